@@ -1,0 +1,242 @@
+"""Results on disk: JSON with the machine, the versions and the command.
+
+Nothing is ever unpickled, and a file is either written whole or not at all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import platform
+import sys
+import tempfile
+import types
+import typing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import import_module, metadata
+from pathlib import Path
+from typing import Any
+
+from helpers.text import Table, mark
+
+FORMAT = 1
+# A result's kind is looked up here and nowhere else: a file cannot name a module.
+_HOMES = {"Comparison": "helpers.comparison", "Sweep": "helpers.sweeps"}
+
+
+class ResultError(ValueError):
+    """A results file that cannot be read, with what to do about it."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a result was measured on: no names of people, hosts or folders."""
+
+    cpu: str
+    cores: int
+    threads: int | None
+    memory_bytes: int | None
+    gpu: str | None
+    driver: str | None
+    system: str
+    python: str
+    torch: str | None
+    triton: str | None
+
+    @classmethod
+    def here(cls) -> Machine:
+        """Return the record of this machine and these versions."""
+        torch = sys.modules.get("torch")
+        gpu = driver = None
+        if torch is not None and torch.cuda.is_available():
+            gpu, driver = torch.cuda.get_device_name(), _nvidia_driver()
+        return cls(
+            cpu=_cpu_name(),
+            cores=available_cores(),
+            threads=torch.get_num_threads() if torch is not None else None,
+            memory_bytes=memory_bytes(),
+            gpu=gpu,
+            driver=driver,
+            system=f"{platform.system()} {platform.machine()}",
+            python=platform.python_version(),
+            torch=version_of("torch"),
+            triton=version_of("triton"),
+        )
+
+    def __str__(self) -> str:
+        where = self.gpu or f"{self.cpu}, {self.cores} cores"
+        return f"{where}, {self.system}, torch {self.torch}"
+
+
+def version_of(package: str) -> str | None:
+    """Return the installed version of *package*, or None."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def available_cores() -> int:
+    """Return the cores this process may use, which a container can limit."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def memory_bytes() -> int | None:
+    """Return the machine's memory in bytes, or None where it does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _cpu_name() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _nvidia_driver() -> str | None:
+    try:
+        text = Path("/proc/driver/nvidia/version").read_text()
+    except OSError:
+        return None
+    return next((w for w in text.split() if w[0].isdigit() and "." in w), None)
+
+
+def command() -> str:
+    """Return what was run, without the folders it lies in."""
+    if "ipykernel" in sys.modules:
+        return "notebook"
+    return " ".join([Path(sys.argv[0]).name or "python", *sys.argv[1:2]])
+
+
+def now() -> str:
+    """Return the time in UTC, to the second, as ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def write_atomically(path: str | os.PathLike[str], text: str) -> Path:
+    """Write *text* to *path* whole or not at all; return the path.
+
+    Raises OSError with advice when the folder cannot be written or is full.
+    """
+    target = Path(path)
+    temporary = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".part-")
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except OSError as error:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+        raise OSError(
+            f"cannot write {target.name}: {error.strerror}. Nothing was changed; "
+            "free some disk or name a folder that you may write to."
+        ) from error
+    return target
+
+
+def stored(cls: type) -> type:
+    """Class decorator: give a frozen dataclass JSON in and out, by its name."""
+    cls.to_json = to_json
+    cls.from_json = classmethod(lambda kind, text: from_json(text, kind))
+    cls.save = lambda self, path: save(self, path)
+    return cls
+
+
+def to_json(result: Any) -> str:
+    """Return *result* as JSON text that ``from_json`` reads back equal."""
+    body = dataclasses.asdict(result)
+    whole = {"format": FORMAT, "kind": type(result).__name__, "result": body}
+    return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
+
+
+def from_json(text: str, kind: type | None = None) -> Any:
+    """Return the result that *text* holds; ResultError when it holds none."""
+    try:
+        whole = json.loads(text)
+        if whole["format"] != FORMAT:
+            raise ResultError(
+                f"this file has format {whole['format']}, and this version of the "
+                f"course reads {FORMAT}: measure again, or update the course"
+            )
+        found = getattr(import_module(_HOMES[whole["kind"]]), whole["kind"])
+        result = _build(found, whole["result"])
+    except ResultError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ResultError(
+            "this is not a results file, or it is damaged "
+            f"({type(error).__name__}: {error}): measure again"
+        ) from error
+    if kind is not None and not isinstance(result, kind):
+        raise ResultError(f"this file holds a {found.__name__}, not a {kind.__name__}")
+    return result
+
+
+def _build(kind: Any, value: Any) -> Any:
+    """Return *value* from JSON as *kind*: a dataclass, tuple, union or plain type."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in arguments:
+            return None
+        fits = [a for a in arguments if a is not type(None)]
+        return _build(fits[0], value) if len(fits) == 1 else value
+    if origin is tuple:
+        if len(arguments) == 2 and arguments[1] is Ellipsis:
+            return tuple(_build(arguments[0], item) for item in value)
+        pairs = zip(arguments, value, strict=True)
+        return tuple(_build(item, part) for item, part in pairs)
+    if dataclasses.is_dataclass(kind):
+        hints = typing.get_type_hints(kind)
+        unknown = set(value) - set(hints)
+        if unknown:
+            raise ResultError(f"unknown fields {sorted(unknown)}: damaged, or newer")
+        return kind(**{name: _build(hints[name], item) for name, item in value.items()})
+    if kind in (int, float, str, bool) and not isinstance(
+        value, (int, float) if kind is float else kind
+    ):
+        raise TypeError(f"{value!r} where a {kind.__name__} belongs")
+    return float(value) if kind is float else value
+
+
+def save(result: Any, path: str | os.PathLike[str]) -> Path:
+    """Write a result as JSON, atomically; return the path."""
+    return write_atomically(path, to_json(result))
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Return the result in a file; ResultError or OSError say what is wrong."""
+    try:
+        return from_json(Path(path).read_text(encoding="utf-8"))
+    except (ResultError, UnicodeDecodeError) as error:
+        raise ResultError(f"{Path(path).name}: {error}") from error
+
+
+def side_by_side(*results: Any, labels: tuple[str, ...] | None = None) -> Table:
+    """Return a table with one column per comparison: two laptops, two versions.
+
+    Ratios travel between machines, seconds do not, so the speed-up and its
+    interval come first.  *labels* names the columns; else A, B, C and so on.
+    """
+    if not results or any(not hasattr(r, "facts") for r in results):
+        raise TypeError("side_by_side takes one or more results of compare()")
+    labels = labels or tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(results)])
+    facts = [dict(result.facts()) for result in results]
+    machines = [dataclasses.asdict(result.machine) for result in results]
+    rows = [[key, *(mark(f[key]) for f in facts)] for key in facts[0]]
+    for key in ("gpu", "cpu", "cores", "torch", "triton", "python"):
+        rows.append([key, *(mark(m[key]) for m in machines)])
+    return Table.of(["", *labels], rows)
