@@ -1,0 +1,271 @@
+"""Correctness before speed: do two functions give the same answer?
+
+A timing of a wrong answer is worth nothing, so ``compare`` asks this first.
+Where the dtypes allow, both are also held against the same function in float64,
+since compiled code is often nearer to the truth than eager, not farther.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+_TINY = 1.1754943508222875e-38  # the smallest normal float32
+_PIECE = 1 << 22  # elements compared at a time
+_LARGE = 1 << 24  # elements above which float64 would cost too much memory
+
+
+class CompareError(RuntimeError):
+    """Two functions that cannot be compared, with what to do about it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Agreement:
+    """What running both sides once told.
+
+    *matches* is None when it was not decided, because the function draws random
+    numbers or two different computations are raced.  Errors are the largest
+    absolute differences.
+    """
+
+    matches: bool | None
+    max_error: float
+    error64: tuple[float, float] | None
+    notes: tuple[str, ...]
+
+
+NOT_ASKED = Agreement(None, 0.0, None, ("two different computations, on purpose",))
+
+
+def tensors(value: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors in nested tuples, lists, dicts and dataclasses."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from tensors(item)
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from tensors(item)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            yield from tensors(getattr(value, field.name))
+
+
+def map_tensors(change: Callable[[torch.Tensor], Any], value: Any) -> Any:
+    """Return *value* with each tensor in tuples, lists and dicts changed."""
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if isinstance(value, dict):
+        return type(value)((k, map_tensors(change, v)) for k, v in value.items())
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(map_tensors(change, item) for item in value))
+    if isinstance(value, (tuple, list)):
+        return type(value)(map_tensors(change, item) for item in value)
+    return value
+
+
+def clone(value: Any) -> Any:
+    """Return *value* with its tensors copied, so that a call may overwrite them."""
+    return map_tensors(
+        lambda t: t.detach().clone().requires_grad_(t.requires_grad), value
+    )
+
+
+def device_of(inputs: tuple[Any, ...], *functions: Any) -> str:
+    """Return ``cpu`` or ``cuda``: where inputs and parameters are.
+
+    Raises CompareError when they are on more than one device.
+    """
+    found = {t.device for t in tensors(inputs)}
+    for function in functions:
+        if isinstance(function, torch.nn.Module):
+            found.update(p.device for p in function.parameters())
+    if len(found) > 1:
+        raise CompareError(
+            f"inputs and parameters are on {len(found)} devices "
+            f"({', '.join(sorted(map(str, found)))}): move them to one with .to()"
+        )
+    return found.pop().type if found else "cpu"
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed every random number generator; put the reader's state back at the end."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        yield
+
+
+def run(side: str, function: Callable, inputs: tuple[Any, ...], seed: int = 0) -> Any:
+    """Return detached copies of what *function* gives for copies of *inputs*.
+
+    Raises CompareError when it raises or returns no tensor.
+    """
+    return _run(side, function, inputs, seed)[0]
+
+
+def _run(side: str, function: Callable, inputs: tuple, seed: int) -> tuple[Any, Any]:
+    """Return the outputs, and the inputs as the call left them."""
+    own = clone(inputs)
+    try:
+        with seeded(seed):
+            result = function(*own)
+    except Exception as error:
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise CompareError(
+            f"the {side} function raised {type(error).__name__}: {first}\n"
+            f"{_advice(side)}"
+        ) from error
+    if not any(True for _ in tensors(result)):
+        raise CompareError(
+            f"the {side} function returned no tensor, so nothing shows that both "
+            "sides compute the same: return a result (the loss, for a training step)"
+        )
+    return _safe(result, own), own
+
+
+def _safe(result: Any, inputs: Any) -> Any:
+    """Return *result* detached, copied where a later call could overwrite it.
+
+    On a GPU that may be any output (CUDA graphs reuse their memory); on a CPU
+    only one that shares its memory with an input.
+    """
+    ours = {t.untyped_storage().data_ptr() for t in tensors(inputs)}
+
+    def keep(t: torch.Tensor) -> torch.Tensor:
+        shared = t.device.type != "cpu" or t.untyped_storage().data_ptr() in ours
+        return t.detach().clone() if shared else t.detach()
+
+    return map_tensors(keep, result)
+
+
+def _advice(side: str) -> str:
+    if side == "eager":
+        return "Call it by itself first and mend that; there is nothing to time yet."
+    return (
+        "Eager ran, so compiling failed: `python -m helpers doctor` checks the "
+        "compiler and triton, and graphs(fn, *inputs) shows how far Dynamo came."
+    )
+
+
+def agreement(
+    eager: Callable,
+    inputs: tuple[Any, ...],
+    compiled_out: Any,
+    compiled_inputs: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    seed: int = 0,
+    float64: bool = True,
+) -> Agreement:
+    """Hold what the compiled side gave against eager, and both against float64.
+
+    *rtol* and *atol* default to those of ``torch.testing.assert_close`` for the
+    dtype.  Outside them the compiled side still matches when its error against
+    float64 is no larger than twice that of eager.
+    """
+    out, changed = _run("eager", eager, inputs, seed)
+    notes = []
+    if not _close(out, run("eager", eager, inputs, seed + 1), 0.0, 0.0):
+        notes.append("draws random numbers: results were not held against each other")
+        return Agreement(None, 0.0, None, tuple(notes))
+    if not _close(inputs, changed, 0.0, 0.0):
+        notes.append("changes its inputs: each timed call sees other numbers")
+    error64 = None
+    reference = _in_float64(eager, inputs, seed) if float64 else None
+    if reference is not None:
+        error64 = (_distance(reference, out), _distance(reference, compiled_out))
+    matches = _close((out, changed), (compiled_out, compiled_inputs), rtol, atol)
+    if not matches and rtol is None and atol is None and error64 is not None:
+        matches = _same_form(out, compiled_out) and error64[1] <= 2 * error64[0]
+    if not matches:
+        notes.append("results differ: the speed-up is that of another computation")
+    return Agreement(matches, _distance(out, compiled_out), error64, tuple(notes))
+
+
+def _same_form(a: Any, b: Any) -> bool:
+    x, y = list(tensors(a)), list(tensors(b))
+    return [(t.shape, t.dtype) for t in x] == [(t.shape, t.dtype) for t in y]
+
+
+def _close(a: Any, b: Any, rtol: float | None, atol: float | None) -> bool:
+    if not _same_form(a, b):
+        return False
+    if rtol is not None or atol is not None:
+        rtol, atol = rtol or 0.0, atol or 0.0
+    try:
+        for x, y in _pieces(a, b):
+            torch.testing.assert_close(y, x, rtol=rtol, atol=atol, equal_nan=True)
+    except AssertionError:
+        return False
+    return True
+
+
+def _pieces(a: Any, b: Any) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Yield pairs of flat pieces, so that large results cost little memory."""
+    for x, y in zip(tensors(a), tensors(b), strict=True):
+        x, y = x.detach().reshape(-1), y.detach().reshape(-1)
+        yield from zip(x.split(_PIECE), y.split(_PIECE), strict=True)
+
+
+def _distance(a: Any, b: Any) -> float:
+    """Return the largest absolute difference, infinite where the forms differ."""
+    largest = 0.0
+    x, y = list(tensors(a)), list(tensors(b))
+    if [t.shape for t in x] != [t.shape for t in y]:
+        return float("inf")
+    for s, t in _pieces(x, y):
+        if s.numel() == 0:
+            continue
+        s, t = s.double(), t.double()
+        apart = torch.where(s == t, 0.0, (s - t).abs())
+        apart = torch.where(s.isnan() & t.isnan(), 0.0, apart)
+        largest = max(largest, float(apart.nan_to_num(nan=float("inf")).max()))
+    return largest
+
+
+def _in_float64(eager: Callable, inputs: tuple, seed: int) -> Any:
+    """Return what eager gives in float64, or None where that cannot be had."""
+    floats = {t.dtype for t in tensors(inputs) if t.is_floating_point()}
+    if isinstance(eager, torch.nn.Module):
+        floats |= {p.dtype for p in eager.parameters() if p.is_floating_point()}
+    large = sum(t.numel() for t in tensors(inputs)) > _LARGE
+    if not floats or torch.float64 in floats or large:
+        return None
+    try:
+        if isinstance(eager, torch.nn.Module):
+            eager = copy.deepcopy(eager).double()
+        wide = map_tensors(
+            lambda t: t.double() if t.is_floating_point() else t, clone(inputs)
+        )
+        result = run("eager", eager, wide, seed)
+    except Exception:  # a dtype it cannot do is no reason to stop
+        return None
+    kinds = {t.dtype for t in tensors(result) if t.is_floating_point()}
+    return result if kinds == {torch.float64} else None
+
+
+def input_notes(inputs: tuple[Any, ...]) -> tuple[str, ...]:
+    """Return what about the inputs makes a timing unlike that of real data.
+
+    Zeros draw less power and can skip work; denormal numbers, below 1.2e-38 in
+    float32, are ten to a hundred times slower on many processors.
+    """
+    notes = []
+    for position, t in enumerate(tensors(inputs)):
+        if not t.is_floating_point() or t.numel() < 2:
+            continue
+        sample = t.detach().flatten()[:: max(1, t.numel() // 65536)].float()
+        if bool((sample == 0).all()):
+            notes.append(f"input {position} is all zeros: use random numbers")
+        elif float(((sample != 0) & (sample.abs() < _TINY)).float().mean()) > 0.01:
+            notes.append(f"input {position} holds denormal numbers, which are slow")
+        elif not bool(sample.isfinite().all()):
+            notes.append(f"input {position} holds NaN or infinity")
+    return tuple(notes)

@@ -1,0 +1,300 @@
+"""How one side of a comparison is timed: samples, blocks, and what disturbed them.
+
+A *sample* is a few calls back to back, about 100 µs; a *block* is samples for
+about 8 ms of which the first two fifths are thrown away, so that the other
+side's data has left the cache; a round is one block of each side.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from helpers.stats import quantile
+
+BLOCK_SAMPLES = 80
+DISCARD = 0.4
+_TASKS = Path("/proc/self/task")
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
+_kept = False  # since keep_memory(), freed memory stays with the process
+
+
+class Clock(Protocol):
+    """What measuring needs of time; the tests pass one that they control."""
+
+    sample_s: float
+    """Seconds a sample should last: long against reading the clock."""
+
+    def now(self) -> float:
+        """Return seconds since some moment."""
+
+    def sample(self, call: Callable[[], Any], calls: int) -> float:
+        """Return seconds that *calls* calls took, the device's work included."""
+
+
+class WallClock:
+    """The processor's clock: for functions that are done when they return."""
+
+    sample_s = 100e-6
+    now = staticmethod(time.perf_counter)
+
+    def sample(self, call: Callable[[], Any], calls: int) -> float:
+        start = time.perf_counter_ns()
+        for _ in range(calls):
+            call()
+        return (time.perf_counter_ns() - start) * 1e-9
+
+
+class CudaClock(WallClock):
+    """CUDA events round the calls: launches are asynchronous, events are not.
+
+    Where the host cannot launch as fast as the GPU works, the events hold the
+    launches too, and that is then what a caller waits for.
+    """
+
+    sample_s = 500e-6  # a pair of events costs some ten microseconds
+
+    def __init__(self) -> None:
+        import torch
+
+        self._start = torch.cuda.Event(enable_timing=True)
+        self._stop = torch.cuda.Event(enable_timing=True)
+
+    def sample(self, call: Callable[[], Any], calls: int) -> float:
+        self._start.record()
+        for _ in range(calls):
+            call()
+        self._stop.record()
+        self._stop.synchronize()
+        return self._start.elapsed_time(self._stop) * 1e-3
+
+
+def device() -> str:
+    """Return where the course runs: ``cuda`` where there is a GPU, else ``cpu``."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def clock_for(device: str) -> Clock:
+    """Return the clock that times work on *device*."""
+    return CudaClock() if device == "cuda" else WallClock()
+
+
+@dataclass(frozen=True)
+class Block:
+    """One block of one side: seconds per call, and what happened meanwhile."""
+
+    seconds: float
+    waited: float
+    """Share of the block for which a thread of ours was ready but not running."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How many calls make a sample, and how many samples a block."""
+
+    calls: int
+    samples: int
+
+    @classmethod
+    def for_call(cls, seconds: float, sample_s: float = WallClock.sample_s) -> Plan:
+        """Return the plan for a function that takes *seconds* a call."""
+        block_s = BLOCK_SAMPLES * sample_s
+        if seconds > 1.25 * block_s:
+            return cls(1, 2)  # one call to warm the cache, one that counts
+        calls = max(1, round(sample_s / seconds))
+        return cls(calls, max(3, round(block_s / (calls * seconds))))
+
+
+def block(clock: Clock, call: Callable[[], Any], plan: Plan) -> Block:
+    """Time one block: the lower quartile of its samples after the discarded ones.
+
+    Interruptions only ever add time, so a low quantile is the steadier value.
+    """
+    waited, start = waiting_seconds(), clock.now()
+    times = [clock.sample(call, plan.calls) for _ in range(plan.samples)]
+    took = max(clock.now() - start, 1e-12)
+    kept = times[int(DISCARD * len(times)) or 1 :]
+    seconds = quantile(kept, 0.25) / plan.calls
+    return Block(max(seconds, 1e-12), (waiting_seconds() - waited) / took)
+
+
+def waiting_seconds() -> float:
+    """Return for how long threads of this process were runnable but not running.
+
+    Linux counts it per thread in ``/proc/self/task/*/schedstat``, second field,
+    in nanoseconds; elsewhere this is 0 and disturbed rounds go unnoticed.
+    """
+    return sum(waited for _, waited in _schedstat().values())
+
+
+def _schedstat() -> dict[int, tuple[float, float]]:
+    """Return {thread: (seconds run, seconds waited)} of this process."""
+    found = {}
+    try:
+        threads = os.listdir(_TASKS)
+    except OSError:
+        return found
+    for tid in threads:
+        try:
+            with open(_TASKS / tid / "schedstat") as file:
+                ran, waited, _ = file.read().split()
+        except (OSError, ValueError):
+            continue  # the thread has just ended
+        found[int(tid)] = int(ran) * 1e-9, int(waited) * 1e-9
+    return found
+
+
+@contextmanager
+def quiet_interpreter() -> Iterator[None]:
+    """Collect garbage now, and not again until the end of the block."""
+    enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@contextmanager
+def pinned_threads() -> Iterator[bool]:
+    """Give each OpenMP thread a core of its own; yield whether that was done.
+
+    Left alone, the kernel may pile two threads on one core while another is
+    idle, and a parallel loop then waits for the slower.  Only for several
+    threads, on Linux, with a core for each; everything is put back at the end.
+    """
+    before: dict[int, set[int]] = {}
+    try:
+        try:
+            for tid, core in _places().items():
+                before[tid] = os.sched_getaffinity(tid)
+                os.sched_setaffinity(tid, {core})
+        except OSError:
+            pass  # forbidden here: the threads stay where the kernel puts them
+        yield bool(before)
+    finally:
+        for tid, cores in before.items():
+            with suppress(OSError):  # the thread may have ended
+                os.sched_setaffinity(tid, cores)
+
+
+def _places() -> dict[int, int]:
+    """Return {thread: core} for this thread and its workers, or nothing."""
+    import torch
+
+    wanted = torch.get_num_threads()
+    if not hasattr(os, "sched_setaffinity") or wanted < 2:
+        return {}
+    cores = sorted(os.sched_getaffinity(0))
+    threads = [threading.get_native_id(), *_workers(wanted - 1)]
+    if len(threads) != wanted or wanted > len(cores):
+        return {}
+    return dict(zip(threads, cores, strict=False))
+
+
+def _workers(wanted: int) -> list[int]:
+    """Return the threads that work when a parallel loop runs, this one apart."""
+    import torch
+
+    x = torch.ones(1 << 20)
+    own, before, end = threading.get_native_id(), _schedstat(), time.monotonic() + 0.05
+    while time.monotonic() < end:
+        torch.add(x, 1, out=x)
+    grown = {
+        tid: ran - before.get(tid, (0.0, 0.0))[0]
+        for tid, (ran, _) in _schedstat().items()
+        if tid != own
+    }
+    busiest = sorted(grown, key=grown.__getitem__, reverse=True)[:wanted]
+    return [tid for tid in busiest if grown[tid] > 0.01]
+
+
+def keep_memory() -> bool:
+    """Ask the allocator to keep freed memory; return whether it could be asked.
+
+    glibc gives large freed arrays back to the system, so that every large result
+    is made of fresh pages, which the kernel must first clear: on a CPU that costs
+    more than the arithmetic.  Two ``mallopt`` settings end it for this process.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return False
+    global _kept
+    _kept = bool(mallopt(_M_MMAP_MAX, 0) and mallopt(_M_TRIM_THRESHOLD, 2**31 - 1))
+    return _kept
+
+
+@dataclass(frozen=True)
+class Faults:
+    """Page faults of one call, and the share of its processor time they took."""
+
+    count: int
+    share: float
+
+    @property
+    def dominate(self) -> bool:
+        """Return whether the kernel's work on pages outweighs the arithmetic."""
+        return self.count >= 256 and self.share > 0.3
+
+
+def page_faults(call: Callable[[], Any], calls: int = 3) -> Faults:
+    """Return the page faults per call and the system's share of processor time."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return Faults(0, 0.0)
+    start = resource.getrusage(resource.RUSAGE_SELF)
+    for _ in range(calls):
+        call()
+    end = resource.getrusage(resource.RUSAGE_SELF)
+    system, user = end.ru_stime - start.ru_stime, end.ru_utime - start.ru_utime
+    share = system / (system + user) if system + user else 0.0
+    return Faults(round((end.ru_minflt - start.ru_minflt) / calls), share)
+
+
+def peak_bytes(call: Callable[[], Any], device: str) -> int | None:
+    """Return the most memory in use during one call, above what was there before.
+
+    On CUDA, the allocator's peak.  On Linux, the kernel's high-water mark, reset
+    through ``/proc/self/clear_refs`` (man 5 proc).  Elsewhere, and after
+    ``keep_memory()``, which hides it, None.
+    """
+    if device == "cuda":
+        import torch
+
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        call()
+        torch.cuda.synchronize()
+        return torch.cuda.max_memory_allocated() - before
+    if _kept:
+        return None
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+        before = _status_kib("VmRSS")
+        call()
+        return max(0, _status_kib("VmHWM") - before) * 1024
+    except (OSError, StopIteration):
+        return None
+
+
+def _status_kib(field: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(field)).split()[1])

@@ -1,0 +1,237 @@
+"""compare(): eager against compiled, timed fairly, or an honest "cannot tell".
+
+First the answers must agree; then both sides are warmed up; then they are timed
+in rounds, one block each in random order, until the interval of their ratio is
+narrow or the budget is spent.  It never stops because the result looks good.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from statistics import median
+from typing import Any
+
+from helpers import agree, compat, stats, text
+from helpers.agree import CompareError
+from helpers.clock import (
+    Block,
+    Clock,
+    Faults,
+    Plan,
+    block,
+    clock_for,
+    page_faults,
+    peak_bytes,
+    pinned_threads,
+    quiet_interpreter,
+)
+from helpers.comparison import Comparison, Round
+from helpers.progress import Progress
+
+WAITED = 0.02
+"""A block in which our threads waited longer than this share was disturbed."""
+_FIRST_LOOK, _ENOUGH_CLEAN = 11, 15
+
+
+def compare(
+    eager: Callable,
+    compiled: Callable | None = None,
+    *inputs: Any,
+    budget: float = 2.0,
+    precision: float = 0.004,
+    processes: int = 1,
+    names: tuple[str, str] = ("eager", "compiled"),
+    rtol: float | None = None,
+    atol: float | None = None,
+    same_answer: bool = True,
+    seed: int = 0,
+    clock: Clock | None = None,
+) -> Comparison:
+    """Return how much faster *compiled* is than *eager* on *inputs*.
+
+    Both are called as ``f(*inputs)`` and must return at least one tensor.
+    *budget* is in seconds of timing; it ends earlier when half the width of the
+    95 % interval falls below *precision*.  With ``processes=5``, pass one
+    self-contained function that returns ``(eager, compiled, inputs)`` instead:
+    it is run in fresh processes, and the interval is the spread between them.
+    ``same_answer=False`` races two functions that are not meant to agree, such as
+    a computation and a plain copy of its data.
+
+    The design (paired blocks in random order, an exact sign interval, samples of
+    equal duration, stopping on width alone) follows the randomisation test of
+    Edgington and Onghena, *Randomization Tests*, 4th ed., chapter 5.
+
+    Raises CompareError when a side fails, returns no tensor, or mixes devices,
+    and ValueError for a budget or precision that is not positive.
+    """
+    if budget <= 0 or precision <= 0:
+        raise ValueError("budget (seconds) and precision (a share) must be above 0")
+    if processes > 1:
+        from helpers.processes import in_processes
+
+        return in_processes(eager, compiled, processes, budget, precision, names)
+    if compiled is None or not callable(eager) or not callable(compiled):
+        raise CompareError(
+            "compare takes two functions and their inputs: compare(f, "
+            "torch.compile(f), x); for processes=5, one function that makes all three"
+        )
+    device = agree.device_of(inputs, eager, compiled)
+    clock = clock or clock_for(device)
+    own = agree.clone(inputs)
+    calls = partial(eager, *own), partial(compiled, *own)
+    with compat.Watch() as first:
+        cold, answer, changed = _first_call(clock, compiled, inputs, seed)
+        b_s = _warm(clock, calls[1], first)
+    if same_answer:
+        wide = not compat.is_compiled(eager)  # else float64 would compile
+        met = agree.agreement(eager, inputs, answer, changed, rtol, atol, seed, wide)
+    else:
+        met = agree.NOT_ASKED
+    del answer, changed
+    with compat.Watch() as watch:
+        per_call = [_warm(clock, calls[0], watch), b_s]
+    with ExitStack() as stack:
+        stack.enter_context(quiet_interpreter())
+        if device == "cpu":
+            stack.enter_context(pinned_threads())
+        timed = stack.enter_context(compat.Watch())
+        measured = _rounds(clock, calls, per_call, budget, precision, seed, timed)
+    used, speedup, interval = _estimate(measured)
+    faults = tuple(map(page_faults, calls)) if device == "cpu" else None
+    return Comparison(
+        names=names,
+        speedup=speedup,
+        interval=interval and (interval.low, interval.high),
+        confidence=interval.confidence if interval else 0.0,
+        verdict=stats.verdict(interval),
+        median_s=(median(r.a_s for r in used), median(r.b_s for r in used)),
+        cold_start_s=cold,
+        compiles=first.compiles,
+        graphs=first.graphs,
+        graph_breaks=first.graph_breaks,
+        page_faults=faults and (faults[0].count, faults[1].count),
+        peak_bytes=_peaks(calls, device),
+        matches=met.matches,
+        max_error=met.max_error,
+        error64=met.error64,
+        rounds=tuple(measured),
+        notes=(
+            *met.notes,
+            *agree.input_notes(inputs),
+            *_watch_notes(first, timed, compiled),
+            *_timing_notes(measured, faults),
+        ),
+        threads=_threads(),
+        device=device,
+        scope="this process",
+    )
+
+
+def _first_call(
+    clock: Clock, compiled: Callable, inputs: tuple, seed: int
+) -> tuple[float, Any, Any]:
+    """Return seconds of the first call, what it gave, and its inputs after it."""
+    took: list[float] = []
+
+    def once(*own: Any) -> Any:
+        kept: list[Any] = []
+        took.append(clock.sample(lambda: kept.append(compiled(*own)), 1))
+        return kept.pop(), own
+
+    answer, changed = agree.run("compiled", once, inputs, seed)
+    return took[0], answer, changed
+
+
+def _warm(clock: Clock, call: Callable, watch: compat.Watch) -> float:
+    """Call until nothing compiles, three times and 50 ms at least; return s/call."""
+    start, settled, times, seen = clock.now(), 0, [], watch.compiles
+    while settled < 3 or clock.now() - start < 0.05:
+        times.append(clock.sample(call, 1))
+        settled = settled + 1 if watch.compiles == seen else 0
+        seen = watch.compiles
+        if len(times) >= 64 and clock.now() - start > 1:
+            break  # it compiles on every call: the notes will say so
+    return max(stats.quantile(times, 0.25), 1e-9)
+
+
+def _rounds(
+    clock: Clock,
+    calls: tuple[Callable, Callable],
+    per_call: list[float],
+    budget: float,
+    precision: float,
+    seed: int,
+    watch: compat.Watch,
+) -> list[Round]:
+    """Time rounds until the interval is narrow or the budget spent."""
+    plans = [Plan.for_call(seconds, clock.sample_s) for seconds in per_call]
+    coin, done = random.Random(seed), list[Round]()
+    start, look = clock.now(), _FIRST_LOOK
+    with Progress("timing", budget, "s") as progress:
+        while clock.now() - start < budget or len(done) < 6:
+            a_first, seen = coin.random() < 0.5, watch.compiles
+            pair: dict[int, Block] = {}
+            for side in (0, 1) if a_first else (1, 0):
+                pair[side] = block(clock, calls[side], plans[side])
+            undisturbed = max(b.waited for b in pair.values()) <= WAITED
+            clean = undisturbed and watch.compiles == seen
+            done.append(Round(pair[0].seconds, pair[1].seconds, a_first, clean))
+            progress.at(clock.now() - start)
+            if len(done) >= look:
+                look = max(look + 1, int(look * 1.25))
+                _, _, interval = _estimate(done)
+                narrow = interval is not None and interval.half_width <= precision
+                if narrow and sum(r.clean for r in done) >= _FIRST_LOOK:
+                    break  # a disturbed machine gets the whole budget
+    return done
+
+
+def _estimate(
+    rounds: list[Round],
+) -> tuple[list[Round], float, stats.Interval | None]:
+    """Return the rounds that count, the speed-up and its interval."""
+    clean = [r for r in rounds if r.clean]
+    used = clean if len(clean) >= _ENOUGH_CLEAN else rounds
+    return used, *stats.speedup([r.a_s for r in used], [r.b_s for r in used])
+
+
+def _threads() -> int:
+    import torch
+
+    return torch.get_num_threads()
+
+
+def _peaks(calls: tuple[Callable, Callable], device: str) -> tuple[int, int] | None:
+    a, b = (peak_bytes(call, device) for call in calls)
+    return None if a is None or b is None else (a, b)
+
+
+def _watch_notes(
+    first: compat.Watch, timed: compat.Watch, compiled: Callable
+) -> Iterator[str]:
+    """Yield what the compiler did that a reader of the number must know."""
+    if timed.compiles:
+        why = "; ".join(timed.reasons) or "torch gives no reason"
+        yield f"recompiled while being timed ({why}): those rounds do not count"
+    if first.graph_breaks:
+        yield f"{text.count(first.graph_breaks, 'graph break')}: see graphs()"
+    if first.graphs == 0 and not compat.captured(compiled):
+        yield "nothing was captured: this is eager against eager"
+    if first.limit_hit or timed.limit_hit:
+        yield "the recompile limit was hit: from then on it ran eagerly"
+    for why in dict.fromkeys((*first.ignored, *timed.ignored)):
+        yield f"the mode was ignored here: {why}"
+
+
+def _timing_notes(
+    measured: list[Round], faults: tuple[Faults, ...] | None
+) -> Iterator[str]:
+    """Yield what about the timing itself a reader must know."""
+    clean = sum(r.clean for r in measured)
+    if clean < _ENOUGH_CLEAN and clean < len(measured) // 2:
+        yield "other processes disturbed most rounds: close them and repeat"
+    if any(side.dominate for side in faults or ()):
+        yield "page faults dominate: call keep_memory() first to time the arithmetic"

@@ -1,0 +1,142 @@
+"""sweep(): compare over a size, a chain length, a batch."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from helpers import results, text
+from helpers.comparison import Comparison
+from helpers.measure import compare
+from helpers.progress import Progress
+from helpers.results import Machine, ResultError, stored
+from helpers.text import mark
+
+
+@dataclass(frozen=True)
+class Point:
+    """One value of the parameter and what ``compare`` found there."""
+
+    value: int | float | str
+    comparison: Comparison
+
+
+@stored
+@dataclass(frozen=True)
+class Sweep:
+    """A comparison per value of one parameter; *complete* unless interrupted."""
+
+    parameter: str
+    unit: str
+    points: tuple[Point, ...]
+    complete: bool
+    machine: Machine = field(default_factory=Machine.here)
+    command: str = field(default_factory=results.command)
+    when: str = field(default_factory=results.now)
+
+    def table(self) -> text.Table:
+        """Return one row per point, measured values marked."""
+        head = f"{self.parameter} ({self.unit})" if self.unit else self.parameter
+        rows = []
+        for point in self.points:
+            found = point.comparison
+            times = map(text.seconds, found.median_s)
+            rows.append((point.value, *map(mark, (*times, found.ratio()))))
+        names = self.points[0].comparison.names if self.points else ("a", "b")
+        title = "" if self.complete else "interrupted: run it again to go on"
+        return text.Table.of([head, *names, "speed-up"], rows, title)
+
+    def __str__(self) -> str:
+        return str(self.table())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+
+def sweep(
+    make: Callable[[Any], tuple[Callable, Callable, Any]],
+    values: Iterable[int | float | str],
+    *,
+    parameter: str,
+    unit: str = "",
+    budget: float = 1.0,
+    path: str | os.PathLike[str] | None = None,
+    **options: Any,
+) -> Sweep:
+    """Return ``compare`` over the *values* of one parameter.
+
+    *make(value)* returns ``(eager, compiled, inputs)``, where inputs is one
+    tensor or a tuple.  *budget* is seconds of timing per point, and *options* go
+    to ``compare``.  Ctrl-C ends it early and keeps every finished point.  With
+    *path*, each point is saved as soon as it is measured, and a sweep that was
+    interrupted goes on where it stopped, on the same machine and versions.
+    """
+    values = list(values)
+    if not values:
+        raise ValueError("a sweep needs at least one value")
+    if len(set(values)) != len(values):
+        raise ValueError(f"a value occurs twice in {values}")
+    done = _measured(path, parameter, unit) if path is not None else {}
+    interrupted = False
+    with Progress(parameter, len(values)) as progress:
+        for position, value in enumerate(values):
+            progress.at(position, f"{parameter} {value}")
+            if value in done:
+                continue
+            try:
+                eager, compiled, inputs = make(value)
+                inputs = inputs if isinstance(inputs, tuple) else (inputs,)
+                found = compare(eager, compiled, *inputs, budget=budget, **options)
+            except KeyboardInterrupt:
+                interrupted = True
+                break
+            except Exception as error:
+                error.sweep = _collect(done, values, parameter, unit)
+                error.add_note(
+                    f"at {parameter} {value}; the points before are in .sweep"
+                )
+                raise
+            done[value] = Point(value, found)
+            if path is not None:
+                _keep(_collect(done, values, parameter, unit), path)
+    return dataclasses.replace(
+        _collect(done, values, parameter, unit),
+        complete=not interrupted and all(value in done for value in values),
+    )
+
+
+def _keep(found: Sweep, path: Any) -> None:
+    """Save what is measured; a full disk is no reason to lose or stop anything."""
+    try:
+        results.save(found, path)
+    except OSError as error:
+        warnings.warn(f"{error} The sweep goes on in memory.", stacklevel=3)
+
+
+def _collect(done: dict, values: list, parameter: str, unit: str) -> Sweep:
+    """Return the finished points in the order of *values*."""
+    points = tuple(done[value] for value in values if value in done)
+    return Sweep(parameter, unit, points, complete=len(points) == len(values))
+
+
+def _measured(path: Any, parameter: str, unit: str) -> dict[Any, Point]:
+    """Return the points an earlier run of the same sweep left in *path*."""
+    if not Path(path).exists():
+        return {}
+    before = results.load(path)
+    if not isinstance(before, Sweep):
+        raise ResultError(f"{Path(path).name} does not hold a sweep: name another file")
+    same = (before.parameter, before.unit, before.machine)
+    if same != (parameter, unit, Machine.here()):
+        raise ResultError(
+            f"{Path(path).name} holds another sweep, or one from another machine or "
+            "version: name another file, or delete it to measure again"
+        )
+    return {point.value: point for point in before.points}
