@@ -1,0 +1,1 @@
+"""Benchmarks of the course itself: `python -m tests.benchmarks --help`."""

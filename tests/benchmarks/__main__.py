@@ -1,0 +1,35 @@
+"""`python -m tests.benchmarks NAME`: measure, print a table, keep it in data/."""
+
+import argparse
+import os
+
+from tests.benchmarks import aa, bandwidth, lessons, picture, ratio, report, startup
+
+
+def main() -> None:
+    """Run the benchmark that the command line names."""
+    os.environ.setdefault("COURSE_QUIET", "1")
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks")
+    parser.add_argument("name", choices=[*report.NAMES, "report"])
+    parser.add_argument("--runs", type=int, default=100, help="of compare()")
+    parser.add_argument("--others", type=int, default=30, help="runs of other tools")
+    given = parser.parse_args()
+    match given.name:
+        case "aa":
+            aa.main(given.runs, given.others)
+        case "ratio":
+            ratio.main(given.runs)
+        case "bandwidth":
+            bandwidth.main(min(given.runs, 5))
+        case "startup":
+            startup.main(min(given.runs, 11))
+        case "lessons":
+            lessons.main()
+        case "picture":
+            picture.main()
+        case "report":
+            report.main()
+
+
+if __name__ == "__main__":
+    main()

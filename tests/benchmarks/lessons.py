@@ -1,0 +1,72 @@
+"""Every notebook, cold and warm: seconds and peak memory of its kernel."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import psutil
+from nbclient import NotebookClient
+
+from tests.benchmarks.common import record, table
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+
+
+class Watched(NotebookClient):
+    """A client that notes the most memory its kernel and children had."""
+
+    peak = 0
+
+    async def async_execute_cell(self, *args, **kwargs):
+        result = await super().async_execute_cell(*args, **kwargs)
+        self.peak = max(self.peak, sum(self._sizes()))
+        return result
+
+    def _sizes(self) -> Iterator[int]:
+        pid = self.km.provisioner.process.pid
+        status = Path(f"/proc/{pid}/status").read_text()
+        lines = [line for line in status.splitlines() if line.startswith("VmHWM")]
+        yield int(lines[0].split()[1]) * 1024
+        for child in psutil.Process(pid).children(recursive=True):
+            yield child.memory_info().rss
+
+
+def run(path: Path) -> tuple[float, int]:
+    """Return seconds and peak bytes of one run from top to bottom."""
+    client = Watched(
+        nbformat.read(path, as_version=4),
+        timeout=600,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(NOTEBOOKS)}},
+    )
+    begin = time.perf_counter()
+    client.execute()
+    return time.perf_counter() - begin, client.peak
+
+
+def main() -> None:
+    """Run each notebook twice in one cache folder that was empty before."""
+    rows = []
+    os.environ.update(COURSE_STRICT="1", COURSE_QUIET="1")
+    for path in sorted(NOTEBOOKS.glob("[0-9]*.ipynb")):
+        with tempfile.TemporaryDirectory() as folder:
+            os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{folder}/cache"
+            os.environ["COURSE_HOME"] = f"{folder}/home"
+            cold, peak = run(path)
+            warm, _ = run(path)
+        rows.append(
+            {
+                "notebook": path.stem,
+                "cold": f"{cold:.0f} s",
+                "warm": f"{warm:.0f} s",
+                "peak memory": f"{peak / 2**30:.2f} GiB",
+            }
+        )
+        print(rows[-1], flush=True)
+    record("lessons", rows)
+    print(table(rows))

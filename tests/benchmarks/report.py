@@ -1,0 +1,50 @@
+"""Puts what the benchmarks recorded into the README, word for word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from helpers.results import write_atomically
+from tests.benchmarks.common import read
+
+README = Path(__file__).parents[2] / "README.md"
+NAMES = ("aa", "ratio", "bandwidth", "startup", "lessons", "picture")
+
+
+def machine(kept: dict[str, Any]) -> str:
+    """Return one line: where, when and with what a benchmark ran."""
+    m = kept["machine"]
+    where = m["gpu"] or f"{m['cpu']}, {m['cores']} cores"
+    return f"*{where}, torch {m['torch']}, {kept['when'][:10]}: `{kept['command']}`*"
+
+
+def section(name: str) -> str:
+    """Return the Markdown between the marks of one benchmark."""
+    kept = read(name)
+    if kept is None:
+        return f"*Not measured yet: `python -m tests.benchmarks {name}`.*"
+    if name == "picture":
+        alt = kept["settings"]["alt"]
+        return f"![{alt}](data/benchmarks/three_fates.png)\n\n{machine(kept)}"
+    rows = kept["rows"]
+    lines = [rows[0], dict.fromkeys(rows[0], "---"), *rows]
+    head = "| " + " | ".join(rows[0]) + " |"
+    body = ["| " + " | ".join(map(str, row.values())) + " |" for row in lines[1:]]
+    return "\n".join([head, *body, "", machine(kept)])
+
+
+def render(text: str) -> str:
+    """Return *text* with what stands between each pair of marks made anew."""
+    for name in NAMES:
+        before, after = f"<!-- {name} -->\n", f"\n<!-- /{name} -->"
+        if before not in text or after not in text:
+            raise ValueError(f"the README has no place for {name}")
+        head, rest = text.split(before, 1)
+        text = head + before + section(name) + after + rest.split(after, 1)[1]
+    return text
+
+
+def main() -> None:
+    """Write the recorded tables into the README."""
+    write_atomically(README, render(README.read_text(encoding="utf-8")))

@@ -1,0 +1,32 @@
+"""The README's figures are those that a command of the repository recorded."""
+
+import pytest
+
+from tests.benchmarks import report
+from tests.benchmarks.common import read
+
+
+def test_the_readme_says_what_was_recorded():
+    text = report.README.read_text(encoding="utf-8")
+    assert report.render(text) == text, "run `python -m tests.benchmarks report`"
+
+
+def test_a_figure_changed_by_hand_is_found():
+    text = report.README.read_text(encoding="utf-8")
+    name = next(name for name in report.NAMES if read(name))
+    changed = text.replace(report.section(name), report.section(name) + " and more")
+    assert changed != text
+    assert report.render(changed) == text
+
+
+def test_a_readme_without_its_marks_is_refused():
+    with pytest.raises(ValueError, match="no place for aa"):
+        report.render("nothing here")
+
+
+@pytest.mark.parametrize("name", report.NAMES)
+def test_every_figure_was_measured_and_says_where(name):
+    kept = read(name)
+    assert kept, f"python -m tests.benchmarks {name}"
+    assert kept["machine"]["torch"]
+    assert kept["rows"]
