@@ -25,7 +25,6 @@ BLOCK_SAMPLES = 80
 DISCARD = 0.4
 _TASKS = Path("/proc/self/task")
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
-_kept = False  # since keep_memory(), freed memory stays with the process
 
 
 class Clock(Protocol):
@@ -235,9 +234,7 @@ def keep_memory() -> bool:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
         return False
-    global _kept
-    _kept = bool(mallopt(_M_MMAP_MAX, 0) and mallopt(_M_TRIM_THRESHOLD, 2**31 - 1))
-    return _kept
+    return bool(mallopt(_M_MMAP_MAX, 0) and mallopt(_M_TRIM_THRESHOLD, 2**31 - 1))
 
 
 @dataclass(frozen=True)
@@ -269,11 +266,10 @@ def page_faults(call: Callable[[], Any], calls: int = 3) -> Faults:
 
 
 def peak_bytes(call: Callable[[], Any], device: str) -> int | None:
-    """Return the most memory in use during one call, above what was there before.
+    """Return the most memory one call occupied, in bytes above what was there before.
 
     On CUDA, the allocator's peak.  On Linux, the kernel's high-water mark, reset
-    through ``/proc/self/clear_refs`` (man 5 proc).  Elsewhere, and after
-    ``keep_memory()``, which hides it, None.
+    through ``/proc/self/clear_refs`` (man 5 proc); elsewhere None.
     """
     if device == "cuda":
         import torch
@@ -284,14 +280,14 @@ def peak_bytes(call: Callable[[], Any], device: str) -> int | None:
         call()
         torch.cuda.synchronize()
         return torch.cuda.max_memory_allocated() - before
-    if _kept:
-        return None
     try:
+        # Freed memory that the allocator holds would hide what the call takes.
+        ctypes.CDLL(None).malloc_trim(0)
         Path("/proc/self/clear_refs").write_text("5")
         before = _status_kib("VmRSS")
         call()
         return max(0, _status_kib("VmHWM") - before) * 1024
-    except (OSError, StopIteration):
+    except (OSError, AttributeError, StopIteration):
         return None
 
 
