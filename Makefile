@@ -1,0 +1,55 @@
+# make lab   build .venv if need be and open JupyterLab on the first notebook
+# make test  build .venv if need be and run every check
+# make help  the rest
+
+.DEFAULT_GOAL := help
+.PHONY: help lab setup test format refresh browser bench clean
+MAKEFLAGS += --no-print-directory
+
+# An environment that is there goes on with its own Python.
+PYTHON ?= $(shell .venv/bin/python -c "" 2>/dev/null && echo .venv/bin/python || echo python3)
+TORCH ?=
+PY := .venv/bin/python
+
+help: ## say what can be made
+	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
+	@echo "PYTHON=python3.12 chooses the Python, TORCH=cpu leaves the CUDA packages out."
+
+setup: ## build the environment in .venv
+	@command -v $(PYTHON) >/dev/null || { echo "setup: no $(PYTHON) here: install Python 3.11 to 3.14 (Debian, Ubuntu: apt install python3 python3-venv python3-dev)" >&2; exit 1; }
+	@$(PYTHON) bootstrap.py --torch "$(TORCH)"
+
+# Jupyter refuses to run as root, which containers do, unless told.
+lab: setup ## open JupyterLab on the first notebook
+	@$(PY) -m jupyter lab $$([ "$$(id -u)" = 0 ] && echo --allow-root) notebooks/00_*.ipynb
+
+# Each run starts from an empty compile cache, so that a broken compiler cannot
+# hide behind kernels of an earlier run, and shares it from then on.
+test: export TORCHINDUCTOR_CACHE_DIR = $(CURDIR)/.cache/test/inductor
+test: export COURSE_STRICT = 1
+test: export COURSE_QUIET = 1
+test: setup ## run every check: format, lint, helpers, exercises, notebooks
+	@rm -rf .cache/test
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	$(PY) -m pytest tests
+	$(PY) tests/strict.py
+
+format: setup ## format the code and mend what the linter can
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+refresh: setup ## run the notebooks again and store their outputs
+	$(PY) tests/refresh.py
+
+browser: setup ## open every notebook in JupyterLab in headless Chromium
+	@$(PY) -c "import playwright" 2>/dev/null || $(PY) -m pip install -q playwright
+	$(PY) tests/browser.py .cache/screenshots
+
+bench: setup ## measure what the course promises (long, wants a quiet machine)
+	@for name in startup bandwidth ratio aa lessons picture report; do \
+	  echo "== $$name"; $(PY) -m tests.benchmarks $$name || exit 1; done
+
+clean: ## remove .venv and every file that was made here
+	rm -rf .venv .cache .pytest_cache .ruff_cache .hypothesis *.egg-info
+	find . -name __pycache__ -prune -exec rm -rf {} +

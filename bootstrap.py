@@ -1,0 +1,260 @@
+"""Build the course's own environment in .venv, or say in one line what is missing.
+
+    python3 bootstrap.py              # what `make setup` runs
+    python3 bootstrap.py --torch cpu  # `make setup TORCH=cpu`: no CUDA packages
+
+Nothing is installed outside .venv, and a second run takes no time.  This file
+runs before anything is installed, also under a Python that is too old for the
+course (3.6 can read it), so it uses the standard library only.
+"""
+
+import argparse
+import errno
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+
+ROOT = os.path.dirname(os.path.abspath(__file__))
+VENV = os.path.join(ROOT, ".venv")
+PYTHON = os.path.join(VENV, "Scripts" if os.name == "nt" else "bin", "python")
+STATE = os.path.join(VENV, "course.json")  # what .venv was made from
+LOG = os.path.join(ROOT, ".cache", "setup.log")
+OLDEST, NEWEST = (3, 11), (3, 14)  # torch and all pins have wheels for these
+HERE = "{}.{}".format(*sys.version_info)
+
+# What the log of a failed installation says, and what to do about it.
+FAILURES = (
+    (r"No space left|os error 28|Disk quota", "the disk is full: free some GiB"),
+    (
+        r"NewConnectionError|Temporary failure in name|Failed to establish|timed out"
+        r"|Connection (reset|refused|aborted)|Max retries|unreachable|dns error"
+        r"|error sending request|Could not connect|ProxyError",
+        "no network: the packages could not be fetched; connect (or set the proxy)",
+    ),
+    (r"CERTIFICATE_VERIFY|SSLError|invalid peer cert", "TLS failed: set PIP_CERT"),
+    (r"Permission denied|Read-only file", "cannot write in .venv: check its owner"),
+    (
+        r"No matching distribution|No solution found",
+        "a pinned package has no build for this system; there are builds for Linux, "
+        "macOS 14 on Apple silicon and Windows, 64 bit",
+    ),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Build the course's environment.")
+    parser.add_argument(
+        "--torch",
+        default="",
+        help="cpu, a CUDA build such as cu126, or default (what pip chooses); "
+        "without it, what .venv has",
+    )
+    try:
+        set_up(parser.parse_args().torch)
+    except KeyboardInterrupt:
+        stop("stopped; run it again to go on from here")
+    except OSError as problem:
+        if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+            stop(f"the disk is full: free some GiB for {ROOT}")
+        stop(f"cannot write in {ROOT}: {problem}")
+
+
+def set_up(torch: str) -> None:
+    """Make .venv what requirements.txt says; quick when it is."""
+    check_python()
+    check_compiler()
+    if not re.match(r"(cpu|default|cu\d{3})?$", torch):
+        stop(f"TORCH={torch} is not known: say cpu, default or a CUDA build like cu126")
+    made = read_state()
+    state = wanted_state(torch or made.get("torch", "default"))
+    if made == state and runs(PYTHON):
+        say(".venv is up to date")
+        return
+    check_modules()
+    check_folder()
+    reusable = all(made.get(key) == state[key] for key in ("torch", "python", "root"))
+    if not reusable:
+        check_disk(state["torch"])
+    build(state, reusable and runs(PYTHON))
+
+
+def say(text: str) -> None:
+    print("setup:", text, file=sys.stderr, flush=True)
+
+
+def stop(text: str) -> None:
+    say(text)
+    sys.exit(1)
+
+
+def runs(program: str) -> bool:
+    try:
+        return not subprocess.call(
+            [program, "--version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+    except OSError:
+        return False
+
+
+# --- what the machine must have ---------------------------------------------
+
+
+def check_python() -> None:
+    if OLDEST <= sys.version_info[:2] <= NEWEST:
+        return
+    age = "old" if sys.version_info[:2] < OLDEST else "new"
+    text = (
+        f"Python {HERE} is too {age}: the course needs 3.{OLDEST[1]} to 3.{NEWEST[1]}"
+    )
+    for minor in range(NEWEST[1], OLDEST[1] - 1, -1):
+        if runs(f"python3.{minor}"):
+            stop(f"{text}; make setup PYTHON=python3.{minor} uses one that is here")
+    stop(f"{text}; install one and say make setup PYTHON=python3.{OLDEST[1]}")
+
+
+def check_compiler() -> None:
+    usual = "clang++" if sys.platform == "darwin" else "g++"
+    chosen = os.environ.get("CXX", "")
+    if os.name == "nt" or runs(chosen or usual):  # Windows: doctor looks for MSVC
+        return
+    if chosen:
+        fix = f"CXX={chosen} does not run: unset CXX or correct it"
+    elif runs("clang++"):
+        fix = "clang++ is here: export CXX=clang++"
+    elif sys.platform == "darwin":
+        fix = "xcode-select --install"
+    else:
+        fix = "Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++"
+    stop(f"no C++ compiler, and torch.compile builds CPU kernels with one; {fix}")
+
+
+def check_modules() -> None:
+    debian = f"Debian, Ubuntu: apt install python{HERE}-venv python{HERE}-dev"
+    if not all(map(importlib.util.find_spec, ("venv", "ensurepip"))):
+        stop(f"this Python cannot make environments (no venv module); {debian}")
+    header = os.path.join(sysconfig.get_paths()["include"], "Python.h")
+    if os.name != "nt" and not os.path.exists(header):
+        stop(
+            "Python.h is missing, and compiled kernels include it; "
+            f"{debian}; Fedora: dnf install python3-devel"
+        )
+
+
+def check_folder() -> None:
+    ours = os.path.exists(os.path.join(VENV, "pyvenv.cfg"))
+    empty = os.path.isdir(VENV) and not os.listdir(VENV)
+    if os.path.lexists(VENV) and not ours and not empty:
+        stop(f"{VENV} is not a Python environment: move it away")
+    os.makedirs(os.path.dirname(LOG), exist_ok=True)
+    with open(LOG, "w") as log:
+        log.write("setup\n")
+
+
+def check_disk(torch: str) -> None:
+    # On Linux, the torch that pip chooses brings 4 GiB of CUDA wheels, which
+    # unpack to 7; without them the whole environment has 2.
+    cuda = sys.platform.startswith("linux") and torch != "cpu"
+    free, need = shutil.disk_usage(ROOT).free / 2**30, 8 if cuda else 3
+    gpu = os.path.exists("/proc/driver/nvidia") or shutil.which("nvidia-smi")
+    hint = "make setup TORCH=cpu leaves the CUDA packages out and needs 3 GiB"
+    if free < need:
+        stop(
+            f"not enough disk: {ROOT} has {free:.1f} GiB free, {need} are needed"
+            + (f"; {hint}" if cuda else "")
+        )
+    if torch == "default" and cuda and not gpu:
+        say(f"no NVIDIA GPU here: {hint}; going on with what pip chooses")
+
+
+# --- the environment ---------------------------------------------------------
+
+
+def wanted_state(torch: str) -> dict:
+    digest = hashlib.sha256()
+    for name in ("requirements.txt", "pyproject.toml"):
+        with open(os.path.join(ROOT, name), "rb") as file:
+            digest.update(file.read())
+    python = f"{HERE} in {sys.base_prefix}"
+    sources = digest.hexdigest()
+    return {"torch": torch, "python": python, "root": ROOT, "sources": sources}
+
+
+def read_state() -> dict:
+    try:
+        with open(STATE) as file:
+            return dict(json.load(file))
+    except (OSError, ValueError):
+        return {}
+
+
+def write_state(state: dict) -> None:
+    with open(STATE + ".part", "w") as file:
+        json.dump(state, file, indent=1)
+    os.replace(STATE + ".part", STATE)
+
+
+def build(state: dict, reusable: bool) -> None:
+    began = time.time()
+    if not reusable:
+        say(f"building .venv with Python {state['python']} (minutes, once)")
+        # When .venv itself runs this, sys.executable is about to be replaced.
+        base = getattr(sys, "_base_executable", sys.executable)
+        step(base, "-m", "venv", "--clear", VENV)
+    write_state(dict(state, sources="not all installed"))
+    pip = (PYTHON, "-m", "pip", "--no-input", "--disable-pip-version-check", "install")
+    pins = os.path.join(ROOT, "requirements.txt")
+    if state["torch"] != "default":
+        # uv knows where each build of torch is published; pip has to be told.
+        step(*pip, "-c", pins, "uv")
+        uv = (PYTHON, "-m", "uv", "pip", "install", "--python", PYTHON, "--no-deps")
+        step(*uv, "--torch-backend", state["torch"], "-c", pins, "torch")
+    step(*pip, "-r", pins)
+    # setuptools is there by now, so nothing more has to be fetched.
+    step(*pip, "--no-deps", "--no-build-isolation", "-e", ROOT)
+    write_state(state)
+    say(f"ready in {time.time() - began:.0f} s")
+
+
+def step(*command: str) -> None:
+    """Run *command*, tell of its large downloads, and explain its failure."""
+    download = re.compile(r"\s*Downloading ([^\s-]+)\S* \((\d{2,}\.?\d* ?[MG]i?B)\)")
+    lines = []
+    child = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        universal_newlines=True,
+        errors="replace",
+    )
+    with open(LOG, "a") as log:
+        log.write(f"$ {' '.join(command)}\n")
+        for line in child.stdout:
+            lines.append(line)
+            log.write(line)
+            if download.match(line):
+                say("downloading {} ({})".format(*download.match(line).groups()))
+    if child.wait():
+        stop(
+            f"{explain(''.join(lines))}; then run it again (details: .cache/setup.log)"
+        )
+
+
+def explain(log: str) -> str:
+    """Return why an installation failed and what to do, in one line."""
+    for pattern, advice in FAILURES:
+        if re.search(pattern, log):
+            return advice
+    said = [line.strip() for line in log.splitlines() if line.strip()]
+    return f"the installation failed: {said[-1] if said else 'no message'}"
+
+
+if __name__ == "__main__":
+    main()
