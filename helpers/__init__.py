@@ -1,0 +1,69 @@
+"""Helpers of the torch.compile course: they time, count, draw, dump and check.
+
+    from helpers import compare
+
+``import helpers`` imports nothing heavy: each name below is fetched from its
+module when it is first used.  No module has the name of a function, or the
+import of the one would hide the other.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # the same names as _HOME, for editors and type checkers
+    from .bandwidth import copy_bandwidth
+    from .clock import device, keep_memory
+    from .codegen import eager_bytes, kernels, output_code
+    from .exercises import check, hint
+    from .health import doctor
+    from .measure import compare
+    from .observe import graphs, recompiles
+    from .plots import plot_bytes, plot_comparison, plot_sweep
+    from .results import load, side_by_side
+    from .sweeps import sweep
+    from .teach import claim, predict, reveal, score, start
+
+_HOME = {
+    "check": "exercises",
+    "claim": "teach",
+    "compare": "measure",
+    "copy_bandwidth": "bandwidth",
+    "device": "clock",
+    "doctor": "health",
+    "eager_bytes": "codegen",
+    "graphs": "observe",
+    "hint": "exercises",
+    "keep_memory": "clock",
+    "kernels": "codegen",
+    "load": "results",
+    "output_code": "codegen",
+    "plot_bytes": "plots",
+    "plot_comparison": "plots",
+    "plot_sweep": "plots",
+    "predict": "teach",
+    "recompiles": "observe",
+    "reveal": "teach",
+    "score": "teach",
+    "side_by_side": "results",
+    "start": "teach",
+    "sweep": "sweeps",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    """Return the public *name*, importing its module on first use."""
+    if name not in _HOME:
+        raise AttributeError(
+            f"helpers has no {name!r}; it has: {', '.join(__all__)}", name=name
+        )
+    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value  # so that the next use is a plain look-up
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,300 @@
+"""doctor(): what this machine has, what each missing thing costs, and the fix."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from helpers import results, text
+from helpers.progress import Progress
+from helpers.text import Table, mark
+
+MEMORY_NEEDED = DISK_NEEDED = 2 << 30
+_CGROUP = Path("/sys/fs/cgroup")
+
+# What installs a C++ compiler: the first of these that is on the PATH.
+_INSTALLERS = {
+    "apt": "apt install g++ python3-dev",
+    "dnf": "dnf install gcc-c++ python3-devel",
+    "pacman": "pacman -S gcc",
+    "winget": "winget install Microsoft.VisualStudio.2022.BuildTools, then its C++ "
+    "workload; start Jupyter from the Native Tools prompt",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One part of the machine; *status* is ``ok``, ``note`` or ``missing``."""
+
+    name: str
+    found: str
+    status: str = "ok"
+    costs: str = ""
+    fix: str = ""
+
+    @property
+    def advice(self) -> str:
+        """Return what the lack costs and what to do about it, or ''."""
+        return ". ".join(part for part in (self.costs, self.fix) if part)
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What ``doctor`` found: the same rows on every machine."""
+
+    rows: tuple[Row, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Return whether nothing that the course needs is missing."""
+        return all(row.status != "missing" for row in self.rows)
+
+    @property
+    def verdict(self) -> str:
+        """Return ``yes``, or ``no`` and what is missing."""
+        lacks = [row.name for row in self.rows if row.status == "missing"]
+        return f"no, for want of: {', '.join(lacks)}" if lacks else "yes"
+
+    def table(self) -> Table:
+        """Return the rows as a table, with marks around what may differ."""
+        rows = [
+            (row.name, *map(mark, (row.status, row.found, row.advice or "-")))
+            for row in self.rows
+        ]
+        return Table.of(["part", "status", "found", "what to do"], rows)
+
+    def __str__(self) -> str:
+        return f"{self.table()}\nready for the course: {mark(self.verdict)}"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        end = f"ready for the course: {self.verdict}"
+        return self.table()._repr_html_() + text.pre(end)
+
+
+def _one_line(value: Any) -> str:
+    return " ".join(str(value).split())
+
+
+def doctor(compile: bool = True) -> Diagnosis:
+    """Return what this machine has, part by part; never raises.
+
+    With *compile*, a small function is compiled, run and differentiated on each
+    device.  That pays for what is built once per machine, so no lesson has to.
+    """
+    last = _first_compile if compile else lambda: ("not tried", "note")
+    checks = (*_CHECKS, ("first compile", last))
+    return Diagnosis(tuple(_look(name, check) for name, check in checks))
+
+
+def _look(name: str, check: Callable[[], tuple[str, ...]]) -> Row:
+    """Return the row of *check*; its failure is a finding, not an error."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return Row(name, *map(_one_line, check()))
+    except Exception as error:  # torch may be broken in any way
+        said = next(iter(str(error).strip().splitlines()), "")[:120]
+        found = f"fails with {type(error).__name__}: {said}"
+        if name == "torch" and name not in sys.modules:
+            return Row(name, found, "missing", "Nothing runs", "make clean setup")
+        if name == "first compile":
+            return Row(name, found, "missing", "Nothing compiles", "See the rows above")
+        return Row(name, found, "note", "This could not be looked at")
+
+
+def _python() -> tuple[str, ...]:
+    found = platform.python_version()
+    if (3, 11) <= sys.version_info[:2] <= (3, 14):
+        return (found,)
+    costs = "The course is checked on Python 3.11 to 3.14"
+    return found, "note", costs, "make setup PYTHON=python3.11"
+
+
+def _torch() -> tuple[str, ...]:
+    import torch
+
+    from helpers import compat
+
+    found = torch.__version__
+    release = tuple(int(part) for part in found.split(".")[:2])
+    if not (2, 11) <= release <= (2, 15):
+        status = "missing" if release < (2, 11) else "note"
+        return found, status, "The course is checked on 2.11 to 2.15", "make setup"
+    lost = ", ".join(sorted(set(compat.missing().values())))
+    return (found, "note", f"This version lacks: {lost}") if lost else (found,)
+
+
+def _triton() -> tuple[str, ...]:
+    import torch
+
+    from helpers import compat
+
+    wanted, installed, matches = compat.triton_pair()
+    if matches:
+        return (f"{installed}, the pair of torch {torch.__version__}",)
+    need = torch.cuda.is_available()
+    found = f"{installed or 'none'}; torch {torch.__version__} wants {wanted or '?'}"
+    costs = "Nothing compiles for the GPU" if need else "Triton kernels are not shown"
+    linux = sys.platform.startswith("linux")
+    fix = f"pip install 'triton=={wanted}.*'" if linux else ""
+    return found, "missing" if need and not installed else "note", costs, fix
+
+
+def _compiler() -> tuple[str, ...]:
+    from helpers import compat
+
+    costs = "torch.compile cannot build kernels for the CPU"
+    name, _ = compat.cpp_compiler()
+    if name is None:
+        return "none that runs", "missing", costs, _install()
+    header = Path(sysconfig.get_paths()["include"], "Python.h")
+    if os.name != "nt" and not header.exists():
+        return f"{Path(name).name}, but no Python.h", "missing", costs, _install()
+    if os.name == "nt":
+        return (Path(name).name,)
+    said = subprocess.check_output([name, "--version"], text=True, timeout=60)
+    return (said.splitlines()[0],)
+
+
+def _install() -> str:
+    """Return how a C++ compiler gets onto this machine."""
+    if os.environ.get("CXX"):
+        return "Unset CXX, or set it to a compiler that runs"
+    if os.environ.get("CONDA_PREFIX") == sys.prefix:
+        return "conda install -c conda-forge cxx-compiler"
+    if sys.platform == "darwin":
+        return "xcode-select --install"
+    here = (fix for name, fix in _INSTALLERS.items() if shutil.which(name))
+    return next(here, "Install g++ or clang++, and set CXX to it")
+
+
+def _gpu() -> tuple[str, ...]:
+    import torch
+
+    lesson, driver = "Every lesson runs on the CPU", _driver()
+    if torch.cuda.is_available():
+        own = torch.cuda.get_device_properties(0)
+        memory = text.size(own.total_memory)
+        found = f"{own.name}, {memory}, driver {driver or 'not known'}"
+        if torch.version.hip is None and (own.major, own.minor) < (7, 0):
+            costs = f"Triton needs compute capability 7.0. {lesson}"
+            return f"{found}, {own.major}.{own.minor}", "note", costs
+        return (found,)
+    if driver is None:
+        return "no NVIDIA GPU", "note", lesson
+    if torch.version.cuda is None:
+        found = f"driver {driver}, but a torch built without CUDA"
+        return found, "note", lesson, "make setup TORCH=default"
+    try:
+        torch.cuda.init()
+        reason = "no device is visible: see CUDA_VISIBLE_DEVICES"
+    except Exception as error:
+        reason = _one_line(error)[:160]
+    found = f"driver {driver} and CUDA {torch.version.cuda} do not work: {reason}"
+    fix = "Update the driver, or take an older CUDA: make setup TORCH=cu126"
+    return found, "note", lesson, fix
+
+
+def _driver() -> str | None:
+    """Return the version of the NVIDIA driver, or None without a driver or GPU."""
+    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    with suppress(OSError, subprocess.SubprocessError, IndexError):
+        return subprocess.check_output(query, text=True, timeout=20).split()[0]
+    return None
+
+
+def _threads() -> tuple[str, ...]:
+    import torch
+
+    threads, cores = torch.get_num_threads(), results.available_cores()
+    with suppress(OSError, ValueError):  # no such file, or the quota is "max"
+        quota, period = (_CGROUP / "cpu.max").read_text().split()
+        cores = min(cores, max(1, int(quota) // int(period)))
+    found = f"{text.count(threads, 'thread')} on {text.count(cores, 'core')}"
+    if threads <= cores:
+        return (found,)
+    costs = "Threads wait for one another, and timings are noise"
+    return found, "note", costs, f"Set OMP_NUM_THREADS={cores} before Jupyter starts"
+
+
+def _cache() -> tuple[str, ...]:
+    from helpers import compat
+
+    try:
+        folder = Path(compat.inductor_cache_dir())
+        results.write_atomically(folder / "doctor", "written by doctor()\n").unlink()
+    except OSError as error:
+        fix = "Set TORCHINDUCTOR_CACHE_DIR to a folder that you may write to"
+        return str(error), "missing", "Nothing compiles", fix
+    free = shutil.disk_usage(folder).free
+    used = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    found = f"{text.size(used)} used, {text.size(free)} free"
+    if free >= DISK_NEEDED:
+        return (found,)
+    fix = "Free some, or set TORCHINDUCTOR_CACHE_DIR to a folder with more"
+    return found, "note", "A compile fails once the disk is full", fix
+
+
+def _memory() -> tuple[str, ...]:
+    import psutil
+
+    memory = psutil.virtual_memory()
+    total, free = memory.total, memory.available
+    with suppress(OSError, ValueError):  # no such file, or the limit is "max"
+        limit = int((_CGROUP / "memory.max").read_text())
+        used = int((_CGROUP / "memory.current").read_text())
+        total, free = min(total, limit), min(free, limit - used)
+    found = f"{text.size(free)} of {text.size(total)} free"
+    if free >= MEMORY_NEEDED:
+        return (found,)
+    costs = "A notebook may take 2 GiB, and a kernel that runs out is killed"
+    return found, "note", costs, "Shut down other kernels and programs"
+
+
+def _first_compile() -> tuple[str, ...]:
+    import torch
+
+    from helpers import compat
+
+    def small(x: torch.Tensor) -> torch.Tensor:
+        return (x.sin() * x.cos() + x).softmax(-1).sum()
+
+    devices, took = ["cpu"] + ["cuda"] * torch.cuda.is_available(), []
+    waiting = "the first compile takes up to a minute, once per machine"
+    with Progress(waiting, len(devices)) as progress:
+        for done, device in enumerate(devices):
+            progress.at(done)
+            x = torch.rand(64, 64, device=device, requires_grad=True)
+            start, compiled = time.perf_counter(), torch.compile(small)
+            (result := compiled(x)).backward()
+            took.append(f"{device} {text.seconds(time.perf_counter() - start)}")
+            torch.testing.assert_close(result, small(x))
+    if not compat.captured(compiled):
+        fix = "Unset TORCH_COMPILE_DISABLE and TORCHDYNAMO_DISABLE, restart the kernel"
+        return "it is switched off", "missing", "Nothing compiles", fix
+    return (", ".join(took),)
+
+
+_CHECKS = (
+    ("Python", _python),
+    ("torch", _torch),
+    ("triton", _triton),
+    ("C++ compiler", _compiler),
+    ("GPU", _gpu),
+    ("threads", _threads),
+    ("cache folder", _cache),
+    ("memory", _memory),
+)

@@ -1,0 +1,300 @@
+"""Pictures of results: they draw what was measured and compute nothing.
+
+One style for all: large type, Okabe and Ito's colours, which colour-blind readers
+can tell apart, and a shape or hatch beside each colour.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import html
+import io
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from helpers import text
+from helpers.text import mark, plain
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from helpers.bandwidth import Bandwidth
+    from helpers.comparison import Comparison
+    from helpers.sweeps import Sweep
+
+# Okabe & Ito, Color Universal Design, 2008: blue, vermilion, bluish green.
+COLOURS, SHAPES, HATCHES = ("#0072B2", "#D55E00"), ("o", "s"), ("", "//")
+CEILING, QUIET = "#009E73", "#767676"
+_BAND = {"color": QUIET, "alpha": 0.3, "linewidth": 0}
+_UNITS = ("bytes", "KiB", "MiB", "GiB")
+_PNG = "data:image/png;base64,"
+SAME = 0.01  # the verdict "same": within 1 % of no difference
+_STYLE = {
+    "font.size": 13,
+    "axes.titlesize": 14,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#DDDDDD",
+    "hatch.linewidth": 0.8,
+    "lines.linewidth": 2,
+    "lines.markersize": 9,
+    "legend.fontsize": 13,
+    "legend.frameon": False,
+}
+
+
+def _styled(draw: Callable[..., Any]) -> Callable[..., Any]:
+    """Draw in the course's style, and leave the reader's own settings alone."""
+
+    @functools.wraps(draw)
+    def styled(*arguments: Any, **options: Any) -> Any:
+        from matplotlib import style
+
+        with style.context(["default", _STYLE]):
+            return draw(*arguments, **options)
+
+    return styled
+
+
+@dataclass(frozen=True, repr=False)
+class Picture:
+    """A matplotlib figure and the same in words, for those who cannot see it."""
+
+    figure: Figure
+    alt: str
+
+    def __str__(self) -> str:
+        return f"Figure. {self.alt}"
+
+    __repr__ = __str__
+
+    @_styled  # matplotlib looks at some settings only when it renders
+    def _repr_html_(self) -> str:
+        file = io.BytesIO()
+        self.figure.savefig(file, format="png", dpi=100)
+        data = base64.b64encode(file.getvalue()).decode()
+        alt = html.escape(plain(self.alt))
+        return f'<img alt="{alt}" style="max-width:100%" src="{_PNG}{data}">'
+
+    @_styled
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write a .png or .svg file, whole or not at all; return its path.
+
+        Raises ValueError for another ending, OSError where nothing can be written.
+        """
+        path = Path(path)
+        if path.suffix not in (".png", ".svg"):
+            raise ValueError(f"a picture is saved as .png or .svg, not {path.name!r}")
+        part = path.with_name(f".part-{path.name}")
+        try:
+            self.figure.savefig(part, dpi=200, metadata={"Title": plain(self.alt)})
+            os.replace(part, path)
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            said = f"cannot write {path.name}: {error.strerror}; name another folder"
+            raise OSError(said) from error
+        return path
+
+
+@_styled
+def plot_comparison(
+    *comparisons: Comparison, labels: Sequence[str] | None = None
+) -> Picture:
+    """Return a picture of one or more results of ``compare``.
+
+    Per result: the median times of both sides in seconds, and the speed-up with
+    its interval, a line at no difference and the band of the verdict "same".
+    *labels* names the results.
+    """
+    if not comparisons:
+        raise ValueError("plot_comparison needs at least one result of compare()")
+    labels = labels or ["{1} against\n{0}".format(*one.names) for one in comparisons]
+    if len(labels) != len(comparisons):
+        raise ValueError(f"{len(comparisons)} results, but {len(labels)} labels")
+    rows = range(len(comparisons))
+    figure, (times, ratios) = _figure(11, 2.1 + 0.85 * len(rows), columns=2)
+    for side, name in enumerate(comparisons[0].names):
+        places = [row + 0.36 * side - 0.18 for row in rows]
+        seconds = [one.median_s[side] for one in comparisons]
+        times.plot(seconds, places, SHAPES[side], color=COLOURS[side], label=name)
+        for at in zip(seconds, places, strict=True):
+            said = {"text": text.seconds(at[0]), "va": "center"}
+            times.annotate(xy=at, xytext=(9, 0), textcoords="offset points", **said)
+    _time_axis(times.xaxis, comparisons, room=0.3)  # for the text beside a point
+    times.set(title="median time of a call", yticks=rows, yticklabels=labels)
+    times.set_ylim(len(rows) - 0.4, -0.6)
+    figure.legend(loc="outside upper left", ncols=2)
+    ratios.axvline(1, color=QUIET)
+    ratios.axvspan(1 - SAME, 1 + SAME, **_BAND)
+    beside = {"va": "center", "transform": ratios.get_yaxis_transform()}
+    for row, one in zip(rows, comparisons, strict=True):
+        _interval(ratios, one, (one.speedup, row), "xerr")
+        ratios.text(1.03, row, f"{one.verdict}\n{one.speedup:.3g}x", **beside)
+    _ratio_axis(ratios.xaxis, comparisons)
+    ratios.set(title=f"speed-up, {comparisons[0].confidence:.0%} interval")
+    ratios.set(ylim=times.get_ylim(), yticks=[], xlabel="1x: no difference")
+    alt = "Speed-up with its interval."
+    for label, one in zip(labels, comparisons, strict=True):
+        a, b = (mark(text.seconds(value)) for value in one.median_s)
+        alt += f" {' '.join(label.split())}: {mark(one.ratio())}; "
+        alt += f"median call: {one.names[0]} {a}, {one.names[1]} {b}."
+    return Picture(figure, alt)
+
+
+@_styled
+def plot_sweep(sweep: Sweep, ceiling: float | Sequence[float] | None = None) -> Picture:
+    """Return a picture of a sweep: both times, and below them the speed-up.
+
+    *ceiling* is the speed-up that theory allows, one number or one per point.
+    """
+    if not sweep.points:
+        raise ValueError("this sweep has no points: run sweep() again")
+    found = [point.comparison for point in sweep.points]
+    values = [point.value for point in sweep.points]
+    words = any(isinstance(value, str) for value in values)
+    places = list(range(len(values))) if words else values
+    figure, (times, ratios) = _figure(9, 6.4, rows=2)
+    for side, name in enumerate(found[0].names):
+        seconds = [one.median_s[side] for one in found]
+        style = {"color": COLOURS[side], "marker": SHAPES[side], "label": name}
+        times.plot(places, seconds, ("-", "--")[side], **style)
+    _time_axis(times.yaxis, found)
+    ratios.axhline(1, color=QUIET)
+    ratios.axhspan(1 - SAME, 1 + SAME, **_BAND)
+    for place, one in zip(places, found, strict=True):
+        _interval(ratios, one, (place, one.speedup), "yerr")
+    ceilings = [ceiling] * len(places) if isinstance(ceiling, int | float) else ceiling
+    if ceilings:
+        if len(ceilings) != len(places):
+            raise ValueError(f"{len(places)} points, but {len(ceilings)} ceilings")
+        ratios.plot(places, ceilings, ":", color=CEILING, label="ceiling")
+    _ratio_axis(ratios.yaxis, found, ceilings or ())
+    figure.legend(loc="outside upper left", ncols=3)
+    times.set_title("median time of a call" + " (interrupted)" * (not sweep.complete))
+    ratios.set(title=f"speed-up, {found[0].confidence:.0%} interval")
+    ratios.set(xlabel=f"{sweep.parameter} ({sweep.unit})".replace(" ()", ""))
+    if not words and min(values) > 0 and max(values) / min(values) > 10:
+        ratios.set_xscale("log")
+    shown = [value if words else f"{value:,}" for value in values]
+    turn = 30 if len("  ".join(shown)) > 70 else 0  # room for long labels
+    ratios.set_xticks(places, shown, rotation=turn)
+    ratios.minorticks_off()
+    alt = f"Times of {' and '.join(found[0].names)} and the speed-up."
+    for value, one in zip(values, found, strict=True):
+        alt += f" {sweep.parameter} {value}: {mark(one.ratio())}."
+    return Picture(figure, alt)
+
+
+@_styled
+def plot_bytes(
+    eager: Any,
+    compiled: Any,
+    comparison: Comparison | None = None,
+    bandwidth: Bandwidth | None = None,
+) -> Picture:
+    """Return a picture of the bytes that each side moves to and from memory.
+
+    *eager* and *compiled* are numbers of bytes or results that have ``.bytes``.
+    With the *comparison* of the same two and the *bandwidth* of this machine, a
+    second panel shows the share of that bandwidth which each side reaches.
+    """
+    moved = [getattr(side, "bytes", side) for side in (eager, compiled)]
+    if max(moved) <= 0:
+        raise ValueError("neither side moves a byte: there is nothing to draw")
+    names = comparison.names if comparison else ("eager", "compiled")
+    both = comparison is not None and bandwidth is not None
+    figure, panels = _figure(11 if both else 7, 3, columns=1 + both)
+    sizes = [text.size(n) for n in moved]
+    power = max(p for p in range(4) if 1024**p <= max(moved))
+    _bars(panels[0], names, [n / 1024**power for n in moved], sizes)
+    panels[0].set(title="moved to and from memory", xlabel=_UNITS[power])
+    alt = f"Bytes moved: {names[0]} {sizes[0]}, {names[1]} {sizes[1]}."
+    if both:
+        rates = [n / s for n, s in zip(moved, comparison.median_s, strict=True)]
+        shares = [100 * rate / bandwidth.bytes_per_s for rate in rates]
+        said = [f"{share:.0f} %" for share in shares]
+        copy = f"{bandwidth.bytes_per_s / 1e9:.3g} GB/s"
+        _bars(panels[1], names, shares, said)
+        panels[1].axvline(100, color=CEILING, linestyle=":")
+        panels[1].set(title="memory bandwidth reached", yticks=[])
+        panels[1].set(xlabel=f"% of a copy's {copy}", xlim=(0, 1.25 * max(*shares, 96)))
+        alt += f" Share of the {mark(copy)} that a copy reaches: "
+        alt += f"{names[0]} {mark(said[0])}, {names[1]} {mark(said[1])}."
+    return Picture(figure, alt)
+
+
+# --- parts of a picture --------------------------------------------------------
+
+
+def _figure(
+    width: float, height: float, rows: int = 1, columns: int = 1
+) -> tuple[Figure, list[Axes]]:
+    """Return an empty figure and its panels; no pyplot, so it is shown only once."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.15, h_pad=0.08)
+    panels = figure.subplots(rows, columns, sharex=rows > 1, squeeze=False)
+    return figure, list(panels.flat)
+
+
+def _bars(axes: Axes, names: Any, lengths: list[float], said: list[str]) -> None:
+    for row, length in enumerate(lengths):
+        style = {"color": COLOURS[row], "hatch": HATCHES[row], "edgecolor": "white"}
+        axes.bar_label(axes.barh(row, length, 0.6, **style), [said[row]], padding=6)
+    axes.set(yticks=[0, 1], yticklabels=names, ylim=(1.6, -0.6))
+    axes.set_xlim(0, 1.25 * max(lengths))
+    axes.grid(axis="y", visible=False)
+
+
+def _interval(axes: Axes, one: Comparison, place: tuple[Any, Any], error: str) -> None:
+    """Draw a speed-up with its interval; a hollow point where there is none."""
+    low, high = one.interval or (one.speedup, one.speedup)
+    sizes = [[max(0, one.speedup - low)], [max(0, high - one.speedup)]]
+    fill = "black" if one.interval else "white"
+    style = {"fmt": "o", "color": "black", "mfc": fill, "capsize": 5, error: sizes}
+    axes.errorbar(*([at] for at in place), **style)
+
+
+def _ratio_axis(axis: Any, found: Sequence[Comparison], more: Sequence = ()) -> None:
+    """Show the intervals and 1, on a logarithmic axis once they spread."""
+    ends = [1 - 3 * SAME, 1 + 3 * SAME, *more]
+    ends += [end for one in found for end in one.interval or (one.speedup,)]
+    _limits(axis, min(ends), max(ends), 0.08, log=max(ends) > 3 * min(ends))
+    low, high = axis.get_view_interval()
+    gap = 0.1 * (high - low)  # a tick at 1, and none close to it
+    if axis.get_scale() == "linear":
+        ticks = [tick for tick in axis.get_majorticklocs() if abs(tick - 1) > gap]
+        axis.set_ticks([1, *(tick for tick in ticks if low < tick < high)])
+    axis.set_major_formatter(lambda value, _: f"{value:.4g}x")
+
+
+def _time_axis(axis: Any, found: Sequence[Comparison], room: float = 0.08) -> None:
+    """Show seconds with their unit: from 0, or logarithmic once they spread."""
+    seconds = [value for one in found for value in one.median_s]
+    spread = max(seconds) > 20 * min(seconds)
+    low = min(seconds) if spread else 0
+    _limits(axis, low, max(seconds), room, log=spread)
+    axis.set_major_formatter(lambda value, _: text.seconds(value) if value else "0")
+
+
+def _limits(axis: Any, low: float, high: float, room: float, log: bool) -> None:
+    """Let the axis run from *low* to *high*, and the share *room* of that beyond."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+
+    if log:
+        axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+        axis.set_major_locator(LogLocator(10, (1, 2, 5) if high < 100 * low else (1,)))
+        axis.set_minor_formatter(NullFormatter())
+        ends = low / (high / low) ** 0.08, high * (high / low) ** room
+    else:
+        axis.set_major_locator(MaxNLocator(4))
+        ends = low and low - 0.08 * (high - low), high + room * (high - low)
+    axis.axes.set(**{f"{axis.axis_name}lim": ends})

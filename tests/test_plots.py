@@ -1,0 +1,293 @@
+"""Pictures say in words what they show, and touch nothing of the reader's."""
+
+from __future__ import annotations
+
+import base64
+import re
+from pathlib import Path
+
+import matplotlib as mpl
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+from helpers import plots
+from helpers.bandwidth import Bandwidth
+from helpers.comparison import Comparison, Round
+from helpers.results import Machine
+from helpers.sweeps import Point, Sweep
+from helpers.text import unmark
+
+MACHINE = Machine(
+    *("a processor", 2, 2, 2**34, None, None, "Linux", "3.11", "2.13.0", "3.7.1")
+)
+
+
+def comparison(
+    a: float = 12.3e-3,
+    b: float = 4.4e-3,
+    interval: tuple[float, float] | None = (2.74, 2.86),
+    verdict: str = "faster",
+    speedup: float | None = None,
+) -> Comparison:
+    return Comparison(
+        names=("eager", "compiled"),
+        speedup=speedup or a / b,
+        interval=interval,
+        confidence=0.95,
+        verdict=verdict,
+        median_s=(a, b),
+        cold_start_s=3.0,
+        compiles=1,
+        graphs=1,
+        graph_breaks=0,
+        page_faults=None,
+        peak_bytes=None,
+        matches=True,
+        max_error=0.0,
+        error64=None,
+        rounds=(Round(a, b, True, True),),
+        notes=(),
+        threads=2,
+        device="cpu",
+        scope="this process",
+        machine=MACHINE,
+        command="test",
+        when="2026-01-01T00:00:00+00:00",
+    )
+
+
+SAME = comparison(5.1e-3, 5.1e-3, (0.994, 1.006), "same")
+SLOWER = comparison(9e-6, 21e-6, (0.42, 0.45), "slower")
+UNSURE = comparison(7e-3, 6.9e-3, None, "cannot tell")
+
+
+def sweep(values: tuple, complete: bool = True) -> Sweep:
+    points = tuple(Point(value, comparison()) for value in values)
+    return Sweep("size", "elements", points, complete, MACHINE, "test", "now")
+
+
+COPY = Bandwidth(1e10, 2**29, "cpu")
+PICTURES = {
+    "one": lambda: plots.plot_comparison(comparison()),
+    "four": lambda: plots.plot_comparison(
+        *(comparison(), SAME, SLOWER, UNSURE), labels=list("abcd")
+    ),
+    "sweep": lambda: plots.plot_sweep(sweep((2**10, 2**16, 2**22)), ceiling=3.0),
+    "words": lambda: plots.plot_sweep(sweep(("default", "max-autotune"), False)),
+    "bytes": lambda: plots.plot_bytes(2**28, 2**25, comparison(), COPY),
+}
+
+
+@pytest.fixture(params=PICTURES)
+def picture(request: pytest.FixtureRequest) -> plots.Picture:
+    return PICTURES[request.param]()
+
+
+def png(picture: plots.Picture) -> bytes:
+    data = re.search(r"base64,([^\"]+)", picture._repr_html_())
+    return base64.b64decode(data[1])
+
+
+def texts(picture: plots.Picture) -> list[mpl.text.Text]:
+    """Return every text that is drawn: ticks beyond the ends of an axis are not."""
+    figure = picture.figure
+    figure.draw_without_rendering()
+    found = [text for legend in figure.legends for text in legend.get_texts()]
+    for axes in figure.axes:
+        found += [axes.title, axes._left_title, *axes.texts]
+        for place, axis in enumerate((axes.xaxis, axes.yaxis)):
+            low, high = sorted(axis.get_view_interval())
+            ticks = axis.get_ticklabels()
+            found += [t for t in ticks if low <= t.get_position()[place] <= high]
+            found.append(axis.label)
+    return [text for text in found if text.get_text() and text.get_visible()]
+
+
+def shown(picture: plots.Picture) -> str:
+    return " ".join(text.get_text() for text in texts(picture))
+
+
+def test_each_is_a_png_with_the_same_in_words(picture: plots.Picture) -> None:
+    assert png(picture).startswith(b"\x89PNG")
+    assert str(picture) == repr(picture) == f"Figure. {picture.alt}"
+    page = picture._repr_html_()
+    assert page.startswith('<img alt="')
+    assert picture.alt.replace("⟨", "").replace("⟩", "") in page
+    assert "⟨" not in page
+    assert "⟨" not in shown(picture)
+
+
+def collisions(picture: plots.Picture) -> list[str]:
+    """Return the texts that are cut off or lie over another one."""
+    figure = picture.figure
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    boxes = [
+        (text.get_text(), text.get_window_extent(renderer).shrunk(0.95, 0.8))
+        for text in texts(picture)
+    ]
+    inside = figure.bbox.padded(2)
+    found = [
+        f"{word!r} is cut off"
+        for word, box in boxes
+        if not (inside.contains(*box.min) and inside.contains(*box.max))
+    ]
+    for i, (word, box) in enumerate(boxes):
+        over = [other for other, place in boxes[i + 1 :] if box.overlaps(place)]
+        found += [f"{word!r} lies over {other!r}" for other in over]
+    return found
+
+
+def test_nothing_is_drawn_over_something_else(picture: plots.Picture) -> None:
+    assert collisions(picture) == []
+
+
+def test_a_collision_would_be_seen() -> None:
+    picture = PICTURES["one"]()
+    times, _ = picture.figure.axes
+    times.text(12.3e-3, -0.18, "over the point and its time")
+    assert any("12.3 ms" in found for found in collisions(picture))
+
+
+def test_what_is_outside_marks_does_not_depend_on_the_measurement() -> None:
+    one, other = (plots.plot_comparison(found) for found in (comparison(), SLOWER))
+    assert one.alt != other.alt
+    assert unmark(one.alt) == unmark(other.alt)
+    one, other = (
+        plots.plot_bytes(2**28, 2**25, found, COPY) for found in (comparison(), SLOWER)
+    )
+    assert one.alt != other.alt
+    assert unmark(one.alt) == unmark(other.alt)
+
+
+def test_a_comparison_shows_its_numbers() -> None:
+    picture = plots.plot_comparison(comparison(), UNSURE, labels=["chain", "model"])
+    words = shown(picture)
+    for word in ("12.3 ms", "4.4 ms", "faster\n2.8x", "chain", "cannot tell", "eager"):
+        assert word in words
+    assert "chain: ⟨faster: 2.8x, 95% interval 2.74 to 2.86⟩" in picture.alt
+    assert "model: ⟨cannot tell (too few rounds" in picture.alt
+    assert "eager ⟨12.3 ms⟩, compiled ⟨4.4 ms⟩" in picture.alt
+
+
+def test_the_interval_is_drawn_where_it_is() -> None:
+    _, ratios = plots.plot_comparison(comparison()).figure.axes
+    (lines,) = [c for c in ratios.containers if hasattr(c, "has_xerr")]
+    (segment,) = lines.lines[2][0].get_segments()
+    assert [x for x, _ in segment] == pytest.approx([2.74, 2.86])
+    assert lines.lines[0].get_markerfacecolor() == "black"
+    _, ratios = plots.plot_comparison(UNSURE).figure.axes
+    (lines,) = [c for c in ratios.containers if hasattr(c, "has_xerr")]
+    assert lines.lines[0].get_markerfacecolor() == "white"
+
+
+def test_the_line_at_one_is_always_there_with_its_tick(picture: plots.Picture) -> None:
+    for axes in picture.figure.axes:
+        title = axes.get_title(loc="left")
+        if title.startswith("speed-up"):
+            picture.figure.draw_without_rendering()
+            labels = (*axes.get_xticklabels(), *axes.get_yticklabels())
+            assert "1x" in [label.get_text() for label in labels]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "scale"), [((5e-3, 4e-3), "linear"), ((5e-3, 1e-4), "log")]
+)
+def test_times_that_spread_are_logarithmic(seconds: tuple, scale: str) -> None:
+    times, _ = plots.plot_comparison(comparison(*seconds)).figure.axes
+    assert times.get_xscale() == scale
+
+
+def test_an_interrupted_sweep_says_so() -> None:
+    assert "(interrupted)" in shown(plots.plot_sweep(sweep((1, 2), complete=False)))
+    assert "(interrupted)" not in shown(plots.plot_sweep(sweep((1, 2))))
+
+
+def test_a_sweep_in_words_names_every_point() -> None:
+    picture = plots.plot_sweep(sweep((1024, 4096)))
+    assert "size 1024: ⟨faster: 2.8x" in picture.alt
+    assert "size 4096: ⟨faster: 2.8x" in picture.alt
+    assert "4,096" in shown(picture)
+    assert "size (elements)" in shown(picture)
+
+
+def test_bytes_and_their_share_of_the_bandwidth() -> None:
+    moved = plots.plot_bytes(2**28, 2**25, comparison(0.1, 0.01), COPY)
+    assert "eager 256 MiB, compiled 32 MiB." in moved.alt
+    assert "eager ⟨27 %⟩, compiled ⟨34 %⟩" in moved.alt
+    assert "⟨10 GB/s⟩" in moved.alt
+    alone = plots.plot_bytes(2**28, 2**25)
+    assert alone.alt == "Bytes moved: eager 256 MiB, compiled 32 MiB."
+    assert len(alone.figure.axes) == 1
+
+
+def test_bytes_of_a_result_are_its_bytes() -> None:
+    class Kernels:
+        bytes = 2**25
+
+    assert plots.plot_bytes(2**28, Kernels()).alt == plots.plot_bytes(2**28, 2**25).alt
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda: plots.plot_comparison(), "at least one result"),
+        (lambda: plots.plot_comparison(SAME, labels=["a", "b"]), "1 results, but 2"),
+        (lambda: plots.plot_sweep(sweep(())), "no points: run"),
+        (lambda: plots.plot_sweep(sweep((1, 2)), ceiling=[1.0]), "2 points, but 1"),
+        (lambda: plots.plot_bytes(0, 0), "nothing to draw"),
+    ],
+)
+def test_what_cannot_be_drawn(draw: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        draw()
+
+
+def test_the_readers_settings_neither_count_nor_change() -> None:
+    before = png(PICTURES["four"]())
+    with mpl.rc_context({"font.size": 30, "lines.linewidth": 9, "axes.grid": False}):
+        settings = dict(mpl.rcParams)
+        assert png(PICTURES["four"]()) == before
+        assert dict(mpl.rcParams) == settings
+
+
+def test_no_figure_is_left_for_pyplot_to_show() -> None:
+    import matplotlib.pyplot as plt
+
+    PICTURES["four"]()
+    assert plt.get_fignums() == []
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_saving(ending: str, tmp_path: Path) -> None:
+    target = tmp_path / f"picture.{ending}"
+    assert PICTURES["one"]().save(target) == target
+    start = target.read_bytes()[:5]
+    assert start == {"png": b"\x89PNG\r", "svg": b"<?xml"}[ending]
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_saving_where_nothing_can_be_written(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"cannot write a\.png: .*; name another folder"):
+        PICTURES["one"]().save(tmp_path / "nowhere" / "a.png")
+
+
+def test_saving_half_way_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: Path, **_: object) -> None:
+        file.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    target = tmp_path / "a.png"
+    target.write_text("before")
+    picture = PICTURES["one"]()
+    monkeypatch.setattr(picture.figure, "savefig", full)
+    with pytest.raises(OSError, match="No space left"):
+        picture.save(target)
+    assert target.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_another_ending_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"\.png or \.svg, not 'a\.gif'"):
+        PICTURES["one"]().save(tmp_path / "a.gif")
