@@ -1,0 +1,226 @@
+"""Exercises: a chapter's checks and hints, told by behaviour and never by text.
+
+``notebooks/exercises/ch01.py`` defines the exercises of notebook 01.  A check runs
+what the learner made, and returns None for a pass or says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+from helpers.record import session, strict
+
+_KEY = re.compile(r"(\d\d)\.[1-9]\d?")
+_COURSE = Path(__file__).resolve().parents[1]
+_STUB = "not attempted yet. Fill in the cell above, run it, then run this one."
+_STUCK = 'Stuck? hint("{key}", 1) is a nudge, and 3 is nearly the answer.'
+
+
+class ExerciseError(ValueError):
+    """An exercise that does not exist, or a chapter that cannot be read."""
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise: its check, three hints, and what is said when it is passed."""
+
+    key: str
+    hints: tuple[str, str, str]
+    passed: str
+    check: Callable[[Any], str | None]
+
+    def __post_init__(self) -> None:
+        if not _KEY.fullmatch(self.key):
+            raise ExerciseError(f"an exercise is named like '01.2', not {self.key!r}")
+        if len(self.hints) != 3 or not all(hint.strip() for hint in self.hints):
+            raise ExerciseError(f"{self.key}: an exercise has exactly three hints")
+
+
+def exercise(
+    key: str, *, hints: tuple[str, str, str], passed: str
+) -> Callable[[Callable[[Any], str | None]], Exercise]:
+    """Decorator: make a check function the exercise *key* of its chapter.
+
+    The function takes the learner's answer and returns None for a pass or a message
+    for the learner.  An AssertionError that it raises is such a message too.
+    """
+    return lambda check: Exercise(key, tuple(hints), passed, check)
+
+
+def chapter(number: str) -> dict[str, Exercise]:
+    """Return the exercises of a chapter such as "01", read fresh from its file.
+
+    Raises ExerciseError when there is no such file, naming the folders looked in.
+    """
+    folders = list(dict.fromkeys(_folders()))
+    for folder in folders:
+        path = folder / f"ch{number}.py"
+        if path.is_file():
+            return _load(path)
+    raise ExerciseError(
+        f"no exercises for notebook {number}: there is no ch{number}.py in "
+        f"{' or '.join(map(str, folders))}. It comes with the course: run the notebook "
+        "in its own folder, or get the course again."
+    )
+
+
+def _folders() -> Iterator[Path]:
+    here = Path.cwd()
+    yield _COURSE / "notebooks" / "exercises"
+    yield from (here / "exercises", here / "notebooks" / "exercises")
+
+
+def _load(path: Path) -> dict[str, Exercise]:
+    name = f"exercises_{path.stem}"
+    spec = spec_from_file_location(name, path)
+    module = module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and torch look a module up by name
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ExerciseError(
+            f"{path.name} cannot be used ({type(error).__name__}: {error}). If you "
+            f"changed it, put it back: git checkout -- {path.name}"
+        ) from error
+    found = [item for item in vars(module).values() if isinstance(item, Exercise)]
+    return {item.key: item for item in found}
+
+
+def find(key: str) -> Exercise:
+    """Return the exercise *key*; ExerciseError lists the known ones."""
+    named = _KEY.fullmatch(str(key))
+    if not named:
+        raise ExerciseError(f"an exercise is named like '01.2', not {key!r}")
+    known = chapter(named[1])
+    if key not in known:
+        listed = ", ".join(sorted(known)) or "none"
+        raise ExerciseError(f"there is no exercise {key}; the known ones are {listed}")
+    return known[key]
+
+
+def check(key: str, answer: Any) -> None:
+    """Try *answer* against exercise *key*, and print what was found.
+
+    A learner sees a message, never a traceback, whatever the answer does.
+    """
+    try:
+        found = find(key)
+        session.exercises.add(key)
+        message = _STUB if is_stub(answer) else _judge(found, answer)
+    except ExerciseError as error:
+        _fault(error)
+        return
+    if message is None:
+        session.progress.put("exercises", key, {"passed": True})
+        print(f"{key} passed. {found.passed}")
+    elif message == _STUB:
+        print(f"{key} {_STUB}")
+    else:
+        print(f"{key} not yet: {message}\n{_STUCK.format(key=key)}")
+
+
+def hint(key: str, level: int = 1) -> None:
+    """Print a hint: 1 is a nudge, 3 is nearly the answer, 0 prints none."""
+    try:
+        if level not in (0, 1, 2, 3):
+            raise ExerciseError(
+                f"a hint has level 1, 2 or 3 (0 for none), not {level!r}"
+            )
+        if level:
+            print(f"Hint {level} of 3 for {key}: {find(key).hints[level - 1]}")
+    except ExerciseError as error:
+        _fault(error)
+
+
+def _fault(error: ExerciseError) -> None:
+    if strict():
+        raise error
+    print(error)
+
+
+def _judge(found: Exercise, answer: Any) -> str | None:
+    """Return None for a pass, or what to tell the learner."""
+    try:
+        message = found.check(answer)
+    except AssertionError as error:
+        return str(error).strip() or "a check of the result failed"
+    except Exception as error:
+        return _STUB if any(map(_is_stubborn, _causes(error))) else _explained(error)
+    if message is None or (isinstance(message, str) and message.strip()):
+        return message
+    raise ExerciseError(f"the check of {found.key} said {message!r}, and not in words")
+
+
+def _is_stubborn(error: BaseException) -> bool:
+    """Return whether a stub deep in the answer raised this, and not a library."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = bool(frames) and _is_cell(frames[-1].filename)
+    return own and isinstance(error, NotImplementedError)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    seen: list[BaseException] = []
+    step: BaseException | None = error
+    while step is not None and step not in seen:
+        seen.append(step)
+        yield step
+        step = step.__cause__ or step.__context__
+
+
+def _explained(error: Exception) -> str:
+    """Say what the learner's answer raised, and on which of its own lines."""
+    first = next((ln for ln in str(error).splitlines() if ln.strip()), "").strip()
+    what = f"{type(error).__name__}: {first[:200]}" if first else type(error).__name__
+    own = [f for f in traceback.extract_tb(error.__traceback__) if _is_cell(f.filename)]
+    where = f"\n  in your line: {own[-1].line}" if own and own[-1].line else ""
+    return (
+        f"your answer raised {what}{where}\n"
+        "  Call it yourself in a new cell, to see where it goes wrong."
+    )
+
+
+def _is_cell(filename: str) -> bool:
+    return "ipykernel_" in filename or filename.startswith(("<ipython-input", "<cell"))
+
+
+def is_stub(answer: Any) -> bool:
+    """Return whether nothing was filled in.
+
+    That is None, ``...``, a function that does nothing or only raises
+    NotImplementedError, or a tuple, list or dict with one of these in it.
+    """
+    if answer is None or answer is ...:
+        return True
+    if isinstance(answer, dict):
+        return any(map(is_stub, answer.values()))
+    if isinstance(answer, (tuple, list)):
+        return any(map(is_stub, answer))
+    if not callable(answer):
+        return False
+    code = getattr(inspect.unwrap(answer), "__code__", None)
+    return isinstance(code, CodeType) and _does_nothing(code)
+
+
+def _does_nothing(code: CodeType) -> bool:
+    """Read the bytecode: to call a compiled stub would hide what it raises."""
+    steps = list(dis.get_instructions(code))
+    kinds = {step.opname for step in steps}
+    values = [s.argval for s in steps if s.opname.startswith(("LOAD_", "RETURN_C"))]
+    if "RAISE_VARARGS" in kinds:
+        named = {"NotImplementedError", NotImplementedError}
+        returns = any(kind.startswith("RETURN") for kind in kinds)
+        return not returns and any(
+            isinstance(v, (str, type)) and v in named for v in values
+        )
+    quiet = {"RESUME", "NOP", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE", "POP_TOP"}
+    return kinds <= quiet and all(value is None or value is ... for value in values)

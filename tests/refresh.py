@@ -1,0 +1,278 @@
+"""Execute notebooks on the reference environment and store them in normal form.
+
+    python tests/refresh.py                    # every notebook of the course
+    python tests/refresh.py notebooks/01_*.ipynb
+    python tests/refresh.py --check            # only say what is not in normal form
+
+A notebook is replaced only when every cell ran and no output is unfit to print.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from helpers.results import version_of, write_atomically  # noqa: E402
+
+KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+CELL_METADATA = ("reason", "tags")
+WIDGET = "application/vnd.jupyter.widget-view+json"
+SECONDS_PER_CELL = 300
+# What an output must not show: it would be another text on another machine, or on
+# the next run.  Outputs that teach a warning are tagged shows-warning.
+UNFIT = {
+    "a path of this machine": (
+        r"(?<![\w./-])(?:/(?:home|root|tmp|Users|usr|opt|work|mnt|var|private|workspace)"
+        r"/|[A-Z]:\\)\S*|ipykernel_\d+"
+    ),
+    "a memory address": r"\b0x[0-9a-fA-F]{6,}\b",
+    "a mark that is not closed on its line": r"⟨[^⟩\n]*(?:\n|$)",
+    "a colour code": r"\x1b\[",
+}
+WARNING = r"\b\w*Warning\b|^\[?(?:rank\d+\]:)?[WE]\d{4} "
+
+
+def notebooks() -> list[Path]:
+    """Return the notebooks of the course, in order."""
+    return sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+
+def read(path: Path) -> nbformat.NotebookNode:
+    return nbformat.read(path, as_version=4)
+
+
+def as_text(notebook: nbformat.NotebookNode) -> str:
+    """Return the file's text: sorted keys, one space of indent, a last newline."""
+    return nbformat.writes(notebook, version=4).rstrip("\n") + "\n"
+
+
+def normalised(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """Return a copy that holds the lesson and nothing of the machine or the editor."""
+    course = notebook.metadata.get("course", {})
+    metadata = {"course": course, "kernelspec": KERNEL}
+    metadata["language_info"] = {"name": "python"}
+    whole = nbformat.v4.new_notebook(metadata=metadata, cells=[])
+    seen: set[str] = set()
+    for cell in notebook.cells:
+        fresh = nbformat.from_dict(dict(cell))
+        fresh["id"] = _stable_id(fresh, seen)
+        fresh["source"] = cell.source.strip("\n")
+        kept = {k: cell.metadata[k] for k in CELL_METADATA if cell.metadata.get(k)}
+        fresh["metadata"] = nbformat.from_dict(kept)
+        fresh.pop("attachments", None)
+        if cell.cell_type == "code":
+            fresh["outputs"] = [_output(out) for out in _joined(cell.outputs)]
+        whole.cells.append(fresh)
+    _renumber(whole)
+    return whole
+
+
+def _stable_id(cell: nbformat.NotebookNode, seen: set[str]) -> str:
+    """Return the cell's own id, or one from its words when it has none of worth."""
+    found = cell.get("id", "")
+    if not found or found in seen:
+        words = re.findall(r"[a-z0-9]+", cell.source.lower())[:5]
+        stem = "-".join(words)[:40] or cell.cell_type
+        found = next(i for i in _numbered(stem) if i not in seen)
+    seen.add(found)
+    return found
+
+
+def _numbered(stem: str) -> Iterator[str]:
+    yield stem
+    yield from (f"{stem}-{n}" for n in range(2, 1000))
+
+
+def _renumber(notebook: nbformat.NotebookNode) -> None:
+    """Count the executed cells from 1, as a fresh kernel does."""
+    executed = [c for c in notebook.cells if c.get("execution_count")]
+    for number, cell in enumerate(executed, 1):
+        cell["execution_count"] = number
+        for output in cell.outputs:
+            if "execution_count" in output:
+                output["execution_count"] = number
+
+
+def _joined(outputs: list) -> list:
+    """Return the outputs with each stream in one piece, however it was flushed."""
+    joined: list = []
+    streams: dict[str, nbformat.NotebookNode] = {}
+    for output in outputs:
+        name = output.get("name") if output.output_type == "stream" else None
+        if name in streams:
+            streams[name]["text"] += output.text
+            continue
+        joined.append(nbformat.from_dict(dict(output)))
+        if name:
+            streams[name] = joined[-1]
+    return joined
+
+
+def _output(output: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    if "data" in output:
+        output["metadata"] = nbformat.from_dict({})
+        output["data"].pop(WIDGET, None)
+    if output.output_type == "error":
+        output["traceback"] = [_short(line) for line in output.traceback]
+    return output
+
+
+def _short(line: str) -> str:
+    """Return a line of a traceback without colours and without folders."""
+    line = re.sub(r"\x1b\[[0-9;]*m", "", line)
+    folders = r"(?:/|~/|[A-Z]:\\)(?:\S*site-packages|\S*?lib(?=[/\\]python3))[/\\]"
+    return re.sub(folders, "…/", line)
+
+
+def texts(cell: nbformat.NotebookNode) -> Iterator[tuple[str, str]]:
+    """Yield each text that a cell prints, with the kind of output it came from."""
+    for output in cell.get("outputs", []):
+        if output.output_type == "stream":
+            yield output.name, output.text
+        elif output.output_type == "error":
+            yield "error", "\n".join([output.evalue, *output.traceback])
+        for mime, text in output.get("data", {}).items():
+            if mime.startswith("text/"):
+                yield mime, re.sub(r"data:[\w/+-]+;base64,[\w+/=\s]+", "data:", text)
+
+
+def unfit(notebook: nbformat.NotebookNode) -> list[str]:
+    """Return what the outputs show and must not, one line each."""
+    found = []
+    for number, cell in enumerate(notebook.cells):
+        tags = cell.metadata.get("tags", [])
+        for kind, text in texts(cell):
+            for what, pattern in UNFIT.items():
+                hit = re.search(pattern, text)
+                if hit:
+                    found.append(f"cell {number}: {what} in {kind}: {hit[0][:80]!r}")
+            warned = kind == "stderr" or re.search(WARNING, text, re.MULTILINE)
+            if warned and kind != "error" and "shows-warning" not in tags:
+                found.append(f"cell {number}: a warning in {kind}: {text[:80]!r}")
+    return found
+
+
+def deviation(path: Path) -> str | None:
+    """Return how a file differs from its normal form, or None when it does not."""
+    text = path.read_text(encoding="utf-8")
+    wanted = as_text(normalised(nbformat.reads(text, as_version=4)))
+    if text == wanted:
+        return None
+    pairs = difflib.unified_diff(
+        text.splitlines(), wanted.splitlines(), n=0, lineterm=""
+    )
+    return "\n".join(list(pairs)[2:12]) or "line endings"
+
+
+@contextmanager
+def course_environment() -> Iterator[None]:
+    """Run kernels strictly, quietly, and far from the reader's own progress."""
+    before = dict(os.environ)
+    with tempfile.TemporaryDirectory() as home:
+        os.environ.update(COURSE_STRICT="1", COURSE_QUIET="1", COURSE_HOME=home)
+        os.environ["PYTHONPATH"] = os.pathsep.join(
+            filter(None, [str(ROOT), before.get("PYTHONPATH")])
+        )
+        try:
+            yield
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+
+
+def client(notebook: nbformat.NotebookNode, folder: Path) -> NotebookClient:
+    """Return an nbclient for *notebook*, with this Python and *folder* as cwd."""
+    return NotebookClient(
+        notebook,
+        timeout=SECONDS_PER_CELL,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(folder)}},
+        record_timing=False,
+        # ipykernel warns about its own sockets, on the terminal, for each kernel.
+        extra_arguments=["--log-level=ERROR"],
+    )
+
+
+def execute(path: Path, folder: Path | None = None) -> nbformat.NotebookNode:
+    """Return the notebook after a run from top to bottom, in normal form."""
+    notebook = read(path)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    with course_environment():
+        client(notebook, folder or path.parent).execute()
+    return normalised(notebook)
+
+
+def refresh(path: Path) -> list[str]:
+    """Execute and store one notebook; return what stands in the way, if anything."""
+    try:
+        notebook = execute(path)
+    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+        return [str(error)]
+    problems = unfit(notebook)
+    if not problems:
+        write_atomically(path, as_text(notebook))
+    return problems
+
+
+def reference_torch() -> str | None:
+    """Return the version of torch that the exact pins name."""
+    pins = ROOT / "requirements.txt"
+    text = pins.read_text(encoding="utf-8") if pins.exists() else ""
+    found = re.search(r"^torch==([\d.]+)", text, re.MULTILINE)
+    return found[1] if found else None
+
+
+def _not_reference() -> str | None:
+    here, wanted = version_of("torch") or "none", reference_torch()
+    if here.split("+")[0] == wanted:
+        return None
+    return (
+        f"The stored outputs come from torch {wanted}, and this is torch {here}. "
+        "Nothing was changed. Use that version (make setup), or say --force."
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("notebook", nargs="*", type=Path, default=notebooks())
+    parser.add_argument("--check", action="store_true", help="change nothing")
+    parser.add_argument("--force", action="store_true", help="with any torch")
+    chosen = parser.parse_args(arguments)
+    refusal = None if chosen.check or chosen.force else _not_reference()
+    if refusal:
+        print(refusal)
+        return 2
+    failed = 0
+    for path in chosen.notebook:
+        began = time.perf_counter()
+        if chosen.check:
+            problems = [d for d in [deviation(path)] if d] + unfit(read(path))
+        else:
+            print(f"{path.name} ...", end=" ", flush=True)
+            problems = refresh(path)
+            print(f"{time.perf_counter() - began:.0f} s", end=" ")
+        print(f"{path.name}: not in normal form" if problems else "ok")
+        print(*problems, sep="\n") if problems else None
+        failed += bool(problems)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
