@@ -1,0 +1,358 @@
+"""kernels(), output_code() and eager_bytes(): real lowerings, also to Triton text."""
+
+from unittest import mock
+
+import pytest
+import torch
+
+from helpers import compat, isolate
+from helpers.codegen import Code, eager_bytes, kernels, output_code
+from helpers.isolate import InputError
+from helpers.lowering import lowered
+
+N = 1000
+X = torch.randn(N)
+
+
+def chain(x):
+    return (x.sin() * 2 + 1).relu()
+
+
+def matmul(x, w):
+    return (x @ w).relu().sum(-1)
+
+
+def gelu(x):
+    return torch.nn.functional.gelu(x)
+
+
+def lists(x):
+    return sum(x.tolist())
+
+
+def broken(x):
+    y = x.sin()
+    print(end="")
+    return y.cos()
+
+
+@pytest.mark.parametrize("ops", [1, 3, 8])
+def test_a_chain_of_any_length_is_one_read_and_one_write(ops):
+    def pointwise(x):
+        for _ in range(ops):
+            x = x * 2 + 1
+        return x
+
+    found = kernels(pointwise, X)
+    (kernel,) = found.kernels
+    assert found.bytes == 8 * N
+    assert (kernel.loads, kernel.stores, kernel.reductions) == (1, 1, 0)
+    assert kernel.ops == ("mul", "add") * ops
+    assert kernel.phase == "inference"
+    assert eager_bytes(pointwise, X).bytes == 2 * ops * 8 * N
+
+
+def test_bytes_agree_with_inductor_for_a_whole_graph():
+    counted = []
+    lowering = torch._inductor.graph.GraphLowering
+    compile_to_module = lowering.compile_to_module
+
+    def spy(self):
+        module = compile_to_module(self)
+        counted.append(self.count_bytes()[0])
+        return module
+
+    def mixed(x, w):
+        y = torch.softmax(x @ w, -1)
+        return y.sum(0), torch.nn.functional.layer_norm(y, (64,))
+
+    with mock.patch.object(lowering, "compile_to_module", spy):
+        found = kernels(mixed, torch.randn(64, 64), torch.randn(64, 64))
+    assert found.bytes == sum(counted) > 0
+
+
+def test_a_kernel_is_found_also_when_the_graph_is_in_the_cache():
+    torch.compile(chain)(X)
+    assert kernels(chain, X) == kernels(chain, X)
+    assert kernels(chain, X).bytes == 8 * N
+
+
+def test_library_calls_are_listed_as_such_in_launch_order():
+    found = kernels(matmul, torch.randn(64, 64), torch.randn(64, 64))
+    product, rest = found.kernels
+    assert found.library == (product,)
+    assert found.generated == (rest,)
+    assert product.language == "library"
+    assert product.ops == ("matmul",)
+    assert product.bytes == 3 * 64 * 64 * 4
+    assert rest.ops == ("relu", "sum")
+    assert (rest.loads, rest.stores, rest.reductions) == (1, 1, 1)
+    assert rest.bytes == (64 * 64 + 64) * 4
+
+
+@pytest.mark.parametrize(
+    ("fn", "shapes", "library"),
+    [
+        (torch.nn.functional.conv2d, [(1, 3, 8, 8), (4, 3, 3, 3)], "convolution"),
+        (lambda q: torch.nn.functional.scaled_dot_product_attention(q, q, q),
+         [(1, 2, 8, 4)], "attention"),
+        (lambda x: x.sort()[0] * 2, [(50,)], "sort"),
+        (torch.nn.Linear(8, 8), [(4, 8)], "mm"),
+    ],
+    ids=["convolution", "attention", "sort", "linear"],
+)  # fmt: skip
+def test_other_library_calls(fn, shapes, library):
+    found = kernels(fn, *(torch.randn(shape) for shape in shapes), backward=False)
+    assert any(library in kernel.name for kernel in found.library)
+
+
+def test_the_backward_runs_by_default_when_an_output_needs_it():
+    x = X.clone().requires_grad_()
+    found = kernels(gelu, x)
+    assert [kernel.phase for kernel in found.kernels] == ["forward", "backward"]
+    assert [kernel.bytes for kernel in found.kernels] == [8 * N, 12 * N]
+    assert "gelu_backward" in found.kernels[1].ops
+    assert x.grad is None
+    only = kernels(gelu, x, backward=False)
+    assert [kernel.phase for kernel in only.kernels] == ["forward"]
+    with torch.no_grad():
+        assert [k.phase for k in kernels(gelu, x).kernels] == ["inference"]
+    assert eager_bytes(gelu, x).bytes == 8 * N + 12 * N
+
+
+def test_parameters_of_a_module_get_no_gradient():
+    net = torch.nn.Linear(8, 8)
+    found = kernels(net, torch.randn(4, 8))
+    assert {kernel.phase for kernel in found.kernels} == {"forward", "backward"}
+    assert all(p.grad is None for p in net.parameters())
+
+
+def test_two_outputs_share_one_kernel_on_a_cpu():
+    found = kernels(lambda x: (x + 1, x * 2), X)
+    (kernel,) = found.kernels
+    assert (kernel.loads, kernel.stores, kernel.bytes) == (1, 2, 12 * N)
+
+
+def test_reading_a_part_moves_a_part():
+    x = torch.randn(100, 100)
+    assert kernels(lambda x: x[:, :4] * 2, x).bytes == 2 * 400 * 4
+    assert eager_bytes(lambda x: x[:, :4] * 2, x).bytes == 2 * 400 * 4
+
+
+def test_text_is_the_same_twice_and_the_device_stands_in_marks():
+    first, second = (str(kernels(chain, X)) for _ in range(2))
+    assert first == second
+    outside = "".join(part.split("⟩")[-1] for part in first.split("⟨"))
+    assert "cpp" not in outside
+    assert "C++" not in outside
+    assert "sin, mul, add, relu" in outside
+    assert "1 kernel, 0 library calls, 7.812 KiB" in outside
+    found = kernels(chain, X)
+    assert "sin, mul, add, relu" in found._repr_html_()
+    assert "⟨" not in found._repr_html_()
+
+
+def test_modes_options_and_dynamic_shapes_are_used():
+    with_mode = kernels(chain, X, mode="max-autotune")
+    assert with_mode.bytes == 8 * N
+    apart = kernels(
+        lambda x: (x + 1, x * 2), X, options={"max_fusion_size": 1}, dynamic=True
+    )
+    assert apart.bytes == 16 * N
+    assert "ks0" in output_code(chain, X, dynamic=True).text
+    assert "ks0" not in output_code(chain, X).text
+
+
+def test_partly_compiled_says_so():
+    found = kernels(broken, X)
+    assert len(found.kernels) == 2
+    assert found.breaks == 1
+    assert "only partly compiled" in str(found)
+
+
+@pytest.mark.parametrize("look", [kernels, output_code, eager_bytes])
+def test_bad_input_says_what_to_do(look):
+    def raises(x):
+        return x.reshape(7, 7)
+
+    with pytest.raises(InputError, match="uncompiled"):
+        look(raises, X)
+    with pytest.raises(InputError, match="returns no tensor"):
+        look(lists, X)
+    with pytest.raises(InputError, match="requires_grad_"):
+        look(chain, X, backward=True)
+    with pytest.raises(InputError, match="one device"):
+        look(torch.add, X, X.to("meta"))
+    with pytest.raises(InputError, match="not the result"):
+        look(chain(X))
+
+
+def test_what_is_not_captured_says_so():
+    found = kernels(torch.compiler.disable(chain), X)
+    assert found.kernels == ()
+    assert "nothing was captured" in str(found)
+    assert "nothing was captured" in str(output_code(torch.compiler.disable(chain), X))
+
+
+def test_mutation_nested_outputs_and_random_numbers():
+    def many(x):
+        x.add_(1)
+        return {"a": [x * 2, (torch.rand(3), None)], "b": torch.dropout(x, 0.5, True)}
+
+    x = torch.zeros(4)
+    before = torch.get_rng_state()
+    assert kernels(many, x).kernels
+    assert x.tolist() == [0] * 4
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_no_cpp_compiler_says_so():
+    from torch._inductor import config, cpp_builder
+
+    cpp_builder.cpp_compiler_search.cache_clear()
+    with (
+        compat.fresh_caches(),
+        config.patch({"cpp.cxx": ("no-such-compiler",)}),
+        pytest.raises(InputError, match=r"no C\+\+ compiler.*doctor"),
+    ):
+        kernels(lambda x: x.sin() * 1234.5, X)
+    cpp_builder.cpp_compiler_search.cache_clear()
+
+
+def test_a_compiler_that_fails_is_told_from_a_function_that_raises():
+    with (
+        mock.patch.object(
+            torch._inductor.graph.GraphLowering,
+            "compile_to_module",
+            side_effect=OSError,
+        ),
+        pytest.raises(InputError, match="compiler failed, not your function"),
+    ):
+        kernels(chain, X)
+    assert kernels(chain, X).bytes == 8 * N, "the hooks are gone"
+
+
+def test_hooks_are_removed_also_after_an_exception():
+    from torch._inductor.codegen.cpp import CppScheduling
+
+    before = CppScheduling.define_kernel
+    with lowered():
+        assert CppScheduling.define_kernel is not before
+    assert CppScheduling.define_kernel is before
+    with pytest.raises(ZeroDivisionError), lowered():
+        print(1 / 0)
+    assert CppScheduling.define_kernel is before
+
+
+def test_output_code_has_the_source_by_phase_and_by_kernel(tmp_path):
+    x = torch.randn(N, requires_grad=True)
+    code = output_code(gelu, x, to=tmp_path / "code.py")
+    assert [phase for phase, _ in code.sections] == ["forward", "backward"]
+    assert (tmp_path / "code.py").read_text() == code.text
+    assert code.language == "C++"
+    assert len(code.names) == 2
+    source = code.kernel(code.names[0])
+    assert source.startswith("#include")
+    assert "erf" in source
+    with pytest.raises(KeyError, match=code.names[0]):
+        code.kernel("nope")
+    assert output_code(chain, X).kernel().startswith("#include")
+    assert "Generated code (forward, backward): ⟨C++, " in str(code)
+
+
+def test_output_code_is_highlighted():
+    pytest.importorskip("pygments")
+    shown = output_code(chain, X)._repr_html_()
+    assert "<span" in shown
+    assert "⟨" not in shown
+
+
+def test_output_code_of_a_cached_graph():
+    for _ in range(2):
+        torch.compiler.reset()
+        torch.compile(chain)(X)
+    assert output_code(chain, X).names == output_code(chain, X).names != ()
+
+
+def test_a_read_only_folder_keeps_the_code(tmp_path):
+    target = tmp_path / "file"
+    target.write_text("here")
+    with pytest.raises(OSError, match="cannot write"):
+        output_code(chain, X, to=target / "code.py")
+
+
+TRITON = """# AOT ID: ['3_forward']
+async_compile = AsyncCompile()
+
+triton_poi_fused_add_sin_0 = async_compile.triton('triton_poi_fused_add_sin_0', '''
+import triton
+import triton.language as tl
+
+@triton.jit
+def triton_poi_fused_add_sin_0(in_ptr0, out_ptr0, xnumel, XBLOCK : tl.constexpr):
+    tmp0 = tl.load(in_ptr0 + (x0), xmask)
+    tl.store(out_ptr0 + (x0), tmp0 + tl_math.sin(tmp0), xmask)
+''', device_str='cuda')
+
+triton_red_fused_sum_1 = async_compile.triton('triton_red_fused_sum_1', '''
+@triton.jit
+def triton_red_fused_sum_1(in_ptr0, out_ptr0):
+    pass
+''', device_str='cuda')
+
+def call(args):
+    triton_poi_fused_add_sin_0.run(arg0_1, buf0, 1000, stream=stream0)
+"""
+
+
+def test_triton_text_is_read():
+    code = Code((("forward", TRITON),))
+    assert code.language == "Triton"
+    assert code.names == ("triton_poi_fused_add_sin_0", "triton_red_fused_sum_1")
+    assert "tl.load(in_ptr0" in code.kernel("triton_poi_fused_add_sin_0")
+    assert code.kernel("triton_red_fused_sum_1").endswith("pass")
+    assert "tl" in code._repr_html_()
+
+
+@pytest.mark.skipif(not compat.version_of("triton"), reason="Triton is not installed")
+def test_lowering_to_triton_gives_the_same_facts():
+    """Inductor can write Triton for the CPU; stopped before it would have to run."""
+
+    class StopHereError(Exception):
+        pass
+
+    load = "torch._inductor.codecache.PyCodeCache.load_by_key_path"
+    device_hash = "torch.utils._triton.triton_hash_with_backend"
+    backend = isolate.inductor(options={"cpu_backend": "triton"})
+    shapes = torch.randn(64, 64), torch.randn(64, 64)
+    with (
+        isolate.undisturbed(),
+        compat.trace() as events,
+        lowered() as found,
+        mock.patch(load, side_effect=StopHereError),
+        mock.patch(device_hash, return_value="none"),
+        pytest.raises(InputError, match="compiler failed"),
+    ):
+        isolate.call(isolate.compile_apart(matmul, backend=backend), shapes, {})
+    product, rest = found
+    assert product.name == "extern_kernels.mm"
+    assert rest.language == "Triton"
+    assert rest.name.startswith("triton_")
+    on_cpu = kernels(matmul, *shapes).kernels[1]
+    assert (rest.ops, rest.bytes) == (on_cpu.ops, on_cpu.bytes)
+    texts = [e.payload for e in events if e.kind == "inductor_output_code"]
+    code = Code(tuple(("inference", text) for text in texts))
+    assert code.names == (rest.name,)
+    assert "@triton.jit" in code.kernel()
+
+
+def test_eager_counts_views_as_nothing_and_in_place_as_both():
+    x = torch.randn(10, 10)
+    assert eager_bytes(lambda x: x.t().reshape(100)[3:].view(-1), x).bytes <= 800
+    assert eager_bytes(lambda x: x.view(-1)[:5], x).bytes == 0
+    assert eager_bytes(lambda x: x.add_(1), x).bytes == 800
+    assert eager_bytes(lambda x: x.expand(3, 10, 10) + 0, x).bytes == 400 + 1200
+    found = eager_bytes(lambda x: x.sin().cos(), x)
+    assert [name for name, _ in found.calls] == ["sin", "cos"]
+    assert str(found).endswith("2 calls, 1.562 KiB")
+    assert "sin" in found._repr_html_()

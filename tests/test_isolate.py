@@ -1,0 +1,243 @@
+"""Nothing of the reader's session may change, whatever a helper is asked to do."""
+
+import copy
+import logging
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from helpers import compat, isolate
+from helpers.codegen import eager_bytes, kernels, output_code
+from helpers.observe import graphs, recompiles
+
+
+def noisy(x):
+    """Draws numbers, warns, breaks, and is compiled by the reader as well."""
+    y = torch.dropout(x.sin(), 0.5, True) * torch.rand(3)
+    random.random(), np.random.rand()
+    return inner(y)
+
+
+def inner(y):
+    y = y + 1
+    torch._dynamo.graph_break()
+    return y * 2
+
+
+def failing(x):
+    torch.set_grad_enabled(not torch.is_grad_enabled())
+    x.sin()
+    raise ValueError("mine")
+
+
+LOOKS = {
+    "graphs": lambda fn, x: graphs(fn, x),
+    "recompiles": lambda fn, x: recompiles(fn, [(x,), (x.double(),)]),
+    "kernels": lambda fn, x: kernels(fn, x),
+    "output_code": lambda fn, x: output_code(fn, x),
+    "eager_bytes": lambda fn, x: eager_bytes(fn, x),
+}
+
+
+def session():
+    """All that the reader could notice, in one comparable value."""
+    names = [n for n in logging.root.manager.loggerDict if n.startswith("torch")]
+    logs = [logging.getLogger(name) for name in names]
+    return {
+        "torch rng": torch.get_rng_state().tolist(),
+        "python rng": random.getstate(),
+        "numpy rng": str(np.random.get_state()),
+        "grad": torch.is_grad_enabled(),
+        "counters": copy.deepcopy(torch._dynamo.utils.counters),
+        "history": [id(m) for m in torch._dynamo.utils.get_compilation_metrics()],
+        "stance": torch._dynamo.eval_frame._stance,
+        "dynamo": torch._dynamo.config.get_config_copy(),
+        "inductor": torch._inductor.config.get_config_copy(),
+        "functorch": torch._functorch.config.get_config_copy(),
+        "logs": {log.name: (log.level, log.handlers[:]) for log in logs},
+        "filters": {h: h.filters[:] for log in logs for h in log.handlers},
+        "warned": set(torch._dynamo.utils.warn_once_cache),
+        "shapes": copy.deepcopy(torch._dynamo.pgo._CODE_STATE),
+    }
+
+
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+@pytest.mark.parametrize("fails", [False, True], ids=["runs", "raises"])
+def test_the_session_is_as_before(look, fails):
+    compiled = torch.compile(noisy, backend="eager")
+    for _ in range(2):  # a graph break and its inner function, compiled by the reader
+        compiled(torch.ones(3))
+    x = torch.ones(3, requires_grad=True)
+    before = session()
+    if fails:
+        with pytest.raises(isolate.InputError, match="mine"):
+            look(failing, x)
+    else:
+        look(noisy, x)
+    after = session()
+    for name in after["logs"].keys() - before["logs"].keys():
+        del after["logs"][name]  # of a module that was imported meanwhile
+    for what in before:
+        assert after[what] == before[what], what
+    assert x.grad is None
+    with compat.Watch() as watch:
+        compiled(torch.ones(3))
+    assert watch.compiles == 0, "what was compiled must stay compiled"
+
+
+def test_no_recompile_limit_is_used_up():
+    def f(x):
+        return x + 1
+
+    limit = torch._dynamo.config.recompile_limit
+    for _ in range(limit + 2):
+        graphs(f, torch.ones(3))
+    recompiles(f, [(torch.ones(n),) for n in range(2, limit + 4)], dynamic=False)
+    compiled = torch.compile(f, backend="eager")
+    with compat.Watch() as watch:
+        compiled(torch.ones(3))
+        compiled(torch.ones(4))
+    assert watch.compiles == 2
+    assert not watch.limit_hit
+
+
+def looped(y):
+    for _ in range(2):
+        y = y + 1
+        print(end="")
+    return y
+
+
+def test_functions_that_are_called_are_forgotten_too():
+    """Neither their cache entries stay, nor the mark that they cannot be compiled."""
+
+    def outer(x):
+        return inner(looped(x.cos())).sin()
+
+    limit = torch._dynamo.config.recompile_limit
+    texts = {str(graphs(outer, torch.ones(3))) for _ in range(limit + 2)}
+    assert len(texts) == 1
+    assert len(torch._dynamo.eval_frame._debug_get_cache_entry_list(inner)) == 0
+    compiled = torch.compile(outer, backend="eager")
+    with compat.Watch() as watch:
+        compiled(torch.ones(3))
+    assert not watch.limit_hit
+    assert "skipped" in [event.kind for event in watch.events], "looped was looked at"
+
+
+def test_shapes_seen_by_a_helper_do_not_make_the_reader_dynamic():
+    def f(x):
+        return x * 3
+
+    graphs(f, torch.ones(8))
+    seen = []
+
+    def backend(graph, inputs):
+        seen.append([type(i).__name__ for i in inputs])
+        return graph
+
+    torch.compile(f, backend=backend)(torch.ones(9))
+    assert seen == [["Tensor"]], "a SymInt input would mean a dynamic graph"
+
+
+def test_a_stance_of_the_reader_neither_blocks_nor_changes():
+    with torch.compiler.set_stance("force_eager"):
+        assert graphs(lambda x: x.sin(), torch.ones(3)).count == 1
+        assert torch._dynamo.eval_frame._stance.stance == "force_eager"
+
+
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+def test_inputs_that_are_mutated_stay_as_they_were(look):
+    def f(x):
+        x.add_(1)
+        return x * 2
+
+    x = torch.zeros(4)
+    look(f, x)
+    assert x.tolist() == [0, 0, 0, 0]
+
+
+class Counting(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(4)
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        self.last = x
+        return self.norm(x)
+
+
+HELD = {
+    "given": lambda module: module,
+    "closure": lambda module: lambda x: module(x),
+    "compiled": lambda module: torch.compile(module, backend="eager"),
+    "in place": lambda module: (module.compile(backend="eager"), module)[1],
+}
+# A compiled function is used by recompiles as it is, so its calls are real calls.
+PAIRS = [
+    (held, look)
+    for held in HELD
+    for look in LOOKS
+    if look != "recompiles" or held in ("given", "closure")
+]
+
+
+@pytest.mark.parametrize(("held", "look"), PAIRS)
+def test_a_module_keeps_its_buffers_and_attributes(held, look):
+    module = Counting()
+    before = copy.deepcopy(module.state_dict())
+    fn, look = HELD[held](module), LOOKS[look]
+    x = torch.randn(8, 4)
+    recompiles(fn, [(x,), (x,)]) if look is LOOKS["recompiles"] else look(fn, x)
+    assert module.calls == 0
+    assert not hasattr(module, "last")
+    for name, value in module.state_dict().items():
+        assert torch.equal(value, before[name]), name
+    assert module.norm.weight.grad is None
+
+
+def test_clones_keep_strides_leaves_and_aliases():
+    x = torch.arange(12.0).reshape(3, 4).t().requires_grad_()
+    a, (b, c), d = isolate.clone_inputs((x, [x, x[:, 1:]], "text"))
+    assert a is b
+    assert a is not x
+    assert a.stride() == x.stride()
+    assert c.stride() == x[:, 1:].stride()
+    assert a.requires_grad
+    assert a.is_leaf
+    assert torch.equal(a, x)
+    assert d == "text"
+
+
+def test_fresh_code_keeps_defaults_closure_and_method():
+    n = 5
+
+    def f(x, k=2, *, m=3):
+        return x + n + k + m
+
+    new = isolate.fresh_code(f)
+    assert new(1) == 11
+    assert new.__code__ is not f.__code__
+    bound = isolate.fresh_code(Counting().forward)
+    assert bound.__func__.__code__ is not Counting.forward.__code__
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ({"mode": "fast"}, "mode=fast"),
+        ({"options": {"faster": True}}, "faster"),
+        ({"options": {"max_autotune": 3}}, "max_autotune"),
+        ({"mode": "default", "options": {"max_autotune": True}}, "not both"),
+    ],
+)
+def test_an_unknown_mode_or_option_names_what_there_is(setting, said):
+    with pytest.raises(ValueError, match=said) as caught:
+        kernels(lambda x: x, torch.ones(3), **setting)
+    assert len(str(caught.value)) < 400
+    if "mode" not in said and "both" not in said:
+        assert "max-autotune" in str(caught.value)
