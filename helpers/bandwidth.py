@@ -7,10 +7,12 @@ from functools import partial
 
 from helpers import text
 from helpers.clock import Plan, block, clock_for, pinned_threads, quiet_interpreter
+from helpers.results import stored
 from helpers.stats import quantile
 from helpers.text import mark
 
 
+@stored
 @dataclass(frozen=True)
 class Bandwidth:
     """What copying a large array reaches here, each byte counted as it moves."""

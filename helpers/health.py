@@ -18,6 +18,7 @@ from typing import Any
 
 from helpers import results, text
 from helpers.progress import Progress
+from helpers.results import stored
 from helpers.text import Table, mark
 
 MEMORY_NEEDED = DISK_NEEDED = 2 << 30
@@ -49,6 +50,7 @@ class Row:
         return ". ".join(part for part in (self.costs, self.fix) if part)
 
 
+@stored
 @dataclass(frozen=True)
 class Diagnosis:
     """What ``doctor`` found: the same rows on every machine."""
@@ -68,10 +70,8 @@ class Diagnosis:
 
     def table(self) -> Table:
         """Return the rows as a table, with marks around what may differ."""
-        rows = [
-            (row.name, *map(mark, (row.status, row.found, row.advice or "-")))
-            for row in self.rows
-        ]
+        cells = [(row.status, row.found, row.advice or "-") for row in self.rows]
+        rows = [(r.name, *map(mark, c)) for r, c in zip(self.rows, cells, strict=True)]
         return Table.of(["part", "status", "found", "what to do"], rows)
 
     def __str__(self) -> str:
@@ -80,8 +80,7 @@ class Diagnosis:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        end = f"ready for the course: {self.verdict}"
-        return self.table()._repr_html_() + text.pre(end)
+        return self.table()._repr_html_() + text.pre(f"ready: {self.verdict}")
 
 
 def _one_line(value: Any) -> str:

@@ -23,7 +23,17 @@ from helpers.text import Table, mark
 
 FORMAT = 1
 # A result's kind is looked up here and nowhere else: a file cannot name a module.
-_HOMES = {"Comparison": "helpers.comparison", "Sweep": "helpers.sweeps"}
+_HOMES = {
+    "Bandwidth": "helpers.bandwidth",
+    "Code": "helpers.codegen",
+    "Comparison": "helpers.comparison",
+    "Diagnosis": "helpers.health",
+    "EagerBytes": "helpers.traffic",
+    "Graphs": "helpers.observe",
+    "Kernels": "helpers.codegen",
+    "Recompiles": "helpers.observe",
+    "Sweep": "helpers.sweeps",
+}
 
 
 class ResultError(ValueError):
@@ -152,7 +162,8 @@ def stored(cls: type) -> type:
     """Class decorator: give a frozen dataclass JSON in and out, by its name."""
     cls.to_json = to_json
     cls.from_json = classmethod(lambda kind, text: from_json(text, kind))
-    cls.save = lambda self, path: save(self, path)
+    if not hasattr(cls, "save"):  # Code saves its source, not JSON
+        cls.save = lambda self, path: save(self, path)
     return cls
 
 
@@ -160,6 +171,9 @@ def to_json(result: Any) -> str:
     """Return *result* as JSON text that ``from_json`` reads back equal."""
     body = dataclasses.asdict(result)
     whole = {"format": FORMAT, "kind": type(result).__name__, "result": body}
+    if not hasattr(result, "machine"):
+        origin = dataclasses.asdict(Machine.here())
+        whole |= {"machine": origin, "command": command(), "when": now()}
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 
 

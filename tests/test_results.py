@@ -132,3 +132,32 @@ def test_pay_back_of_a_slower_side_is_never(comparison):
     assert comparison.calls_to_pay_back == 2999
     never = dataclasses.replace(comparison, median_s=(1e-3, 2e-3))
     assert "no number of calls" in str(never)
+
+
+def test_every_kind_of_result_comes_back_equal(tmp_path):
+    import torch
+
+    from helpers import doctor, eager_bytes, graphs, kernels, output_code, recompiles
+    from helpers.bandwidth import Bandwidth
+
+    def f(x):
+        print(end="")
+        return x.sin() + 1
+
+    x = torch.ones(8)
+    found = [
+        graphs(f, x),
+        recompiles(f, [(x,), (x,)]),
+        kernels(f, x),
+        output_code(f, x),
+        eager_bytes(f, x),
+        doctor(compile=False),
+        Bandwidth(1e9, 1024, "cpu"),
+    ]
+    for one in found:
+        path = results.save(one, tmp_path / "one.json")
+        assert results.load(path) == one
+        assert json.loads(path.read_text())["machine"]["torch"]
+    assert {type(one).__name__ for one in found} | {"Comparison", "Sweep"} == set(
+        results._HOMES
+    )
