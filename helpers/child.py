@@ -21,8 +21,7 @@ def main() -> None:
     exec(compile(source, name, "exec"), space)
     eager, compiled, inputs = space[order["name"]]()
     inputs = inputs if isinstance(inputs, tuple) else (inputs,)
-    limits = {key: order[key] for key in ("budget", "precision")}
-    result = compare(eager, compiled, *inputs, **limits)
+    result = compare(eager, compiled, *inputs, **order["limits"])
     print(MARK + json.dumps(result.to_json()), flush=True)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import re
 import sys
 import threading
 import time
@@ -140,17 +141,10 @@ def waiting_seconds() -> float:
 def _schedstat() -> dict[int, tuple[float, float]]:
     """Return {thread: (seconds run, seconds waited)} of this process."""
     found = {}
-    try:
-        threads = os.listdir(_TASKS)
-    except OSError:
-        return found
-    for tid in threads:
-        try:
-            with open(_TASKS / tid / "schedstat") as file:
-                ran, waited, _ = file.read().split()
-        except (OSError, ValueError):
-            continue  # the thread has just ended
-        found[int(tid)] = int(ran) * 1e-9, int(waited) * 1e-9
+    for path in _TASKS.glob("*/schedstat"):  # none, where there is no /proc
+        with suppress(OSError, ValueError):  # the thread has just ended
+            ran, waited, _ = path.read_text().split()
+            found[int(path.parent.name)] = int(ran) * 1e-9, int(waited) * 1e-9
     return found
 
 
@@ -175,19 +169,20 @@ def pinned_threads() -> Iterator[bool]:
     idle, and a parallel loop then waits for the slower.  Only for several
     threads, on Linux, with a core for each; everything is put back at the end.
     """
-    before: dict[int, set[int]] = {}
+    places, before, pinned = _places(), dict[int, set[int]](), False
     try:
-        try:
-            for tid, core in _places().items():
-                before[tid] = os.sched_getaffinity(tid)
+        with suppress(OSError):  # forbidden: threads stay where the kernel puts them
+            before = {tid: os.sched_getaffinity(tid) for tid in places and _schedstat()}
+            for tid, core in places.items():
                 os.sched_setaffinity(tid, {core})
-        except OSError:
-            pass  # forbidden here: the threads stay where the kernel puts them
-        yield bool(before)
+                pinned = True
+        yield pinned
     finally:
-        for tid, cores in before.items():
+        # A thread that was started meanwhile has inherited this one's single core.
+        usual = before.get(threading.get_native_id())
+        for tid in before and _schedstat():
             with suppress(OSError):  # the thread may have ended
-                os.sched_setaffinity(tid, cores)
+                os.sched_setaffinity(tid, before.get(tid, usual))
 
 
 def _places() -> dict[int, int]:
@@ -197,11 +192,19 @@ def _places() -> dict[int, int]:
     wanted = torch.get_num_threads()
     if not hasattr(os, "sched_setaffinity") or wanted < 2:
         return {}
-    cores = sorted(os.sched_getaffinity(0))
+    cores = sorted(os.sched_getaffinity(0), key=lambda n: (_second_of_core(n), n))
     threads = [threading.get_native_id(), *_workers(wanted - 1)]
     if len(threads) != wanted or wanted > len(cores):
         return {}
     return dict(zip(threads, cores, strict=False))
+
+
+def _second_of_core(number: int) -> bool:
+    """Return whether this hyperthread shares its core with one of a lower number."""
+    path = f"/sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list"
+    with suppress(OSError, ValueError):
+        return int(re.split("[-,]", Path(path).read_text())[0]) < number
+    return False
 
 
 def _workers(wanted: int) -> list[int]:
@@ -230,10 +233,7 @@ def keep_memory() -> bool:
     """
     if not sys.platform.startswith("linux"):
         return False
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):
-        return False
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", lambda *_: 0)  # musl has none
     return bool(mallopt(_M_MMAP_MAX, 0) and mallopt(_M_TRIM_THRESHOLD, 2**31 - 1))
 
 
@@ -247,7 +247,7 @@ class Faults:
     @property
     def dominate(self) -> bool:
         """Return whether the kernel's work on pages outweighs the arithmetic."""
-        return self.count >= 256 and self.share > 0.3
+        return self.count >= 16 and self.share > 0.3  # a page can be 2 MiB
 
 
 def page_faults(call: Callable[[], Any], calls: int = 3) -> Faults:
@@ -280,6 +280,8 @@ def peak_bytes(call: Callable[[], Any], device: str) -> int | None:
         call()
         torch.cuda.synchronize()
         return torch.cuda.max_memory_allocated() - before
+    if not sys.platform.startswith("linux"):
+        return None
     try:
         # Freed memory that the allocator holds would hide what the call takes.
         ctypes.CDLL(None).malloc_trim(0)

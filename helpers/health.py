@@ -183,7 +183,7 @@ def _install() -> str:
 def _gpu() -> tuple[str, ...]:
     import torch
 
-    lesson, driver = "Every lesson runs on the CPU", _driver()
+    lesson, driver = "Every lesson runs on the CPU", results.nvidia_driver()
     if torch.cuda.is_available():
         own = torch.cuda.get_device_properties(0)
         memory = text.size(own.total_memory)
@@ -205,14 +205,6 @@ def _gpu() -> tuple[str, ...]:
     found = f"driver {driver} and CUDA {torch.version.cuda} do not work: {reason}"
     fix = "Update the driver, or take an older CUDA: make setup TORCH=cu126"
     return found, "note", lesson, fix
-
-
-def _driver() -> str | None:
-    """Return the version of the NVIDIA driver, or None without a driver or GPU."""
-    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    with suppress(OSError, subprocess.SubprocessError, IndexError):
-        return subprocess.check_output(query, text=True, timeout=20).split()[0]
-    return None
 
 
 def _threads() -> tuple[str, ...]:

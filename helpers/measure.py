@@ -14,6 +14,8 @@ from functools import partial
 from statistics import median
 from typing import Any
 
+import torch
+
 from helpers import agree, compat, stats, text
 from helpers.agree import CompareError
 from helpers.clock import (
@@ -36,6 +38,7 @@ WAITED = 0.02
 _FIRST_LOOK, _ENOUGH_CLEAN = 11, 15
 
 
+@agree.seeded(0)  # timed calls may draw numbers, but not from the reader's
 def compare(
     eager: Callable,
     compiled: Callable | None = None,
@@ -53,10 +56,11 @@ def compare(
     """Return how much faster *compiled* is than *eager* on *inputs*.
 
     Both are called as ``f(*inputs)`` and must return at least one tensor.
-    *budget* is in seconds of timing; it ends earlier when half the width of the
-    95 % interval falls below *precision*.  With ``processes=5``, pass one
-    self-contained function that returns ``(eager, compiled, inputs)`` instead:
-    it is run in fresh processes, and the interval is the spread between them.
+    *budget* is in seconds of timing, and six rounds are timed in any case; it ends
+    earlier when half the width of the 95 % interval falls below *precision*.  With
+    ``processes=5``, pass one self-contained function that returns ``(eager,
+    compiled, inputs)`` instead: it is run in fresh processes, and the interval is
+    the spread between them; Ctrl-C ends that early and keeps what is measured.
     ``same_answer=False`` races two functions that are not meant to agree, such as
     a computation and a plain copy of its data.
 
@@ -65,25 +69,35 @@ def compare(
     Edgington and Onghena, *Randomization Tests*, 4th ed., chapter 5.
 
     Raises CompareError when a side fails, returns no tensor, or mixes devices,
-    and ValueError for a budget or precision that is not positive.
+    and ValueError for a budget, precision or number of processes not above 0.
     """
-    if budget <= 0 or precision <= 0:
-        raise ValueError("budget (seconds) and precision (a share) must be above 0")
+    if min(budget, precision, processes) <= 0:
+        raise ValueError(
+            "budget (seconds), precision (a share) and processes must be above 0"
+        )
     if processes > 1:
         from helpers.processes import in_processes
 
-        return in_processes(eager, compiled, processes, budget, precision, names)
+        limits = {"budget": budget, "precision": precision, "rtol": rtol, "atol": atol}
+        limits |= {"same_answer": same_answer, "seed": seed}
+        return in_processes(eager, compiled, processes, limits, names)
     if compiled is None or not callable(eager) or not callable(compiled):
         raise CompareError(
             "compare takes two functions and their inputs: compare(f, "
             "torch.compile(f), x); for processes=5, one function that makes all three"
         )
-    device = agree.device_of(inputs, eager, compiled)
-    clock = clock or clock_for(device)
+    device, given = agree.device_of(inputs, eager, compiled), clock
+    clock = given or clock_for(device)
     own = agree.clone(inputs)
     calls = partial(eager, *own), partial(compiled, *own)
     with compat.Watch() as first:
-        cold, answer, changed = _first_call(clock, compiled, inputs, seed)
+        try:
+            cold, answer, changed = _first_call(clock, compiled, inputs, seed)
+        except CompareError:
+            agree.run("eager", eager, inputs, seed)  # the fault may be in both
+            raise
+        if any(t.is_cuda for t in answer):  # what a closure holds can be on the GPU
+            device, clock = "cuda", given or clock_for("cuda")
         b_s = _warm(clock, calls[1], first)
     if same_answer:
         wide = not compat.is_compiled(eager)  # else float64 would compile
@@ -120,11 +134,11 @@ def compare(
         rounds=tuple(measured),
         notes=(
             *met.notes,
-            *agree.input_notes(inputs),
+            *_input_notes(inputs),
             *_watch_notes(first, timed, compiled),
             *_timing_notes(measured, faults),
         ),
-        threads=_threads(),
+        threads=torch.get_num_threads(),
         device=device,
         scope="this process",
     )
@@ -139,7 +153,7 @@ def _first_call(
     def once(*own: Any) -> Any:
         kept: list[Any] = []
         took.append(clock.sample(lambda: kept.append(compiled(*own)), 1))
-        return kept.pop(), own
+        return kept.pop()
 
     answer, changed = agree.run("compiled", once, inputs, seed)
     return took[0], answer, changed
@@ -198,15 +212,29 @@ def _estimate(
     return used, *stats.speedup([r.a_s for r in used], [r.b_s for r in used])
 
 
-def _threads() -> int:
-    import torch
-
-    return torch.get_num_threads()
-
-
 def _peaks(calls: tuple[Callable, Callable], device: str) -> tuple[int, int] | None:
     a, b = (peak_bytes(call, device) for call in calls)
     return None if a is None or b is None else (a, b)
+
+
+def _input_notes(inputs: tuple[Any, ...]) -> Iterator[str]:
+    """Yield what about the inputs makes a timing unlike that of real data.
+
+    Zeros draw less power and can skip work; denormal numbers, below 1.2e-38 in
+    float32, are ten to a hundred times slower on many CPUs.
+    """
+    for position, t in enumerate(agree.tensors(inputs)):
+        if not t.is_floating_point() or t.numel() < 2:
+            continue
+        sample = t.detach().flatten()[:: max(1, t.numel() // 65536)].double()
+        native = t.device.type == "cpu" and t.dtype in (torch.float32, torch.float64)
+        tiny = torch.finfo(t.dtype).tiny if native else 0.0
+        if bool((sample == 0).all()):
+            yield f"input {position} is all zeros: use random numbers"
+        elif float(((sample != 0) & (sample.abs() < tiny)).double().mean()) > 0.01:
+            yield f"input {position} holds denormal numbers, which are slow"
+        elif not bool(sample.isfinite().all()):
+            yield f"input {position} holds NaN or infinity"
 
 
 def _watch_notes(
@@ -215,7 +243,7 @@ def _watch_notes(
     """Yield what the compiler did that a reader of the number must know."""
     if timed.compiles:
         why = "; ".join(timed.reasons) or "torch gives no reason"
-        yield f"recompiled while being timed ({why}): those rounds do not count"
+        yield f"recompiled while being timed ({why}): those rounds count as disturbed"
     if first.graph_breaks:
         yield f"{text.count(first.graph_breaks, 'graph break')}: see graphs()"
     if first.graphs == 0 and not compat.captured(compiled):

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from helpers import text
+from helpers.stats import SAME
 from helpers.text import mark, plain
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ COLOURS, SHAPES, HATCHES = ("#0072B2", "#D55E00"), ("o", "s"), ("", "//")
 CEILING, QUIET = "#009E73", "#767676"
 _BAND = {"color": QUIET, "alpha": 0.3, "linewidth": 0}
 _UNITS = ("bytes", "KiB", "MiB", "GiB")
-_PNG = "data:image/png;base64,"
-SAME = 0.01  # the verdict "same": within 1 % of no difference
 _STYLE = {
     "font.size": 13,
     "axes.titlesize": 14,
@@ -79,9 +78,9 @@ class Picture:
     def _repr_html_(self) -> str:
         file = io.BytesIO()
         self.figure.savefig(file, format="png", dpi=100)
-        data = base64.b64encode(file.getvalue()).decode()
         alt = html.escape(plain(self.alt))
-        return f'<img alt="{alt}" style="max-width:100%" src="{_PNG}{data}">'
+        data = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+        return f'<img alt="{alt}" style="max-width:100%" src="{data}">'
 
     @_styled
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -97,9 +96,10 @@ class Picture:
             self.figure.savefig(part, dpi=200, metadata={"Title": plain(self.alt)})
             os.replace(part, path)
         except OSError as error:
-            part.unlink(missing_ok=True)
             said = f"cannot write {path.name}: {error.strerror}; name another folder"
             raise OSError(said) from error
+        finally:  # whatever went wrong, Ctrl-C included
+            part.unlink(missing_ok=True)
         return path
 
 

@@ -1,8 +1,8 @@
 """Repeat a comparison in fresh processes: what one process cannot know.
 
 Where memory lands differs from process to process, and with it the speed-up, by
-more than the interval of any single process.  The children get source text or a
-module's name and answer in JSON, so nothing is pickled.
+more than the interval of any single process.  The children get source text
+and answer in JSON, so nothing is pickled.
 """
 
 from __future__ import annotations
@@ -35,24 +35,27 @@ def in_processes(
     make: Callable,
     compiled: Any,
     processes: int,
-    budget: float,
-    precision: float,
+    limits: dict[str, Any],
     names: tuple[str, str],
 ) -> Comparison:
     """Return the median process, with the spread between them as its interval.
 
     The speed-up is the median of the processes' speed-ups; the interval is exact:
     an order-statistic interval from six processes on, below that lowest to
-    highest, whose confidence is stated (93.75 % for five).
+    highest, whose confidence is stated (93.75 % for five).  *limits* are options of
+    ``compare``.  Ctrl-C leaves the processes that are done, if there are two.
     """
     if compiled is not None or not callable(make):
         raise CompareError(_HOW)
-    order = {**_source(make), "budget": budget, "precision": precision}
-    runs = []
+    order, runs = {**_source(make), "limits": limits}, []
     with Progress("fresh processes", processes) as progress:
-        for done in range(processes):
-            runs.append(_child(order))
-            progress.at(done + 1)
+        try:
+            while len(runs) < processes:
+                runs.append(_child(order))
+                progress.at(len(runs))
+        except KeyboardInterrupt:
+            if len(runs) < 2:
+                raise
     return combine(tuple(runs), names)
 
 
@@ -71,6 +74,8 @@ def combine(runs: tuple[Comparison, ...], names: tuple[str, str]) -> Comparison:
         verdict=stats.verdict(interval),
         median_s=tuple(median(run.median_s[i] for run in runs) for i in (0, 1)),
         cold_start_s=median(run.cold_start_s for run in runs),
+        matches=False if any(run.matches is False for run in runs) else middle.matches,
+        max_error=max(run.max_error for run in runs),
         rounds=tuple(r for run in runs for r in run.rounds),
         notes=tuple(notes),
         scope=f"{len(runs)} fresh processes",
@@ -78,7 +83,7 @@ def combine(runs: tuple[Comparison, ...], names: tuple[str, str]) -> Comparison:
 
 
 def _source(make: Callable) -> dict[str, str]:
-    """Return how a child can have *make*: a module's file or the source itself."""
+    """Return the name and the source text of *make*, for a child."""
     try:
         source = textwrap.dedent(inspect.getsource(make))
     except (OSError, TypeError) as error:
@@ -91,14 +96,16 @@ def _source(make: Callable) -> dict[str, str]:
 
 
 def _child(order: dict[str, Any]) -> Comparison:
-    """Run one comparison in a fresh interpreter and return it."""
+    """Run one comparison in a fresh interpreter, in this folder, and return it."""
+    course, more = str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")
+    path = os.pathsep.join([course, more] if more else [course])
     done = subprocess.run(
         [sys.executable, "-m", "helpers.child"],
         input=json.dumps(order),
         capture_output=True,
         text=True,
-        cwd=Path(__file__).parents[1],
-        env={**os.environ, "COURSE_QUIET": "1"},
+        errors="replace",
+        env={**os.environ, "COURSE_QUIET": "1", "PYTHONPATH": path},
     )
     for line in reversed(done.stdout.splitlines()):
         if line.startswith(MARK):

@@ -6,13 +6,16 @@ Nothing is ever unpickled, and a file is either written whole or not at all.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
 import platform
+import subprocess
 import sys
 import tempfile
 import types
 import typing
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import import_module, metadata
@@ -61,7 +64,7 @@ class Machine:
         torch = sys.modules.get("torch")
         gpu = driver = None
         if torch is not None and torch.cuda.is_available():
-            gpu, driver = torch.cuda.get_device_name(), _nvidia_driver()
+            gpu, driver = torch.cuda.get_device_name(), nvidia_driver()
         return cls(
             cpu=_cpu_name(),
             cores=available_cores(),
@@ -71,7 +74,7 @@ class Machine:
             driver=driver,
             system=f"{platform.system()} {platform.machine()}",
             python=platform.python_version(),
-            torch=version_of("torch"),
+            torch=torch.__version__ if torch is not None else version_of("torch"),
             triton=version_of("triton"),
         )
 
@@ -95,12 +98,11 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
-def memory_bytes() -> int | None:
-    """Return the machine's memory in bytes, or None where it does not say."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None
+def memory_bytes() -> int:
+    """Return the machine's memory in bytes."""
+    import psutil
+
+    return psutil.virtual_memory().total
 
 
 def _cpu_name() -> str:
@@ -113,19 +115,20 @@ def _cpu_name() -> str:
     return platform.processor() or platform.machine()
 
 
-def _nvidia_driver() -> str | None:
-    try:
-        text = Path("/proc/driver/nvidia/version").read_text()
-    except OSError:
-        return None
-    return next((w for w in text.split() if w[0].isdigit() and "." in w), None)
+@functools.cache
+def nvidia_driver() -> str | None:
+    """Return the version of the NVIDIA driver, or None without a driver or GPU."""
+    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    with suppress(OSError, subprocess.SubprocessError, IndexError):
+        return subprocess.check_output(query, text=True, timeout=20).split()[0]
+    return None
 
 
 def command() -> str:
     """Return what was run, without the folders it lies in."""
     if "ipykernel" in sys.modules:
         return "notebook"
-    return " ".join([Path(sys.argv[0]).name or "python", *sys.argv[1:2]])
+    return " ".join(Path(word).name for word in sys.argv[:2]) or "python"
 
 
 def now() -> str:
@@ -149,12 +152,13 @@ def write_atomically(path: str | os.PathLike[str], text: str) -> Path:
             os.fsync(file.fileno())
         os.replace(temporary, target)
     except OSError as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
         raise OSError(
             f"cannot write {target.name}: {error.strerror}. Nothing was changed; "
             "free some disk or name a folder that you may write to."
         ) from error
+    finally:  # whatever went wrong, Ctrl-C included
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
     return target
 
 
@@ -163,7 +167,7 @@ def stored(cls: type) -> type:
     cls.to_json = to_json
     cls.from_json = classmethod(lambda kind, text: from_json(text, kind))
     if not hasattr(cls, "save"):  # Code saves its source, not JSON
-        cls.save = lambda self, path: save(self, path)
+        cls.save = save
     return cls
 
 
@@ -190,7 +194,7 @@ def from_json(text: str, kind: type | None = None) -> Any:
         result = _build(found, whole["result"])
     except ResultError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise ResultError(
             "this is not a results file, or it is damaged "
             f"({type(error).__name__}: {error}): measure again"
@@ -207,7 +211,11 @@ def _build(kind: Any, value: Any) -> Any:
         if value is None and type(None) in arguments:
             return None
         fits = [a for a in arguments if a is not type(None)]
-        return _build(fits[0], value) if len(fits) == 1 else value
+        if len(fits) == 1:
+            return _build(fits[0], value)
+        if not isinstance(value, tuple(fits)):
+            raise TypeError(f"{value!r} where a number or a word belongs")
+        return value
     if origin is tuple:
         if len(arguments) == 2 and arguments[1] is Ellipsis:
             return tuple(_build(arguments[0], item) for item in value)

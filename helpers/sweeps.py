@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import warnings
 from collections.abc import Callable, Iterable
@@ -76,40 +75,39 @@ def sweep(
     tensor or a tuple.  *budget* is seconds of timing per point, and *options* go
     to ``compare``.  Ctrl-C ends it early and keeps every finished point.  With
     *path*, each point is saved as soon as it is measured, and a sweep that was
-    interrupted goes on where it stopped, on the same machine and versions.
+    interrupted goes on where it stopped, on the same machine and versions.  One
+    function compiled for more than eight sizes needs ``dynamic=True``, or torch
+    stops compiling it.
     """
     values = list(values)
     if not values:
         raise ValueError("a sweep needs at least one value")
     if len(set(values)) != len(values):
         raise ValueError(f"a value occurs twice in {values}")
+    if not all(isinstance(value, (int, float, str)) for value in values):
+        raise TypeError("values are plain numbers or words: use .tolist() on an array")
     done = _measured(path, parameter, unit) if path is not None else {}
-    interrupted = False
+    # Points that the file holds besides are not drawn, but stay in it.
+    kept = [*values, *(value for value in done if value not in values)]
     with Progress(parameter, len(values)) as progress:
-        for position, value in enumerate(values):
-            progress.at(position, f"{parameter} {value}")
-            if value in done:
-                continue
-            try:
+        try:
+            for position, value in enumerate(values):
+                progress.at(position, f"{parameter} {value}")
+                if value in done:
+                    continue
                 eager, compiled, inputs = make(value)
                 inputs = inputs if isinstance(inputs, tuple) else (inputs,)
                 found = compare(eager, compiled, *inputs, budget=budget, **options)
-            except KeyboardInterrupt:
-                interrupted = True
-                break
-            except Exception as error:
-                error.sweep = _collect(done, values, parameter, unit)
-                error.add_note(
-                    f"at {parameter} {value}; the points before are in .sweep"
-                )
-                raise
-            done[value] = Point(value, found)
-            if path is not None:
-                _keep(_collect(done, values, parameter, unit), path)
-    return dataclasses.replace(
-        _collect(done, values, parameter, unit),
-        complete=not interrupted and all(value in done for value in values),
-    )
+                done[value] = Point(value, found)
+                if path is not None:
+                    _keep(_collect(done, kept, parameter, unit), path)
+        except KeyboardInterrupt:
+            pass
+        except Exception as error:
+            error.sweep = _collect(done, values, parameter, unit)
+            error.add_note(f"at {parameter} {value}; the points before are in .sweep")
+            raise
+    return _collect(done, values, parameter, unit)
 
 
 def _keep(found: Sweep, path: Any) -> None:
@@ -121,7 +119,7 @@ def _keep(found: Sweep, path: Any) -> None:
 
 
 def _collect(done: dict, values: list, parameter: str, unit: str) -> Sweep:
-    """Return the finished points in the order of *values*."""
+    """Return the finished points in the order of *values*; complete if that is all."""
     points = tuple(done[value] for value in values if value in done)
     return Sweep(parameter, unit, points, complete=len(points) == len(values))
 

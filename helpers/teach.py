@@ -5,6 +5,7 @@ Prose says what to look at; ``claim`` says what is true, and fails when it is no
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import warnings
@@ -54,8 +55,8 @@ def _first_missing() -> str | None:
 
     if torch.cuda.is_available() and find_spec("triton") is None:
         return "triton is not installed, and torch.compile needs it on this GPU"
-    compilers = ("cl",) if sys.platform == "win32" else ("c++", "g++", "clang++")
-    if not any(shutil.which(name) for name in compilers):
+    usual = ("cl",) if sys.platform == "win32" else ("c++", "g++", "clang++")
+    if not any(map(shutil.which, (os.environ.get("CXX", ""), *usual))):
         return "no C++ compiler was found, and torch.compile needs one on the CPU"
     return None
 

@@ -35,7 +35,7 @@ def plain(text: Any) -> str:
 def seconds(value: float) -> str:
     """Return a duration in seconds as text with three digits and its unit."""
     for scale, unit in _UNITS:
-        if abs(value) >= scale or unit == "ns":
+        if abs(value) >= 0.9995 * scale or unit == "ns":  # 999.7 ms is 1 s
             return f"{value / scale:.3g} {unit}"
     raise AssertionError("unreachable")
 

@@ -208,7 +208,7 @@ def test_a_gpu_that_cannot_be_used(
     def init() -> None:
         raise RuntimeError("too old")
 
-    monkeypatch.setattr(health, "_driver", lambda: driver)
+    monkeypatch.setattr(results, "nvidia_driver", lambda: driver)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.setattr("torch.cuda.init", init)
     monkeypatch.setattr("torch.version.cuda", cuda)
@@ -225,7 +225,7 @@ def test_a_gpu_that_can(
     card = types.SimpleNamespace(
         name="H200", total_memory=139 << 30, major=major, minor=0
     )
-    monkeypatch.setattr(health, "_driver", lambda: "570.1")
+    monkeypatch.setattr(results, "nvidia_driver", lambda: "570.1")
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     monkeypatch.setattr("torch.cuda.get_device_properties", lambda _: card)
     seen = health._look("GPU", health._gpu)

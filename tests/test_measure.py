@@ -1,19 +1,21 @@
 """compare() and sweep(): known ratios on a fake clock, real compiles, bad input."""
 
+import collections
 import dataclasses
 import gc
 import os
 import random
+import types
 import warnings
 
 import pytest
 import torch
 
-from helpers import agree
+from helpers import agree, measure
 from helpers.agree import CompareError
 from helpers.measure import compare
 from helpers.processes import combine
-from helpers.results import ResultError
+from helpers.results import ResultError, load
 from helpers.sweeps import sweep
 from tests.test_clock import FakeClock
 
@@ -29,6 +31,12 @@ def _no_leftovers():
     assert gc.isenabled() == enabled
     if cores is not None:
         assert os.sched_getaffinity(0) == cores
+
+
+@pytest.fixture(autouse=True)
+def _calm(monkeypatch):
+    """What else this machine does must not count on a clock that is not its own."""
+    monkeypatch.setattr("helpers.clock.waiting_seconds", lambda: 0.0)
 
 
 def spending(clock, seconds, noise=None):
@@ -255,6 +263,73 @@ def test_random_numbers_are_not_compared():
     assert any("random" in note for note in found.notes)
 
 
+def test_last_digits_that_vary_are_not_random_numbers():
+    """On a GPU, atomic additions come in another order in every call."""
+    calls = iter(range(10**9))
+
+    def wavers(x):
+        return x + next(calls) % 2 * 1e-7
+
+    assert compare(wavers, wavers, torch.rand(64), **QUICK).matches is True
+
+
+def test_the_reader_s_random_numbers_go_on_as_if_nothing_had_been_timed():
+    torch.manual_seed(3)
+    wanted = torch.rand(4)
+    torch.manual_seed(3)
+    compare(torch.rand_like, torch.rand_like, torch.ones(64), **QUICK)
+    assert torch.equal(torch.rand(4), wanted)
+
+
+def test_copies_cost_what_the_inputs_cost():
+    x = torch.randn(8, 16)
+    for view in (
+        x,
+        x.t(),
+        x[:, ::2],
+        x[2:, 1:],
+        x[0].expand(4, 16),
+        x[:0, ::2],
+        x[0, 0],
+    ):
+        a, b = agree.clone((view, [view]))
+        assert a is b[0] and torch.equal(a, view) and a.stride() == view.stride()
+        assert a.data_ptr() != view.data_ptr() or not a.numel()
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    logits: torch.Tensor
+    size: int = 3
+
+
+def test_dataclasses_and_odd_dicts_are_copied_and_compared():
+    x = Output(torch.ones(8, requires_grad=True))
+    odd = collections.defaultdict(list, {"a": [torch.ones(3)]})
+    for given in (x, odd):
+        copied = agree.clone(given)
+        assert type(copied) is type(given)
+        (a,), (b,) = agree.tensors(given), agree.tensors(copied)
+        assert a.data_ptr() != b.data_ptr() and a.requires_grad == b.requires_grad
+    (found,), _ = agree.run("eager", lambda o: Output(o.logits * 2), (x,))
+    assert not found.requires_grad and torch.equal(found, torch.full((8,), 2.0))
+
+
+def test_imaginary_parts_count():
+    found = compare(
+        torch.fft.fft, lambda x: torch.fft.fft(x) + 1j, torch.randn(8), **QUICK
+    )
+    assert found.matches is False and found.max_error == pytest.approx(1, rel=1e-3)
+
+
+def test_not_a_number_is_no_match_for_infinity():
+    def over(x):
+        return x.half() * 60000 * 60000
+
+    bad = compare(over, lambda x: over(x) * 0, torch.rand(8).half() + 1, **QUICK)
+    assert bad.matches is False
+
+
 def test_a_function_that_changes_its_input_leaves_the_reader_s_alone():
     x = torch.zeros(64) + 1
 
@@ -285,8 +360,16 @@ def test_gradients_and_nested_outputs():
     ],
 )
 def test_odd_inputs_are_said(x, word):
-    assert any(word in note for note in agree.input_notes((x,)))
-    assert agree.input_notes((torch.randn(64), torch.arange(3))) == ()
+    assert any(word in note for note in measure._input_notes((x,)))
+
+
+def test_usual_inputs_are_not_odd():
+    halves, doubles = (
+        torch.full((64,), 1e-6).half(),
+        torch.full((64,), 1e-200, dtype=torch.double),
+    )
+    usual = (torch.randn(64), torch.arange(3), halves, doubles)
+    assert [*measure._input_notes(usual)] == []
 
 
 # ---------------------------------------------------------------------- bad input
@@ -301,7 +384,9 @@ def failing(x):
     [
         (failing, chain, "eager function raised RuntimeError: no such thing"),
         (chain, failing, "doctor"),
-        (lambda x: None, lambda x: None, "returned no tensor"),
+        (failing, torch.compile(failing), "eager function raised RuntimeError: no"),
+        (lambda x: None, lambda x: None, "eager function returned no tensor"),
+        (chain, lambda x: None, "compiled function returned no tensor"),
         (lambda x: 3.0, lambda x: 3.0, "return a result"),
         (chain, None, "two functions"),
         (chain, torch.ones(3), "two functions"),
@@ -312,12 +397,22 @@ def test_bad_functions(a, b, said):
         compare(a, b, torch.randn(8), **QUICK)
 
 
-def test_two_devices():
+def test_devices_that_cannot_be_timed(monkeypatch):
     with pytest.raises(CompareError, match="2 devices"):
         compare(chain, chain, torch.ones(2), torch.ones(2, device="meta"))
+    with pytest.raises(CompareError, match="meta cannot be timed here"):
+        compare(chain, chain, torch.ones(2, device="meta"))
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(
+        agree,
+        "tensors",
+        lambda _: iter([types.SimpleNamespace(device=torch.device("cuda:1"))]),
+    )
+    with pytest.raises(CompareError, match=r"torch\.cuda\.set_device\(1\)"):
+        agree.device_of(())
 
 
-@pytest.mark.parametrize("bad", [{"budget": 0}, {"precision": -1}])
+@pytest.mark.parametrize("bad", [{"budget": 0}, {"precision": -1}, {"processes": 0}])
 def test_bad_limits(bad):
     with pytest.raises(ValueError, match="above 0"):
         compare(chain, chain, torch.ones(2), **bad)
@@ -387,6 +482,26 @@ def test_an_interrupted_sweep_keeps_its_points_and_goes_on(tmp_path):
     assert whole.points[:2] == part.points
 
 
+def test_an_interrupt_while_saving_keeps_the_point(tmp_path, monkeypatch):
+    clock = FakeClock()
+
+    def tired(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("helpers.results.save", tired)
+    part = run(points(clock)[0], clock, tmp_path / "sweep.json")
+    assert [p.value for p in part.points] == [1] and not part.complete
+
+
+def test_fewer_values_leave_the_others_in_the_file(tmp_path):
+    clock, path = FakeClock(), tmp_path / "sweep.json"
+    run(points(clock)[0], clock, path)
+    make, made = points(clock)
+    found = run(make, clock, path, values=(4, 8))
+    assert made == [8] and [p.value for p in found.points] == [4, 8]
+    assert sorted(p.value for p in load(path).points) == [1, 2, 4, 8]
+
+
 def test_a_failing_point_keeps_the_others():
     clock = FakeClock()
     make, _ = points(clock, fail_at=2, error=ValueError)
@@ -425,6 +540,11 @@ def test_bad_sweep_values(values):
         sweep(lambda n: None, values, parameter="size")
 
 
+def test_values_that_no_file_can_hold():
+    with pytest.raises(TypeError, match="tolist"):
+        sweep(lambda n: None, torch.arange(3), parameter="size")
+
+
 # ---------------------------------------------------------------------- processes
 
 
@@ -439,6 +559,27 @@ def test_combining_processes_widens_the_interval_to_their_spread():
     assert found.verdict == "faster"
 
 
+def test_one_process_with_another_answer_is_enough():
+    good = fake(1.0)
+    bad = dataclasses.replace(good, matches=False, max_error=3.0, speedup=9.0)
+    found = combine((good, good, bad), ("a", "b"))
+    assert found.matches is False and found.max_error == 3
+
+
+def test_an_interrupt_keeps_the_processes_that_are_done(monkeypatch):
+    runs = iter([fake(1.0), fake(2.0)])
+
+    def child(_):
+        if (found := next(runs, None)) is None:
+            raise KeyboardInterrupt
+        return found
+
+    monkeypatch.setattr("helpers.processes._child", child)
+    assert compare(make_pair, processes=5).scope == "2 fresh processes"
+    with pytest.raises(KeyboardInterrupt):
+        compare(make_pair, processes=5)
+
+
 def make_pair():
     import torch
 
@@ -446,6 +587,22 @@ def make_pair():
         return torch.sin(x) + 1
 
     return f, torch.compile(f, backend="eager"), torch.ones(8)
+
+
+def make_different():
+    import pathlib
+
+    import torch
+
+    x = torch.ones(len(pathlib.Path("here.txt").read_text()))
+    return lambda x: x + 1, lambda x: x + 2, x
+
+
+def test_options_and_the_folder_reach_the_processes(tmp_path, monkeypatch):
+    (tmp_path / "here.txt").write_text("in the reader's folder")
+    monkeypatch.chdir(tmp_path)
+    found = compare(make_different, processes=2, budget=0.1, atol=2.0)
+    assert found.matches is True and found.max_error == 1
 
 
 def test_fresh_processes():

@@ -11,7 +11,7 @@ from helpers import results
 from helpers.comparison import Comparison, Round
 from helpers.results import ResultError
 from helpers.sweeps import Point, Sweep
-from helpers.text import unmark
+from helpers.text import seconds, unmark
 
 
 @pytest.fixture
@@ -58,10 +58,32 @@ def test_a_sweep_comes_back_equal(comparison):
 
 def test_the_machine_and_command_travel_with_it(comparison):
     held = json.loads(comparison.to_json())["result"]
-    assert held["machine"]["torch"] == results.version_of("torch")
+    assert held["machine"]["torch"].startswith(results.version_of("torch"))
     assert held["machine"]["cores"] >= 1
     assert held["command"] and held["when"].startswith("20")
     assert os.sep not in held["command"]
+
+
+def test_the_command_holds_no_folder(monkeypatch):
+    monkeypatch.delitem(results.sys.modules, "ipykernel", raising=False)
+    monkeypatch.setattr(results.sys, "argv", ["/a/b/run.py", "/c/data.json", "-x"])
+    assert results.command() == "run.py data.json"
+    monkeypatch.setattr(results.sys, "argv", [""])
+    assert results.command() == "python"
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (0.99967, "1 s"),
+        (0.9994, "999 ms"),
+        (2e-6, "2 µs"),
+        (0, "0 ns"),
+        (61.2, "61.2 s"),
+    ],
+)
+def test_seconds_in_words(value, said):
+    assert seconds(value) == said
 
 
 def damage(text, how):
@@ -77,6 +99,7 @@ def damage(text, how):
         lambda w: w["result"].update(speedup="fast"),
         lambda w: w["result"].update(extra=1),
         lambda w: w["result"].update(median_s=[1.0]),
+        lambda w: w.update(kind="Sweep", result={"points": [{"value": [1]}]}),
         lambda w: w.update(kind="os.system"),
         lambda w: w.update(format=99),
         lambda w: w.pop("result"),
@@ -89,7 +112,10 @@ def test_damage_is_said(comparison, how):
 
 def test_a_cut_or_empty_or_binary_file_is_said(comparison, tmp_path):
     path = tmp_path / "c.json"
-    for content in (comparison.to_json()[:200].encode(), b"", b"\xff\xfe\x00", b"[]"):
+    for content in (
+        *(comparison.to_json()[:200].encode(), b"", b"\xff\xfe\x00", b"[]"),
+        b"[" * 100_000,
+    ):
         path.write_bytes(content)
         with pytest.raises(ResultError, match=r"c\.json"):
             results.load(path)
@@ -101,9 +127,16 @@ def test_a_write_that_fails_leaves_the_old_file(comparison, tmp_path, monkeypatc
     def full(_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
+    def tired(_):
+        raise KeyboardInterrupt
+
+    other = dataclasses.replace(comparison, speedup=9.0)
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="free some disk"):
-        dataclasses.replace(comparison, speedup=9.0).save(path)
+        other.save(path)
+    monkeypatch.setattr(os, "fsync", tired)
+    with pytest.raises(KeyboardInterrupt):
+        other.save(path)
     assert results.load(path) == comparison
     assert [p.name for p in tmp_path.iterdir()] == ["c.json"]
 
