@@ -21,7 +21,9 @@ setup: ## build the environment in .venv
 
 # Jupyter refuses to run as root, which containers do, unless told.
 lab: setup ## open JupyterLab on the first notebook
-	@$(PY) -m jupyter lab $$([ "$$(id -u)" = 0 ] && echo --allow-root) notebooks/00_*.ipynb
+	@$(PY) -m jupyter lab $$([ "$$(id -u)" = 0 ] && echo --allow-root) --log-level=WARN \
+	  --ServerApp.root_dir="$(CURDIR)" --LabApp.news_url="" \
+	  --LabApp.default_url=/lab/tree/$$(ls notebooks/00_*.ipynb)
 
 # Each run starts from an empty compile cache, so that a broken compiler cannot
 # hide behind kernels of an earlier run, and shares it from then on.

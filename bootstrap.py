@@ -214,7 +214,8 @@ def build(state: dict, reusable: bool) -> None:
         # uv knows where each build of torch is published; pip has to be told.
         step(*pip, "-c", pins, "uv")
         uv = (PYTHON, "-m", "uv", "pip", "install", "--python", PYTHON, "--no-deps")
-        step(*uv, "--torch-backend", state["torch"], "-c", pins, "torch")
+        backend = ("--torch-backend", state["torch"], "-c", pins, "torch")
+        step(*uv, *backend, hint=" (TORCH=default takes what pip chooses)")
     step(*pip, "-r", pins)
     # setuptools is there by now, so nothing more has to be fetched.
     step(*pip, "--no-deps", "--no-build-isolation", "-e", ROOT)
@@ -222,7 +223,7 @@ def build(state: dict, reusable: bool) -> None:
     say(f"ready in {time.time() - began:.0f} s")
 
 
-def step(*command: str) -> None:
+def step(*command: str, hint: str = "") -> None:
     """Run *command*, tell of its large downloads, and explain its failure."""
     download = re.compile(r"\s*Downloading ([^\s-]+)\S* \((\d{2,}\.?\d* ?[MG]i?B)\)")
     lines = []
@@ -242,9 +243,8 @@ def step(*command: str) -> None:
             if download.match(line):
                 say("downloading {} ({})".format(*download.match(line).groups()))
     if child.wait():
-        stop(
-            f"{explain(''.join(lines))}; then run it again (details: .cache/setup.log)"
-        )
+        problem = explain("".join(lines)) + hint
+        stop(f"{problem}; then run it again (details: .cache/setup.log)")
 
 
 def explain(log: str) -> str:

@@ -76,8 +76,10 @@ class Comparison:
     def facts(self) -> tuple[tuple[str, str], ...]:
         """Return what was found as (label, text) pairs, nothing marked."""
         a, b = self.names
-        pay = self.calls_to_pay_back
-        calls = f"{pay:.0f} calls" if pay != float("inf") else "no number of calls"
+        calls = {
+            "faster": f"{self.calls_to_pay_back:.0f} calls",
+            "cannot tell": "cannot tell",
+        }.get(self.verdict, "no number of calls")
         peak = ("", "") if self.peak_bytes is None else map(text.size, self.peak_bytes)
         clean = sum(r.clean for r in self.rounds)
         return (

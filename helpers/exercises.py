@@ -104,7 +104,7 @@ def find(key: str) -> Exercise:
     known = chapter(named[1])
     if key not in known:
         listed = ", ".join(sorted(known)) or "none"
-        raise ExerciseError(f"there is no exercise {key}; the known ones are {listed}")
+        raise ExerciseError(f"There is no exercise {key}; the known ones are {listed}")
     return known[key]
 
 
@@ -134,7 +134,7 @@ def hint(key: str, level: int = 1) -> None:
     try:
         if level not in (0, 1, 2, 3):
             raise ExerciseError(
-                f"a hint has level 1, 2 or 3 (0 for none), not {level!r}"
+                f"A hint has level 1, 2 or 3 (0 for none), not {level!r}"
             )
         if level:
             print(f"Hint {level} of 3 for {key}: {find(key).hints[level - 1]}")

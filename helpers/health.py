@@ -80,7 +80,7 @@ class Diagnosis:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return self.table()._repr_html_() + text.pre(f"ready: {self.verdict}")
+        return self.table()._repr_html_() + text.pre(str(self).splitlines()[-1])
 
 
 def _one_line(value: Any) -> str:
@@ -105,7 +105,7 @@ def _look(name: str, check: Callable[[], tuple[str, ...]]) -> Row:
             warnings.simplefilter("ignore")
             return Row(name, *map(_one_line, check()))
     except Exception as error:  # torch may be broken in any way
-        said = next(iter(str(error).strip().splitlines()), "")[:120]
+        said = " ".join(str(error).split()[:25])  # a cause may be on the second line
         found = f"fails with {type(error).__name__}: {said}"
         if name == "torch" and name not in sys.modules:
             return Row(name, found, "missing", "Nothing runs", "make clean setup")

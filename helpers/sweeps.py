@@ -47,7 +47,7 @@ class Sweep:
             times = map(text.seconds, found.median_s)
             rows.append((point.value, *map(mark, (*times, found.ratio()))))
         names = self.points[0].comparison.names if self.points else ("a", "b")
-        title = "" if self.complete else "interrupted: run it again to go on"
+        title = "" if self.complete else "interrupted: these points are finished"
         return text.Table.of([head, *names, "speed-up"], rows, title)
 
     def __str__(self) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+_FACE = "font-family:var(--jp-code-font-family,monospace)"
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -96,11 +97,12 @@ class Table:
 
     def _repr_html_(self) -> str:
         def tr(row: tuple[str, ...], tag: str) -> str:
-            style = ' style="text-align:left;white-space:pre-wrap"'
-            cells = (f"<{tag}{style}>{html.escape(plain(c))}</{tag}>" for c in row)
+            style = f' style="text-align:left;white-space:pre-wrap;{_FACE}"'
+            cells = (f"<{tag}{style}>{html.escape(c)}</{tag}>" for c in row)
             return f"<tr>{''.join(cells)}</tr>"
 
-        caption = f"<caption>{html.escape(plain(self.title))}</caption>"
+        title = html.escape(self.title)
+        caption = f'<caption style="text-align:left">{title}</caption>'
         body = "".join(tr(row, "td") for row in self.rows)
         return (
             f"<table>{caption if self.title else ''}"
@@ -109,6 +111,6 @@ class Table:
 
 
 def pre(text: Any) -> str:
-    """Return *text* as an HTML block that keeps its line breaks, marks removed."""
+    """Return *text* as an HTML block that keeps its line breaks."""
     style = "white-space:pre-wrap;line-height:1.4;margin:0"
-    return f'<pre style="{style}">{html.escape(plain(text))}</pre>'
+    return f'<pre style="{style}">{html.escape(str(text))}</pre>'

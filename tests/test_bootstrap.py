@@ -207,7 +207,7 @@ def build(
     """Run set-up with steps that only make the Python; return the steps."""
     steps = []
 
-    def step(*command: str) -> None:
+    def step(*command: str, hint: str = "") -> None:
         steps.append(" ".join(command[1:]).replace(str(checkout), "."))
         if "venv" in command:
             python = checkout / ".venv" / "bin" / "python"

@@ -295,7 +295,7 @@ class TestCheck:
         for key in ("97.9", "97", "x", None):
             exercises.check(key, 3)
         said = capsys.readouterr().out
-        assert "there is no exercise 97.9; the known ones are 97.1" in said
+        assert "There is no exercise 97.9; the known ones are 97.1" in said
         assert said.count("an exercise is named like '01.2'") == 3
 
     def test_a_missing_chapter_names_the_folders(self, capsys) -> None:
@@ -312,7 +312,7 @@ class TestCheck:
         said = capsys.readouterr().out
         assert "Hint 1 of 3 for 97.1: think of it" in said
         assert "Hint 3 of 3 for 97.1: write it down" in said
-        assert "a hint has level 1, 2 or 3" in said
+        assert "A hint has level 1, 2 or 3" in said
 
 
 def _library() -> None:

@@ -37,11 +37,11 @@ def section(name: str) -> str:
 def render(text: str) -> str:
     """Return *text* with what stands between each pair of marks made anew."""
     for name in NAMES:
-        before, after = f"<!-- {name} -->\n", f"\n<!-- /{name} -->"
+        before, after = f"<!-- {name} -->\n", f"<!-- /{name} -->"
         if before not in text or after not in text:
             raise ValueError(f"the README has no place for {name}")
         head, rest = text.split(before, 1)
-        text = head + before + section(name) + after + rest.split(after, 1)[1]
+        text = head + before + section(name) + "\n" + after + rest.split(after, 1)[1]
     return text
 
 

@@ -1,0 +1,115 @@
+"""Chapter 02: what each exercise asks of an answer, and its hints."""
+
+import torch
+
+from helpers import compare
+from helpers.agree import CompareError
+from helpers.exercises import exercise
+
+WARM = 2e-3
+
+
+class Device:
+    """A device on a clock of its own: exact, whatever the machine is doing."""
+
+    def __init__(self, compiling=0.0, interrupted=0.0):
+        self.time, self.free, self.calls = 0.0, 0.0, 0
+        self.compiling, self.interrupted = compiling, interrupted
+
+    def now(self):
+        self.time += 1e-7
+        return self.time
+
+    def launch(self):
+        self.time += 5e-6 + (self.compiling if self.calls == 0 else 0)
+        work = WARM + (self.interrupted if self.calls % 5 == 3 else 0)
+        self.free = max(self.time, self.free) + work
+        self.calls += 1
+
+    def wait(self):
+        self.time = max(self.time, self.free)
+
+    def timed_by(self, answer):
+        found = answer(self.launch, self.wait, self.now)
+        if not isinstance(found, (int, float)):
+            raise AssertionError(f"seconds are a number, not {type(found).__name__}")
+        return found / WARM
+
+
+@exercise(
+    "02.1",
+    hints=(
+        "Three things spoil the number: the first call, a launch that is not waited "
+        "for, and the odd interrupted call. Deal with one at a time.",
+        "Per call: now(), launch(), wait(), now(). Before the first of them: one "
+        "launch() and wait() that nobody times.",
+        "Collect the differences of, say, 21 warm calls in a list and return "
+        "statistics.median of it.",
+    ),
+    passed="Warm, waited for, and robust against an interruption.",
+)
+def seconds_per_call(answer):
+    quiet = Device()
+    ratio = quiet.timed_by(answer)
+    if ratio < 0.5:
+        return "the watch was stopped while the device was still working: wait() first"
+    if quiet.calls < 5:
+        return f"{quiet.calls} calls cannot tell what is typical: time more of them"
+    if Device(compiling=3.0).timed_by(answer) > 1.2:
+        return "the first call, which compiles, is in your number: warm up before"
+    if not 0.9 < ratio < 1.2:
+        return f"on a quiet device the answer is {ratio:.2f} times the true one"
+    if Device(interrupted=0.05).timed_by(answer) > 1.2:
+        return "a few interrupted calls moved your answer: a median would not move"
+    return None
+
+
+@exercise(
+    "02.2",
+    hints=(
+        "The notebook counted both sides of the question, in its table of three fates.",
+        "helpers has eager_bytes(f, *inputs) and kernels(f, *inputs). Both have bytes.",
+        "Return whether eager_bytes(...).bytes is at least twice kernels(...).bytes.",
+    ),
+    passed="You can now rule a speed-up out before anybody takes out a clock.",
+)
+def can_fuse(answer):
+    torch.manual_seed(0)
+    x, y = torch.randn(4096), torch.randn(4096)
+    a = torch.randn(96, 96)
+    asked = [
+        (lambda x: torch.relu(x * 2 + 1) - 3, (x,), True, "a chain of four operations"),
+        (lambda x: x * 2 + 1, (x,), True, "a chain of two operations, exactly half"),
+        (lambda a: a @ a, (a,), False, "one matmul, which has nothing to fuse"),
+        (lambda x: x + 1, (x,), False, "one operation, although it is one kernel"),
+        (lambda x, y: x * 2 + y, (x, y), False, "x * 2 + y: fewer bytes, but not half"),
+    ]
+    for f, inputs, expected, what in asked:
+        found = answer(f, *inputs)
+        if not isinstance(found, bool):
+            return f"the answer is True or False, not {type(found).__name__}"
+        if found != expected:
+            return f"{what}: this is {expected}, and you said {found}"
+    return None
+
+
+@exercise(
+    "02.3",
+    hints=(
+        "The function is sent to another process as text. What it needs must be in it.",
+        "Begin with `import torch` inside make, and define the function there too.",
+        "Inside: import torch, def f(x): ..., then return f, torch.compile(f), "
+        "torch.randn(1000).",
+    ),
+    passed="The interval now holds what differs between processes as well.",
+)
+def make(answer):
+    try:
+        found = compare(answer, processes=2, budget=0.1)
+    except CompareError as error:
+        return f"it does not stand on its own. {str(error).splitlines()[0]}"
+    if found.graphs == 0:
+        return "nothing was compiled: the second function must come from torch.compile"
+    if found.matches is False:
+        return "the two functions do not compute the same"
+    return None
