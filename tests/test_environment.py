@@ -182,8 +182,11 @@ def listed() -> dict[str, str]:
 
 
 def test_every_file_of_data_is_the_one_described() -> None:
+    described = (ROOT / "data" / "README.md").read_text(encoding="utf-8")
     for path in (ROOT / "data").iterdir():
-        if path.name != "README.md":
+        if path.is_dir():
+            assert f"## {path.name}/" in described
+        elif path.name != "README.md":
             assert hashlib.sha256(path.read_bytes()).hexdigest() == listed()[path.name]
 
 
