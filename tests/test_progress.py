@@ -35,7 +35,7 @@ def handles(monkeypatch):
 
 
 def test_a_notebook_sees_a_bar_that_ends_empty(handles, monkeypatch):
-    times = iter(range(100))
+    times = iter(range(1, 100))
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(times))
     with Progress("work", 4, "points") as bar:
         bar.at(1)
