@@ -256,9 +256,9 @@ def side_by_side(*results: Any, labels: tuple[str, ...] | None = None) -> Table:
     if not results or any(not hasattr(r, "facts") for r in results):
         raise TypeError("side_by_side takes one or more results of compare()")
     labels = labels or tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(results)])
-    facts = [dict(result.facts()) for result in results]
+    facts = zip(*(result.facts() for result in results), strict=True)
     machines = [dataclasses.asdict(result.machine) for result in results]
-    rows = [[key, *(mark(f[key]) for f in facts)] for key in facts[0]]
+    rows = [[line[0][0], *(mark(value) for _, value in line)] for line in facts]
     for key in ("gpu", "cpu", "cores", "torch", "triton", "python"):
         rows.append([key, *(mark(m[key]) for m in machines)])
     return Table.of(["", *labels], rows)

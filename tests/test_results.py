@@ -146,6 +146,8 @@ def test_side_by_side(comparison):
     table = results.side_by_side(comparison, other, labels=("laptop", "server"))
     assert table.headings == ("", "laptop", "server")
     assert "2x" in table.rows[0][1] and "4x" in table.rows[0][2]
+    renamed = dataclasses.replace(other, names=("copy", "chain"))
+    assert results.side_by_side(comparison, renamed).rows[0] == table.rows[0]
     with pytest.raises(TypeError, match="compare"):
         results.side_by_side(3)
 

@@ -12,7 +12,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks")
     parser.add_argument("name", choices=[*report.NAMES, "report"])
     parser.add_argument("--runs", type=int, default=100, help="of compare()")
-    parser.add_argument("--others", type=int, default=30, help="runs of other tools")
+    parser.add_argument("--others", type=int, default=20, help="runs of other tools")
     given = parser.parse_args()
     match given.name:
         case "aa":
