@@ -7,17 +7,15 @@ Written for torch 2.11 to 2.15.
 
     private(key)         the object behind a key of NAMES; missing() lists the absent
     trace()              the compiler's structured log (what tlparse reads), as Events
-    Watch                compiles, reasons, graphs, breaks of a region; free while
-                         nothing compiles: read watch.compiles after each block
     unwrap, is_compiled  what torch.compile was given; captured: and it made a graph
     fresh_caches()       empty Inductor and Triton caches, for an honest cold start
+    device_memories()    what torch remembers about the GPU
     cpp_compiler(), triton_pair(), has_triton_gpu(), inductor_cache_dir()
 """
 
 from __future__ import annotations
 
 import contextlib
-import copy
 import logging
 import re
 from collections.abc import Callable, Iterator
@@ -26,7 +24,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from helpers import advice
 from helpers.results import version_of
 
 # Key: module and name below torch, and what the course loses without it.
@@ -51,6 +48,40 @@ NAMES = {
     "trees": ("utils._pytree", "inputs in lists and dicts"),
     "dispatch": ("utils._python_dispatch:TorchDispatchMode", "the bytes of eager"),
     "has triton": ("utils._triton:has_triton", "knowing whether Triton works"),
+    "compile graph": ("_inductor.compile_fx:compile_fx", "Triton code for any GPU"),
+    "lower graph": ("_inductor.compile_fx:compile_fx_inner", "code for any GPU"),
+    "output module": ("_inductor.graph:GraphLowering", "Triton code for any GPU"),
+    "schedule": ("_inductor.scheduler", "Triton code for any GPU"),
+    "inductor settings": ("_inductor.config", "Triton code for any GPU"),
+    "autograd settings": ("_functorch.config", "the backward for any GPU"),
+    "decompositions": (
+        "_inductor.decomposition:select_decomp_table",
+        "code for any GPU",
+    ),
+    "modes": ("_inductor:list_mode_options", "a mode of code for any GPU"),
+    "patterns": ("_inductor.fx_passes.joint_graph:lazy_init", "code for any GPU"),
+    "attention": ("_inductor.fx_passes.fuse_attention", "attention on any GPU"),
+    "triton support": ("utils._triton", "Triton kernels of your own"),
+    "gpu": ("_dynamo.device_interface:CudaInterface", "Triton code for any GPU"),
+    "fake": ("_subclasses.fake_tensor:FakeTensor", "Triton code for any GPU"),
+    "heuristics": ("_inductor.runtime.triton_heuristics", "the launch of a kernel"),
+    "hints": ("_inductor.runtime.hints", "machine code for any GPU"),
+    "triton helpers": ("_inductor.runtime.triton_helpers", "the launch of a kernel"),
+}
+
+# What torch remembers about the device, and must forget when that changes.
+_DEVICE_MEMORIES = {
+    "_inductor.runtime.hints:DeviceProperties": "create",
+    "_inductor.codecache:CacheBase": "get_system",
+    "_inductor.utils": "get_gpu_type is_big_gpu get_max_num_sms using_b200 "
+    "get_backend_num_stages get_device_tflops get_gpu_dram_gbps "
+    "_triton_supported_fp8_dtypes",
+    "_inductor.codegen.cuda.cuda_env": "get_cuda_arch is_datacenter_blackwell_arch",
+    "_inductor.kernel.mm": "_is_sm7x_or_older_gpu",
+    "utils._triton": "has_triton _device_supports_tma has_triton_tma "
+    "has_triton_experimental_host_tma has_triton_tensor_descriptor_host_tma "
+    "has_triton_tma_device has_triton_stable_tma_api triton_backend "
+    "has_datacenter_blackwell_tma_device triton_hash_with_backend",
 }
 
 # Which Triton the builds want that name none: the CPU wheels.
@@ -90,6 +121,18 @@ def missing() -> dict[str, str]:
     return absent
 
 
+def device_memories() -> list[Any]:
+    """Return the cached functions of this torch that remember something of a GPU."""
+    found = []
+    for place, names in _DEVICE_MEMORIES.items():
+        module, _, owner = place.partition(":")
+        with contextlib.suppress(ImportError, AttributeError):  # another version's
+            held = import_module(f"torch.{module}")
+            held = getattr(held, owner) if owner else held
+            found += [getattr(held, name, None) for name in names.split()]
+    return [each for each in found if hasattr(each, "cache_clear")]
+
+
 class Event(NamedTuple):
     """One record of the structured log: its kind and its text."""
 
@@ -123,105 +166,6 @@ def trace() -> Iterator[list[Event]]:
         # All: torch's own handler removes itself when it has no folder to write to.
         log.handlers[:] = handlers
         log.setLevel(level)
-
-
-class Compile(NamedTuple):
-    """A compile: function, reason, and ``forward``, ``backward`` or ``skipped``."""
-
-    name: str
-    reason: str
-    kind: str
-
-
-class Watch:
-    """What the compiler did inside a ``with`` block, to be read during and after.
-
-    Reads torch's own history of compiles, so nothing is installed.  torch keeps
-    the last 64; of more than that, 64 are counted."""
-
-    def __enter__(self) -> Watch:
-        self._last = [*private("history")][-1:]
-        self._before = copy.deepcopy(private("counters"))
-        self._end: tuple[list[Any], Any] | None = None
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._end = self._new(), copy.deepcopy(private("counters"))
-
-    def _new(self) -> list[Any]:
-        if self._end:
-            return self._end[0]
-        found: list[Any] = []
-        for record in reversed(private("history")):
-            if self._last and record is self._last[0]:
-                break
-            found.insert(0, record)
-        return found
-
-    def _grown(self, group: str) -> dict[str, int]:
-        now = (self._end[1] if self._end else private("counters"))[group]
-        before = self._before[group]
-        return {k: n - before[k] for k, n in now.items() if n > before[k]}
-
-    @property
-    def events(self) -> tuple[Compile, ...]:
-        """The compiles so far, each with torch's reason ('' for a first one)."""
-        found = []
-        for record in self._new():
-            if not record.is_runtime and not _at_limit(record.fail_reason):
-                kind = "backward" if record.is_forward is False else "forward"
-                kind = "skipped" if record.fail_type else kind
-                name = advice.original_name(record.co_name or "")
-                found.append(Compile(name, advice.short(record.recompile_reason), kind))
-        return tuple(found)
-
-    @property
-    def compiles(self) -> int:
-        """How many compiles so far; cheap enough to read between two blocks."""
-        return len(self.events)
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """Why it recompiled, each reason once."""
-        return tuple(dict.fromkeys(e.reason for e in self.events if e.reason))
-
-    @property
-    def graphs(self) -> int:
-        """How many graphs were captured: 0 means that nothing was."""
-        return self._grown("stats").get("unique_graphs", 0)
-
-    @property
-    def break_reasons(self) -> tuple[str, ...]:
-        """The first line of the reason of each kind of graph break."""
-        seen = {**self._grown("graph_break"), **self._grown("unimplemented")}
-        return tuple(text.split("\n")[0] for text in seen if not _at_limit(text))
-
-    @property
-    def graph_breaks(self) -> int:
-        """How many kinds of graph break were seen; graphs() shows each of them."""
-        return len(self.break_reasons)
-
-    @property
-    def limit_hit(self) -> bool:
-        """Whether the recompile limit was hit: new inputs run eagerly since."""
-        return any(_at_limit(record.fail_reason) for record in self._new())
-
-    @property
-    def ignored(self) -> tuple[str, ...]:
-        """Why CUDA graphs that the mode asked for were not used, if so."""
-        reasons = [record.cudagraph_skip_reason for record in self._new()]
-        if not any(reasons) and self._grown("inductor").get("cudagraph_skips"):
-            reasons = ["CUDA graphs need tensors on an NVIDIA GPU"]
-        return tuple(dict.fromkeys(filter(None, reasons)))
-
-    @property
-    def recordings(self) -> int:
-        """How many CUDA graphs were recorded."""
-        return sum(bool(r.runtime_cudagraphify_time_us) for r in self._new())
-
-
-def _at_limit(text: str | None) -> bool:
-    return bool(text) and "recompile limit exceeded" in text
 
 
 def unwrap(fn: Callable[..., Any]) -> Callable[..., Any]:

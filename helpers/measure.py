@@ -32,6 +32,7 @@ from helpers.clock import (
 )
 from helpers.comparison import Comparison, Round
 from helpers.progress import Progress
+from helpers.watch import Watch
 
 WAITED = 0.02
 """A block in which our threads waited longer than this share was disturbed."""
@@ -90,7 +91,7 @@ def compare(
     clock = given or clock_for(device)
     own = agree.clone(inputs)
     calls = partial(eager, *own), partial(compiled, *own)
-    with compat.Watch() as first:
+    with Watch() as first:
         try:
             cold, answer, changed = _first_call(clock, compiled, inputs, seed)
         except CompareError:
@@ -105,13 +106,13 @@ def compare(
     else:
         met = agree.NOT_ASKED
     del answer, changed
-    with compat.Watch() as watch:
+    with Watch() as watch:
         per_call = [_warm(clock, calls[0], watch), b_s]
     with ExitStack() as stack:
         stack.enter_context(quiet_interpreter())
         if device == "cpu":
             stack.enter_context(pinned_threads())
-        timed = stack.enter_context(compat.Watch())
+        timed = stack.enter_context(Watch())
         measured = _rounds(clock, calls, per_call, budget, precision, seed, timed)
     used, speedup, interval = _estimate(measured)
     faults = tuple(map(page_faults, calls)) if device == "cpu" else None
@@ -159,7 +160,7 @@ def _first_call(
     return took[0], answer, changed
 
 
-def _warm(clock: Clock, call: Callable, watch: compat.Watch) -> float:
+def _warm(clock: Clock, call: Callable, watch: Watch) -> float:
     """Call until nothing compiles, three times and 50 ms at least; return s/call."""
     start, settled, times, seen = clock.now(), 0, [], watch.compiles
     while settled < 3 or clock.now() - start < 0.05:
@@ -178,7 +179,7 @@ def _rounds(
     budget: float,
     precision: float,
     seed: int,
-    watch: compat.Watch,
+    watch: Watch,
 ) -> list[Round]:
     """Time rounds until the interval is narrow or the budget spent."""
     plans = [Plan.for_call(seconds, clock.sample_s) for seconds in per_call]
@@ -238,7 +239,7 @@ def _input_notes(inputs: tuple[Any, ...]) -> Iterator[str]:
 
 
 def _watch_notes(
-    first: compat.Watch, timed: compat.Watch, compiled: Callable
+    first: Watch, timed: Watch, compiled: Callable
 ) -> Iterator[str]:
     """Yield what the compiler did that a reader of the number must know."""
     if timed.compiles:

@@ -17,6 +17,7 @@ from typing import Any
 from helpers import advice, compat, isolate
 from helpers.results import stored
 from helpers.text import Table, count, pre
+from helpers.watch import Watch
 
 
 @dataclass(frozen=True)
@@ -251,7 +252,7 @@ def recompiles(
 def _count(fn: Callable[..., Any], calls: list[tuple[Any, ...]]) -> Recompiles:
     found, limit = [], False
     for inputs in calls:
-        with compat.Watch() as watch:
+        with Watch() as watch:
             isolate.call(fn, inputs, {})
         first = ("first call",) if watch.compiles and not watch.reasons else ()
         words = tuple(dict.fromkeys(map(advice.in_words, watch.reasons)))

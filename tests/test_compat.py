@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from helpers import compat
+from helpers.watch import Watch
 
 
 def scaled(x, n=2):
@@ -67,7 +68,7 @@ def test_trace_puts_the_logger_back_after_an_exception():
 
 def test_watch_counts_compiles_with_their_reason_while_they_happen():
     compiled = torch.compile(scaled, backend="eager")
-    with compat.Watch() as watch:
+    with Watch() as watch:
         seen = [watch.compiles]
         for x in (torch.ones(3), torch.ones(3), torch.ones(4), torch.ones(5)):
             compiled(x)
@@ -84,7 +85,7 @@ def test_watch_counts_compiles_with_their_reason_while_they_happen():
 
 
 def test_watch_survives_more_compiles_than_torch_remembers():
-    with compat.Watch() as watch:
+    with Watch() as watch:
         for n in range(70):
             torch.compile(eval(f"lambda x: x + {n}"), backend="eager")(torch.ones(3))
     assert 0 < watch.compiles <= 70
@@ -93,7 +94,7 @@ def test_watch_survives_more_compiles_than_torch_remembers():
 
 def test_watch_survives_a_cleared_history():
     torch.compile(scaled, backend="eager")(torch.ones(3))
-    with compat.Watch() as watch:
+    with Watch() as watch:
         compat.private("history").clear()
         torch.compile(scaled, backend="eager")(torch.ones(3, 3))
     assert watch.compiles == 1
@@ -101,7 +102,7 @@ def test_watch_survives_a_cleared_history():
 
 def test_watch_sees_breaks_and_that_nothing_was_captured():
     compiled = torch.compile(stopped, backend="eager")
-    with compat.Watch() as watch:
+    with Watch() as watch:
         compiled(torch.ones(3))
     assert watch.graphs == 0
     assert watch.graph_breaks == 1
@@ -113,7 +114,7 @@ def test_watch_sees_breaks_and_that_nothing_was_captured():
 def test_watch_sees_the_recompile_limit():
     compiled = torch.compile(scaled, backend="eager", dynamic=False)
     limit = torch._dynamo.config.recompile_limit
-    with compat.Watch() as watch:
+    with Watch() as watch:
         for n in range(2, limit + 5):
             compiled(torch.ones(n))
     assert watch.limit_hit
@@ -125,7 +126,7 @@ def test_watch_sees_the_backward_and_a_mode_that_was_ignored():
     compiled = torch.compile(lambda x: x.cos() + 1, mode="reduce-overhead")
     # From the cache, forward and backward would come together.
     cold = torch._functorch.config.patch(enable_autograd_cache=False)
-    with cold, compat.Watch() as watch:
+    with cold, Watch() as watch:
         compiled(torch.ones(3, requires_grad=True)).sum().backward()
     assert [event.kind for event in watch.events] == ["forward", "backward"]
     assert watch.ignored == ("CUDA graphs need tensors on an NVIDIA GPU",)
@@ -133,7 +134,7 @@ def test_watch_sees_the_backward_and_a_mode_that_was_ignored():
 
 
 def test_watch_does_not_see_another_mode_as_ignored():
-    with compat.Watch() as watch:
+    with Watch() as watch:
         torch.compile(scaled)(torch.ones(3))
     assert watch.ignored == ()
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from helpers import compat, isolate
+from helpers import isolate
 from helpers.codegen import eager_bytes, kernels, output_code
 from helpers.observe import graphs, recompiles
+from helpers.watch import Watch
 
 
 def noisy(x):
@@ -82,7 +83,7 @@ def test_the_session_is_as_before(look, fails):
     for what in before:
         assert after[what] == before[what], what
     assert x.grad is None
-    with compat.Watch() as watch:
+    with Watch() as watch:
         compiled(torch.ones(3))
     assert watch.compiles == 0, "what was compiled must stay compiled"
 
@@ -96,7 +97,7 @@ def test_no_recompile_limit_is_used_up():
         graphs(f, torch.ones(3))
     recompiles(f, [(torch.ones(n),) for n in range(2, limit + 4)], dynamic=False)
     compiled = torch.compile(f, backend="eager")
-    with compat.Watch() as watch:
+    with Watch() as watch:
         compiled(torch.ones(3))
         compiled(torch.ones(4))
     assert watch.compiles == 2
@@ -121,7 +122,7 @@ def test_functions_that_are_called_are_forgotten_too():
     assert len(texts) == 1
     assert len(torch._dynamo.eval_frame._debug_get_cache_entry_list(inner)) == 0
     compiled = torch.compile(outer, backend="eager")
-    with compat.Watch() as watch:
+    with Watch() as watch:
         compiled(torch.ones(3))
     assert not watch.limit_hit
     assert "skipped" in [event.kind for event in watch.events], "looped was looked at"
