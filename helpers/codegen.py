@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -160,21 +160,27 @@ class Code:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        from pygments import highlight
-        from pygments.formatters import HtmlFormatter
-        from pygments.lexers import CppLexer, PythonLexer
-
         parts, end = [], 0
-        look = HtmlFormatter(noclasses=True, nobackground=True, style="tango")
         for match in _KERNEL.finditer(self.text):
-            lexer = CppLexer() if "cpp" in match[0].split("(")[0] else PythonLexer()
-            before = self.text[end : match.start(2)]
-            parts += [highlight(before, PythonLexer(stripnl=False), look)]
-            parts += [highlight(match[2], lexer, look)]
+            parts.append(("python", self.text[end : match.start(2)]))
+            cpp = "cpp" in match[0].split("(")[0]
+            parts.append(("cpp" if cpp else "python", match[2]))
             end = match.end(2)
-        parts.append(highlight(self.text[end:], PythonLexer(), look))
-        title = html.escape(plain(self))
-        return f"<details open><summary>{title}</summary>{''.join(parts)}</details>"
+        parts.append(("python", self.text[end:]))
+        return folded(plain(self), parts)
+
+
+def folded(title: str, parts: Iterable[tuple[str, str]], shown: bool = True) -> str:
+    """Return HTML that folds under *title*: (language, source) parts, in colour."""
+    from pygments import highlight
+    from pygments.formatters import HtmlFormatter
+    from pygments.lexers import get_lexer_by_name
+
+    look = HtmlFormatter(noclasses=True, nobackground=True, style="tango")
+    body = [highlight(text, get_lexer_by_name(name), look) for name, text in parts]
+    state = " open" if shown else ""
+    summary = f"<summary>{html.escape(title)}</summary>"
+    return f"<details{state}>{summary}{''.join(body)}</details>"
 
 
 _LANGUAGES = {"Triton": "triton(", "C++": "cpp"}

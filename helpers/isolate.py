@@ -120,7 +120,7 @@ def _silent() -> Iterator[None]:
             handler.removeFilter(calm)
 
 
-def _held_modules(fn: Any) -> list[torch.nn.Module]:
+def held_modules(fn: Any) -> list[torch.nn.Module]:
     """Return the modules a call of *fn* may change: itself, closure, globals."""
     fn = compat.unwrap(fn)
     held = [fn, getattr(fn, "__self__", None)]
@@ -142,7 +142,7 @@ def _modules(fn: Any) -> Iterator[None]:
     tables = ("_parameters", "_buffers")
     kept = [
         (m, dict(vars(m)), {t: dict(vars(m)[t]) for t in tables})
-        for m in (() if fn is None else _held_modules(fn))
+        for m in (() if fn is None else held_modules(fn))
     ]
     tensors = {
         id(t): (t, t.detach().clone())
@@ -196,6 +196,12 @@ def check_callable(fn: Any, inputs: tuple[Any, ...]) -> None:
             f"the inputs are on {' and '.join(devices)}: move them to one device "
             "with x.to(device)"
         )
+
+
+def on_gpu(inputs: Any) -> bool:
+    """Return whether a tensor of *inputs* is on a GPU."""
+    leaves = compat.private("trees").tree_leaves(inputs)
+    return any(isinstance(v, torch.Tensor) and v.is_cuda for v in leaves)
 
 
 def call(fn: Callable[..., Any], inputs: Any, kwargs: dict[str, Any]) -> Any:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from unittest import mock
+
+import torch
 
 from helpers import compat
 from helpers.text import mark, size
@@ -18,7 +22,7 @@ class Kernel:
 
     *language* is ``C++``, ``Triton`` or ``library``; *phase* is ``inference``,
     ``forward`` or ``backward``; *bytes* is Inductor's own count, each tensor read
-    or written once.
+    or written once; *lines* are the lines of the program that ended here.
     """
 
     name: str
@@ -29,6 +33,7 @@ class Kernel:
     stores: int
     reductions: int
     bytes: int
+    lines: tuple[str, ...] = ()
 
     def row(self) -> tuple[str, ...]:
         """Return the cells of a table row; the last depends on the machine."""
@@ -96,11 +101,13 @@ def _kernel(name: str, language: str, groups: list[Any]) -> Kernel:
     parts = [part for group in groups for part in group.get_nodes()]
     reads = {n for g in groups for n in _buffers(g, reads=True)}
     writes = {n for g in groups for n in _buffers(g, reads=False)}
+    origins = _origins(parts)
     return Kernel(
         name=name,
         language=language,
         phase="inference" if graph.is_inference else phase,
-        ops=_ops(parts) or (op_name(name.removeprefix("aten.")),),
+        ops=_ops(origins) or (op_name(name.removeprefix("aten.")),),
+        lines=tuple(dict.fromkeys(filter(None, map(program_line, origins)))),
         loads=len(reads),
         stores=len(writes),
         reductions=sum(bool(part.is_reduction()) for part in parts),
@@ -114,16 +121,43 @@ def _buffers(group: Any, reads: bool) -> list[str]:
     return [name for name, bytes_ in sizes.items() if bytes_]
 
 
-def _ops(parts: list[Any]) -> tuple[str, ...]:
-    """Return the operations of the program that ended here, in its order."""
+def _origins(parts: list[Any]) -> list[Any]:
+    """Return the nodes of the program's graph that ended here, in its order."""
     origins = {n for part in parts if part.node for n in part.node.get_origins()}
     if len(parts) == 1 and parts[0].is_extern():  # others only feed it
         own = parts[0].node.get_origin_node()
         origins = {own} if own is not None else origins
     graphs = {node.graph for node in origins}
     order = {node: i for graph in graphs for i, node in enumerate(graph.nodes)}
-    named = [_op(node) for node in sorted(origins, key=order.__getitem__)]
+    return sorted(origins, key=order.__getitem__)
+
+
+def _ops(origins: list[Any]) -> tuple[str, ...]:
+    """Return the operations of the program, each call once."""
+    named = [_op(node) for node in origins]
     return tuple(dict(pair for pair in named if pair[1]).values())
+
+
+def program_line(node: Any) -> str:
+    """Return ``12: h = torch.sin(x)``: the caller's innermost line behind a node.
+
+    A module that is called from no line of theirs gives its own name and kind.
+    """
+    frames = _FRAME.findall(node.meta.get("stack_trace") or "")
+    own = [frame for frame in frames if not frame[0].startswith(_TORCH)]
+    if own:
+        return f"{own[-1][1]}: {own[-1][2].strip()}"
+    names = ("nn_module_stack", "fwd_nn_module_stack")
+    stacks = [node.meta[name] for name in names if node.meta.get(name)]
+    modules = [pair for stack in stacks for pair in stack.values()]
+    if not modules:
+        return ""
+    path, kind = modules[-1]
+    return f"{path.split('.')[-1] or 'self'}: {getattr(kind, '__name__', kind)}"
+
+
+_TORCH = str(Path(torch.__file__).parent)
+_FRAME = re.compile(r'File "([^"]+)", line (\d+), in .*\n(.*)')
 
 
 def _op(node: Any) -> tuple[Any, str]:
@@ -139,6 +173,8 @@ def _op(node: Any) -> tuple[Any, str]:
 
 def op_name(target: Any) -> str:
     """Return ``sin`` or ``add`` for a torch function, method or aten operation."""
+    if "triton_kernel_wrapper" in str(target):
+        return "your kernel"
     name = target if isinstance(target, str) else getattr(target, "__name__", "")
     name = (name or str(target)).split(".")[0].strip("_")
     return name.removeprefix("native_").removeprefix("safe_")
