@@ -1,0 +1,288 @@
+"""Published properties of GPUs, and how many warps a kernel keeps resident on one.
+
+    find("RTX 4090"), here()               a Gpu, by name; the one of this machine
+    occupancy(gpu, threads, registers, shared)
+                                           blocks and warps per multiprocessor
+
+AMD's words are kept to NVIDIA's: a compute unit is a multiprocessor, a work-group a
+block, a wavefront a warp, and local data share is shared memory.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+
+KIB, MIB = 1 << 10, 1 << 20
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """What a compiler asks about a GPU; sizes in bytes, bandwidth in bytes a second."""
+
+    name: str
+    title: str  # as the driver reports it
+    language: str  # "cuda" or "hip": the Triton back end
+    arch: str  # "sm_90", "gfx942"
+    capability: tuple[int, int]
+    warp: int
+    multiprocessors: int
+    memory: int  # as the driver reports it: a little under the published size
+    bandwidth: float
+    l2: int  # as the driver reports it
+    registers: int  # of 32 bits, per multiprocessor
+    threads: int  # resident per multiprocessor
+    blocks: int  # resident per multiprocessor
+    shared: int  # per multiprocessor
+    shared_block: int  # per block, without asking for more
+    shared_optin: int  # per block, when asked for
+    source: str
+
+    @property
+    def properties(self) -> SimpleNamespace:
+        """What ``torch.cuda.get_device_properties`` returns, as far as it is used."""
+        return SimpleNamespace(
+            name=self.title,
+            major=self.capability[0],
+            minor=self.capability[1],
+            total_memory=self.memory,
+            multi_processor_count=self.multiprocessors,
+            warp_size=self.warp,
+            regs_per_multiprocessor=self.registers,
+            max_threads_per_multi_processor=self.threads,
+            max_threads_per_block=1024,
+            shared_memory_per_block=self.shared_block,
+            shared_memory_per_block_optin=self.shared_optin,
+            shared_memory_per_multiprocessor=self.shared,
+            L2_cache_size=self.l2,
+            gcnArchName=self.arch if self.language == "hip" else "",
+            is_integrated=0,
+            is_multi_gpu_board=0,
+        )
+
+    def __str__(self) -> str:
+        return f"{self.title} ({self.arch})"
+
+
+# "Technical specifications per compute capability" of the CUDA C++ Programming Guide,
+# https://docs.nvidia.com/cuda/cuda-c-programming-guide/: resident threads and blocks
+# per multiprocessor, its shared memory, and how much of that one block may ask for.
+_CAPABILITIES = {
+    (7, 5): (1024, 16, 64 * KIB, 64 * KIB),
+    (8, 0): (2048, 32, 164 * KIB, 163 * KIB),
+    (8, 6): (1536, 16, 100 * KIB, 99 * KIB),
+    (8, 9): (1536, 24, 100 * KIB, 99 * KIB),
+    (9, 0): (2048, 32, 228 * KIB, 227 * KIB),
+    (10, 0): (2048, 32, 228 * KIB, 227 * KIB),
+    (12, 0): (1536, 24, 100 * KIB, 99 * KIB),
+}
+
+
+_WHITE_PAPERS = "https://images.nvidia.com/aem-dam"
+_TURING = (
+    "NVIDIA Turing GPU Architecture, "
+    f"{_WHITE_PAPERS}/en-zz/Solutions/design-visualization/technologies/"
+    "turing-architecture/NVIDIA-Turing-Architecture-Whitepaper.pdf"
+)
+_AMPERE = (
+    "NVIDIA A100 Tensor Core GPU Architecture, "
+    f"{_WHITE_PAPERS}/en-zz/Solutions/data-center/"
+    "nvidia-ampere-architecture-whitepaper.pdf; 80 GB: "
+    "https://www.nvidia.com/en-us/data-center/a100/"
+)
+_GA102 = (
+    "NVIDIA Ampere GA102 GPU Architecture, https://www.nvidia.com/content/PDF/"
+    "nvidia-ampere-ga-102-gpu-architecture-whitepaper-v2.1.pdf"
+)
+_ADA = (
+    "NVIDIA Ada GPU Architecture, "
+    f"{_WHITE_PAPERS}/Solutions/geforce/ada/nvidia-ada-gpu-architecture.pdf"
+)
+_L4 = "NVIDIA L4 Tensor Core GPU, https://www.nvidia.com/en-us/data-center/l4/"
+_HOPPER = "NVIDIA H100 Tensor Core GPU, https://www.nvidia.com/en-us/data-center/h100/"
+_H200 = "NVIDIA H200 Tensor Core GPU, https://www.nvidia.com/en-us/data-center/h200/"
+_B200 = "NVIDIA DGX B200, https://www.nvidia.com/en-us/data-center/dgx-b200/"
+
+# Name, title, capability, multiprocessors, memory in MiB, bandwidth in 1e9 bytes a
+# second, L2 in MiB, source.  Memory and L2 as torch reports them.
+_NVIDIA = (
+    ("t4", "Tesla T4", (7, 5), 40, 15102, 320, 4, _TURING),
+    ("a100", "NVIDIA A100-SXM4-80GB", (8, 0), 108, 81154, 2039, 40, _AMPERE),
+    ("rtx3090", "NVIDIA GeForce RTX 3090", (8, 6), 82, 24259, 936, 6, _GA102),
+    ("rtx4090", "NVIDIA GeForce RTX 4090", (8, 9), 128, 24563, 1008, 72, _ADA),
+    ("l4", "NVIDIA L4", (8, 9), 58, 22579, 300, 48, _L4),
+    ("h100", "NVIDIA H100 80GB HBM3", (9, 0), 132, 81090, 3350, 50, _HOPPER),
+    ("h200", "NVIDIA H200", (9, 0), 132, 143156, 4800, 60, _H200),
+    ("b200", "NVIDIA B200", (10, 0), 148, 182642, 8000, 126, _B200),
+)
+
+
+def _nvidia(
+    name: str,
+    title: str,
+    capability: tuple[int, int],
+    multiprocessors: int,
+    mib: int,
+    gigabytes: int,
+    l2: int,
+    source: str,
+) -> Gpu:
+    threads, blocks, shared, optin = _CAPABILITIES[capability]
+    arch, memory = "sm_{}{}".format(*capability), mib * MIB
+    chip = (name, title, "cuda", arch, capability, 32, multiprocessors, memory)
+    store = (gigabytes * 1e9, l2 * MIB, 64 * KIB, threads, blocks, shared)
+    return Gpu(*chip, *store, 48 * KIB, optin, source)
+
+
+_MI300X = Gpu(
+    name="mi300x",
+    title="AMD Instinct MI300X",
+    language="hip",
+    arch="gfx942",
+    capability=(9, 4),
+    warp=64,
+    multiprocessors=304,
+    memory=196592 * MIB,
+    bandwidth=5.3e12,
+    l2=4 * MIB,  # of one of its eight dies, which is what the driver reports
+    registers=128 * KIB,  # 512 per lane, times 64 lanes, times 4 schedulers
+    threads=2048,
+    blocks=32,
+    shared=64 * KIB,
+    shared_block=64 * KIB,
+    shared_optin=64 * KIB,
+    source="AMD CDNA 3 Architecture, https://www.amd.com/content/dam/amd/en/documents/"
+    "instinct-tech-docs/white-papers/amd-cdna-3-white-paper.pdf",
+)
+
+GPUS = {row[0]: _nvidia(*row) for row in _NVIDIA} | {"mi300x": _MI300X}
+
+_WORDS = re.compile(r"nvidia|geforce|tesla|amd|instinct|sxm\d?|80gb|hbm\d?e?|[^a-z\d]")
+
+
+def find(name: str | Gpu) -> Gpu:
+    """Return the GPU called *name*: "rtx4090", "RTX 4090" or "NVIDIA H100".
+
+    A Gpu is returned as it is.  Raises InputError, with the names there are.
+    """
+    from helpers.isolate import InputError
+
+    if isinstance(name, Gpu):
+        return name
+    key = _WORDS.sub("", str(name).lower())
+    if key not in GPUS:
+        raise InputError(f"no GPU called {name!r}: there are {', '.join(GPUS)}")
+    return GPUS[key]
+
+
+def here() -> Gpu:
+    """Return the GPU of this machine, and let ``find`` know it by its name.
+
+    Raises InputError where PyTorch has none, or one too old to be in the table.
+    """
+    import torch
+
+    from helpers.isolate import InputError
+
+    if not torch.cuda.is_available():
+        raise InputError(f"PyTorch has no GPU here: name one of {', '.join(GPUS)}")
+    title, capability = torch.cuda.get_device_name(), torch.cuda.get_device_capability()
+    key = _WORDS.sub("", title.lower())
+    if key not in GPUS and capability not in _CAPABILITIES:
+        raise InputError(f"{title} is not known here: name one of {', '.join(GPUS)}")
+    if key not in GPUS:
+        has = torch.cuda.get_device_properties()
+        rate = getattr(has, "memory_clock_rate", 0) * 2e3  # kHz, at both edges
+        count = has.multi_processor_count
+        known = _nvidia(key, title, capability, count, 0, 0, 0, title)
+        GPUS[key] = replace(
+            known,
+            memory=has.total_memory,
+            bandwidth=rate * getattr(has, "memory_bus_width", 0) / 8,
+            l2=has.L2_cache_size,
+        )
+    return GPUS[key]
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """How much of a kernel one multiprocessor holds at a time, at most."""
+
+    blocks: int  # per multiprocessor; 0 when not even one fits
+    warps: int  # per multiprocessor
+    fraction: float  # of the warps that the multiprocessor can hold
+    limit: str  # "registers", "shared memory", "warps" or "blocks"
+    formula: str
+    limits: str  # what the estimate leaves out
+
+    def __str__(self) -> str:
+        return (
+            f"{self.fraction:.0%} occupancy: {self.warps} warps in {self.blocks} "
+            f"blocks per multiprocessor, limited by {self.limit}\n{self.formula}"
+        )
+
+    __repr__ = __str__
+
+
+_LEFT_OUT = (
+    "An upper bound from the registers, shared memory and threads of one block. It "
+    "leaves out a grid too small to fill the GPU, blocks that end at different times, "
+    "kernels that run side by side, and registers moved between warps."
+)
+_SCHEDULERS = 4  # per multiprocessor, each with a quarter of the registers
+
+
+def occupancy(gpu: Gpu, threads: int, registers: int, shared: int) -> Occupancy:
+    """Return how many blocks and warps of a kernel fit on one multiprocessor.
+
+    *threads* per block, *registers* of 32 bits per thread, *shared* bytes per block.
+    Method: NVIDIA's occupancy calculator (cuda_occupancy.h, which CUDA and Triton
+    ship), with AMD's numbers for AMD: registers are given to whole warps, 8 per
+    thread at a time, by each of four schedulers; shared memory in units, after 1 KiB
+    that CUDA keeps for itself from capability 8.0 on.  Raises InputError for threads
+    that no block can have.
+    """
+    from helpers.isolate import InputError
+
+    if not 1 <= threads <= 1024:
+        raise InputError(f"a block has 1 to 1024 threads, not {threads}")
+    hip, most = gpu.language == "hip", gpu.threads // gpu.warp
+    warps = -(-threads // gpu.warp)
+    per_warp = -(-registers // 8) * 8 * gpu.warp
+    kept = KIB if not hip and gpu.capability >= (8, 0) else 0
+    unit = 512 if hip else 256 if gpu.capability < (8, 0) else 128
+    per_block = -(-(shared + kept) // unit) * unit
+    quarter = gpu.registers // _SCHEDULERS
+
+    fits = {"warps": most // warps, "blocks": gpu.blocks}
+    if registers:
+        resident = quarter // per_warp * _SCHEDULERS
+        fits["registers"] = resident // warps if registers <= _most(gpu) else 0
+    if per_block:
+        fits["shared memory"] = gpu.shared // per_block
+        if shared > gpu.shared_optin:
+            fits["shared memory"] = 0
+    blocks = min(fits.values())
+    limit = next(name for name, value in fits.items() if value == blocks)
+    lines = (
+        f"warps: {most} // {warps} = {fits['warps']} blocks",
+        f"blocks: {gpu.blocks} at most",
+        f"registers: {quarter} // {per_warp} = {quarter // (per_warp or 1)} warps "
+        f"for each of {_SCHEDULERS} schedulers, so {fits.get('registers')} blocks",
+        f"shared memory: {gpu.shared} // {per_block} = {fits.get('shared memory')} "
+        "blocks",
+    )
+    return Occupancy(
+        blocks=blocks,
+        warps=blocks * warps,
+        fraction=blocks * warps / most,
+        limit=limit,
+        formula="\n".join(line for line in lines if line.split(":")[0] in fits),
+        limits=_LEFT_OUT,
+    )
+
+
+def _most(gpu: Gpu) -> int:
+    """Return the registers that one thread can have."""
+    return 512 if gpu.language == "hip" else 256

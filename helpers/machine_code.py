@@ -1,0 +1,300 @@
+"""A generated Triton kernel, compiled down to a GPU's machine code without that GPU.
+
+    configs(source, gpu)           the launch configurations Inductor would try
+    grid(source, gpu, config, ...) how many programs are launched
+    compile_kernel(source, gpu)    every stage down to PTX and SASS (or AMD's assembly),
+                                   registers, spills, shared memory and occupancy
+
+*source* is the module that Inductor writes for one kernel: imports, and a decorated
+function.  Choosing and compiling are Inductor's own code; only the GPU is pretended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import linecache
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from helpers import compat, pretend
+from helpers.gpus import Gpu, Occupancy, find, occupancy
+from helpers.isolate import InputError
+from helpers.results import stored
+from helpers.text import count, size
+
+STAGES = ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn")
+
+
+@dataclass(frozen=True)
+class Config:
+    """One way to launch a kernel: sizes by name, such as XBLOCK, and warps a block."""
+
+    blocks: dict[str, int]
+    num_warps: int
+    num_stages: int
+
+    def __str__(self) -> str:
+        sizes = [f"{name} {value}" for name, value in self.blocks.items()]
+        stages = [f"{self.num_stages} stages"] if self.num_stages > 1 else []
+        return ", ".join([*sizes, count(self.num_warps, "warp"), *stages])
+
+    def __repr__(self) -> str:
+        return f"<{self}>"  # in a tuple, commas alone would not part them
+
+
+@stored
+@dataclass(frozen=True)
+class MachineCode:
+    """A kernel compiled for one GPU: the code of each stage, and what it needs."""
+
+    kernel: str
+    gpu: str  # a name in helpers.gpus
+    config: Config
+    threads: int  # per block
+    registers: int  # of 32 bits, per thread
+    spills: int  # of those, how many go to memory instead
+    shared: int  # bytes per block
+    occupancy: Occupancy
+    ttir: str  # Triton's intermediate code
+    ttgir: str  # the same with a layout over the GPU's threads
+    llir: str  # LLVM's
+    ptx: str  # NVIDIA's assembly for a virtual GPU
+    sass: str  # NVIDIA's for the real one
+    amdgcn: str  # AMD's
+
+    def __str__(self) -> str:
+        return (
+            f"{self.kernel} on {find(self.gpu)}: {self.config}\n"
+            f"{count(self.registers, 'register')} a thread, {self.spills} spilled, "
+            f"{size(self.shared)} of shared memory a block\n{self.occupancy}"
+        )
+
+    __repr__ = __str__
+
+
+def configs(source: str, gpu: Gpu) -> tuple[Config, ...]:
+    """Return Inductor's candidates for launching a kernel on *gpu*, in its order.
+
+    With more than one it would time them on the device.  Raises pretend.Missing
+    without Triton, InputError when *source* is not one generated kernel.
+    """
+    with _loaded(source, gpu) as tuner:
+        return _configs(tuner)
+
+
+def grid(
+    source: str,
+    gpu: Gpu,
+    config: Config | int = 0,
+    numels: Mapping[str, int] | Sequence[int] = (),
+) -> tuple[int, int, int] | str:
+    """Return how many programs a launch starts in x, y and z.
+
+    *numels* are the integers of the launch, by name or in the order in which the
+    kernel takes them.  Where one is missing the formula comes back as text.
+    """
+    with _loaded(source, gpu) as tuner:
+        chosen = _choose(tuner, config)
+        meta, types = tuner.inductor_meta, tuner.triton_meta["signature"]
+        if not isinstance(numels, Mapping):
+            names = [
+                n for n in tuner.fn.arg_names if re.match("[iu]", types.get(n, ""))
+            ]
+            names += meta.get("extra_launcher_args", ())
+            numels = dict(zip(names, numels, strict=False))
+        rule = compat.private("heuristics").GridExpr.from_meta(meta, chosen)
+        try:
+            return tuple(map(int, rule.eval_slow({**chosen.kwargs, **numels})))
+        except NameError:
+            pass
+    text = f"({rule.x_grid}, {rule.y_grid}, {rule.z_grid})"
+    return re.sub(r"-\(\((\w+)\) // -\((\w+)\)\)", r"ceil(\1 / \2)", text)
+
+
+def compile_kernel(
+    source: str, gpu: Gpu, config: Config | int = 0, lines: bool = False
+) -> MachineCode:
+    """Compile a kernel for *gpu*, also for another than it was generated for.
+
+    *config* is one of ``configs()``, or its number; with *lines* the PTX says which
+    line of *source* each instruction comes from.  Raises pretend.Missing without
+    Triton, InputError when the kernel cannot be compiled for this GPU.
+    """
+    with _loaded(source, gpu) as tuner:
+        chosen = _choose(tuner, config)
+        kernel = tuner.fn.__name__
+        try:
+            binary, said = _compiled(tuner, chosen, lines)
+            used, sass = _needs(gpu, binary)
+            if used["spills"] and not said:  # it came from the cache, without the log
+                said = _compiled(tuner, chosen, lines, True)[1]
+        except Exception as error:  # Triton's, LLVM's and ptxas' have no common kind
+            raise InputError(f"no machine code for {gpu}: {_reason(error)}") from error
+        if spilled := re.search(r"(\d+) bytes spill stores", said):
+            used["spills"] = int(spilled[1]) // 4
+        stages = {name: _plain(binary.asm.get(name, "")) for name in STAGES}
+        shared, threads = binary.metadata.shared, binary.metadata.num_warps * gpu.warp
+    return MachineCode(
+        kernel=kernel,
+        gpu=gpu.name,
+        config=_config(tuner, chosen),
+        threads=threads,
+        **used,
+        shared=shared,
+        occupancy=occupancy(gpu, threads, used["registers"], shared),
+        **{**stages, "sass": sass},
+    )
+
+
+# --- loading a kernel ---------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _loaded(source: str, gpu: Gpu) -> Iterator[Any]:
+    """Yield the autotuner that Inductor makes of *source* on *gpu*; launch nothing."""
+    hints = compat.private("hints")
+    settings = compat.private("inductor settings")
+    with (
+        pretend.gpu(gpu),
+        _environment("TRITON_CACHE_DIR"),  # which the autotuner sets
+        settings.patch(use_static_triton_launcher=False),
+        mock.patch.object(hints, "DeviceProperties", _properties(hints, gpu)),
+    ):
+        yield _tuner(source, gpu)
+
+
+def _tuner(source: str, gpu: Gpu) -> Any:
+    # Triton reads a kernel's text through its file, and there is none.
+    file = "<generated kernel>"
+    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
+    space = {"__name__": file, "__file__": file}
+    try:
+        exec(compile(source, file, "exec"), space)
+    except (SyntaxError, NameError, ImportError) as error:
+        raise InputError(f"not a kernel that Inductor wrote: {error}") from error
+    finally:
+        linecache.cache.pop(file, None)
+    kind = compat.private("heuristics").CachingAutotuner
+    found = [value for value in space.values() if isinstance(value, kind)]
+    if len(found) != 1:
+        raise InputError(f"one generated kernel is wanted, and this holds {len(found)}")
+    if gpu.language == "hip":
+        found[0].inductor_meta["is_hip"] = True
+    return found[0]
+
+
+def _properties(hints: Any, gpu: Gpu) -> Any:
+    """Return what stands in for a kernel's own record of the GPU it was written for."""
+    hip, properties = gpu.language == "hip", gpu.properties
+    known = hints.DeviceProperties._fields
+    fields = {name: getattr(properties, name, None) for name in known}
+    arch = gpu.arch if hip else 10 * gpu.capability[0] + gpu.capability[1]
+    described = hints.DeviceProperties(
+        **{**fields, "type": gpu.language, "index": 0, "cc": arch}
+    )
+    return lambda *_, **__: described
+
+
+@contextlib.contextmanager
+def _environment(name: str) -> Iterator[None]:
+    before = os.environ.get(name)
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = before
+
+
+def _compiled(
+    tuner: Any, config: Any, lines: bool, again: bool = False
+) -> tuple[Any, str]:
+    """Return what Triton makes of a kernel, and what ptxas said meanwhile."""
+    from triton import knobs
+
+    silent = mock.patch.object(compat.private("heuristics").log, "disabled", True)
+    with knobs.compilation.scope(), knobs.nvidia.scope(), silent:
+        knobs.compilation.disable_line_info = not lines
+        knobs.compilation.always_compile = again or lines
+        knobs.nvidia.dump_ptxas_log = True
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            return tuner._precompile_config(config).kernel, said.getvalue()
+
+
+def _configs(tuner: Any) -> tuple[Config, ...]:
+    return tuple(_config(tuner, each) for each in tuner.configs)
+
+
+def _config(tuner: Any, config: Any) -> Config:
+    meta = tuner.inductor_meta
+    fixed = meta.get("combo_grid_meta", {}).get("default_config") or {}
+    named = {k: v for k, v in meta.get("config_args", {}).items() if "BLOCK_" in k[:6]}
+    blocks = {**fixed, **named, **config.kwargs}
+    return Config(blocks, config.num_warps, config.num_stages)
+
+
+def _choose(tuner: Any, config: Config | int) -> Any:
+    known = _configs(tuner)
+    number = known.index(config) if config in known else config
+    if not isinstance(number, int) or not 0 <= number < len(known):
+        there = "; ".join(f"{i}: {each}" for i, each in enumerate(known))
+        raise InputError(f"no configuration {config}: there are {there}")
+    return tuner.configs[number]
+
+
+# --- reading what the compilers say -------------------------------------------------
+
+
+def _plain(text: str) -> str:
+    """Return code without the lines that only lead a debugger to the source."""
+    text = re.sub(r" loc\((#?\w+|\".*\")\)", "", text)
+    return "".join(
+        line for line in text.splitlines(True) if not line.startswith("#loc")
+    )
+
+
+def _needs(gpu: Gpu, binary: Any) -> tuple[dict[str, int], str]:
+    """Return the registers and spills of a kernel, and its SASS.
+
+    On NVIDIA from cuobjdump, which counts arrays in local memory as spills; on AMD
+    from the notes in the assembly.
+    """
+    if gpu.language == "hip":
+        found = re.findall(r"^\s*\.(vgpr\w+):\s+(\d+)", binary.asm["amdgcn"], re.M)
+        notes = {name: int(n) for name, n in found}
+        used = notes["vgpr_count"], notes["vgpr_spill_count"]
+        return dict(zip(("registers", "spills"), used, strict=True)), ""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "kernel.cubin")
+        file.write_bytes(binary.asm["cubin"])
+        usage = _cuobjdump("--dump-resource-usage", file)
+        sass = _cuobjdump("--dump-sass", file)
+    found = {name: int(n) for name, n in re.findall(r"(\w+):(\d+)", usage)}
+    lines = re.findall(r"^\s*/\*(\w+)\*/\s+(.*?;)", sass, re.M)
+    spills = (found["STACK"] + found["LOCAL"]) // 4
+    text = "".join(f"{address}  {line}\n" for address, line in lines)
+    return {"registers": found["REG"], "spills": spills}, text
+
+
+def _cuobjdump(option: str, file: Path) -> str:
+    from triton import knobs
+
+    command = [knobs.nvidia.cuobjdump.path, option, str(file)]
+    return subprocess.check_output(command, text=True, stderr=subprocess.STDOUT)
+
+
+def _reason(error: BaseException) -> str:
+    """Return the line of a compiler's message that says what is wrong."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    wrong = [line for line in lines if "error" in line.lower()]
+    reason = (wrong or lines or [type(error).__name__])[-1]
+    return re.sub(r"^\w+\(['\"](.*)['\"]\)$", r"\1", reason)

@@ -1,0 +1,227 @@
+"""Let Inductor lower a graph for a GPU that is not here, and leave no trace of it.
+
+Inductor asks little of the device while it writes code: its properties, and which
+target Triton has.  `gpu` answers both for one of `helpers.gpus`; `moved` makes of a
+graph traced on the CPU the same graph on that GPU.  Nothing is launched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import ctypes
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import torch
+
+from helpers import compat
+from helpers.gpus import Gpu
+
+_ONE_AT_A_TIME = threading.RLock()  # what is patched belongs to the whole process
+DEVICE = torch.device("cuda", 0)
+
+
+class Missing(compat.Unavailable):
+    """Triton is not here, or is not the one that this torch works with."""
+
+
+def require_triton() -> None:
+    """Raise Missing, with what to do, unless torch and triton are a pair."""
+    wanted, installed, match = compat.triton_pair()
+    if not installed:
+        raise Missing(
+            "Triton is not installed, so no Triton code can be written. It has "
+            "packages for Linux only; elsewhere output_code(f, x) shows the C++ "
+            f"code. On Linux: pip install 'triton=={wanted}.*'"
+        )
+    if not match:
+        raise Missing(
+            f"this torch works with triton {wanted}, and triton {installed} is "
+            f"installed. Mend it with: pip install 'triton=={wanted}.*'"
+        )
+
+
+def own_kernels() -> contextlib.AbstractContextManager[Any]:
+    """Return a context in which Dynamo takes the reader's Triton kernels into a graph.
+
+    On a machine without a GPU it would call them, which fails.
+    """
+    support = compat.private("triton support")
+    return mock.patch.object(support, "has_triton", return_value=True)
+
+
+@contextlib.contextmanager
+def gpu(chosen: Gpu) -> Iterator[None]:
+    """Make Inductor and Triton take *chosen* for the GPU of this machine.
+
+    Put back also after an exception.  A GPU that is really here is not touched.
+    """
+    require_triton()
+    with _ONE_AT_A_TIME, contextlib.ExitStack() as stack:
+        for owner, name, value in _answers(chosen):
+            stack.enter_context(mock.patch.object(owner, name, value))
+        stack.enter_context(_device_guard())
+        stack.enter_context(_target(chosen))
+        stack.enter_context(_forgotten())
+        yield
+
+
+def _answers(chosen: Gpu) -> Iterator[tuple[Any, str, Any]]:
+    """Yield what asks about the device: an owner, a name in it, and the answer."""
+
+    def always(value: Any) -> Callable[..., Any]:
+        return lambda *_, **__: value
+
+    properties, major = chosen.properties, chosen.capability[0]
+    answers = {
+        "get_device_properties": properties,
+        "get_device_capability": chosen.capability,
+        "get_device_name": chosen.title,
+        "current_device": 0,
+        "device_count": 1,
+        "is_bf16_supported": major >= 8,
+    }
+    interface = compat.private("gpu")
+    hip = chosen.language == "hip"
+    capability = chosen.arch if hip else 10 * major + chosen.capability[1]
+    extra = {"is_available": True, "get_compute_capability": capability}
+    for name, value in answers.items():
+        yield torch.cuda, name, always(value)
+    for owner in (interface, interface.Worker):
+        for name, value in {**answers, **extra}.items():
+            if hasattr(owner, name):
+                yield owner, name, staticmethod(always(value))
+    yield compat.private("triton helpers"), "set_driver_to_gpu", always(None)
+    if hip:
+        yield torch.version, "hip", torch.version.hip or "7.0"
+    schedule = compat.private("schedule")
+    if hasattr(schedule, "has_triton"):
+        yield schedule, "has_triton", always(True)
+
+
+class _Driver:
+    """What Triton asks of a driver when nothing is launched."""
+
+    def __init__(self, chosen: Gpu) -> None:
+        from triton.backends.compiler import GPUTarget
+
+        hip = chosen.language == "hip"
+        capability = 10 * chosen.capability[0] + chosen.capability[1]
+        arch = chosen.arch if hip else capability
+        self.target = GPUTarget(chosen.language, arch, chosen.warp)
+
+    def get_current_target(self) -> Any:
+        return self.target
+
+    def get_active_torch_device(self) -> torch.device:
+        return DEVICE
+
+    def get_current_device(self) -> int:
+        return 0
+
+
+@contextlib.contextmanager
+def _target(chosen: Gpu) -> Iterator[None]:
+    from triton.runtime import driver
+
+    # The active driver is made when first asked for, which fails without a GPU: so
+    # it is kept as it is, and not as the public reset_active() would have it.
+    with mock.patch.object(driver, "_active", _Driver(chosen)):
+        yield
+
+
+@contextlib.contextmanager
+def _device_guard() -> Iterator[None]:
+    """Give a build without CUDA a guard for CUDA devices: one that does nothing.
+
+    Tensors that are only pretended to be on a GPU still ask for one when they are
+    indexed.  c10 keeps the guards in a table by device type; the CPU build's guard
+    of the device ``meta``, which has no memory either, stands in for it.
+    """
+    table = _guards()
+    if table is None or table[_CUDA]:
+        yield
+        return
+    table[_CUDA] = table[_META]
+    try:
+        yield
+    finally:
+        table[_CUDA] = None
+
+
+# c10::DeviceType, which is part of torch's stable interface.
+_CUDA, _META = 1, 14
+_TABLE = "_ZN3c104impl26device_guard_impl_registryE"
+
+
+def _guards() -> Any:
+    library = Path(torch.__file__).parent / "lib" / "libc10.so"
+    try:
+        found = (ctypes.c_void_p * (_META + 1)).in_dll(ctypes.CDLL(library), _TABLE)
+    except (OSError, ValueError):  # another build: indexing may then fail, and say so
+        return None
+    return found
+
+
+@contextlib.contextmanager
+def _forgotten() -> Iterator[None]:
+    """Empty, before and after, what torch remembers about the device."""
+
+    def forget() -> None:
+        for cached in compat.device_memories():
+            cached.cache_clear()
+
+    forget()
+    try:
+        yield
+    finally:
+        forget()
+
+
+def twin(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """Return a copy of *graph* that shares its tensors, so no data is copied."""
+    made = torch.fx.GraphModule(graph, copy.deepcopy(graph.graph))
+    made.meta = dict(graph.meta)
+    for name, inner in graph.named_children():
+        if isinstance(inner, torch.fx.GraphModule):
+            setattr(made, name, twin(inner))
+    return made
+
+
+def moved(
+    graph: torch.fx.GraphModule, inputs: Sequence[Any]
+) -> tuple[torch.fx.GraphModule, list[Any]]:
+    """Return a copy of *graph* on the GPU, and its example *inputs* there too.
+
+    Tensors in it are fake: they have shape, strides, dtype and device, but no data.
+    """
+    there = twin(graph)
+    for module in there.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            _move(module)
+    return there, [_elsewhere(value) for value in inputs]
+
+
+def _move(graph: torch.fx.GraphModule) -> None:
+    trees = compat.private("trees")
+    for node in list(graph.graph.nodes):
+        if "val" in node.meta:
+            node.meta["val"] = trees.tree_map(_elsewhere, node.meta["val"])
+        node.args = trees.tree_map(_elsewhere, node.args)
+        node.kwargs = trees.tree_map(_elsewhere, node.kwargs)
+    graph.recompile()
+
+
+def _elsewhere(value: Any) -> Any:
+    if isinstance(value, torch.device):
+        return DEVICE if value.type == "cpu" else value
+    if isinstance(value, compat.private("fake")) and value.device.type == "cpu":
+        with value.fake_mode:
+            return torch.empty_strided(
+                value.shape, value.stride(), dtype=value.dtype, device=DEVICE
+            )
+    return value

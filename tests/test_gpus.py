@@ -1,0 +1,151 @@
+"""The table of GPUs, and occupancy by NVIDIA's own method."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from helpers import compat, gpus
+from helpers.gpus import GPUS, Gpu, find, occupancy
+from helpers.isolate import InputError
+
+NVIDIA = [name for name, gpu in GPUS.items() if gpu.language == "cuda"]
+
+
+@pytest.mark.parametrize("gpu", GPUS.values(), ids=str)
+def test_each_row_fits_together(gpu: Gpu) -> None:
+    assert GPUS[gpu.name] is gpu
+    assert gpu.threads % gpu.warp == 0 and gpu.blocks * gpu.warp <= gpu.threads
+    assert gpu.shared_block <= gpu.shared_optin <= gpu.shared
+    assert 1e11 < gpu.bandwidth < 1e13 and gpu.l2 < gpu.memory
+    assert "https://" in gpu.source
+    if gpu.language == "cuda":
+        assert gpu.arch == f"sm_{10 * gpu.capability[0] + gpu.capability[1]}"
+    assert gpu.properties.regs_per_multiprocessor == gpu.registers
+    assert gpu.properties.shared_memory_per_block_optin == gpu.shared_optin
+
+
+def test_what_inductor_reads_of_an_h100() -> None:
+    has = find("h100").properties
+    assert (has.multi_processor_count, has.warp_size, has.major) == (132, 32, 9)
+    assert has.max_threads_per_multi_processor == 2048
+    assert has.shared_memory_per_block_optin == 232448
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("RTX 4090", "rtx4090"),
+        ("NVIDIA H100", "h100"),
+        ("rtx-3090", "rtx3090"),
+        ("Tesla T4", "t4"),
+        ("AMD Instinct MI300X", "mi300x"),
+    ],
+)
+def test_a_gpu_by_the_names_people_use(given: str, name: str) -> None:
+    assert find(given) is GPUS[name]
+    assert find(GPUS[name].title) is find(GPUS[name]) is GPUS[name]
+
+
+@pytest.mark.parametrize("name", ["L40", "A100 40GB", "H100 PCIe", ""])
+def test_another_gpu_is_not_taken_for_one_of_these(name: str) -> None:
+    with pytest.raises(InputError, match="there are t4, a100"):
+        find(name)
+
+
+def test_here_knows_this_machine_or_says_what_to_do(monkeypatch) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(InputError, match="name one of"):
+        gpus.here()
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA H200")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (9, 0))
+    assert gpus.here() is GPUS["h200"]
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Quadro K600")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (3, 0))
+    with pytest.raises(InputError, match="Quadro K600"):
+        gpus.here()
+
+
+# From cuda_occupancy.h of CUDA 13.0, compiled and asked: see the test below.
+@pytest.mark.parametrize(
+    ("name", "threads", "registers", "shared", "blocks", "limit"),
+    [
+        ("h100", 128, 34, 0, 12, "registers"),
+        ("h100", 1024, 32, 0, 2, "warps"),
+        ("h100", 32, 16, 0, 32, "blocks"),
+        ("h100", 128, 32, 50_000, 4, "shared memory"),
+        ("h100", 1024, 96, 0, 0, "registers"),
+        ("a100", 256, 65, 0, 3, "registers"),
+        ("t4", 256, 64, 20_000, 3, "shared memory"),
+        ("rtx4090", 1024, 32, 0, 1, "warps"),
+    ],
+)
+def test_occupancy_and_what_limits_it(
+    name: str, threads: int, registers: int, shared: int, blocks: int, limit: str
+) -> None:
+    found = occupancy(find(name), threads, registers, shared)
+    assert (found.blocks, found.limit) == (blocks, limit)
+    assert found.warps == blocks * threads // 32
+    assert found.fraction == found.warps * 32 / find(name).threads
+    assert f"limited by {limit}" in str(found) and "upper bound" in found.limits
+
+
+def test_occupancy_of_an_amd_gpu() -> None:
+    found = occupancy(find("mi300x"), 256, 72, 1024)
+    assert (found.blocks, found.warps, found.limit) == (7, 28, "registers")
+    assert occupancy(find("mi300x"), 256, 128, 0).warps == 16  # 512 // 128 in each of 4
+
+
+@pytest.mark.parametrize("threads", [0, 1025])
+def test_a_block_that_cannot_be_is_refused(threads: int) -> None:
+    with pytest.raises(InputError, match="1 to 1024"):
+        occupancy(find("h100"), threads, 32, 0)
+
+
+_ASK = """
+#include <cstddef>
+#include <cuda_occupancy.h>
+extern "C" int blocks(const int* g, int threads, int registers, int shared) {
+  cudaOccDeviceProp p; cudaOccFuncAttributes a; cudaOccDeviceState s;
+  p.computeMajor = g[0]; p.computeMinor = g[1]; p.maxThreadsPerBlock = 1024;
+  p.maxThreadsPerMultiprocessor = g[2]; p.regsPerBlock = g[3];
+  p.regsPerMultiprocessor = g[3]; p.warpSize = 32; p.sharedMemPerBlock = g[4];
+  p.sharedMemPerMultiprocessor = g[5]; p.sharedMemPerBlockOptin = g[6];
+  p.reservedSharedMemPerBlock = g[7]; p.numSms = 1;
+  a.maxThreadsPerBlock = 1024; a.numRegs = registers;
+  a.shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN; a.maxDynamicSharedSizeBytes = g[6];
+  cudaOccResult r;
+  if (cudaOccMaxActiveBlocksPerMultiprocessor(&r, &p, &a, &s, threads, shared))
+    return -1;
+  return r.activeBlocksPerMultiprocessor;
+}
+"""
+
+
+def test_occupancy_is_what_nvidias_calculator_says(tmp_path: Path) -> None:
+    triton = pytest.importorskip("triton", reason="NVIDIA's header comes with Triton")
+    compiler, why = compat.cpp_compiler()
+    if compiler is None:
+        pytest.skip(why)
+    headers = Path(triton.__file__).parent / "backends" / "nvidia" / "include"
+    (tmp_path / "ask.cpp").write_text(_ASK)
+    built = ["ask.cpp", "-shared", "-fPIC", f"-I{headers}", "-o", "ask.so"]
+    subprocess.run([compiler, *built], cwd=tmp_path, check=True)
+    ask = ctypes.CDLL(tmp_path / "ask.so").blocks
+    for gpu in map(find, NVIDIA):
+        kept = 1024 if gpu.capability >= (8, 0) else 0
+        chip = (*gpu.capability, gpu.threads, gpu.registers)
+        memory = (gpu.shared_block, gpu.shared, gpu.shared_optin, kept)
+        described = (ctypes.c_int * 8)(*chip, *memory)
+        threads, registers = (1, 32, 33, 96, 256, 512, 1024), range(0, 258, 17)
+        shared = (0, 1, 1000, 4096, 30_000, 60_000, gpu.shared_optin, gpu.shared)
+        for asked in itertools.product(threads, registers, shared):
+            said = ask(described, *asked)
+            assert occupancy(gpu, *asked).blocks == said, (gpu.name, asked)
