@@ -102,10 +102,14 @@ def _softmax(rows: int, columns: int):
     return lambda: (lambda x: torch.softmax(x, -1), (randn(rows, columns),))
 
 
+# torch 2.11 still finds the maximum and the sum in two passes when it splits a row.
+_SPLIT = "reduction, persistent reduction"
+_ONLINE = f"{_SPLIT}, {_SPLIT}" if torch.__version__ < "2.12" else _SPLIT
+
 for _columns, _forward, _backward in (
     (1024, "persistent reduction", "persistent reduction"),
     (4096, "reduction", "reduction"),
-    (65536, *2 * ("reduction, persistent reduction, pointwise",)),
+    (65536, f"{_ONLINE}, pointwise", f"{_SPLIT}, pointwise"),
 ):
     kind(f"softmax over {_columns}", f"0 inference: {_forward}")(_softmax(4, _columns))
     kind(

@@ -1,0 +1,244 @@
+"""Every generated kernel runs in the interpreter; a wrong one is seen."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+pytest.importorskip("triton")
+
+from helpers.dump import Dump, dump_triton
+from helpers.interpret import CheckedKernel, Numerics, check_numerics
+from helpers.interpret_process import Children
+from helpers.isolate import InputError
+from helpers.results import from_json
+from helpers.text import unmark
+from tests.kinds import KINDS
+
+NO_KERNEL = {"attention by hand", "no tensor operation"}
+SLOW = {"softmax over 4096", "softmax over 65536", "pointwise chain", "graph break"}
+ALSO = [name for name in KINDS if name not in NO_KERNEL | SLOW]
+
+
+def make(name: str) -> Dump:
+    """Return the dump of a kind of program."""
+    kind = KINDS[name]
+    torch.manual_seed(0)
+    fn, inputs = kind.make()
+    return dump_triton(fn, *inputs, training=kind.training, dynamic=kind.dynamic)
+
+
+def together(dumps: list[Any]) -> Any:
+    """Return several dumps as one, so that one process runs them all."""
+    return SimpleNamespace(
+        gpu="h100",
+        launches=[launch for dump in dumps for launch in dump.launches],
+        _captured=[graph for dump in dumps for graph in dump._captured],
+    )
+
+
+@pytest.fixture(scope="module")
+def all_kinds() -> dict[str, tuple[CheckedKernel, ...]]:
+    """The kernels of every kind of program, checked."""
+    dumps = {name: make(name) for name in ALSO}
+    rows = list(check_numerics(together(list(dumps.values()))).kernels)
+    return {name: tuple(rows.pop(0) for _ in d.kernels) for name, d in dumps.items()}
+
+
+@pytest.mark.parametrize("name", ALSO)
+def test_every_kernel_agrees(name: str, all_kinds: Any) -> None:
+    kernels = all_kinds[name]
+    yours = [k for k in kernels if "of your own" in k.reason]
+    assert kernels
+    assert len(yours) == (name == "your own Triton kernel")
+    for kernel in kernels:
+        assert kernel in yours or (kernel.status, kernel.reason) == ("agrees", "")
+        assert kernel.programs > 0
+        assert kernel.relative < 1e-4 or "half" in name
+
+
+def test_almost_all_kernels_are_checked(all_kinds: Any) -> None:
+    result = Numerics(tuple(k for kernels in all_kinds.values() for k in kernels))
+    assert result.ok and result.share > 0.95
+
+
+def test_nearly_all_is_computed_and_not_copied(all_kinds: Any) -> None:
+    # Sums in another order differ in a last digit somewhere, or nothing was run.
+    assert max(k.error for k in all_kinds["LayerNorm, training"]) > 0
+
+
+# --- it can fail -------------------------------------------------------------------
+
+
+def planted(dump: Dump, old: str, new: str, graph: int = 0) -> Any:
+    """Return *dump* with a bug in the source of one of its graphs."""
+    captured = list(dump._captured)
+    assert old in captured[graph].source
+    source = captured[graph].source.replace(old, new)
+    captured[graph] = dataclasses.replace(captured[graph], source=source)
+    result = dataclasses.replace(dump)
+    object.__setattr__(result, "_captured", tuple(captured))
+    return result
+
+
+SIN, ONE = "tl_math.sin", "tl.full([1], 1.0, tl.float32)"
+KEEP, MEAN = "r0_mask & xmask, tmp1, 0)", "tmp9 = (tmp7 / tmp8)"
+STORE, READ = "tl.store(out_ptr1 + (x0), tmp4", "tl.load(in_ptr0 + (x0)"
+NOWHERE = "__import__('ctypes').string_at(0)"
+SABOTAGES = {  # name: program, its graph, old, new, what becomes of the kernel
+    "cosine for sine": ("two", 0, SIN, "tl_math.cos", "differs"),
+    "wrong constant": ("two", 0, ONE, ONE.replace("1.0", "1.0001"), "differs"),
+    "an output never written": ("two", 0, STORE, f"0 and {STORE}", "differs"),
+    "half of it written": (
+        "two",
+        0,
+        f"{STORE}, None",
+        f"{STORE}, x0 < 2048",
+        "differs",
+    ),
+    "no mask on a sum": ("sum", 0, KEEP, "xmask, tmp1 + 1, 0)", "differs"),
+    "a mean of one too many": ("norm", 0, MEAN, "tmp9 = (tmp7 / 257.0)", "differs"),
+    "a backward": ("norm", 1, "tmp3 = tmp1 - tmp2", "tmp3 = tmp1 + tmp2", "differs"),
+    "another seed": ("drop", 0, "rand4x(tmp0", "rand4x(tmp0 + 1", "differs"),
+    "integers": ("ints", 0, "tl.full([1], 3", "tl.full([1], 4", "differs"),
+    "a wrong input changed": ("state", 0, "tl.store(out", "tl.store(in", "differs"),
+    "reads past the end": ("two", 0, READ, READ.replace("x0", "x0 + 1"), "not run"),
+    "writes past the end": ("two", 0, STORE, STORE.replace("x0", "x0 + 1"), "not run"),
+    "no mask on a store": ("drop", 0, "tmp9, xmask", "tmp9, None", "not run"),
+    "no such function": ("two", 0, SIN, "libdevice.sad", "not run"),
+    "no Python": ("two", 0, "tmp4 = tmp2", "tmp4 = = tmp2", "not run"),
+}
+
+
+@pytest.fixture(scope="module")
+def programs() -> dict[str, Dump]:
+    """The programs that are sabotaged, dumped."""
+
+    def counts(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x.add_(y)
+
+    return {
+        "two": make("two outputs"),
+        "norm": make("LayerNorm, training"),
+        "sum": dump_triton(lambda x: x.sum(-1) + 1, torch.ones(5, 300)),
+        "drop": dump_triton(torch.nn.Dropout(0.3), torch.ones(999), training=True),
+        "ints": dump_triton(lambda x: x * 3, torch.arange(50)),
+        "state": dump_triton(counts, torch.ones(64), torch.ones(64)),
+    }
+
+
+@pytest.fixture(scope="module")
+def sabotaged(programs: dict[str, Dump]) -> dict[str, tuple[CheckedKernel, ...]]:
+    """The kernels of every sabotaged program, checked in one process."""
+    dumps = {
+        name: planted(programs[program], old, new, graph)
+        for name, (program, graph, old, new, _) in SABOTAGES.items()
+    }
+    rows = list(check_numerics(together(list(dumps.values()))).kernels)
+    return {name: tuple(rows.pop(0) for _ in d.kernels) for name, d in dumps.items()}
+
+
+@pytest.mark.parametrize("name", SABOTAGES)
+def test_a_planted_bug_is_seen(name: str, sabotaged: Any) -> None:
+    kernels, graph, status = sabotaged[name], SABOTAGES[name][1], SABOTAGES[name][-1]
+    wrong = kernels[graph]
+    assert wrong.status == status, kernels
+    assert wrong.reason
+    assert [k.status for k in kernels[:graph]] == ["agrees"] * graph
+
+
+def test_what_is_wrong_is_said(sabotaged: Any) -> None:
+    said = {name: kernels[0].reason for name, kernels in sabotaged.items()}
+    assert said["cosine for sine"] == "wrong: output 0, which it writes"
+    assert said["half of it written"] == "wrong: output 1, which it writes"
+    assert said["a wrong input changed"].startswith("wrong: ")
+    assert "loads outside its buffers" in said["reads past the end"]
+    assert "stores outside its buffers" in said["no mask on a store"]
+    assert "libdevice.sad has no counterpart" in said["no such function"]
+    assert said["no Python"].startswith("SyntaxError")
+
+
+def test_a_crash_costs_its_own_graph_only(programs: dict[str, Dump]) -> None:
+    lost = planted(programs["two"], f"{SIN}(tmp0)", NOWHERE)
+    start = "    x0 = xindex\n"
+    hang = planted(programs["ints"], start, f"{start}    while True: pass\n")
+    result = check_numerics(together([lost, programs["two"], hang]), 5)
+    assert [k.status for k in result.kernels] == ["not run", "agrees", "not run"]
+    assert "SIGSEGV" in result.kernels[0].reason
+    assert result.kernels[2].reason == "stopped after 5 s"
+    assert result.checked == 1 and result.share == 1 / 3 and result.ok
+
+
+def test_many_programs_become_fewer(sabotaged: Any) -> None:
+    result = dump_triton(lambda x: x.t() + 1, torch.rand(900, 800)).check_numerics()
+    (kernel,) = result.kernels
+    assert kernel.status == "agrees" and 0 < kernel.programs <= 256
+    assert kernel.instead and kernel.blocks != kernel.instead
+    assert f"{kernel.blocks} for {kernel.instead}" in str(result)
+
+
+# --- the result --------------------------------------------------------------------
+
+ROW = CheckedKernel("poi", 0, "forward", "agrees", 1e-7, 2e-7, 4, "XBLOCK 128")
+LOST = CheckedKernel("red", 0, "backward", "not run", reason="stopped after 1 s")
+
+
+def test_the_text_is_the_same_on_every_machine() -> None:
+    once = Numerics((ROW, LOST))
+    other = Numerics((dataclasses.replace(ROW, error=3e-7, relative=9.123e-7), LOST))
+    assert str(once) != str(other) and unmark(str(once)) == unmark(str(other))
+    assert "1 of 2 kernels agrees with eager" in str(once)
+    assert "red: stopped after 1 s" in str(once)
+    assert "red: stopped after 1 s" in once._repr_html_()
+    assert str(Numerics(())) == "no Triton kernel to run"
+
+
+def test_a_result_is_read_back_equal() -> None:
+    result = Numerics((ROW, LOST))
+    assert from_json(result.to_json()) == result
+
+
+def test_a_dump_from_a_file_says_what_to_do(programs: dict[str, Dump]) -> None:
+    with pytest.raises(InputError, match="dump again"):
+        dataclasses.replace(programs["two"]).check_numerics()
+
+
+# --- nothing is left ---------------------------------------------------------------
+
+
+def test_nothing_is_left_behind(
+    programs: dict[str, Dump], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
+    from triton.runtime import interpreter
+
+    before = dict(os.environ), interpreter._patch_lang, torch.get_rng_state()
+    assert programs["drop"].check_numerics().ok
+    assert (dict(os.environ), interpreter._patch_lang) == before[:2]
+    assert torch.equal(torch.get_rng_state(), before[2])
+    assert not list(tmp_path.rglob("*.*"))
+
+
+def test_an_interrupt_ends_the_process() -> None:
+    children: list[Any] = []
+
+    def interrupted(self: Any, order: Any) -> Any:
+        self._start()
+        children.append(self.process)
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Children, "ask", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            make("two outputs").check_numerics()
+    assert children[0].poll() is not None
