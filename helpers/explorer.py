@@ -1,0 +1,228 @@
+"""How a generated kernel changes with the program, the type and the GPU."""
+
+from __future__ import annotations
+
+import html
+import itertools
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from helpers.codegen import folded
+from helpers.dump import dump_triton
+from helpers.isolate import InputError
+from helpers.results import stored
+from helpers.text import Table, count, mark, pre, size
+
+Make = Callable[[int], Callable[..., Any]]
+
+
+@stored
+@dataclass(frozen=True)
+class Setting:
+    """The kernels of one program: *length* operations on *dtype*, for *gpu*.
+
+    *load_bytes* is the widest load of one thread in the PTX; *registers* are of a
+    thread and *occupancy* is the share of warps, of the kernel that moves the most.
+    """
+
+    gpu: str
+    dtype: str
+    length: int
+    kernels: int
+    loads: int
+    stores: int
+    bytes: int
+    block: str
+    load_bytes: int
+    registers: int
+    occupancy: float
+    source: str
+
+    def row(self) -> tuple[Any, ...]:
+        """Return the cells of a table row; what ptxas decides is marked."""
+        moved = (self.kernels, self.loads, self.stores, size(self.bytes), self.block)
+        used = mark(self.registers), mark(f"{self.occupancy:.0%}")
+        wide = f"{self.load_bytes} B"
+        return (self.gpu, self.dtype, self.length, *moved, wide, *used)
+
+
+HEADINGS = ("GPU", "dtype", "length", "kernels", "loads", "stores", "bytes", "block")
+HEADINGS += ("widest load", "registers", "occupancy")
+
+
+@stored
+@dataclass(frozen=True)
+class Explorer:
+    """Settings computed in advance; in a live notebook, a widget below their table."""
+
+    settings: tuple[Setting, ...]
+    live = None  # not a field: a stored result has no program to ask
+
+    def table(self) -> Table:
+        """Return a row for each setting."""
+        return Table.of(HEADINGS, [each.row() for each in self.settings])
+
+    def __str__(self) -> str:
+        return str(self.table())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        last = self.settings[-1]
+        title = f"{last.gpu}, {last.dtype}, length {last.length}"
+        return self.table()._repr_html_() + folded(title, [("python", last.source)])
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import display
+
+        data = {"text/plain": str(self), "text/html": self._repr_html_()}
+        display(data, raw=True)
+        # Not where a notebook is saved by a script: without its kernel it is dead.
+        quiet = os.environ.get("COURSE_QUIET") == "1"
+        if self.live and "ipykernel" in sys.modules and not quiet:
+            self.live.shown = display(self.live.widget, display_id=True)
+
+
+def explore(
+    make: Make,
+    gpus: Sequence[str] = ("h100", "a100", "t4"),
+    dtypes: Sequence[torch.dtype] = (torch.float32, torch.bfloat16),
+    lengths: Sequence[int] = (1, 2, 4, 8),
+    elements: int = 1 << 20,
+) -> Explorer:
+    """Return how the kernel of ``make(n)`` changes with n, the type and the GPU.
+
+    ``make(n)`` returns a function of one tensor, which gets *elements* numbers.  The
+    table has the shortest and the longest program, of each type, on the first GPU,
+    and the longest on the others.  A live notebook shows sliders for all of
+    *lengths*, *dtypes* and *gpus*.  Source: `dump_triton` and Triton's compiler.
+
+    Raises InputError and ``pretend.Missing`` as `dump_triton` does.
+    """
+    if not (callable(make) and gpus and dtypes and lengths):
+        raise InputError(
+            "explore wants a function of n that returns a function of one tensor, and "
+            "at least one GPU, dtype and length: explore(make, lengths=(1, 2, 4))"
+        )
+    live = Live(make, tuple(gpus), tuple(dtypes), tuple(lengths), elements)
+    ends = dict.fromkeys((min(lengths), max(lengths)))
+    chosen = [(gpus[0], *pair) for pair in itertools.product(dtypes, ends)]
+    chosen += [(gpu, dtypes[0], max(lengths)) for gpu in gpus[1:]]
+    result = Explorer(tuple(live.at(*each) for each in chosen))
+    object.__setattr__(result, "live", live)
+    return result
+
+
+@dataclass
+class Live:
+    """The settings that were asked for so far, and the widget that asks for more."""
+
+    make: Make
+    gpus: tuple[str, ...]
+    dtypes: tuple[torch.dtype, ...]
+    lengths: tuple[int, ...]
+    elements: int
+    known: dict[tuple[Any, ...], Setting] = field(default_factory=dict)
+    shown: Any = None  # the widget's place on the page
+
+    def at(self, gpu: str, dtype: torch.dtype, length: int) -> Setting:
+        """Return one setting; it is computed once."""
+        key = gpu, dtype, length
+        if key not in self.known:
+            self.known[key] = _setting(self.make, self.elements, *key)
+        return self.known[key]
+
+    def page(self, gpu: str, dtype: torch.dtype, length: int) -> str:
+        """Return one setting as HTML; one line where there is an error."""
+        try:
+            found = self.at(gpu, dtype, length)
+        except Exception as error:  # whatever a reader's function raises
+            said = str(error).strip().split("\n")[0]
+            return pre(f"{type(error).__name__}: {said}")
+        shown = folded(count(found.kernels, "kernel"), [("python", found.source)])
+        return Table.of(HEADINGS, [found.row()])._repr_html_() + shown
+
+    @cached_property
+    def widget(self) -> Any:
+        """A slider for the length, lists of types and GPUs, and what they give.
+
+        JupyterLab saves a widget as an error, unless it was closed before.
+        """
+        import ipywidgets
+
+        types = [(_short(dtype), dtype) for dtype in self.dtypes]
+        asked = (
+            ipywidgets.Dropdown(options=self.gpus, description="GPU"),
+            ipywidgets.Dropdown(options=types, description="dtype"),
+            ipywidgets.SelectionSlider(
+                options=self.lengths, description="length", continuous_update=False
+            ),
+        )
+        shown, busy = ipywidgets.HTML(), ipywidgets.HTML()
+
+        def show(_: Any = None) -> None:
+            chosen = tuple(each.value for each in asked)
+            words = f"{chosen[0]}, {_short(chosen[1])}, length {chosen[2]}"
+            if chosen not in self.known:
+                busy.value = f"<progress></progress> {html.escape(words)}: compiling"
+            shown.value = self.page(*chosen)
+            busy.value = html.escape(words)
+
+        for each in asked:
+            each.observe(show, "value")
+        show()
+        done = ipywidgets.Button(description="Close before saving")
+        whole = ipywidgets.VBox([ipywidgets.HBox(asked), done, busy, shown])
+
+        def close(_: Any) -> None:
+            vars(self).pop("widget", None)  # the next display makes another
+            whole.close()
+            if self.shown:  # a closed widget leaves an error in its place
+                closed = "Closed: run the cell again to move the slider."
+                data = {"text/plain": closed, "text/html": pre(closed)}
+                self.shown.update(data, raw=True)
+
+        done.on_click(close)
+        return whole
+
+
+def _short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _setting(
+    make: Make, elements: int, gpu: str, dtype: torch.dtype, length: int
+) -> Setting:
+    x = torch.ones(elements, dtype=dtype)
+    dump = dump_triton(make(length), x, gpu=gpu)
+    if not dump.kernels:
+        raise InputError(f"make({length}) becomes no Triton kernel on {gpu}")
+    kernel = max(dump.kernels, key=lambda each: each.bytes)
+    code = kernel.on()
+    return Setting(
+        gpu=gpu,
+        dtype=_short(dtype),
+        length=length,
+        kernels=len(dump.kernels),
+        loads=sum(each.loads for each in dump.kernels),
+        stores=sum(each.stores for each in dump.kernels),
+        bytes=dump.bytes,
+        block=str(code.config),
+        load_bytes=widest_load(code.ptx),
+        registers=code.registers,
+        occupancy=code.occupancy.fraction,
+        source="\n".join(each.source for each in dump.kernels),
+    )
+
+
+def widest_load(ptx: str) -> int:
+    """Return the bytes of the widest load from global memory that one thread does."""
+    found = re.findall(r"\bld\.global\S*?(?:\.v(\d))?\.[bfsu](\d+)\s", ptx)
+    return max((int(n or 1) * int(bits) // 8 for n, bits in found), default=0)

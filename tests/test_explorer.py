@@ -1,0 +1,131 @@
+"""explore(): the table in advance, and what the widget does when it is moved."""
+
+import sys
+from unittest import mock
+
+import pytest
+import torch
+
+from helpers import explore, explorer
+from helpers.explorer import Explorer, Live, Setting, widest_load
+from helpers.isolate import InputError
+
+FLOAT, HALF = torch.float32, torch.bfloat16
+
+
+def make(n):
+    def chain(x):
+        for _ in range(n):
+            x = torch.sin(x) * 2 + 1
+        return x
+
+    return chain
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """A stand-in for the compiler that counts how often it is asked."""
+    asked = []
+
+    def setting(_, elements, gpu, dtype, length):
+        asked.append((gpu, dtype, length))
+        if length == 13:
+            raise InputError("no such program\nand a second line")
+        numbers = (length, 1, 1, 1, 8, "XBLOCK 64, 4 warps", 16, 20, 0.5)
+        return Setting(gpu, "float32", *numbers, "tmp0 = 1\n")
+
+    monkeypatch.setattr(explorer, "_setting", setting)
+    return asked
+
+
+def test_a_real_kernel_changes_with_the_program():
+    pytest.importorskip("triton")
+    found = explore(make, ("h100",), (FLOAT,), (1, 3), elements=1 << 12)
+    one, three = found.settings
+    assert (one.source.count("tl_math.sin"), three.source.count("tl_math.sin")) == (
+        1,
+        3,
+    )
+    assert one.bytes == three.bytes == 2 * 4 * (1 << 12)
+    assert one.load_bytes in (8, 16) and one.registers <= three.registers
+    assert Explorer.from_json(found.to_json()) == found
+
+
+def test_the_table_is_a_small_grid(counted):
+    found = explore(make, ("h100", "t4"), (FLOAT, HALF), (1, 2, 4))
+    wanted = [("h100", d, n) for d in (FLOAT, HALF) for n in (1, 4)]
+    assert counted == [*wanted, ("t4", FLOAT, 4)]
+    assert len(found.table().rows) == 5
+    assert found.table().rows[0][-2:] == ("⟨20⟩", "⟨50%⟩")
+
+
+def test_going_back_to_a_setting_compiles_nothing(counted):
+    live = explore(make, ("h100",), (FLOAT,), (1, 2, 4)).live
+    before = len(counted)
+    gpu, dtype, length = live.widget.children[0].children
+    length.value = 2
+    assert counted[before:] == [("h100", FLOAT, 2)]
+    length.value = 1
+    length.value = 2
+    assert len(counted) == before + 1
+    assert (gpu.value, dtype.value) == ("h100", FLOAT)
+
+
+def test_the_widget_says_that_it_is_busy(counted, monkeypatch):
+    live = Live(make, ("h100",), (FLOAT,), (1, 2), 64)
+    _, _, busy, shown = live.widget.children
+    seen, page = [], Live.page
+    monkeypatch.setattr(
+        Live, "page", lambda *key: seen.append(busy.value) or page(*key)
+    )
+    live.widget.children[0].children[2].value = 2
+    assert "compiling" in seen[0] and "<progress>" in seen[0]
+    assert busy.value == "h100, float32, length 2" and "<td" in shown.value
+
+
+def test_an_error_is_one_line_and_the_widget_lives_on(counted):
+    live = Live(make, ("h100",), (FLOAT,), (1, 13), 64)
+    length, shown = live.widget.children[0].children[2], live.widget.children[3]
+    length.value = 13
+    assert "InputError: no such program</pre>" in shown.value
+    length.value = 1
+    assert "tmp0" in shown.value
+
+
+def test_a_closed_widget_makes_room_for_the_next(counted):
+    live = Live(make, ("h100",), (FLOAT,), (1, 2), 64)
+    first, live.shown = live.widget, mock.Mock()
+    first.children[1].click()
+    assert "run the cell again" in live.shown.update.call_args[0][0]["text/plain"]
+    assert live.widget is not first
+    assert len(counted) == 1
+
+
+@pytest.mark.parametrize("quiet", ["0", "1"])
+def test_the_widget_is_only_shown_where_it_is_live(counted, monkeypatch, quiet):
+    shown = []
+    monkeypatch.setenv("COURSE_QUIET", quiet)
+    monkeypatch.setattr(Live, "widget", "the widget")
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    monkeypatch.setattr("IPython.display.display", lambda x, **_: shown.append(x))
+    found = explore(make, ("h100",), (FLOAT,), (1, 2))
+    found._ipython_display_()
+    assert set(shown[0]) == {"text/plain", "text/html"}
+    assert len(shown) == (1 if quiet == "1" else 2)
+    Explorer(found.settings)._ipython_display_()  # read from a file: nothing to ask
+    assert len(shown) == (2 if quiet == "1" else 3)
+
+
+def test_what_is_missing_is_said():
+    with pytest.raises(InputError, match="function of n"):
+        explore(None)
+    with pytest.raises(InputError, match="at least one GPU"):
+        explore(make, gpus=())
+
+
+def test_the_width_of_loads_is_read_from_ptx():
+    assert widest_load("\t@%p1 ld.global.v4.b32 { %r1 }, [ %rd1 + 0 ];\n") == 16
+    assert widest_load("ld.global.b16 %rs1, [x];\nld.global.v2.b32 {a}, [x];\n") == 8
+    hint = "ld.global.L1::evict_first.L2::cache_hint.v4.b32 { %r1 }, [ %rd1 ], %rd2;"
+    assert widest_load(hint) == 16
+    assert widest_load("st.global.v4.b32 [x], {a};") == 0
