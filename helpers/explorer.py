@@ -178,7 +178,8 @@ class Live:
         for each in asked:
             each.observe(show, "value")
         show()
-        done = ipywidgets.Button(description="Close before saving")
+        wide = ipywidgets.Layout(width="auto")
+        done = ipywidgets.Button(description="Close before saving", layout=wide)
         whole = ipywidgets.VBox([ipywidgets.HBox(asked), done, busy, shown])
 
         def close(_: Any) -> None:
