@@ -112,13 +112,15 @@ class Stages:
             titles += f'<th style="text-align:left">{title}</th>'
             cells += f'<td style="{_CELL}">{_column(text, marks, start)}</td>'
         head, body = f"<thead><tr>{titles}</tr></thead>", f"<tr>{cells}</tr>"
-        table = f"<table>{head}<tbody>{body}</tbody></table>"
+        table = f'<table style="{_TABLE}">{head}<tbody>{body}</tbody></table>'
         return f'<div style="overflow-x:auto">{table}</div>{pre(self._last())}'
 
 
+# All columns fit the page, and each scrolls by itself.
+_TABLE = "table-layout:fixed;width:100%;min-width:70em"
 _CELL = "vertical-align:top;text-align:left;padding:4px"
-_BOX = "max-height:36em;max-width:34em;min-width:16em;overflow:auto;white-space:pre;"
-_BOX += "font:13px/1.5 var(--jp-code-font-family,monospace)"
+_BOX = "max-height:36em;overflow:auto;white-space:pre;"
+_BOX += "font:12px/1.5 var(--jp-code-font-family,monospace)"
 
 
 def _column(text: str, marks: Sequence[tuple[int, int]], start: int) -> str:
@@ -132,4 +134,5 @@ def _column(text: str, marks: Sequence[tuple[int, int]], start: int) -> str:
         tags = "".join(f"<b>[{step + 1}]</b> " for step in of)
         count = f'<span style="opacity:.6">{number + start - 1:>3}</span> '
         rows.append(f'<div style="{look}">{count}{tags}{html.escape(line)}</div>')
-    return f'<div style="{_BOX}">{"".join(rows)}</div>'
+    wide = '<div style="min-width:max-content">'  # tints go on where it is scrolled
+    return f'<div style="{_BOX}">{wide}{"".join(rows)}</div></div>'
