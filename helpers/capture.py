@@ -10,6 +10,7 @@ import contextlib
 import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -45,12 +46,19 @@ class Capture:
         self.attention: set[str] = set()
         self.graphs = 0
         self.stopped = ""  # what the program could not go past
+        self.eager = ""  # why torch.compile would leave a graph to eager
+        self.autocast = False
 
     def __call__(
         self, graph: torch.fx.GraphModule, inputs: Sequence[Any], **_: Any
     ) -> Callable[..., Any]:
         before = len(self.found)
-        self._lower(graph, inputs)
+        try:
+            self._lower(graph, inputs)
+        except Exception as error:  # an InductorError around it
+            if "BF16 is not supported" not in str(error):
+                raise
+            self.eager = f"{self.gpu.title} has no bfloat16"
         mine = self.found[before:]
         self.graphs += 1
 
@@ -67,12 +75,17 @@ class Capture:
 
     def _lower(self, graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> None:
         twin = pretend.twin(graph)
+        self.autocast |= _casts(graph)
         for module in twin.modules():
             if isinstance(module, torch.fx.GraphModule):
                 self._choose_attention(module)
         settings = compat.private("autograd settings")
+        owner = compat.private("joint passes")
+        passes = partial(self._joint, owner.joint_graph_passes)
         with (
+            pretend.gpu(self.gpu),
             settings.patch(force_non_lazy_backward_lowering=True),
+            mock.patch.object(owner, "joint_graph_passes", passes),
             mock.patch.object(functional, choices.ATTENTION, self._attention),
             mock.patch.object(
                 compat.private("attention"), f"_{choices.ATTENTION}", self._attention
@@ -85,6 +98,10 @@ class Capture:
                 config_patches=self.options,
                 decompositions=choices.decompositions(),
             )
+
+    def _joint(self, passes: Any, graph: Any, *rest: Any, **more: Any) -> Any:
+        with pretend.joint(graph):
+            return passes(graph, *rest, **more)
 
     def _choose_attention(self, graph: torch.fx.GraphModule) -> None:
         for node in graph.graph.nodes:
@@ -101,7 +118,7 @@ class Capture:
         # Inductor takes the graph apart: what is kept for checking is a copy.
         aten = pretend.twin(graph)
         twin, there = pretend.moved(graph, inputs)
-        with pretend.gpu(self.gpu), lowered() as launches, _unloaded() as sources:
+        with lowered() as launches, _unloaded() as sources:
             done = compat.private("lower graph")(twin, there, **settings)
         for source in sources:
             made, hints = tuple(launches), _hints(inputs)
@@ -212,7 +229,8 @@ def _options(mode: str | None) -> dict[str, Any]:
     options = dict(modes[mode] if mode else {})
     if options.pop("max_autotune", False):  # matrix products would be timed
         options["max_autotune_pointwise"] = True
-    options["triton.cudagraphs"] = False
+    options["triton.cudagraphs"] = options["cpp_wrapper"] = False
+    options["shape_padding"] = False  # padding would be timed
     # Written here, and never loaded: nothing of it may be found by another compile.
     return {**options, "fx_graph_cache": False, "compile_threads": 1}
 
@@ -224,7 +242,13 @@ def _hints(inputs: Sequence[Any]) -> dict[str, int]:
         if isinstance(value, torch.Tensor):
             sizes += [n for n in value.shape if isinstance(n, torch.SymInt)]
     found = {str(n.node.expr): n.node.hint for n in sizes}
-    return {name: hint for name, hint in found.items() if hint is not None}
+    return {name: hint for name, hint in found.items() if isinstance(hint, int)}
+
+
+def _casts(graph: torch.fx.GraphModule) -> bool:
+    """Return whether autocast is on around or in a graph, for whichever device."""
+    on = any(map(torch.is_autocast_enabled, ("cpu", "cuda")))
+    return on or any("autocast" in str(node.target) for node in graph.graph.nodes)
 
 
 def _has_user_kernel(graph: torch.fx.GraphModule) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import torch
 from torch.nn import functional
 
-from helpers import compat
+from helpers import compat, pretend
 from helpers.gpus import Gpu
 
 ATTENTION = "scaled_dot_product_attention"
@@ -32,17 +33,27 @@ def gpu_attention(
     the documentation of ``torch.nn.attention.SDPBackend``; the device's own order of
     preference may differ, so every result says that this was not decided here.
     """
-    aten, half = torch.ops.aten, query.dtype in (torch.float16, torch.bfloat16)
-    width, wide = query.shape[-1], query.dim() == 4 and not enable_gqa
-    aligned = width % (16 // query.element_size()) == 0
-    flash = gpu.capability >= (8, 0) and width <= 256 and attn_mask is None
-    if wide and half and aligned and flash:
+    aten, allowed = torch.ops.aten, torch.backends.cuda
+    half, new = query.dtype in (torch.float16, torch.bfloat16), gpu.capability >= (8, 0)
+    width, batched = query.shape[-1], query.dim() == 4
+    flash = width == value.shape[-1] <= 256 and attn_mask is None
+    if allowed.flash_sdp_enabled() and batched and half and new and flash:
+        scale = width**-0.5 if scale is None else scale
+        padded = [functional.pad(each, (0, -width % 8)) for each in (query, key, value)]
         made = aten._scaled_dot_product_flash_attention(
-            query, key, value, dropout_p, is_causal, scale=scale
+            *(padded if width % 8 else (query, key, value)),
+            dropout_p,
+            is_causal,
+            scale=scale,
         )
-        return made[0], "flash attention"
-    if wide and aligned and query.dtype is not torch.float64:
-        bias, save = None, torch.is_grad_enabled() and query.requires_grad
+        return made[0][..., :width] if width % 8 else made[0], "flash attention"
+    widths = (width, value.shape[-1])
+    aligned = all(each % (16 // query.element_size()) == 0 for each in widths)
+    known = query.dtype in (torch.float32, torch.float16) or (half and new)
+    enabled = allowed.mem_efficient_sdp_enabled() and not enable_gqa
+    if enabled and batched and aligned and known:
+        needed = any(each.requires_grad for each in (query, key, value))
+        bias, save = None, torch.is_grad_enabled() and needed
         if attn_mask is not None:
             shape = (*query.shape[:2], query.shape[2], key.shape[2])
             bias = attn_mask
@@ -68,33 +79,19 @@ def gpu_attention(
 
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
-    """Return Inductor's table, with the entries that ask for the device changed.
+    """Return Inductor's table, each entry deciding as it does on a GPU.
 
-    On a CPU small products become sums, and the statistics of a normalisation are
-    stored in the type of its input; a GPU does neither.
+    On a CPU small products become sums, a normalisation has other steps and narrower
+    statistics, and a convolution's backward keeps the sum for its bias.
     """
-    table = dict(compat.private("decompositions")())
-    for name, entry in list(table.items()):
-        short = str(name).removeprefix("aten.").split(".")[0]
-        if short in ("mm", "bmm", "addmm"):
-            del table[name]
-        elif short in _NORMS:
-            table[name] = _with_wide_statistics(entry)
-    return table
+    table = compat.private("decompositions")()
+    return {name: _as_on_gpu(entry) for name, entry in table.items()}
 
 
-_NORMS = {
-    "native_layer_norm",
-    "native_batch_norm",
-    "_native_batch_norm_legit",
-    "_native_batch_norm_legit_functional",
-}
+def _as_on_gpu(decomposition: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(decomposition)
+    def decide(*given: Any, **more: Any) -> Any:
+        with pretend.placed((given, more)) as back:
+            return back(decomposition(*given, **more))
 
-
-def _with_wide_statistics(decomposition: Callable[..., Any]) -> Callable[..., Any]:
-    def on_gpu(value: torch.Tensor, *rest: Any, **more: Any) -> Any:
-        narrow = value.dtype in (torch.float16, torch.bfloat16)
-        made = decomposition(value.float() if narrow else value, *rest, **more)
-        return (made[0].to(value.dtype), *made[1:])
-
-    return on_gpu
+    return decide

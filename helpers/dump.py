@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -61,7 +62,12 @@ def dump_triton(
             "move them, and the module, with .to('cuda')"
         )
     backend = (capture.Observed if gpu == "this" else Capture)(found, mode)
-    with isolate.undisturbed(fn), torch.set_grad_enabled(training):
+    with (
+        pretend.ONE_AT_A_TIME,
+        isolate.undisturbed(fn),
+        torch.inference_mode(False),
+        torch.set_grad_enabled(training),
+    ):
         apart = isolate.compile_apart(fn, backend=backend, dynamic=dynamic)
         run = capture.needing_gradients(apart) if training else apart
         if gpu == "this":  # each kernel has to run before its configuration is known
@@ -79,37 +85,32 @@ def dump_triton(
 def _dump(backend: Capture, gpu: str, mode: str | None) -> Dump:
     lowered = tuple(backend.found)
     launches = [launch for graph in lowered for launch in _launches(graph, gpu)]
-    graphs = [DumpedGraph(g.index, g.phase, _without_paths(g.source)) for g in lowered]
+    graphs = [DumpedGraph(g.index, g.phase, _reproducible(g.source)) for g in lowered]
     undecided = _undecided(backend, mode)
     result = Dump(gpu, tuple(launches), tuple(graphs), tuple(undecided))
     object.__setattr__(result, "_captured", lowered)  # live graphs, for check_numerics
     return result
 
 
-_KERNEL = re.compile(r"^(\w+) = async_compile\.triton\(.*?r?'''(.*?)'''", re.M | re.S)
-_ASSIGNED = re.compile(r"^ +(\w+numel) = (.+)", re.M)
-_LAUNCH = re.compile(r"^ +(\w+)\.run\((.*), stream=\w+\)", re.M)
-
-
-def _without_paths(source: str) -> str:
-    """Return *source* without the lines that name files of this machine."""
-    return re.sub(r"^# kernel path: .*\n", "", source, flags=re.M)
+def _reproducible(source: str) -> str:
+    """Return *source* without what differs from call to call: files, and a count."""
+    return re.sub(r"^# (kernel path|AOT ID): .*\n", "", source, flags=re.M)
 
 
 def _launches(graph: Lowered, gpu: str) -> list[DumpedKernel]:
-    texts = dict(_KERNEL.findall(_without_paths(graph.source)))
-    values = dict(_ASSIGNED.findall(graph.source))
-    runs = [
-        (name, tuple(_value(each, values, graph.hints) for each in _split(given)))
-        for name, given in _LAUNCH.findall(graph.source)
-    ]
+    texts, runs = _written(graph)
+    defined = {launch.name for launch in graph.launches}
     made, hints = [], tuple(graph.hints.items())
     for launch in graph.launches:
-        name, given = launch.name, ()
-        if launch.language == "Triton" or name == "your Triton kernel":
-            name, given = runs.pop(0) if runs else (name, ())
+        # By name, and not in order: a subgraph is written before its caller.
+        own = launch.name == "your Triton kernel"
+        mine = (n for n, (name, _) in enumerate(runs) if name == launch.name)
+        if own:
+            mine = (n for n, (name, _) in enumerate(runs) if name not in defined)
+        at = next(mine, None)
+        name, given = runs.pop(at) if at is not None else (launch.name, ())
         kind = KINDS.get(name.removeprefix("triton_")[:3], "other")
-        if launch.name == "your Triton kernel":
+        if own:
             kind = "yours"
         elif name not in texts:
             kind = "library"
@@ -134,16 +135,24 @@ def _launches(graph: Lowered, gpu: str) -> list[DumpedKernel]:
     return made
 
 
-def _split(given: str) -> tuple[str, ...]:
-    """Return the arguments of a call, which may hold calls themselves."""
-    parts, depth = [""], 0
-    for letter in given:
-        depth += (letter in "([") - (letter in ")]")
-        if letter == "," and not depth:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    return tuple(part.strip() for part in parts)
+def _written(
+    graph: Lowered,
+) -> tuple[dict[str, str], list[tuple[str, tuple[str, ...]]]]:
+    """Return the kernels of a module by name, and the launches in it, in order."""
+    texts, runs, values = {}, [], {}
+    nodes = ast.walk(ast.parse(_reproducible(graph.source)))
+    for node in sorted(nodes, key=lambda node: getattr(node, "lineno", 0)):
+        called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+        if isinstance(node, ast.Assign):
+            name, value = ast.unparse(node.targets[0]), node.value
+            if ast.unparse(value).startswith("async_compile.triton("):
+                texts[name] = value.args[1].value
+            elif name.endswith("numel"):  # may be set again for the next launch
+                values[name] = ast.unparse(value)
+        elif called.endswith(".run") and "stream" in [k.arg for k in node.keywords]:
+            given = (_value(ast.unparse(a), values, graph.hints) for a in node.args)
+            runs.append((called.removesuffix(".run"), tuple(given)))
+    return texts, runs
 
 
 def _value(argument: str, values: dict[str, str], hints: dict[str, int]) -> str:
@@ -172,6 +181,21 @@ def _undecided(backend: Capture, mode: str | None) -> list[str]:
         said.append("whether a Triton template beats the library's matrix product")
     if mode in ("max-autotune", "reduce-overhead"):
         said.append("whether the launches can be recorded as a CUDA graph")
+    if backend.autocast:
+        said.append(
+            "what autocast casts on a GPU: here it follows the CPU's rules, and "
+            "autocast('cuda') does nothing"
+        )
+    nodes = [str(n.target) for g in backend.found for n in g.aten.graph.nodes]
+    if {"cond", "while_loop", "invoke_subgraph"} & set(nodes):
+        said.append(
+            "which branch of a cond runs, and how often a body: each is shown once"
+        )
+    launched = [x for g in backend.found for x in g.launches]
+    if any(not x.loads + x.stores for x in launched):
+        said.append("the bytes of tensors whose sizes depend on data, counted as 0")
+    if backend.eager:
+        said.append(f"a graph that torch.compile leaves to eager: {backend.eager}")
     if backend.stopped:
         said.append(f"what comes after {backend.stopped}, which needs a GPU to run")
     return said

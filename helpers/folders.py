@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,10 @@ def write_dump(dump: Any, folder: str | PathLike[str]) -> Path:
     and README.md last, so a folder without one was not finished.
     """
     root = Path(folder)
+    if (root / "dump.json").exists():  # an older dump, which must not mix with this
+        for old in (root / "README.md", *root.glob("graph-*-*.py")):
+            old.unlink(missing_ok=True)
+        shutil.rmtree(root / "kernels", ignore_errors=True)
     for graph in dump.graphs:
         name = f"graph-{graph.index}-{graph.phase}.py"
         write_atomically(root / name, graph.source)

@@ -11,18 +11,20 @@ import contextlib
 import copy
 import ctypes
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import torch
+from torch.fx.experimental import proxy_tensor
 
 from helpers import compat
 from helpers.gpus import Gpu
 
-_ONE_AT_A_TIME = threading.RLock()  # what is patched belongs to the whole process
-DEVICE = torch.device("cuda", 0)
+ONE_AT_A_TIME = threading.RLock()  # what is patched belongs to the whole process
+DEVICE, CPU = torch.device("cuda", 0), torch.device("cpu")
 
 
 class Missing(compat.Unavailable):
@@ -61,7 +63,7 @@ def gpu(chosen: Gpu) -> Iterator[None]:
     Put back also after an exception.  A GPU that is really here is not touched.
     """
     require_triton()
-    with _ONE_AT_A_TIME, contextlib.ExitStack() as stack:
+    with ONE_AT_A_TIME, contextlib.ExitStack() as stack:
         for owner, name, value in _answers(chosen):
             stack.enter_context(mock.patch.object(owner, name, value))
         stack.enter_context(_device_guard())
@@ -85,6 +87,9 @@ def _answers(chosen: Gpu) -> Iterator[tuple[Any, str, Any]]:
         "device_count": 1,
         "is_bf16_supported": major >= 8,
     }
+    # Saved around what is random and runs again in the backward; 16 bytes on a GPU.
+    yield torch.cuda, "get_rng_state", lambda *_: torch.empty(16, dtype=torch.uint8)
+    yield torch.cuda, "set_rng_state", always(None)
     interface = compat.private("gpu")
     hip = chosen.language == "hip"
     capability = chosen.arch if hip else 10 * major + chosen.capability[1]
@@ -209,11 +214,78 @@ def moved(
 def _move(graph: torch.fx.GraphModule) -> None:
     trees = compat.private("trees")
     for node in list(graph.graph.nodes):
-        if "val" in node.meta:
-            node.meta["val"] = trees.tree_map(_elsewhere, node.meta["val"])
+        for name in {"val", "eager_input_vals"} & node.meta.keys():
+            node.meta[name] = trees.tree_map(_elsewhere, node.meta[name])
         node.args = trees.tree_map(_elsewhere, node.args)
         node.kwargs = trees.tree_map(_elsewhere, node.kwargs)
     graph.recompile()
+
+
+@contextlib.contextmanager
+def placed(tree: Any) -> Iterator[Callable[[Any], Any]]:
+    """Let the fake tensors in *tree* say, in the block, that they are on the GPU.
+
+    Yields a function that takes a result back to the CPU, and with it the nodes that
+    were traced meanwhile, where the tensors came from there.
+    """
+    tracing = proxy_tensor.get_proxy_mode()
+    nodes = tracing.tracer.graph.nodes if tracing else ()
+    last, here = next(iter(reversed(nodes)), None), _place(tree, DEVICE)
+
+    def back(made: Any) -> Any:
+        if here:
+            _place(made, CPU)
+            _say(takewhile(lambda node: node is not last, reversed(nodes)), CPU)
+        return made
+
+    try:
+        yield back
+    finally:
+        _place(here, CPU)
+
+
+@contextlib.contextmanager
+def joint(graph: torch.fx.GraphModule) -> Iterator[None]:
+    """Let all of *graph* say, in the block, that it is on the GPU; then on the CPU.
+
+    Constants are folded as on the CPU, for that makes real tensors.
+    """
+    owner = compat.private("joint graph")
+    fold = owner.constant_fold_uniform_value
+
+    def folded(inner: torch.fx.GraphModule) -> Any:
+        _say(inner.graph.nodes, CPU)
+        try:
+            return fold(inner)
+        finally:
+            _say(inner.graph.nodes, DEVICE)
+
+    _say(graph.graph.nodes, DEVICE)
+    try:
+        with mock.patch.object(owner, "constant_fold_uniform_value", folded):
+            yield
+    finally:
+        _say(graph.graph.nodes, CPU)
+        graph.recompile()
+
+
+def _say(nodes: Iterable[Any], device: torch.device) -> None:
+    trees = compat.private("trees")
+    for node in nodes:
+        _place(node.meta.get("val"), device)
+        node.args, node.kwargs = trees.tree_map(
+            lambda each: CPU if each == DEVICE else each, (node.args, node.kwargs)
+        )
+
+
+def _place(tree: Any, device: torch.device) -> list[Any]:
+    """Let the fake tensors in *tree* say that they are on *device*; return those."""
+    leaves = compat.private("trees").tree_leaves(tree)
+    fakes = [leaf for leaf in leaves if isinstance(leaf, compat.private("fake"))]
+    changed = [x for x in fakes if x.device != device and x.device.type != "meta"]
+    for fake in changed:
+        fake.fake_device = device
+    return changed
 
 
 def _elsewhere(value: Any) -> Any:

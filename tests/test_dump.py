@@ -100,6 +100,55 @@ def test_attention_by_hand_becomes_the_gpus_own() -> None:
     assert "cpu" not in call.name and "attention" in call.name
 
 
+def test_a_group_norm_and_a_bias_take_the_gpus_steps() -> None:
+    norm = dump_triton(torch.nn.GroupNorm(2, 8), randn(2, 8, 4, 4), training=True)
+    assert [k.phase for k in norm.kernels].count("forward") < 3  # as on a CPU
+    conv = torch.nn.Conv2d(2, 4, 3)
+    dump = dump_triton(conv, randn(1, 2, 6, 6), training=True)
+    backward = [k.kind for k in dump.launches if k.phase == "backward"]
+    assert backward == ["persistent reduction", "library"]  # the bias is summed apart
+    outer = dump_triton(torch.mm, randn(64, 1), randn(1, 64))
+    expected = "pointwise" if torch.__version__ >= "2.13" else "library"
+    assert [k.kind for k in outer.launches] == [expected]
+
+
+def test_constants_are_folded() -> None:
+    dump = dump_triton(lambda x: (x * 0 + torch.ones(4) * 3) * x, randn(4))
+    assert [(k.loads, k.stores) for k in dump.kernels] == [(1, 1)]
+
+
+def test_attention_as_it_is_asked_for() -> None:
+    attend = torch.nn.functional.scaled_dot_product_attention
+    q, kv = randn(1, 4, 16, 32).half(), randn(1, 2, 16, 32).half()
+    grouped = dump_triton(lambda q, k: attend(q, k, k, enable_gqa=True), q, kv)
+    assert "flash" in grouped.launches[0].name
+    wide = dump_triton(lambda q, v: attend(q, q, v), q, randn(1, 4, 16, 64).half())
+    assert "efficient" in wide.launches[0].name  # flash wants one width
+    odd = dump_triton(lambda q: attend(q, q, q), randn(1, 4, 16, 36).half())
+    assert any("flash" in call.name for call in odd.library)
+    kernel, math = torch.nn.attention.sdpa_kernel, torch.nn.attention.SDPBackend.MATH
+
+    def by_hand(q: torch.Tensor) -> torch.Tensor:
+        with kernel(math):
+            return attend(q, q, q)
+
+    assert not any("attention" in k.name for k in dump_triton(by_hand, q).library)
+
+
+def test_attention_that_runs_again_in_the_backward() -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    def attend(q: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(q.sin(), q, q)
+
+    dump = dump_triton(
+        lambda q: checkpoint(attend, q, use_reentrant=False),
+        randn(1, 2, 16, 32),
+        training=True,
+    )
+    assert [call.phase for call in dump.library] == ["forward", "backward", "backward"]
+
+
 @pytest.mark.parametrize(
     ("dtype", "gpu", "expected"),
     [
@@ -128,6 +177,109 @@ def test_the_gpu_is_the_one_asked_for() -> None:
         dump = dump_triton(chain[0], *chain[1], gpu=gpu)
         assert f"cc={capability}" in dump.source
         assert f"multi_processor_count={cores}" in dump.source
+
+
+# --- odd programs ---------------------------------------------------------------------
+
+
+def test_branches_have_their_own_kernels() -> None:
+    def either(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, torch.sin, torch.exp, (x,))
+
+    dump = dump_triton(either, randn(64))
+    for kernel in dump.kernels:
+        (op,) = {"sin", "exp", "sum"} & set(kernel.ops)
+        assert f"_{op}_" in kernel.name and f"{op}(" in kernel.source
+    assert any("which branch" in said for said in dump.undecided)
+
+
+def test_a_nested_region_is_for_the_gpu_too() -> None:
+    @torch.compiler.nested_compile_region
+    def layer(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return (x @ w).relu()
+
+    dump = dump_triton(
+        lambda x, w: layer(layer(x, w), w).sin(),
+        randn(16, 16),
+        randn(16, 16),
+        training=True,
+    )
+    assert not any("cpp" in launch.name for launch in dump.launches)
+    assert {k.phase for k in dump.kernels} == {"forward", "backward"}
+
+
+def test_kernels_of_ones_own_with_helpers_and_quotes() -> None:
+    from tests.triton_kernel import quoted
+
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        quoted[(4, 2)](x, out, x.numel(), 2.5, BLOCK=128)
+        quoted[(8,)](x, out, x.numel(), 1.5, BLOCK=128)
+        return out
+
+    first, second = dump_triton(twice, randn(1000)).kernels
+    assert (first.grid, second.grid) == ((4, 2, 1), (8, 1, 1))
+    assert "'''" in first.source and first.registers > 0
+
+
+def test_sizes_that_only_the_data_knows() -> None:
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        dump = dump_triton(lambda x: x[x > 0].sin(), randn(8))
+    assert dump.kernels[-1].grid.startswith("(ceil(xnumel / ")
+    assert any("sizes depend on data" in said for said in dump.undecided)
+
+
+def test_a_ragged_tensor_is_stored(tmp_path: Path) -> None:
+    rows = [randn(2, 3), randn(4, 3)]
+    ragged = torch.nested.nested_tensor(rows, layout=torch.jagged)
+    dump = dump_triton(torch.sin, ragged)
+    dump.save(tmp_path / "dump.json")
+    assert load(tmp_path / "dump.json") == dump
+
+
+def test_autocast_is_not_passed_over() -> None:
+    def cast(x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            return x @ x
+
+    assert "autocast" in str(dump_triton(cast, randn(4, 4)))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert "autocast" in str(dump_triton(torch.mm, randn(4, 4), randn(4, 4)))
+
+
+def test_a_gpu_without_bfloat16() -> None:
+    dump = dump_triton(torch.sin, randn(4).bfloat16(), gpu="t4")
+    assert not dump.launches and "T4 has no bfloat16" in str(dump)
+
+
+def test_in_inference_mode_one_may_ask_for_training() -> None:
+    with torch.inference_mode():
+        dump = dump_triton(torch.nn.Linear(4, 4), randn(2, 4), training=True)
+    assert {graph.phase for graph in dump.graphs} == {"forward", "backward"}
+
+
+def test_with_a_wrapper_in_cpp_the_dump_is_the_same() -> None:
+    settings = compat.private("inductor settings")
+    with settings.patch(cpp_wrapper=True):
+        assert len(dump_triton(torch.sin, randn(4)).kernels) == 1
+
+
+def test_the_same_call_gives_the_same_dump() -> None:
+    fn, inputs = KINDS["softmax over 1024"].make()
+    assert dump_triton(fn, *inputs) == dump_triton(fn, *inputs)
+
+
+def test_from_several_threads() -> None:
+    """In a process of its own: two at a time once ended it."""
+    code = (
+        "import torch; from concurrent.futures import ThreadPoolExecutor\n"
+        "from helpers import dump_triton\n"
+        "def one(n): return len(dump_triton(lambda x: x.sin() * n, "
+        "torch.ones(8)).kernels)\n"
+        "assert list(ThreadPoolExecutor(3).map(one, range(2, 5))) == [1, 1, 1]\n"
+    )
+    root = Path(__file__).parent.parent
+    subprocess.run([sys.executable, "-c", code], cwd=root, check=True, timeout=180)
 
 
 # --- modes --------------------------------------------------------------------------
@@ -285,12 +437,15 @@ def test_the_program_itself_runs_on_the_cpu_and_is_right() -> None:
     torch.testing.assert_close(seen[-1], torch.softmax(x, -1) * 2)
 
 
-def test_it_is_really_inductors_lowering(monkeypatch) -> None:
+def test_it_is_really_inductors_lowering() -> None:
     """Fusion off must show, or the dump would be a drawing."""
-    fn, inputs = KINDS["pointwise chain"].make()
-    settings = compat.private("inductor settings")
-    with settings.patch(max_fusion_size=1, realize_opcount_threshold=0):
-        assert dump_triton(fn, *inputs).source != dumped("pointwise chain").source
+    fn, inputs = KINDS["RMSNorm, training"].make()
+    assert [k.kind for k in dump_triton(fn, *inputs).kernels] == [
+        "persistent reduction"
+    ]
+    with compat.private("inductor settings").patch(max_fusion_size=1):
+        apart = dump_triton(fn, *inputs).kernels
+    assert {k.kind for k in apart} == {"persistent reduction", "pointwise"}
 
 
 # --- files ----------------------------------------------------------------------------
@@ -314,6 +469,16 @@ def test_a_folder_to_browse(tmp_path: Path) -> None:
     assert again == dump and again.kernels[0].source == dump.kernels[0].source
     with pytest.raises(InputError, match="dump again"):
         again.check_numerics()
+
+
+def test_a_folder_holds_one_dump(tmp_path: Path) -> None:
+    mine = tmp_path / "kernels.txt"
+    mine.write_text("mine")
+    first = dump_triton(torch.sin, randn(4), to=tmp_path)
+    second = dump_triton(torch.cos, randn(4), to=tmp_path)
+    kept = {each.name for each in (tmp_path / "kernels").iterdir()}
+    assert kept == {k.name for k in second.kernels} != {k.name for k in first.kernels}
+    assert mine.exists()
 
 
 def test_the_command_line(tmp_path: Path) -> None:

@@ -61,7 +61,8 @@ def test_every_kernel_agrees(name: str, all_kinds: Any) -> None:
     for kernel in kernels:
         assert kernel in yours or (kernel.status, kernel.reason) == ("agrees", "")
         assert kernel.programs > 0
-        assert kernel.relative < 1e-4 or "half" in name
+        # The gradient of a bias before a normalisation cancels: only rounding is left.
+        assert min(kernel.relative, kernel.error) < 1e-4 or "half" in name
 
 
 def test_almost_all_kernels_are_checked(all_kinds: Any) -> None:
