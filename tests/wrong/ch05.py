@@ -1,0 +1,71 @@
+# Wrong answers of chapter 05, each with part of the message it must produce.
+
+# %% 05.1: right, and not recognised
+def recognised(q, k, v):
+    q = q * q.shape[-1] ** -0.5
+    return (q @ k.transpose(-2, -1)).softmax(-1) @ v
+
+
+# %% 05.1: it computes something else
+def recognised(q, k, v):
+    return ((q @ k.transpose(-2, -1)) * 0.25).softmax(-1) @ v
+
+
+# %% 05.1: calls the library by hand
+def recognised(q, k, v):
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v)
+
+
+# %% 05.2: computes something else
+def once_is_enough(graph):
+    for node in graph.nodes:
+        if node.op == "call_function" and node.args[0].op == "call_function":
+            node.replace_all_uses_with(node.args[0])
+            graph.erase_node(node)
+
+
+# %% 05.2: a chain of four
+def once_is_enough(graph):
+    for target in (torch.ops.aten.relu.default, torch.ops.aten.abs.default):
+        for node in graph.find_nodes(op="call_function", target=target)[1:2]:
+            if node.args[0].target is target:
+                node.replace_all_uses_with(node.args[0])
+                graph.erase_node(node)
+
+
+# %% 05.2: left are relu, relu
+def once_is_enough(graph):
+    graph.eliminate_dead_code()
+
+
+# %% 05.3: counted twice
+def peak_bytes(lines):
+    import re
+
+    alive, peak = {}, 0
+    new = r"(\w+) = empty_strided_\w+\(\((.*?)\), .*torch\.(\w+)\)"
+    for line in lines:
+        if made := re.match(new, line):
+            size = getattr(torch, made[3]).itemsize
+            for n in re.findall(r"\d+", made[2]):
+                size *= int(n)
+            alive[made[1]] = size
+        elif line.startswith("del buf"):
+            alive.pop(line[4:], None)
+        peak = max(peak, sum(alive.values()))
+    return peak
+
+
+# %% 05.3: one that is freed before the next
+def peak_bytes(lines):
+    import re
+
+    total = 0
+    for sizes, dtype in re.findall(
+        r"empty_strided_\w+\(\((.*?)\), .*torch\.(\w+)\)", "\n".join(lines)
+    ):
+        size = getattr(torch, dtype).itemsize
+        for n in re.findall(r"\d+", sizes):
+            size *= int(n)
+        total += size
+    return total
