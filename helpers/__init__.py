@@ -16,15 +16,15 @@ if TYPE_CHECKING:  # the same names as _HOME, for editors and type checkers
     from .bandwidth import copy_bandwidth
     from .clock import device, keep_memory
     from .codegen import eager_bytes, kernels, output_code
-    from .dump import dump_triton
     from .exercises import check, hint
-    from .explorer import explore
+    from .gpu.dump import dump_triton
+    from .gpu.explorer import explore
+    from .gpu.side import stages
     from .health import doctor
     from .measure import compare
     from .observe import graphs, recompiles
     from .plots import plot_bytes, plot_comparison, plot_sweep
     from .results import load, side_by_side
-    from .side import stages
     from .sweeps import sweep
     from .teach import claim, predict, reveal, score, start
 
@@ -34,10 +34,10 @@ _HOME = {
     "compare": "measure",
     "copy_bandwidth": "bandwidth",
     "device": "clock",
-    "dump_triton": "dump",
+    "dump_triton": "gpu.dump",
     "doctor": "health",
     "eager_bytes": "codegen",
-    "explore": "explorer",
+    "explore": "gpu.explorer",
     "graphs": "observe",
     "hint": "exercises",
     "keep_memory": "clock",
@@ -52,7 +52,7 @@ _HOME = {
     "reveal": "teach",
     "score": "teach",
     "side_by_side": "results",
-    "stages": "side",
+    "stages": "gpu.side",
     "start": "teach",
     "sweep": "sweeps",
 }

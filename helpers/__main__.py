@@ -43,7 +43,7 @@ def _dump(chosen: argparse.Namespace) -> int:
     from importlib import import_module
 
     from helpers.compat import Unavailable
-    from helpers.dump import dump_triton
+    from helpers.gpu.dump import dump_triton
 
     sys.path.insert(0, "")  # as python -m does not
     name, _, function = chosen.target.partition(":")

@@ -238,9 +238,7 @@ def _input_notes(inputs: tuple[Any, ...]) -> Iterator[str]:
             yield f"input {position} holds NaN or infinity"
 
 
-def _watch_notes(
-    first: Watch, timed: Watch, compiled: Callable
-) -> Iterator[str]:
+def _watch_notes(first: Watch, timed: Watch, compiled: Callable) -> Iterator[str]:
     """Yield what the compiler did that a reader of the number must know."""
     if timed.compiles:
         why = "; ".join(timed.reasons) or "torch gives no reason"

@@ -10,7 +10,8 @@ from unittest import mock
 import pytest
 import torch
 
-from helpers import compat, dump_triton, load, output_code, pretend
+from helpers import compat, dump_triton, load, output_code
+from helpers.gpu import pretend
 from helpers.isolate import InputError
 from tests.kinds import KINDS, dumped, randn
 

@@ -6,8 +6,9 @@ from unittest import mock
 import pytest
 import torch
 
-from helpers import explore, explorer
-from helpers.explorer import Explorer, Live, Setting, widest_load
+from helpers import explore
+from helpers.gpu import explorer
+from helpers.gpu.explorer import Explorer, Live, Setting, widest_load
 from helpers.isolate import InputError
 
 FLOAT, HALF = torch.float32, torch.bfloat16

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from helpers import compat, gpus
-from helpers.gpus import GPUS, Gpu, find, occupancy
+from helpers import compat
+from helpers.gpu import gpus
+from helpers.gpu.gpus import GPUS, Gpu, find, occupancy
 from helpers.isolate import InputError
 
 NVIDIA = [name for name, gpu in GPUS.items() if gpu.language == "cuda"]

@@ -13,7 +13,10 @@ import pytest
 import helpers
 
 PACKAGE = Path(helpers.__file__).parent
-MODULES = {path.stem for path in PACKAGE.glob("*.py")}
+MODULES = {  # "text", "gpu.dump"
+    ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+    for path in PACKAGE.rglob("*.py")
+}
 HEAVY = [
     "torch",
     "numpy",
@@ -126,16 +129,21 @@ def test_that_check_sees_a_name_that_drifted() -> None:
 # --- the layers -----------------------------------------------------------------
 
 
+def source_of(module: str) -> str:
+    """Return the text of a module of the package."""
+    return (PACKAGE / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
+
+
 def imported(source: str) -> set[str]:
     """Return the modules of the package that *source* imports, anywhere in it."""
     found = set()
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and node.module == "helpers":
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
+        if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(
             "helpers."
         ):
-            found.add(node.module.split(".")[1])
+            home = node.module.removeprefix("helpers").removeprefix(".")
+            names = [f"{home}.{alias.name}".removeprefix(".") for alias in node.names]
+            found |= {home, *names}
     return found & MODULES
 
 
@@ -155,15 +163,19 @@ def first_cycle(graph: dict[str, set[str]]) -> list[str]:
 
 def test_imports_go_one_way() -> None:
     graph = {
-        module: imported((PACKAGE / f"{module}.py").read_text(encoding="utf-8"))
-        for module in MODULES - {"__init__", "__main__"}
+        module: imported(source_of(module))
+        for module in MODULES - {"__init__", "__main__", "gpu.__init__"}
     }
     assert first_cycle(graph) == []
+    used = {module: graph[module] for module in graph if "gpu." not in module}
+    assert not [m for m, names in used.items() if any("gpu." in n for n in names)]
 
 
 def test_a_circle_would_be_seen() -> None:
     assert imported("def f():\n    from helpers.text import mark") == {"text"}
     assert imported("from helpers import text, compare") == {"text"}
+    assert imported("from helpers.gpu import tidy") == {"gpu.tidy"}
+    assert imported("from helpers.gpu.tidy import tidy") == {"gpu.tidy"}
     assert first_cycle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
 
 
@@ -173,8 +185,7 @@ def private_mentions(text: str) -> list[str]:
 
 @pytest.mark.parametrize("module", sorted(MODULES - {"compat"}))
 def test_only_compat_knows_what_torch_does_not_promise(module: str) -> None:
-    source = (PACKAGE / f"{module}.py").read_text(encoding="utf-8")
-    assert private_mentions(source) == []
+    assert private_mentions(source_of(module)) == []
 
 
 def test_a_private_name_would_be_seen() -> None:
@@ -183,5 +194,5 @@ def test_a_private_name_would_be_seen() -> None:
 
 @pytest.mark.parametrize("module", sorted(MODULES))
 def test_modules_stay_short(module: str) -> None:
-    lines = (PACKAGE / f"{module}.py").read_text(encoding="utf-8").count("\n")
+    lines = source_of(module).count("\n")
     assert lines <= 300, f"{module}.py has {lines} lines: split it or say less"

@@ -14,9 +14,9 @@ import torch
 
 pytest.importorskip("triton")
 
-from helpers.dump import Dump, dump_triton
-from helpers.interpret import CheckedKernel, Numerics, check_numerics
-from helpers.interpret_process import Children
+from helpers.gpu.dump import Dump, dump_triton
+from helpers.gpu.interpret import CheckedKernel, Numerics, check_numerics
+from helpers.gpu.interpret_process import Children
 from helpers.isolate import InputError
 from helpers.results import from_json
 from helpers.text import unmark

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from helpers import compat, pretend
-from helpers import machine_code as made
-from helpers.gpus import GPUS, find
+from helpers import compat
+from helpers.gpu import machine_code as made
+from helpers.gpu import pretend
+from helpers.gpu.gpus import GPUS, find
 from helpers.isolate import InputError
 from tests.kinds import dumped
 

@@ -192,6 +192,6 @@ def test_every_kind_of_result_comes_back_equal(tmp_path):
         path = results.save(one, tmp_path / "one.json")
         assert results.load(path) == one
         assert json.loads(path.read_text())["machine"]["torch"]
-    assert {type(one).__name__ for one in found} | {"Comparison", "Sweep"} == set(
-        results._HOMES
-    )
+    elsewhere = {name for name, home in results._HOMES.items() if ".gpu." in home}
+    elsewhere |= {"Comparison", "Sweep"}  # with tests of their own
+    assert {type(one).__name__ for one in found} | elsewhere == set(results._HOMES)

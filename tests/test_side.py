@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from helpers import stages
-from helpers.align import Flow
+from helpers.gpu.align import Flow
+from helpers.gpu.kernel_lines import cpp_lines, fragments, located, triton_lines
+from helpers.gpu.staged import NONE, Stages
 from helpers.isolate import InputError
-from helpers.kernel_lines import cpp_lines, fragments, located, triton_lines
-from helpers.staged import NONE, Stages
 
 pytest.importorskip("triton")
 X, Y = torch.randn(64, 1003), torch.randn(64, 1003)
@@ -170,7 +170,7 @@ def test_ptx_lines_follow_inlining():
 
 
 def test_missing_triton_is_said(monkeypatch):
-    from helpers import pretend
+    from helpers.gpu import pretend
 
     def missing():
         raise pretend.Missing("no triton")

@@ -6,9 +6,9 @@ import ast
 
 import pytest
 
-from helpers import machine_code
-from helpers.gpus import find
-from helpers.tidy import WIDTH, tidy
+from helpers.gpu import machine_code
+from helpers.gpu.gpus import find
+from helpers.gpu.tidy import WIDTH, tidy
 from tests.kinds import KINDS, dumped
 
 SAME = (

@@ -220,7 +220,7 @@ def _interpreted(cases):
 @functools.cache
 def _child():
     """Return a process with the interpreter: one for all checks, it ends with us."""
-    from helpers.interpret_process import Children
+    from helpers.gpu.interpret_process import Children
 
     return Children("h100", 60)
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from helpers.codegen import folded
-from helpers.dump import dump_triton
+from helpers.gpu.dump import dump_triton
 from helpers.isolate import InputError
 from helpers.results import stored
 from helpers.text import Table, count, mark, pre, size

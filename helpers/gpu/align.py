@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from helpers.kernel_lines import TENSOR, Line, Node
+from helpers.gpu.kernel_lines import TENSOR, Line, Node
 
 # --- how Inductor prints an operation -----------------------------------------------
 

@@ -13,9 +13,10 @@ from typing import Any
 
 import torch
 
-from helpers import gpus, isolate
-from helpers import interpret_eager as eager
-from helpers.interpret_process import Children
+from helpers import isolate
+from helpers.gpu import gpus
+from helpers.gpu import interpret_eager as eager
+from helpers.gpu.interpret_process import Children
 from helpers.progress import Progress
 from helpers.results import stored
 from helpers.text import Table, count, mark, pre

@@ -9,15 +9,16 @@ from typing import Any
 
 import torch
 
-from helpers import compat, gpus, kernel_lines, machine_code
-from helpers.align import Flow
+from helpers import compat
 from helpers.codegen import Code, output_code
-from helpers.dump import dump_triton
-from helpers.dumped import Dump, DumpedKernel
+from helpers.gpu import gpus, kernel_lines, machine_code
+from helpers.gpu.align import Flow
+from helpers.gpu.dump import dump_triton
+from helpers.gpu.dumped import Dump, DumpedKernel
+from helpers.gpu.kernel_lines import Line, Node
+from helpers.gpu.staged import Stages, Step
 from helpers.isolate import InputError
-from helpers.kernel_lines import Line, Node
 from helpers.lowering import program_line
-from helpers.staged import Stages, Step
 
 
 def stages(
@@ -31,7 +32,7 @@ def stages(
     The FX graph is what Inductor made the kernel from; the C++ is for this machine's
     CPU, the Triton kernel and its PTX for *gpu*.  *kernel* is its number among the
     generated kernels, or a part of its name.  Source: stack traces of the FX nodes,
-    the flow of values through each kernel (``helpers.align``), and the line numbers
+    the flow of values through each kernel (``helpers.gpu.align``), and the line numbers
     in the PTX.  An operation without a line has none: it was fused away, or moves
     nothing.
 

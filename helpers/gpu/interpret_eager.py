@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from helpers import compat, isolate
-from helpers.interpret_ops import ATTENTION, draw, draw_integers
+from helpers.gpu.interpret_ops import ATTENTION, draw, draw_integers
 
 SEED = 0  # of what a program draws, on both sides
 

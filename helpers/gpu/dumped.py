@@ -8,11 +8,11 @@ from functools import cached_property
 from os import PathLike
 from typing import Any
 
-from helpers import gpus, machine_code
 from helpers.codegen import folded
+from helpers.gpu import gpus, machine_code
+from helpers.gpu.tidy import tidy
 from helpers.results import stored
 from helpers.text import Table, count, pre, size
-from helpers.tidy import tidy
 
 
 @stored
@@ -191,13 +191,13 @@ class Dump:
 
     def write(self, folder: str | PathLike[str]) -> None:
         """Write everything, machine code included, to *folder* for browsing."""
-        from helpers.folders import write_dump
+        from helpers.gpu.folders import write_dump
 
         write_dump(self, folder)
 
     def check_numerics(self) -> Any:
         """Run each kernel in Triton's interpreter and compare it with eager."""
-        from helpers.interpret import check_numerics
+        from helpers.gpu.interpret import check_numerics
 
         return check_numerics(self)
 

@@ -17,8 +17,9 @@ from unittest import mock
 import torch
 from torch.nn import functional
 
-from helpers import choices, compat, isolate, pretend
-from helpers.gpus import Gpu
+from helpers import compat, isolate
+from helpers.gpu import choices, pretend
+from helpers.gpu.gpus import Gpu
 from helpers.lowering import Kernel, lowered
 
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import torch
 
-from helpers import capture, gpus, isolate, pretend
-from helpers.capture import Capture, Lowered
-from helpers.dumped import Dump, DumpedGraph, DumpedKernel
+from helpers import isolate
+from helpers.gpu import capture, gpus, pretend
+from helpers.gpu.capture import Capture, Lowered
+from helpers.gpu.dumped import Dump, DumpedGraph, DumpedKernel
 from helpers.traffic import both_ways
 
 KINDS = {

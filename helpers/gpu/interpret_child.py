@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from helpers import compat, gpus, pretend
-from helpers.interpret_fixes import BOUNDS, improve
-from helpers.interpret_ops import ATTENTION
-from helpers.interpret_process import pack, unpack
+from helpers import compat
+from helpers.gpu import gpus, pretend
+from helpers.gpu.interpret_fixes import BOUNDS, improve
+from helpers.gpu.interpret_ops import ATTENTION
+from helpers.gpu.interpret_process import pack, unpack
 
 MOST = 256  # programs in a launch: with more, blocks are made larger
 _VOLUME = 1 << 17  # elements in the largest block

@@ -60,7 +60,7 @@ class Children(contextlib.AbstractContextManager):
     def _start(self) -> None:
         if self.process is not None:
             return
-        course, more = str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")
+        course, more = str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")
         path = os.pathsep.join([course, more] if more else [course])
         ours = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": path}
         self.pipe, theirs = Pipe()
@@ -69,7 +69,7 @@ class Children(contextlib.AbstractContextManager):
             [
                 sys.executable,
                 "-m",
-                "helpers.interpret_child",
+                "helpers.gpu.interpret_child",
                 str(theirs.fileno()),
                 self.gpu,
             ],

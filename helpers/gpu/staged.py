@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from helpers import gpus
+from helpers.gpu import gpus
 from helpers.results import stored
 from helpers.text import Table, mark, pre
 

@@ -1,7 +1,7 @@
 """Let Inductor lower a graph for a GPU that is not here, and leave no trace of it.
 
 Inductor asks little of the device while it writes code: its properties, and which
-target Triton has.  `gpu` answers both for one of `helpers.gpus`; `moved` makes of a
+target Triton has.  `gpu` answers both for one of `helpers.gpu.gpus`; `moved` makes of a
 graph traced on the CPU the same graph on that GPU.  Nothing is launched.
 """
 
@@ -21,7 +21,7 @@ import torch
 from torch.fx.experimental import proxy_tensor
 
 from helpers import compat
-from helpers.gpus import Gpu
+from helpers.gpu.gpus import Gpu
 
 ONE_AT_A_TIME = threading.RLock()  # what is patched belongs to the whole process
 DEVICE, CPU = torch.device("cuda", 0), torch.device("cpu")

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from helpers import compat, pretend
-from helpers.gpus import Gpu
+from helpers import compat
+from helpers.gpu import pretend
+from helpers.gpu.gpus import Gpu
 
 ATTENTION = "scaled_dot_product_attention"
 PLAIN_ATTENTION = getattr(functional, ATTENTION)

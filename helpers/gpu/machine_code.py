@@ -2,8 +2,7 @@
 
     configs(source, gpu)           the launch configurations Inductor would try
     grid(source, gpu, config, ...) how many programs are launched
-    compile_kernel(source, gpu)    every stage down to PTX and SASS (or AMD's assembly),
-                                   registers, spills, shared memory and occupancy
+    compile_kernel(source, gpu)    every stage, registers, spills, shared memory
 
 *source* is the module that Inductor writes for one kernel: imports, and a decorated
 function.  Choosing and compiling are Inductor's own code; only the GPU is pretended.
@@ -24,8 +23,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from helpers import compat, pretend
-from helpers.gpus import Gpu, Occupancy, find, occupancy
+from helpers import compat
+from helpers.gpu import pretend
+from helpers.gpu.gpus import Gpu, Occupancy, find, occupancy
 from helpers.isolate import InputError
 from helpers.results import stored
 from helpers.text import count, size
@@ -56,7 +56,7 @@ class MachineCode:
     """A kernel compiled for one GPU: the code of each stage, and what it needs."""
 
     kernel: str
-    gpu: str  # a name in helpers.gpus
+    gpu: str  # a name in helpers.gpu.gpus
     config: Config
     threads: int  # per block
     registers: int  # of 32 bits, per thread
