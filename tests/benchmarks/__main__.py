@@ -3,7 +3,17 @@
 import argparse
 import os
 
-from tests.benchmarks import aa, bandwidth, lessons, picture, ratio, report, startup
+from tests.benchmarks import (
+    aa,
+    bandwidth,
+    dumps,
+    kernel,
+    lessons,
+    picture,
+    ratio,
+    report,
+    startup,
+)
 
 
 def main() -> None:
@@ -13,6 +23,7 @@ def main() -> None:
     parser.add_argument("name", choices=[*report.NAMES, "report"])
     parser.add_argument("--runs", type=int, default=100, help="of compare()")
     parser.add_argument("--others", type=int, default=20, help="runs of other tools")
+    parser.add_argument("--real", action="store_true", help="dumps: against this GPU")
     given = parser.parse_args()
     match given.name:
         case "aa":
@@ -21,6 +32,10 @@ def main() -> None:
             ratio.main(given.runs)
         case "bandwidth":
             bandwidth.main(min(given.runs, 5))
+        case "dumps":
+            dumps.main(given.real)
+        case "kernel":
+            kernel.main()
         case "startup":
             startup.main(min(given.runs, 11))
         case "lessons":

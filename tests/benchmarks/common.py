@@ -17,11 +17,16 @@ from helpers.text import Table
 FOLDER = Path(__file__).parents[2] / "data" / "benchmarks"
 
 
-def record(name: str, rows: list[dict[str, Any]], **settings: Any) -> None:
-    """Write the rows of a benchmark, with all that is needed to repeat it."""
+def record(
+    name: str, rows: list[dict[str, Any]], command: str = "", **settings: Any
+) -> None:
+    """Write the rows of a benchmark, with all that is needed to repeat it.
+
+    *command* is what follows ``python -m tests.benchmarks``, where not the name.
+    """
     whole = {
         "benchmark": name,
-        "command": f"python -m tests.benchmarks {name}",
+        "command": f"python -m tests.benchmarks {command or name}",
         "when": now(),
         "machine": dataclasses.asdict(Machine.here()),
         "settings": settings,

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from helpers.results import write_atomically
+from tests.benchmarks import dumps
 from tests.benchmarks.common import read
 
 README = Path(__file__).parents[2] / "README.md"
-NAMES = ("aa", "ratio", "bandwidth", "startup", "lessons", "picture")
+NAMES = ("aa", "ratio", "bandwidth", "startup", "lessons", "picture", "kernel", "dumps")
 
 
 def machine(kept: dict[str, Any]) -> str:
@@ -27,7 +28,10 @@ def section(name: str) -> str:
     if name == "picture":
         alt = kept["settings"]["alt"]
         return f"![{alt}](data/benchmarks/three_fates.png)\n\n{machine(kept)}"
-    rows = kept["rows"]
+    if name == "kernel":
+        code, shown = kept["rows"][0]["code"], kept["rows"][0]["shown"]
+        return f"```python\n{code}```\n\n```python\n{shown}\n```\n\n{machine(kept)}"
+    rows = dumps.versions() if name == "dumps" else kept["rows"]
     lines = [rows[0], dict.fromkeys(rows[0], "---"), *rows]
     head = "| " + " | ".join(rows[0]) + " |"
     body = ["| " + " | ".join(map(str, row.values())) + " |" for row in lines[1:]]

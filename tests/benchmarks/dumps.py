@@ -1,0 +1,133 @@
+"""Every kind of program dumped for an H100: what it becomes, checked, and how long.
+
+On a second version of torch the same command records beside the first, and the
+table says where the two differ.  With ``--real`` on a machine with a GPU it compares
+the dump made with the GPU hidden with what was really compiled and ran there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections import Counter
+from typing import Any
+
+import torch
+
+from helpers import dump_triton
+from helpers.gpu.gpus import here
+from helpers.isolate import InputError
+from tests.benchmarks.common import read, record, table
+from tests.kinds import KINDS, Kind
+
+REFERENCE = "2.13"
+
+
+def main(real: bool) -> None:
+    """Dump all kinds, print the table and record it."""
+    if real:
+        rows = [compared(kind) for kind in KINDS.values()]
+        record("dumps-real", rows, "dumps --real")
+    else:
+        dump_triton(torch.sin, torch.ones(8))  # what a process does once
+        rows = [dumped(kind) for kind in KINDS.values()]
+        record(name(torch.__version__), rows, "dumps")
+    print(table([{k: v for k, v in row.items() if k != "code"} for row in rows]))
+
+
+def name(version: str) -> str:
+    """Return what the record of a version of torch is called."""
+    short = ".".join(version.split(".")[:2])
+    return "dumps" if short == REFERENCE else f"dumps-{short}"
+
+
+def dumped(kind: Kind) -> dict[str, Any]:
+    """Return one row: launches, kernels checked on the CPU, seconds."""
+    fn, inputs = kind.make()
+    begin = time.perf_counter()
+    dump = dump_triton(fn, *inputs, training=kind.training, dynamic=kind.dynamic)
+    source = time.perf_counter() - begin
+    begin = time.perf_counter()
+    if dump.kernels:
+        assert dump.kernels[0].ptx
+    ptx = time.perf_counter() - begin
+    checked = dump.check_numerics() if dump.kernels else None
+    row = {
+        "program": kind.name,
+        "launches": _shown(Counter(k.kind for k in dump.launches)),
+        "to Triton": f"{source:.1f} s",
+        "to PTX": f"{ptx:.1f} s" if dump.kernels else "",
+        "agree with eager": f"{checked.checked} of {len(checked.kernels)}"
+        if checked
+        else "",
+        "code": {k.name: _digest(k.source) for k in dump.kernels},
+    }
+    print({k: v for k, v in row.items() if k != "code"}, flush=True)
+    return row
+
+
+def _shown(kinds: Counter[str]) -> str:
+    return ", ".join(f"{n} {kind}" for kind, n in kinds.items()) or "none"
+
+
+def _digest(source: str) -> str:
+    return hashlib.sha256(source.encode()).hexdigest()[:12]
+
+
+def compared(kind: Kind) -> dict[str, Any]:
+    """Return one row: the dump with the GPU hidden, against what really ran."""
+    fn, inputs = kind.make()
+    settings = {"training": kind.training, "dynamic": kind.dynamic}
+    hidden = dump_triton(fn, *inputs, gpu=here().name, **settings)
+    with torch.device("cuda"):
+        fn, inputs = kind.make()
+    try:
+        real = dump_triton(fn, *inputs, gpu="this", **settings)
+    except InputError as error:  # such as a tensor that is made on the CPU
+        return {
+            "program": kind.name,
+            "launches": "not to compare",
+            "source": str(error),
+        }
+    names = [[k.name for k in dump.launches] for dump in (hidden, real)]
+    texts = [[normal(k.generated) for k in dump.kernels] for dump in (hidden, real)]
+    differ = [a.name for a, b, c in zip(real.kernels, *texts, strict=False) if b != c]
+    row = {
+        "program": kind.name,
+        "launches": "same" if names[0] == names[1] else f"{names[0]} != {names[1]}",
+        "source": "same" if texts[0] == texts[1] else f"differs: {', '.join(differ)}",
+    }
+    print(row, flush=True)
+    return row
+
+
+def normal(source: str) -> str:
+    """Return generated source without hashes, which name the machine."""
+    return re.sub(r"'backend_hash': '\w*', ", "", source)
+
+
+def versions() -> list[dict[str, str]]:
+    """Return the recorded rows, with a column for each other version recorded."""
+    rows = read("dumps")["rows"]
+    shown = [{k: v for k, v in row.items() if k != "code"} for row in rows]
+    for version in ("2.11", "2.12", "2.14", "2.15"):
+        other = read(f"dumps-{version}")
+        if other is None:
+            continue
+        theirs = {row["program"]: row for row in other["rows"]}
+        for row, cells in zip(rows, shown, strict=True):
+            cells[f"torch {version}"] = difference(row, theirs[row["program"]])
+    return shown
+
+
+def difference(ours: dict[str, Any], theirs: dict[str, Any]) -> str:
+    """Return how another version's code for a program differs from ours."""
+    if ours["launches"] != theirs["launches"]:
+        return theirs["launches"]
+    if list(ours["code"]) != list(theirs["code"]):
+        return "other names"
+    changed = sum(a != theirs["code"][n] for n, a in ours["code"].items())
+    said = f"{changed} written otherwise" if changed else "same code"
+    agree = theirs["agree with eager"]
+    return said if agree == ours["agree with eager"] else f"{said}, {agree} agree"
