@@ -13,8 +13,10 @@ CODE = """\
 import torch
 from helpers import dump_triton
 
+
 def f(x, y):
     return torch.nn.functional.gelu(x + y)
+
 
 x, y = torch.randn(2, 1 << 20)  # on the CPU
 kernel = dump_triton(f, x, y, gpu="h100").kernels[0]
