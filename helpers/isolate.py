@@ -244,8 +244,8 @@ def compile_apart(fn: Callable[..., Any], **options: Any) -> Callable[..., Any]:
 def fresh_code(fn: Any) -> Any:
     """Return a copy of *fn* with a code object of its own, the rest shared."""
     if isinstance(fn, torch.nn.Module):
-        twin = copy.copy(fn)
-        vars(twin)["_compiled_call_impl"] = None
+        twin = object.__new__(type(fn))  # copy.copy refuses a parametrized module
+        vars(twin).update(vars(fn), _compiled_call_impl=None)
         if inspect.ismethod(fn.forward):
             function = fresh_code(fn.forward.__func__)
             vars(twin)["forward"] = types.MethodType(function, twin)

@@ -242,3 +242,9 @@ def test_an_unknown_mode_or_option_names_what_there_is(setting, said):
     assert len(str(caught.value)) < 400
     if "mode" not in said and "both" not in said:
         assert "max-autotune" in str(caught.value)
+
+
+def test_a_parametrized_module_can_be_looked_at() -> None:
+    layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(4, 4))
+    assert graphs(layer, torch.ones(2, 4)).count == 1
+    assert layer(torch.ones(2, 4)).shape == (2, 4)
