@@ -95,7 +95,8 @@ def _dump(backend: Capture, gpu: str, mode: str | None) -> Dump:
 
 def _reproducible(source: str) -> str:
     """Return *source* without what differs from call to call: files, and a count."""
-    return re.sub(r"^# (kernel path|AOT ID): .*\n", "", source, flags=re.M)
+    source = re.sub(r"^# (kernel path|AOT ID): .*\n", "", source, flags=re.M)
+    return re.sub(r"^# Original path: .*[/\\]", "# Original path: ", source, flags=re.M)
 
 
 def _launches(graph: Lowered, gpu: str) -> list[DumpedKernel]:
