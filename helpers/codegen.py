@@ -170,7 +170,7 @@ class Code:
         return folded(plain(self), parts)
 
 
-def folded(title: str, parts: Iterable[tuple[str, str]], shown: bool = True) -> str:
+def folded(title: str, parts: Iterable[tuple[str, str]]) -> str:
     """Return HTML that folds under *title*: (language, source) parts, in colour."""
     from pygments import highlight
     from pygments.formatters import HtmlFormatter
@@ -178,9 +178,8 @@ def folded(title: str, parts: Iterable[tuple[str, str]], shown: bool = True) -> 
 
     look = HtmlFormatter(noclasses=True, nobackground=True, style="tango")
     body = [highlight(text, get_lexer_by_name(name), look) for name, text in parts]
-    state = " open" if shown else ""
     summary = f"<summary>{html.escape(title)}</summary>"
-    return f"<details{state}>{summary}{''.join(body)}</details>"
+    return f"<details open>{summary}{''.join(body)}</details>"
 
 
 _LANGUAGES = {"Triton": "triton(", "C++": "cpp"}
