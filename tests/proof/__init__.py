@@ -1,0 +1,1 @@
+"""Proof that the checks can fail: `python -m tests.proof --help`."""

@@ -1,0 +1,37 @@
+"""`python -m tests.proof NAME ...`: break something, and print what noticed."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+
+NAMES = {
+    "faults": "break torch.compile on purpose, and see which cell notices",
+    "hostile": "run the notebooks where something is missing or in the way",
+    "mutants": "change the helpers one operator at a time, and see which test fails",
+    "coverage": "count the lines of the helpers that their tests run",
+    "browser": "run all of every notebook in JupyterLab, and move each widget",
+    "versions": "run the notebooks on another torch, and list what differs",
+    "report": "write what the others recorded into data/proofs/README.md",
+}
+
+
+def main() -> int:
+    """Hand the command line to the proof that it names."""
+    os.environ.setdefault("COURSE_QUIET", "1")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.proof",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="\n".join(f"  {name:9} {text}" for name, text in NAMES.items()),
+    )
+    parser.add_argument("name", choices=NAMES)
+    given, rest = parser.parse_known_args()
+    module = importlib.import_module(f"tests.proof.{given.name}")
+    return int(module.main(rest) or 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

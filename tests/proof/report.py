@@ -1,0 +1,42 @@
+"""Puts what the proofs recorded on one page: data/proofs/README.md."""
+
+from __future__ import annotations
+
+from helpers.results import write_atomically
+from tests.proof.common import FOLDER, markdown, read
+
+INTRODUCTION = """\
+# Can the checks fail?
+
+Each table is written by the command below it, and holds what that run found.
+"""
+SECTIONS = {
+    "faults": "Which cell notices a broken compiler?",
+    "hostile": "What happens where something is missing?",
+    "mutants": "Which tests notice a helper that lies?",
+    "coverage": "Which lines of the helpers do their tests run?",
+    "browser": "Do all cells run, and all widgets move, in a browser?",
+    "versions": "What differs on another torch?",
+}
+
+
+def page() -> str:
+    """Return the whole page; a proof that never ran says which command runs it."""
+    parts = [INTRODUCTION]
+    for name, title in SECTIONS.items():
+        kept = read(name)
+        parts.append(f"## {title}\n")
+        if kept is None:
+            parts.append(f"*Not run yet: `python -m tests.proof {name}`.*\n")
+            continue
+        m = kept["machine"]
+        where = f"{m['gpu'] or m['cpu']}, {m['cores']} cores, torch {m['torch']}"
+        when = kept["when"][:10]
+        parts.append(f"{markdown(kept['rows'])}\n")
+        parts.append(f"*{where}, {when}: `{kept['command']}`*\n")
+    return "\n".join(parts)
+
+
+def main(arguments: list[str]) -> None:
+    """Write the page."""
+    write_atomically(FOLDER / "README.md", page())
