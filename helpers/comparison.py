@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from helpers import results, stats, text
 from helpers.results import Machine, stored
+from helpers.stats import Interval
 from helpers.text import mark
+
+ENOUGH_CLEAN = 15
+"""With this many undisturbed rounds, the disturbed ones do not count."""
 
 
 @dataclass(frozen=True)
@@ -17,6 +22,13 @@ class Round:
     b_s: float
     a_first: bool
     clean: bool
+
+
+def estimate(rounds: Sequence[Round]) -> tuple[list[Round], float, Interval | None]:
+    """Return the rounds that count, the speed-up and its interval."""
+    clean = [r for r in rounds if r.clean]
+    used = clean if len(clean) >= ENOUGH_CLEAN else list(rounds)
+    return used, *stats.speedup([r.a_s for r in used], [r.b_s for r in used])
 
 
 @stored
@@ -49,6 +61,8 @@ class Comparison:
     device: str
     scope: str
     """``this process``, or how many fresh processes."""
+    interrupted: bool = False
+    """Whether Ctrl-C ended it before its budget did."""
     machine: Machine = field(default_factory=Machine.here)
     command: str = field(default_factory=results.command)
     when: str = field(default_factory=results.now)

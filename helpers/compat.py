@@ -8,6 +8,8 @@ Written for torch 2.11 to 2.15.
     private(key)         the object behind a key of NAMES; missing() lists the absent
     trace()              the compiler's structured log (what tlparse reads), as Events
     unwrap, is_compiled  what torch.compile was given; captured: and it made a graph
+    copy_marks           what mark_dynamic wrote on a tensor, for its copy
+    cudagraph_log()      what torch says about CUDA graphs it skips or records
     fresh_caches()       empty Inductor and Triton caches, for an honest cold start
     device_memories()    what torch remembers about the GPU
     cpp_compiler(), triton_pair(), has_triton_gpu(), inductor_cache_dir()
@@ -16,6 +18,7 @@ Written for torch 2.11 to 2.15.
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 import re
 from collections.abc import Callable, Iterator
@@ -36,6 +39,7 @@ NAMES = {
     "cached": ("_dynamo.eval_frame:_debug_get_cache_entry_list", "proof of a compile"),
     "clone": ("_dynamo.utils:clone_input", "running on copies of your tensors"),
     "learned": ("_dynamo.pgo", "keeping what torch learned about dynamic shapes"),
+    "mark dynamic": ("_dynamo:mark_dynamic", "dynamic shapes in a recording"),
     "shape memory": ("_dynamo.pgo:CodeState", "forgetting dynamic shapes"),
     "mode": (":_TorchCompileInductorWrapper", "compiling with a mode or options"),
     "C++": ("_inductor.codegen.cpp:CppScheduling", "the C++ kernels"),
@@ -169,6 +173,26 @@ def trace() -> Iterator[list[Event]]:
         log.setLevel(level)
 
 
+@contextlib.contextmanager
+def cudagraph_log() -> Iterator[list[str]]:
+    """Collect what ``TORCH_LOGS=cudagraphs`` would print inside the block."""
+    private("compile graph")  # its loggers exist once it is imported
+    names = [n for n in logging.root.manager.loggerDict if n.endswith("__cudagraphs")]
+    logs, said = [logging.getLogger(name) for name in names], list[str]()
+    levels = [log.level for log in logs]
+    collector = logging.Handler()
+    collector.emit = lambda record: said.append(record.getMessage())
+    for log in logs:
+        log.addHandler(collector)
+        log.setLevel(logging.INFO)
+    try:
+        yield said
+    finally:
+        for log, level in zip(logs, levels, strict=True):
+            log.removeHandler(collector)
+            log.setLevel(level)
+
+
 def unwrap(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function or module that was given to ``torch.compile``."""
     while not getattr(fn, "_torchdynamo_disable", False):
@@ -183,6 +207,13 @@ def unwrap(fn: Callable[..., Any]) -> Callable[..., Any]:
 def is_compiled(fn: Callable[..., Any]) -> bool:
     """Return whether *fn* went through ``torch.compile`` or ``module.compile``."""
     return unwrap(fn) is not fn or bool(getattr(fn, "_compiled_call_impl", None))
+
+
+def copy_marks(source: torch.Tensor, target: torch.Tensor) -> None:
+    """Write on *target* what mark_dynamic and its kin wrote on *source*."""
+    for name, mark in vars(source).items():
+        if name.startswith(("_dynamo_", "_has_dynamo_", "_specialize_on")):
+            setattr(target, name, copy.copy(mark))
 
 
 def captured(fn: Callable[..., Any]) -> bool:

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from helpers import compat
+from helpers.held import kept
 
 
 class InputError(ValueError):
@@ -33,13 +34,13 @@ def undisturbed(fn: Callable[..., Any] | None = None) -> Iterator[None]:
 
     Put back: random state (torch, Python, NumPy), grad mode, stance, the
     compiler's counters and history, what it learned about dynamic shapes (which
-    is empty inside the block), and the modules that *fn* holds.  Warnings of the
+    is empty inside the block), and what *fn* holds (see `kept`).  Warnings of the
     compiler are silent inside.
     """
     with (
         _compiler_state(),
         _random_state(),
-        _modules(fn),
+        kept(fn),
         torch.set_grad_enabled(torch.is_grad_enabled()),
         torch.compiler.set_stance("default"),
         _silent(),
@@ -120,58 +121,14 @@ def _silent() -> Iterator[None]:
             handler.removeFilter(calm)
 
 
-def held_modules(fn: Any) -> list[torch.nn.Module]:
-    """Return the modules a call of *fn* may change: itself, closure, globals."""
-    fn = compat.unwrap(fn)
-    held = [fn, getattr(fn, "__self__", None)]
-    function = getattr(fn, "__func__", fn)
-    if isinstance(function, types.FunctionType):
-        names = inspect.getclosurevars(function)
-        held += [*names.nonlocals.values(), *names.globals.values()]
-    roots = [m for m in map(_module, held) if m is not None]
-    return list(dict.fromkeys(m for root in roots for m in root.modules()))
-
-
-def _module(value: Any) -> torch.nn.Module | None:
-    value = compat.unwrap(value) if callable(value) else value
-    return value if isinstance(value, torch.nn.Module) else None
-
-
-@contextlib.contextmanager
-def _modules(fn: Any) -> Iterator[None]:
-    tables = ("_parameters", "_buffers")
-    kept = [
-        (m, dict(vars(m)), {t: dict(vars(m)[t]) for t in tables})
-        for m in (() if fn is None else held_modules(fn))
-    ]
-    tensors = {
-        id(t): (t, t.detach().clone())
-        for _, _, groups in kept
-        for group in groups.values()
-        for t in group.values()
-        if t is not None
-    }
-    try:
-        yield
-    finally:
-        for module, attributes, groups in kept:
-            vars(module).clear()
-            vars(module).update(attributes)
-            for name, group in groups.items():
-                vars(module)[name].clear()
-                vars(module)[name].update(group)
-        for tensor, value in tensors.values():
-            if not torch.equal(tensor, value):
-                tensor.data.copy_(value)  # .data: autograd must not take it for a write
-
-
 def clone_inputs(inputs: Any) -> Any:
-    """Return *inputs* with each tensor copied: same strides, leaves and aliases."""
+    """Return *inputs* with each tensor copied: strides, leaves, aliases and marks."""
     clone, copies = compat.private("clone"), dict[int, torch.Tensor]()
 
     def once(value: Any) -> Any:
         if isinstance(value, torch.Tensor) and id(value) not in copies:
             copies[id(value)] = clone(value)
+            compat.copy_marks(value, copies[id(value)])
         return copies.get(id(value), value)
 
     return compat.private("trees").tree_map(once, inputs)

@@ -30,16 +30,16 @@ from helpers.clock import (
     pinned_threads,
     quiet_interpreter,
 )
-from helpers.comparison import Comparison, Round
+from helpers.comparison import ENOUGH_CLEAN, Comparison, Round, estimate
+from helpers.held import kept
 from helpers.progress import Progress
 from helpers.watch import Watch
 
 WAITED = 0.02
 """A block in which our threads waited longer than this share was disturbed."""
-_FIRST_LOOK, _ENOUGH_CLEAN = 11, 15
+_FIRST_LOOK, _FEWEST = 11, 6
 
 
-@agree.seeded(0)  # timed calls may draw numbers, but not from the reader's
 def compare(
     eager: Callable,
     compiled: Callable | None = None,
@@ -58,7 +58,9 @@ def compare(
 
     Both are called as ``f(*inputs)`` and must return at least one tensor.
     *budget* is in seconds of timing, and six rounds are timed in any case; it ends
-    earlier when half the width of the 95 % interval falls below *precision*.  With
+    earlier when half the width of the 95 % interval falls below *precision*, or with
+    Ctrl-C, which keeps the rounds if there are six.  What both sides hold, such as
+    running statistics or an optimizer, is put back at the end.  With
     ``processes=5``, pass one self-contained function that returns ``(eager,
     compiled, inputs)`` instead: it is run in fresh processes, and the interval is
     the spread between them; Ctrl-C ends that early and keeps what is measured.
@@ -87,7 +89,26 @@ def compare(
             "compare takes two functions and their inputs: compare(f, "
             "torch.compile(f), x); for processes=5, one function that makes all three"
         )
-    device, given = agree.device_of(inputs, eager, compiled), clock
+    limits = budget, precision, seed
+    # Timed calls may draw numbers, and train, but not at the reader's cost.
+    with agree.seeded(0), kept(eager, compiled):
+        return _compare(
+            eager, compiled, inputs, limits, names, (rtol, atol), same_answer, clock
+        )
+
+
+def _compare(
+    eager: Callable,
+    compiled: Callable,
+    inputs: tuple[Any, ...],
+    limits: tuple[float, float, int],
+    names: tuple[str, str],
+    tolerance: tuple[float | None, float | None],
+    same_answer: bool,
+    given: Clock | None,
+) -> Comparison:
+    """Return what `compare` says of one process."""
+    device, seed = agree.device_of(inputs, eager, compiled), limits[-1]
     clock = given or clock_for(device)
     own = agree.clone(inputs)
     calls = partial(eager, *own), partial(compiled, *own)
@@ -102,7 +123,7 @@ def compare(
         b_s = _warm(clock, calls[1], first)
     if same_answer:
         wide = not compat.is_compiled(eager)  # else float64 would compile
-        met = agree.agreement(eager, inputs, answer, changed, rtol, atol, seed, wide)
+        met = agree.agreement(eager, inputs, answer, changed, *tolerance, seed, wide)
     else:
         met = agree.NOT_ASKED
     del answer, changed
@@ -113,9 +134,14 @@ def compare(
         if device == "cpu":
             stack.enter_context(pinned_threads())
         timed = stack.enter_context(Watch())
-        measured = _rounds(clock, calls, per_call, budget, precision, seed, timed)
-    used, speedup, interval = _estimate(measured)
-    faults = tuple(map(page_faults, calls)) if device == "cpu" else None
+        measured, ended = _rounds(clock, calls, per_call, limits, timed)
+    used, speedup, interval = estimate(measured)
+    faults = peaks = None
+    try:
+        faults = None if ended or device != "cpu" else tuple(map(page_faults, calls))
+        peaks = None if ended else _peaks(calls, device)
+    except KeyboardInterrupt:  # the rounds are worth more than these
+        ended = True
     return Comparison(
         names=names,
         speedup=speedup,
@@ -128,7 +154,7 @@ def compare(
         graphs=first.graphs,
         graph_breaks=first.graph_breaks,
         page_faults=faults and (faults[0].count, faults[1].count),
-        peak_bytes=_peaks(calls, device),
+        peak_bytes=peaks,
         matches=met.matches,
         max_error=met.max_error,
         error64=met.error64,
@@ -137,8 +163,9 @@ def compare(
             *met.notes,
             *_input_notes(inputs),
             *_watch_notes(first, timed, compiled),
-            *_timing_notes(measured, faults),
+            *_timing_notes(measured, faults, ended),
         ),
+        interrupted=ended,
         threads=torch.get_num_threads(),
         device=device,
         scope="this process",
@@ -176,41 +203,47 @@ def _rounds(
     clock: Clock,
     calls: tuple[Callable, Callable],
     per_call: list[float],
-    budget: float,
-    precision: float,
-    seed: int,
+    limits: tuple[float, float, int],
     watch: Watch,
-) -> list[Round]:
-    """Time rounds until the interval is narrow or the budget spent."""
+) -> tuple[list[Round], bool]:
+    """Time rounds until the interval is narrow, the budget spent, or Ctrl-C (True)."""
     plans = [Plan.for_call(seconds, clock.sample_s) for seconds in per_call]
+    budget, precision, seed = limits
     coin, done = random.Random(seed), list[Round]()
     start, look = clock.now(), _FIRST_LOOK
     with Progress("timing", budget, "s") as progress:
-        while clock.now() - start < budget or len(done) < 6:
-            a_first, seen = coin.random() < 0.5, watch.compiles
-            pair: dict[int, Block] = {}
-            for side in (0, 1) if a_first else (1, 0):
-                pair[side] = block(clock, calls[side], plans[side])
-            undisturbed = max(b.waited for b in pair.values()) <= WAITED
-            clean = undisturbed and watch.compiles == seen
-            done.append(Round(pair[0].seconds, pair[1].seconds, a_first, clean))
-            progress.at(clock.now() - start)
-            if len(done) >= look:
-                look = max(look + 1, int(look * 1.25))
-                _, _, interval = _estimate(done)
-                narrow = interval is not None and interval.half_width <= precision
-                if narrow and sum(r.clean for r in done) >= _FIRST_LOOK:
-                    break  # a disturbed machine gets the whole budget
-    return done
+        try:
+            while clock.now() - start < budget or len(done) < _FEWEST:
+                done.append(_round(clock, calls, plans, coin.random() < 0.5, watch))
+                progress.at(clock.now() - start)
+                if len(done) >= look:
+                    look = max(look + 1, int(look * 1.25))
+                    _, _, interval = estimate(done)
+                    narrow = interval is not None and interval.half_width <= precision
+                    if narrow and sum(r.clean for r in done) >= _FIRST_LOOK:
+                        break  # a disturbed machine gets the whole budget
+        except KeyboardInterrupt:
+            if estimate(done)[-1] is None:
+                said = f"{text.count(len(done), 'round')} timed, {_FEWEST} are needed"
+                raise KeyboardInterrupt(f"{said} for an interval: none given") from None
+            return done, True
+    return done, False
 
 
-def _estimate(
-    rounds: list[Round],
-) -> tuple[list[Round], float, stats.Interval | None]:
-    """Return the rounds that count, the speed-up and its interval."""
-    clean = [r for r in rounds if r.clean]
-    used = clean if len(clean) >= _ENOUGH_CLEAN else rounds
-    return used, *stats.speedup([r.a_s for r in used], [r.b_s for r in used])
+def _round(
+    clock: Clock,
+    calls: tuple[Callable, Callable],
+    plans: list[Plan],
+    a_first: bool,
+    watch: Watch,
+) -> Round:
+    """Time one block of each side."""
+    seen, pair = watch.compiles, dict[int, Block]()
+    for side in (0, 1) if a_first else (1, 0):
+        pair[side] = block(clock, calls[side], plans[side])
+    undisturbed = max(b.waited for b in pair.values()) <= WAITED
+    clean = undisturbed and watch.compiles == seen
+    return Round(pair[0].seconds, pair[1].seconds, a_first, clean)
 
 
 def _peaks(calls: tuple[Callable, Callable], device: str) -> tuple[int, int] | None:
@@ -254,11 +287,13 @@ def _watch_notes(first: Watch, timed: Watch, compiled: Callable) -> Iterator[str
 
 
 def _timing_notes(
-    measured: list[Round], faults: tuple[Faults, ...] | None
+    measured: list[Round], faults: tuple[Faults, ...] | None, ended: bool
 ) -> Iterator[str]:
     """Yield what about the timing itself a reader must know."""
+    if ended:
+        yield f"interrupted after {text.count(len(measured), 'round')}"
     clean = sum(r.clean for r in measured)
-    if clean < _ENOUGH_CLEAN and clean < len(measured) // 2:
+    if clean < ENOUGH_CLEAN and clean < len(measured) // 2:
         yield "other processes disturbed most rounds: close them and repeat"
     if any(side.dominate for side in faults or ()):
         yield "page faults dominate: call keep_memory() first to time the arithmetic"

@@ -7,11 +7,12 @@ Neither disturbs what is already compiled in the session.
 from __future__ import annotations
 
 import linecache
+import os
 import re
 import sysconfig
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 from helpers import advice, compat, isolate
@@ -104,7 +105,7 @@ def graphs(fn: Callable[..., Any], *inputs: Any, **kwargs: Any) -> Graphs:
 
     with isolate.undisturbed(fn), compat.trace() as events:
         isolate.call(isolate.compile_apart(fn, backend=backend), inputs, kwargs)
-    return Graphs(tuple(found), _breaks(events))
+    return Graphs(tuple(found), _breaks(events, _home(fn)))
 
 
 def _op_names(graph: Any) -> list[str]:
@@ -118,14 +119,29 @@ def _op_names(graph: Any) -> list[str]:
     return names
 
 
-def _breaks(events: list[compat.Event]) -> tuple[GraphBreak, ...]:
+_Frame = tuple[str, str, str, str]
+"""File, line, function and source, as torch prints them."""
+
+
+def _home(fn: Any) -> list[_Frame]:
+    """Return where *fn* begins: the place of a break before its first line."""
+    fn = getattr(fn, "_torchdynamo_orig_callable", fn)
+    fn = getattr(fn, "forward", fn)
+    code = getattr(fn, "__code__", None)
+    if code is None:
+        return []
+    file, line = code.co_filename, code.co_firstlineno
+    return [(file, str(line), code.co_name, linecache.getline(file, line))]
+
+
+def _breaks(events: list[compat.Event], home: list[_Frame]) -> tuple[GraphBreak, ...]:
     places: dict[Any, GraphBreak] = {}
     for event in events:
         if event.kind == "dynamo_graph_break_reason":
             # A function that is inlined and then compiled by itself, or traced
             # again, reports the same place twice; the carets tell two apart that
             # share a line.
-            stop, carets = _read_break(event.payload)
+            stop, carets = _read_break(event.payload, home)
             key = stop.file, stop.line, stop.reason, carets
             places[key] = stop if stop.skipped else places.get(key, stop)
     return tuple(places.values())
@@ -134,7 +150,7 @@ def _breaks(events: list[compat.Event]) -> tuple[GraphBreak, ...]:
 _FRAME = re.compile(r'  File "(.+)", line (\d+), in (\S+)\n((?:    .*\n?)*)')
 
 
-def _read_break(payload: str) -> tuple[GraphBreak, str]:
+def _read_break(payload: str, home: list[_Frame]) -> tuple[GraphBreak, str]:
     head, _, rest = payload.partition("User code traceback:")
     why = head.partition("Graph Break Reason:")[2].strip()
     skipped = "Skipping the function" in why.split("\n")[0]
@@ -145,7 +161,10 @@ def _read_break(payload: str) -> tuple[GraphBreak, str]:
     at = re.search(r"user code at (.+):(\d+)", head)
     if not frames and at:
         frames = [(at[1], at[2], "?", linecache.getline(at[1], int(at[2])))]
-    mine = [frame for frame in frames if not _is_library(frame[0])] or frames
+    # What comes before the last of these called *fn*, and is not of it.
+    callers = [i for i, frame in enumerate(frames) if frame[0].startswith(_HELPERS)]
+    inner = frames[callers[-1] + 1 :] if callers else frames
+    mine = [frame for frame in inner if not _is_library(frame[0])] or home or frames
     file, line, function, shown = mine[-1] if mine else ("?", "0", "?", "")
     source, _, carets = shown.partition("\n")
     fix = advice.fix_for(why.partition("Hint:")[0], source)
@@ -157,6 +176,7 @@ def _read_break(payload: str) -> tuple[GraphBreak, str]:
 
 
 _LIBRARIES = tuple({sysconfig.get_path(k) for k in ("stdlib", "purelib", "platlib")})
+_HELPERS = os.path.join(Path(__file__).parent, "")
 
 
 def _is_library(file: str) -> bool:

@@ -6,6 +6,7 @@ import html
 import os
 import sys
 import time
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -28,9 +29,10 @@ class Progress:
 
             self._shown = display(HTML(self._bar(0)), display_id=True)
         elif sys.stderr.isatty():
-            from tqdm import tqdm
+            with suppress(ImportError):  # without it there is no bar, and no harm
+                from tqdm import tqdm
 
-            self._shown = tqdm(desc=what, total=total, unit=unit, leave=False)
+                self._shown = tqdm(desc=what, total=total, unit=unit, leave=False)
 
     def _bar(self, done: float) -> str:
         said = f"{self._what}: {done:.3g} of {self._total:.3g} {self._unit}"

@@ -41,6 +41,7 @@ _HOMES = {
     "MachineCode": "helpers.gpu.machine_code",
     "Numerics": "helpers.gpu.interpret",
     "Recompiles": "helpers.observe",
+    "Recording": "helpers.recording",
     "Setting": "helpers.gpu.explorer",
     "Stages": "helpers.gpu.staged",
     "Step": "helpers.gpu.staged",
@@ -107,11 +108,15 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
-def memory_bytes() -> int:
-    """Return the machine's memory in bytes."""
-    import psutil
+def memory_bytes() -> int | None:
+    """Return the machine's memory in bytes, or None where nothing tells."""
+    with suppress(ImportError):  # a GPU machine that only records may lack it
+        import psutil
 
-    return psutil.virtual_memory().total
+        return psutil.virtual_memory().total
+    with suppress(AttributeError, ValueError, OSError):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return None
 
 
 def _cpu_name() -> str:
@@ -213,6 +218,9 @@ def from_json(text: str, kind: type | None = None) -> Any:
     return result
 
 
+_hints = functools.cache(typing.get_type_hints)  # slow, and asked for each sample
+
+
 def _build(kind: Any, value: Any) -> Any:
     """Return *value* from JSON as *kind*: a dataclass, tuple, union or plain type."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
@@ -231,7 +239,7 @@ def _build(kind: Any, value: Any) -> Any:
         pairs = zip(arguments, value, strict=True)
         return tuple(_build(item, part) for item, part in pairs)
     if dataclasses.is_dataclass(kind):
-        hints = typing.get_type_hints(kind)
+        hints = _hints(kind)
         unknown = set(value) - set(hints)
         if unknown:
             raise ResultError(f"unknown fields {sorted(unknown)}: damaged, or newer")

@@ -101,6 +101,8 @@ def sweep(
                 done[value] = Point(value, found)
                 if path is not None:
                     _keep(_collect(done, kept, parameter, unit), path)
+                if found.interrupted:
+                    break
         except KeyboardInterrupt:
             pass
         except Exception as error:

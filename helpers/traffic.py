@@ -95,7 +95,7 @@ def eager_bytes(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             result = func(*args, **(kwargs or {}))
-            if moved := _moved(func, (args, kwargs), result):
+            if moved := _moved(func, args, kwargs or {}, result):
                 calls.append((op_name(func), moved))
             return result
 
@@ -116,24 +116,35 @@ def eager_bytes(
 
 # They read a row for each index, and not the whole table.
 _GATHERS = {"embedding", "index", "index_select", "gather", "take"}
+# They write their first tensor without a look at it.
+_FILLS = {"copy", "fill", "zero", "foreach_copy", "foreach_zero"}
+_FILLS |= {"normal", "uniform", "bernoulli", "random", "exponential"}
 
 
-def _moved(func: Any, given: Any, made: Any) -> int:
+def _moved(func: Any, args: Any, kwargs: dict[str, Any], made: Any) -> int:
     """Return the bytes that one aten call reads and writes; 0 for a view."""
-
-    def tensors(tree: Any) -> list[Any]:
-        leaves = compat.private("trees").tree_leaves(tree)
-        return list({id(t): t for t in leaves if isinstance(t, torch.Tensor)}.values())
-
-    def size_of(tensor: Any) -> int:  # a dimension that is expanded is not in memory
-        sizes = zip(tensor.shape, tensor.stride(), strict=True)
-        return prod(n for n, stride in sizes if stride) * tensor.itemsize
-
-    read, written = tensors(given), tensors(made)
+    name, formal = op_name(func), func._schema.arguments
+    pairs = list(zip(formal, args, strict=False))
+    pairs += [(each, kwargs[each.name]) for each in formal if each.name in kwargs]
+    blind = name in _FILLS
+    targets = [v for each, v in pairs if each.is_write]
+    read = _tensors([v for a, v in pairs if not (a.is_write and (blind or a.is_out))])
+    written = _tensors([made, targets])  # many with lists return nothing
     held = {t.untyped_storage().data_ptr() for t in read if t.nbytes}
     shares = any(t.untyped_storage().data_ptr() in held for t in written)
-    if "empty" in func.name() or (shares and not func._schema.is_mutable):
+    view = (shares and not targets) or torch.Tag.inplace_view in func.tags
+    if view or "empty" in func.name():
         return 0
-    total = sum(map(size_of, written))
-    limit = total if op_name(func) in _GATHERS else float("inf")
-    return total + sum(min(size_of(t), limit) for t in read)
+    total = sum(map(_size, written))
+    limit = total if name in _GATHERS else float("inf")
+    return total + sum(min(_size(t), limit) for t in read)
+
+
+def _tensors(tree: Any) -> list[Any]:
+    leaves = compat.private("trees").tree_leaves(tree)
+    return list({id(t): t for t in leaves if isinstance(t, torch.Tensor)}.values())
+
+
+def _size(tensor: Any) -> int:  # a dimension that is expanded is not in memory
+    sizes = zip(tensor.shape, tensor.stride(), strict=True)
+    return prod(n for n, stride in sizes if stride) * tensor.itemsize

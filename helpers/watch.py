@@ -8,8 +8,13 @@ from __future__ import annotations
 import copy
 from typing import Any, NamedTuple
 
+import torch
+
 from helpers import advice
 from helpers.compat import private
+
+_NO_GPU = "CUDA graphs need tensors on an NVIDIA GPU"
+_SKIPPED = "CUDA graphs were skipped: TORCH_LOGS=cudagraphs says why"
 
 
 class Compile(NamedTuple):
@@ -98,7 +103,7 @@ class Watch:
         """Why CUDA graphs that the mode asked for were not used, if so."""
         reasons = [record.cudagraph_skip_reason for record in self._new()]
         if not any(reasons) and self._grown("inductor").get("cudagraph_skips"):
-            reasons = ["CUDA graphs need tensors on an NVIDIA GPU"]
+            reasons = [_SKIPPED if torch.cuda.is_available() else _NO_GPU]
         return tuple(dict.fromkeys(filter(None, reasons)))
 
     @property

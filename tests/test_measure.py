@@ -13,6 +13,7 @@ import torch
 
 from helpers import agree, measure
 from helpers.agree import CompareError
+from helpers.comparison import Comparison
 from helpers.measure import compare
 from helpers.processes import combine
 from helpers.results import ResultError, load
@@ -644,3 +645,49 @@ def test_bandwidth():
     found = copy_bandwidth(working_set=16 << 20, budget=0.1)
     assert 1e8 < found.bytes_per_s < 1e13
     assert "16 MiB" in str(found)
+
+
+def tired(monkeypatch, rounds):
+    """Let Ctrl-C come after some rounds."""
+    whole, left = measure._round, iter(range(rounds))
+
+    def shorter(*given):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return whole(*given)
+
+    monkeypatch.setattr(measure, "_round", shorter)
+
+
+def test_an_interrupt_keeps_the_rounds_that_are_timed(monkeypatch):
+    tired(monkeypatch, 7)
+    found = fake(2.0)
+    assert found.interrupted and found.verdict == "faster"
+    assert len(found.rounds) == 7
+    assert "interrupted after 7 rounds" in found.notes
+    assert found.page_faults is found.peak_bytes is None
+    assert Comparison.from_json(found.to_json()) == found
+    assert "interrupted" in str(found)
+
+
+def test_an_interrupt_before_there_is_an_interval_says_so(monkeypatch):
+    tired(monkeypatch, 3)
+    with pytest.raises(KeyboardInterrupt, match="3 rounds timed, 6 are needed"):
+        fake(2.0)
+
+
+@pytest.mark.parametrize(("rounds", "kept"), [(11 + 7, 2), (11 + 4, 1)])
+def test_a_comparison_that_is_interrupted_ends_its_sweep(monkeypatch, rounds, kept):
+    tired(monkeypatch, rounds)  # 11 are enough for the first point
+    clock = FakeClock()
+    found = run(points(clock)[0], clock)
+    assert not found.complete and len(found.points) == kept
+
+
+def test_an_interrupt_after_the_rounds_keeps_them(monkeypatch):
+    def ctrl_c(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("helpers.measure.peak_bytes", ctrl_c)
+    found = fake(2.0)
+    assert found.interrupted and found.verdict == "faster"

@@ -1,15 +1,26 @@
 """graphs() and recompiles(): counts, lines, reasons and fixes, and bad input."""
 
+import inspect
 import linecache
 import time
+import types
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from helpers import advice
+from helpers import advice, observe
 from helpers.isolate import InputError
-from helpers.observe import graphs, recompiles
+from helpers.observe import (
+    Call,
+    Graph,
+    GraphBreak,
+    Graphs,
+    Recompiles,
+    graphs,
+    recompiles,
+)
 
 X = torch.arange(1.0, 5.0)
 
@@ -158,6 +169,15 @@ def test_two_breaks_of_one_line_are_two():
     assert found.count == 3
     if torch.__version__ >= "2.13":  # older ones do not say where in the line
         assert len(found.breaks) == 2
+
+
+def test_a_disabled_function_is_named_by_its_own_line():
+    (stop,) = graphs(off, X).breaks
+    lines, first = inspect.getsourcelines(off)
+    assert (stop.file, stop.line, stop.function) == (Path(__file__).name, first, "off")
+    assert stop.source == lines[0].strip() == "@torch.compiler.disable"
+    off_forward = torch.compiler.disable(torch.nn.Linear(4, 4))
+    assert "isolate" not in str(graphs(off_forward, torch.randn(2, 4)))
 
 
 def test_a_function_that_captures_nothing_says_so():
@@ -357,3 +377,184 @@ def test_results_are_frozen():
     found = graphs(chain, X)
     with pytest.raises(AttributeError):
         found.graphs = ()
+
+
+# ------------------------------------------------ what is read in torch's own words
+
+
+PAYLOAD = """Graph break in user code at /home/me/program.py:7
+Graph Break Reason: Call to `torch._dynamo.graph_break()`
+  Explanation: User-inserted graph break.
+  Hint: Remove the call.
+
+User code traceback:
+  File "/home/me/program.py", line 12, in torch_dynamo_resume_in_outer_at_9
+    return inner(x)
+           ^^^^^^^^
+  File "/home/me/other.py", line 7, in inner
+    torch._dynamo.graph_break()
+    ^^^^^^^^^^^^^^^^^^^^^^^^^^^
+"""
+
+
+def read(payload, *home):
+    return observe._read_break(payload, [*home])
+
+
+def test_a_break_is_read_from_its_innermost_frame_of_ones_own():
+    stop, carets = read(PAYLOAD)
+    assert (stop.file, stop.line, stop.function) == ("other.py", 7, "inner")
+    assert stop.source == "torch._dynamo.graph_break()" and not stop.skipped
+    assert stop.reason == "Call to `torch._dynamo.graph_break()`"
+    assert carets == "    ^^^^^^^^^^^^^^^^^^^^^^^^^^^"
+    library = f'  File "{observe._LIBRARIES[0]}/os.py", line 3, in walk\n    x\n'
+    assert read(PAYLOAD + library)[0] == stop
+    frozen = '  File "<frozen os>", line 3, in walk\n    x\n'
+    assert read(PAYLOAD + frozen)[0] == stop
+    logged = 'Traceback (most recent call last):\n  File "/me/x.py", line 1, in y\n'
+    assert read(PAYLOAD + logged)[0] == stop
+    only, _ = read(PAYLOAD.partition("User code traceback:\n")[0] + library)
+    assert (only.file, only.line) == ("program.py", 7)
+
+
+def test_a_break_without_frames_is_where_torch_says():
+    head = PAYLOAD.partition("User code traceback:")[0]
+    stop, carets = read(head)
+    assert (stop.file, stop.line, stop.function) == ("program.py", 7, "?")
+    assert carets == "" and stop.reason.startswith("Call to")
+    linecache.cache["/home/me/program.py"] = (1, None, ["a\n"] * 6 + ["  b()\n"], "")
+    try:
+        assert read(head)[0].source == "b()"
+    finally:
+        del linecache.cache["/home/me/program.py"]
+    nowhere, _ = read("Graph Break Reason: why.")
+    assert (nowhere.file, nowhere.line, nowhere.function) == ("?", 0, "?")
+    assert (nowhere.reason, nowhere.source) == ("why", "")
+
+
+def test_a_break_in_the_library_alone_is_told_where_it_is():
+    library = f'  File "{observe._LIBRARIES[0]}/os.py", line 3, in walk\n    x = 1\n'
+    stop, _ = read(f"Graph Break Reason: why\nUser code traceback:\n{library}")
+    assert (stop.file, stop.line, stop.source) == ("os.py", 3, "x = 1")
+
+
+def test_a_break_before_the_first_line_is_where_the_function_begins():
+    home = ("/home/me/program.py", "4", "outer", "def outer(x):\n")
+    library = f'  File "{observe._LIBRARIES[0]}/os.py", line 3, in walk\n    x = 1\n'
+    stop, _ = read(f"Graph Break Reason: x\nUser code traceback:\n{library}", home)
+    assert (stop.file, stop.line, stop.source) == ("program.py", 4, "def outer(x):")
+    assert read(PAYLOAD, home)[0].line == 7
+    ours = f'  File "{observe._HELPERS}isolate.py", line 3, in call\n    fn()\n'
+    before, _ = read(PAYLOAD + ours, home)
+    assert before.line == 4
+    frame = PAYLOAD.partition("User code traceback:\n")[2]
+    after, _ = read(PAYLOAD + ours + frame, home)
+    assert (after.file, after.line) == ("other.py", 7)
+    assert read(PAYLOAD.replace("  File", ours + "  File", 1), home)[0].line == 7
+
+
+def test_a_function_that_is_skipped_is_said_on_the_first_line_only():
+    skipped = "Graph Break Reason: Skipping the function: x\n  Reason in words\n"
+    stop, _ = read(skipped)
+    assert stop.skipped and stop.reason == "Skipping the function: x"
+    assert "so the whole function runs eagerly" in str(stop)
+    later = "Graph Break Reason: why\n  Skipping the function\n"
+    assert not read(later)[0].skipped
+
+
+def test_a_heading_is_no_reason():
+    headed = "Graph Break Reason: Failed:\n\n  the real one.\n more\n"
+    assert read(headed)[0].reason == "the real one"
+    assert read("Graph Break Reason: only:\n")[0].reason == "only:"
+
+
+def event(payload, kind="dynamo_graph_break_reason"):
+    return types.SimpleNamespace(kind=kind, payload=payload)
+
+
+def test_a_place_counts_once_and_as_skipped_if_it_is_skipped_in_the_end():
+    plain = event(PAYLOAD)
+    where = PAYLOAD.partition("User code traceback:")[2]
+    why = "Graph Break Reason: Skipping the function: x\nUser code traceback:"
+    skipped = event(why + where)
+    other = event(PAYLOAD.replace("    ^^^^^^^^^^^^^^^^^^^^^^^^^^^\n", "      ^^^\n"))
+    last = event(PAYLOAD, "inductor_output_code")
+    found = observe._breaks([plain, plain, last], [])
+    assert [(b.line, b.skipped) for b in found] == [(7, False)]
+    assert len(observe._breaks([plain, other], [])) == 2
+    assert [b.skipped for b in observe._breaks([plain, skipped], [])] == [False, True]
+    assert observe._breaks([], []) == ()
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("/tmp/ipykernel_123/456.py", "the cell"),
+        ("<ipython-input-3-abc>", "the cell"),
+        ("/home/me/program.py", "program.py"),
+        ("", ""),
+    ],
+)
+def test_the_name_of_a_file_is_the_same_on_every_machine(file, name):
+    assert observe._file_name(file) == name
+
+
+def test_graphs_as_text():
+    stop = GraphBreak("why", 3, "x.item()", "f", "the cell", "keep it a tensor")
+    found = Graphs((Graph(("sin", "cos")), Graph(("add",))), (stop, stop))
+    assert found.count == 2 and found.ops == ("sin", "cos", "add")
+    place = "line 3 of the cell, in f: x.item()\n  why: why\n  fix: keep it a tensor"
+    assert str(found) == (
+        "2 graphs, 2 graph breaks\n"
+        "graph 1: 2 ops: sin, cos\ngraph 2: 1 op: add\n"
+        f"break 1: {place}\nbreak 2: {place}"
+    )
+    assert repr(found) == str(found) and repr(stop) == str(stop) == place
+    assert Graphs.from_json(found.to_json()) == found
+    none = Graphs((), (stop,))
+    assert str(none).startswith(
+        "0 graphs, 1 graph break: nothing was captured, all of it runs eagerly\nbreak 1"
+    )
+    assert found._repr_html_().startswith("<pre") and "graph 2" in found._repr_html_()
+
+
+def test_recompiles_as_text():
+    calls = (Call(1, ("first call",), ()), Call(0, (), ()), Call(2, ("a", "b"), ("g",)))
+    found = Recompiles(calls, False)
+    assert found.counts == (1, 0, 2) and found.total == 3
+    assert found.table().headings == ("call", "compiles", "why")
+    assert found.table().rows == (
+        *(("1", "1", "first call"), ("2", "0", ""), ("3", "2", "a; b")),
+    )
+    assert str(found) == f"{found.table()}\n3 calls, 3 compiles" == repr(found)
+    over = Recompiles(calls[:1], True)
+    assert str(over).endswith(
+        "1 call, 1 compile; the recompile limit was hit: new inputs run eagerly from "
+        "then on"
+    )
+    shown = over._repr_html_()
+    assert shown.startswith(over.table()._repr_html_()) and "limit was hit" in shown
+    assert Recompiles.from_json(found.to_json()) == found
+
+
+def test_the_names_of_operations_in_a_graph():
+    class Linear:
+        pass
+
+    nodes = [
+        types.SimpleNamespace(op=op, target=target)
+        for op, target in (
+            ("placeholder", "x"),
+            ("call_function", torch.sin),
+            ("call_method", "add_"),
+            ("call_module", "layer"),
+            ("call_function", torch.ops.aten.mul.Tensor),
+            ("get_attr", "w"),
+            ("output", "output"),
+        )
+    ]
+    graph = types.SimpleNamespace(
+        graph=types.SimpleNamespace(nodes=nodes),
+        get_submodule={"layer": Linear()}.__getitem__,
+    )
+    assert observe._op_names(graph) == ["sin", "add", "Linear", "mul"]
