@@ -12,6 +12,7 @@ import warnings
 from importlib.util import find_spec
 from typing import Any
 
+from helpers import rescue
 from helpers.record import session, strict
 from helpers.results import version_of
 from helpers.text import count, mark
@@ -20,7 +21,7 @@ from helpers.text import count, mark
 # those GPUs only.  The page would differ between machines for a choice that no
 # lesson here makes in passing.  Nothing else is quietened.
 _NOISE = "TensorFloat32 tensor cores for float32 matrix multiplication available"
-_ADVICE = "What to do: run `python -m helpers doctor` in a terminal; it has the fix."
+_ADVICE = f"What to do: {rescue.DOCTOR}."
 
 
 class ClaimFailed(AssertionError):
@@ -30,6 +31,7 @@ class ClaimFailed(AssertionError):
 def start(notebook: str) -> None:
     """Print one line: what this notebook runs on, or the first thing missing."""
     session.begin(notebook)
+    rescue.attach()
     missing = _first_missing()
     if missing:
         print(f"Not ready: {missing}. {_ADVICE}")
@@ -53,6 +55,9 @@ def _first_missing() -> str | None:
         return "torch is not installed"
     import torch
 
+    for switch in ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"):
+        if os.environ.get(switch) == "1":
+            return f"{switch}=1 switches torch.compile off: unset it, and restart"
     if torch.cuda.is_available() and find_spec("triton") is None:
         return "triton is not installed, and torch.compile needs it on this GPU"
     usual = ("cl",) if sys.platform == "win32" else ("c++", "g++", "clang++")

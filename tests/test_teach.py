@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ import torch
 from helpers import record, teach
 from helpers.record import Progress, folder, session, strict
 from helpers.teach import ClaimFailed, claim, predict, reveal, score, start
-from helpers.text import unmark
+from helpers.text import Table, unmark
 
 ASK = ("01.p1", "How many graphs?", ["1 graph", "2 graphs"])
 
@@ -129,6 +130,16 @@ def test_start_names_the_first_missing_thing(said, monkeypatch, missing, words) 
     text = said()
     assert text.startswith(f"Not ready: {words}")
     assert "run `python -m helpers doctor`" in text
+
+
+@pytest.mark.parametrize("switch", ["TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"])
+def test_start_says_when_compiling_is_switched_off(said, monkeypatch, switch) -> None:
+    monkeypatch.setenv(switch, "0")
+    start("01")
+    assert said().startswith("Ready")
+    monkeypatch.setenv(switch, "1")
+    start("01")
+    assert said().startswith(f"Not ready: {switch}=1 switches torch.compile off")
 
 
 def test_start_needs_triton_where_there_is_a_gpu(said, monkeypatch) -> None:
@@ -374,3 +385,9 @@ def test_a_read_only_record_is_no_obstacle_to_reading(said, monkeypatch) -> None
     monkeypatch.setattr(Path, "read_text", refuse)
     predict(*ASK)
     assert "none yet" in said()
+
+
+def test_in_a_table_numbers_stay_whole_and_long_names_break() -> None:
+    page = Table.of(["error", "name"], [["⟨2e-07⟩", "triton_" * 9]])._repr_html_()
+    wraps = re.findall(r"<td style=\"[^\"]*white-space:([^\"]*?);font", page)
+    assert wraps == ["pre", "pre-wrap;overflow-wrap:anywhere"]
