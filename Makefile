@@ -3,7 +3,7 @@
 # make help  the rest
 
 .DEFAULT_GOAL := help
-.PHONY: help lab setup test format refresh browser bench clean
+.PHONY: help lab setup test format refresh browser bench record clean
 MAKEFLAGS += --no-print-directory
 
 # An environment that is there goes on with its own Python.
@@ -44,13 +44,17 @@ format: setup ## format the code and mend what the linter can
 refresh: setup ## run the notebooks again and store their outputs
 	$(PY) tests/refresh.py
 
-browser: setup ## open every notebook in JupyterLab in headless Chromium
+browser: setup ## run every notebook in JupyterLab in headless Chromium, and move its widgets
 	@$(PY) -c "import playwright" 2>/dev/null || $(PY) -m pip install -q playwright
-	$(PY) tests/browser.py .cache/screenshots
+	$(PY) -m tests.proof browser --pictures .cache/screenshots
 
 bench: setup ## measure what the course promises (long, wants a quiet machine)
 	@for name in startup bandwidth ratio aa lessons picture report; do \
 	  echo "== $$name"; $(PY) -m tests.benchmarks $$name || exit 1; done
+
+# Not after setup: a machine that is lent for its GPU has a Python with torch already.
+record: ## measure on this machine's NVIDIA GPU, for data/recorded/
+	@$(PYTHON) -m helpers record
 
 clean: ## remove .venv and every file that was made here
 	rm -rf .venv .cache .pytest_cache .ruff_cache .hypothesis *.egg-info

@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # the same names as _HOME, for editors and type checkers
     from .measure import compare
     from .observe import graphs, recompiles
     from .plots import plot_bytes, plot_comparison, plot_sweep
+    from .recordings import recorded
     from .results import load, side_by_side
     from .sweeps import sweep
     from .teach import claim, predict, reveal, score, start
@@ -49,6 +50,7 @@ _HOME = {
     "plot_sweep": "plots",
     "predict": "teach",
     "recompiles": "observe",
+    "recorded": "recordings",
     "reveal": "teach",
     "score": "teach",
     "side_by_side": "results",

@@ -1,24 +1,22 @@
-"""Pictures of results: they draw what was measured and compute nothing.
-
-One style for all: large type, Okabe and Ito's colours, which colour-blind readers
-can tell apart, and a shape or hatch beside each colour.
-"""
+"""Pictures of results: they draw what was measured and compute nothing."""
 
 from __future__ import annotations
 
-import base64
-import functools
-import html
-import io
-import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from helpers import text
+from helpers.picture import (
+    CEILING,
+    COLOURS,
+    HATCHES,
+    QUIET,
+    SHAPES,
+    Picture,
+    styled,
+)
 from helpers.stats import SAME
-from helpers.text import mark, plain
+from helpers.text import mark
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,84 +24,14 @@ if TYPE_CHECKING:
 
     from helpers.bandwidth import Bandwidth
     from helpers.comparison import Comparison
+    from helpers.recordings import Recorded
     from helpers.sweeps import Sweep
 
-# Okabe & Ito, Color Universal Design, 2008: blue, vermilion, bluish green.
-COLOURS, SHAPES, HATCHES = ("#0072B2", "#D55E00"), ("o", "s"), ("", "//")
-CEILING, QUIET = "#009E73", "#767676"
 _BAND = {"color": QUIET, "alpha": 0.3, "linewidth": 0}
 _UNITS = ("bytes", "KiB", "MiB", "GiB")
-_STYLE = {
-    "font.size": 13,
-    "axes.titlesize": 14,
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "#DDDDDD",
-    "hatch.linewidth": 0.8,
-    "lines.linewidth": 2,
-    "lines.markersize": 9,
-    "legend.fontsize": 13,
-    "legend.frameon": False,
-}
 
 
-def _styled(draw: Callable[..., Any]) -> Callable[..., Any]:
-    """Draw in the course's style, and leave the reader's own settings alone."""
-
-    @functools.wraps(draw)
-    def styled(*arguments: Any, **options: Any) -> Any:
-        from matplotlib import style
-
-        with style.context(["default", _STYLE]):
-            return draw(*arguments, **options)
-
-    return styled
-
-
-@dataclass(frozen=True, repr=False)
-class Picture:
-    """A matplotlib figure and the same in words, for those who cannot see it."""
-
-    figure: Figure
-    alt: str
-
-    def __str__(self) -> str:
-        return f"Figure. {self.alt}"
-
-    __repr__ = __str__
-
-    @_styled  # matplotlib looks at some settings only when it renders
-    def _repr_html_(self) -> str:
-        file = io.BytesIO()
-        self.figure.savefig(file, format="png", dpi=100)
-        alt = html.escape(plain(self.alt))
-        data = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
-        return f'<img alt="{alt}" style="max-width:100%" src="{data}">'
-
-    @_styled
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write a .png or .svg file, whole or not at all; return its path.
-
-        Raises ValueError for another ending, OSError where nothing can be written.
-        """
-        path = Path(path)
-        if path.suffix not in (".png", ".svg"):
-            raise ValueError(f"a picture is saved as .png or .svg, not {path.name!r}")
-        part = path.with_name(f".part-{path.name}")
-        try:
-            self.figure.savefig(part, dpi=200, metadata={"Title": plain(self.alt)})
-            os.replace(part, path)
-        except OSError as error:
-            said = f"cannot write {path.name}: {error.strerror}; name another folder"
-            raise OSError(said) from error
-        finally:  # whatever went wrong, Ctrl-C included
-            part.unlink(missing_ok=True)
-        return path
-
-
-@_styled
+@styled
 def plot_comparison(
     *comparisons: Comparison, labels: Sequence[str] | None = None
 ) -> Picture:
@@ -148,11 +76,17 @@ def plot_comparison(
     return Picture(figure, alt)
 
 
-@_styled
-def plot_sweep(sweep: Sweep, ceiling: float | Sequence[float] | None = None) -> Picture:
+@styled
+def plot_sweep(
+    sweep: Sweep,
+    ceiling: float | Sequence[float] | None = None,
+    recorded: Recorded | None = None,
+) -> Picture:
     """Return a picture of a sweep: both times, and below them the speed-up.
 
     *ceiling* is the speed-up that theory allows, one number or one per point.
+    *recorded*, from ``recorded()``, adds what a GPU gave, paler and marked as such;
+    of a sweep over words, at those words.
     """
     if not sweep.points:
         raise ValueError("this sweep has no points: run sweep() again")
@@ -165,7 +99,10 @@ def plot_sweep(sweep: Sweep, ceiling: float | Sequence[float] | None = None) -> 
         seconds = [one.median_s[side] for one in found]
         style = {"color": COLOURS[side], "marker": SHAPES[side], "label": name}
         times.plot(places, seconds, ("-", "--")[side], **style)
-    _time_axis(times.yaxis, found)
+    more = _recorded(recorded, dict(zip(map(str, values), places, strict=True)), words)
+    if more:
+        _draw_recorded(times, ratios, more, recorded.label)
+    _time_axis(times.yaxis, [*found, *more.values()])
     ratios.axhline(1, color=QUIET)
     ratios.axhspan(1 - SAME, 1 + SAME, **_BAND)
     for place, one in zip(places, found, strict=True):
@@ -175,8 +112,8 @@ def plot_sweep(sweep: Sweep, ceiling: float | Sequence[float] | None = None) -> 
         if len(ceilings) != len(places):
             raise ValueError(f"{len(places)} points, but {len(ceilings)} ceilings")
         ratios.plot(places, ceilings, ":", color=CEILING, label="ceiling")
-    _ratio_axis(ratios.yaxis, found, ceilings or ())
-    figure.legend(loc="outside upper left", ncols=3)
+    _ratio_axis(ratios.yaxis, [*found, *more.values()], ceilings or ())
+    figure.legend(loc="outside upper left", ncols=2 if more else 3)
     times.set_title("median time of a call" + " (interrupted)" * (not sweep.complete))
     ratios.set(title=f"speed-up, {found[0].confidence:.0%} interval")
     ratios.set(xlabel=f"{sweep.parameter} ({sweep.unit})".replace(" ()", ""))
@@ -189,10 +126,40 @@ def plot_sweep(sweep: Sweep, ceiling: float | Sequence[float] | None = None) -> 
     alt = f"Times of {' and '.join(found[0].names)} and the speed-up."
     for value, one in zip(values, found, strict=True):
         alt += f" {sweep.parameter} {value}: {mark(one.ratio())}."
+    if recorded is not None:  # one mark, whatever is recorded
+        alt += f" Recorded: {mark(recorded.line())}"
     return Picture(figure, alt)
 
 
-@_styled
+def _recorded(
+    recorded: Recorded | None, places: dict[str, Any], words: bool
+) -> dict[Any, Comparison]:
+    """Return the recorded comparisons by their place on the axis of a sweep."""
+    points = recorded.points if recorded is not None else ()
+    found = {str(p.value): (p.value, p.comparison) for p in points}
+    if words:
+        return {places[name]: found[name][1] for name in places if name in found}
+    return {v: one for v, one in found.values() if not isinstance(v, str)}
+
+
+def _draw_recorded(
+    times: Axes, ratios: Axes, more: dict[Any, Comparison], label: str
+) -> None:
+    """Add recorded points: pale curves of times, and diamonds for the speed-up."""
+    places, found = list(more), list(more.values())
+    pale = {"alpha": 0.4, "markersize": 6, "linewidth": 1}
+    for side, name in enumerate(found[0].names):
+        style = {"color": COLOURS[side], "marker": SHAPES[side], **pale}
+        seconds = [one.median_s[side] for one in found]
+        times.plot(
+            places, seconds, ("-", "--")[side], label=f"{name}, recorded", **style
+        )
+    for place, one in more.items():
+        _interval(ratios, one, (place, one.speedup), "yerr", color=QUIET, fmt="D")
+    ratios.plot([], [], "D", color=QUIET, label=label)
+
+
+@styled
 def plot_bytes(
     eager: Any,
     compiled: Any,
@@ -254,12 +221,19 @@ def _bars(axes: Axes, names: Any, lengths: list[float], said: list[str]) -> None
     axes.grid(axis="y", visible=False)
 
 
-def _interval(axes: Axes, one: Comparison, place: tuple[Any, Any], error: str) -> None:
+def _interval(
+    axes: Axes,
+    one: Comparison,
+    place: tuple[Any, Any],
+    error: str,
+    color: str = "black",
+    fmt: str = "o",
+) -> None:
     """Draw a speed-up with its interval; a hollow point where there is none."""
     low, high = one.interval or (one.speedup, one.speedup)
     sizes = [[max(0, one.speedup - low)], [max(0, high - one.speedup)]]
-    fill = "black" if one.interval else "white"
-    style = {"fmt": "o", "color": "black", "mfc": fill, "capsize": 5, error: sizes}
+    fill = color if one.interval else "white"
+    style = {"fmt": fmt, "color": color, "mfc": fill, "capsize": 5, error: sizes}
     axes.errorbar(*([at] for at in place), **style)
 
 

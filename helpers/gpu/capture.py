@@ -20,6 +20,7 @@ from torch.nn import functional
 from helpers import compat, isolate
 from helpers.gpu import choices, pretend
 from helpers.gpu.gpus import Gpu
+from helpers.held import held
 from helpers.lowering import Kernel, lowered
 
 
@@ -264,7 +265,8 @@ def needing_gradients(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(*inputs: Any) -> Any:
         leaves = compat.private("trees").tree_leaves(inputs)
-        leaves += [p for m in isolate.held_modules(fn) for p in m.parameters()]
+        modules = [each for each in held(fn) if isinstance(each, torch.nn.Module)]
+        leaves += [p for m in modules for p in m.parameters()]
         tensors = [t for t in leaves if isinstance(t, torch.Tensor)]
         if not any(t.requires_grad for t in tensors):
             for tensor in tensors:

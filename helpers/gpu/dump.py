@@ -203,8 +203,13 @@ def _undecided(backend: Capture, mode: str | None) -> list[str]:
     return said
 
 
+# What Inductor pads, and to how many elements: only where timing says so.
+_PADDED = {f"aten.{name}.default" for name in ("mm", "addmm", "bmm")}
+_ALIGNED = {torch.float16: 8, torch.bfloat16: 8, torch.float32: 4}
+
+
 def _odd_product(node: Any) -> bool:
-    if "mm" not in str(node.target).split(".")[1:2]:
+    if str(node.target) not in _PADDED:
         return False
-    values = [arg.meta.get("val") for arg in node.args if hasattr(arg, "meta")]
-    return any(n % (16 // v.itemsize) for v in values for n in v.shape)
+    values = [arg.meta["val"] for arg in node.args if hasattr(arg, "meta")]
+    return any(n % _ALIGNED.get(v.dtype, 1) for v in values[-2:] for n in v.shape[-2:])

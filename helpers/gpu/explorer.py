@@ -53,6 +53,14 @@ class Setting:
         return (self.gpu, self.dtype, self.length, *moved, wide, *used)
 
 
+# What other programs show in place of the widget.
+_ASLEEP = "In a live notebook, sliders stand here."
+# JupyterLab ignores that in a notebook that is opened again, and puts an error, a bare
+# text, in place of a widget whose kernel has gone.  The table above it is enough.
+_NO_DEAD_WIDGET = (
+    '<style class="explored">.jp-OutputArea:has(.explored) '
+    ".jp-OutputArea-output.jupyter-widgets:not(:has(*)) { display: none }</style>"
+)
 HEADINGS = ("GPU", "dtype", "length", "kernels", "loads", "stores", "bytes", "block")
 HEADINGS += ("widest load", "registers", "occupancy")
 
@@ -83,11 +91,14 @@ class Explorer:
         from IPython.display import display
 
         data = {"text/plain": str(self), "text/html": self._repr_html_()}
-        display(data, raw=True)
         # Not where a notebook is saved by a script: without its kernel it is dead.
         quiet = os.environ.get("COURSE_QUIET") == "1"
-        if self.live and "ipykernel" in sys.modules and not quiet:
-            self.live.shown = display(self.live.widget, display_id=True)
+        if not self.live or "ipykernel" not in sys.modules or quiet:
+            display(data, raw=True)
+            return
+        widget = self.live.widget._repr_mimebundle_()
+        display(data | {"text/html": data["text/html"] + _NO_DEAD_WIDGET}, raw=True)
+        display(widget | {"text/plain": _ASLEEP, "text/html": pre(_ASLEEP)}, raw=True)
 
 
 def explore(
@@ -130,7 +141,6 @@ class Live:
     lengths: tuple[int, ...]
     elements: int
     known: dict[tuple[Any, ...], Setting] = field(default_factory=dict)
-    shown: Any = None  # the widget's place on the page
 
     def at(self, gpu: str, dtype: torch.dtype, length: int) -> Setting:
         """Return one setting; it is computed once."""
@@ -151,10 +161,7 @@ class Live:
 
     @cached_property
     def widget(self) -> Any:
-        """A slider for the length, lists of types and GPUs, and what they give.
-
-        JupyterLab saves a widget as an error, unless it was closed before.
-        """
+        """A slider for the length, lists of types and GPUs, and what they give."""
         import ipywidgets
 
         types = [(_short(dtype), dtype) for dtype in self.dtypes]
@@ -178,20 +185,7 @@ class Live:
         for each in asked:
             each.observe(show, "value")
         show()
-        wide = ipywidgets.Layout(width="auto")
-        done = ipywidgets.Button(description="Close before saving", layout=wide)
-        whole = ipywidgets.VBox([ipywidgets.HBox(asked), done, busy, shown])
-
-        def close(_: Any) -> None:
-            vars(self).pop("widget", None)  # the next display makes another
-            whole.close()
-            if self.shown:  # a closed widget leaves an error in its place
-                closed = "Closed: run the cell again to move the slider."
-                data = {"text/plain": closed, "text/html": pre(closed)}
-                self.shown.update(data, raw=True)
-
-        done.on_click(close)
-        return whole
+        return ipywidgets.VBox([ipywidgets.HBox(asked), busy, shown])
 
 
 def _short(dtype: torch.dtype) -> str:

@@ -95,8 +95,12 @@ class Children(contextlib.AbstractContextManager):
         """End the process, if there is one."""
         process, self.process = self.process, None
         if process is not None:
-            process.kill()
-            process.wait()
+            process.terminate()  # not killed: what traces it may write its notes
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
             self.pipe.close()
             self.said.close()
 

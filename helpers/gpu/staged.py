@@ -106,21 +106,23 @@ class Stages:
         titles, cells = "", ""
         for i, (title, text) in enumerate(zip(_TITLES, self.texts, strict=True)):
             marks = [(n, k) for k, s in enumerate(self.steps) for n in s.places[i]]
-            if title.startswith("C++"):  # what is marked lies ten levels deep
-                text = re.sub(r"^ +", lambda m: m[0][::4], text, flags=re.M)
+            # Room is scarce, and what is marked in C++ lies ten levels deep.
+            text = re.sub(r"^ +", lambda m: m[0][::4], text, flags=re.M)
             start = self.first if title == "program" else 1
-            titles += f'<th style="text-align:left">{title}</th>'
+            titles += f'<th style="text-align:left;width:{_WIDTHS[i]}%">{title}</th>'
             cells += f'<td style="{_CELL}">{_column(text, marks, start)}</td>'
         head, body = f"<thead><tr>{titles}</tr></thead>", f"<tr>{cells}</tr>"
         table = f'<table style="{_TABLE}">{head}<tbody>{body}</tbody></table>'
         return f'<div style="overflow-x:auto">{table}</div>{pre(self._last())}'
 
 
-# All columns fit the page, and each scrolls by itself.
+# All columns fit the page: lines go on below, indented, and a column scrolls by itself.
 _TABLE = "table-layout:fixed;width:100%;min-width:70em"
 _CELL = "vertical-align:top;text-align:left;padding:4px"
-_BOX = "max-height:36em;overflow:auto;white-space:pre;"
+_WIDTHS = (18, 20, 22, 24, 16)
+_BOX = "max-height:48em;overflow-y:auto;white-space:pre-wrap;overflow-wrap:anywhere;"
 _BOX += "font:12px/1.5 var(--jp-code-font-family,monospace)"
+_LINE = "padding-left:4em;text-indent:-4em"
 
 
 def _column(text: str, marks: Sequence[tuple[int, int]], start: int) -> str:
@@ -130,9 +132,19 @@ def _column(text: str, marks: Sequence[tuple[int, int]], start: int) -> str:
         colour = _COLOURS[of[0] % len(_COLOURS)] if of else ""
         # A light tint behind black letters, and the colour itself at the edge.
         look = f"background:{colour}44;border-left:6px solid {colour}" if of else ""
-        look = look or "border-left:6px solid transparent"
-        tags = "".join(f"<b>[{step + 1}]</b> " for step in of)
+        look = f"{_LINE};{look or 'border-left:6px solid transparent'}"
+        tags = f"<b>[{_runs(of)}]</b> " if of else ""
         count = f'<span style="opacity:.6">{number + start - 1:>3}</span> '
         rows.append(f'<div style="{look}">{count}{tags}{html.escape(line)}</div>')
-    wide = '<div style="min-width:max-content">'  # tints go on where it is scrolled
-    return f'<div style="{_BOX}">{wide}{"".join(rows)}</div></div>'
+    return f'<div style="{_BOX}">{"".join(rows)}</div>'
+
+
+def _runs(steps: Sequence[int]) -> str:
+    """Return the numbers of steps, counted from 1: ``3-8, 10``."""
+    runs: list[list[int]] = []
+    for step in sorted(steps):
+        if runs and step == runs[-1][1] + 1:
+            runs[-1][1] = step
+        else:
+            runs.append([step, step])
+    return ", ".join(f"{a + 1}" if a == b else f"{a + 1}-{b + 1}" for a, b in runs)

@@ -8,7 +8,6 @@ the dump made with the GPU hidden with what was really compiled and ran there.
 from __future__ import annotations
 
 import hashlib
-import re
 import time
 from collections import Counter
 from typing import Any
@@ -17,6 +16,7 @@ import torch
 
 from helpers import dump_triton
 from helpers.gpu.gpus import here
+from helpers.gpu.observations import normal
 from helpers.isolate import InputError
 from tests.benchmarks.common import read, record, table
 from tests.kinds import KINDS, Kind
@@ -100,11 +100,6 @@ def compared(kind: Kind) -> dict[str, Any]:
     }
     print(row, flush=True)
     return row
-
-
-def normal(source: str) -> str:
-    """Return generated source without hashes, which name the machine."""
-    return re.sub(r"'backend_hash': '\w*', ", "", source)
 
 
 def versions() -> list[dict[str, str]]:

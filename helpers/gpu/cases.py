@@ -1,0 +1,190 @@
+"""What every recorded case shares: how it is set up, timed, counted and cleared away.
+
+A case starts with nothing compiled, empty caches on disk and a memory pool that has
+given back what it did not use, so that no case pays or profits from the one before.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from helpers.clock import clock_for
+from helpers.comparison import Comparison
+from helpers.compat import fresh_caches
+from helpers.measure import compare
+
+Facts = tuple[tuple[str, int | float | str], ...]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where and how large: *quick* is toy sizes and the shortest timing, for tests."""
+
+    device: str
+    quick: bool = False
+
+    def size(self, full: Any, toy: Any) -> Any:
+        """Return the size of the GPU's experiment, or that of the quick one."""
+        return toy if self.quick else full
+
+    def randn(
+        self, *shape: int, dtype: torch.dtype = torch.float32, seed: int = 0
+    ) -> torch.Tensor:
+        """Return normal numbers, the same in every run."""
+        made = torch.Generator(self.device).manual_seed(seed)
+        return torch.randn(
+            *shape, generator=made, device=self.device, dtype=torch.float32
+        ).to(dtype)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What running a case gave."""
+
+    comparison: Comparison | None = None
+    facts: Facts = ()
+    texts: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing to measure, and what it asks of the machine and of the clock.
+
+    *seconds* is about what it takes on an H200: it decides whether the case still
+    fits, and five times that is when it is broken off.  Lower *rank* comes first.
+    """
+
+    experiment: str
+    series: str
+    value: int | float | str
+    run: Callable[[Setting], Outcome]
+    rank: int = 1
+    seconds: float = 5.0
+    bytes: int = 0
+    gpu: bool = False
+
+    @property
+    def key(self) -> tuple[str, str, int | float | str]:
+        """What its finding has as key."""
+        return self.experiment, self.series, self.value
+
+
+def free() -> None:
+    """Drop what is compiled and recorded, and give unused memory back."""
+    torch.compiler.reset()  # the CUDA graphs go, too, and with them their pools
+    gc.collect()
+    wait()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def wait() -> None:
+    """Wait for the GPU, where there is one."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+@contextmanager
+def cold() -> Iterator[None]:
+    """Run the block as in a new process: nothing compiled, nothing on disk."""
+    free()
+    try:
+        with fresh_caches():
+            yield
+    finally:
+        free()
+
+
+def race(
+    setting: Setting,
+    eager: Callable,
+    compiled: Callable,
+    *inputs: Any,
+    budget: float = 1.0,
+    facts: Callable[[Comparison], Facts] = lambda found: (),
+    **options: Any,
+) -> Outcome:
+    """Return ``compare`` of two sides from a cold start, and what memory they hold.
+
+    compare() synchronises, and warms each side with three calls at least after the
+    first: a CUDA graph is recorded in the second.
+    """
+    with cold():
+        before = _reserved()
+        found = compare(
+            eager,
+            compiled,
+            *inputs,
+            budget=0.001 if setting.quick else budget,
+            clock=clock_for(setting.device),
+            **options,
+        )
+        gc.collect()
+        held = (
+            () if before is None else (("held, bytes", max(0, _reserved() - before)),)
+        )
+        return Outcome(found, (*facts(found), *held))
+
+
+def _reserved() -> int | None:
+    """Return what the allocator keeps when it has given back what it can."""
+    if not torch.cuda.is_available():
+        return None
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    return torch.cuda.memory_reserved()
+
+
+def rate(moved: int) -> Callable[[Comparison], Facts]:
+    """Return a function that says how fast each side moves so many bytes."""
+    return lambda found: (("GB/s", moved / found.median_s[1] / 1e9),)
+
+
+_LAUNCHES = ("cudaLaunch", "cuLaunch", "cudaGraphLaunch", "cuGraphLaunch")
+
+
+def launches(call: Callable[[], Any]) -> Facts:
+    """Return what the profiler sees of one warm call: kernels, and launches of them.
+
+    A replayed CUDA graph is one launch of many kernels.  The profiler slows down
+    what its process launches afterwards, so this comes after all that is timed.
+    """
+    from torch.profiler import ProfilerActivity, profile
+
+    # Taken down and set up again, the tracer and CUDA graphs do not go together.
+    os.environ.setdefault("TEARDOWN_CUPTI", "0")
+    os.environ.setdefault("DISABLE_CUPTI_LAZY_REINIT", "1")
+    for _ in range(4):  # compile, record, replay
+        call()
+    wait()
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
+        call()
+        wait()
+    return counted(seen.events())
+
+
+def counted(events: Iterable[Any]) -> Facts:
+    """Return how many kernels, launches and copies are among a profiler's events.
+
+    Raises RuntimeError when there is no kernel: then nothing was traced.
+    """
+    kernels = launched = moves = 0
+    for event in events:
+        if event.device_type == torch.autograd.DeviceType.CUDA:
+            move = event.name.startswith(("Memcpy", "Memset"))
+            moves += move
+            # A region that the user names is shown on the device, too.
+            kernels += not move and not event.is_user_annotation
+        launched += event.name.startswith(_LAUNCHES)
+    if not kernels:
+        raise RuntimeError(
+            "the profiler saw no kernel: may this process trace the GPU?"
+        )
+    return ("kernels", kernels), ("launches", launched), ("copies", moves)
