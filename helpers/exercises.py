@@ -2,12 +2,18 @@
 
 ``notebooks/exercises/ch01.py`` defines the exercises of notebook 01.  A check runs
 what the learner made, and returns None for a pass or says what is wrong with it.
+
+Answer and check share a process, so a check is no lock.  It holds against what a
+learner may try in a cell: it asks no object whether it is equal, quotes what the
+answer prints, and sees when its own witnesses (`torch.allclose`) were replaced.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dis
 import inspect
+import io
 import re
 import sys
 import traceback
@@ -18,10 +24,12 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+from helpers.judging import tampered
 from helpers.record import session, strict
 
 _KEY = re.compile(r"(\d\d)\.[1-9]\d?")
 _COURSE = Path(__file__).resolve().parents[1]
+_SHOWN = 10  # lines of what an answer prints
 _STUB = "not attempted yet. Fill in the cell above, run it, then run this one."
 _STUCK = 'Stuck? hint("{key}", 1) is a nudge, and 3 is nearly the answer.'
 
@@ -113,10 +121,12 @@ def check(key: str, answer: Any) -> None:
 
     A learner sees a message, never a traceback, whatever the answer does.
     """
+    printed = io.StringIO()
     try:
         found = find(key)
         session.exercises.add(key)
-        message = _STUB if is_stub(answer) else _judge(found, answer)
+        with contextlib.redirect_stdout(printed):
+            message = _judge(found, answer)
     except ExerciseError as error:
         _fault(error)
         return
@@ -127,6 +137,15 @@ def check(key: str, answer: Any) -> None:
         print(f"{key} {_STUB}")
     else:
         print(f"{key} not yet: {message}\n{_STUCK.format(key=key)}")
+    print(_quoted(printed.getvalue()), end="")
+
+
+def _quoted(text: str) -> str:
+    """Return what the answer printed, as nobody can take it for the check's."""
+    lines = [f"  | {line}\n" for line in text.splitlines() if line.strip()]
+    more = ["  | ...\n"] if lines[_SHOWN:] else []
+    head = ["Your answer printed:\n"] if lines else []
+    return "".join([*head, *lines[:_SHOWN], *more])
 
 
 def hint(key: str, level: int = 1) -> None:
@@ -151,21 +170,26 @@ def _fault(error: ExerciseError) -> None:
 def _judge(found: Exercise, answer: Any) -> str | None:
     """Return None for a pass, or what to tell the learner."""
     try:
-        message = found.check(answer)
-    except AssertionError as error:
-        return str(error).strip() or "a check of the result failed"
-    except Exception as error:
+        message = _STUB if is_stub(answer) else found.check(answer)
+    except (Exception, SystemExit) as error:
+        if isinstance(error, AssertionError) and not _raised_in_cell(error):
+            return _text(error) or "a check of the result failed"
         return _STUB if any(map(_is_stubborn, _causes(error))) else _explained(error)
-    if message is None or (isinstance(message, str) and message.strip()):
+    if message is None:
+        return tampered()
+    if isinstance(message, str) and message.strip():
         return message
     raise ExerciseError(f"the check of {found.key} said {message!r}, and not in words")
 
 
 def _is_stubborn(error: BaseException) -> bool:
     """Return whether a stub deep in the answer raised this, and not a library."""
+    return isinstance(error, NotImplementedError) and _raised_in_cell(error)
+
+
+def _raised_in_cell(error: BaseException) -> bool:
     frames = traceback.extract_tb(error.__traceback__)
-    own = bool(frames) and _is_cell(frames[-1].filename)
-    return own and isinstance(error, NotImplementedError)
+    return bool(frames) and _is_cell(frames[-1].filename)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -177,16 +201,29 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         step = step.__cause__ or step.__context__
 
 
-def _explained(error: Exception) -> str:
+def _explained(error: BaseException) -> str:
     """Say what the learner's answer raised, and on which of its own lines."""
-    first = next((ln for ln in str(error).splitlines() if ln.strip()), "").strip()
+    first = next((ln for ln in _text(error).splitlines() if ln.strip()), "").strip()
     what = f"{type(error).__name__}: {first[:200]}" if first else type(error).__name__
-    own = [f for f in traceback.extract_tb(error.__traceback__) if _is_cell(f.filename)]
+    own = [
+        frame
+        for cause in _causes(error)
+        for frame in traceback.extract_tb(cause.__traceback__)
+        if _is_cell(frame.filename)
+    ]
     where = f"\n  in your line: {own[-1].line}" if own and own[-1].line else ""
+    who = "your answer" if own else "your answer, or the check with it,"
     return (
-        f"your answer raised {what}{where}\n"
+        f"{who} raised {what}{where}\n"
         "  Call it yourself in a new cell, to see where it goes wrong."
     )
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error).strip()
+    except Exception:  # an exception of the learner's, which cannot say what it is
+        return ""
 
 
 def _is_cell(filename: str) -> bool:
@@ -207,7 +244,9 @@ def is_stub(answer: Any) -> bool:
         return any(map(is_stub, answer))
     if not callable(answer):
         return False
-    code = getattr(inspect.unwrap(answer), "__code__", None)
+    inner = inspect.unwrap(answer)
+    inner = getattr(inner, "fn", inner)  # a Triton kernel keeps its function there
+    code = getattr(inner, "__code__", None)
     return isinstance(code, CodeType) and _does_nothing(code)
 
 

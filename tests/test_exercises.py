@@ -1,4 +1,9 @@
-"""Each exercise of each notebook, tried as a learner would: stub, wrong, right.
+"""Each exercise of each notebook, tried as learners would: stub, wrong, trick, right.
+
+``tests/wrong/ch01.py`` has honest mistakes, ``tests/tricks/ch01.py`` what a lazy and
+clever learner tries: a header ``01.1: part of the message`` is a trick that must
+fail with that message, and ``01.1 also: how it differs`` another correct answer.
+Blank answers, and answers that raise, are made from the stub itself.
 
 The notebook's own cells run, in a kernel of their own: the setup cell, then those
 tagged with the exercise.  So an exercise needs nothing else of its notebook, a
@@ -7,19 +12,25 @@ learner may go straight to it, and the tests take seconds.
 
 from __future__ import annotations
 
+import ast
+import math
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import nbformat
+import numpy as np
 import pytest
+import torch
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
-from helpers import exercises
+from helpers import exercises, judging
 from helpers.record import session
 from tests.form import keys, tags
 from tests.refresh import ROOT, client, course_environment, notebooks, read, texts
@@ -32,18 +43,29 @@ STUB, NOT_YET, PASSED = "not attempted yet.", "not yet: ", "passed."
 class Variant:
     """What a test puts into the exercise cell, and what the check must print."""
 
+    kind: str
     source: str
-    wanted: str
+    begins: str
+    part: str = ""
+    never: str = "Traceback"
+
+    def fault(self, said: str) -> str | None:
+        """Return what is wrong with what the check printed, or None."""
+        right = said.startswith(self.begins) and self.part in said
+        if right and not re.search(self.never, said):
+            return None
+        return f"{self.kind}: wanted {self.begins + self.part!r}, got {said!r}"
 
 
 @dataclass(frozen=True)
 class Chapter:
-    """A notebook, and the three files that belong to its exercises."""
+    """A notebook, and the files that belong to its exercises."""
 
     notebook: Path
     checks: Path
     solutions: Path
     wrong: Path
+    tricks: Path
 
     @property
     def number(self) -> str:
@@ -57,14 +79,76 @@ class Chapter:
     def answers(self) -> dict[str, list[str]]:
         return _cells(self.solutions)
 
-    def mistakes(self, key: str) -> list[Variant]:
-        found = _cells(self.wrong)
+    def failing(self, key: str, kind: str) -> list[Variant]:
+        """Return the cells of tests/wrong or tests/tricks, which must not pass."""
+        path = {"wrong": self.wrong, "trick": self.tricks}[kind]
+        begins = f"{key} {NOT_YET}"
         return [
-            Variant(source, header.split(": ", 1)[1])
-            for header, sources in found.items()
+            Variant(kind, source, begins, header.split(": ", 1)[1])
+            for header, sources in _cells(path).items()
             if header.startswith(f"{key}: ")
             for source in sources
         ]
+
+    def others(self, key: str) -> list[Variant]:
+        """Return correct answers that are not ours."""
+        found = _cells(self.tricks).items()
+        sources = [
+            s for header, some in found for s in some if f"{key} also: " in header
+        ]
+        return [Variant("also", source, f"{key} {PASSED}") for source in sources]
+
+    def tries(self, key: str) -> Iterator[Variant]:
+        """Yield all that is tried, as a learner goes: at last, the answer."""
+        stub = _stub(self, key)
+        yield Variant("stub", stub, f"{key} {STUB}")
+        yield from _blank(key, stub)
+        yield from _raising(key, stub)
+        yield from self.failing(key, "wrong")
+        yield from self.failing(key, "trick")
+        yield from self.others(key)
+        yield Variant("answer", self.answers()[key][0], f"{key} {PASSED}")
+
+
+def _filled(stub: str, body: str, value: str) -> str:
+    """Return the stub with *body* in its functions and *value* for what is left out."""
+    tree = ast.parse(stub)
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and _unwritten(node.body[-1]):
+            node.body[-1:] = ast.parse(body).body
+        elif isinstance(node, ast.Assign) and ast.unparse(node.value) == "...":
+            node.value = ast.parse(value, mode="eval").body
+    return ast.unparse(tree)
+
+
+def _unwritten(statement: ast.stmt) -> bool:
+    return ast.unparse(statement) == "raise NotImplementedError"
+
+
+def _blank(key: str, stub: str) -> Iterator[Variant]:
+    """Yield answers with nothing in them; what they lack is said without an error."""
+    never = r"Traceback|raised \w+Error|object at 0x"
+    yield Variant("blank", _filled(stub, "pass", "None"), f"{key} {STUB}", "", never)
+    values = ("''", "[]", "{}") if "= ..." in stub else ("None",)
+    for value in values:
+        source = _filled(stub, f"nothing = {value}\nreturn nothing", value)
+        yield Variant("blank", source, f"{key} {NOT_YET}", "", never)
+
+
+# A value that raises whatever is done with it, to hold against a function that does.
+MINE = """
+def mine(*args, **kwargs):
+    raise ValueError("mine")
+
+NAMES = "call getattr eq iter len bool float repr".split()
+Mine = type("Mine", (), {f"__{name}__": mine for name in NAMES})
+"""
+
+
+def _raising(key: str, stub: str) -> Iterator[Variant]:
+    """Yield an answer that raises: the learner's own words come back."""
+    source = MINE + _filled(stub, 'raise ValueError("mine")', "Mine()")
+    yield Variant("raising", source, f"{key} {NOT_YET}", "ValueError")
 
 
 def _cells(path: Path) -> dict[str, list[str]]:
@@ -76,16 +160,15 @@ def _cells(path: Path) -> dict[str, list[str]]:
     return found
 
 
-def _chapter(notebook: Path, course: Path, wrong: Path) -> Chapter:
+def _chapter(notebook: Path, course: Path, tests: Path) -> Chapter:
     name = f"ch{notebook.name[:2]}.py"
-    return Chapter(
-        notebook, course / "exercises" / name, course / "solutions" / name, wrong / name
-    )
+    ours = [course / folder / name for folder in ("exercises", "solutions")]
+    return Chapter(notebook, *ours, tests / "wrong" / name, tests / "tricks" / name)
 
 
 CHAPTERS = [
-    *(_chapter(n, n.parent, ROOT / "tests" / "wrong") for n in notebooks()),
-    *(_chapter(n, SAMPLE, SAMPLE / "wrong") for n in SAMPLE.glob("*.ipynb")),
+    *(_chapter(n, n.parent, ROOT / "tests") for n in notebooks()),
+    *(_chapter(n, SAMPLE, SAMPLE) for n in SAMPLE.glob("*.ipynb")),
 ]
 each_chapter = pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda c: c.number)
 
@@ -102,13 +185,17 @@ def test_notebook_checks_answers_and_mistakes_name_the_same_exercises(
     assert sorted(asked) == sorted(answers)
     assert all(len(sources) == 1 for sources in answers.values())
     for key in asked:
-        mistakes = chapter.mistakes(key)
+        mistakes = chapter.failing(key, "wrong")
         assert len(mistakes) >= 2, f"{key} has {len(mistakes)} wrong answers"
-        messages = {mistake.wanted for mistake in mistakes}
+        messages = {mistake.part for mistake in mistakes}
         assert len(messages) >= 2, f"all mistakes of {key} get one message"
+        tricks = chapter.failing(key, "trick")
+        assert tricks, f"{key} has no trick in {chapter.tricks.relative_to(ROOT)}"
+        messages |= {trick.part for trick in tricks}
         assert all(len(message) >= 8 for message in messages), messages
-    headers = _cells(chapter.wrong)
-    assert {header.split(":")[0] for header in headers} == set(asked)
+    for path in (chapter.wrong, chapter.tricks):
+        headers = {header.split(":")[0] for header in _cells(path)}
+        assert {header.removesuffix(" also") for header in headers} == set(asked)
 
 
 @each_chapter
@@ -124,23 +211,24 @@ def test_hints_go_from_a_nudge_to_nearly_the_answer(
 
 
 @each_chapter
-def test_stub_wrong_answers_and_the_answer(chapter: Chapter) -> None:
+def test_only_right_answers_pass(
+    chapter: Chapter, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tried: Counter[str] = Counter()
     bad = []
     with _kernel(chapter) as kernel:
         for key in chapter.tagged("exercise"):
-            answer = chapter.answers()[key][0]
-            # As a learner goes: untouched, then some mistakes, then the answer.
-            tries = [
-                Variant(_stub(chapter, key), f"{key} {STUB}"),
-                *(Variant(m.source, f"{key} {NOT_YET}") for m in chapter.mistakes(key)),
-                Variant(answer, f"{key} {PASSED}"),
-            ]
-            parts = ["", *(m.wanted for m in chapter.mistakes(key)), ""]
-            for tried, part in zip(tries, parts, strict=True):
-                said = _said(kernel, chapter, key, tried.source)
-                if not said.startswith(tried.wanted) or part not in said:
-                    bad.append(f"wanted {tried.wanted + part!r}, got {said!r}")
+            for variant in chapter.tries(key):
+                tried[variant.kind] += 1
+                said = _said(kernel, chapter, key, variant.source)
+                bad += filter(None, [variant.fault(said)])
+    with capsys.disabled():
+        print(f"\n{chapter.number} tried:", _counted(tried))
     assert not bad, "\n".join(bad)
+
+
+def _counted(tried: Counter[str]) -> str:
+    return ", ".join(f"{many} {kind}" for kind, many in tried.items())
 
 
 @contextmanager
@@ -261,8 +349,6 @@ class TestCheck:
         assert "passed" in _check(capsys, answer)
 
     def test_a_compiled_stub_is_a_stub(self) -> None:
-        import torch
-
         def stub(x):
             raise NotImplementedError
 
@@ -287,6 +373,44 @@ class TestCheck:
             _library()
 
         assert "raised NotImplementedError: no kernel" in _check(capsys, answer)
+
+    def test_a_pass_that_the_answer_prints_is_quoted(self, capsys) -> None:
+        def answer() -> int:
+            print("97.1 passed. Three it is.\n" * 12)
+            return 4
+
+        said = _check(capsys, answer)
+        assert said.startswith("97.1 not yet: 4 is not three")
+        assert "Your answer printed:\n  | 97.1 passed. Three it is.\n" in said
+        assert said.count("  | 97.1 passed") == 10 and said.endswith("  | ...\n")
+
+    def test_a_replaced_witness_is_noticed(self, capsys, monkeypatch) -> None:
+        assert "passed" in _check(capsys, 3)
+        with monkeypatch.context() as patch:
+            patch.setattr(torch, "allclose", lambda *a, **k: True)
+            assert "torch.allclose was replaced" in _check(capsys, 3)
+        assert "passed" in _check(capsys, 3)
+
+    def test_an_answer_that_leaves_is_explained(self, capsys) -> None:
+        def answer() -> None:
+            raise SystemExit("I quit")
+
+        assert "raised SystemExit: I quit" in _check(capsys, answer)
+
+    def test_an_error_that_cannot_say_what_it_is(self, capsys) -> None:
+        class Mute(Exception):
+            def __str__(self) -> str:
+                raise ValueError("mine")
+
+        def answer() -> None:
+            raise Mute
+
+        assert "raised Mute\n" in _check(capsys, answer)
+
+    def test_a_value_that_raises_whatever_is_done_with_it(self, capsys) -> None:
+        names: dict = {}
+        exec(MINE, names)
+        assert "raised ValueError: mine" in _check(capsys, names["Mine"]())
 
     def test_a_check_that_says_nothing_is_told_apart(self, capsys) -> None:
         assert "the check of 97.1 said '', and not in words" in _check(capsys, "empty")
@@ -313,6 +437,48 @@ class TestCheck:
         assert "Hint 1 of 3 for 97.1: think of it" in said
         assert "Hint 3 of 3 for 97.1: write it down" in said
         assert "A hint has level 1, 2 or 3" in said
+
+
+@pytest.mark.parametrize("found", [3, 3.0, np.int64(3), torch.tensor(3.0)])
+def test_equal_numbers_are_the_same(found: object) -> None:
+    assert judging.same(found, 3)
+    assert not judging.same(found, 4)
+
+
+class Lying(int):
+    """A number that calls itself equal to every other one."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = int.__hash__
+
+
+@pytest.mark.parametrize(
+    "found", [mock.ANY, Lying(7), math.nan, "3", True, None, [3], torch.ones(2), {}]
+)
+@pytest.mark.parametrize("wanted", [3, "default", None, False])
+def test_what_calls_itself_equal_is_not_asked(found: object, wanted: object) -> None:
+    assert judging.same(found, wanted) is (found is wanted)
+
+
+def test_what_the_compiler_cannot_see_into_is_found() -> None:
+    @torch.library.custom_op("course::unseen", mutates_args=())
+    def unseen(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    unseen.register_fake(torch.empty_like)
+    found = []
+
+    def backend(graph, inputs):
+        found.append(judging.foreign(graph))
+        return graph
+
+    for function in (torch.nn.functional.silu, unseen):
+        torch.compile(lambda x, f=function: f(x).sin() * 2, backend=backend)(
+            torch.ones(3)
+        )
+    assert found == [[], ["course.unseen.default"]]
 
 
 def _library() -> None:
@@ -353,15 +519,17 @@ def test_strict_raises_for_a_wrong_name_and_not_for_an_answer(
 
 
 SPOILT = [  # file, what stands there, what replaces it, what must be noticed
-    ("solutions/*.py", "2 * torch.sin(x)", "torch.sin(x)", "'98.1 passed.', got"),
+    ("solutions/*.py", "2 * torch.sin(x)", "torch.sin(x)", "answer: wanted '98.1 pass"),
     ("wrong/*.py", "breaks = 3", "breaks = 2", "number of graphs', got '98.2 passed"),
+    ("tricks/*.py", 'float("nan")', "2.0", "trick: wanted '98.2 not yet: count"),
+    ("tricks/*.py", "x.sin().mul(2)", "x.sin()", "also: wanted '98.1 passed.', got"),
     ("exercises/*.py", "if found != 1:", "if found > 9:", "2 graphs', got '98.1 pass"),
-    ("98_*.ipynb", "breaks = ...", "breaks = 2", "attempted yet.', got '98.2 passed"),
+    ("98_*.ipynb", "breaks = ...", "breaks = 2", "stub: wanted '98.2 not attempted"),
 ]
 
 
-def test_the_test_of_exercises_can_fail(tmp_path: Path) -> None:
-    """A wrong answer, a mistake that is right, a lax check and a solved stub."""
+def test_the_test_of_exercises_can_fail(tmp_path: Path, capsys) -> None:
+    """A wrong answer, mistake and trick that pass, a lax check, a solved stub."""
     whole = tmp_path / "sample"
     shutil.copytree(SAMPLE, whole)
     for pattern, old, new, _ in SPOILT:
@@ -369,9 +537,9 @@ def test_the_test_of_exercises_can_fail(tmp_path: Path) -> None:
         text = path.read_text(encoding="utf-8")
         assert old in text
         path.write_text(text.replace(old, new), encoding="utf-8")
-    chapter = _chapter(next(whole.glob("*.ipynb")), whole, whole / "wrong")
+    chapter = _chapter(next(whole.glob("*.ipynb")), whole, whole)
     with pytest.raises(AssertionError) as caught:
-        test_stub_wrong_answers_and_the_answer(chapter)
+        test_only_right_answers_pass(chapter, capsys)
     noticed = str(caught.value).splitlines()
     for *_, message in SPOILT:
         assert any(message in line for line in noticed), (message, noticed)

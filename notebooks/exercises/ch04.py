@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import random
 
 import torch
 from torch._functorch import config as functorch_config
@@ -10,20 +11,23 @@ from torch.utils import _pytree as trees
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from helpers.exercises import exercise
+from helpers.judging import number
 from helpers.text import count
 
 # --- 04.1 ----------------------------------------------------------------------
 
 
-class _Transposes(TorchDispatchMode):
-    """Counts the transposes that run."""
+class _Ran(TorchDispatchMode):
+    """Counts the transposes that run, and all else."""
 
     def __init__(self):
         super().__init__()
-        self.ran = 0
+        self.transposes = self.others = 0
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        self.ran += func is torch.ops.aten.transpose.int
+        found = func is torch.ops.aten.transpose.int
+        self.transposes += found
+        self.others += not found
         return func(*args, **(kwargs or {}))
 
 
@@ -73,10 +77,10 @@ def there_and_back(drop_pairs):
     for name, program, left in _PAIRS:
         module = make_fx(program, tracing_mode="fake")(x)
         wanted = trees.tree_leaves(program(x))
-        module(x)
+        others = _ran(module, x).others
         drop_pairs(module)
         module.graph.lint()
-        if _in_graph(module) == left != _ran(module, x):
+        if _in_graph(module) == left != _ran(module, x).transposes:
             return (
                 f"{name}: the graph is right, and the module still runs its old code."
                 " What makes new code of a graph?"
@@ -87,8 +91,15 @@ def there_and_back(drop_pairs):
             return f"{name}: the module cannot run any more: {error}"
         if not _same(got, wanted):
             return f"{name}: the module computes something else than before"
-        if (ran := _ran(module, x)) != left:
-            return f"{name}: {count(ran, 'transpose')} left, and {left} is right"
+        ran = _ran(module, x)
+        if ran.transposes != left:
+            many = count(ran.transposes, "transpose")
+            return f"{name}: {many} left, and {left} is right"
+        if ran.others > others:
+            return (
+                f"{name}: it runs {count(ran.others, 'other operation')}, and had "
+                f"{others}: a pair goes, and nothing takes its place"
+            )
     return None
 
 
@@ -98,9 +109,9 @@ def _in_graph(module):
 
 
 def _ran(module, x):
-    with contextlib.suppress(RuntimeError, TypeError), _Transposes() as mode:
+    with contextlib.suppress(RuntimeError, TypeError), _Ran() as mode:
         module(x)
-    return mode.ran
+    return mode
 
 
 def _same(got, wanted):
@@ -122,6 +133,11 @@ def _method(x):
     return best.values.log() + best.indices
 
 
+def _innocent(x):
+    y = torch.log(x) - torch.log(x)
+    return torch.sqrt(torch.div(y, y))
+
+
 def _twice(x):
     return torch.sqrt(x - 1).sum() + x.sum()
 
@@ -134,6 +150,7 @@ _DAYS = (
     ("two culprits, the first counts", _log_of_negative, (_NEGATIVE,), ("log",)),
     ("an operation with two results", _method, (_NEGATIVE,), ("log",)),
     ("a NaN that came in", lambda x: x * 2 + 1, (_WITH_NAN,), (None,)),
+    ("an innocent log", _innocent, (_POSITIVE,), ("div",)),
     ("a second call", _twice, (_POSITIVE, _NEGATIVE), (None, "sqrt")),
 )
 
@@ -156,10 +173,18 @@ _DAYS = (
 def who_made_the_nan(nan_finder):
     for name, program, calls, culprits in _DAYS:
         found = []
-        compiled = torch.compile(_fresh(program), backend=nan_finder(found))
+        backend = nan_finder(found)
+        if not callable(backend):
+            return (
+                f"it returned {backend!r}, and a backend was asked for: a function "
+                "that takes a graph and inputs, and returns what runs in its place"
+            )
+        compiled = torch.compile(_fresh(program), backend=backend)
         for x, culprit in zip(calls, culprits, strict=True):
             found.clear()
             got = compiled(x)
+            if type(got) is not torch.Tensor:
+                return f"{name}: what runs returns no tensor, and the graph does"
             if not torch.equal(got.nan_to_num(7), program(x).nan_to_num(7)):
                 return f"{name}: the result is not that of the graph"
             names = [_target(node) for node in found]
@@ -209,14 +234,18 @@ def _wide(x, w):
     passed="It turns the dial no further than the memory asks for.",
 )
 def fit_into_memory(frugal):
-    for program in (_deep, _wide):
-        torch.manual_seed(0)
-        inputs = torch.randn(32, 32), torch.randn(32, 32)
-        for tensor in inputs:
-            tensor.requires_grad_()
-        sizes = {n / 10: _kept(program, inputs, n / 10) for n in range(10, -1, -1)}
+    squares = _square(32)
+    # First a limit that needs no table: most of what is wrong fails here.
+    roomy = frugal(_fresh(_deep), squares, 10**9)
+    if problem := _verdict(roomy, 1.0, 10**9, dict.fromkeys(_SHARES, 0)):
+        return problem
+    for program, inputs in ((_deep, squares), (_wide, _square(random.randint(24, 40)))):
+        sizes = {share: _kept(program, inputs, share) for share in _SHARES}
         most = sizes[1.0]
-        for limit in (most, most // 2, 0):
+        limits = [most // 2, 0]
+        if program is _wide:  # none of it can be known by heart
+            limits = random.sample([most, random.choice([*sizes.values()]), 0], 3)
+        for limit in limits:
             share = frugal(_fresh(program), inputs, limit)
             wanted = next(s for s, kept in sizes.items() if kept <= limit)
             if problem := _verdict(share, wanted, limit, sizes):
@@ -224,9 +253,17 @@ def fit_into_memory(frugal):
     return None
 
 
+def _square(width):
+    torch.manual_seed(0)
+    return [torch.randn(width, width).requires_grad_() for _ in range(2)]
+
+
+_SHARES = [n / 10 for n in range(10, -1, -1)]
+
+
 def _verdict(share, wanted, limit, sizes):
-    number = isinstance(share, float | int)
-    near = [s for s in sizes if number and abs(s - share) < 1e-6]
+    said = number(share)
+    near = [s for s in sizes if said is not None and abs(s - said) < 1e-6]
     if not near:
         return f"{share!r} is none of 1.0, 0.9, ... 0.0"
     if near[0] > wanted:

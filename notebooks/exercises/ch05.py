@@ -1,25 +1,16 @@
 """Chapter 05: what each exercise asks of an answer, and its hints."""
 
+import itertools
+import random
 import re
 
 import torch
-from torch.overrides import TorchFunctionMode
 
-from helpers import kernels, output_code
+from helpers import graphs, kernels, output_code
 from helpers.exercises import exercise
+from helpers.judging import number, same
 
 aten = torch.ops.aten
-
-
-class Watched(TorchFunctionMode):
-    """Notes whether the library's attention is called by hand."""
-
-    called = False
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        if func is torch.nn.functional.scaled_dot_product_attention:
-            self.called = True
-        return func(*args, **(kwargs or {}))
 
 
 @exercise(
@@ -39,25 +30,34 @@ def recognised(answer):
     for (batch, heads, time, width), other in shapes:
         q = torch.randn(batch, heads, time, width)
         k, v = (torch.randn(batch, heads, other, width) for _ in range(2))
-        with Watched() as watched:
-            found = answer(q, k, v)
-        if watched.called:
-            return "this calls the library by hand: spell it, so that it is recognised"
+        found = answer(q, k, v)
         wanted = torch.nn.functional.scaled_dot_product_attention(q, k, v)
-        if not isinstance(found, torch.Tensor) or found.shape != wanted.shape:
+        if type(found) is not torch.Tensor or found.shape != wanted.shape:
             return f"for q of shape {tuple(q.shape)}, the result has another shape"
         if not torch.allclose(found, wanted, atol=1e-4):
             return (
                 f"for q of shape {tuple(q.shape)} it computes something else: is the "
                 "scale 1 / sqrt(width), for every width?"
             )
+    if any("attention" in op for op in graphs(answer, q, k, v).ops):
+        return "this calls the library by hand: spell it, so that it is recognised"
     made = kernels(answer, q, k, v)
     if made.generated or len(made.library) != 1:
         return (
             f"right, and not recognised: {len(made.generated)} kernels and "
             f"{len(made.library)} library calls. Come closer to the paper's spelling"
         )
+    if "attention" not in made.library[0].name:
+        return f"one launch, and it is {made.library[0].name}: no attention"
     return None
+
+
+def _chain():
+    """Return a case that was drawn by lot."""
+    ops = random.choices(("relu", "abs", "neg", "sin"), k=8)
+    runs = [(op, len(list(run))) for op, run in itertools.groupby(ops)]
+    left = [[op] if op in ("relu", "abs") else [op] * many for op, many in runs]
+    return ops, (), [*itertools.chain(*left)], ", ".join(ops)
 
 
 def _graph(ops, returned=()):
@@ -75,6 +75,7 @@ _CASES = (
     (("abs", "abs"), (), ["abs"], "abs of abs"),
     (("relu",) * 4, (), ["relu"], "a chain of four"),
     (("neg", "neg"), (), ["neg", "neg"], "neg of neg, which is not yours to touch"),
+    (("sin",) * 3, (), ["sin"] * 3, "sin of sin of sin, which is not yours, either"),
     (("abs", "relu", "abs"), (), ["abs", "relu", "abs"], "abs, relu, abs"),
     (("relu", "sin", "relu"), (), ["relu", "sin", "relu"], "a sine between two relus"),
     (("relu", "relu", "exp"), (), ["relu", "exp"], "a chain that goes on"),
@@ -96,7 +97,7 @@ _CASES = (
 )
 def once_is_enough(answer):
     x = torch.linspace(-2, 2, 41)
-    for ops, returned, wanted, what in _CASES:
+    for ops, returned, wanted, what in (*_CASES, *(_chain() for _ in range(9))):
         module = _graph(ops, returned)
         before = module(x)
         answer(module.graph)
@@ -169,6 +170,28 @@ _BY_HAND = {
 }
 
 
+def _made_up_plans():
+    """Yield plans that were drawn by lot, and show themselves."""
+    for _ in range(5):
+        alive, lines = [], []
+        for n in range(9):
+            what = random.choice(("new", "new", "reuse", "del")) if alive else "new"
+            name = alive.pop(random.randrange(len(alive))) if what != "new" else ""
+            if what == "new":
+                rows, columns = random.randint(1, 9), random.randint(1, 9)
+                step, dtype = columns + random.randint(0, 3), random.choice(_DTYPES)
+                sizes = f"({rows}, {columns}), ({step}, 1), torch.{dtype}"
+                lines.append(f"buf{n} = empty_strided_cpu({sizes})")
+            else:
+                reuse = f"buf{n} = {name}; del {name}  # reuse"
+                lines.append(reuse if what == "reuse" else f"del {name}")
+            alive += [f"buf{n}"] * (what != "del")
+        yield "\n".join(("a plan that was made up", *lines, "")), lines
+
+
+_DTYPES = ("float32", "float64", "bfloat16", "int8")
+
+
 def _lines(fn, *inputs):
     text = output_code(fn, *inputs).text
     call = re.search(r"def call\(.*?\n(.*?return .*?)\n", text, re.S)[1]
@@ -195,12 +218,15 @@ def _deep(x, w):
 )
 def peak_bytes(answer):
     weight = torch.randn(32, 32)
-    cases = {**_BY_HAND, "compiled code": _lines(_deep, torch.randn(16, 32), weight)}
-    for what, lines in cases.items():
+    for what, lines in [
+        *_BY_HAND.items(),
+        ("compiled code", _lines(_deep, torch.randn(16, 32), weight)),
+        *_made_up_plans(),
+    ]:
         wanted, found = _peak(lines), answer(list(lines))
-        if found == wanted:
+        if same(found, wanted):
             continue
-        if what == "one that is reused" and found == 2 * wanted:
+        if what == "one that is reused" and number(found) == 2 * wanted:
             return "a reused buffer is counted twice: its memory only changes its name"
         return f"{what}: the most at one time is {wanted} bytes, and you said {found}"
     return None

@@ -1,9 +1,12 @@
 """Checks and hints of notebook 07."""
 
+import random
+
 import torch
 
 from helpers import eager_bytes, kernels
 from helpers.exercises import exercise
+from helpers.judging import same
 from helpers.text import count
 
 # --- 07.1 ----------------------------------------------------------------------
@@ -42,6 +45,35 @@ _PROGRAMS = (
         ("p", "q"),
     ),
 )
+
+
+def _drawn():
+    """Return a program that was drawn by lot: steps, results and sizes."""
+    names, steps = ["x", "y", "w"], []
+    for made in "abcdefg":
+        kind = random.choice((_P, _P, _L))
+        steps.append((made, kind, tuple(random.sample(names, 2))))
+        names.append(made)
+    taken = {name for step in steps for name in step[2]}
+    results = [step[0] for step in steps if step[0] not in taken]
+    sizes = {name: random.randint(1, 99) for name in names}
+    return tuple(steps), (*results, "c")[: len(results) + ("c" in taken)], sizes
+
+
+def _by_the_rules(steps, sizes, results):
+    """Return what the two rules say: (eager, compiled)."""
+    groups, moved = {}, set()
+    for i, (made, kind, _) in enumerate(steps):
+        fused = i > 0 and kind == steps[i - 1][1] == _P
+        groups[made] = groups[steps[i - 1][0]] if fused else i
+    for made, _, taken in steps:
+        for name in taken:
+            if groups.get(name) != groups[made]:
+                moved |= {(name, groups[made]), (name, groups.get(name))}
+    moved |= {(name, groups[name]) for name in results}
+    compiled = sum(sizes[name] for name, group in moved if group is not None)
+    eager = sum(sizes[name] for made, _, taken in steps for name in {made, *taken})
+    return eager, compiled
 
 
 def _program(steps, results):
@@ -89,16 +121,24 @@ def count_first(predict_bytes):
             kernels(program, tensors).bytes,
         )
         answer = predict_bytes(steps, dict(sizes), results)
-        if not isinstance(answer, tuple) or len(answer) != 2:
-            return f"{answer!r} is not a pair: return (eager, compiled)"
-        for side, said, counted in zip(
-            ("eager", "compiled"), answer, right, strict=True
-        ):
-            if said != counted:
-                return (
-                    f"{name}: {side} moves {counted} bytes, and you say {said}; "
-                    f"an array here has {each}"
-                )
+        if fault := _count_fault(name, answer, right):
+            return f"{fault}; an array here has {each}"
+    for _ in range(20):
+        steps, results, sizes = _drawn()
+        answer = predict_bytes(steps, dict(sizes), results)
+        name = f"a program drawn by lot, {steps}, of which {results} are returned"
+        right = _by_the_rules(steps, sizes, results)
+        if fault := _count_fault(name, answer, right):
+            return f"{fault}; the sizes are {sizes}"
+    return None
+
+
+def _count_fault(name, answer, right):
+    if not isinstance(answer, (tuple, list)) or len(answer) != 2:
+        return f"{answer!r} is not a pair: return (eager, compiled)"
+    for side, said, counted in zip(("eager", "compiled"), answer, right, strict=True):
+        if not same(said, counted):
+            return f"{name}: {side} moves {counted} bytes, and you say {said}"
     return None
 
 
@@ -122,14 +162,8 @@ def _scores(x, gain):
     passed="Same numbers, one kernel, and nothing goes to memory in between.",
 )
 def on_a_diet(lean):
-    torch.manual_seed(0)
-    for rows, columns in ((64, 64), (100, 40), (7, 300)):
-        x, gain = torch.randn(rows, columns), torch.rand(columns) - 0.2
-        result, wanted = lean(x.clone(), gain), _scores(x, gain)
-        if not isinstance(result, torch.Tensor) or result.shape != wanted.shape:
-            return f"for x of {rows} by {columns} the result has another shape"
-        if not torch.allclose(result, wanted, atol=1e-5):
-            return f"for x of {rows} by {columns} the numbers are not those of scores"
+    if fault := _scores_fault(lean, ""):
+        return fault
     x, gain = torch.randn(512, 256), torch.rand(256)
     found = kernels(lean, x, gain)
     if found.library:
@@ -140,6 +174,19 @@ def on_a_diet(lean):
     limit = 2 * x.nbytes + gain.nbytes + 8 * len(x)
     if found.bytes > limit:
         return f"it still moves {found.bytes} bytes, and {limit} are enough"
+    return _scores_fault(torch.compile(lean, backend="eager"), "compiled, ")
+
+
+def _scores_fault(f, how):
+    torch.manual_seed(0)
+    for rows, columns in ((64, 64), (100, 40), (7, 300)):
+        x, gain = torch.randn(rows, columns), torch.rand(columns) - 0.2
+        result, wanted = f(x.clone(), gain), _scores(x, gain)
+        what = f"{how}for x of {rows} by {columns}"
+        if type(result) is not torch.Tensor or result.shape != wanted.shape:
+            return f"{what} the result has another shape"
+        if not torch.allclose(result, wanted, atol=1e-5):
+            return f"{what} the numbers are not those of scores"
     return None
 
 
@@ -164,23 +211,31 @@ def _step(p, grad, m):
     "it saved.",
 )
 def in_one_piece(mended_step):
+    if fault := _step_fault(mended_step, ""):
+        return fault
+    torch.manual_seed(0)
+    inputs = tuple(torch.randn(256, 256) for _ in range(3))
+    found, enough = kernels(mended_step, *inputs), 5 * inputs[0].nbytes
+    if found.breaks:
+        return f"{count(found.breaks, 'graph break')} left: does Python still ask?"
+    if found.library:
+        return f"{found.library[0].name} is launched, which Inductor did not write"
+    if found.bytes > enough:
+        return f"it moves {found.bytes} bytes, and {enough} are enough"
+    return _step_fault(torch.compile(mended_step, backend="eager"), "compiled, ")
+
+
+def _step_fault(step, how):
     torch.manual_seed(0)
     for name, scale in (("small", 0.1), ("large", 10.0)):
         p, m = torch.randn(32, 48), torch.randn(32, 48)
         grad = torch.randn(32, 48).clamp(-3, 3) * scale
         given, (new_p, new_m) = grad.clone(), _step(p, grad, m)
-        mended_step(p, grad, m)
+        step(p, grad, m)
+        what = f"{how}{name} gradients"
         if not torch.equal(grad, given):
-            return f"{name} gradients: it changed grad itself"
+            return f"{what}: it changed grad itself"
         for which, got, wanted in (("m", m, new_m), ("p", p, new_p)):
             if not torch.allclose(got, wanted, atol=1e-6):
-                return (
-                    f"{name} gradients: {which} is not what momentum_step leaves in it"
-                )
-    inputs = tuple(torch.randn(256, 256) for _ in range(3))
-    found, enough = kernels(mended_step, *inputs), 5 * inputs[0].nbytes
-    if found.breaks:
-        return f"{count(found.breaks, 'graph break')} left: does Python still ask?"
-    if found.bytes > enough:
-        return f"it moves {found.bytes} bytes, and {enough} are enough"
+                return f"{what}: {which} is not what momentum_step leaves in it"
     return None

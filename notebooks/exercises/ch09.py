@@ -1,9 +1,12 @@
 """Chapter 09: what each exercise asks of an answer, and its hints."""
 
+import random
+
 import torch
 
 from helpers.comparison import Comparison
 from helpers.exercises import exercise
+from helpers.judging import same
 
 IGNORED = "the mode was ignored here: CUDA graphs need tensors on an NVIDIA GPU"
 EAGER_S = 0.010
@@ -108,6 +111,23 @@ PLANTED = (
 )
 
 
+def _drawn():
+    """Return races that were drawn by lot, in the form of PLANTED."""
+    races, saved, said = {}, {"eager": 0.0}, []
+    calls = random.choice((10, 300, 5_000, 40_000))
+    for mode in random.sample(("default", "lite", "max-autotune", "mine"), 3):
+        verdict = random.choice(("faster", "faster", "cannot tell"))
+        call_s, first_s = random.uniform(0.003, 0.009), random.uniform(0.5, 70)
+        notes = random.choice(((), (), (IGNORED,)))
+        races[mode] = _race(verdict, call_s, first_s, notes)
+        said.append(f"{mode} {verdict}{', ignored' if notes else ''}")
+        said[-1] += f", {call_s:.4f} s a call, the first {first_s:.1f} s"
+        if verdict == "faster" and not notes:
+            saved[mode] = calls * EAGER_S - first_s - (calls - 1) * call_s
+    what = f"races drawn by lot ({'; '.join(said)}; eager {EAGER_S} s)"
+    return what, races, calls, max(saved, key=saved.get), "count for each that counts"
+
+
 @exercise(
     "09.1",
     hints=(
@@ -123,9 +143,9 @@ PLANTED = (
     "for its name.",
 )
 def choose(answer):
-    for what, races, calls, wanted, why in PLANTED:
+    for what, races, calls, wanted, why in (*PLANTED, *(_drawn() for _ in range(30))):
         found = answer(dict(races), calls)
-        if found != wanted:
+        if not same(found, wanted):
             return (
                 f"planted: {what}. For {calls:,} calls the answer is {wanted!r}, not "
                 f"{found!r}: {why}"
@@ -137,7 +157,7 @@ class Recorder:
     """The imitation of the chapter, which counts its recordings."""
 
     def __init__(self):
-        self.recordings = []
+        self.recordings, self.replays = [], 0
 
     def __call__(self, f, x):
         self.recordings.append(tuple(x.shape))
@@ -150,6 +170,7 @@ class Recorder:
                     f"a recording for {tuple(held.shape)} was replayed with "
                     f"{tuple(new.shape)}: it fits one shape"
                 )
+            self.replays += 1
             held.copy_(new)
             out.copy_(f(held))
             return out
@@ -184,7 +205,9 @@ def graphed(answer):
     results = []
     for number, x in enumerate(inputs):
         y = g(x)
-        if not isinstance(y, torch.Tensor) or not torch.allclose(y, f(x)):
+        if type(y) is not torch.Tensor or y.shape != x.shape:
+            return f"call {number} does not give what f gives, a tensor like x"
+        if not torch.allclose(y, f(x)):
             return f"call {number} does not give what f gives"
         results.append(y)
     for x, old in zip(inputs, before, strict=True):
@@ -195,6 +218,11 @@ def graphed(answer):
         return "nothing was recorded: use record(f, x)"
     if n > shapes:
         return f"{n} recordings for {shapes} shapes: a recording can be used again"
+    if recorder.replays < len(inputs) - n:
+        return (
+            f"{len(inputs)} calls and {recorder.replays} replays: f ran itself, and "
+            "the recordings were for nothing"
+        )
     for number, (x, y) in enumerate(zip(inputs, results, strict=True)):
         if not torch.allclose(y, f(x)):
             return f"the result of call {number} was overwritten by a later one"
@@ -226,6 +254,12 @@ CASES = (
         {"fallback_by_default": True, "coordinate_descent_tuning": True},
         {"fallback_by_default"},
     ),
+    (
+        "a matrix product, which is the library's whatever the options",
+        lambda x: x @ x.t(),
+        {"cpp.simdlen": 1, "fallback_by_default": True},
+        set(),
+    ),
 )
 
 
@@ -248,6 +282,9 @@ def culprits(answer):
     for what, f, options, wanted in CASES:
         found = answer(f, dict(options), x)
         if isinstance(found, str) or not hasattr(found, "__iter__"):
+            return f"the names were wanted, in a list, not {found!r:.60}"
+        found = list(found)
+        if not all(isinstance(name, str) for name in found):
             return f"the names were wanted, in a list, not {found!r:.60}"
         if set(found) != wanted:
             more = sorted(set(found) - wanted)

@@ -13,6 +13,7 @@ from torch._inductor.lowering import lowerings
 
 from helpers import graphs, recompiles
 from helpers.exercises import exercise
+from helpers.judging import same
 from helpers.text import count
 
 aten = torch.ops.aten
@@ -84,6 +85,12 @@ _PLANTED = (
 )
 
 
+def _rotated(row):
+    """Return the row from another place on: its order cannot be learned by heart."""
+    start = random.SystemRandom().randrange(1, len(row))
+    return (*row[start:], *row[:start])
+
+
 def _program():
     """Return a function that no cache on disk has seen."""
     number = f"{random.SystemRandom().uniform(1, 2):.6f}"
@@ -110,10 +117,11 @@ def the_ladder(guilty):
     program = _program()
     torch.manual_seed(0)
     x = torch.randn(8, 8).requires_grad_()
-    for bug, plant, rung in _PLANTED:
+    first, *bugs, last = _PLANTED
+    for bug, plant, rung in (first, *_rotated(bugs), last):
         with plant():
             found = guilty(program, x)
-        if found is not None and found not in _RUNGS:
+        if not any(same(found, known) for known in (None, *_RUNGS)):
             return f"it returned {found!r}, which is no rung of LADDER, and not None"
         if rung is None and found:
             return f"planted: {bug}. You say {found}: who else may have compiled it?"
@@ -266,12 +274,12 @@ _TRIALS = (
     passed="It accuses a bug that tolerances let pass, and clears what is rounding.",
 )
 def rounding_or_a_bug(why_different):
-    torch.manual_seed(0)
-    for name, eager, compiled, dtype, verdict in _TRIALS:
+    for name, eager, compiled, dtype, verdict in _rotated(_TRIALS):
+        torch.manual_seed(0)
         x = torch.randn(16, 64).to(dtype)
         found = why_different(eager, compiled, x)
-        if found not in ("same", "random", "rounding", "bug"):
+        if not any(same(found, each) for each in ("same", "random", "rounding", "bug")):
             return f"it returned {found!r}, which is none of the four verdicts"
-        if found != verdict:
+        if not same(found, verdict):
             return f'{name}: you say "{found}", and it is "{verdict}"'
     return None

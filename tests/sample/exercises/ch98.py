@@ -3,6 +3,7 @@
 import torch
 
 from helpers.exercises import exercise
+from helpers.judging import number, same
 
 
 def _graphs(function, x):
@@ -26,15 +27,25 @@ def _graphs(function, x):
     passed="One graph, and the same result as eager.",
 )
 def double_sine(answer):
-    x = torch.linspace(0, 1, 5)
-    result = answer(x)
-    if not isinstance(result, torch.Tensor):
-        return f"it returns {type(result).__name__}, and a tensor was asked for"
-    if not torch.allclose(result, 2 * x.sin()):
-        return "the result is not twice the sine of x"
-    found = _graphs(answer, x)
+    torch.manual_seed(0)
+    inputs = torch.linspace(0, 1, 5), torch.randn(7), torch.randn(2, 3)
+    if fault := _fault(answer, inputs):
+        return fault
+    found = _graphs(answer, inputs[0])
     if found != 1:
         return f"torch.compile made {found} graphs of it, and one was asked for"
+    fault = _fault(torch.compile(answer, backend="eager"), inputs)
+    return fault and f"compiled, {fault}"
+
+
+def _fault(function, inputs):
+    for x in inputs:
+        result = function(x)
+        if type(result) is not torch.Tensor:
+            return f"it returns {type(result).__name__}, and a tensor was asked for"
+        if result.shape != x.shape or not torch.allclose(result, 2 * x.sin()):
+            shape = tuple(x.shape)
+            return f"for an x of shape {shape}, the result is not twice the sine of x"
     return None
 
 
@@ -56,8 +67,10 @@ def breaks(answer):
         return x.tan()
 
     graphs = _graphs(twice, torch.ones(2))
-    if answer == graphs:
+    if number(answer) is None:
+        return f"breaks is of type {type(answer).__name__}, and a number was wanted"
+    if same(answer, graphs):
         return "that is the number of graphs: count the gaps between them"
-    if answer != graphs - 1:
+    if not same(answer, graphs - 1):
         return "count again: graphs are what is left between breaks"
     return None
