@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+from helpers.results import version_of
+
+# The same examples each time: a test that fails now and then teaches to look away.
+settings.register_profile("course", derandomize=True, deadline=None)
+settings.load_profile("course")
+
+
+NO_TRITON = r"Triton is not installed|No module named 'triton'"
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +49,30 @@ def learner(monkeypatch: pytest.MonkeyPatch) -> None:
 def strictly(monkeypatch: pytest.MonkeyPatch) -> None:
     """The course as CI runs it: a false claim raises."""
     monkeypatch.setenv("COURSE_STRICT", "1")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    """A test needs Triton when a helper says so, and there is none for every system."""
+    with _skipped_without_triton():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    with _skipped_without_triton():
+        return (yield)
+
+
+@contextmanager
+def _skipped_without_triton() -> Iterator[None]:
+    try:
+        yield
+    except Exception as problem:
+        said = f"{problem}\n{getattr(problem, 'stderr', '')}"
+        if version_of("triton") or not re.search(NO_TRITON, said):
+            raise
+        pytest.skip("there is no Triton here")
 
 
 def pytest_report_header() -> str:

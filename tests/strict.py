@@ -2,6 +2,7 @@
 
     python tests/strict.py                      # every notebook of the course
     python tests/strict.py notebooks/01_*.ipynb -x
+    python tests/strict.py --junitxml report.xml   # read it with tests.failing
 
 This is nbval in strict mode.  Only text between marks may differ; HTML and pictures
 are not compared, because each result says the same in plain text.
@@ -10,6 +11,7 @@ are not compared, because each result says the same in plain text.
 from __future__ import annotations
 
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from tests import failing  # noqa: E402
 from tests.refresh import course_environment  # noqa: E402
 
 NOT_COMPARED = ("text/html", "image/svg+xml", "image/png", "image/jpeg")
@@ -37,6 +40,15 @@ class Rules:
     def pytest_collectstart(self, collector: pytest.Collector) -> None:
         if hasattr(collector, "skip_compare"):
             collector.skip_compare += NOT_COMPARED
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Put what a failing cell said into the report of --junitxml."""
+        if call.when == "call" and call.excinfo and hasattr(item, "cell"):
+            item.user_properties += failing.properties(item, call.excinfo.value)
+        return (yield)
 
 
 def main(arguments: list[str] | None = None) -> int:
