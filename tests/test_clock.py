@@ -199,3 +199,298 @@ def test_peak_memory_is_not_known_elsewhere(monkeypatch):
     monkeypatch.setattr(clock.sys, "platform", "win32")
     assert clock.peak_bytes(lambda: 1 / 0, "cpu") is None
     assert not clock.keep_memory()
+
+
+# --------------------------------------------- exact answers, from made-up systems
+
+
+def test_the_wall_clock_gives_seconds_of_all_calls(monkeypatch):
+    ticks = iter([1_000_000_000, 3_500_000_000])
+    monkeypatch.setattr(clock.time, "perf_counter_ns", lambda: next(ticks))
+    assert clock.WallClock().sample(lambda: None, 5) == pytest.approx(2.5)
+
+
+def test_cuda_time_is_between_events_round_all_the_calls(monkeypatch):
+    said = []
+
+    class Event:
+        def __init__(self, enable_timing):
+            assert enable_timing is True
+            self.name = ("start", "stop")[len(said)]
+            said.append(f"make {self.name}")
+
+        def record(self):
+            said.append(f"record {self.name}")
+
+        def synchronize(self):
+            said.append(f"wait for {self.name}")
+
+        def elapsed_time(self, other):
+            said.append(f"{self.name} to {other.name}")
+            return 4.0  # milliseconds
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    found = clock.clock_for("cuda")
+    assert found.sample(lambda: said.append("call"), 2) == pytest.approx(4e-3)
+    assert said == [
+        *("make start", "make stop", "record start", "call", "call"),
+        *("record stop", "wait for stop", "start to stop"),
+    ]
+    assert isinstance(found, clock.CudaClock) and found.sample_s == 500e-6
+
+
+@pytest.mark.parametrize(("there", "name"), [(True, "cuda"), (False, "cpu")])
+def test_the_device_is_the_gpu_where_there_is_one(monkeypatch, there, name):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
+    assert clock.device() == name
+
+
+def test_the_clock_of_a_cpu():
+    assert type(clock.clock_for("cpu")) is clock.WallClock
+    assert clock.WallClock.sample_s == 100e-6
+
+
+@pytest.mark.parametrize(
+    ("seconds", "sample_s", "plan"),
+    [
+        (1e-6, 100e-6, Plan(100, 80)),
+        (100e-6, 100e-6, Plan(1, 80)),
+        (1e-3, 100e-6, Plan(1, 8)),
+        (4e-3, 100e-6, Plan(1, 3)),
+        (10e-3, 100e-6, Plan(1, 3)),  # 1.25 blocks
+        (10.1e-3, 100e-6, Plan(1, 2)),
+        (100e-6, 500e-6, Plan(5, 80)),
+        (49e-3, 500e-6, Plan(1, 3)),
+    ],
+)
+def test_plans(seconds, sample_s, plan):
+    assert Plan.for_call(seconds, sample_s) == plan
+
+
+def test_a_block_is_the_lower_quartile_of_its_last_three_fifths(monkeypatch):
+    waits = iter([1.0, 10.0])
+    monkeypatch.setattr(clock, "waiting_seconds", lambda: next(waits))
+    fake = FakeClock(extra=[0, 1, 2, 3, 50, 40, 30, 20, 10, 60].__getitem__)
+    found = block(fake, lambda: None, Plan(4, 10))
+    assert found.seconds == 20 / 4  # of 10, 20, 30, 40, 50, 60
+    assert found.waited == 9.0 / (1 + 2 + 3 + 50 + 40 + 30 + 20 + 10 + 60)
+
+
+def test_a_block_that_takes_no_time_is_no_division_by_zero():
+    assert block(FakeClock(), lambda: None, Plan(1, 3)).seconds == 1e-12
+
+
+def tasks(monkeypatch, folder, **texts):
+    """Make the system count as *texts* say: thread1="ran waited times" and so on."""
+    for name, text in texts.items():
+        thread = folder / name.removeprefix("thread")
+        thread.mkdir(exist_ok=True)
+        (thread / "schedstat").write_text(text)
+    monkeypatch.setattr(clock, "_TASKS", folder)
+
+
+def test_waiting_is_summed_over_the_threads(monkeypatch, tmp_path):
+    tasks(
+        monkeypatch,
+        tmp_path,
+        thread1="4000000000 500000000 7\n",
+        thread2="1000000000 250000000 7\n",
+        thread3="it ended",
+    )
+    assert clock._schedstat() == {1: (4.0, 0.5), 2: (1.0, 0.25)}
+    assert clock.waiting_seconds() == 0.75
+    monkeypatch.setattr(clock, "_TASKS", tmp_path / "none")
+    assert clock.waiting_seconds() == 0
+
+
+def test_a_collector_that_was_off_stays_off():
+    gc.disable()
+    try:
+        with clock.quiet_interpreter():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+    with contextlib.suppress(KeyboardInterrupt), clock.quiet_interpreter():
+        raise KeyboardInterrupt
+    assert gc.isenabled()
+
+
+def test_garbage_is_collected_before(monkeypatch):
+    done = []
+    monkeypatch.setattr(clock.gc, "collect", lambda: done.append("collect"))
+    monkeypatch.setattr(clock.gc, "disable", lambda: done.append("disable"))
+    with clock.quiet_interpreter():
+        assert done == ["collect", "disable"]
+
+
+def machine(monkeypatch, threads, cores, workers):
+    """Make the machine have *threads*, *cores* and the threads of *workers*."""
+    asked = []
+
+    def found(wanted):
+        asked.append(wanted)
+        return workers[:wanted]
+
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None, raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: cores, raising=False)
+    monkeypatch.setattr(clock, "_second_of_core", lambda n: n in (1, 3))
+    monkeypatch.setattr(clock, "_workers", found)
+    return asked
+
+
+def test_this_thread_and_its_workers_get_a_core_each(monkeypatch):
+    own = threading.get_native_id()
+    asked = machine(monkeypatch, 3, {0, 1, 2, 3}, [71, 72, 73])
+    assert clock._places() == {own: 0, 71: 2, 72: 1}
+    assert asked == [2]
+
+
+@pytest.mark.parametrize(
+    ("threads", "cores", "workers"),
+    [
+        (1, {0, 1}, [71]),  # nothing to spread
+        (2, {0}, [71]),  # fewer cores than threads
+        (3, {0, 1, 2, 3}, [71]),  # not all of the threads were recognised
+    ],
+)
+def test_nothing_is_pinned_where_it_would_not_help(
+    monkeypatch, threads, cores, workers
+):
+    machine(monkeypatch, threads, cores, workers)
+    assert clock._places() == {}
+    with clock.pinned_threads() as pinned:
+        assert pinned is False
+
+
+def test_two_threads_on_two_cores_are_pinned(monkeypatch):
+    machine(monkeypatch, 2, {5, 4}, [71])
+    assert clock._places() == {threading.get_native_id(): 4, 71: 5}
+
+
+def test_the_workers_are_those_that_ran_meanwhile(monkeypatch):
+    own = threading.get_native_id()
+    counts = [
+        {own: (1.0, 0.0), 71: (5.0, 0.0), 72: (5.0, 0.0), 73: (9.0, 0.0)},
+        {
+            own: (9.0, 0.0),
+            71: (5.02, 0.0),
+            72: (5.04, 0.0),
+            73: (9.005, 0.0),  # too little to be one
+            74: (0.03, 0.0),  # has just begun
+        },
+    ]
+    for wanted, found in ((1, [72]), (2, [72, 74]), (9, [72, 74, 71])):
+        times = iter(counts)
+        monkeypatch.setattr(clock, "_schedstat", lambda: next(times))  # noqa: B023
+        assert clock._workers(wanted) == found
+
+
+def test_pages_and_the_system_s_share_are_per_call(monkeypatch):
+    resource = pytest.importorskip("resource")
+
+    class Usage:
+        def __init__(self, system, user, faults):
+            self.ru_stime, self.ru_utime, self.ru_minflt = system, user, faults
+
+    used = iter([Usage(1.0, 2.0, 100), Usage(1.75, 2.25, 175)])
+    monkeypatch.setattr(resource, "getrusage", lambda _: next(used))
+    called = []
+    found = clock.page_faults(lambda: called.append(1))
+    assert found == clock.Faults(25, 0.75) and len(called) == 3
+    still = iter([Usage(1.0, 2.0, 100), Usage(1.0, 2.0, 100)])
+    monkeypatch.setattr(resource, "getrusage", lambda _: next(still))
+    assert clock.page_faults(lambda: None, 2) == clock.Faults(0, 0.0)
+
+
+def test_no_page_faults_are_known_without_the_module(monkeypatch):
+    monkeypatch.setitem(sys.modules, "resource", None)
+    assert clock.page_faults(lambda: 1 / 0) == clock.Faults(0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("count", "share", "said"),
+    [(16, 0.31, True), (15, 0.9, False), (1000, 0.3, False)],
+)
+def test_pages_dominate_when_many_cost_much(count, share, said):
+    assert clock.Faults(count, share).dominate is said
+
+
+def test_peak_memory_on_cuda_is_the_allocator_s(monkeypatch):
+    said = []
+    for name, value in {
+        "synchronize": None,
+        "reset_peak_memory_stats": None,
+        "memory_allocated": 1000,
+        "max_memory_allocated": 1800,
+    }.items():
+        monkeypatch.setattr(
+            torch.cuda, name, lambda name=name, value=value: said.append(name) or value
+        )
+    assert clock.peak_bytes(lambda: said.append("call"), "cuda") == 800
+    assert said == [
+        *("synchronize", "reset_peak_memory_stats", "memory_allocated"),
+        *("call", "synchronize", "max_memory_allocated"),
+    ]
+
+
+def linux(monkeypatch, rss, high):
+    """Make this a Linux whose kernel says these KiB; return what is asked of it."""
+    status = f"Name:\tx\nVmHWM:\t  {high} kB\nVmRSS:\t {rss} kB\nThreads:\t1\n"
+    said = []
+
+    class Library:
+        def malloc_trim(self, pad):
+            said.append(("trim", pad))
+
+    def write(path, text):
+        said.append((path.as_posix(), text))
+
+    monkeypatch.setattr(clock.sys, "platform", "linux")
+    monkeypatch.setattr(clock.ctypes, "CDLL", lambda _: Library())
+    monkeypatch.setattr(clock.Path, "read_text", lambda _: status)
+    monkeypatch.setattr(clock.Path, "write_text", write)
+    return said
+
+
+def test_peak_memory_on_linux_is_the_kernel_s(monkeypatch):
+    said = linux(monkeypatch, rss=100, high=164)
+    found = clock.peak_bytes(lambda: said.append("call"), "cpu")
+    assert found == 64 * 1024
+    assert said == [("trim", 0), ("/proc/self/clear_refs", "5"), "call"]
+    linux(monkeypatch, rss=100, high=90)
+    assert clock.peak_bytes(lambda: None, "cpu") == 0
+
+
+def test_peak_memory_is_not_known_where_the_kernel_will_not_say(monkeypatch):
+    linux(monkeypatch, 1, 1)
+
+    def forbidden(*_):
+        raise PermissionError
+
+    monkeypatch.setattr(clock.Path, "write_text", forbidden)
+    assert clock.peak_bytes(lambda: 1 / 0, "cpu") is None
+    linux(monkeypatch, 1, 1)
+    monkeypatch.setattr(clock.Path, "read_text", lambda _: "Name: x\n")
+    assert clock.peak_bytes(lambda: 1 / 0, "cpu") is None
+
+
+@pytest.mark.parametrize(
+    ("answers", "asked"), [((1, 1), True), ((0, 1), False), ((1, 0), False)]
+)
+def test_both_settings_of_the_allocator_are_needed(monkeypatch, answers, asked):
+    """Numbers from malloc.h: M_MMAP_MAX is -4, M_TRIM_THRESHOLD is -1."""
+    given, said = iter(answers), []
+
+    class Library:
+        def mallopt(self, setting, value):
+            said.append((setting, value))
+            return next(given)
+
+    monkeypatch.setattr(clock.sys, "platform", "linux")
+    monkeypatch.setattr(clock.ctypes, "CDLL", lambda _: Library())
+    assert clock.keep_memory() is asked
+    assert said == [(-4, 0), (-1, 2**31 - 1)][: len(said)]
+    monkeypatch.setattr(clock.ctypes, "CDLL", lambda _: object())
+    assert clock.keep_memory() is False  # musl

@@ -1,5 +1,6 @@
 """kernels(), output_code() and eager_bytes(): real lowerings, also to Triton text."""
 
+import importlib
 from unittest import mock
 
 import pytest
@@ -54,7 +55,7 @@ def test_a_chain_of_any_length_is_one_read_and_one_write(ops):
 
 def test_bytes_agree_with_inductor_for_a_whole_graph():
     counted = []
-    lowering = torch._inductor.graph.GraphLowering
+    lowering = importlib.import_module("torch._inductor.graph").GraphLowering
     compile_to_module = lowering.compile_to_module
 
     def spy(self):
@@ -356,3 +357,30 @@ def test_eager_counts_views_as_nothing_and_in_place_as_both():
     assert [name for name, _ in found.calls] == ["sin", "cos"]
     assert str(found).endswith("2 calls, 1.562 KiB")
     assert "sin" in found._repr_html_()
+
+
+def test_eager_counts_what_is_overwritten_as_written_only():
+    x, out = torch.randn(100), torch.empty(100)
+    assert eager_bytes(lambda x: torch.add(x, 1, out=out), x).bytes == 800
+    assert eager_bytes(lambda x, y: x.copy_(y), x, out).bytes == 800
+    assert eager_bytes(lambda x: x.zero_(), x).bytes == 400
+    assert eager_bytes(lambda x: x.normal_(), x).bytes == 400
+    assert eager_bytes(lambda x, y: x[:50].copy_(y[:50]), x, out).bytes == 400
+    p = torch.full((100,), 0.5)  # the probabilities are read
+    assert eager_bytes(lambda x: x.bernoulli_(p), x).bytes == 800
+
+
+def test_eager_counts_lists_as_their_tensors_and_a_turned_tensor_as_a_view():
+    a, b = torch.randn(100), torch.randn(100)
+
+    def lists(a, b):
+        torch._foreach_add_([a, b], 1)
+        return a
+
+    assert eager_bytes(lists, a, b).bytes == 2 * 800
+    assert eager_bytes(lambda x: x.t_(), a.reshape(10, 10)).bytes == 0
+
+
+def test_a_bare_module_has_a_plain_name_for_its_line():
+    found = kernels(torch.nn.Linear(4, 4), torch.randn(2, 4), backward=False)
+    assert [kernel.lines for kernel in found.kernels] == [("self: Linear",)]

@@ -273,6 +273,7 @@ def test_the_same_call_gives_the_same_dump() -> None:
 
 def test_from_several_threads() -> None:
     """In a process of its own: two at a time once ended it."""
+    pytest.importorskip("triton")
     code = (
         "import torch; from concurrent.futures import ThreadPoolExecutor\n"
         "from helpers import dump_triton\n"

@@ -74,7 +74,7 @@ def test_going_back_to_a_setting_compiles_nothing(counted):
 
 def test_the_widget_says_that_it_is_busy(counted, monkeypatch):
     live = Live(make, ("h100",), (FLOAT,), (1, 2), 64)
-    _, _, busy, shown = live.widget.children
+    _, busy, shown = live.widget.children
     seen, page = [], Live.page
     monkeypatch.setattr(
         Live, "page", lambda *key: seen.append(busy.value) or page(*key)
@@ -86,35 +86,45 @@ def test_the_widget_says_that_it_is_busy(counted, monkeypatch):
 
 def test_an_error_is_one_line_and_the_widget_lives_on(counted):
     live = Live(make, ("h100",), (FLOAT,), (1, 13), 64)
-    length, shown = live.widget.children[0].children[2], live.widget.children[3]
+    length, shown = live.widget.children[0].children[2], live.widget.children[2]
     length.value = 13
     assert "InputError: no such program</pre>" in shown.value
     length.value = 1
     assert "tmp0" in shown.value
 
 
-def test_a_closed_widget_makes_room_for_the_next(counted):
-    live = Live(make, ("h100",), (FLOAT,), (1, 2), 64)
-    first, live.shown = live.widget, mock.Mock()
-    first.children[1].click()
-    assert "run the cell again" in live.shown.update.call_args[0][0]["text/plain"]
-    assert live.widget is not first
-    assert len(counted) == 1
+WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+@pytest.fixture
+def shown(counted, monkeypatch):
+    """What is displayed, one bundle of MIME types after another."""
+    bundles = []
+    widget = {WIDGET: {"model_id": "1"}, "text/plain": "VBox(children=())"}
+    live = mock.Mock(_repr_mimebundle_=lambda: widget)
+    monkeypatch.setattr(Live, "widget", live)
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    monkeypatch.setattr("IPython.display.display", lambda x, raw: bundles.append(x))
+    return bundles
 
 
 @pytest.mark.parametrize("quiet", ["0", "1"])
-def test_the_widget_is_only_shown_where_it_is_live(counted, monkeypatch, quiet):
-    shown = []
+def test_the_widget_is_only_shown_where_it_is_live(shown, monkeypatch, quiet):
     monkeypatch.setenv("COURSE_QUIET", quiet)
-    monkeypatch.setattr(Live, "widget", "the widget")
-    monkeypatch.setitem(sys.modules, "ipykernel", sys)
-    monkeypatch.setattr("IPython.display.display", lambda x, **_: shown.append(x))
     found = explore(make, ("h100",), (FLOAT,), (1, 2))
     found._ipython_display_()
-    assert set(shown[0]) == {"text/plain", "text/html"}
-    assert len(shown) == (1 if quiet == "1" else 2)
+    assert [WIDGET in each for each in shown] == [False, True][: 2 - int(quiet)]
     Explorer(found.settings)._ipython_display_()  # read from a file: nothing to ask
-    assert len(shown) == (2 if quiet == "1" else 3)
+    twin = {"text/plain": str(found), "text/html": found._repr_html_()}
+    assert shown[-1] == twin and len(shown) == 3 - int(quiet)
+
+
+def test_without_its_kernel_the_widget_is_one_sentence(shown, monkeypatch):
+    monkeypatch.setenv("COURSE_QUIET", "0")
+    explore(make, ("h100",), (FLOAT,), (1, 2))._ipython_display_()
+    table, widget = shown
+    assert "display: none" in table["text/html"] and "<table>" in table["text/html"]
+    assert "sliders stand here" in widget["text/plain"] and "VBox" not in str(widget)
 
 
 def test_what_is_missing_is_said():

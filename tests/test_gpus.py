@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import subprocess
+import types
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,153 @@ def test_here_knows_this_machine_or_says_what_to_do(monkeypatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (3, 0))
     with pytest.raises(InputError, match="Quadro K600"):
         gpus.here()
+
+
+# From the data sheets: cores (per multiprocessor times how many), GB, GB/s, MB of L2.
+@pytest.mark.parametrize(
+    ("name", "each", "cores", "gigabytes", "rate", "l2"),
+    [
+        ("t4", 64, 2560, 16, 320, 4),
+        ("a100", 64, 6912, 80, 2039, 40),
+        ("rtx3090", 128, 10496, 24, 936, 6),
+        ("rtx4090", 128, 16384, 24, 1008, 72),
+        ("l4", 128, 7424, 24, 300, 48),
+        ("h100", 128, 16896, 80, 3350, 50),
+        ("h200", 128, 16896, 141, 4800, 60),
+        ("b200", 128, 18944, 180, 8000, 126),
+        ("mi300x", 64, 19456, 192, 5300, 4),
+    ],
+)
+def test_the_numbers_are_those_of_the_data_sheet(
+    name: str, each: int, cores: int, gigabytes: int, rate: int, l2: int
+) -> None:
+    gpu = GPUS[name]
+    assert gpu.multiprocessors * each == cores
+    assert gpu.bandwidth == rate * 1e9 and gpu.l2 == l2 * 2**20
+    # Some is kept for error correction, and a sheet may count 1e9 or 2**30.
+    assert 0.9 * gigabytes * 2**30 <= gpu.memory <= 1.07 * gigabytes * 2**30
+
+
+@pytest.mark.parametrize(
+    ("name", "threads", "blocks", "shared", "optin"),
+    [
+        ("t4", 1024, 16, 64, 64),
+        ("a100", 2048, 32, 164, 163),
+        ("rtx3090", 1536, 16, 100, 99),
+        ("rtx4090", 1536, 24, 100, 99),
+        ("h100", 2048, 32, 228, 227),
+        ("b200", 2048, 32, 228, 227),
+    ],
+)
+def test_a_multiprocessor_holds_what_its_capability_says(
+    name: str, threads: int, blocks: int, shared: int, optin: int
+) -> None:
+    gpu = GPUS[name]
+    assert (gpu.threads, gpu.blocks) == (threads, blocks)
+    assert (gpu.shared, gpu.shared_optin) == (shared * 1024, optin * 1024)
+    assert (gpu.registers, gpu.warp, gpu.shared_block) == (65536, 32, 49152)
+
+
+def test_what_the_driver_would_report() -> None:
+    gpu = GPUS["mi300x"]
+    has = vars(gpu.properties)
+    assert has == {
+        "name": gpu.title,
+        "major": 9,
+        "minor": 4,
+        "total_memory": gpu.memory,
+        "multi_processor_count": 304,
+        "warp_size": 64,
+        "regs_per_multiprocessor": 131072,
+        "max_threads_per_multi_processor": 2048,
+        "max_threads_per_block": 1024,
+        "shared_memory_per_block": 65536,
+        "shared_memory_per_block_optin": 65536,
+        "shared_memory_per_multiprocessor": 65536,
+        "L2_cache_size": 4 * 2**20,
+        "gcnArchName": "gfx942",
+        "is_integrated": 0,
+        "is_multi_gpu_board": 0,
+    }
+    assert GPUS["h100"].properties.gcnArchName == ""
+    assert str(gpu) == "AMD Instinct MI300X (gfx942)"
+
+
+def test_another_gpu_of_a_known_capability_is_described_by_its_driver(
+    monkeypatch,
+) -> None:
+    import torch
+
+    has = types.SimpleNamespace(
+        multi_processor_count=46,
+        total_memory=12 * 2**30,
+        L2_cache_size=4 * 2**20,
+        memory_clock_rate=9_501_000,  # kHz
+        memory_bus_width=192,
+    )
+    cuda = torch.cuda
+    monkeypatch.setattr(gpus, "GPUS", dict(GPUS))
+    monkeypatch.setattr(cuda, "is_available", lambda: True)
+    monkeypatch.setattr(cuda, "get_device_name", lambda: "NVIDIA GeForce RTX 3070")
+    monkeypatch.setattr(cuda, "get_device_capability", lambda: (8, 6))
+    monkeypatch.setattr(cuda, "get_device_properties", lambda: has)
+    found = gpus.here()
+    assert (found.name, found.title) == ("rtx3070", "NVIDIA GeForce RTX 3070")
+    assert (found.arch, found.multiprocessors) == ("sm_86", 46)
+    assert (found.memory, found.l2) == (12 * 2**30, 4 * 2**20)
+    assert found.bandwidth == pytest.approx(456e9, rel=1e-3)  # as published
+    assert gpus.find("RTX 3070") is found and gpus.here() is found
+    del has.memory_clock_rate, has.memory_bus_width
+    gpus.GPUS.pop("rtx3070")
+    assert gpus.here().bandwidth == 0
+
+
+def test_the_titles_are_those_of_the_driver() -> None:
+    assert [gpu.title for gpu in GPUS.values()] == [
+        *("Tesla T4", "NVIDIA A100-SXM4-80GB", "NVIDIA GeForce RTX 3090"),
+        *("NVIDIA GeForce RTX 4090", "NVIDIA L4", "NVIDIA H100 80GB HBM3"),
+        *("NVIDIA H200", "NVIDIA B200", "AMD Instinct MI300X"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("h100", "233472 // 1152 = 202"),  # 1 KiB for CUDA itself, and units of 128
+        ("t4", "65536 // 256 = 256"),
+        ("mi300x", "65536 // 512 = 128"),
+    ],
+)
+def test_shared_memory_is_given_in_units(name: str, said: str) -> None:
+    last = occupancy(find(name), 32, 0, 1).formula.splitlines()[-1]
+    assert last == f"shared memory: {said} blocks"
+
+
+def test_occupancy_is_explained_step_by_step() -> None:
+    found = occupancy(find("h100"), 100, 33, 3000)
+    assert found.formula.splitlines() == [
+        "warps: 64 // 4 = 16 blocks",
+        "blocks: 32 at most",
+        "registers: 16384 // 1280 = 12 warps for each of 4 schedulers, so 12 blocks",
+        "shared memory: 233472 // 4096 = 57 blocks",
+    ]
+    assert str(found).splitlines()[0] == (
+        "75% occupancy: 48 warps in 12 blocks per multiprocessor, limited by registers"
+    )
+    assert str(found) == repr(found) and str(found).endswith(found.formula)
+    bare = occupancy(find("t4"), 32, 0, 0)
+    assert bare.formula.splitlines() == [
+        "warps: 32 // 1 = 32 blocks",
+        "blocks: 16 at most",
+    ]
+    assert (bare.blocks, bare.warps, bare.fraction) == (16, 16, 0.5)
+    most = find("h100").shared_optin
+    assert occupancy(find("h100"), 32, 0, most).blocks == 1
+    assert occupancy(find("h100"), 32, 0, most + 1).blocks == 0
+    assert occupancy(find("h100"), 32, 256, 0).blocks > 0
+    assert occupancy(find("h100"), 32, 257, 0).blocks == 0
+    assert occupancy(find("mi300x"), 64, 512, 0).blocks > 0
+    assert occupancy(find("mi300x"), 64, 513, 0).blocks == 0
 
 
 # From cuda_occupancy.h of CUDA 13.0, compiled and asked: see the test below.

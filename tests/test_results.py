@@ -1,9 +1,14 @@
 """Results survive the disk, and a damaged file says so."""
 
+import ast
 import dataclasses
 import errno
 import json
 import os
+import pathlib
+import re
+import types
+from unittest import mock
 
 import pytest
 
@@ -195,3 +200,179 @@ def test_every_kind_of_result_comes_back_equal(tmp_path):
     elsewhere = {name for name, home in results._HOMES.items() if ".gpu." in home}
     elsewhere |= {"Comparison", "Sweep"}  # with tests of their own
     assert {type(one).__name__ for one in found} | elsewhere == set(results._HOMES)
+
+
+# ------------------------------------------------------- where results come from and go
+
+
+def test_every_kind_that_is_stored_can_be_found_again():
+    """A class under ``@stored`` that is not listed could be saved, and never loaded."""
+    folder = pathlib.Path(results.__file__).parent
+    found = {}
+    for path in folder.rglob("*.py"):
+        module = ".".join(path.relative_to(folder.parent).with_suffix("").parts)
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            decorators = getattr(node, "decorator_list", ())
+            if "stored" in [getattr(each, "id", "") for each in decorators]:
+                found[node.name] = module
+    assert found == results._HOMES and len(found) > 10
+
+
+def test_a_result_without_a_machine_is_stored_with_one(monkeypatch):
+    from helpers.bandwidth import Bandwidth
+
+    monkeypatch.setattr(results, "command", lambda: "run.py")
+    monkeypatch.setattr(results, "now", lambda: "2026-01-02T03:04:05+00:00")
+    held = json.loads(Bandwidth(1.0, 2, "cpu").to_json())
+    assert held == {
+        "format": 1,
+        "kind": "Bandwidth",
+        "result": {"bytes_per_s": 1.0, "working_set": 2, "device": "cpu"},
+        "machine": dataclasses.asdict(results.Machine.here()),
+        "command": "run.py",
+        "when": "2026-01-02T03:04:05+00:00",
+    }
+
+
+def test_whole_numbers_become_the_floats_that_belong_there():
+    from helpers.bandwidth import Bandwidth
+
+    text = Bandwidth(3.0, 2, "cpu").to_json().replace("3.0", "3")
+    back = Bandwidth.from_json(text)
+    assert type(back.bytes_per_s) is float and type(back.working_set) is int
+    with pytest.raises(ResultError, match=r"2\.5 where a int belongs"):
+        Bandwidth.from_json(text.replace('"working_set": 2', '"working_set": 2.5'))
+    with pytest.raises(ResultError, match="'3' where a float belongs"):
+        Bandwidth.from_json(text.replace('"bytes_per_s": 3', '"bytes_per_s": "3"'))
+
+
+def test_a_file_of_another_format_says_which():
+    from helpers.bandwidth import Bandwidth
+
+    text = Bandwidth(3.0, 2, "cpu").to_json().replace('"format": 1', '"format": 2')
+    with pytest.raises(ResultError, match=r"has format 2, and this version .* reads 1"):
+        results.from_json(text)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_the_machine_with_and_without_torch_and_a_gpu(monkeypatch, there):
+    cuda = types.SimpleNamespace(
+        is_available=lambda: there, get_device_name=lambda: "NVIDIA H100"
+    )
+    torch = types.SimpleNamespace(
+        cuda=cuda, get_num_threads=lambda: 7, __version__="9.9+cpu"
+    )
+    monkeypatch.setitem(results.sys.modules, "torch", torch)
+    monkeypatch.setattr(results, "nvidia_driver", lambda: "555.1")
+    monkeypatch.setattr(results, "version_of", lambda package: f"version of {package}")
+    found = results.Machine.here()
+    assert (found.threads, found.torch) == (7, "9.9+cpu")
+    assert found.triton == "version of triton"
+    assert (found.gpu, found.driver) == (
+        ("NVIDIA H100", "555.1") if there else (None, None)
+    )
+    where = "NVIDIA H100" if there else f"{found.cpu}, {found.cores} cores"
+    assert str(found) == f"{where}, {found.system}, torch 9.9+cpu"
+    monkeypatch.delitem(results.sys.modules, "torch")
+    bare = results.Machine.here()
+    assert (bare.threads, bare.torch) == (None, "version of torch")
+    assert bare.gpu is None and bare.driver is None
+
+
+def test_what_the_machine_is_called(monkeypatch):
+    monkeypatch.setattr(results.platform, "system", lambda: "Linux")
+    monkeypatch.setattr(results.platform, "machine", lambda: "riscv")
+    monkeypatch.setattr(results.platform, "python_version", lambda: "3.99.1")
+    found = results.Machine.here()
+    assert found.system == "Linux riscv" and found.python == "3.99.1"
+    text = "processor : 0\nmodel name\t: A Fast: One \nmodel name : another\n"
+    monkeypatch.setattr(results.Path, "read_text", lambda _: text)
+    assert results._cpu_name() == "A Fast: One"
+    monkeypatch.setattr(results.Path, "read_text", lambda _: "nothing\n")
+    monkeypatch.setattr(results.platform, "processor", lambda: "")
+    assert results._cpu_name() == "riscv"
+
+    def missing(_):
+        raise FileNotFoundError
+
+    monkeypatch.setattr(results.Path, "read_text", missing)
+    monkeypatch.setattr(results.platform, "processor", lambda: "a chip")
+    assert results._cpu_name() == "a chip"
+
+
+def test_cores_and_memory_are_those_that_may_be_used(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 5, 7}, raising=False)
+    assert results.available_cores() == 3
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    assert results.available_cores() == 6
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert results.available_cores() == 1
+    psutil = types.SimpleNamespace(
+        virtual_memory=lambda: types.SimpleNamespace(total=77)
+    )
+    monkeypatch.setitem(results.sys.modules, "psutil", psutil)
+    assert results.memory_bytes() == 77
+    monkeypatch.setitem(results.sys.modules, "psutil", None)
+    sizes = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 10}
+    monkeypatch.setattr(os, "sysconf", sizes.__getitem__, raising=False)
+    assert results.memory_bytes() == 40960
+    monkeypatch.delattr(os, "sysconf")
+    assert results.memory_bytes() is None
+
+
+def test_the_driver_is_asked_once_and_may_be_missing(monkeypatch):
+    asked = []
+
+    def answer(command, **options):
+        asked.append((command, options))
+        return "555.42\n555.42\n"
+
+    ask = results.nvidia_driver.__wrapped__
+    monkeypatch.setattr(results.subprocess, "check_output", answer)
+    assert ask() == "555.42"
+    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    assert asked == [(query, {"text": True, "timeout": 20})]
+    for error in (
+        FileNotFoundError(),
+        results.subprocess.TimeoutExpired("nvidia-smi", 20),
+    ):
+        monkeypatch.setattr(
+            results.subprocess, "check_output", mock.Mock(side_effect=error)
+        )
+        assert ask() is None
+    monkeypatch.setattr(results.subprocess, "check_output", lambda *_, **__: "\n")
+    assert ask() is None
+
+
+def test_what_was_run_and_when(monkeypatch):
+    monkeypatch.setitem(results.sys.modules, "ipykernel", types.ModuleType("x"))
+    assert results.command() == "notebook"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", results.now())
+    assert results.version_of("no-such-package-here") is None
+    assert results.version_of("pytest") == pytest.__version__
+
+
+def test_columns_side_by_side(comparison):
+    other = dataclasses.replace(comparison, max_error=1.0)
+    table = results.side_by_side(comparison, other)
+    assert table.headings == ("", "A", "B")
+    facts = [*zip(comparison.facts(), other.facts(), strict=True)]
+    assert table.rows[: len(facts)] == tuple(
+        (one[0], f"⟨{one[1]}⟩", f"⟨{two[1]}⟩") for one, two in facts
+    )
+    machine = comparison.machine
+    assert [row[0] for row in table.rows[len(facts) :]] == [
+        *("gpu", "cpu", "cores", "torch", "triton", "python")
+    ]
+    assert table.rows[-1][1] == f"⟨{machine.python}⟩"
+    with pytest.raises(TypeError, match="one or more results"):
+        results.side_by_side()
+
+
+def test_a_file_is_utf8_with_newlines_and_its_folder_is_made(tmp_path):
+    path = results.write_atomically(tmp_path / "a" / "b.txt", "µ\n⟨é⟩\n")
+    assert path == tmp_path / "a" / "b.txt"
+    assert path.read_bytes() == "µ\n⟨é⟩\n".encode()
+    with pytest.raises(OSError, match=r"cannot write c\.txt: .*Nothing was changed"):
+        results.write_atomically(path / "c.txt", "x")
