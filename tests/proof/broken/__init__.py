@@ -1,0 +1,153 @@
+"""Ways to break torch.compile from outside: a setting, a variable, or a small patch.
+
+Nothing is edited.  A fault waits for a module of torch, and changes it as soon as
+it has been imported; each one has a probe, which sees the compiler behave otherwise.
+
+    python -m tests.proof.broken "fusion off"      # what the probe sees here
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[3]
+START = Path(__file__).parent / "start"
+Patch = Callable[[Any], None]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One way to break the compiler.
+
+    *meets* is what a user would meet in life, *notebooks* where it should be
+    noticed, most likely first.  *how* says in words how it is planted; *probe*
+    returns something that differs where it is.  *cache* is ``shared`` with the healthy
+    compiler where the code that is written stays the same, ``empty`` where building
+    is what fails, and else holds no graph.  *unnoticed* says why no page can notice.
+    """
+
+    name: str
+    meets: str
+    notebooks: tuple[str, ...]
+    how: str
+    probe: Callable[[], Any]
+    module: str = ""
+    patch: Patch | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
+    cache: str = "no graphs"
+    patience: float | None = None
+    unnoticed: str = ""
+
+    def plant(self) -> None:
+        """Change the module, now if it is here, or as soon as it is imported."""
+        if self.patch is None:
+            return
+        if self.module in sys.modules:
+            self.patch(sys.modules[self.module])
+        else:
+            sys.meta_path.insert(0, Planter(self.module, self.patch))
+
+
+class Planter(MetaPathFinder):
+    """Imports one module as usual, and changes it right afterwards."""
+
+    def __init__(self, module: str, patch: Patch) -> None:
+        self.module, self.patch = module, patch
+
+    def find_spec(
+        self, name: str, path: Any = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(name, path) if name == self.module else None
+        if spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def execute_and_change(module: ModuleType) -> None:
+            execute(module)
+            self.patch(module)
+
+        spec.loader.exec_module = execute_and_change
+        return spec
+
+
+FAULTS: dict[str, Fault] = {}
+
+
+def fault(
+    name: str, module: str, notebooks: str, probe: Callable[[], Any], **rest: Any
+) -> Callable[[Patch], Patch]:
+    """Register the decorated function, which changes *module*, as a fault.
+
+    Its docstring says what a user would meet; *notebooks* are ids, "05 07".
+    """
+
+    def register(patch: Patch) -> Patch:
+        meets, order = " ".join((patch.__doc__ or "").split()), tuple(notebooks.split())
+        how = f"patch in {module}"
+        every = {"how": how, "module": module, "patch": patch, **rest}
+        FAULTS[name] = Fault(name, meets, order, probe=probe, **every)
+        return patch
+
+    return register
+
+
+def setting(
+    name: str,
+    module: str,
+    values: dict[str, Any],
+    notebooks: str,
+    probe: Callable[[], Any],
+    meets: str,
+    **rest: Any,
+) -> None:
+    """Register a fault that is a few settings, dotted where they are nested."""
+
+    def patch(config: Any) -> None:
+        for key, value in values.items():
+            *groups, last = key.split(".")
+            owner = config
+            for group in groups:
+                owner = getattr(owner, group)
+            setattr(owner, last, value)
+
+    patch.__doc__ = meets
+    how = f"setting of {module}: {', '.join(f'{k}={v}' for k, v in values.items())}"
+    fault(name, module, notebooks, probe, how=how, **rest)(patch)
+
+
+def variable(
+    name: str,
+    variables: dict[str, str],
+    notebooks: str,
+    probe: Callable[[], Any],
+    meets: str,
+    **rest: Any,
+) -> None:
+    """Register a fault that is an environment variable."""
+    how = "variable: " + ", ".join(f"{k}={Path(v).name}" for k, v in variables.items())
+    FAULTS[name] = Fault(
+        name, meets, tuple(notebooks.split()), how, probe, variables=variables, **rest
+    )
+
+
+def environment(fault: Fault | None) -> dict[str, str]:
+    """Return the environment of a process with *fault* in it, or with none."""
+    path, planted = [str(ROOT), os.environ.get("PYTHONPATH", "")], {}
+    if fault:
+        path.insert(0, str(START))
+        planted = {"PLANTED_FAULT": fault.name, **fault.variables}
+    joined = os.pathsep.join(filter(None, path))
+    return {**os.environ, "PYTHONPATH": joined, "COURSE_QUIET": "1", **planted}
+
+
+for each in ("dynamo", "autograd", "inductor", "codegen", "modes", "tools"):
+    importlib.import_module(f"{__name__}.{each}")

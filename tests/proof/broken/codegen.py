@@ -1,0 +1,176 @@
+"""Faults of the code that is written: C++ for this machine, Triton for a GPU."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tests.proof.broken import fault, setting
+from tests.proof.broken.inductor import chain, wasteful
+from tests.proof.broken.probes import count, inputs, right
+
+CONFIG = "torch._inductor.config"
+CPP, ASYNC = "torch._inductor.codegen.cpp", "torch._inductor.async_compile"
+TRITON = "torch._inductor.codegen.triton"
+
+setting(
+    "vectorisation off",
+    CONFIG,
+    {"cpp.simdlen": 1},
+    "05",
+    count("loadu("),
+    "Generated C++ handles one number a step, and is slower than eager.",
+)
+setting(
+    "threads forced to one",
+    CONFIG,
+    {"cpp.threads": 1},
+    "05",
+    count("omp for"),
+    "Compiled code keeps one core busy, where eager used them all.",
+)
+
+
+@fault("vector exp wrong", CPP, "05 00", lambda: right(_softmax, inputs()[0]))
+def wrong_exp(cpp: Any) -> None:
+    """Vectorised code computes another function than the same line does alone."""
+    cpp.CppVecOverrides.exp = staticmethod(lambda x: f"{x}.exp2()")
+
+
+def _softmax(x: Any) -> Any:
+    return x.softmax(-1)
+
+
+def on_source(module: Any, change: Any) -> None:
+    """Change each C++ source after it was written, and before it is built."""
+    original = module.AsyncCompile.cpp_pybinding
+
+    def cpp_pybinding(self: Any, argtypes: Any, source: str) -> Any:
+        return change(self, argtypes, source, original)
+
+    module.AsyncCompile.cpp_pybinding = cpp_pybinding
+
+
+@fault("the tail is not computed", ASYNC, "05", lambda: _odd())
+def no_tail(async_compile: Any) -> None:
+    """Sizes that are no multiple of a vector keep garbage in their last elements."""
+    on_source(
+        async_compile,
+        lambda self, kinds, source, build: build(
+            self, kinds, source.replace("C10_UNLIKELY(", "C10_UNLIKELY(false && ")
+        ),
+    )
+
+
+def _odd() -> bool:
+    import torch
+
+    return right(chain, torch.ones(1003))
+
+
+@fault("stale kernel", ASYNC, "05 10 07", lambda: _stale())
+def same_name_same_kernel(async_compile: Any) -> None:
+    """A kernel built earlier is run, because arguments and loops are the same."""
+    built: dict[Any, Any] = {}
+
+    def reuse(self: Any, kinds: Any, source: str, build: Any) -> Any:
+        key = tuple(kinds), *re.findall(r"kernel\([^)]*\)|for\(.*", source)
+        if key not in built:
+            built[key] = build(self, kinds, source)
+        return built[key]
+
+    on_source(async_compile, reuse)
+
+
+def _stale() -> list[bool]:
+    import torch
+
+    def half(x: Any) -> Any:
+        return x * 0.5
+
+    x = torch.ones(64)
+    return [right(chain, x), right(half, x)]
+
+
+@fault(
+    "computed twice", "torch._inductor.codegen.common", "05", count("sin(", wasteful)
+)
+def no_cse(common: Any) -> None:
+    """The same subexpression is computed again wherever it is used."""
+    original = common.CSE.generate
+
+    def generate(self: Any, buffer: Any, expr: Any, *rest: Any, **how: Any) -> Any:
+        if isinstance(expr, str) and "sin(" in expr:
+            self._cache.pop(self.augment_key(expr), None)
+        return original(self, buffer, expr, *rest, **how)
+
+    common.CSE.generate = generate
+
+
+def triton(fn: Any, *given: Any) -> Any:
+    """Return the Triton kernels of fn for an H100."""
+    from helpers import dump_triton
+
+    return dump_triton(fn, *given).kernels
+
+
+@fault("Triton forgets its masks", TRITON, "06", lambda: _masks())
+def no_masks(module: Any) -> None:
+    """The last program of a kernel reads and writes beyond the end of its tensors."""
+    module.TritonKernel.filter_masks = lambda self, mask_vars: mask_vars.clear()
+
+
+def _masks() -> int:
+    import torch
+
+    return triton(chain, torch.ones(1000))[0].source.count("xmask)")
+
+
+@fault("Triton exp wrong", TRITON, "06", lambda: _triton_exp())
+def wrong_triton_exp(module: Any) -> None:
+    """A GPU computes something else than the program says, and a laptop does not."""
+    original = module.TritonOverrides.exp
+
+    def exp(x: Any) -> str:
+        return original(x).replace("exp(", "exp2(")
+
+    module.TritonOverrides.exp = staticmethod(exp)
+
+
+def _triton_exp() -> bool:
+    return "exp2(" in triton(_softmax, inputs()[0])[0].source
+
+
+setting(
+    "alignment forgotten",
+    CONFIG,
+    {"triton.divisible_by_16": False},
+    "06",
+    lambda: ".v4" in triton(chain, inputs()[0])[0].ptx,
+    "Loads on the GPU become four times as many, and memory is no longer kept busy.",
+)
+
+
+@fault(
+    "one candidate only",
+    "torch._inductor.runtime.triton_heuristics",
+    "09",
+    lambda: _tried(),
+)
+def first_config(heuristics: Any) -> None:
+    """max-autotune takes its time, and has nothing to choose from."""
+    original = heuristics.cached_autotune
+
+    def cached_autotune(hints: Any, configs: Any, *rest: Any, **how: Any) -> Any:
+        return original(hints, configs[:1], *rest, **how)
+
+    heuristics.cached_autotune = cached_autotune
+
+
+def _tried() -> int:
+    import torch
+
+    from helpers import dump_triton
+
+    dump = dump_triton(_softmax, torch.randn(512, 4096), mode="max-autotune")
+    return len(dump.kernels[0].configs)

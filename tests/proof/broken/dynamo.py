@@ -1,0 +1,292 @@
+"""Faults of Dynamo: what is captured, what is guarded, and when it compiles again."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from tests.proof.broken import fault, probes, setting, variable
+from tests.proof.broken.probes import block, did, inputs, printed, rows, sine
+
+OPTIMIZE, CONFIG = "torch._dynamo", "torch._dynamo.config"
+SAME_CODE = {"cache": "shared"}
+
+
+def sizes(*given: int, **how: Any) -> Callable[[], list[str]]:
+    """Return a probe: what is done for each size."""
+    return lambda: did(sine, rows(*given), **how)
+
+
+def optimize_with(dynamo: Any, **forced: Any) -> None:
+    """Make every compile go with these arguments, whatever was asked."""
+    original = dynamo.optimize
+
+    def optimize(*args: Any, **how: Any) -> Any:
+        return original(*args, **{**how, **forced})
+
+    dynamo.optimize = functools.wraps(original)(optimize)
+
+
+variable(
+    "compiler switched off",
+    {"TORCH_COMPILE_DISABLE": "1"},
+    "01 00",
+    sizes(4, 4),
+    "A variable left in the shell turns torch.compile into nothing.",
+    **SAME_CODE,
+)
+
+
+@fault(
+    "default backend runs eagerly", "torch", "05 00", lambda: _kernels(), cache="shared"
+)
+def hand_back(torch: Any) -> None:
+    """The graph is captured and then run as it is: no kernel is ever generated."""
+    torch._TorchCompileInductorWrapper.__call__ = lambda self, graph, given, **_: graph
+
+
+def _kernels() -> int:
+    from torch._inductor import metrics
+
+    probes.right()
+    return metrics.generated_kernel_count
+
+
+@fault("graph break injected", OPTIMIZE, "03 00", lambda: _graphs())
+def cannot_take_rsqrt(dynamo: Any) -> None:
+    """An update makes a common function untraceable: the model falls into pieces."""
+    import torch
+
+    dynamo.disallow_in_graph(torch.rsqrt)
+
+
+def _graphs() -> int:
+    from helpers import graphs
+
+    return graphs(block, *inputs()).count
+
+
+setting(
+    "automatic dynamic shapes off",
+    CONFIG,
+    {"automatic_dynamic_shapes": False},
+    "08",
+    sizes(8, 6, 5, 4),
+    "Each new batch size compiles again, until the limit is reached.",
+    **SAME_CODE,
+)
+setting(
+    "every size dynamic",
+    CONFIG,
+    {"assume_static_by_default": False},
+    "08 05",
+    lambda: "s77" in probes.code(),
+    "Kernels are written for any size, and are slower for the one size there is.",
+)
+setting(
+    "recompile limit of one",
+    CONFIG,
+    {"recompile_limit": 1},
+    "08 10",
+    sizes(8, 6, 8),
+    "From the second kind of input on, the model runs eagerly, in silence.",
+    **SAME_CODE,
+)
+
+
+@fault("guards skipped", OPTIMIZE, "08 03", sizes(8, 6), **SAME_CODE)
+def drop_all_guards(dynamo: Any) -> None:
+    """A compiled function is used for inputs that it was not compiled for."""
+    optimize_with(dynamo, guard_filter_fn=lambda guards: [False] * len(guards))
+
+
+@fault("module guards skipped", OPTIMIZE, "10 08", lambda: _scale(), **SAME_CODE)
+def drop_module_guards(dynamo: Any) -> None:
+    """A changed attribute of the model is not noticed: the old value is used."""
+    import torch
+
+    keep = torch.compiler.skip_guard_on_all_nn_modules_unsafe
+    optimize_with(dynamo, guard_filter_fn=keep)
+
+
+def _scale() -> list[str]:
+    import torch
+
+    class Scaled(torch.nn.Module):
+        scale = 1.0
+
+        def forward(self, x: Any) -> Any:
+            return x * self.scale
+
+    model = Scaled()
+
+    def call(scale: float) -> float:
+        model.scale = scale
+        return float(torch.compile(model, backend="eager")(torch.ones(4)).mean())
+
+    return [str(call(scale)) for scale in (1.0, 2.0)]
+
+
+@fault("fullgraph ignored", OPTIMIZE, "01 03", lambda: _full(), **SAME_CODE)
+def not_full(dynamo: Any) -> None:
+    """fullgraph=True no longer raises: graph breaks come back unnoticed."""
+    optimize_with(dynamo, nopython=False)
+
+
+def _full() -> list[str]:
+    return did(printed, rows(4), fullgraph=True)
+
+
+@fault("dynamic= ignored", OPTIMIZE, "08", sizes(8, 6, 5, dynamic=True), **SAME_CODE)
+def not_dynamic(dynamo: Any) -> None:
+    """dynamic=True and dynamic=False do what the default does."""
+    optimize_with(dynamo, dynamic=None)
+
+
+@fault(
+    "constant changed on the way", "torch._dynamo.output_graph", "03 00", probes.right
+)
+def other_eps(output_graph: Any) -> None:
+    """A constant of the model is another one in the graph: answers are a bit off."""
+    send = output_graph.OutputGraph.call_user_compiler
+
+    def call_user_compiler(self: Any, module: Any, *rest: Any) -> Any:
+        for node in module.graph.nodes:
+            node.args = tuple(0.1 if arg == 1e-6 else arg for arg in node.args)
+        module.recompile()
+        return send(self, module, *rest)
+
+    output_graph.OutputGraph.call_user_compiler = call_user_compiler
+
+
+@fault("stance ignored", "torch.compiler", "01 08", lambda: _stance(), **SAME_CODE)
+def no_stance(compiler: Any) -> None:
+    """A service set to fail on recompiles recompiles in the middle of the day."""
+    original = compiler.set_stance
+    compiler.set_stance = lambda *_, **__: original("default")
+
+
+def _stance() -> list[str]:
+    import torch
+
+    with torch.compiler.set_stance("force_eager"):
+        return did(sine, rows(4, 4))
+
+
+DECORATORS = "torch._dynamo.decorators"
+
+
+@fault("mark_dynamic ignored", DECORATORS, "08", lambda: _marked(), **SAME_CODE)
+def no_mark(decorators: Any) -> None:
+    """A dimension that was promised to change is compiled for one size."""
+    decorators.mark_dynamic = lambda *_, **__: None
+
+
+def _marked() -> list[str]:
+    import torch
+
+    calls = rows(8, 6)
+    torch._dynamo.mark_dynamic(calls[0][0], 0)
+    return did(sine, calls)
+
+
+@fault(
+    "in-place compile a no-op",
+    "torch.nn.modules.module",
+    "01",
+    lambda: _in_place(),
+    **SAME_CODE,
+)
+def compile_nothing(module: Any) -> None:
+    """module.compile() returns, and the module stays eager."""
+    module.Module.compile = lambda self, *_, **__: None
+
+
+def _in_place() -> int:
+    import torch
+
+    seen, model = [], torch.nn.Linear(4, 4)
+    model.compile(backend=lambda graph, _: seen.append(graph) or graph)
+    model(torch.ones(2, 4))
+    return len(seen)
+
+
+@fault("disable ignored", "torch.compiler", "03 01", lambda: _disabled(), **SAME_CODE)
+def not_disabled(compiler: Any) -> None:
+    """What was to stay out of the graph is traced all the same."""
+    compiler.disable = lambda fn=None, *_, **__: fn or (lambda each: each)
+
+
+def _disabled() -> list[str]:
+    import torch
+
+    return did(torch.compiler.disable(sine), rows(4, 4))
+
+
+@fault(
+    "reset forgets nothing", "torch.compiler", "01 04", lambda: _reset(), **SAME_CODE
+)
+def no_reset(compiler: Any) -> None:
+    """After reset(), the old code still answers."""
+    compiler.reset = lambda: None
+
+
+def _reset() -> list[list[str]]:
+    import torch
+
+    first = did(sine, rows(8, 6, 5, 4), dynamic=False)
+    torch.compiler.reset()
+    return [first, did(sine, rows(8, 6, 5, 4))]
+
+
+@fault(
+    "why it recompiled is lost",
+    "torch._dynamo.guards",
+    "03 08",
+    lambda: _why(),
+    **SAME_CODE,
+)
+def no_reasons(guards: Any) -> None:
+    """A recompile is counted, but nothing says which guard failed."""
+    guards.get_and_maybe_log_recompilation_reasons = lambda *_, **__: []
+
+
+def _why() -> Any:
+    import torch
+
+    did(sine, rows(8, 6))
+    return torch._dynamo.utils.get_compilation_metrics()[-1].recompile_reason
+
+
+@fault(
+    "the limit is hit in silence",
+    "torch._dynamo.convert_frame",
+    "08",
+    lambda: _limit(),
+    **SAME_CODE,
+)
+def silent_limit(convert_frame: Any) -> None:
+    """The recompile limit is reached, and no line in the log says so."""
+    convert_frame.log.warning = lambda *_, **__: None
+
+
+def _limit() -> int:
+    import logging
+
+    seen: list[str] = []
+    frames = logging.getLogger("torch._dynamo.convert_frame")
+    frames.addFilter(lambda record: seen.append(record.getMessage()))
+    did(sine, rows(*range(2, 14)), dynamic=False)
+    return len(seen)
+
+
+setting(
+    "numbers are compiled in",
+    CONFIG,
+    {"specialize_int": True},
+    "08",
+    lambda: did(lambda x, n: x * n, [(rows(4)[0][0], n) for n in (3, 4, 5)]),
+    "A counter or a length compiles again each time that it changes.",
+    **SAME_CODE,
+)

@@ -1,0 +1,261 @@
+"""Faults of Inductor above the code: passes, patterns, lowerings, the scheduler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.proof.broken import fault, setting
+from tests.proof.broken.probes import code, count, inputs, right
+
+CONFIG, LOOP = "torch._inductor.config", "for(int64_t x0="
+
+
+def attention(q: Any, k: Any, v: Any) -> Any:
+    """Attention as it is written in the paper."""
+    return ((q @ k.transpose(-2, -1)) * 0.25).softmax(-1) @ v
+
+
+def heads() -> tuple[Any, ...]:
+    """Return inputs of attention."""
+    import torch
+
+    return tuple(torch.randn(3, 2, 4, 32, 16))
+
+
+def wasteful(x: Any) -> Any:
+    """Multiply by ones, and compute the same sine twice."""
+    import torch
+
+    return torch.sin(x) * torch.ones_like(x) + torch.sin(x)
+
+
+def chain(x: Any) -> Any:
+    """Eight operations that fuse into one kernel."""
+    for _ in range(8):
+        x = x * 0.9
+    return x
+
+
+@fault("fusion off", "torch._inductor.scheduler", "05 07", count(LOOP))
+def no_fusion(scheduler: Any) -> None:
+    """Each loop is a kernel of its own, and each result makes a trip to memory."""
+    scheduler.Scheduler.can_fuse = lambda *_, **__: False
+
+
+@fault(
+    "extra kernel", "torch._inductor.fx_passes.post_grad", "05 07", count("detach_copy")
+)
+def copy_results(post_grad: Any) -> None:
+    """Every result is copied once more by a kernel that has no other use."""
+    original = post_grad.post_grad_passes
+
+    def post_grad_passes(module: Any, is_inference: bool) -> None:
+        original(module, is_inference)
+        [out] = module.graph.find_nodes(op="output")
+        with module.graph.inserting_before(out):
+            copies = [_copied(module.graph, node) for node in out.args[0]]
+        out.args = (type(out.args[0])(copies),)
+        module.recompile()
+
+    post_grad.post_grad_passes = post_grad_passes
+
+
+def _copied(graph: Any, node: Any) -> Any:
+    """Return a copy of node, made by a call that fuses with nothing."""
+    import torch
+
+    value = getattr(node, "meta", {}).get("val")
+    if not isinstance(value, torch.Tensor):
+        return node
+    copy = graph.call_function(torch.ops.aten.detach_copy.default, (node,))
+    copy.meta = dict(node.meta)
+    return copy
+
+
+setting(
+    "pattern matcher off",
+    CONFIG,
+    {"pattern_matcher": False},
+    "05",
+    lambda: count("scaled_dot_product", attention, *heads())(),
+    "Attention written by hand is no longer recognised, and takes memory by the row.",
+)
+
+
+@fault(
+    "attention loses its scale",
+    "torch._inductor.fx_passes.fuse_attention",
+    "05",
+    lambda: right(attention, *heads()),
+)
+def no_scale(fuse_attention: Any) -> None:
+    """A recognised pattern is replaced by something that is not quite the same."""
+    original = fuse_attention._scaled_dot_product_attention
+
+    def unscaled(*args: Any, **how: Any) -> Any:
+        return original(*args, **{**how, "scale": 1.0})
+
+    fuse_attention._scaled_dot_product_attention = unscaled
+
+
+@fault(
+    "pass hook never called",
+    "torch._inductor.fx_passes.post_grad",
+    "05",
+    lambda: _called("post_grad_custom_pre_pass"),
+)
+def no_hook(post_grad: Any) -> None:
+    """A pass of your own is accepted as an option, and never runs."""
+    post_grad.get_custom_graph_passes = lambda _: ()
+
+
+def _called(hook: str) -> bool:
+    calls: list[Any] = []
+    code(options={hook: calls.append})
+    return bool(calls)
+
+
+setting(
+    "constant folding off",
+    CONFIG,
+    {"joint_graph_constant_folding": False},
+    "05",
+    lambda: code(wasteful, inputs()[0]).count(" * "),
+    "Work whose result is known beforehand is done again in each call.",
+)
+
+
+@fault("freezing folds nothing", "torch._inductor.freezing", "05 09", lambda: _folded())
+def no_freezing(freezing: Any) -> None:
+    """A model is frozen for serving, and computes its batch norms in every call."""
+    freezing.constant_fold = freezing.binary_folding_pass = lambda *_, **__: None
+    import torch._inductor.fx_passes.freezing_patterns as patterns
+
+    patterns.freezing_passes = lambda *_, **__: None
+    freezing.freezing_passes = lambda *_, **__: None
+
+
+def _folded() -> int:
+    import torch
+    from torch._inductor import config
+
+    net = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8)).eval()
+    with torch.no_grad(), config.patch(freezing=True):
+        return count("batch_norm", net, torch.randn(2, 3, 8, 8))()
+
+
+@fault("wrong lowering", "torch._inductor.lowering", "10 05 00", right)
+def wrong_erf(lowering: Any) -> None:
+    """Answers are a little wrong, on every input, in compiled code alone."""
+    import torch
+
+    aten = torch.ops.aten
+    lowering.lowerings[aten.erf.default] = lowering.lowerings[aten.tanh.default]
+
+
+@fault(
+    "wrong reduction",
+    "torch._inductor.lowering",
+    "10 00",
+    lambda: right(_mean, inputs()[0]),
+)
+def mean_of_one_less(lowering: Any) -> None:
+    """A mean divides by one element too few."""
+    import torch
+
+    aten = torch.ops.aten
+    key = aten.mean.dim
+    original, times = lowering.lowerings[key], lowering.lowerings[aten.mul.Tensor]
+
+    def mean(x: Any, axis: Any = None, keepdim: bool = False, **how: Any) -> Any:
+        return times(original(x, axis, keepdim, **how), 256 / 255)
+
+    lowering.lowerings[key] = mean
+
+
+def _mean(x: Any) -> Any:
+    return x.mean(-1, keepdim=True) * 10
+
+
+setting(
+    "sizes are not checked",
+    CONFIG,
+    {"size_asserts": False},
+    "05 10",
+    lambda: count("assert_size_stride(arg")(),
+    "An input or an operator with another layout than promised is read all the same.",
+)
+setting(
+    "memory is not reused",
+    CONFIG,
+    {"allow_buffer_reuse": False, "inplace_buffers": False},
+    "05",
+    lambda: count("= empty_strided")(),
+    "A compiled model needs more memory than it did, and runs out.",
+)
+
+
+@fault("dropout is not repeatable", "torch._inductor.ir", "05 10", lambda: _repeats())
+def fresh_seed(ir: Any) -> None:
+    """The same seed gives another result each time: no run can be repeated."""
+    original = ir.RandomSeeds.codegen
+
+    def codegen(self: Any, wrapper: Any) -> None:
+        wrapper.writeline("torch.seed()")
+        original(self, wrapper)
+
+    ir.RandomSeeds.codegen = codegen
+
+
+def _repeats() -> bool:
+    import torch
+
+    drop, seen = torch.compile(lambda x: torch.nn.functional.dropout(x, 0.5)), []
+    for _ in range(2):
+        torch.manual_seed(7)
+        seen.append(drop(torch.ones(64)))
+    return torch.equal(*seen)
+
+
+setting(
+    "rounds after every operation",
+    CONFIG,
+    {"emulate_precision_casts": True},
+    "10 07",
+    lambda: right_bits(chain),
+    "Fused bfloat16 code casts back and forth as eager does: slower, and less exact.",
+)
+
+
+def right_bits(fn: Any) -> bool:
+    """Return whether compiled equals eager to the last bit in bfloat16."""
+    import torch
+
+    x = torch.randn(4096).bfloat16()
+    return torch.equal(torch.compile(fn)(x), fn(x))
+
+
+@fault("dtype promoted", "torch", "10 07", lambda: _dtype())
+def promote(torch: Any) -> None:
+    """bfloat16 goes in and float32 comes out: memory doubles behind the model."""
+    call = torch._TorchCompileInductorWrapper.__call__
+
+    def wide(self: Any, graph: Any, given: Any, **how: Any) -> Any:
+        run = call(self, graph, given, **how)
+        narrow = torch.bfloat16
+
+        def widened(*inputs: Any) -> Any:
+            return type(given)(
+                each.float() if getattr(each, "dtype", None) is narrow else each
+                for each in run(*inputs)
+            )
+
+        return widened
+
+    torch._TorchCompileInductorWrapper.__call__ = wide
+
+
+def _dtype() -> str:
+    import torch
+
+    return str(torch.compile(chain)(torch.randn(64).bfloat16()).dtype)

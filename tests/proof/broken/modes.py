@@ -1,0 +1,189 @@
+"""Faults of modes and options, of caches, and of the compiler for C++."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.proof.broken import START, fault, probes, variable
+from tests.proof.broken.probes import block, inputs
+
+BIN = START.parent / "bin"
+
+
+@fault(
+    "options ignored",
+    "torch",
+    "05 09",
+    lambda: _settings(options={"max_fusion_size": 1}),
+)
+def no_options(torch: Any) -> None:
+    """options={...} is checked, accepted, and has no effect."""
+    forget(torch, lambda mode, options: bool(options))
+
+
+@fault("mode ignored", "torch", "09", lambda: _settings(mode="max-autotune"))
+def no_mode(torch: Any) -> None:
+    """mode="max-autotune" does what the default does."""
+    forget(torch, lambda mode, options: mode not in (None, "default"))
+
+
+def forget(torch: Any, when: Any) -> None:
+    """Drop what the wrapper was asked to set, where when(mode, options) says so."""
+    wrapper = torch._TorchCompileInductorWrapper
+    original = wrapper.__init__
+
+    def __init__(self: Any, mode: Any, options: Any, *rest: Any, **how: Any) -> None:
+        original(self, mode, options, *rest, **how)
+        if when(mode, options):
+            self.config = {}
+
+    wrapper.__init__ = __init__
+
+
+def _settings(**how: Any) -> dict[str, Any]:
+    """Return what of these settings is in force while Inductor compiles."""
+    import torch
+    from torch._inductor import compile_fx, config
+
+    wanted = how.get("options") or torch._inductor.list_mode_options(how["mode"])
+    seen: dict[str, Any] = {}
+    original = compile_fx.compile_fx_inner
+
+    def look(*args: Any, **more: Any) -> Any:
+        seen.update(
+            {key: config.get_config_copy()[key.replace("-", "_")] for key in wanted}
+        )
+        return original(*args, **more)
+
+    compile_fx.compile_fx_inner = look
+    torch.compile(block, **how)(*inputs())
+    return seen
+
+
+@fault(
+    "CUDA graphs forgotten", "torch", "09", lambda: _settings(mode="reduce-overhead")
+)
+def no_cudagraphs(torch: Any) -> None:
+    """reduce-overhead launches kernels one by one, and says nothing."""
+    wrapper = torch._TorchCompileInductorWrapper
+    original = wrapper.apply_options
+
+    def apply_options(self: Any, options: Any) -> None:
+        original(self, options)
+        if "triton.cudagraphs" in self.config:
+            self.config["triton.cudagraphs"] = False
+
+    wrapper.apply_options = apply_options
+
+
+def first_calls(*modes: str) -> list[str]:
+    """Return hit or miss of the graph cache, with empty caches at first."""
+    import torch
+    from torch._dynamo.utils import counters
+    from torch._inductor.utils import fresh_cache
+
+    found = []
+    with fresh_cache():
+        for mode in modes:
+            torch.compiler.reset()
+            counters.clear()
+            torch.compile(block, mode=mode)(*inputs())
+            hit = counters["inductor"]["fxgraph_cache_hit"]
+            found.append("hit" if hit else "miss")
+    return found
+
+
+variable(
+    "caches disabled",
+    {"TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"},
+    "09 10",
+    lambda: first_calls("default", "default"),
+    "Each start of the program pays for all of its compiles again.",
+)
+
+
+@fault(
+    "cache key without settings",
+    "torch._inductor.codecache",
+    "09",
+    lambda: first_calls("default", "max-autotune"),
+)
+def short_key(codecache: Any) -> None:
+    """A setting is changed, and the code of before the change is what runs."""
+    original = codecache.FxGraphHashDetails.__init__
+
+    def __init__(self: Any, *args: Any, **how: Any) -> None:
+        original(self, *args, **how)
+        self.inductor_config = b""
+
+    codecache.FxGraphHashDetails.__init__ = __init__
+
+
+@fault("random seed ignored", "torch.random", "05 10", lambda: _seeded())
+def no_seed(random: Any) -> None:
+    """torch.manual_seed returns, and the next numbers are others all the same."""
+    random.manual_seed = lambda seed: random.default_generator
+
+
+def _seeded() -> bool:
+    import torch
+
+    seen = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        seen.append(torch.randn(4))
+    return torch.equal(*seen)
+
+
+def built() -> bool:
+    """Return whether block can be compiled from nothing."""
+    from torch._inductor.utils import fresh_cache
+
+    with fresh_cache():
+        return probes.right()
+
+
+variable(
+    "no C++ compiler",
+    {"CXX": "no-such-compiler"},
+    "00",
+    built,
+    "A slim container has no g++: nothing can be built.",
+    cache="empty",
+)
+variable(
+    "C++ compiler that hangs",
+    {"CXX": str(BIN / "hanging-cxx")},
+    "00",
+    lambda: _impatient(),
+    "The first call never returns.",
+    cache="empty",
+    patience=60.0,
+)
+variable(
+    "slow C++ compiler",
+    {"CXX": str(BIN / "slow-cxx")},
+    "00",
+    lambda: _slow(),
+    "Each first call takes seconds longer than it should.",
+    cache="empty",
+    unnoticed="every count and every answer is right, and no page promises how many "
+    "seconds a compile takes: the row 'first compile' shows them between marks",
+)
+
+
+def _impatient() -> bool:
+    import signal
+
+    signal.alarm(20)  # ends this process: a hang is the answer
+    return built()
+
+
+def _slow() -> str:
+    import time
+
+    from torch._inductor.cpp_builder import get_cpp_compiler
+
+    begin, name = time.perf_counter(), Path(get_cpp_compiler()).name
+    return f"{name}, {time.perf_counter() - begin:.0f} s to ask for its version"
