@@ -1,0 +1,84 @@
+"""Runs one notebook the way an odd reader would, and stores what came out.
+
+    python -m tests.proof.visit notebooks/01_*.ipynb result.ipynb --how reversed
+
+A process of its own, so that a whole visit can be put into a strange place.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from pathlib import Path
+
+from nbclient import NotebookClient
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from nbformat import NotebookNode, from_dict
+
+from tests.refresh import as_text, client, read
+
+HOW = ("once", "twice", "reversed", "killed")
+
+
+def arranged(notebook: NotebookNode, how: str) -> NotebookNode:
+    """Return the notebook with its cells as they are to be run, without outputs."""
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+            if how == "killed":  # a reader who guessed before it happened
+                cell.source = cell.source.replace("mine=None", "mine=1")
+    if how == "twice":
+        notebook.cells += [from_dict(dict(cell)) for cell in notebook.cells]
+        for number, cell in enumerate(notebook.cells):
+            cell.id = f"cell-{number}"
+    elif how == "reversed":  # by a reader who has run the first cells, then scrolled
+        setup = next(n for n, c in enumerate(notebook.cells) if c.cell_type == "code")
+        head, rest = notebook.cells[: setup + 1], notebook.cells[setup + 1 :]
+        notebook.cells = head + rest[::-1]
+    return notebook
+
+
+def visit(path: Path, result: Path, how: str, patience: float) -> str:
+    """Run the notebook; return how it ended: "" or what stopped it."""
+    notebook = arranged(read(path), how)
+    runner = client(notebook, path.parent)
+    runner.allow_errors, runner.timeout = True, patience
+    if how == "killed":
+        runner.on_cell_start = _killer(runner, len(notebook.cells) // 2)
+    try:
+        runner.execute(env=dict(os.environ))
+        ended = ""
+    except (CellTimeoutError, DeadKernelError) as error:
+        ended = type(error).__name__
+    result.write_text(as_text(notebook), encoding="utf-8")
+    return ended
+
+
+def _killer(runner: NotebookClient, after: int):
+    """Return a hook that kills the kernel hard in the middle of a cell."""
+
+    def hook(cell: NotebookNode, cell_index: int) -> None:
+        if cell_index < after or cell.cell_type != "code":
+            return
+        kernel = runner.km.provisioner.process
+        os.killpg(kernel.pid, signal.SIGKILL)
+
+    return hook
+
+
+def main() -> int:
+    """Visit as the command line says; the last line printed is how it ended."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("notebook", type=Path)
+    parser.add_argument("result", type=Path)
+    parser.add_argument("--how", choices=HOW, default="once")
+    parser.add_argument("--patience", type=float, default=240.0)
+    asked = parser.parse_args()
+    print(visit(asked.notebook, asked.result, asked.how, asked.patience))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""Each condition is really there, and each way to fail is told from a pass."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_notebook, new_output
+
+from tests.proof import hostile
+from tests.proof.conditions import CONDITIONS, CannotBe, Condition, Place
+from tests.proof.visit import arranged, visit
+from tests.refresh import ROOT, as_text, course_environment, read
+
+USUAL = Condition("usual", "everywhere")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def inside(place: Place, code: str) -> str:
+    """Return what a Python prints in a place, or the last line of its error."""
+    command = [*place.prefix, sys.executable, "-c", code]
+    done = subprocess.run(
+        command, env=place.environment, capture_output=True, text=True, cwd=ROOT
+    )
+    return (done.stdout or done.stderr).strip().split("\n")[-1]
+
+
+WHERE = "import locale; locale.setlocale(locale.LC_ALL, ''); print(locale.str(1.5))"
+CALL = "import socket; socket.create_connection(('192.0.2.1', 9), 1)"
+PROBES = [  # what is missing, and how a Python notices it
+    ("no triton", "import triton", "No module named 'triton'"),
+    ("no C++ compiler", "import shutil; print(shutil.which('g++'))", "None"),
+    ("no network", CALL, "Network is unreachable"),
+    ("read-only checkout", "open('data/README.md', 'a')", "Read-only file system"),
+    ("an odd home folder", "import os; print(os.environ['HOME'])", "東京 и дом"),
+    ("a foreign locale", WHERE, "1,5"),
+    ("one thread", "import os; print(len(os.sched_getaffinity(0)))", "1"),
+    ("2 GiB of memory", "x = b'1' * (3 << 30); print('has 3 GiB')", ""),
+]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="places are made with Linux tools")
+@pytest.mark.parametrize(("name", "code", "wanted"), PROBES)
+def test_the_place_is_as_it_says(
+    place: Place, name: str, code: str, wanted: str
+) -> None:
+    usual = inside(place, code)
+    try:
+        CONDITIONS[name].prepare(place)
+        found = inside(place, code)
+    except CannotBe as why:
+        pytest.skip(str(why))
+    finally:
+        place.undo()
+    assert wanted in found and found != usual
+
+
+def test_a_damaged_cache_has_no_whole_file(place: Place) -> None:
+    files = [place.cache / name for name in ("a", "b")]
+    place.cache.mkdir()
+    for file in files:
+        file.write_bytes(b"0123456789")
+    CONDITIONS["a damaged cache"].between(place)
+    assert [file.read_bytes() for file in files] == [b"01234", b"01234\xff6789"]
+
+
+def ran(*outputs: NotebookNode) -> NotebookNode:
+    cell = new_code_cell("1", outputs=list(outputs))
+    return new_notebook(cells=[cell])
+
+
+def stream(text: str) -> NotebookNode:
+    return new_output("stream", name="stdout", text=text)
+
+
+def error(*lines: str) -> NotebookNode:
+    return new_output("error", ename="E", evalue="bad", traceback=list(lines))
+
+
+def test_how_a_reading_went() -> None:
+    stored = ran(stream("graphs: 1\n"))
+    keeping = CONDITIONS["killed half way, run again"]
+    for condition, outputs, wanted in [
+        (USUAL, [stream("graphs: 1\n")], ("as stored", "")),
+        (USUAL, [stream("graphs: 2\n")], ("prints something else", "graphs: 2")),
+        (USUAL, [stream("✗ does not hold here: one graph\n")], ("says what to do",)),
+        (USUAL, [stream("Not ready: no compiler.")], ("says what to do",)),
+        (USUAL, [error("E: bad", "What to do: wait")], ("says what to do",)),
+        (USUAL, [error("E: bad")], ("bare error", "E: bad")),
+        (keeping, [stream("graphs: 1\n")], ("work lost",)),
+        (keeping, [stream("Your guess on record: one")], ("as stored", "")),
+    ]:
+        found = hostile.judged(condition, stored, ran(*outputs))
+        assert found[: len(wanted)] == wanted, (outputs, found)
+
+
+def test_one_bad_notebook_makes_a_bad_row() -> None:
+    found = {"01": ("as stored", ""), "05": ("bare error", "E: bad")}
+    made = hostile.row(USUAL, found)
+    assert made["notebooks"] == "as stored: 01; bare error: 05"
+    assert made["one of them said"] == "E: bad"
+    assert not hostile._good(made["notebooks"])
+    assert hostile._good("as stored: 01, 05; says what to do: 06")
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    sources = ['guess = "mine=None"', "first = 1", "print(first + 1, guess)"]
+    notebook = new_notebook(cells=[new_code_cell(source) for source in sources])
+    path = tmp_path / "01_small.ipynb"
+    path.write_text(as_text(notebook), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("how", "ended", "said"),
+    [
+        ("once", "", ["2 mine=None\n"]),
+        ("twice", "", ["2 mine=None\n", "2 mine=None\n"]),
+        ("reversed", "", ["NameError"]),
+        ("killed", "DeadKernelError", []),
+    ],
+)
+def test_a_visit(small: Path, how: str, ended: str, said: list[str]) -> None:
+    result = small.with_name("result.ipynb")
+    with course_environment():
+        assert visit(small, result, how, 60) == ended
+    outputs = [out for cell in read(result).cells for out in cell.outputs]
+    assert [out.get("text") or out.ename for out in outputs] == said
+
+
+def test_a_cell_that_hangs_is_left(small: Path) -> None:
+    small.write_text(small.read_text().replace("first = 1", "while True: pass"))
+    with course_environment():
+        ended = visit(small, small.with_name("result.ipynb"), "once", 2)
+    assert ended == "CellTimeoutError"
+
+
+def test_only_a_killed_reader_has_guessed(small: Path) -> None:
+    assert "mine=1" in arranged(read(small), "killed").cells[0].source
+    assert "mine=None" in arranged(read(small), "once").cells[0].source
