@@ -153,7 +153,9 @@ def program_line(node: Any) -> str:
     if not modules:
         return ""
     path, kind = modules[-1]
-    return f"{path.split('.')[-1] or 'self'}: {getattr(kind, '__name__', kind)}"
+    name = path.split(".")[-1]
+    name = name if name and not name.startswith("L[") else "self"  # it is the whole
+    return f"{name}: {getattr(kind, '__name__', kind)}"
 
 
 _TORCH = str(Path(torch.__file__).parent)

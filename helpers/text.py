@@ -15,6 +15,8 @@ from typing import Any
 
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _FACE = "font-family:var(--jp-code-font-family,monospace)"
+# A number stays in one piece, and a long name breaks where the page ends.
+_SHORT, _LONG = "white-space:pre", "white-space:pre-wrap;overflow-wrap:anywhere"
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -96,13 +98,18 @@ class Table:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
+        def td(cell: str, tag: str) -> str:
+            wrap = _SHORT if len(cell) <= 16 else _LONG
+            style = f' style="text-align:left;{wrap};{_FACE}"'
+            return f"<{tag}{style}>{html.escape(cell)}</{tag}>"
+
         def tr(row: tuple[str, ...], tag: str) -> str:
-            style = f' style="text-align:left;white-space:pre-wrap;{_FACE}"'
-            cells = (f"<{tag}{style}>{html.escape(c)}</{tag}>" for c in row)
-            return f"<tr>{''.join(cells)}</tr>"
+            return f"<tr>{''.join(td(cell, tag) for cell in row)}</tr>"
 
         title = html.escape(self.title)
-        caption = f'<caption style="text-align:left">{title}</caption>'
+        caption = (
+            f'<caption style="text-align:left;white-space:nowrap">{title}</caption>'
+        )
         body = "".join(tr(row, "td") for row in self.rows)
         return (
             f"<table>{caption if self.title else ''}"
