@@ -38,6 +38,10 @@ _KNOWN = (
         f"{DOCTOR}",
     ),
     (
+        r"^(?:Missing|Unavailable): ",
+        f"the message names what is missing, and how it is installed; or {DOCTOR}",
+    ),
+    (
         r"^MemoryError|OutOfMemoryError|can't allocate memory|Cannot allocate memory",
         "memory ran out: close other notebooks and programs, restart the kernel, and "
         "run from the top",

@@ -10,6 +10,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from helpers import rescue
+from helpers.compat import Unavailable
 from tests.refresh import ROOT, client, course_environment
 
 
@@ -24,6 +25,7 @@ OUT_OF_MEMORY = "[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 by
 KNOWN = [
     (NameError("name 'predict' is not defined"), "'predict'"),
     (ModuleNotFoundError("No module named 'triton'"), "Triton is missing"),
+    (Unavailable("Triton is not installed"), "names what is missing"),
     (RuntimeError(OUT_OF_MEMORY), "memory ran out"),
     (MemoryError(), "memory ran out"),
     (OSError(28, "No space left on device"), "the disk is full"),

@@ -198,7 +198,7 @@ def test_every_kind_of_result_comes_back_equal(tmp_path):
         assert results.load(path) == one
         assert json.loads(path.read_text())["machine"]["torch"]
     elsewhere = {name for name, home in results._HOMES.items() if ".gpu." in home}
-    elsewhere |= {"Comparison", "Sweep"}  # with tests of their own
+    elsewhere |= {"Comparison", "Recording", "Sweep"}  # with tests of their own
     assert {type(one).__name__ for one in found} | elsewhere == set(results._HOMES)
 
 
@@ -262,10 +262,10 @@ def test_the_machine_with_and_without_torch_and_a_gpu(monkeypatch, there):
     torch = types.SimpleNamespace(
         cuda=cuda, get_num_threads=lambda: 7, __version__="9.9+cpu"
     )
-    monkeypatch.setitem(results.sys.modules, "torch", torch)
     monkeypatch.setattr(results, "nvidia_driver", lambda: "555.1")
     monkeypatch.setattr(results, "version_of", lambda package: f"version of {package}")
-    found = results.Machine.here()
+    with mock.patch.dict(results.sys.modules, torch=torch):
+        found = results.Machine.here()
     assert (found.threads, found.torch) == (7, "9.9+cpu")
     assert found.triton == "version of triton"
     assert (found.gpu, found.driver) == (
@@ -273,8 +273,9 @@ def test_the_machine_with_and_without_torch_and_a_gpu(monkeypatch, there):
     )
     where = "NVIDIA H100" if there else f"{found.cpu}, {found.cores} cores"
     assert str(found) == f"{where}, {found.system}, torch 9.9+cpu"
-    monkeypatch.delitem(results.sys.modules, "torch")
-    bare = results.Machine.here()
+    with mock.patch.dict(results.sys.modules):
+        results.sys.modules.pop("torch", None)
+        bare = results.Machine.here()
     assert (bare.threads, bare.torch) == (None, "version of torch")
     assert bare.gpu is None and bare.driver is None
 

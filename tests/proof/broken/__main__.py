@@ -11,6 +11,8 @@ import sys
 
 from tests.proof.broken import FAULTS
 
+SECONDS = 300
+
 
 def seen(name: str) -> str:
     """Return what the probe of a fault sees in this process."""
@@ -30,8 +32,11 @@ def main(names: list[str]) -> None:
 
     fresh = multiprocessing.get_context("fork").Pool(2, maxtasksperchild=1)
     with fresh as pool:
-        for line in pool.imap(seen, names, chunksize=1):
-            print(line, flush=True)
+        for answer in [pool.apply_async(seen, (name,)) for name in names]:
+            try:
+                print(answer.get(SECONDS), flush=True)
+            except multiprocessing.TimeoutError:  # it hangs, or its process died
+                print("no answer", flush=True)
 
 
 if __name__ == "__main__":

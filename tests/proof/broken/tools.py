@@ -149,7 +149,13 @@ def _minified() -> int:
 )
 def no_fake(custom_ops: Any) -> None:
     """An operator of your own is compiled no more: its shape function is not asked."""
-    custom_ops.CustomOpDef.register_fake = lambda self, fn: fn
+    original = custom_ops.CustomOpDef.register_fake
+
+    def register_fake(self: Any, fn: Any) -> Any:
+        torch_own = self._namespace in ("prims", "aten", "inductor")
+        return original(self, fn) if torch_own else fn
+
+    custom_ops.CustomOpDef.register_fake = register_fake
 
 
 def _fake() -> bool:
