@@ -83,8 +83,9 @@ def test_a_compiler_that_is_not_there(
     import torch
 
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr("torch._inductor.config.cpp.cxx", ("no-such-compiler",))
-    with pytest.raises(Exception) as caught:  # noqa: PT011 its type differs by version
+    missing = torch._inductor.config.patch({"cpp.cxx": ("no-such-compiler",)})
+    # Its type differs by version.
+    with missing, pytest.raises(Exception) as caught:  # noqa: PT011
         torch.compile(lambda x: x.sin() * 3.25)(torch.ones(3))
     assert "C++ compiler" in rescue.what_to_do(caught.value)
 
