@@ -30,7 +30,9 @@ _KNOWN = (
     (
         r"^InvalidCxxCompiler|No working C\+\+ compiler|^CppCompileError"
         r"|^CppWrapperCompileError|Python\.h: No such file|CalledProcessError.*\+\+",
-        f"the C++ compiler is missing or broken: {DOCTOR}",
+        "the C++ compiler is missing or broken, or cannot take a folder with a space "
+        "in its name (then set TORCHINDUCTOR_CACHE_DIR to a plain one before Jupyter "
+        f"starts): {DOCTOR}",
     ),
     (
         r"^TritonMissing|working triton installation|No module named 'triton",

@@ -126,16 +126,19 @@ def no_minifier(fx_minifier: Any) -> None:
 def _minified() -> int:
     import contextlib
     import io
+    import tempfile
 
     import torch
     from functorch.compile import minifier
 
+    out = io.StringIO()
     graph = torch.fx.symbolic_trace(lambda x: x.sin().relu().cos().exp())
 
     def fails(module: Any, _: Any) -> bool:
         return "relu" in module.code
 
-    with contextlib.redirect_stdout(io.StringIO()):
+    folder = tempfile.TemporaryDirectory()  # it leaves what it found
+    with folder as here, contextlib.chdir(here), contextlib.redirect_stdout(out):
         small, _ = minifier(graph, (torch.ones(4),), fails, lambda *_: None)
     return len(small.graph.nodes)
 
@@ -161,10 +164,9 @@ def no_fake(custom_ops: Any) -> None:
 def _fake() -> bool:
     import torch
 
-    @torch.library.custom_op("probe::twice", mutates_args=())
-    def twice(x: torch.Tensor) -> torch.Tensor:
-        return x * 2
-
+    schema = "(Tensor x) -> Tensor"
+    make = torch.library.custom_op("probe::twice", mutates_args=(), schema=schema)
+    twice = make(lambda x: x * 2)
     twice.register_fake(torch.empty_like)
     return probes.right(lambda x: twice(x) + 1, inputs()[0])
 
