@@ -36,6 +36,7 @@ from helpers import check, claim, hint, predict, reveal, score, start
 start("{id}")"""
 CHECK = r"""check\("{key}", .+\)
 hint\("{key}", level=0\)  # 1 is a nudge, 3 is nearly the answer"""
+EXERCISE = r"Exercise {key}(?:, a stretch)?: \S.* \([1-5] of 5, \d+ minutes\)"
 HYPE = r"\b(?:simply|obviously|as you can see|as we can see|blazing\w*|magic\w*)\b"
 UNCOMPARED_SHARE = 0.3
 
@@ -275,11 +276,11 @@ def two_exercises(lesson: Lesson) -> Iterator[str]:
         key = "".join(keys(cell))
         if not re.fullmatch(CHECK.format(key=re.escape(key)), cell.source):
             yield f"the check cell of {key} is not check(...) and hint(..., level=0)"
-    said = "\n".join(cell.source for cell in lesson.words)
+    titles = [title for level, title in lesson.headings if level == 3]
     for cell in stubs:
         key = "".join(keys(cell))
-        if f"Exercise {key}" not in said:
-            yield f"no Markdown cell says 'Exercise {key}'"
+        if not any(re.fullmatch(EXERCISE.format(key=key), title) for title in titles):
+            yield f"no heading '### Exercise {key}: its name (2 of 5, 10 minutes)'"
 
 
 def keys(cell: nbformat.NotebookNode) -> list[str]:

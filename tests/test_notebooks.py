@@ -166,7 +166,8 @@ BROKEN: list[tuple[str, Break, str]] = [
     ("four_claims_that_can_fail", swapped('in one graph"', 'now 3x faster"'), "3x"),
     ("two_exercises", lambda n: code(n, "check").metadata.clear(), "do not pair up"),
     ("two_exercises", swapped("level=0", "level=1"), "the check cell of 98.1"),
-    ("two_exercises", swapped("Exercise 98.2", "Task"), "'Exercise 98.2'"),
+    ("two_exercises", swapped("Exercise 98.2", "Task"), "'### Exercise 98.2"),
+    ("two_exercises", swapped(" (1 of 5, 2 minutes)", ""), "'### Exercise 98.2"),
     ("known_tags", tagged("score", "ex-97.1"), "ex-97.1"),
     ("known_tags", tagged("score", "nbval-skip"), "nbval-skip"),
     (
