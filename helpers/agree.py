@@ -155,6 +155,8 @@ def run(
         with seeded(seed):
             result = function(*own)
     except Exception as error:
+        if promise := compat.broken_promise(error):
+            raise CompareError(f"{promise}\n{compat.UNMARK}") from error
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise CompareError(
             f"the {side} function raised {type(error).__name__}: {first}\n"

@@ -172,6 +172,8 @@ def call(fn: Callable[..., Any], inputs: Any, kwargs: dict[str, Any]) -> Any:
     except (compat.Unavailable, InputError):
         raise
     except Exception as error:
+        if promise := compat.broken_promise(error):
+            raise InputError(f"{promise}\n{compat.UNMARK}") from error
         said = f"{type(error).__name__}: {str(error).strip().split(chr(10))[0]}"
         if compat.failed_compiling(error):
             compiler, why = compat.cpp_compiler()

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from helpers import isolate
+from helpers import compare, isolate
+from helpers.agree import CompareError
 from helpers.codegen import eager_bytes, kernels, output_code
 from helpers.observe import graphs, recompiles
 from helpers.watch import Watch
@@ -25,6 +26,10 @@ def inner(y):
     y = y + 1
     torch._dynamo.graph_break()
     return y * 2
+
+
+def race(fn, x):
+    return compare(fn, torch.compile(fn), x, budget=0.1)
 
 
 def failing(x):
@@ -248,3 +253,25 @@ def test_a_parametrized_module_can_be_looked_at() -> None:
     layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(4, 4))
     assert graphs(layer, torch.ones(2, 4)).count == 1
     assert layer(torch.ones(2, 4)).shape == (2, 4)
+
+
+def narrow(x: torch.Tensor) -> torch.Tensor:
+    return x + torch.ones(4, 3)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        ({}, r"your code specialized it to be a constant \(4\)"),
+        ({"min": 2, "max": 3}, "4 not in"),
+    ],
+)
+@pytest.mark.parametrize("look", [graphs, kernels, race])
+def test_a_promise_that_a_size_breaks_is_not_blamed_on_the_function(look, bounds, said):
+    x = torch.ones(4, 3)
+    torch._dynamo.mark_dynamic(x, 0, **bounds)
+    with pytest.raises((isolate.InputError, CompareError), match=said) as raised:
+        look(narrow, x)
+    assert "does not keep its promise" in str(raised.value)
+    assert "mark_dynamic" in str(raised.value)
+    assert "raised" not in str(raised.value)
