@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import multiprocessing
 import time
 from collections.abc import Iterator
@@ -11,35 +9,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from helpers.results import Machine, now, write_atomically
 from helpers.text import Table
+from tests import records
+from tests.records import Rows
 
 FOLDER = Path(__file__).parents[2] / "data" / "benchmarks"
 
 
-def record(
-    name: str, rows: list[dict[str, Any]], command: str = "", **settings: Any
-) -> None:
+def record(name: str, rows: Rows, command: str = "", **settings: Any) -> None:
     """Write the rows of a benchmark, with all that is needed to repeat it.
 
     *command* is what follows ``python -m tests.benchmarks``, where not the name.
     """
-    whole = {
-        "benchmark": name,
-        "command": f"python -m tests.benchmarks {command or name}",
-        "when": now(),
-        "machine": dataclasses.asdict(Machine.here()),
-        "settings": settings,
-        "rows": rows,
-    }
-    text = json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
-    write_atomically(FOLDER / f"{name}.json", text)
+    done = f"tests.benchmarks {command or name}"
+    records.write(FOLDER / f"{name}.json", "benchmark", done, rows, **settings)
 
 
 def read(name: str) -> dict[str, Any] | None:
     """Return what the benchmark recorded, or None when it never ran."""
-    path = FOLDER / f"{name}.json"
-    return json.loads(path.read_text()) if path.exists() else None
+    return records.read(FOLDER / f"{name}.json")
 
 
 def table(rows: list[dict[str, Any]]) -> Table:

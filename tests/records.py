@@ -1,0 +1,34 @@
+"""Rows on disk, with the machine and the command that made them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from helpers.results import Machine, now, write_atomically
+
+Rows = list[dict[str, Any]]
+
+
+def write(file: Path, kind: str, command: str, rows: Rows, **settings: Any) -> None:
+    """Write *rows* to *file*, with all that is needed to make them again.
+
+    *kind* names what *file* holds, *command* is what follows ``python -m``.
+    """
+    whole = {
+        kind: file.stem,
+        "command": f"python -m {command}",
+        "when": now(),
+        "machine": dataclasses.asdict(Machine.here()),
+        "settings": settings,
+        "rows": rows,
+    }
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(file, json.dumps(whole, indent=1, ensure_ascii=False) + "\n")
+
+
+def read(file: Path) -> dict[str, Any] | None:
+    """Return what *file* holds, or None when it was never written."""
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
