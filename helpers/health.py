@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -230,6 +231,10 @@ def _cache() -> tuple[str, ...]:
     except OSError as error:
         fix = "Set TORCHINDUCTOR_CACHE_DIR to a folder that you may write to"
         return str(error), "missing", "Nothing compiles", fix
+    if os.name == "posix" and re.search(r"\s", str(folder)):
+        fix = "Set TORCHINDUCTOR_CACHE_DIR to a folder without one"
+        cut = "torch hands the C++ compiler a name that ends there"
+        return "a space in its name", "missing", cut, fix
     free = shutil.disk_usage(folder).free
     used = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     found = f"{text.size(used)} used, {text.size(free)} free"

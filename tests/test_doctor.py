@@ -254,6 +254,18 @@ def test_the_memory_of_a_container(
     assert found.found == "1 GiB of 3 GiB free"
 
 
+@pytest.mark.skipif(os.name != "posix", reason="doctor says it of POSIX only")
+def test_a_cache_folder_with_a_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "my cache"))
+    found = row("cache folder")
+    assert (found.status, found.found) == ("missing", "a space in its name")
+    assert "Set TORCHINDUCTOR_CACHE_DIR" in found.fix
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "Ærø東京"))
+    assert row("cache folder").status != "missing"
+
+
 def test_a_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(path: Path, text: str) -> None:
         raise OSError("cannot write doctor: No space left on device.")
