@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -141,7 +144,7 @@ def _one_thread(place: Place) -> None:
 def _little_memory(place: Place) -> None:
     """Allow 2 GiB to the kernel and all that it starts."""
     new = (GROUPS / "cgroup.controllers").exists()
-    group = (GROUPS if new else GROUPS / "memory") / f"course-{os.getpid()}"
+    group = (GROUPS if new else GROUPS / "memory") / f"course-{place.folder.name}"
     limit = "memory.max" if new else "memory.limit_in_bytes"
     try:
         group.mkdir(exist_ok=True)
@@ -149,7 +152,19 @@ def _little_memory(place: Place) -> None:
     except OSError as error:
         raise CannotBe(f"this user may not limit memory ({error})") from error
     place.prefix += ["sh", "-ec", LIMITED, str(group)]
-    place.undo = group.rmdir
+    place.undo = lambda: _dissolve(group)
+
+
+def _dissolve(group: Path) -> None:
+    """End what still runs in the group, such as compile workers, and remove it."""
+    for _ in range(100):
+        for process in (group / "cgroup.procs").read_text().split():
+            with suppress(ProcessLookupError):
+                os.kill(int(process), signal.SIGKILL)
+        with suppress(OSError):  # busy, until the last of them is gone
+            return group.rmdir()
+        time.sleep(0.1)
+    raise CannotBe(f"{group} cannot be removed")
 
 
 def _damage(place: Place) -> None:
