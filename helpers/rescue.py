@@ -60,9 +60,9 @@ _KNOWN = (
     ),
     (
         r"^(?:UnpicklingError|EOFError|BadZipFile|JSONDecodeError)|file too short"
-        r"|invalid ELF header|undefined symbol",
-        "a file in the compile cache may be damaged: delete the folder that the "
-        "compile cache line of `python -m helpers doctor` names, restart the kernel",
+        r"|invalid ELF header|undefined symbol|Failed to import \S+\.py\b",
+        "a file in the compile cache may be damaged: delete the folder {cache}, "
+        "restart the kernel",
     ),
 )
 _TORCH = (
@@ -81,9 +81,16 @@ def what_to_do(error: BaseException) -> str | None:
         text = f"{type(each).__name__}: {each}"
         for pattern, advice in _KNOWN:
             if found := re.search(pattern, text):
-                return advice.format(**found.groupdict())
+                cache = _cache_folder() if "{cache}" in advice else ""
+                return advice.format(cache=cache, **found.groupdict())
     inside = any(type(each).__module__.split(".")[0] == "torch" for each in chain)
     return _TORCH if inside else None
+
+
+def _cache_folder() -> str:
+    from helpers import compat  # which imports torch
+
+    return compat.inductor_cache_dir()
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -60,7 +60,6 @@ SAME = {
 STRESSED = {
     "against each other",
     "arithmetic",
-    "chain",
     "choose",
     "default",
     "fake",

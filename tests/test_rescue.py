@@ -10,7 +10,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from helpers import rescue
-from helpers.compat import Unavailable
+from helpers.compat import Unavailable, inductor_cache_dir
 from tests.refresh import ROOT, client, course_environment
 
 
@@ -36,6 +36,8 @@ KNOWN = [
     (zipfile.BadZipFile("File is not a zip file"), "may be damaged"),
     (json.JSONDecodeError("Expecting value", "", 0), "may be damaged"),
     (ImportError("k.so: file too short"), "may be damaged"),
+    (RuntimeError("Failed to import cache/ng/cng4.py\nSyntaxError: "), "be damaged"),
+    (EOFError("Ran out of input"), f"delete the folder {inductor_cache_dir()}"),
 ]
 
 
