@@ -3,7 +3,7 @@
 
 # %% 01.1
 def graph_runs(make, *inputs):
-    """Return how many graphs run in the second call of make(backend)."""
+    """Return how many graphs run when make's result is called again."""
     ran = []
 
     def backend(graph, example_inputs):
