@@ -72,6 +72,9 @@ def library(name="extern_kernels.mm", **more):
     return kernel(name, kind="library", generated="", bytes=1024, **more)
 
 
+NEEDS = ("registers", "spills", "shared", "occupancy")
+
+
 @pytest.fixture
 def asked(monkeypatch):
     """What was asked of the compiler, which is not there."""
@@ -79,7 +82,7 @@ def asked(monkeypatch):
 
     def compiled(source, gpu, config):
         said.append(("compile", source, gpu.name, config))
-        names = (*machine_code.STAGES, "registers", "spills", "shared", "occupancy")
+        names = (*machine_code.STAGES, "sass", *NEEDS)
         return types.SimpleNamespace(**{name: f"the {name}" for name in names})
 
     def configs(source, gpu):
@@ -101,7 +104,7 @@ def test_machine_code_is_made_once_for_each_gpu_and_configuration(asked):
     assert asked == []
     for stage in ("ttir", "ttgir", "llir", "ptx", "sass"):
         assert getattr(one, stage) == f"the {stage}"
-    for need in ("registers", "spills", "shared", "occupancy"):
+    for need in NEEDS:
         assert getattr(one, need) == f"the {need}"
     assert one.on() is one.on("H100", 1) is one.on(config=1)
     assert asked == [("compile", KERNEL, "h100", 1)]

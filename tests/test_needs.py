@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import types
-from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -79,13 +79,15 @@ USAGE = " Function k:\n  REG:34 STACK:8 SHARED:512 LOCAL:4 CONSTANT[0]:380 TEXTU
 def test_what_an_nvidia_kernel_needs(monkeypatch) -> None:
     asked = []
 
-    def cuobjdump(option: str, file: Path) -> str:
-        asked.append((option, file.read_bytes()))
+    def cuobjdump(option: str, cubin: bytes) -> str:
+        asked.append((option, cubin))
         return {"--dump-resource-usage": USAGE, "--dump-sass": SASS}[option]
 
     monkeypatch.setattr(made, "_cuobjdump", cuobjdump)
-    needs, sass = made._needs(H100, types.SimpleNamespace(asm={"cubin": b"code"}))
+    needs = made._needs(H100, types.SimpleNamespace(asm={"cubin": b"code"}))
     assert needs == {"registers": 34, "spills": 3}
+    code = types.SimpleNamespace(cubin=base64.b64encode(b"code").decode())
+    sass = made.MachineCode.sass.func(code)
     assert sass == "0000  MOV R1, c[0x0][0x28] ;\n0010  @!P0 STG.E [R2], R4 ;\n"
     assert asked == [("--dump-resource-usage", b"code"), ("--dump-sass", b"code")]
 
@@ -93,7 +95,7 @@ def test_what_an_nvidia_kernel_needs(monkeypatch) -> None:
 def test_what_an_amd_kernel_needs() -> None:
     notes = "  .vgpr_count:     17\n    .vgpr_spill_count: 5\n  .sgpr_count: 9\n"
     binary = types.SimpleNamespace(asm={"amdgcn": notes})
-    assert made._needs(find("mi300x"), binary) == ({"registers": 17, "spills": 5}, "")
+    assert made._needs(find("mi300x"), binary) == {"registers": 17, "spills": 5}
 
 
 @pytest.mark.parametrize(
@@ -109,19 +111,6 @@ def test_what_an_amd_kernel_needs() -> None:
 )
 def test_the_line_that_says_what_is_wrong(message: str, reason: str) -> None:
     assert made._reason(ValueError(message)) == reason
-
-
-def test_the_environment_is_put_back(monkeypatch) -> None:
-    for before in ("old", None):
-        if before is None:
-            monkeypatch.delenv("SOME_NAME", raising=False)
-        else:
-            monkeypatch.setenv("SOME_NAME", before)
-        with pytest.raises(ZeroDivisionError), made._environment("SOME_NAME"):
-            os.environ["SOME_NAME"] = str(1 / 0)
-        with made._environment("SOME_NAME"):
-            os.environ["SOME_NAME"] = "new"
-        assert os.environ.get("SOME_NAME") == before
 
 
 @pytest.mark.parametrize(
@@ -147,7 +136,7 @@ def test_a_kernel_compiled_as_text() -> None:
         "34 registers a thread, 2 spilled, 2 KiB of shared memory a block\n"
         f"{needs}"
     )
-    assert made.STAGES == ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn")
+    assert made.STAGES == ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 
 
 # ---------------------------------------------------------- one kernel, compiled really
@@ -189,11 +178,25 @@ def test_a_kernel_is_compiled_for_the_gpu_that_was_asked_for() -> None:
     assert code.occupancy == occupancy(H100, code.threads, code.registers, 0)
     assert ".target sm_90" in code.ptx and "EXIT" in code.sass and code.amdgcn == ""
     assert "tt.func" in code.ttir and "ttg" in code.ttgir and "define" in code.llir
+    assert made.MachineCode.from_json(code.to_json()).sass == code.sass
     assert ".loc" not in code.ptx
     assert "\t.loc\t" in made.compile_kernel(KERNEL, H100, lines=True).ptx
     amd = made.compile_kernel(KERNEL, find("mi300x"))
     assert "gfx942" in amd.amdgcn and amd.sass == amd.ptx == ""
     assert amd.threads == 64 * amd.config.num_warps
+
+
+@triton
+@pytest.mark.parametrize("before", ["old", None])
+def test_the_environment_is_put_back(before: str | None, monkeypatch) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", before or "")
+    if before is None:
+        monkeypatch.delenv("TRITON_CACHE_DIR")
+    with pytest.raises(ZeroDivisionError), made._loaded(KERNEL, H100):
+        os.environ["TRITON_CACHE_DIR"] = f"new, {1 / 0}"
+    with made._loaded(KERNEL, H100):
+        os.environ["TRITON_CACHE_DIR"] = "new"
+    assert os.environ.get("TRITON_CACHE_DIR") == before
 
 
 @triton
@@ -206,9 +209,9 @@ def test_what_ptxas_says_of_spills_counts_and_not_the_arrays(monkeypatch) -> Non
 
     monkeypatch.setattr(made, "_compiled", compiled)
     needs = {"registers": 30, "spills": 9}
-    monkeypatch.setattr(made, "_needs", lambda *_: (dict(needs), "sass"))
+    monkeypatch.setattr(made, "_needs", lambda *_: dict(needs))
     code = made.compile_kernel(KERNEL, H100)
-    assert (code.spills, code.registers, code.sass) == (6, 30, "sass")
+    assert (code.spills, code.registers) == (6, 30)
     assert said == [False, True]
     needs["spills"] = 0
     assert made.compile_kernel(KERNEL, H100).spills == 0 and len(said) == 3

@@ -11,12 +11,14 @@ function.  Choosing and compiling are Inductor's own code; only the GPU is prete
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import linecache
 import os
 import re
 import subprocess
 import tempfile
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +32,7 @@ from helpers.isolate import InputError
 from helpers.results import stored
 from helpers.text import count, size
 
-STAGES = ("ttir", "ttgir", "llir", "ptx", "sass", "amdgcn")
+STAGES = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,18 @@ class MachineCode:
     ttgir: str  # the same with a layout over the GPU's threads
     llir: str  # LLVM's
     ptx: str  # NVIDIA's assembly for a virtual GPU
-    sass: str  # NVIDIA's for the real one
+    cubin: str  # NVIDIA's for the real one, in base64
     amdgcn: str  # AMD's
+
+    @functools.cached_property
+    def sass(self) -> str:
+        """What an NVIDIA GPU executes, in its assembly; '' for others.
+
+        Disassembled when asked for: that takes longer than a compile from the cache.
+        """
+        said = _cuobjdump("--dump-sass", b64decode(self.cubin)) if self.cubin else ""
+        lines = re.findall(r"^\s*/\*(\w+)\*/\s+(.*?;)", said, re.M)
+        return "".join(f"{address}  {line}\n" for address, line in lines)
 
     def __str__(self) -> str:
         return (
@@ -133,7 +145,7 @@ def compile_kernel(
         kernel = tuner.fn.__name__
         try:
             binary, said = _compiled(tuner, chosen, lines)
-            used, sass = _needs(gpu, binary)
+            used = _needs(gpu, binary)
             if used["spills"] and not said:  # it came from the cache, without the log
                 said = _compiled(tuner, chosen, lines, True)[1]
         except Exception as error:  # Triton's, LLVM's and ptxas' have no common kind
@@ -141,6 +153,7 @@ def compile_kernel(
         if spilled := re.search(r"(\d+) bytes spill stores", said):
             used["spills"] = int(spilled[1]) // 4
         stages = {name: _plain(binary.asm.get(name, "")) for name in STAGES}
+        cubin = b64encode(binary.asm.get("cubin", b"")).decode()
         shared, threads = binary.metadata.shared, binary.metadata.num_warps * gpu.warp
     return MachineCode(
         kernel=kernel,
@@ -150,7 +163,8 @@ def compile_kernel(
         **used,
         shared=shared,
         occupancy=occupancy(gpu, threads, used["registers"], shared),
-        **{**stages, "sass": sass},
+        **stages,
+        cubin=cubin,
     )
 
 
@@ -164,7 +178,7 @@ def _loaded(source: str, gpu: Gpu) -> Iterator[Any]:
     settings = compat.private("inductor settings")
     with (
         pretend.gpu(gpu),
-        _environment("TRITON_CACHE_DIR"),  # which the autotuner sets
+        mock.patch.dict(os.environ),  # the autotuner sets TRITON_CACHE_DIR
         settings.patch(use_static_triton_launcher=False),
         mock.patch.object(hints, "DeviceProperties", _properties(hints, gpu)),
     ):
@@ -201,18 +215,6 @@ def _properties(hints: Any, gpu: Gpu) -> Any:
         **{**fields, "type": gpu.language, "index": 0, "cc": arch}
     )
     return lambda *_, **__: described
-
-
-@contextlib.contextmanager
-def _environment(name: str) -> Iterator[None]:
-    before = os.environ.get(name)
-    try:
-        yield
-    finally:
-        if before is None:
-            os.environ.pop(name, None)
-        else:
-            os.environ[name] = before
 
 
 def _compiled(
@@ -262,8 +264,8 @@ def _plain(text: str) -> str:
     )
 
 
-def _needs(gpu: Gpu, binary: Any) -> tuple[dict[str, int], str]:
-    """Return the registers and spills of a kernel, and its SASS.
+def _needs(gpu: Gpu, binary: Any) -> dict[str, int]:
+    """Return the registers and spills of a kernel.
 
     On NVIDIA from cuobjdump, which counts arrays in local memory as spills; on AMD
     from the notes in the assembly.
@@ -271,25 +273,20 @@ def _needs(gpu: Gpu, binary: Any) -> tuple[dict[str, int], str]:
     if gpu.language == "hip":
         found = re.findall(r"^\s*\.(vgpr\w+):\s+(\d+)", binary.asm["amdgcn"], re.M)
         notes = {name: int(n) for name, n in found}
-        used = notes["vgpr_count"], notes["vgpr_spill_count"]
-        return dict(zip(("registers", "spills"), used, strict=True)), ""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "kernel.cubin")
-        file.write_bytes(binary.asm["cubin"])
-        usage = _cuobjdump("--dump-resource-usage", file)
-        sass = _cuobjdump("--dump-sass", file)
-    found = {name: int(n) for name, n in re.findall(r"(\w+):(\d+)", usage)}
-    lines = re.findall(r"^\s*/\*(\w+)\*/\s+(.*?;)", sass, re.M)
-    spills = (found["STACK"] + found["LOCAL"]) // 4
-    text = "".join(f"{address}  {line}\n" for address, line in lines)
-    return {"registers": found["REG"], "spills": spills}, text
+        return {"registers": notes["vgpr_count"], "spills": notes["vgpr_spill_count"]}
+    usage = _cuobjdump("--dump-resource-usage", binary.asm["cubin"])
+    used = {name: int(n) for name, n in re.findall(r"(\w+):(\d+)", usage)}
+    return {"registers": used["REG"], "spills": (used["STACK"] + used["LOCAL"]) // 4}
 
 
-def _cuobjdump(option: str, file: Path) -> str:
+def _cuobjdump(option: str, cubin: bytes) -> str:
     from triton import knobs
 
-    command = [knobs.nvidia.cuobjdump.path, option, str(file)]
-    return subprocess.check_output(command, text=True, stderr=subprocess.STDOUT)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "kernel.cubin")
+        file.write_bytes(cubin)
+        command = [knobs.nvidia.cuobjdump.path, option, str(file)]
+        return subprocess.check_output(command, text=True, stderr=subprocess.STDOUT)
 
 
 def _reason(error: BaseException) -> str:
