@@ -51,7 +51,8 @@ def visit(condition: Condition, path: Path, minutes: float = 15) -> tuple[str, s
                     return HANGS, ended
                 ran = [read(result) for result in results]
                 condition.between(place)
-            return worst(judged(condition, read(path), each) for each in ran)
+            how, said = worst(judged(condition, read(path), each) for each in ran)
+            return how, said.replace(str(place.folder), "…")
         except CannotBe as why:
             return NOT_RUN, str(why)
         finally:
