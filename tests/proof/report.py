@@ -8,7 +8,8 @@ from tests.proof.common import FOLDER, markdown, read
 INTRODUCTION = """\
 # Can the checks fail?
 
-Each table is written by the command below it, and holds what that run found.
+Each table is written by the command below it. A command goes on where it stopped,
+so rows may be of several runs; the machine and the date are those of the last.
 """
 SECTIONS = {
     "faults": "Which cell notices a broken compiler?",
