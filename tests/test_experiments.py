@@ -9,14 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from helpers import compat
 from helpers.gpu import dump, experiments, gpus, observations, programs
 from helpers.gpu.cases import Case, Outcome, Setting
 from helpers.observe import graphs
 
-needs_triton = pytest.mark.skipif(
-    not compat.version_of("triton"), reason="Triton is not installed"
-)
 QUICK = Setting("cpu", quick=True)
 TIMED = list(experiments.timed(QUICK))
 
@@ -126,7 +122,6 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-@needs_triton
 @pytest.mark.usefixtures("pretended")
 def test_sources_that_ran_are_held_against_the_dump() -> None:
     facts = dict(observations._block(QUICK).facts)
@@ -143,7 +138,6 @@ def test_sources_that_ran_are_held_against_the_dump() -> None:
     assert "sin" in name and "backend_hash" not in source
 
 
-@needs_triton
 @pytest.mark.usefixtures("pretended")
 def test_each_kind_has_a_case_and_one_of_them_runs() -> None:
     cases = {c.value: c for c in observations.observed(QUICK) if c.series == "kinds"}
@@ -152,7 +146,6 @@ def test_each_kind_has_a_case_and_one_of_them_runs() -> None:
     assert facts["launches"] == facts["sources"] == "same"
 
 
-@needs_triton
 def test_the_kernel_by_hand_compiles_for_the_gpu() -> None:
     from helpers.gpu import by_hand
 
