@@ -31,7 +31,8 @@ import nbformat
 
 from helpers.text import count
 from tests.form import keys, tags
-from tests.proof.common import markdown, record
+from tests.proof import common
+from tests.proof.common import markdown
 from tests.proof.controls import IDLE, Move, move_all
 from tests.proof.lab import chromium, lab
 from tests.refresh import (
@@ -301,10 +302,14 @@ def main(arguments: list[str]) -> int:
     if given.pictures:
         given.pictures.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
+    before = (common.read("browser") or {}).get("rows", [])
+    kept = {row["notebook"]: row for row in before}
     for each in look([path.resolve() for path in given.notebook], runs, given.pictures):
         rows.append(each)
         print(f"{each['notebook']}: {each['found']}", flush=True)
         if given.record:
-            record("browser", rows, " ".join(["browser", *arguments]))
+            kept[each["notebook"]] = each
+            order = [kept[p.stem] for p in notebooks() if p.stem in kept]
+            common.record("browser", order, "browser --record")
     print(markdown(rows) if rows else "there are no notebooks")
     return int(any(each["found"] != "nothing" for each in rows))
