@@ -156,7 +156,7 @@ def run(
             result = function(*own)
     except Exception as error:
         if promise := compat.broken_promise(error):
-            raise CompareError(f"{promise}\n{compat.UNMARK}") from error
+            raise CompareError(promise) from error
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise CompareError(
             f"the {side} function raised {type(error).__name__}: {first}\n"

@@ -242,16 +242,16 @@ def failed_compiling(error: BaseException) -> bool:
     return kind.__module__[:7] == "torch._" and kind.__name__ != "TorchRuntimeError"
 
 
-UNMARK = "Take the mark (mark_dynamic) away, change its bounds, or mend that line."
-
-
 def broken_promise(error: BaseException) -> str:
-    """Return what a marked size promised and did not keep, in one line, or ''."""
+    """Return which promise of a marked size is broken, and what to do; else ''."""
     if type(error).__name__ != "ConstraintViolationError":
         return ""
     lines = str(error).strip().splitlines()
     reason = next((line for line in lines if line.lstrip()[:1] == "-"), lines[0])
-    return f"a marked size does not keep its promise: {reason.strip(' -')}"
+    return (
+        f"a marked size does not keep its promise: {reason.strip(' -')}\n"
+        "Take the mark (mark_dynamic) away, change its bounds, or mend that line."
+    )
 
 
 def fresh_caches() -> contextlib.AbstractContextManager[None]:

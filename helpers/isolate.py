@@ -173,7 +173,7 @@ def call(fn: Callable[..., Any], inputs: Any, kwargs: dict[str, Any]) -> Any:
         raise
     except Exception as error:
         if promise := compat.broken_promise(error):
-            raise InputError(f"{promise}\n{compat.UNMARK}") from error
+            raise InputError(promise) from error
         said = f"{type(error).__name__}: {str(error).strip().split(chr(10))[0]}"
         if compat.failed_compiling(error):
             compiler, why = compat.cpp_compiler()
