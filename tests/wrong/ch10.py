@@ -104,7 +104,7 @@ def why_different(fn, compiled, *inputs):
     return "rounding" if (eager - other).abs().max() < 1e-6 else "bug"
 
 
-# %% 10.3: the tanh form of gelu: you say "rounding"
+# %% 10.3: you say "rounding", and it is "bug"
 def why_different(fn, compiled, *inputs):
     eager, other = fn(*inputs), compiled(*inputs)
     if torch.equal(eager.nan_to_num(7), other.nan_to_num(7)):
@@ -116,8 +116,13 @@ def why_different(fn, compiled, *inputs):
 
 
 # %% 10.3: the same NaN: you say
+# It errs there only, for the trials come in another order each time.
 def why_different(fn, compiled, *inputs):
     eager, other = fn(*inputs), compiled(*inputs)
     if torch.equal(eager, other):
         return "same"
-    return "random" if not torch.equal(eager, fn(*inputs)) else "bug"
+    if not torch.equal(eager, fn(*inputs)):
+        return "random"
+    truth = fn(*(t.double() for t in inputs))
+    own, its = ((t.double() - truth).abs().max() for t in (eager, other))
+    return "rounding" if its <= 5 * own else "bug"
