@@ -104,14 +104,15 @@ def why_different(fn, compiled, *inputs):
     return "rounding" if (eager - other).abs().max() < 1e-6 else "bug"
 
 
-# %% 10.3: you say "rounding", and it is "bug"
+# %% 10.3: the tanh form of gelu: you say "rounding"
+# It errs there only, for the trials come in another order each time.
 def why_different(fn, compiled, *inputs):
     eager, other = fn(*inputs), compiled(*inputs)
     if torch.equal(eager.nan_to_num(7), other.nan_to_num(7)):
         return "same"
     if not torch.equal(eager, fn(*inputs)):
         return "random"
-    close = torch.allclose(eager, other, rtol=5e-2, atol=5e-2)
+    close = torch.allclose(eager, other, rtol=0.3, atol=5e-5)
     return "rounding" if close else "bug"
 
 
