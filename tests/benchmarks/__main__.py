@@ -24,6 +24,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=100, help="of compare()")
     parser.add_argument("--others", type=int, default=20, help="runs of other tools")
     parser.add_argument("--real", action="store_true", help="dumps: against this GPU")
+    parser.add_argument("--notebook", action="append", help="lessons: only this, as 06")
     given = parser.parse_args()
     match given.name:
         case "aa":
@@ -39,7 +40,7 @@ def main() -> None:
         case "startup":
             startup.main(min(given.runs, 11))
         case "lessons":
-            lessons.main()
+            lessons.main(given.notebook or ())
         case "picture":
             picture.main()
         case "report":
