@@ -150,9 +150,12 @@ def _schedstat() -> dict[int, tuple[float, float]]:
 
 @contextmanager
 def quiet_interpreter() -> Iterator[None]:
-    """Collect garbage now, and not again until the end of the block."""
+    """Collect young garbage now, and none again until the end of the block.
+
+    The old generation, with all of torch in it, would take longer than some blocks.
+    """
     enabled = gc.isenabled()
-    gc.collect()
+    gc.collect(1)
     gc.disable()
     try:
         yield

@@ -14,9 +14,10 @@ import torch
 
 pytest.importorskip("triton")
 
+from helpers.gpu import interpret_process
 from helpers.gpu.dump import Dump, dump_triton
 from helpers.gpu.interpret import CheckedKernel, Numerics, check_numerics
-from helpers.gpu.interpret_process import Children
+from helpers.gpu.interpret_process import Interpreter, interpreter
 from helpers.isolate import InputError
 from helpers.results import from_json
 from helpers.text import unmark
@@ -35,21 +36,10 @@ def make(name: str) -> Dump:
     return dump_triton(fn, *inputs, training=kind.training, dynamic=kind.dynamic)
 
 
-def together(dumps: list[Any]) -> Any:
-    """Return several dumps as one, so that one process runs them all."""
-    return SimpleNamespace(
-        gpu="h100",
-        launches=[launch for dump in dumps for launch in dump.launches],
-        _captured=[graph for dump in dumps for graph in dump._captured],
-    )
-
-
 @pytest.fixture(scope="module")
 def all_kinds() -> dict[str, tuple[CheckedKernel, ...]]:
     """The kernels of every kind of program, checked."""
-    dumps = {name: make(name) for name in ALSO}
-    rows = list(check_numerics(together(list(dumps.values()))).kernels)
-    return {name: tuple(rows.pop(0) for _ in d.kernels) for name, d in dumps.items()}
+    return {name: make(name).check_numerics().kernels for name in ALSO}
 
 
 @pytest.mark.parametrize("name", ALSO)
@@ -137,13 +127,12 @@ def programs() -> dict[str, Dump]:
 
 @pytest.fixture(scope="module")
 def sabotaged(programs: dict[str, Dump]) -> dict[str, tuple[CheckedKernel, ...]]:
-    """The kernels of every sabotaged program, checked in one process."""
+    """The kernels of every sabotaged program, checked."""
     dumps = {
         name: planted(programs[program], old, new, graph)
         for name, (program, graph, old, new, _) in SABOTAGES.items()
     }
-    rows = list(check_numerics(together(list(dumps.values()))).kernels)
-    return {name: tuple(rows.pop(0) for _ in d.kernels) for name, d in dumps.items()}
+    return {name: check_numerics(dump).kernels for name, dump in dumps.items()}
 
 
 @pytest.mark.parametrize("name", SABOTAGES)
@@ -170,7 +159,13 @@ def test_a_crash_costs_its_own_graph_only(programs: dict[str, Dump]) -> None:
     lost = planted(programs["two"], f"{SIN}(tmp0)", NOWHERE)
     start = "    x0 = xindex\n"
     hang = planted(programs["ints"], start, f"{start}    while True: pass\n")
-    result = check_numerics(together([lost, programs["two"], hang]), 5)
+    dumps = [lost, programs["two"], hang]
+    together = SimpleNamespace(
+        gpu="h100",
+        launches=[launch for dump in dumps for launch in dump.launches],
+        _captured=[graph for dump in dumps for graph in dump._captured],
+    )
+    result = check_numerics(together, 5)
     assert [k.status for k in result.kernels] == ["not run", "agrees", "not run"]
     assert "SIGSEGV" in result.kernels[0].reason
     assert result.kernels[2].reason == "stopped after 5 s"
@@ -230,16 +225,36 @@ def test_nothing_is_left_behind(
     assert not list(tmp_path.rglob("*.*"))
 
 
-def test_an_interrupt_ends_the_process() -> None:
-    children: list[Any] = []
+def test_one_process_serves_all_and_a_lost_one_is_replaced() -> None:
+    dump = make("two outputs")
+    assert dump.check_numerics().ok
+    process = interpreter().process
+    assert make("broadcast and transpose").check_numerics().ok
+    assert interpreter().process is process and process.poll() is None
+    process.kill()
+    process.wait(10)
+    assert dump.check_numerics().share == 1
+    assert interpreter().process is not process
 
-    def interrupted(self: Any, order: Any) -> Any:
-        self._start()
-        children.append(self.process)
+
+def test_an_interrupt_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    processes: list[Any] = []
+
+    def interrupted(data: bytes) -> Any:
+        processes.append(interpreter().process)
         raise KeyboardInterrupt
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Children, "ask", interrupted)
+    dump = make("two outputs")
+    with monkeypatch.context() as patch:
+        patch.setattr(interpret_process, "unpack", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            make("two outputs").check_numerics()
-    assert children[0].poll() is not None
+            dump.check_numerics()
+    assert processes[0].poll() is not None
+    assert dump.check_numerics().share == 1
+
+
+def test_an_idle_process_ends() -> None:
+    idle = Interpreter(idle_s=0.1)
+    idle.start()
+    assert idle.process.wait(30) == 0
+    idle.close()

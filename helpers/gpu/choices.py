@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from typing import Any
 
 import torch
@@ -89,6 +89,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     return {name: _as_on_gpu(entry) for name, entry in table.items()}
 
 
+@cache
 def _as_on_gpu(decomposition: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(decomposition)
     def decide(*given: Any, **more: Any) -> Any:

@@ -31,24 +31,22 @@ _NUMBERS = itertools.count()
 
 
 def main() -> None:
-    """Answer orders until there are no more: one module each, with its inputs."""
-    pipe = Connection(int(sys.argv[1]))
+    """Answer orders, one module each with its inputs, until none come for a while."""
+    pipe, idle_s = Connection(int(sys.argv[1])), float(sys.argv[2])
     improve()
     torch.cuda._DeviceGuard = torch.cuda.device = lambda _: torch.no_grad()
     torch.cuda.set_device = torch.cuda.synchronize = lambda *_: None
-    with (
-        pretend.gpu(gpus.find(sys.argv[2])),
-        torch.no_grad(),
-        np.errstate(all="ignore"),
-    ):
-        pipe.send_bytes(b"ready")
-        while True:
+    with torch.no_grad(), np.errstate(all="ignore"):
+        with pretend.gpu(gpus.find("h100")):  # imports what Inductor's modules will
+            pipe.send_bytes(b"ready")
+        while pipe.poll(idle_s):
             try:
                 order = unpack(pipe.recv_bytes())
             except EOFError:
                 return
-            run = Run(order, lambda said: pipe.send_bytes(pack(said)))
-            pipe.send_bytes(pack(run.answer()))
+            with pretend.gpu(gpus.find(order["gpu"])):
+                run = Run(order, lambda said: pipe.send_bytes(pack(said)))
+                pipe.send_bytes(pack(run.answer()))
 
 
 class Run:

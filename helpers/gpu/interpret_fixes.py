@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -67,6 +68,10 @@ def improve() -> None:
     library = compat.private("triton helpers").libdevice
     for name in [n for n, f in vars(library).items() if callable(f) and n[0] != "_"]:
         setattr(library, name, _library_function(name))
+    # It works out whether integers overflow, and then asserts it in debug mode only.
+    interpreter.interpreter_builder.options = dataclasses.replace(
+        interpreter.interpreter_builder.options, sanitize_overflow=False
+    )
     _patch_once()
 
 

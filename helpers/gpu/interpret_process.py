@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
+import atexit
+import functools
 import io
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from multiprocessing import Pipe
 from pathlib import Path
@@ -32,46 +34,81 @@ def unpack(data: bytes) -> Any:
 _START_S = 120.0
 
 
-class Children(contextlib.AbstractContextManager):
-    """One process for all graphs, and a new one after one that was lost."""
+@functools.cache
+def interpreter() -> Interpreter:
+    """Return this program's interpreter, the same each time.
 
-    def __init__(self, gpu: str, limit_s: float) -> None:
-        self.gpu, self.limit_s = gpu, limit_s
+    Starting takes seconds, most of them for importing torch; it ends with the program.
+    """
+    made = Interpreter()
+    atexit.register(made.close)
+    return made
+
+
+class Interpreter:
+    """One process for all graphs, and a new one after one that was lost.
+
+    It ends when it was not asked for *idle_s* seconds, for it holds memory.
+    """
+
+    def __init__(self, idle_s: float = 300.0) -> None:
+        self.idle_s = idle_s
         self.process: Any = None
+        self.one_at_a_time = threading.Lock()
 
-    def ask(self, order: dict[str, Any]) -> tuple[list[Any], dict[str, Any], str]:
-        """Return the launches that were started, the answer, and what went wrong."""
+    def ask(
+        self, order: dict[str, Any], limit_s: float
+    ) -> tuple[list[Any], dict[str, Any], str]:
+        """Return the launches that were started, the answer, and what went wrong.
+
+        A process that does not answer within *limit_s*, or is interrupted, is ended.
+        """
+        with self.one_at_a_time:
+            try:
+                started, answer, reason = self._ask(order, limit_s)
+            except BaseException:  # an interrupt, too: its answer would come next time
+                self.close()
+                raise
+        return started, answer, reason
+
+    def _ask(
+        self, order: dict[str, Any], limit_s: float
+    ) -> tuple[list[Any], dict[str, Any], str]:
         started: list[Any] = []
         try:
-            self._start()
-            end = time.monotonic() + self.limit_s
+            self.start()
+            self._wait_until_ready()
+            end = time.monotonic() + limit_s
             self.pipe.send_bytes(pack(order))
             while self.pipe.poll(max(0.0, end - time.monotonic())):
                 said = unpack(self.pipe.recv_bytes())
                 if "error" in said:
                     return started, said, said["error"]
                 started.append(said)
-            reason = f"stopped after {self.limit_s:g} s"
+            reason = f"stopped after {limit_s:g} s"
         except (EOFError, OSError):
             reason = self._obituary()
         self.close()
         return started, {}, reason
 
-    def _start(self) -> None:
-        if self.process is not None:
+    def start(self) -> None:
+        """Begin to start the process, if there is none; return without waiting."""
+        if self.process is not None and self.process.poll() is None:
             return
+        self.close()  # it was idle, or somebody ended it
         course, more = str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")
         path = os.pathsep.join([course, more] if more else [course])
         ours = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": path}
         self.pipe, theirs = Pipe()
         self.said = tempfile.TemporaryFile()  # noqa: SIM115 - until close()
+        self.ready = False
         self.process = subprocess.Popen(
             [
                 sys.executable,
                 "-m",
                 "helpers.gpu.interpret_child",
                 str(theirs.fileno()),
-                self.gpu,
+                str(self.idle_s),
             ],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
@@ -80,8 +117,12 @@ class Children(contextlib.AbstractContextManager):
             env={**os.environ, **ours},
         )
         theirs.close()
-        if self.pipe.poll(_START_S):
-            self.pipe.recv_bytes()  # it is ready: importing does not count
+
+    def _wait_until_ready(self) -> None:
+        """Wait for the process to have imported all: that counts for no graph."""
+        if not self.ready and self.pipe.poll(_START_S):
+            self.pipe.recv_bytes()
+            self.ready = True
 
     def _obituary(self) -> str:
         code = self.process.wait(10)
@@ -103,6 +144,3 @@ class Children(contextlib.AbstractContextManager):
                 process.wait()
             self.pipe.close()
             self.said.close()
-
-    def __exit__(self, *_: Any) -> None:
-        self.close()

@@ -207,22 +207,14 @@ def _not_a_kernel(kernel, names):
 def _interpreted(cases):
     """Yield each case's name, inputs, and output in the interpreter, or an error."""
     from helpers import dump_triton
+    from helpers.gpu.interpret_process import interpreter
 
     for what, launch, inputs in cases:
         [graph] = dump_triton(launch, *inputs, dynamic=False).graphs
-        order = {"source": graph.source, "chosen": {}, "seed": SEED}
-        _, answer, error = _child().ask({**order, "inputs": list(inputs)})
+        order = {"source": graph.source, "chosen": {}, "seed": SEED, "gpu": "h100"}
+        order["inputs"] = list(inputs)
+        _, answer, error = interpreter().ask(order, limit_s=60)
         yield what, inputs, error or answer["outputs"][0]
-
-
-def _child():
-    """Return a process with the interpreter: one for all checks, it ends with us.
-
-    It takes seconds to start, and this file is read anew for each check.
-    """
-    from helpers.gpu import interpret_process as home
-
-    return vars(home).setdefault("of_exercises", home.Children("h100", 60))
 
 
 def _raised(what, error):
