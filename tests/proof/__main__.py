@@ -28,9 +28,10 @@ def main() -> int:
         epilog="\n".join(f"  {name:9} {text}" for name, text in NAMES.items()),
     )
     parser.add_argument("name", choices=NAMES)
-    given, rest = parser.parse_known_args()
+    parser.add_argument("rest", nargs=argparse.REMAINDER, help="its own, and --help")
+    given = parser.parse_args()
     module = importlib.import_module(f"tests.proof.{given.name}")
-    return int(module.main(rest) or 0)
+    return int(module.main(given.rest) or 0)
 
 
 if __name__ == "__main__":
