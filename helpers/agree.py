@@ -143,7 +143,7 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def run(
-    side: str, function: Callable, inputs: tuple[Any, ...], seed: int = 0
+    side: str, function: Callable, inputs: tuple[Any, ...], seed: int
 ) -> tuple[list[torch.Tensor], tuple[Any, ...]]:
     """Return the tensors *function* gives for copies of *inputs*, and these copies.
 

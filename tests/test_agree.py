@@ -20,7 +20,7 @@ numbers = st.lists(floats, min_size=1, max_size=20)
 
 def asked(eager, compiled, *inputs, **options):
     """Return what `compare` is told of the answers."""
-    out, changed = agree.run("compiled", compiled, inputs)
+    out, changed = agree.run("compiled", compiled, inputs, 0)
     return agree.agreement(eager, inputs, out, changed, **options)
 
 
@@ -318,7 +318,7 @@ def test_an_error_is_told_by_its_first_line(error, said):
         raise error
 
     with pytest.raises(CompareError) as told:
-        agree.run("eager", fails, ())
+        agree.run("eager", fails, (), 0)
     assert said in str(told.value) and told.value.__cause__ is error
     with pytest.raises(CompareError, match="helpers doctor"):
-        agree.run("compiled", fails, ())
+        agree.run("compiled", fails, (), 0)

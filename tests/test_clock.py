@@ -21,8 +21,8 @@ class FakeClock:
 
     sample_s = clock.WallClock.sample_s
 
-    def __init__(self, extra=lambda sample: 0.0):
-        self.time, self.samples, self.extra = 0.0, 0, extra
+    def __init__(self, extra=lambda sample: 0.0, start=0.0):
+        self.time, self.samples, self.extra = start, 0, extra
 
     def now(self):
         return self.time
@@ -270,7 +270,7 @@ def test_plans(seconds, sample_s, plan):
 def test_a_block_is_the_lower_quartile_of_its_last_three_fifths(monkeypatch):
     waits = iter([1.0, 10.0])
     monkeypatch.setattr(clock, "waiting_seconds", lambda: next(waits))
-    fake = FakeClock(extra=[0, 1, 2, 3, 50, 40, 30, 20, 10, 60].__getitem__)
+    fake = FakeClock([0, 1, 2, 3, 50, 40, 30, 20, 10, 60].__getitem__, start=100.0)
     found = block(fake, lambda: None, Plan(4, 10))
     assert found.seconds == 20 / 4  # of 10, 20, 30, 40, 50, 60
     assert found.waited == 9.0 / (1 + 2 + 3 + 50 + 40 + 30 + 20 + 10 + 60)
@@ -297,6 +297,7 @@ def test_waiting_is_summed_over_the_threads(monkeypatch, tmp_path):
         thread2="1000000000 250000000 7\n",
         thread3="it ended",
     )
+    (tmp_path / "4" / "schedstat").mkdir(parents=True)  # cannot be read
     assert clock._schedstat() == {1: (4.0, 0.5), 2: (1.0, 0.25)}
     assert clock.waiting_seconds() == 0.75
     monkeypatch.setattr(clock, "_TASKS", tmp_path / "none")

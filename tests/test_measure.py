@@ -257,7 +257,7 @@ def test_nearer_to_float64_than_eager_is_a_match():
 def test_random_numbers_are_not_compared():
     torch.manual_seed(3)
     state = torch.get_rng_state()
-    agree.run("eager", torch.rand_like, (torch.ones(64),))
+    agree.run("eager", torch.rand_like, (torch.ones(64),), 0)
     assert torch.equal(torch.get_rng_state(), state)
     found = compare(torch.rand_like, torch.rand_like, torch.ones(64), **QUICK)
     assert found.matches is None
@@ -312,7 +312,7 @@ def test_dataclasses_and_odd_dicts_are_copied_and_compared():
         assert type(copied) is type(given)
         (a,), (b,) = agree.tensors(given), agree.tensors(copied)
         assert a.data_ptr() != b.data_ptr() and a.requires_grad == b.requires_grad
-    (found,), _ = agree.run("eager", lambda o: Output(o.logits * 2), (x,))
+    (found,), _ = agree.run("eager", lambda o: Output(o.logits * 2), (x,), 0)
     assert not found.requires_grad and torch.equal(found, torch.full((8,), 2.0))
 
 
