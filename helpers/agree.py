@@ -270,13 +270,11 @@ def _distance(a: Any, b: Any) -> float:
         if s.numel() == 0:
             continue
         wide = torch.complex128 if s.is_complex() else torch.float64
-        s, t = s.to(wide), t.to(wide)
-        furthest = float((s - t).abs().max())
-        if math.isnan(furthest):  # of infinities, or of a NaN on either side
-            equal = (s == t) | (s.isnan() & t.isnan())
-            apart = torch.where(equal, 0.0, (s - t).abs())
-            furthest = float(torch.where(apart.isnan(), math.inf, apart).max())
-        largest = max(largest, furthest)
+        apart = (s.to(wide) - t.to(wide)).abs()
+        if apart.max().isnan():  # of infinities, or of a NaN on either side
+            same = (s == t) | (s.isnan() & t.isnan())
+            apart = apart.nan_to_num(math.inf, math.inf).masked_fill(same, 0.0)
+        largest = max(largest, float(apart.max()))
     return largest
 
 

@@ -150,12 +150,9 @@ def _schedstat() -> dict[int, tuple[float, float]]:
 
 @contextmanager
 def quiet_interpreter() -> Iterator[None]:
-    """Collect young garbage now, and none again until the end of the block.
-
-    The old generation, with all of torch in it, would take longer than some blocks.
-    """
+    """Collect young garbage now, and none again until the end of the block."""
     enabled = gc.isenabled()
-    gc.collect(1)
+    gc.collect(1)  # not the old: with all of torch in it, longer than some blocks
     gc.disable()
     try:
         yield
