@@ -8,7 +8,6 @@ the graph it was made from.  Launches agree when all that their graph gives agre
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -126,17 +125,13 @@ def check_numerics(dump: Any, limit_s: float = 120.0) -> Numerics:
     gpu = "h100" if dump.gpu == "this" else gpus.find(dump.gpu).name
     found: list[CheckedKernel] = []
     saved: dict[int, dict[str, Any]] = {}
-
-    def ask(order: dict[str, Any]) -> tuple[list[Any], dict[str, Any], str]:
-        return interpreter().ask({**order, "gpu": gpu}, limit_s)
-
     with Progress("graphs", len(captured)) as bar:
         for at, graph in enumerate(captured):
             mine = [launches.pop(0) for _ in graph.launches]
             kernels = [_unchecked(each) for each in mine if each.kind != "library"]
             if kernels or graph.phase == "forward":  # what a backward is given
                 with isolate.undisturbed():
-                    found += _check(graph, kernels, saved, ask)
+                    found += _check(graph, kernels, saved, gpu, limit_s)
             bar.at(at + 1)
     return Numerics(tuple(found))
 
@@ -149,13 +144,15 @@ def _check(
     graph: Any,
     kernels: list[CheckedKernel],
     saved: dict[int, dict[str, Any]],
-    ask: Callable[[dict[str, Any]], tuple[list[Any], dict[str, Any], str]],
+    gpu: str,
+    limit_s: float,
 ) -> list[CheckedKernel]:
     """Return *kernels* with what running their *graph* on both sides showed."""
     known = saved.pop(graph.index, {}) if graph.phase == "backward" else {}
     inputs = eager.make_inputs(graph, known)
     order = {"source": graph.source, "chosen": graph.chosen, "seed": eager.SEED}
-    started, answer, reason = ask({**order, "inputs": inputs})
+    order |= {"inputs": inputs, "gpu": gpu}
+    started, answer, reason = interpreter().ask(order, limit_s)
     kernels = [
         replace(k, programs=s["programs"], blocks=s["blocks"], instead=s["instead"])
         for k, s in zip(kernels, started, strict=False)

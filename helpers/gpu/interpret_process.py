@@ -1,4 +1,4 @@
-"""The processes in which generated kernels run, as the parent sees them."""
+"""The process in which generated kernels run, as the parent sees it."""
 
 from __future__ import annotations
 
@@ -65,11 +65,10 @@ class Interpreter:
         """
         with self.one_at_a_time:
             try:
-                started, answer, reason = self._ask(order, limit_s)
+                return self._ask(order, limit_s)
             except BaseException:  # an interrupt, too: its answer would come next time
                 self.close()
                 raise
-        return started, answer, reason
 
     def _ask(
         self, order: dict[str, Any], limit_s: float
