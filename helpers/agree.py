@@ -210,18 +210,18 @@ def agreement(
     dtype.  Outside them the compiled side still matches when its error against
     float64 is no larger than twice that of eager.
     """
-    out, changed = run("eager", eager, inputs, seed)
-    notes = []
+    (out, changed), notes = run("eager", eager, inputs, seed), []
     # Not to the bit: on a GPU, sums in another order differ in their last digits.
     if not _close(out, run("eager", eager, inputs, seed + 1)[0], None, None):
         notes.append("draws random numbers: results were not held against each other")
         return Agreement(None, 0.0, None, tuple(notes))
     if not _close(inputs, changed, 0.0, 0.0):
         notes.append("changes its inputs: each timed call sees other numbers")
-    error64 = None
+    apart, error64 = _distance(out, compiled_out), None
     reference = _in_float64(eager, inputs, seed) if float64 else None
     if reference is not None:
-        error64 = (_distance(reference, out), _distance(reference, compiled_out))
+        far = _distance(reference, out)
+        error64 = (far, _distance(reference, compiled_out) if apart else far)
     matches = _close((out, changed), (compiled_out, compiled_inputs), rtol, atol)
     if not matches and rtol is None and atol is None and error64 is not None:
         near = error64[1] <= 2 * error64[0]
@@ -231,12 +231,12 @@ def agreement(
         matches = near and _same_form(out, compiled_out)
     if not matches:
         notes.append("results differ: the speed-up is that of another computation")
-    return Agreement(matches, _distance(out, compiled_out), error64, tuple(notes))
+    return Agreement(matches, apart, error64, tuple(notes))
 
 
 def _same_form(a: Any, b: Any) -> bool:
-    x, y = list(tensors(a)), list(tensors(b))
-    return [(t.shape, t.dtype) for t in x] == [(t.shape, t.dtype) for t in y]
+    x, y = ([(t.shape, t.dtype) for t in tensors(each)] for each in (a, b))
+    return x == y
 
 
 def _close(a: Any, b: Any, rtol: float | None, atol: float | None) -> bool:
@@ -262,19 +262,20 @@ def _pieces(a: Any, b: Any) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
 
 def _distance(a: Any, b: Any) -> float:
     """Return the largest absolute difference, infinite where the forms differ."""
-    largest = 0.0
-    x, y = list(tensors(a)), list(tensors(b))
+    largest, x, y = 0.0, [*tensors(a)], [*tensors(b)]
     if [t.shape for t in x] != [t.shape for t in y]:
         return float("inf")
     for s, t in _pieces(x, y):
-        if s.numel() == 0:
+        if s.dtype == t.dtype and torch.equal(s, t):  # empty ones, too
             continue
         wide = torch.complex128 if s.is_complex() else torch.float64
         apart = (s.to(wide) - t.to(wide)).abs()
-        if apart.max().isnan():  # of infinities, or of a NaN on either side
+        most = float(apart.max()) if s.numel() else 0.0
+        if math.isnan(most):  # of infinities, or of a NaN on either side
             same = (s == t) | (s.isnan() & t.isnan())
             apart = apart.nan_to_num(math.inf, math.inf).masked_fill(same, 0.0)
-        largest = max(largest, float(apart.max()))
+            most = float(apart.max())
+        largest = max(largest, most)
     return largest
 
 
@@ -284,8 +285,7 @@ def _in_float64(eager: Callable, inputs: tuple, seed: int) -> Any:
     if isinstance(eager, torch.nn.Module):
         held += eager.parameters()
     floats = {t.dtype for t in held if t.is_floating_point()}
-    large = sum(t.numel() for t in held) > _LARGE
-    if not floats or torch.float64 in floats or large:
+    if not floats or torch.float64 in floats or sum(t.numel() for t in held) > _LARGE:
         return None
     try:
         if isinstance(eager, torch.nn.Module):
