@@ -210,7 +210,8 @@ def agreement(
     dtype.  Outside them the compiled side still matches when its error against
     float64 is no larger than twice that of eager.
     """
-    (out, changed), notes = run("eager", eager, inputs, seed), []
+    out, changed = run("eager", eager, inputs, seed)
+    notes = []
     # Not to the bit: on a GPU, sums in another order differ in their last digits.
     if not _close(out, run("eager", eager, inputs, seed + 1)[0], None, None):
         notes.append("draws random numbers: results were not held against each other")
@@ -228,19 +229,18 @@ def agreement(
         if not math.isfinite(error64[0]):  # eager overflows: only the truth will do
             pairs = zip(reference, out, strict=False)
             near = _close([r.to(t.dtype) for r, t in pairs], compiled_out, None, None)
-        matches = near and _same_form(out, compiled_out)
+        matches = near and _forms(out) == _forms(compiled_out)
     if not matches:
         notes.append("results differ: the speed-up is that of another computation")
     return Agreement(matches, apart, error64, tuple(notes))
 
 
-def _same_form(a: Any, b: Any) -> bool:
-    x, y = ([(t.shape, t.dtype) for t in tensors(each)] for each in (a, b))
-    return x == y
+def _forms(value: Any) -> list[tuple[torch.Size, torch.dtype]]:
+    return [(t.shape, t.dtype) for t in tensors(value)]
 
 
 def _close(a: Any, b: Any, rtol: float | None, atol: float | None) -> bool:
-    if not _same_form(a, b):
+    if _forms(a) != _forms(b):
         return False
     if rtol is not None or atol is not None:
         rtol, atol = rtol or 0.0, atol or 0.0
@@ -262,10 +262,10 @@ def _pieces(a: Any, b: Any) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
 
 def _distance(a: Any, b: Any) -> float:
     """Return the largest absolute difference, infinite where the forms differ."""
-    largest, x, y = 0.0, [*tensors(a)], [*tensors(b)]
-    if [t.shape for t in x] != [t.shape for t in y]:
+    largest = 0.0
+    if [t.shape for t in tensors(a)] != [t.shape for t in tensors(b)]:
         return float("inf")
-    for s, t in _pieces(x, y):
+    for s, t in _pieces(a, b):
         if s.dtype == t.dtype and torch.equal(s, t):  # empty ones, too
             continue
         wide = torch.complex128 if s.is_complex() else torch.float64
