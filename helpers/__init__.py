@@ -13,35 +13,35 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same names as _HOME, for editors and type checkers
-    from .bandwidth import copy_bandwidth
-    from .clock import device, keep_memory
-    from .codegen import eager_bytes, kernels, output_code
+    from .benchmark import compare
+    from .capture import graphs, recompiles
+    from .codegen import kernels, output_code
     from .exercises import check, hint
     from .gpu.dump import dump_triton
     from .gpu.explorer import explore
     from .gpu.side import stages
     from .health import doctor
-    from .measure import compare
-    from .observe import graphs, recompiles
     from .plots import plot_bytes, plot_comparison, plot_sweep
     from .recordings import recorded
     from .results import load, side_by_side
     from .sweeps import sweep
     from .teach import claim, predict, reveal, score, start
+    from .timing import copy_bandwidth, device, keep_memory
+    from .traffic import eager_bytes
 
 _HOME = {
     "check": "exercises",
     "claim": "teach",
-    "compare": "measure",
-    "copy_bandwidth": "bandwidth",
-    "device": "clock",
+    "compare": "benchmark",
+    "copy_bandwidth": "timing",
+    "device": "timing",
     "dump_triton": "gpu.dump",
     "doctor": "health",
-    "eager_bytes": "codegen",
+    "eager_bytes": "traffic",
     "explore": "gpu.explorer",
-    "graphs": "observe",
+    "graphs": "capture",
     "hint": "exercises",
-    "keep_memory": "clock",
+    "keep_memory": "timing",
     "kernels": "codegen",
     "load": "results",
     "output_code": "codegen",
@@ -49,7 +49,7 @@ _HOME = {
     "plot_comparison": "plots",
     "plot_sweep": "plots",
     "predict": "teach",
-    "recompiles": "observe",
+    "recompiles": "capture",
     "recorded": "recordings",
     "reveal": "teach",
     "score": "teach",

@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _dump(chosen: argparse.Namespace) -> int:
     from importlib import import_module
 
-    from helpers.compat import Unavailable
+    from helpers.errors import Unavailable
     from helpers.gpu.dump import dump_triton
 
     sys.path.insert(0, "")  # as python -m does not

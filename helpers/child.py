@@ -7,8 +7,7 @@ import linecache
 import sys
 from typing import Any
 
-from helpers.measure import compare
-from helpers.processes import MARK
+from helpers.benchmark import MARK, compare
 
 
 def main() -> None:

@@ -1,4 +1,11 @@
-"""doctor(): what this machine has, what each missing thing costs, and the fix."""
+"""doctor(): what this machine has, what each missing thing costs, and the fix.
+
+What to do about an error that ends a cell: one line below the traceback.
+
+Errors that this machine causes (no compiler, no memory, a full disk, a damaged
+cache) and cells that ran out of order are told apart from mistakes in a program,
+which the traceback itself explains best.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +18,133 @@ import sys
 import sysconfig
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from helpers import results, text
-from helpers.progress import Progress
-from helpers.results import stored
+from helpers.errors import Unavailable
+from helpers.results import Result
 from helpers.text import Table, mark
+
+DOCTOR = "run `python -m helpers doctor` in a terminal; it has the fix"
+_SAY = "What to do: "
+
+# The type and text of an error, and what helps; the first row that fits decides.
+_KNOWN = (
+    (
+        r"^NameError: name '(?P<name>\w+)' is not defined",
+        "where a cell above defines '{name}', it has not run: choose Run > Run All "
+        "Above Selected Cell, then this cell again",
+    ),
+    (
+        r"^(?:Unsupported|UserError|TorchRuntimeError|ConstraintViolationError): ",
+        "look for your own line in the message; `graphs(f, x)` lists every line that "
+        "breaks a graph, and what usually helps",
+    ),
+    (
+        r"^InvalidCxxCompiler|No working C\+\+ compiler|^CppCompileError"
+        r"|^CppWrapperCompileError|Python\.h: No such file|CalledProcessError.*\+\+",
+        "the C++ compiler is missing or broken, or cannot take a folder with a space "
+        "in its name (then set TORCHINDUCTOR_CACHE_DIR to a plain one before Jupyter "
+        f"starts): {DOCTOR}",
+    ),
+    (
+        r"^TritonMissing|working triton installation|No module named 'triton",
+        "Triton is missing, and this cell needs it (it exists for Linux only): "
+        f"{DOCTOR}",
+    ),
+    (
+        r"^(?:Missing|Unavailable): ",
+        f"the message names what is missing, and how it is installed; or {DOCTOR}",
+    ),
+    (
+        r"^MemoryError|OutOfMemoryError|can't allocate memory|Cannot allocate memory",
+        "memory ran out: close other notebooks and programs, restart the kernel, and "
+        "run from the top",
+    ),
+    (
+        r"No space left on device|Disk quota exceeded",
+        "the disk is full: free some of it, or set TORCHINDUCTOR_CACHE_DIR to a "
+        "folder with more before Jupyter starts",
+    ),
+    (
+        r"^PermissionError|Read-only file system",
+        "this folder may not be written to: set TORCHINDUCTOR_CACHE_DIR and TMPDIR to "
+        "folders of your own before Jupyter starts",
+    ),
+    (
+        r"^(?:UnpicklingError|EOFError|BadZipFile|JSONDecodeError)|file too short"
+        r"|invalid ELF header|undefined symbol|Failed to import \S+\.py\b",
+        "a file in the compile cache may be damaged: delete the folder {cache}, "
+        "restart the kernel",
+    ),
+)
+_TORCH = (
+    "if you changed a cell, undo that first; then restart the kernel and run from the "
+    f"top. If it comes again, {DOCTOR}"
+)
+
+
+def what_to_do(error: BaseException) -> str | None:
+    """Return what helps against *error* or one of its causes, in one sentence.
+
+    None for an error that neither the machine nor the order of cells explains.
+    """
+    chain = list(_causes(error))
+    for each in chain:
+        text = f"{type(each).__name__}: {each}"
+        for pattern, advice in _KNOWN:
+            if found := re.search(pattern, text):
+                cache = _cache_folder() if "{cache}" in advice else ""
+                return advice.format(cache=cache, **found.groupdict())
+    inside = any(type(each).__module__.split(".")[0] == "torch" for each in chain)
+    return _TORCH if inside else None
+
+
+def _cache_folder() -> str:
+
+    return _torch.inductor_cache_dir()
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield the error and what it came from, the innermost last."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        current = current.__cause__ or current.__context__
+
+
+def attach() -> None:
+    """Let the notebook's kernel say what to do below an error; nothing elsewhere."""
+    try:
+        from IPython import get_ipython
+    except ImportError:
+        return
+    shell = get_ipython()
+    if shell is not None:
+        shell.set_custom_exc((Exception,), _show)
+
+
+def _show(
+    shell: Any,
+    kind: type[BaseException],
+    error: BaseException,
+    trace: TracebackType,
+    tb_offset: int | None = None,
+) -> None:
+    """Show the traceback as ever, with the advice as a note of the error."""
+    advice = what_to_do(error)
+    if advice and _SAY + advice not in getattr(error, "__notes__", ()):
+        error.add_note(_SAY + advice)
+    shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
+
 
 MEMORY_NEEDED = DISK_NEEDED = 2 << 30
 _CGROUP = Path("/sys/fs/cgroup")
@@ -51,9 +175,8 @@ class Row:
         return ". ".join(part for part in (self.costs, self.fix) if part)
 
 
-@stored
-@dataclass(frozen=True)
-class Diagnosis:
+@dataclass(frozen=True, repr=False)
+class Diagnosis(Result):
     """What ``doctor`` found: the same rows on every machine."""
 
     rows: tuple[Row, ...]
@@ -126,23 +249,25 @@ def _python() -> tuple[str, ...]:
 def _torch() -> tuple[str, ...]:
     import torch
 
-    from helpers import compat
-
     found = torch.__version__
     release = tuple(int(part) for part in found.split(".")[:2])
     if not (2, 11) <= release <= (2, 15):
         status = "missing" if release < (2, 11) else "note"
         return found, status, "The course is checked on 2.11 to 2.15", "make setup"
-    lost = ", ".join(sorted(set(compat.missing().values())))
-    return (found, "note", f"This version lacks: {lost}") if lost else (found,)
+    try:  # each of these needs private names of torch, and says what is lost
+        for module in ("capture", "codegen", "gpu.dump", "gpu.interpret"):
+            import_module(f"helpers.{module}")
+    except Unavailable as error:
+        return found, "note", str(error)
+    return (found,)
 
 
 def _triton() -> tuple[str, ...]:
     import torch
 
-    from helpers import compat
+    from helpers import _torch
 
-    wanted, installed, matches = compat.triton_pair()
+    wanted, installed, matches = _torch.triton_pair()
     if matches:
         return (f"{installed}, the pair of torch {torch.__version__}",)
     need = torch.cuda.is_available()
@@ -154,10 +279,10 @@ def _triton() -> tuple[str, ...]:
 
 
 def _compiler() -> tuple[str, ...]:
-    from helpers import compat
+    from helpers import _torch
 
     costs = "torch.compile cannot build kernels for the CPU"
-    name, _ = compat.cpp_compiler()
+    name, _ = _torch.cpp_compiler()
     if name is None:
         return "none that runs", "missing", costs, _install()
     header = Path(sysconfig.get_paths()["include"], "Python.h")
@@ -223,10 +348,10 @@ def _threads() -> tuple[str, ...]:
 
 
 def _cache() -> tuple[str, ...]:
-    from helpers import compat
+    from helpers import _torch
 
     try:
-        folder = Path(compat.inductor_cache_dir())
+        folder = Path(_torch.inductor_cache_dir())
         results.write_atomically(folder / "doctor", "written by doctor()\n").unlink()
     except OSError as error:
         fix = "Set TORCHINDUCTOR_CACHE_DIR to a folder that you may write to"
@@ -263,22 +388,22 @@ def _memory() -> tuple[str, ...]:
 def _first_compile() -> tuple[str, ...]:
     import torch
 
-    from helpers import compat
+    from helpers import _torch
 
     def small(x: torch.Tensor) -> torch.Tensor:
         return (x.sin() * x.cos() + x).softmax(-1).sum()
 
     devices, took = ["cpu"] + ["cuda"] * torch.cuda.is_available(), []
     waiting = "the first compile takes up to a minute, once per machine"
-    with Progress(waiting, len(devices)) as progress:
-        for done, device in enumerate(devices):
-            progress.at(done)
+    with text.progress(waiting, len(devices)) as bar:
+        for device in devices:
             x = torch.rand(64, 64, device=device, requires_grad=True)
             start, compiled = time.perf_counter(), torch.compile(small)
             (result := compiled(x)).backward()
             took.append(f"{device} {text.seconds(time.perf_counter() - start)}")
             torch.testing.assert_close(result, small(x))
-    if not compat.captured(compiled):
+            bar.update()
+    if not _torch.captured(compiled):
         fix = "Unset TORCH_COMPILE_DISABLE and TORCHDYNAMO_DISABLE, restart the kernel"
         return "it is switched off", "missing", "Nothing compiles", fix
     return (", ".join(took),)

@@ -13,8 +13,6 @@ import platform
 import subprocess
 import sys
 import tempfile
-import types
-import typing
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,35 +20,34 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
-from helpers.text import Table, mark
+import msgspec
+
+from helpers.errors import ResultError
+from helpers.text import Table, mark, pre
 
 FORMAT = 1
 # A result's kind is looked up here and nowhere else: a file cannot name a module.
 _HOMES = {
-    "Bandwidth": "helpers.bandwidth",
+    "Bandwidth": "helpers.timing",
     "Code": "helpers.codegen",
-    "Comparison": "helpers.comparison",
+    "Comparison": "helpers.benchmark",
     "Diagnosis": "helpers.health",
     "Dump": "helpers.gpu.dumped",
     "DumpedGraph": "helpers.gpu.dumped",
     "DumpedKernel": "helpers.gpu.dumped",
     "EagerBytes": "helpers.traffic",
     "Explorer": "helpers.gpu.explorer",
-    "Graphs": "helpers.observe",
+    "Graphs": "helpers.capture",
     "Kernels": "helpers.codegen",
     "MachineCode": "helpers.gpu.machine_code",
     "Numerics": "helpers.gpu.interpret",
-    "Recompiles": "helpers.observe",
-    "Recording": "helpers.recording",
+    "Recompiles": "helpers.capture",
+    "Recording": "helpers.recordings",
     "Setting": "helpers.gpu.explorer",
     "Stages": "helpers.gpu.staged",
     "Step": "helpers.gpu.staged",
     "Sweep": "helpers.sweeps",
 }
-
-
-class ResultError(ValueError):
-    """A results file that cannot be read, with what to do about it."""
 
 
 @dataclass(frozen=True)
@@ -176,26 +173,42 @@ def write_atomically(path: str | os.PathLike[str], text: str) -> Path:
     return target
 
 
-def stored(cls: type) -> type:
-    """Class decorator: give a frozen dataclass JSON in and out, by its name."""
-    cls.to_json = to_json
-    cls.from_json = classmethod(lambda kind, text: from_json(text, kind))
-    if not hasattr(cls, "save"):  # Code saves its source, not JSON
-        cls.save = save
-    return cls
+class Result:
+    """What every result of the course can do besides its own text form.
+
+    A subclass is a frozen dataclass, made with ``repr=False``, that has __str__.
+    """
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return pre(self)
+
+    def to_json(self) -> str:
+        """Return the result as JSON text that ``from_json`` reads back equal."""
+        body = dataclasses.asdict(self)
+        whole = {"format": FORMAT, "kind": type(self).__name__, "result": body}
+        if not hasattr(self, "machine"):
+            origin = dataclasses.asdict(Machine.here())
+            whole |= {"machine": origin, "command": command(), "when": now()}
+        return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Any:
+        """Return the result that *text* holds; ResultError when it holds none."""
+        result = from_json(text)
+        if not isinstance(result, cls):
+            kind = type(result).__name__
+            raise ResultError(f"this file holds a {kind}, not a {cls.__name__}")
+        return result
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the result as JSON, whole or not at all; return the path."""
+        return write_atomically(path, self.to_json())
 
 
-def to_json(result: Any) -> str:
-    """Return *result* as JSON text that ``from_json`` reads back equal."""
-    body = dataclasses.asdict(result)
-    whole = {"format": FORMAT, "kind": type(result).__name__, "result": body}
-    if not hasattr(result, "machine"):
-        origin = dataclasses.asdict(Machine.here())
-        whole |= {"machine": origin, "command": command(), "when": now()}
-    return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
-
-
-def from_json(text: str, kind: type | None = None) -> Any:
+def from_json(text: str) -> Any:
     """Return the result that *text* holds; ResultError when it holds none."""
     try:
         whole = json.loads(text)
@@ -204,56 +217,16 @@ def from_json(text: str, kind: type | None = None) -> Any:
                 f"this file has format {whole['format']}, and this version of the "
                 f"course reads {FORMAT}: measure again, or update the course"
             )
-        found = getattr(import_module(_HOMES[whole["kind"]]), whole["kind"])
-        result = _build(found, whole["result"])
+        kind = getattr(import_module(_HOMES[whole["kind"]]), whole["kind"])
+        # convert() checks each value against the annotation of its field.
+        return msgspec.convert(whole["result"], kind)
     except ResultError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise ResultError(
             "this is not a results file, or it is damaged "
             f"({type(error).__name__}: {error}): measure again"
         ) from error
-    if kind is not None and not isinstance(result, kind):
-        raise ResultError(f"this file holds a {found.__name__}, not a {kind.__name__}")
-    return result
-
-
-_hints = functools.cache(typing.get_type_hints)  # slow, and asked for each sample
-
-
-def _build(kind: Any, value: Any) -> Any:
-    """Return *value* from JSON as *kind*: a dataclass, tuple, union or plain type."""
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if origin in (typing.Union, types.UnionType):
-        if value is None and type(None) in arguments:
-            return None
-        fits = [a for a in arguments if a is not type(None)]
-        if len(fits) == 1:
-            return _build(fits[0], value)
-        if not isinstance(value, tuple(fits)):
-            raise TypeError(f"{value!r} where a number or a word belongs")
-        return value
-    if origin is tuple:
-        if len(arguments) == 2 and arguments[1] is Ellipsis:
-            return tuple(_build(arguments[0], item) for item in value)
-        pairs = zip(arguments, value, strict=True)
-        return tuple(_build(item, part) for item, part in pairs)
-    if dataclasses.is_dataclass(kind):
-        hints = _hints(kind)
-        unknown = set(value) - set(hints)
-        if unknown:
-            raise ResultError(f"unknown fields {sorted(unknown)}: damaged, or newer")
-        return kind(**{name: _build(hints[name], item) for name, item in value.items()})
-    if kind in (int, float, str, bool) and not isinstance(
-        value, (int, float) if kind is float else kind
-    ):
-        raise TypeError(f"{value!r} where a {kind.__name__} belongs")
-    return float(value) if kind is float else value
-
-
-def save(result: Any, path: str | os.PathLike[str]) -> Path:
-    """Write a result as JSON, atomically; return the path."""
-    return write_atomically(path, to_json(result))
 
 
 def load(path: str | os.PathLike[str]) -> Any:

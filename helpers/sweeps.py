@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from helpers import results, text
-from helpers.comparison import Comparison
-from helpers.measure import compare
-from helpers.progress import Progress
-from helpers.results import Machine, ResultError, stored
+from helpers.benchmark import Comparison, compare
+from helpers.errors import ResultError
+from helpers.results import Machine, Result
 from helpers.text import mark
 
 
@@ -25,9 +24,8 @@ class Point:
     comparison: Comparison
 
 
-@stored
-@dataclass(frozen=True)
-class Sweep:
+@dataclass(frozen=True, repr=False)
+class Sweep(Result):
     """A comparison per value of one parameter; *complete* unless interrupted."""
 
     parameter: str
@@ -89,10 +87,11 @@ def sweep(
     done = _measured(path, parameter, unit) if path is not None else {}
     # Points that the file holds besides are not drawn, but stay in it.
     kept = [*values, *(value for value in done if value not in values)]
-    with Progress(parameter, len(values)) as progress:
+    with text.progress(parameter, len(values)) as bar:
         try:
             for position, value in enumerate(values):
-                progress.at(position, f"{parameter} {value}")
+                bar.set_description_str(f"{parameter} {value}")
+                bar.update(position - bar.n)
                 if value in done:
                     continue
                 eager, compiled, inputs = make(value)

@@ -1,27 +1,160 @@
 """The teaching loop: start, predict, reveal, claim, score.
 
 Prose says what to look at; ``claim`` says what is true, and fails when it is not.
+
+What the reader did: this session's record, and one small file that lasts.
+
+The file lies in the reader's own folder, never in the course, so an update of the
+course cannot touch it.  When it cannot be read or written, the lesson goes on.
 """
 
 from __future__ import annotations
 
+import copy
+import json
 import os
 import shutil
 import sys
 import warnings
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
-from helpers import rescue
-from helpers.record import session, strict
-from helpers.results import version_of
+import platformdirs
+from filelock import FileLock
+
+from helpers import health
+from helpers.results import version_of, write_atomically
 from helpers.text import count, mark
+
+NAME = "progress.json"
+SECTIONS = ("predictions", "exercises")
+_COURSE = Path(__file__).resolve().parents[1]
+Entries = dict[str, Any]  # section -> key -> what is known about it
+
+
+def strict() -> bool:
+    """Return whether a false claim must raise: COURSE_STRICT=1, or else CI=true."""
+    chosen = os.environ.get("COURSE_STRICT") or os.environ.get("CI") or ""
+    return chosen.lower() in ("1", "true", "yes", "on")
+
+
+def folder() -> Path:
+    """Return the reader's folder: COURSE_HOME, or the platform's data folder.
+
+    Raises OSError when that lies inside the course itself.
+    """
+    chosen = os.environ.get("COURSE_HOME")
+    usual = platformdirs.user_data_path("torch-compile-course", appauthor=False)
+    path = (Path(chosen).expanduser() if chosen else usual).resolve()
+    if path.is_relative_to(_COURSE):
+        raise OSError("the folder lies inside the course, where an update writes")
+    return path
+
+
+@dataclass
+class Progress:
+    """Guesses and passed exercises, read from the file and merged into it."""
+
+    changes: Entries = field(default_factory=lambda: _nothing())
+    told: bool = False
+
+    def read(self) -> Entries:
+        """Return what is on record: the file, and over it what this kernel did."""
+        try:
+            return _merged(self._stored(), self.changes)
+        except OSError:  # put() says so, once there is something to lose
+            return _merged(_nothing(), self.changes)
+
+    def put(self, section: str, key: str, entry: dict[str, Any]) -> None:
+        """Record *entry*; what another notebook wrote into the file stays."""
+        self.changes[section][key] = entry
+        try:
+            path = folder() / NAME
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(path.with_suffix(".lock"), timeout=5):
+                whole = _merged(self._stored(), self.changes)
+                text = json.dumps(whole, indent=1, ensure_ascii=False, sort_keys=True)
+                write_atomically(path, text + "\n")
+        except (OSError, NotImplementedError) as error:
+            self._tell(f"Your progress could not be saved ({error}).")
+
+    def _stored(self) -> Entries:
+        path = folder() / NAME
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            entries = [e for s in SECTIONS for e in found.get(s, {}).values()]
+            if not all(isinstance(entry, dict) for entry in entries):
+                raise ValueError("not a progress file")
+        except FileNotFoundError:
+            return _nothing()
+        except (ValueError, AttributeError, RecursionError):
+            return self._set_aside(path)
+        return found
+
+    def _set_aside(self, path: Path) -> Entries:
+        """Move a damaged file out of the way, so that nothing in it is lost.
+
+        Raises OSError when it cannot be moved: then nothing may be written over it.
+        """
+        when = datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f")
+        aside = path.with_name(f"progress.damaged-{when}.json")
+        try:
+            path.rename(aside)
+        except FileNotFoundError:  # another notebook has just moved it
+            return _nothing()
+        print(f"Your progress file was damaged. It is kept as {aside}.")
+        return _nothing()
+
+    def _tell(self, what: str) -> None:
+        if not self.told:
+            self.told = True
+            print(
+                f"{what} It is kept until this kernel stops. To keep it longer, "
+                "set COURSE_HOME to a folder that you may write to."
+            )
+
+
+def _nothing() -> Entries:
+    return {section: {} for section in SECTIONS}
+
+
+def _merged(stored: Entries, changes: Entries) -> Entries:
+    """Return *stored* with *changes* on top; what a newer course added stays."""
+    whole = copy.deepcopy(stored)
+    for section in SECTIONS:
+        whole.setdefault(section, {}).update(changes[section])
+    return whole
+
+
+@dataclass
+class Lesson:
+    """What happened in this kernel since ``start``."""
+
+    notebook: str | None = None
+    claims: dict[str, bool] = field(default_factory=dict)
+    questions: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    exercises: set[str] = field(default_factory=set)
+    progress: Progress = field(default_factory=Progress)
+
+    def begin(self, notebook: str) -> None:
+        """Forget the claims and questions of an earlier pass through a notebook."""
+        self.notebook = notebook
+        self.claims.clear()
+        self.questions.clear()
+        self.exercises.clear()
+
+
+lesson = Lesson()
+
 
 # torch advises lower precision for matmuls on newer GPUs, in every notebook and on
 # those GPUs only.  The page would differ between machines for a choice that no
 # lesson here makes in passing.  Nothing else is quietened.
 _NOISE = "TensorFloat32 tensor cores for float32 matrix multiplication available"
-_ADVICE = f"What to do: {rescue.DOCTOR}."
+_ADVICE = f"What to do: {health.DOCTOR}."
 
 
 class ClaimFailed(AssertionError):
@@ -30,8 +163,8 @@ class ClaimFailed(AssertionError):
 
 def start(notebook: str) -> None:
     """Print one line: what this notebook runs on, or the first thing missing."""
-    session.begin(notebook)
-    rescue.attach()
+    lesson.begin(notebook)
+    health.attach()
     missing = _first_missing()
     if missing:
         print(f"Not ready: {missing}. {_ADVICE}")
@@ -77,7 +210,7 @@ def claim(text: str, condition: Any, why: str = "") -> None:
     if not isinstance(text, str) or not text.strip():
         raise TypeError("claim(text, condition): text says in words what holds")
     holds = _as_bool(text, condition)
-    session.claims[text] = holds
+    lesson.claims[text] = holds
     if holds:
         print(f"✓ holds: {text}")
         return
@@ -124,12 +257,12 @@ def predict(
     ValueError names the options when it is neither.
     """
     choices = _checked(key, options)
-    session.questions[key] = choices
+    lesson.questions[key] = choices
     print(f"{key}  {question}")
     print("\n".join(f"  {n}. {text}" for n, text in enumerate(choices, 1)))
     if mine is not None:
         guess = _chosen(key, choices, mine)
-        session.progress.put("predictions", key, {"guess": guess})
+        lesson.progress.put("predictions", key, {"guess": guess})
         print(f"Your guess: {guess}")
     elif _guess(key):
         print(f"Your guess on record: {_guess(key)}")
@@ -161,9 +294,9 @@ def _chosen(key: str, choices: tuple[str, ...], mine: int | str) -> str:
 
 def _guess(key: str) -> str | None:
     """Return the guess on record, unless the course has changed its options."""
-    entry = session.progress.read()["predictions"].get(key, {})
+    entry = lesson.progress.read()["predictions"].get(key, {})
     guess = entry.get("guess")
-    return guess if guess in session.questions[key] else None
+    return guess if guess in lesson.questions[key] else None
 
 
 def reveal(key: str, observed: str) -> None:
@@ -172,10 +305,10 @@ def reveal(key: str, observed: str) -> None:
     *observed* is computed just before, and must be one of the options: when it is
     not, the page is wrong here, which raises ClaimFailed in strict mode.
     """
-    if key not in session.questions:
+    if key not in lesson.questions:
         _fault(f"{key}: run the cell with predict({key!r}, ...) first")
         return
-    if observed not in session.questions[key]:
+    if observed not in lesson.questions[key]:
         _fault(
             f"{key}: the machine says {observed!r}, which is none of the options. "
             f"Either a cell above was changed, or the page is wrong here. {_ADVICE}"
@@ -188,7 +321,7 @@ def reveal(key: str, observed: str) -> None:
         return
     right = guess == observed
     entry = {"guess": guess, "right": right}
-    session.progress.put("predictions", key, entry)
+    lesson.progress.put("predictions", key, entry)
     print("You said so too." if right else f"You said: {guess}")
 
 
@@ -203,16 +336,16 @@ def score(notebook: str) -> None:
 
     Counts the cells that ran since ``start``, so run the notebook to the end.
     """
-    if session.notebook != notebook:
+    if lesson.notebook != notebook:
         print(f'Run the first cell, start("{notebook}"), and the cells below it first.')
         return
-    record = session.progress.read()
-    asked = [record["predictions"].get(key, {}) for key in session.questions]
+    record = lesson.progress.read()
+    asked = [record["predictions"].get(key, {}) for key in lesson.questions]
     answered = [entry for entry in asked if "right" in entry]
     right = sum(entry["right"] is True for entry in answered)
-    passed = sum(key in record["exercises"] for key in session.exercises)
-    holds = sum(session.claims.values())
+    passed = sum(key in record["exercises"] for key in lesson.exercises)
+    holds = sum(lesson.claims.values())
     print(f"Notebook {notebook}")
-    print(f"  claims       {holds} of {len(session.claims)} hold")
+    print(f"  claims       {holds} of {len(lesson.claims)} hold")
     print(f"  predictions  {len(answered)} of {len(asked)} made, {right} right")
-    print(f"  exercises    {passed} of {len(session.exercises)} passed")
+    print(f"  exercises    {passed} of {len(lesson.exercises)} passed")

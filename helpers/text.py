@@ -8,15 +8,21 @@ blanks what stands between the marks, so the rest is compared to the letter.
 from __future__ import annotations
 
 import html
+import os
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jinja2 import Environment
+from tqdm.auto import tqdm
+
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _FACE = "font-family:var(--jp-code-font-family,monospace)"
 # A number stays in one piece, and a long name breaks where the page ends.
-_SHORT, _LONG = "white-space:pre", "white-space:pre-wrap;overflow-wrap:anywhere"
+_SHORT = f"white-space:pre;{_FACE}"
+_LONG = f"white-space:pre-wrap;overflow-wrap:anywhere;{_FACE}"
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -98,26 +104,50 @@ class Table:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        def td(cell: str, tag: str) -> str:
-            wrap = _SHORT if len(cell) <= 16 else _LONG
-            style = f' style="text-align:left;{wrap};{_FACE}"'
-            return f"<{tag}{style}>{html.escape(cell)}</{tag}>"
+        return _TABLE.render(table=self, short=_SHORT, long=_LONG)
 
-        def tr(row: tuple[str, ...], tag: str) -> str:
-            return f"<tr>{''.join(td(cell, tag) for cell in row)}</tr>"
 
-        title = html.escape(self.title)
-        caption = (
-            f'<caption style="text-align:left;white-space:nowrap">{title}</caption>'
-        )
-        body = "".join(tr(row, "td") for row in self.rows)
-        return (
-            f"<table>{caption if self.title else ''}"
-            f"<thead>{tr(self.headings, 'th')}</thead><tbody>{body}</tbody></table>"
-        )
+_TABLE = Environment(autoescape=True, trim_blocks=True).from_string("""\
+{% macro cell(tag, text) %}
+<{{ tag }} style="text-align:left;{{ short if text|length <= 16 else long }}">\
+{{ text }}</{{ tag }}>
+{% endmacro %}
+<table>
+{% if table.title %}
+<caption style="text-align:left;white-space:nowrap">{{ table.title }}</caption>
+{% endif %}
+<thead><tr>
+{% for text in table.headings %}{{ cell("th", text) }}{% endfor %}
+</tr></thead>
+<tbody>
+{% for row in table.rows %}
+<tr>{% for text in row %}{{ cell("td", text) }}{% endfor %}</tr>
+{% endfor %}
+</tbody>
+</table>""")
 
 
 def pre(text: Any) -> str:
     """Return *text* as an HTML block that keeps its line breaks."""
     style = "white-space:pre-wrap;line-height:1.4;margin:0"
     return f'<pre style="{style}">{html.escape(str(text))}</pre>'
+
+
+def progress(what: str, total: float, unit: str = "") -> tqdm:
+    """Return a bar for long work: a context manager with ``update(n)``.
+
+    It vanishes when the work ends.  Silent where nobody watches: in a file, and
+    under ``COURSE_QUIET=1``.
+    *total* is in *unit*, such as seconds; without one, in steps.
+    """
+    quiet = os.environ.get("COURSE_QUIET") == "1"
+    watched = "ipykernel" in sys.modules or sys.stderr.isatty()
+    form = "{desc}: {percentage:3.0f}% {bar} {n:.3g} of {total:.3g} {unit}"
+    return tqdm(
+        desc=what,
+        total=total,
+        unit=unit,
+        leave=False,
+        disable=quiet or not watched,
+        bar_format=form,
+    )

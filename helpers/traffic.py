@@ -8,57 +8,18 @@ from math import prod
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from helpers import compat, isolate
-from helpers.lowering import op_name
-from helpers.results import stored
+from helpers import _torch, session
+from helpers.codegen import op_name
+from helpers.results import Result
+from helpers.session import both_ways
 from helpers.text import Table, count, pre, size
 
 
-def both_ways(
-    fn: Callable[..., Any],
-    backward: bool | None,
-    seed: Callable[..., Any] = torch.ones_like,
-) -> Callable[..., None]:
-    """Return a function that runs *fn* and, if asked or needed, its backward."""
-
-    def run(*inputs: Any) -> None:
-        leaves = compat.private("trees").tree_leaves(fn(*inputs))
-        tensors = [t for t in leaves if isinstance(t, torch.Tensor)]
-        if not tensors:
-            raise isolate.InputError(
-                "the function returns no tensor: return what it computes, or the "
-                "compiler has nothing to compute"
-            )
-        roots = [t for t in tensors if t.requires_grad]
-        if backward and not roots:
-            raise isolate.InputError(
-                "backward=True, but no output requires gradients: call "
-                "x.requires_grad_() on an input first"
-            )
-        if roots and backward is not False:
-            ones = [seed(t) for t in roots]
-            torch.autograd.grad(roots, _leaves(roots), ones, allow_unused=True)
-
-    return run
-
-
-def _leaves(roots: list[Any]) -> list[Any]:
-    """Return the leaf tensors whose gradients a backward from *roots* computes."""
-    todo, seen, found = [t.grad_fn for t in roots], set(), []
-    while todo:
-        node = todo.pop()
-        if node is not None and node not in seen:
-            seen.add(node)
-            if hasattr(node, "variable"):
-                found.append(node.variable)
-            todo += [after for after, _ in node.next_functions]
-    return found or roots
-
-
-@stored
-@dataclass(frozen=True)
-class EagerBytes:
+@dataclass(frozen=True, repr=False)
+class EagerBytes(Result):
     """The aten calls of one eager call, each with the bytes it reads and writes."""
 
     calls: tuple[tuple[str, int], ...]
@@ -87,10 +48,10 @@ def eager_bytes(
     A call reads its tensors and writes its results, each once; views and empty
     tensors move nothing.  *backward* as for `kernels`.  Source: TorchDispatchMode.
     """
-    isolate.check_callable(fn, inputs)
+    session.check_callable(fn, inputs)
     calls: list[tuple[str, int]] = []
 
-    class Count(compat.private("dispatch")):
+    class Count(TorchDispatchMode):
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
@@ -107,10 +68,10 @@ def eager_bytes(
 
     def counted(*own: Any) -> None:
         with Count():
-            both_ways(compat.unwrap(fn), backward, seed)(*own)
+            both_ways(_torch.unwrap(fn), backward, seed)(*own)
 
-    with isolate.undisturbed(fn):
-        isolate.call(counted, inputs, {})
+    with session.undisturbed(fn):
+        session.call(counted, inputs, {})
     return EagerBytes(tuple(calls))
 
 
@@ -141,7 +102,7 @@ def _moved(func: Any, args: Any, kwargs: dict[str, Any], made: Any) -> int:
 
 
 def _tensors(tree: Any) -> list[Any]:
-    leaves = compat.private("trees").tree_leaves(tree)
+    leaves = pytree.tree_leaves(tree)
     return list({id(t): t for t in leaves if isinstance(t, torch.Tensor)}.values())
 
 

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers import agree
-from helpers.agree import CompareError
+from helpers import correctness
+from helpers.errors import InputError
 
 EVERY_BIT = {"rtol": 0.0, "atol": 0.0}
 floats = st.floats(-1e6, 1e6, width=32)
@@ -20,8 +20,8 @@ numbers = st.lists(floats, min_size=1, max_size=20)
 
 def asked(eager, compiled, *inputs, **options):
     """Return what `compare` is told of the answers."""
-    out, changed = agree.run("compiled", compiled, inputs, 0)
-    return agree.agreement(eager, inputs, out, changed, **options)
+    out, changed = correctness.run("compiled", compiled, inputs, 0)
+    return correctness.agreement(eager, inputs, out, changed, **options)
 
 
 def test_the_same_function_agrees_in_every_bit():
@@ -36,18 +36,20 @@ def test_the_error_is_the_largest_difference(values, at, off):
     x = torch.tensor(values, dtype=torch.float64)
     y = x.clone()
     y[at % len(values)] += off
-    there = agree._distance([x], [y])
-    assert there == agree._distance([y], [x]) == pytest.approx(off, rel=1e-6)
-    assert agree._distance([x], [x]) == 0
-    assert not agree._close([x], [y], 0.0, 0.0)
-    assert agree._close([x], [y], 0.0, there) and agree._close([x], [x], None, None)
-    assert not agree._close([x], [y], 0.0, there * 0.99)
+    there = correctness._distance([x], [y])
+    assert there == correctness._distance([y], [x]) == pytest.approx(off, rel=1e-6)
+    assert correctness._distance([x], [x]) == 0
+    assert not correctness._close([x], [y], 0.0, 0.0)
+    assert correctness._close([x], [y], 0.0, there) and correctness._close(
+        [x], [x], None, None
+    )
+    assert not correctness._close([x], [y], 0.0, there * 0.99)
 
 
 @given(numbers)
 def test_a_copy_is_equal_and_apart(values):
     x = torch.tensor(values)
-    copied = agree.clone(x)
+    copied = clone(x)
     assert torch.equal(copied, x) and copied.data_ptr() != x.data_ptr()
     copied += 1
     assert x.tolist() == values
@@ -69,50 +71,53 @@ def test_one_limit_alone_leaves_the_other_at_zero():
     x = torch.tensor([100.0, 0.0])
     off = torch.tensor([100.5, 0.0])
     shifted = torch.tensor([100.0, 0.5])
-    assert agree._close([x], [off], 0.01, None)
-    assert not agree._close([x], [shifted], 0.01, None)
-    assert agree._close([x], [shifted], None, 0.5)
-    assert not agree._close([x], [shifted], None, 0.4)
-    assert not agree._close([x], [x + 1e-3], None, None)
+    assert correctness._close([x], [off], 0.01, None)
+    assert not correctness._close([x], [shifted], 0.01, None)
+    assert correctness._close([x], [shifted], None, 0.5)
+    assert not correctness._close([x], [shifted], None, 0.4)
+    assert not correctness._close([x], [x + 1e-3], None, None)
 
 
 def test_not_a_number_agrees_with_itself_only():
     nan, inf = torch.tensor([math.nan, 1.0]), torch.tensor([math.inf, 1.0])
-    assert agree._close([nan], [nan], None, None) and agree._distance([nan], [nan]) == 0
-    assert agree._distance([inf], [inf]) == 0
+    assert (
+        correctness._close([nan], [nan], None, None)
+        and correctness._distance([nan], [nan]) == 0
+    )
+    assert correctness._distance([inf], [inf]) == 0
     for other in (inf, torch.ones(2)):
-        assert agree._distance([nan], [other]) == math.inf
-        assert not agree._close([nan], [other], None, None)
-    assert agree._distance([inf], [torch.ones(2)]) == math.inf
+        assert correctness._distance([nan], [other]) == math.inf
+        assert not correctness._close([nan], [other], None, None)
+    assert correctness._distance([inf], [torch.ones(2)]) == math.inf
 
 
 def test_other_forms_are_infinitely_far():
     x = torch.ones(3)
     for other in ([], [x, x], [x[:2]], [x.reshape(1, 3)]):
-        assert agree._distance([x], other) == math.inf
-        assert not agree._close([x], other, None, None)
-    assert not agree._close([x], [x.double()], None, None)
-    assert agree._distance([x[:0]], [x[:0]]) == 0 and agree._close(
+        assert correctness._distance([x], other) == math.inf
+        assert not correctness._close([x], other, None, None)
+    assert not correctness._close([x], [x.double()], None, None)
+    assert correctness._distance([x[:0]], [x[:0]]) == 0 and correctness._close(
         [x[:0]], [x[:0]], 0, 0
     )
 
 
 def test_large_tensors_are_compared_to_their_end(monkeypatch):
-    monkeypatch.setattr(agree, "_PIECE", 4)
+    monkeypatch.setattr(correctness, "_PIECE", 4)
     x = torch.zeros(2, 5)
     y = x.clone()
     y[1, 4] = 3
-    assert [a.numel() for a, _ in agree._pieces([x], [y])] == [4, 4, 2]
-    assert agree._distance([x], [y]) == 3
-    assert not agree._close([x], [y], None, None)
+    assert [a.numel() for a, _ in correctness._pieces([x], [y])] == [4, 4, 2]
+    assert correctness._distance([x], [y]) == 3
+    assert not correctness._close([x], [y], None, None)
     for at, off in ((0, 7.0), (4, 5.0)):  # the largest need not come last
         y.view(-1)[at] = off
-        assert agree._distance([x], [y]) == max(3.0, float(y.max()))
+        assert correctness._distance([x], [y]) == max(3.0, float(y.max()))
 
 
 def test_complex_numbers_differ_by_their_absolute_value():
     x = torch.zeros(1, dtype=torch.complex64)
-    assert agree._distance([x], [x + 3 + 4j]) == pytest.approx(5)
+    assert correctness._distance([x], [x + 3 + 4j]) == pytest.approx(5)
 
 
 # ----------------------------------------------------------------- what is decided
@@ -164,7 +169,7 @@ def test_where_eager_overflows_only_the_truth_will_do():
 
 def test_random_numbers_are_said_and_nothing_is_decided():
     found = asked(torch.rand_like, torch.rand_like, torch.ones(8))
-    assert found == agree.Agreement(
+    assert found == correctness.Agreement(
         None,
         0.0,
         None,
@@ -173,8 +178,11 @@ def test_random_numbers_are_said_and_nothing_is_decided():
 
 
 def test_the_seed_reaches_the_functions():
-    a, b = (agree.run("eager", torch.rand_like, (torch.ones(8),), s)[0] for s in (1, 2))
-    c, _ = agree.run("eager", torch.rand_like, (torch.ones(8),), 1)
+    a, b = (
+        correctness.run("eager", torch.rand_like, (torch.ones(8),), s)[0]
+        for s in (1, 2)
+    )
+    c, _ = correctness.run("eager", torch.rand_like, (torch.ones(8),), 1)
     assert torch.equal(a[0], c[0]) and not torch.equal(a[0], b[0])
 
 
@@ -197,9 +205,11 @@ def test_a_changed_input_is_said_and_compared():
 
 
 def test_two_computations_on_purpose_are_not_compared():
-    assert agree.NOT_ASKED.matches is None and agree.NOT_ASKED.error64 is None
-    assert agree.NOT_ASKED.max_error == 0
-    assert agree.NOT_ASKED.notes == ("two different computations, on purpose",)
+    assert (
+        correctness.NOT_ASKED.matches is None and correctness.NOT_ASKED.error64 is None
+    )
+    assert correctness.NOT_ASKED.max_error == 0
+    assert correctness.NOT_ASKED.notes == ("two different computations, on purpose",)
 
 
 # ------------------------------------------------------------------------- float64
@@ -207,10 +217,10 @@ def test_two_computations_on_purpose_are_not_compared():
 
 def test_float64_is_the_function_itself_in_twice_the_width():
     third = torch.tensor([1.0]) / 3
-    (wide,) = agree._in_float64(lambda x: x * 3, (third,), 0)
+    (wide,) = correctness._in_float64(lambda x: x * 3, (third,), 0)
     assert wide.dtype == torch.float64 and float(wide) == float(third.double() * 3)
     model = torch.nn.Linear(2, 1)
-    (wide,) = agree._in_float64(model, (torch.ones(1, 2),), 0)
+    (wide,) = correctness._in_float64(model, (torch.ones(1, 2),), 0)
     assert wide.dtype == torch.float64
     assert model.weight.dtype == torch.float32  # a copy was widened
 
@@ -220,7 +230,7 @@ def test_integers_stay_integers_on_the_way_to_float64():
         return table[index]
 
     index = torch.tensor([1])
-    (wide,) = agree._in_float64(pick, (torch.tensor([1.0, 2.0]), index), 0)
+    (wide,) = correctness._in_float64(pick, (torch.tensor([1.0, 2.0]), index), 0)
     assert float(wide) == 2 and wide.dtype == torch.float64
 
 
@@ -229,15 +239,15 @@ def test_float64_is_not_had_where_it_would_say_nothing(monkeypatch):
         raise RuntimeError("not in float64")
 
     x = torch.ones(8)
-    assert agree._in_float64(fails, (x,), 0) is None
-    assert agree._in_float64(lambda x: x.float(), (x,), 0) is None
-    assert agree._in_float64(torch.sin, (x.double(),), 0) is None
-    assert agree._in_float64(lambda x: x + 1, (torch.arange(3),), 0) is None
-    monkeypatch.setattr(agree, "_LARGE", 8)
-    assert agree._in_float64(torch.sin, (x,), 0) is not None
-    assert agree._in_float64(torch.sin, (torch.ones(9),), 0) is None
+    assert correctness._in_float64(fails, (x,), 0) is None
+    assert correctness._in_float64(lambda x: x.float(), (x,), 0) is None
+    assert correctness._in_float64(torch.sin, (x.double(),), 0) is None
+    assert correctness._in_float64(lambda x: x + 1, (torch.arange(3),), 0) is None
+    monkeypatch.setattr(correctness, "_LARGE", 8)
+    assert correctness._in_float64(torch.sin, (x,), 0) is not None
+    assert correctness._in_float64(torch.sin, (torch.ones(9),), 0) is None
     weights = torch.nn.Linear(3, 3)  # 12 parameters
-    assert agree._in_float64(weights, (torch.ones(3),), 0) is None
+    assert correctness._in_float64(weights, (torch.ones(3),), 0) is None
 
 
 # -------------------------------------------------------------- copies and devices
@@ -255,26 +265,34 @@ class Held:
 def test_tensors_are_found_and_changed_wherever_they_are_nested():
     one, two, three = torch.ones(1), torch.ones(2), torch.ones(3)
     value = {"x": [one, (two, 5)], "y": Pair(Held(three), None), "z": Held}
-    assert [t.numel() for t in agree.tensors(value)] == [1, 2, 3]
-    new = agree.map_tensors(lambda t: t * 2, value)
-    assert [t.tolist() for t in agree.tensors(new)] == [[2.0], [2.0] * 2, [2.0] * 3]
+    assert [t.numel() for t in tensors(value)] == [1, 2, 3]
+    new = correctness.map_tensors(lambda t: t * 2, value)
+    assert [t.tolist() for t in tensors(new)] == [
+        [2.0],
+        [2.0] * 2,
+        [2.0] * 3,
+    ]
     assert type(new["y"]) is Pair and type(new["y"].a) is Held and new["z"] is Held
     assert type(new["x"]) is list and new["x"][1][1] == 5
-    assert [t.tolist() for t in agree.tensors(value)] == [[1.0], [1.0] * 2, [1.0] * 3]
+    assert [t.tolist() for t in tensors(value)] == [
+        [1.0],
+        [1.0] * 2,
+        [1.0] * 3,
+    ]
 
 
 def test_a_copy_keeps_its_gaps_its_gradient_and_its_twin():
     base = torch.arange(12.0).reshape(3, 4)
     view = base[:, ::2]
-    a, b = agree.clone((view, view))
+    a, b = clone((view, view))
     assert a is b and a.stride() == view.stride() and torch.equal(a, view)
     assert a.untyped_storage().nbytes() == 4 * (1 + 2 * 4 + 1 * 2)  # gaps and all
     leaf = torch.ones(2, requires_grad=True)
-    copied = agree.clone(leaf)
+    copied = clone(leaf)
     assert copied.requires_grad and copied.is_leaf and copied is not leaf
-    assert not agree.clone(torch.ones(2)).requires_grad
+    assert not clone(torch.ones(2)).requires_grad
     sparse = torch.eye(2).to_sparse()
-    assert torch.equal(agree.clone(sparse).to_dense(), torch.eye(2))
+    assert torch.equal(clone(sparse).to_dense(), torch.eye(2))
 
 
 def on(*devices):
@@ -282,27 +300,29 @@ def on(*devices):
 
 
 def test_the_device_is_that_of_inputs_and_parameters(monkeypatch):
-    assert agree.device_of(()) == agree.device_of((torch.ones(1), 3)) == "cpu"
+    assert (
+        correctness.device_of(()) == correctness.device_of((torch.ones(1), 3)) == "cpu"
+    )
     there = torch.nn.Linear(1, 1, device="meta")
-    with pytest.raises(CompareError, match=r"on 2 devices \(cpu, meta\)"):
-        agree.device_of((torch.ones(1),), print, there)
+    with pytest.raises(InputError, match=r"on 2 devices \(cpu, meta\)"):
+        correctness.device_of((torch.ones(1),), print, there)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
-    monkeypatch.setattr(agree, "tensors", lambda _: on("cuda:1"))
-    assert agree.device_of(()) == "cuda"
-    monkeypatch.setattr(agree, "tensors", lambda _: on("cuda:0"))
-    with pytest.raises(CompareError, match=r"set_device\(0\)"):
-        agree.device_of(())
+    monkeypatch.setattr(correctness, "tensors", lambda _: on("cuda:1"))
+    assert correctness.device_of(()) == "cuda"
+    monkeypatch.setattr(correctness, "tensors", lambda _: on("cuda:0"))
+    with pytest.raises(InputError, match=r"set_device\(0\)"):
+        correctness.device_of(())
 
 
 def test_a_result_that_a_later_call_could_overwrite_is_copied():
     x = torch.ones(4)
-    (shared,) = agree._safe(x[1:], (x,))
+    (shared,) = correctness._safe(x[1:], (x,))
     own = torch.zeros(4, requires_grad=True)
-    (kept,) = agree._safe([own], (x,))
+    (kept,) = correctness._safe([own], (x,))
     x += 1
     assert shared.tolist() == [1.0, 1.0, 1.0]
     assert kept.data_ptr() == own.data_ptr() and not kept.requires_grad
-    (meta,) = agree._safe(torch.ones(1, device="meta"), ())
+    (meta,) = correctness._safe(torch.ones(1, device="meta"), ())
     assert meta.device.type == "meta"
 
 
@@ -317,8 +337,8 @@ def test_an_error_is_told_by_its_first_line(error, said):
     def fails():
         raise error
 
-    with pytest.raises(CompareError) as told:
-        agree.run("eager", fails, (), 0)
+    with pytest.raises(InputError) as told:
+        correctness.run("eager", fails, (), 0)
     assert said in str(told.value) and told.value.__cause__ is error
-    with pytest.raises(CompareError, match="helpers doctor"):
-        agree.run("compiled", fails, (), 0)
+    with pytest.raises(InputError, match="helpers doctor"):
+        correctness.run("compiled", fails, (), 0)

@@ -7,10 +7,10 @@ import types
 import pytest
 import torch
 
-from helpers import compat
+from helpers import _torch
+from helpers.errors import InputError
 from helpers.gpu import capture
 from helpers.gpu.gpus import find
-from helpers.isolate import InputError
 
 ALWAYS = {
     "triton.cudagraphs": False,
@@ -36,7 +36,7 @@ def test_a_mode_is_followed_as_far_as_it_needs_no_device(mode, more):
     assert {name: found[name] for name in ALWAYS} == ALWAYS
     assert "max_autotune" not in found
     assert found.get("max_autotune_pointwise") == more.get("max_autotune_pointwise")
-    known = compat.private("modes")()
+    known = _torch_private("modes")()
     rest = dict(known[mode] if mode else {})
     rest.pop("max_autotune", None)
     assert rest.keys() <= found.keys()
@@ -45,9 +45,9 @@ def test_a_mode_is_followed_as_far_as_it_needs_no_device(mode, more):
 
 
 def test_torch_s_own_modes_are_not_changed():
-    before = {k: dict(v) for k, v in compat.private("modes")().items()}
+    before = {k: dict(v) for k, v in _torch_private("modes")().items()}
     capture._options("max-autotune")
-    assert {k: dict(v) for k, v in compat.private("modes")().items()} == before
+    assert {k: dict(v) for k, v in _torch_private("modes")().items()} == before
 
 
 def test_a_mode_that_is_none_names_those_there_are():
@@ -119,7 +119,7 @@ def test_a_kernel_of_ones_own_is_seen():
 def gradients(fn, *inputs):
     """Return which inputs require gradients when *fn* is called for training."""
     capture.needing_gradients(fn)(*inputs)
-    leaves = compat.private("trees").tree_leaves(inputs)
+    leaves = _torch_private("trees").tree_leaves(inputs)
     return [getattr(each, "requires_grad", None) for each in leaves]
 
 
@@ -174,7 +174,7 @@ def test_the_configuration_that_ran_is_noted():
 
 
 def test_what_is_observed_is_compiled_in_the_mode_that_was_asked_for():
-    modes = compat.private("modes")()
+    modes = _torch_private("modes")()
     for mode in (None, "max-autotune"):
         found = capture.Observed(find("h100"), mode).options
         asked = modes[mode] if mode else {}
@@ -195,7 +195,7 @@ def captured(fn, *inputs, gpu="h100", mode=None):
     return backend, torch.compile(fn, backend=backend)(*inputs)
 
 
-@pytest.mark.skipif(not compat.version_of("triton"), reason="Triton is not installed")
+@pytest.mark.skipif(not _torch.version_of("triton"), reason="Triton is not installed")
 def test_each_graph_is_noted_and_its_answer_is_eager_s():
     def two(x):
         y = x.sin() + 1
@@ -218,7 +218,7 @@ def test_each_graph_is_noted_and_its_answer_is_eager_s():
     assert "aten.sin.default" in names
 
 
-@pytest.mark.skipif(not compat.version_of("triton"), reason="Triton is not installed")
+@pytest.mark.skipif(not _torch.version_of("triton"), reason="Triton is not installed")
 def test_a_gpu_without_bfloat16_is_said_and_the_program_goes_on():
     x = torch.ones(64, dtype=torch.bfloat16)
     backend, answer = captured(lambda x: x.sin() * 2, x, gpu="t4")
@@ -227,7 +227,7 @@ def test_a_gpu_without_bfloat16_is_said_and_the_program_goes_on():
     assert backend.graphs == 1
 
 
-@pytest.mark.skipif(not compat.version_of("triton"), reason="Triton is not installed")
+@pytest.mark.skipif(not _torch.version_of("triton"), reason="Triton is not installed")
 def test_forward_and_backward_are_noted_with_the_inputs_of_the_forward():
     x = torch.ones(64, requires_grad=True)
     backend, answer = captured(lambda x: x.sin().sum(), x)

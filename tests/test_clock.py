@@ -12,14 +12,14 @@ import time
 import pytest
 import torch
 
-from helpers import clock
-from helpers.clock import Plan, block
+from helpers import timing
+from helpers.timing import Plan, block
 
 
 class FakeClock:
     """Time passes only when a function says so; each sample may be disturbed."""
 
-    sample_s = clock.WallClock.sample_s
+    sample_s = timing.WallClock.sample_s
 
     def __init__(self, extra=lambda sample: 0.0, start=0.0):
         self.time, self.samples, self.extra = start, 0, extra
@@ -42,9 +42,9 @@ class FakeClock:
 def test_plans_make_samples_of_equal_duration():
     for seconds in (1e-6, 1e-5, 1e-4, 1e-3, 5e-3):
         plan = Plan.for_call(seconds)
-        if seconds < clock.WallClock.sample_s:
+        if seconds < timing.WallClock.sample_s:
             assert plan.calls * seconds == pytest.approx(
-                clock.WallClock.sample_s, rel=0.01
+                timing.WallClock.sample_s, rel=0.01
             )
         assert plan.samples >= 3
     assert Plan.for_call(1.0) == Plan(1, 2)
@@ -71,7 +71,7 @@ def test_two_samples_are_one_to_warm_and_one_that_counts():
 
 def test_wall_clock_counts_every_call():
     seen = []
-    assert clock.WallClock().sample(lambda: seen.append(1), 7) > 0
+    assert timing.WallClock().sample(lambda: seen.append(1), 7) > 0
     assert len(seen) == 7
 
 
@@ -81,7 +81,7 @@ def test_threads_are_pinned_and_put_back():
         pytest.skip("needs several threads, and a core for each")
     before = affinities()
     for _ in range(40):  # on a busy machine the workers may not be recognised at once
-        with clock.pinned_threads() as pinned:
+        with timing.pinned_threads() as pinned:
             places = [cores for cores in affinities().values() if len(cores) == 1]
         assert before.items() <= affinities().items()
         if pinned:
@@ -101,9 +101,9 @@ def affinities():
 def test_a_thread_that_starts_meanwhile_is_not_left_on_one_core(monkeypatch):
     usual, own = os.sched_getaffinity(0), threading.get_native_id()
     end = threading.Event()
-    monkeypatch.setattr(clock, "_places", lambda: {own: min(usual)})
+    monkeypatch.setattr(timing, "_places", lambda: {own: min(usual)})
     young = threading.Thread(target=end.wait)
-    with contextlib.suppress(KeyboardInterrupt), clock.pinned_threads() as pinned:
+    with contextlib.suppress(KeyboardInterrupt), timing.pinned_threads() as pinned:
         assert pinned and os.sched_getaffinity(0) == {min(usual)}
         young.start()
         raise KeyboardInterrupt
@@ -129,8 +129,8 @@ def test_hyperthreads_of_one_core_come_last(monkeypatch, siblings, order):
             raise FileNotFoundError
         return siblings[number] + "\n"
 
-    monkeypatch.setattr(clock.Path, "read_text", read_text)
-    assert sorted(range(4), key=lambda n: (clock._second_of_core(n), n)) == order
+    monkeypatch.setattr(timing.Path, "read_text", read_text)
+    assert sorted(range(4), key=lambda n: (timing._second_of_core(n), n)) == order
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="schedstat is Linux's")
@@ -140,10 +140,10 @@ def test_waiting_for_another_process_is_seen():
     try:
         os.sched_setaffinity(busy.pid, {min(usual)})
         os.sched_setaffinity(0, {min(usual)})
-        before, end = clock.waiting_seconds(), time.monotonic() + 0.5
+        before, end = timing.waiting_seconds(), time.monotonic() + 0.5
         while time.monotonic() < end:
             pass
-        assert clock.waiting_seconds() - before > 0.05
+        assert timing.waiting_seconds() - before > 0.05
     finally:
         os.sched_setaffinity(0, usual)
         busy.kill()
@@ -155,22 +155,22 @@ def test_pinning_survives_a_system_that_forbids_it(monkeypatch):
         raise PermissionError
 
     monkeypatch.setattr(os, "sched_setaffinity", forbidden, raising=False)
-    with clock.pinned_threads() as pinned:
+    with timing.pinned_threads() as pinned:
         assert not pinned
 
 
 def test_garbage_is_not_collected_in_the_middle():
     assert gc.isenabled()
-    with clock.quiet_interpreter():
+    with timing.quiet_interpreter():
         assert not gc.isenabled()
     assert gc.isenabled()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs getrusage and glibc")
 def test_fresh_pages_are_seen():
-    found = clock.page_faults(lambda: torch.ones(16 << 20))
+    found = timing.page_faults(lambda: torch.ones(16 << 20))
     assert found.count > 16  # 64 MiB, of which a page may be as much as 2
-    assert clock.page_faults(lambda: 1 + 1).count < 16
+    assert timing.page_faults(lambda: 1 + 1).count < 16
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
@@ -180,7 +180,7 @@ def test_peak_memory_counts_what_a_call_holds_at_once():
         return x, x + 1
 
     two_arrays()  # what the allocator keeps from here must not hide the next
-    found = clock.peak_bytes(two_arrays, "cpu")
+    found = timing.peak_bytes(two_arrays, "cpu")
     assert found is None or found == pytest.approx(128 << 20, rel=0.1)
 
 
@@ -190,15 +190,15 @@ def test_peak_memory_of_small_arrays_is_not_hidden_by_the_allocator():
         return [torch.ones(1 << 18) for _ in range(8)]
 
     several()
-    found = clock.peak_bytes(several, "cpu")
+    found = timing.peak_bytes(several, "cpu")
     assert found is None or found == pytest.approx(8 << 20, rel=0.25)
 
 
 def test_peak_memory_is_not_known_elsewhere(monkeypatch):
     """Windows has no C library to ask by the name None: that is a TypeError there."""
-    monkeypatch.setattr(clock.sys, "platform", "win32")
-    assert clock.peak_bytes(lambda: 1 / 0, "cpu") is None
-    assert not clock.keep_memory()
+    monkeypatch.setattr(timing.sys, "platform", "win32")
+    assert timing.peak_bytes(lambda: 1 / 0, "cpu") is None
+    assert not timing.keep_memory()
 
 
 # --------------------------------------------- exact answers, from made-up systems
@@ -206,8 +206,8 @@ def test_peak_memory_is_not_known_elsewhere(monkeypatch):
 
 def test_the_wall_clock_gives_seconds_of_all_calls(monkeypatch):
     ticks = iter([1_000_000_000, 3_500_000_000])
-    monkeypatch.setattr(clock.time, "perf_counter_ns", lambda: next(ticks))
-    assert clock.WallClock().sample(lambda: None, 5) == pytest.approx(2.5)
+    monkeypatch.setattr(timing.time, "perf_counter_ns", lambda: next(ticks))
+    assert timing.WallClock().sample(lambda: None, 5) == pytest.approx(2.5)
 
 
 def test_cuda_time_is_between_events_round_all_the_calls(monkeypatch):
@@ -230,24 +230,24 @@ def test_cuda_time_is_between_events_round_all_the_calls(monkeypatch):
             return 4.0  # milliseconds
 
     monkeypatch.setattr(torch.cuda, "Event", Event)
-    found = clock.clock_for("cuda")
+    found = timing.clock_for("cuda")
     assert found.sample(lambda: said.append("call"), 2) == pytest.approx(4e-3)
     assert said == [
         *("make start", "make stop", "record start", "call", "call"),
         *("record stop", "wait for stop", "start to stop"),
     ]
-    assert isinstance(found, clock.CudaClock) and found.sample_s == 500e-6
+    assert isinstance(found, timing.CudaClock) and found.sample_s == 500e-6
 
 
 @pytest.mark.parametrize(("there", "name"), [(True, "cuda"), (False, "cpu")])
 def test_the_device_is_the_gpu_where_there_is_one(monkeypatch, there, name):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
-    assert clock.device() == name
+    assert timing.device() == name
 
 
 def test_the_clock_of_a_cpu():
-    assert type(clock.clock_for("cpu")) is clock.WallClock
-    assert clock.WallClock.sample_s == 100e-6
+    assert type(timing.clock_for("cpu")) is timing.WallClock
+    assert timing.WallClock.sample_s == 100e-6
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_plans(seconds, sample_s, plan):
 
 def test_a_block_is_the_lower_quartile_of_its_last_three_fifths(monkeypatch):
     waits = iter([1.0, 10.0])
-    monkeypatch.setattr(clock, "waiting_seconds", lambda: next(waits))
+    monkeypatch.setattr(timing, "waiting_seconds", lambda: next(waits))
     fake = FakeClock([0, 1, 2, 3, 50, 40, 30, 20, 10, 60].__getitem__, start=100.0)
     found = block(fake, lambda: None, Plan(4, 10))
     assert found.seconds == 20 / 4  # of 10, 20, 30, 40, 50, 60
@@ -286,7 +286,7 @@ def tasks(monkeypatch, folder, **texts):
         thread = folder / name.removeprefix("thread")
         thread.mkdir(exist_ok=True)
         (thread / "schedstat").write_text(text)
-    monkeypatch.setattr(clock, "_TASKS", folder)
+    monkeypatch.setattr(timing, "_TASKS", folder)
 
 
 def test_waiting_is_summed_over_the_threads(monkeypatch, tmp_path):
@@ -298,30 +298,30 @@ def test_waiting_is_summed_over_the_threads(monkeypatch, tmp_path):
         thread3="it ended",
     )
     (tmp_path / "4" / "schedstat").mkdir(parents=True)  # cannot be read
-    assert clock._schedstat() == {1: (4.0, 0.5), 2: (1.0, 0.25)}
-    assert clock.waiting_seconds() == 0.75
-    monkeypatch.setattr(clock, "_TASKS", tmp_path / "none")
-    assert clock.waiting_seconds() == 0
+    assert timing._schedstat() == {1: (4.0, 0.5), 2: (1.0, 0.25)}
+    assert timing.waiting_seconds() == 0.75
+    monkeypatch.setattr(timing, "_TASKS", tmp_path / "none")
+    assert timing.waiting_seconds() == 0
 
 
 def test_a_collector_that_was_off_stays_off():
     gc.disable()
     try:
-        with clock.quiet_interpreter():
+        with timing.quiet_interpreter():
             assert not gc.isenabled()
         assert not gc.isenabled()
     finally:
         gc.enable()
-    with contextlib.suppress(KeyboardInterrupt), clock.quiet_interpreter():
+    with contextlib.suppress(KeyboardInterrupt), timing.quiet_interpreter():
         raise KeyboardInterrupt
     assert gc.isenabled()
 
 
 def test_garbage_is_collected_before(monkeypatch):
     done = []
-    monkeypatch.setattr(clock.gc, "collect", lambda oldest: done.append(oldest))
-    monkeypatch.setattr(clock.gc, "disable", lambda: done.append("disable"))
-    with clock.quiet_interpreter():
+    monkeypatch.setattr(timing.gc, "collect", lambda oldest: done.append(oldest))
+    monkeypatch.setattr(timing.gc, "disable", lambda: done.append("disable"))
+    with timing.quiet_interpreter():
         assert done == [1, "disable"]  # 2 would walk through all of torch
 
 
@@ -336,15 +336,15 @@ def machine(monkeypatch, threads, cores, workers):
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None, raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: cores, raising=False)
-    monkeypatch.setattr(clock, "_second_of_core", lambda n: n in (1, 3))
-    monkeypatch.setattr(clock, "_workers", found)
+    monkeypatch.setattr(timing, "_second_of_core", lambda n: n in (1, 3))
+    monkeypatch.setattr(timing, "_workers", found)
     return asked
 
 
 def test_this_thread_and_its_workers_get_a_core_each(monkeypatch):
     own = threading.get_native_id()
     asked = machine(monkeypatch, 3, {0, 1, 2, 3}, [71, 72, 73])
-    assert clock._places() == {own: 0, 71: 2, 72: 1}
+    assert timing._places() == {own: 0, 71: 2, 72: 1}
     assert asked == [2]
 
 
@@ -360,14 +360,14 @@ def test_nothing_is_pinned_where_it_would_not_help(
     monkeypatch, threads, cores, workers
 ):
     machine(monkeypatch, threads, cores, workers)
-    assert clock._places() == {}
-    with clock.pinned_threads() as pinned:
+    assert timing._places() == {}
+    with timing.pinned_threads() as pinned:
         assert pinned is False
 
 
 def test_two_threads_on_two_cores_are_pinned(monkeypatch):
     machine(monkeypatch, 2, {5, 4}, [71])
-    assert clock._places() == {threading.get_native_id(): 4, 71: 5}
+    assert timing._places() == {threading.get_native_id(): 4, 71: 5}
 
 
 def test_the_workers_are_those_that_ran_meanwhile(monkeypatch):
@@ -384,8 +384,8 @@ def test_the_workers_are_those_that_ran_meanwhile(monkeypatch):
     ]
     for wanted, found in ((1, [72]), (2, [72, 74]), (9, [72, 74, 71])):
         times = iter(counts)
-        monkeypatch.setattr(clock, "_schedstat", lambda: next(times))  # noqa: B023
-        assert clock._workers(wanted) == found
+        monkeypatch.setattr(timing, "_schedstat", lambda: next(times))  # noqa: B023
+        assert timing._workers(wanted) == found
 
 
 def test_pages_and_the_system_s_share_are_per_call(monkeypatch):
@@ -398,16 +398,16 @@ def test_pages_and_the_system_s_share_are_per_call(monkeypatch):
     used = iter([Usage(1.0, 2.0, 100), Usage(1.75, 2.25, 175)])
     monkeypatch.setattr(resource, "getrusage", lambda _: next(used))
     called = []
-    found = clock.page_faults(lambda: called.append(1))
-    assert found == clock.Faults(25, 0.75) and len(called) == 3
+    found = timing.page_faults(lambda: called.append(1))
+    assert found == timing.Faults(25, 0.75) and len(called) == 3
     still = iter([Usage(1.0, 2.0, 100), Usage(1.0, 2.0, 100)])
     monkeypatch.setattr(resource, "getrusage", lambda _: next(still))
-    assert clock.page_faults(lambda: None, 2) == clock.Faults(0, 0.0)
+    assert timing.page_faults(lambda: None, 2) == timing.Faults(0, 0.0)
 
 
 def test_no_page_faults_are_known_without_the_module(monkeypatch):
     monkeypatch.setitem(sys.modules, "resource", None)
-    assert clock.page_faults(lambda: 1 / 0) == clock.Faults(0, 0.0)
+    assert timing.page_faults(lambda: 1 / 0) == timing.Faults(0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -415,7 +415,7 @@ def test_no_page_faults_are_known_without_the_module(monkeypatch):
     [(16, 0.31, True), (15, 0.9, False), (1000, 0.3, False)],
 )
 def test_pages_dominate_when_many_cost_much(count, share, said):
-    assert clock.Faults(count, share).dominate is said
+    assert timing.Faults(count, share).dominate is said
 
 
 def test_peak_memory_on_cuda_is_the_allocator_s(monkeypatch):
@@ -429,7 +429,7 @@ def test_peak_memory_on_cuda_is_the_allocator_s(monkeypatch):
         monkeypatch.setattr(
             torch.cuda, name, lambda name=name, value=value: said.append(name) or value
         )
-    assert clock.peak_bytes(lambda: said.append("call"), "cuda") == 800
+    assert timing.peak_bytes(lambda: said.append("call"), "cuda") == 800
     assert said == [
         *("synchronize", "reset_peak_memory_stats", "memory_allocated"),
         *("call", "synchronize", "max_memory_allocated"),
@@ -448,20 +448,20 @@ def linux(monkeypatch, rss, high):
     def write(path, text):
         said.append((path.as_posix(), text))
 
-    monkeypatch.setattr(clock.sys, "platform", "linux")
-    monkeypatch.setattr(clock.ctypes, "CDLL", lambda _: Library())
-    monkeypatch.setattr(clock.Path, "read_text", lambda _: status)
-    monkeypatch.setattr(clock.Path, "write_text", write)
+    monkeypatch.setattr(timing.sys, "platform", "linux")
+    monkeypatch.setattr(timing.ctypes, "CDLL", lambda _: Library())
+    monkeypatch.setattr(timing.Path, "read_text", lambda _: status)
+    monkeypatch.setattr(timing.Path, "write_text", write)
     return said
 
 
 def test_peak_memory_on_linux_is_the_kernel_s(monkeypatch):
     said = linux(monkeypatch, rss=100, high=164)
-    found = clock.peak_bytes(lambda: said.append("call"), "cpu")
+    found = timing.peak_bytes(lambda: said.append("call"), "cpu")
     assert found == 64 * 1024
     assert said == [("trim", 0), ("/proc/self/clear_refs", "5"), "call"]
     linux(monkeypatch, rss=100, high=90)
-    assert clock.peak_bytes(lambda: None, "cpu") == 0
+    assert timing.peak_bytes(lambda: None, "cpu") == 0
 
 
 def test_peak_memory_is_not_known_where_the_kernel_will_not_say(monkeypatch):
@@ -470,11 +470,11 @@ def test_peak_memory_is_not_known_where_the_kernel_will_not_say(monkeypatch):
     def forbidden(*_):
         raise PermissionError
 
-    monkeypatch.setattr(clock.Path, "write_text", forbidden)
-    assert clock.peak_bytes(lambda: 1 / 0, "cpu") is None
+    monkeypatch.setattr(timing.Path, "write_text", forbidden)
+    assert timing.peak_bytes(lambda: 1 / 0, "cpu") is None
     linux(monkeypatch, 1, 1)
-    monkeypatch.setattr(clock.Path, "read_text", lambda _: "Name: x\n")
-    assert clock.peak_bytes(lambda: 1 / 0, "cpu") is None
+    monkeypatch.setattr(timing.Path, "read_text", lambda _: "Name: x\n")
+    assert timing.peak_bytes(lambda: 1 / 0, "cpu") is None
 
 
 @pytest.mark.parametrize(
@@ -489,9 +489,9 @@ def test_both_settings_of_the_allocator_are_needed(monkeypatch, answers, asked):
             said.append((setting, value))
             return next(given)
 
-    monkeypatch.setattr(clock.sys, "platform", "linux")
-    monkeypatch.setattr(clock.ctypes, "CDLL", lambda _: Library())
-    assert clock.keep_memory() is asked
+    monkeypatch.setattr(timing.sys, "platform", "linux")
+    monkeypatch.setattr(timing.ctypes, "CDLL", lambda _: Library())
+    assert timing.keep_memory() is asked
     assert said == [(-4, 0), (-1, 2**31 - 1)][: len(said)]
-    monkeypatch.setattr(clock.ctypes, "CDLL", lambda _: object())
-    assert clock.keep_memory() is False  # musl
+    monkeypatch.setattr(timing.ctypes, "CDLL", lambda _: object())
+    assert timing.keep_memory() is False  # musl

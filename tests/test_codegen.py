@@ -6,10 +6,10 @@ from unittest import mock
 import pytest
 import torch
 
-from helpers import compat, isolate
-from helpers.codegen import Code, eager_bytes, kernels, output_code
-from helpers.isolate import InputError
-from helpers.lowering import lowered
+from helpers import _torch, session
+from helpers.codegen import Code, kernels, lowered, output_code
+from helpers.traffic import eager_bytes
+from helpers.errors import InputError
 
 N = 1000
 X = torch.randn(N)
@@ -212,7 +212,7 @@ def test_no_cpp_compiler_says_so():
 
     cpp_builder.cpp_compiler_search.cache_clear()
     with (
-        compat.fresh_caches(),
+        _torch.fresh_caches(),
         config.patch({"cpp.cxx": ("no-such-compiler",)}),
         pytest.raises(InputError, match=r"no C\+\+ compiler.*doctor"),
     ):
@@ -315,7 +315,7 @@ def test_triton_text_is_read():
     assert "tl" in code._repr_html_()
 
 
-@pytest.mark.skipif(not compat.version_of("triton"), reason="Triton is not installed")
+@pytest.mark.skipif(not _torch.version_of("triton"), reason="Triton is not installed")
 def test_lowering_to_triton_gives_the_same_facts():
     """Inductor can write Triton for the CPU; stopped before it would have to run."""
 
@@ -324,17 +324,17 @@ def test_lowering_to_triton_gives_the_same_facts():
 
     load = "torch._inductor.codecache.PyCodeCache.load_by_key_path"
     device_hash = "torch.utils._triton.triton_hash_with_backend"
-    backend = isolate.inductor(options={"cpu_backend": "triton"})
+    backend = session.inductor(options={"cpu_backend": "triton"})
     shapes = torch.randn(64, 64), torch.randn(64, 64)
     with (
-        isolate.undisturbed(),
-        compat.trace() as events,
+        session.undisturbed(),
+        _torch.trace() as events,
         lowered() as found,
         mock.patch(load, side_effect=StopHereError),
         mock.patch(device_hash, return_value="none"),
         pytest.raises(InputError, match="compiler failed"),
     ):
-        isolate.call(isolate.compile_apart(matmul, backend=backend), shapes, {})
+        session.call(session.compile_apart(matmul, backend=backend), shapes, {})
     product, rest = found
     assert product.name == "extern_kernels.mm"
     assert rest.language == "Triton"

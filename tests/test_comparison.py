@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers import stats
-from helpers.comparison import ENOUGH_CLEAN, Comparison, Round, estimate
-from helpers.processes import combine
+from helpers.benchmark import ENOUGH_CLEAN, Comparison, Round, combine, estimate
 from helpers.text import unmark
 
 times = st.floats(1e-7, 1e2)

@@ -6,8 +6,8 @@ from unittest import mock
 import pytest
 import torch
 
-from helpers import compat
-from helpers.watch import Watch
+from helpers import _torch
+from helpers.capture import Watch
 
 
 def scaled(x, n=2):
@@ -19,15 +19,15 @@ def stopped(x):
 
 
 def test_this_torch_has_every_private_name():
-    assert compat.missing() == {}
+    assert _torch.missing() == {}
 
 
 @pytest.mark.parametrize("name", ["_dynamo.utils:gone", "_gone.module:x", "_gone"])
 def test_a_missing_name_says_which_torch_and_what_is_lost(name):
-    with mock.patch.dict(compat.NAMES, {"gone": (name, "the moon")}):
-        with pytest.raises(compat.Unavailable) as caught:
-            compat.private("gone")
-        assert list(compat.missing().values()) == ["the moon"]
+    with mock.patch.dict(_torch.NAMES, {"gone": (name, "the moon")}):
+        with pytest.raises(Unavailable) as caught:
+            _torch_private("gone")
+        assert list(_torch.missing().values()) == ["the moon"]
     said = str(caught.value)
     assert torch.__version__ in said
     assert "the moon" in said
@@ -36,17 +36,17 @@ def test_a_missing_name_says_which_torch_and_what_is_lost(name):
 
 
 def test_a_helper_that_needs_a_missing_name_raises_unavailable(monkeypatch):
-    from helpers.observe import graphs
+    from helpers.capture import graphs
 
     monkeypatch.delattr("torch._dynamo.utils.clone_input")
-    with pytest.raises(compat.Unavailable, match="clone_input"):
+    with pytest.raises(Unavailable, match="clone_input"):
         graphs(scaled, torch.ones(3))
 
 
 def test_trace_gives_graphs_and_puts_the_logger_back():
     log = logging.getLogger("torch.__trace")
     before = log.handlers[:], log.level
-    with compat.trace() as events:
+    with _torch.trace() as events:
         torch.compile(scaled, backend="eager")(torch.ones(3))
     assert "dynamo_output_graph" in {event.kind for event in events}
     assert (log.handlers[:], log.level) == before
@@ -60,7 +60,7 @@ def test_trace_puts_the_logger_back_after_an_exception():
     level = log.level
     log.setLevel(logging.ERROR)
     before = log.handlers[:], log.level
-    with pytest.raises(RuntimeError, match="mine"), compat.trace():
+    with pytest.raises(RuntimeError, match="mine"), _torch.trace():
         raise RuntimeError("mine")
     assert (log.handlers[:], log.level) == before
     log.setLevel(level)
@@ -95,7 +95,7 @@ def test_watch_survives_more_compiles_than_torch_remembers():
 def test_watch_survives_a_cleared_history():
     torch.compile(scaled, backend="eager")(torch.ones(3))
     with Watch() as watch:
-        compat.private("history").clear()
+        _torch_private("history").clear()
         torch.compile(scaled, backend="eager")(torch.ones(3, 3))
     assert watch.compiles == 1
 
@@ -107,8 +107,8 @@ def test_watch_sees_breaks_and_that_nothing_was_captured():
     assert watch.graphs == 0
     assert watch.graph_breaks == 1
     assert "tolist" in watch.break_reasons[0]
-    assert compat.is_compiled(compiled)
-    assert not compat.captured(compiled)
+    assert _torch.is_compiled(compiled)
+    assert not _torch.captured(compiled)
 
 
 def test_watch_sees_the_recompile_limit():
@@ -141,21 +141,21 @@ def test_watch_does_not_see_another_mode_as_ignored():
 
 def test_unwrap_finds_what_was_given_to_compile():
     module = torch.nn.Linear(2, 2)
-    assert compat.unwrap(torch.compile(scaled)) is scaled
-    assert compat.unwrap(torch.compile(module)) is module
-    assert compat.unwrap(module) is module
+    assert _torch.unwrap(torch.compile(scaled)) is scaled
+    assert _torch.unwrap(torch.compile(module)) is module
+    assert _torch.unwrap(module) is module
     disabled = torch.compiler.disable(scaled)
-    assert compat.unwrap(disabled) is disabled
-    assert not compat.is_compiled(scaled)
-    assert not compat.is_compiled(disabled)
+    assert _torch.unwrap(disabled) is disabled
+    assert not _torch.is_compiled(scaled)
+    assert not _torch.is_compiled(disabled)
 
 
 def test_captured_needs_a_call():
     compiled = torch.compile(scaled, backend="eager")
-    assert not compat.captured(compiled)
+    assert not _torch.captured(compiled)
     compiled(torch.ones(3))
-    assert compat.captured(compiled)
-    assert not compat.captured(scaled)
+    assert _torch.captured(compiled)
+    assert not _torch.captured(scaled)
 
 
 def test_captured_looks_behind_a_break():
@@ -165,7 +165,7 @@ def test_captured_looks_behind_a_break():
 
     compiled = torch.compile(late, backend="eager")
     compiled(torch.ones(3))
-    assert compat.captured(compiled)
+    assert _torch.captured(compiled)
 
 
 class Block(torch.nn.Module):
@@ -180,19 +180,19 @@ def test_captured_knows_modules(how):
         module = torch.compile(module, backend="eager")
     else:
         module.compile(backend="eager")
-    assert compat.is_compiled(module)
+    assert _torch.is_compiled(module)
     module(torch.ones(3))
-    assert compat.captured(module)
+    assert _torch.captured(module)
 
 
 def test_no_cpp_compiler_comes_with_the_reason(monkeypatch):
-    assert compat.cpp_compiler()[1] == ""
+    assert _torch.cpp_compiler()[1] == ""
 
     def none():
         raise RuntimeError("No working C++ compiler found in ...\nmore")
 
     monkeypatch.setattr("torch._inductor.cpp_builder.get_cpp_compiler", none)
-    found, reason = compat.cpp_compiler()
+    found, reason = _torch.cpp_compiler()
     assert found is None
     assert reason == "No working C++ compiler found in ..."
 
@@ -208,14 +208,14 @@ def test_no_cpp_compiler_comes_with_the_reason(monkeypatch):
     ],
 )
 def test_triton_pair(monkeypatch, needs, installed, expected):
-    monkeypatch.setattr(compat.metadata, "requires", lambda _: needs)
-    monkeypatch.setattr(compat, "version_of", lambda _: installed)
-    monkeypatch.setattr(compat, "_TRITON", {})
-    assert compat.triton_pair() == (expected[0], installed, expected[1])
+    monkeypatch.setattr(_torch.metadata, "requires", lambda _: needs)
+    monkeypatch.setattr(_torch, "version_of", lambda _: installed)
+    monkeypatch.setattr(_torch, "_TRITON", {})
+    assert _torch.triton_pair() == (expected[0], installed, expected[1])
 
 
 def test_the_reference_pair_matches():
-    wanted, installed, matches = compat.triton_pair()
+    wanted, installed, matches = _torch.triton_pair()
     assert wanted is not None
     if installed:
         assert matches, f"torch {torch.__version__} wants {wanted}, found {installed}"
@@ -223,12 +223,12 @@ def test_the_reference_pair_matches():
 
 def test_cache_folder_and_fresh_caches(monkeypatch, tmp_path):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    assert compat.inductor_cache_dir() == str(tmp_path)
-    with compat.fresh_caches():
-        assert compat.inductor_cache_dir() != str(tmp_path)
-    assert compat.inductor_cache_dir() == str(tmp_path)
+    assert _torch.inductor_cache_dir() == str(tmp_path)
+    with _torch.fresh_caches():
+        assert _torch.inductor_cache_dir() != str(tmp_path)
+    assert _torch.inductor_cache_dir() == str(tmp_path)
 
 
 def test_has_triton_gpu_is_false_without_a_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert compat.has_triton_gpu() is False
+    assert _torch.has_triton_gpu() is False

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers import compat, health, results
+from helpers import _torch, health, results
 from helpers.text import unmark
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -72,8 +72,8 @@ def test_no_compile_leaves_it_out() -> None:
 
 def test_only_marks_differ_between_machines(monkeypatch: pytest.MonkeyPatch) -> None:
     here = health.doctor(compile=False)
-    monkeypatch.setattr(compat, "cpp_compiler", lambda: (None, "none"))
-    monkeypatch.setattr(compat, "triton_pair", lambda: ("3.7.1", None, False))
+    monkeypatch.setattr(_torch, "cpp_compiler", lambda: (None, "none"))
+    monkeypatch.setattr(_torch, "triton_pair", lambda: ("3.7.1", None, False))
     there = health.doctor(compile=False)
     assert not there.ok
     assert str(there) != str(here)
@@ -137,7 +137,7 @@ def test_the_range_of_torch(
 def test_a_torch_that_lacks_a_name_says_what_is_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(compat, "missing", lambda: {"_x": "graph breaks"})
+    monkeypatch.setattr(_torch, "missing", lambda: {"_x": "graph breaks"})
     assert row("torch").advice == "This version lacks: graph breaks"
 
 
@@ -153,7 +153,7 @@ def test_a_torch_that_lacks_a_name_says_what_is_lost(
 def test_the_pair_of_torch_and_triton(
     pair: tuple, gpu: bool, status: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compat, "triton_pair", lambda: pair)
+    monkeypatch.setattr(_torch, "triton_pair", lambda: pair)
     monkeypatch.setattr("torch.cuda.is_available", lambda: gpu)
     monkeypatch.setattr(health.sys, "platform", "linux")
     found = health._look("triton", health._triton)

@@ -10,9 +10,9 @@ from unittest import mock
 import pytest
 import torch
 
-from helpers import compat, dump_triton, load, output_code
+from helpers import _torch, dump_triton, load, output_code
+from helpers.errors import InputError
 from helpers.gpu import pretend
-from helpers.isolate import InputError
 from tests.kinds import KINDS, dumped, randn
 
 # --- every kind -------------------------------------------------------------------
@@ -261,7 +261,7 @@ def test_in_inference_mode_one_may_ask_for_training() -> None:
 
 
 def test_with_a_wrapper_in_cpp_the_dump_is_the_same() -> None:
-    settings = compat.private("inductor settings")
+    settings = _torch_private("inductor settings")
     with settings.patch(cpp_wrapper=True):
         assert len(dump_triton(torch.sin, randn(4)).kernels) == 1
 
@@ -345,7 +345,7 @@ def test_a_function_that_raises() -> None:
     ],
 )
 def test_without_the_right_triton(pair: tuple, said: str, monkeypatch) -> None:
-    monkeypatch.setattr(compat, "triton_pair", lambda: pair)
+    monkeypatch.setattr(_torch, "triton_pair", lambda: pair)
     with pytest.raises(pretend.Missing, match=said):
         dump_triton(torch.sin, randn(4))
 
@@ -365,7 +365,7 @@ def state() -> dict[str, object]:
     from triton.runtime import driver
 
     table = pretend._guards()
-    interface = compat.private("gpu")
+    interface = _torch_private("gpu")
     return {
         "cuda": {n: id(getattr(torch.cuda, n)) for n in dir(torch.cuda) if n[0] != "_"},
         "interface": {n: id(v) for n, v in vars(interface).items()},
@@ -373,11 +373,11 @@ def state() -> dict[str, object]:
         "driver": id(driver._active),
         "attention": id(torch.nn.functional.scaled_dot_product_attention),
         "lowering": {
-            n: id(v) for n, v in vars(compat.private("output module")).items()
+            n: id(v) for n, v in vars(_torch_private("output module")).items()
         },
-        "triton": id(compat.private("triton support").has_triton),
-        "memories": [c.cache_info().currsize for c in compat.device_memories()[:1]],
-        "settings": compat.private("inductor settings").triton.cudagraphs,
+        "triton": id(_torch_private("triton support").has_triton),
+        "memories": [c.cache_info().currsize for c in _torch.device_memories()[:1]],
+        "settings": _torch_private("inductor settings").triton.cudagraphs,
         "random": torch.get_rng_state().tolist(),
     }
 
@@ -395,7 +395,7 @@ def test_the_session_is_as_it_was() -> None:
 @pytest.mark.parametrize("place", ["lower graph", "compile graph"])
 def test_also_after_an_interruption(place: str, error: type[BaseException]) -> None:
     dump_triton(torch.sin, randn(4))
-    before, found = state(), compat.private
+    before, found = state(), _torch_private
 
     def private(key: str) -> object:
         def stop(*_: object, **__: object) -> None:
@@ -404,7 +404,7 @@ def test_also_after_an_interruption(place: str, error: type[BaseException]) -> N
         return stop if key == place else found(key)
 
     with (
-        mock.patch.object(compat, "private", private),
+        mock.patch.object(_torch, "private", private),
         pytest.raises((error, InputError)),
     ):
         dump_triton(torch.cos, randn(4))
@@ -413,7 +413,7 @@ def test_also_after_an_interruption(place: str, error: type[BaseException]) -> N
 
 def test_what_the_cpu_compiles_stays_the_same() -> None:
     fn, inputs = KINDS["softmax over 1024"].make()
-    counters = compat.private("counters")
+    counters = _torch_private("counters")
     before = output_code(fn, *inputs).kernel()
     compiled = torch.compile(fn)
     result = compiled(*inputs)
@@ -446,7 +446,7 @@ def test_it_is_really_inductors_lowering() -> None:
     assert [k.kind for k in dump_triton(fn, *inputs).kernels] == [
         "persistent reduction"
     ]
-    with compat.private("inductor settings").patch(max_fusion_size=1):
+    with _torch_private("inductor settings").patch(max_fusion_size=1):
         apart = dump_triton(fn, *inputs).kernels
     assert {k.kind for k in apart} == {"persistent reduction", "pointwise"}
 

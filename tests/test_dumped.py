@@ -8,11 +8,11 @@ import types
 import pytest
 import torch
 
+from helpers.codegen import Kernel
 from helpers.gpu import dump as made
 from helpers.gpu import dumped, machine_code
 from helpers.gpu.capture import Lowered
 from helpers.gpu.dumped import Dump, DumpedGraph, DumpedKernel
-from helpers.lowering import Kernel
 
 KERNEL = """
 import triton

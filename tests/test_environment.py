@@ -150,9 +150,9 @@ def test_whatever_a_package_needs_is_pinned_too() -> None:
 
 
 def test_torch_and_triton_are_a_pair() -> None:
-    from helpers import compat
+    from helpers import _torch
 
-    wanted, _, _ = compat.triton_pair()
+    wanted, _, _ = _torch.triton_pair()
     pins = pinned(read()["requirements.txt"])
     if metadata.version("torch").split("+")[0] != str(pins["torch"].specifier)[2:]:
         pytest.skip("another torch than the pinned one is installed")

@@ -30,8 +30,8 @@ import torch
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
-from helpers import exercises, judging
-from helpers.record import session
+from helpers import exercises
+from helpers.teach import session
 from tests.form import keys, tags
 from tests.refresh import ROOT, client, course_environment, notebooks, read, texts
 
@@ -441,8 +441,8 @@ class TestCheck:
 
 @pytest.mark.parametrize("found", [3, 3.0, np.int64(3), torch.tensor(3.0)])
 def test_equal_numbers_are_the_same(found: object) -> None:
-    assert judging.same(found, 3)
-    assert not judging.same(found, 4)
+    assert exercises.same(found, 3)
+    assert not exercises.same(found, 4)
 
 
 class Lying(int):
@@ -459,7 +459,7 @@ class Lying(int):
 )
 @pytest.mark.parametrize("wanted", [3, "default", None, False])
 def test_what_calls_itself_equal_is_not_asked(found: object, wanted: object) -> None:
-    assert judging.same(found, wanted) is (found is wanted)
+    assert exercises.same(found, wanted) is (found is wanted)
 
 
 def test_what_the_compiler_cannot_see_into_is_found() -> None:
@@ -471,7 +471,7 @@ def test_what_the_compiler_cannot_see_into_is_found() -> None:
     found = []
 
     def backend(graph, inputs):
-        found.append(judging.foreign(graph))
+        found.append(exercises.foreign(graph))
         return graph
 
     for function in (torch.nn.functional.silu, unseen):

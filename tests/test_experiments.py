@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
+from helpers.capture import graphs
 from helpers.gpu import dump, experiments, gpus, observations, programs
 from helpers.gpu.cases import Case, Outcome, Setting
-from helpers.observe import graphs
 
 QUICK = Setting("cpu", quick=True)
 TIMED = list(experiments.timed(QUICK))

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from helpers import explore
+from helpers.errors import InputError
 from helpers.gpu import explorer
 from helpers.gpu.explorer import Explorer, Live, Setting, widest_load
-from helpers.isolate import InputError
 
 FLOAT, HALF = torch.float32, torch.bfloat16
 

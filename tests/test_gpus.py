@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from helpers import compat
+from helpers import _torch
+from helpers.errors import InputError
 from helpers.gpu import gpus
 from helpers.gpu.gpus import GPUS, Gpu, find, occupancy
-from helpers.isolate import InputError
 
 NVIDIA = [name for name, gpu in GPUS.items() if gpu.language == "cuda"]
 
@@ -280,7 +280,7 @@ extern "C" int blocks(const int* g, int threads, int registers, int shared) {
 
 def test_occupancy_is_what_nvidias_calculator_says(tmp_path: Path) -> None:
     triton = pytest.importorskip("triton", reason="NVIDIA's header comes with Triton")
-    compiler, why = compat.cpp_compiler()
+    compiler, why = _torch.cpp_compiler()
     if compiler is None:
         pytest.skip(why)
     headers = Path(triton.__file__).parent / "backends" / "nvidia" / "include"

@@ -6,10 +6,10 @@ from functools import partial
 import pytest
 import torch
 
-from helpers import compare, isolate
-from helpers.codegen import eager_bytes, kernels
-from helpers.observe import graphs, recompiles
-from helpers.watch import Watch
+from helpers import compare
+from helpers.capture import Watch, graphs, recompiles
+from helpers.codegen import kernels
+from helpers.traffic import eager_bytes
 
 LOOKS = {
     "graphs": graphs,
@@ -145,7 +145,7 @@ MARKED = {
 def test_a_copy_has_the_marks_of_its_dimensions(mark):
     x = torch.ones(4, 4)
     mark(x)
-    twin = isolate.clone_inputs(x)
+    twin = clone(x)
     assert marks(twin) == marks(x)
     assert vars(x)
     assert all(vars(twin)[k] is not v for k, v in marks(x).items() if v is not True)
@@ -154,7 +154,7 @@ def test_a_copy_has_the_marks_of_its_dimensions(mark):
 def test_bounds_reach_the_compiler():
     x = torch.ones(4, 4)
     torch._dynamo.mark_dynamic(x, 0, min=2, max=3)
-    with pytest.raises(isolate.InputError, match="not in range"):
+    with pytest.raises(InputError, match="not in range"):
         graphs(lambda x: x + 1, x)  # 4 lies outside
 
 

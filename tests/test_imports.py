@@ -80,7 +80,7 @@ def test_each_name_is_what_its_module_defines(name: str) -> None:
         "import helpers; compare, kernels, doctor = "
         "helpers.compare, helpers.kernels, helpers.doctor",
         "from helpers.codegen import kernels; from helpers import compare, doctor",
-        "import helpers.measure, helpers.health, helpers.codegen;"
+        "import helpers.benchmark, helpers.health, helpers.codegen;"
         "from helpers import doctor, kernels, compare",
         "from helpers import *",
         "import helpers; dir(helpers); from helpers import doctor, compare, kernels",

@@ -14,11 +14,11 @@ import torch
 
 pytest.importorskip("triton")
 
+from helpers.errors import InputError
 from helpers.gpu import interpret_process
 from helpers.gpu.dump import Dump, dump_triton
 from helpers.gpu.interpret import CheckedKernel, Numerics, check_numerics
 from helpers.gpu.interpret_process import Interpreter, interpreter
-from helpers.isolate import InputError
 from helpers.results import from_json
 from helpers.text import unmark
 from tests.kinds import KINDS

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from helpers import compare, isolate
-from helpers.agree import CompareError
-from helpers.codegen import eager_bytes, kernels, output_code
-from helpers.observe import graphs, recompiles
-from helpers.watch import Watch
+from helpers import compare, session
+from helpers.capture import Watch, graphs, recompiles
+from helpers.codegen import kernels, output_code
+from helpers.traffic import eager_bytes
+from helpers.errors import InputError
 
 
 def noisy(x):
@@ -78,7 +78,7 @@ def test_the_session_is_as_before(look, fails):
     x = torch.ones(3, requires_grad=True)
     before = session()
     if fails:
-        with pytest.raises(isolate.InputError, match="mine"):
+        with pytest.raises(InputError, match="mine"):
             look(failing, x)
     else:
         look(noisy, x)
@@ -208,7 +208,7 @@ def test_a_module_keeps_its_buffers_and_attributes(held, look):
 
 def test_clones_keep_strides_leaves_and_aliases():
     x = torch.arange(12.0).reshape(3, 4).t().requires_grad_()
-    a, (b, c), d = isolate.clone_inputs((x, [x, x[:, 1:]], "text"))
+    a, (b, c), d = clone((x, [x, x[:, 1:]], "text"))
     assert a is b
     assert a is not x
     assert a.stride() == x.stride()
@@ -225,10 +225,10 @@ def test_fresh_code_keeps_defaults_closure_and_method():
     def f(x, k=2, *, m=3):
         return x + n + k + m
 
-    new = isolate.fresh_code(f)
+    new = session.fresh_code(f)
     assert new(1) == 11
     assert new.__code__ is not f.__code__
-    bound = isolate.fresh_code(Counting().forward)
+    bound = session.fresh_code(Counting().forward)
     assert bound.__func__.__code__ is not Counting.forward.__code__
 
 
@@ -270,7 +270,7 @@ def narrow(x: torch.Tensor) -> torch.Tensor:
 def test_a_promise_that_a_size_breaks_is_not_blamed_on_the_function(look, bounds, said):
     x = torch.ones(4, 3)
     torch._dynamo.mark_dynamic(x, 0, **bounds)
-    with pytest.raises((isolate.InputError, CompareError), match=said) as raised:
+    with pytest.raises((InputError, InputError), match=said) as raised:
         look(narrow, x)
     assert "does not keep its promise" in str(raised.value)
     assert "mark_dynamic" in str(raised.value)

@@ -5,9 +5,8 @@ import types
 import pytest
 import torch
 
-from helpers import lowering
-from helpers.codegen import Code, Kernels
-from helpers.lowering import Kernel, op_name, program_line
+from helpers import codegen
+from helpers.codegen import Code, Kernel, Kernels, op_name, program_line
 
 
 class Thing(types.SimpleNamespace):
@@ -55,7 +54,7 @@ def graph(monkeypatch):
     """A graph that is lowered just now, for inference."""
     made = Thing(nodes=[], is_backward=False, is_inference=True)
     held = types.SimpleNamespace(graph=made)
-    monkeypatch.setattr(lowering.compat, "private", lambda key: {"lowered": held}[key])
+    monkeypatch.setattr(codegen.compat, "private", lambda key: {"lowered": held}[key])
     return made
 
 
@@ -65,7 +64,7 @@ def test_a_kernel_counts_each_buffer_once_and_each_reduction(graph):
     two = Group(
         Part(c), Part(b, reduction=True), reads="yw", writes="zv", nothing="n", moved=4
     )
-    found = lowering._kernel("cpp_0", "C++", [one, two])
+    found = codegen._kernel("cpp_0", "C++", [one, two])
     assert found == Kernel(
         "cpp_0", "C++", "inference", found.ops, loads=3, stores=2, reductions=2,
         bytes=100,
@@ -82,11 +81,11 @@ def test_a_kernel_counts_each_buffer_once_and_each_reduction(graph):
 )
 def test_the_phase_is_that_of_the_graph(graph, backward, inference, phase):
     graph.is_backward, graph.is_inference = backward, inference
-    assert lowering._kernel("cpp_0", "C++", [Group(Part())]).phase == phase
+    assert codegen._kernel("cpp_0", "C++", [Group(Part())]).phase == phase
 
 
 def test_a_kernel_of_no_operation_has_its_own_name(graph):
-    assert lowering._kernel("aten.mm", "library", [Group(Part())]).ops == ("mm",)
+    assert codegen._kernel("aten.mm", "library", [Group(Part())]).ops == ("mm",)
 
 
 def test_operations_come_in_the_order_of_the_program_and_once_each(graph):
@@ -94,22 +93,22 @@ def test_operations_come_in_the_order_of_the_program_and_once_each(graph):
     again = node("sin", graph, "aten.sin", seq_nr="sin")
     third = node("view", graph, "aten._unsafe_view")
     parts = [Part(third, again), Part(second, first)]
-    assert lowering._origins(parts) == [first, second, again, third]
-    assert lowering._ops([first, second, again, third]) == ("aten",) * 2
+    assert codegen._origins(parts) == [first, second, again, third]
+    assert codegen._ops([first, second, again, third]) == ("aten",) * 2
     names = [torch.ops.aten.sin.default, torch.ops.aten.cos.default]
     first.meta["original_aten"] = again.meta["original_aten"] = names[0]
     second.meta["original_aten"] = names[1]
-    assert lowering._ops([first, second, again, third]) == ("sin", "cos")
+    assert codegen._ops([first, second, again, third]) == ("sin", "cos")
 
 
 def test_a_library_call_is_what_it_calls_and_not_what_feeds_it(graph):
     own, feeds = node("mm", graph), node("view", graph)
-    assert lowering._origins([Part(own, feeds, extern=True, own=own)]) == [own]
-    assert lowering._origins([Part(own, feeds, extern=True)]) == [own, feeds]
-    assert lowering._origins([Part(own, feeds, own=own)]) == [own, feeds]
+    assert codegen._origins([Part(own, feeds, extern=True, own=own)]) == [own]
+    assert codegen._origins([Part(own, feeds, extern=True)]) == [own, feeds]
+    assert codegen._origins([Part(own, feeds, own=own)]) == [own, feeds]
     both = [Part(own, feeds, extern=True, own=own), Part(feeds)]
-    assert lowering._origins(both) == [own, feeds]
-    assert lowering._origins([types.SimpleNamespace(node=None, is_extern=bool)]) == []
+    assert codegen._origins(both) == [own, feeds]
+    assert codegen._origins([types.SimpleNamespace(node=None, is_extern=bool)]) == []
 
 
 def test_fused_groups_once_each_without_markers():
@@ -122,7 +121,7 @@ def test_fused_groups_once_each_without_markers():
     alone = scheduled("c")
     marker = types.SimpleNamespace(get_name=lambda: "a")
     other = types.SimpleNamespace(scheduler=table)
-    found = lowering._fused([scheduled("a"), marker, alone, scheduled("b"), other])
+    found = codegen._fused([scheduled("a"), marker, alone, scheduled("b"), other])
     assert found == [group, alone]
 
 
@@ -143,7 +142,7 @@ class UserDefinedTritonKernel:
     ],
 )  # fmt: skip
 def test_the_name_of_a_library_call(node, name):
-    assert lowering._library_name(node) == name
+    assert codegen._library_name(node) == name
 
 
 TRACE = """  File "/home/me/program.py", line 3, in outer
@@ -178,15 +177,15 @@ def test_a_module_called_from_no_line_gives_its_name_and_kind():
 
 def test_what_identifies_an_operation():
     aten, views = torch.ops.aten.sin.default, torch.ops.aten.view.default
-    assert lowering._op(of(original_aten=aten, seq_nr=3)) == ((str(aten), 3), "sin")
-    assert lowering._op(of(original_aten=views)) == (None, "")
+    assert codegen._op(of(original_aten=aten, seq_nr=3)) == ((str(aten), 3), "sin")
+    assert codegen._op(of(original_aten=views)) == (None, "")
     unsafe = torch.ops.aten._unsafe_view.default
-    assert lowering._op(of(original_aten=unsafe)) == (None, "")
+    assert codegen._op(of(original_aten=unsafe)) == (None, "")
     called = of(original_aten=aten, source_fn_stack=[("a", max), ("b", torch.cos)])
-    assert lowering._op(called) == ("b", "cos")
+    assert codegen._op(called) == ("b", "cos")
     module = of(original_aten=aten, seq_nr=1, source_fn_stack=[("a", torch.nn.ReLU)])
-    assert lowering._op(module) == ((str(aten), 1), "sin")
-    assert lowering._op(of()) == (("None", None), "")
+    assert codegen._op(module) == ((str(aten), 1), "sin")
+    assert codegen._op(of()) == (("None", None), "")
 
 
 @pytest.mark.parametrize(
@@ -418,13 +417,13 @@ def test_each_launch_is_noted_while_it_is_written_and_no_longer(monkeypatch):
 
     called = []
     private = {"C++": Backend, "Triton": Other, "scheduler": Scheduler}
-    monkeypatch.setattr(lowering.compat, "private", private.__getitem__)
-    monkeypatch.setattr(lowering, "_kernel", lambda *given: given)
-    monkeypatch.setattr(lowering, "_fused", lambda nodes: ["fused", nodes])
+    monkeypatch.setattr(codegen.compat, "private", private.__getitem__)
+    monkeypatch.setattr(codegen, "_kernel", lambda *given: given)
+    monkeypatch.setattr(codegen, "_fused", lambda nodes: ["fused", nodes])
     one, two, scheduler = Backend(), Other(), Scheduler()
     mm = Thing(node=Thing(python_kernel_name="extern_kernels.mm"))
     view = Thing(node=Thing(python_kernel_name=""))
-    with lowering.lowered() as found:
+    with codegen.lowered() as found:
         name = one.define_kernel("source", "nodes", 1, x=2)
         assert name == ("written", one, "source", "nodes", (1,), {"x": 2})
         scheduler.codegen_extern_call(mm)

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from helpers import compat
+from helpers import _torch
+from helpers.errors import InputError
 from helpers.gpu import machine_code as made
 from helpers.gpu import pretend
 from helpers.gpu.gpus import GPUS, find
-from helpers.isolate import InputError
 from tests.kinds import dumped
 
 H100 = find("h100")
@@ -117,7 +117,7 @@ def test_nothing_stays_behind(tmp_path: Path, monkeypatch) -> None:
     cache = tmp_path / "cache"
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TRITON_CACHE_DIR", str(cache))
-    heuristics, hints = compat.private("heuristics"), compat.private("hints")
+    heuristics, hints = _torch_private("heuristics"), _torch_private("hints")
     before = dict(os.environ), hints.DeviceProperties, torch.version.hip
     for name in ("h100", "mi300x"):
         made.compile_kernel(kernel, find(name))
@@ -132,7 +132,7 @@ def test_nothing_stays_behind(tmp_path: Path, monkeypatch) -> None:
 
 def test_without_triton_it_says_what_to_do(monkeypatch) -> None:
     kernel = source("two outputs")
-    monkeypatch.setattr(compat, "triton_pair", lambda: ("3.7", None, False))
+    monkeypatch.setattr(_torch, "triton_pair", lambda: ("3.7", None, False))
     for ask in (made.configs, made.grid, made.compile_kernel):
         with pytest.raises(pretend.Missing, match="pip install 'triton==3"):
             ask(kernel, H100)

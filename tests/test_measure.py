@@ -11,12 +11,9 @@ import warnings
 import pytest
 import torch
 
-from helpers import agree, measure
-from helpers.agree import CompareError
-from helpers.comparison import Comparison
-from helpers.measure import compare
-from helpers.processes import combine
-from helpers.results import ResultError, load
+from helpers import benchmark, correctness
+from helpers.benchmark import Comparison, combine, compare
+from helpers.errors import InputError
 from helpers.sweeps import sweep
 from tests.test_clock import FakeClock
 
@@ -37,7 +34,7 @@ def _no_leftovers():
 @pytest.fixture(autouse=True)
 def _calm(monkeypatch):
     """What else this machine does must not count on a clock that is not its own."""
-    monkeypatch.setattr("helpers.clock.waiting_seconds", lambda: 0.0)
+    monkeypatch.setattr("helpers.timing.waiting_seconds", lambda: 0.0)
 
 
 def spending(clock, seconds, noise=None):
@@ -106,7 +103,7 @@ def test_disturbed_rounds_are_left_out(monkeypatch):
     """Rounds in which our threads had to wait do not count, if enough are left."""
     waits = iter(range(10**9))
     monkeypatch.setattr(
-        "helpers.clock.waiting_seconds", lambda: next(waits) % 8 // 7 * 1.0
+        "helpers.timing.waiting_seconds", lambda: next(waits) % 8 // 7 * 1.0
     )
     found = fake(2.0)
     assert {r.clean for r in found.rounds} == {True, False}
@@ -115,7 +112,7 @@ def test_disturbed_rounds_are_left_out(monkeypatch):
 
 def test_a_machine_always_disturbed_is_said(monkeypatch):
     waits = iter(range(10**9))
-    monkeypatch.setattr("helpers.clock.waiting_seconds", lambda: float(next(waits)))
+    monkeypatch.setattr("helpers.timing.waiting_seconds", lambda: float(next(waits)))
     found = fake(2.0)
     assert not any(r.clean for r in found.rounds)
     assert any("other processes" in note for note in found.notes)
@@ -257,7 +254,7 @@ def test_nearer_to_float64_than_eager_is_a_match():
 def test_random_numbers_are_not_compared():
     torch.manual_seed(3)
     state = torch.get_rng_state()
-    agree.run("eager", torch.rand_like, (torch.ones(64),), 0)
+    correctness.run("eager", torch.rand_like, (torch.ones(64),), 0)
     assert torch.equal(torch.get_rng_state(), state)
     found = compare(torch.rand_like, torch.rand_like, torch.ones(64), **QUICK)
     assert found.matches is None
@@ -293,7 +290,7 @@ def test_copies_cost_what_the_inputs_cost():
         x[:0, ::2],
         x[0, 0],
     ):
-        a, b = agree.clone((view, [view]))
+        a, b = clone((view, [view]))
         assert a is b[0] and torch.equal(a, view) and a.stride() == view.stride()
         assert a.data_ptr() != view.data_ptr() or not a.numel()
 
@@ -308,11 +305,11 @@ def test_dataclasses_and_odd_dicts_are_copied_and_compared():
     x = Output(torch.ones(8, requires_grad=True))
     odd = collections.defaultdict(list, {"a": [torch.ones(3)]})
     for given in (x, odd):
-        copied = agree.clone(given)
+        copied = clone(given)
         assert type(copied) is type(given)
-        (a,), (b,) = agree.tensors(given), agree.tensors(copied)
+        (a,), (b,) = tensors(given), tensors(copied)
         assert a.data_ptr() != b.data_ptr() and a.requires_grad == b.requires_grad
-    (found,), _ = agree.run("eager", lambda o: Output(o.logits * 2), (x,), 0)
+    (found,), _ = correctness.run("eager", lambda o: Output(o.logits * 2), (x,), 0)
     assert not found.requires_grad and torch.equal(found, torch.full((8,), 2.0))
 
 
@@ -361,7 +358,7 @@ def test_gradients_and_nested_outputs():
     ],
 )
 def test_odd_inputs_are_said(x, word):
-    assert any(word in note for note in measure._input_notes((x,)))
+    assert any(word in note for note in benchmark._input_notes((x,)))
 
 
 def test_usual_inputs_are_not_odd():
@@ -370,7 +367,7 @@ def test_usual_inputs_are_not_odd():
         torch.full((64,), 1e-200, dtype=torch.double),
     )
     usual = (torch.randn(64), torch.arange(3), halves, doubles)
-    assert [*measure._input_notes(usual)] == []
+    assert [*benchmark._input_notes(usual)] == []
 
 
 # ---------------------------------------------------------------------- bad input
@@ -394,14 +391,14 @@ def failing(x):
     ],
 )
 def test_bad_functions(a, b, said):
-    with pytest.raises(CompareError, match=said):
+    with pytest.raises(InputError, match=said):
         compare(a, b, torch.randn(8), **QUICK)
 
 
 def test_devices_that_cannot_be_timed(monkeypatch):
-    with pytest.raises(CompareError, match="2 devices"):
+    with pytest.raises(InputError, match="2 devices"):
         compare(chain, chain, torch.ones(2), torch.ones(2, device="meta"))
-    with pytest.raises(CompareError, match="meta cannot be timed here"):
+    with pytest.raises(InputError, match="meta cannot be timed here"):
         compare(chain, chain, torch.ones(2, device="meta"))
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(
@@ -409,8 +406,8 @@ def test_devices_that_cannot_be_timed(monkeypatch):
         "tensors",
         lambda _: iter([types.SimpleNamespace(device=torch.device("cuda:1"))]),
     )
-    with pytest.raises(CompareError, match=r"torch\.cuda\.set_device\(1\)"):
-        agree.device_of(())
+    with pytest.raises(InputError, match=r"torch\.cuda\.set_device\(1\)"):
+        correctness.device_of(())
 
 
 @pytest.mark.parametrize("bad", [{"budget": 0}, {"precision": -1}, {"processes": 0}])
@@ -438,7 +435,7 @@ def test_no_compiler(monkeypatch):
 
     with (
         torch._inductor.utils.fresh_cache(),
-        pytest.raises(CompareError, match="doctor"),
+        pytest.raises(InputError, match="doctor"),
     ):
         compare(new, torch.compile(new), torch.randn(33))
     torch.compiler.reset()
@@ -575,7 +572,7 @@ def test_an_interrupt_keeps_the_processes_that_are_done(monkeypatch):
             raise KeyboardInterrupt
         return found
 
-    monkeypatch.setattr("helpers.processes._child", child)
+    monkeypatch.setattr("helpers.benchmark._child", child)
     assert compare(make_pair, processes=5).scope == "2 fresh processes"
     with pytest.raises(KeyboardInterrupt):
         compare(make_pair, processes=5)
@@ -614,13 +611,13 @@ def test_fresh_processes():
 
 def test_processes_say_what_they_need():
     for a, b in ((chain, chain), (lambda: 1, None), (len, None)):
-        with pytest.raises(CompareError, match="self-contained function"):
+        with pytest.raises(InputError, match="self-contained function"):
             compare(a, b, processes=2)
 
     def outside():
         return chain, chain, torch.ones(8)
 
-    with pytest.raises(CompareError, match="fresh process failed"):
+    with pytest.raises(InputError, match="fresh process failed"):
         compare(outside, processes=2, budget=0.1)
 
 
@@ -640,7 +637,7 @@ def test_an_interrupt_in_the_middle_puts_everything_back():
 
 
 def test_bandwidth():
-    from helpers.bandwidth import copy_bandwidth
+    from helpers.timing import copy_bandwidth
 
     found = copy_bandwidth(working_set=16 << 20, budget=0.1)
     assert 1e8 < found.bytes_per_s < 1e13
@@ -649,14 +646,14 @@ def test_bandwidth():
 
 def tired(monkeypatch, rounds):
     """Let Ctrl-C come after some rounds."""
-    whole, left = measure._round, iter(range(rounds))
+    whole, left = benchmark._round, iter(range(rounds))
 
     def shorter(*given):
         if next(left, None) is None:
             raise KeyboardInterrupt
         return whole(*given)
 
-    monkeypatch.setattr(measure, "_round", shorter)
+    monkeypatch.setattr(benchmark, "_round", shorter)
 
 
 def test_an_interrupt_keeps_the_rounds_that_are_timed(monkeypatch):
@@ -688,6 +685,6 @@ def test_an_interrupt_after_the_rounds_keeps_them(monkeypatch):
     def ctrl_c(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("helpers.measure.peak_bytes", ctrl_c)
+    monkeypatch.setattr("helpers.benchmark.peak_bytes", ctrl_c)
     found = fake(2.0)
     assert found.interrupted and found.verdict == "faster"

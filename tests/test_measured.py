@@ -7,17 +7,16 @@ import types
 import pytest
 import torch
 
-from helpers import bandwidth, clock, measure
-from helpers.bandwidth import Bandwidth, copy_bandwidth
-from helpers.clock import Faults
-from helpers.comparison import Round
+from helpers import benchmark, timing
+from helpers.benchmark import Round
+from helpers.timing import Bandwidth, Faults, copy_bandwidth
 from tests.test_clock import FakeClock
 
 
 @pytest.fixture(autouse=True)
 def _calm(monkeypatch):
     """What else this machine does must not count on a clock that is not its own."""
-    monkeypatch.setattr(clock, "waiting_seconds", lambda: 0.0)
+    monkeypatch.setattr(timing, "waiting_seconds", lambda: 0.0)
 
 
 def watch(**more):
@@ -44,14 +43,14 @@ def spend(fake, *seconds):
 
 def test_warm_is_the_lower_quartile_of_50_ms_at_least():
     fake = FakeClock()
-    found = measure._warm(fake, spend(fake, 5.0, 0.002), watch())
+    found = benchmark._warm(fake, spend(fake, 5.0, 0.002), watch())
     assert found == pytest.approx(0.002)
     assert fake.samples == 3  # the first was long, but nothing compiles in three calls
     fake = FakeClock()
-    assert measure._warm(fake, spend(fake, 0.01), watch()) == pytest.approx(0.01)
+    assert benchmark._warm(fake, spend(fake, 0.01), watch()) == pytest.approx(0.01)
     assert fake.samples in (5, 6)  # 50 ms, give or take a rounding
     fake = FakeClock()
-    found = measure._warm(fake, spend(fake, 0.04, 0.03, 0.02, 0.01), watch())
+    found = benchmark._warm(fake, spend(fake, 0.04, 0.03, 0.02, 0.01), watch())
     assert found == pytest.approx(0.02) and fake.samples == 3
 
 
@@ -63,7 +62,7 @@ def test_a_compile_starts_the_warming_again():
         if fake.samples in (0, 1, 3):
             seen.compiles += 1
 
-    measure._warm(fake, call, seen)
+    benchmark._warm(fake, call, seen)
     assert fake.samples == 4 + 3
 
 
@@ -75,7 +74,7 @@ def test_what_compiles_on_every_call_is_given_up_after_a_second():
             fake.spend(seconds)
             seen.compiles += 1
 
-        measure._warm(fake, call, seen)
+        benchmark._warm(fake, call, seen)
         assert abs(fake.samples - calls) <= 1
 
 
@@ -83,7 +82,7 @@ def test_a_call_of_no_time_is_no_division_by_zero():
     fake = FakeClock()
     ticks = iter(range(100))
     fake.now = lambda: next(ticks)
-    assert measure._warm(fake, lambda: None, watch()) == 1e-9
+    assert benchmark._warm(fake, lambda: None, watch()) == 1e-9
 
 
 def test_the_first_call_is_timed_once_and_keeps_its_answer():
@@ -95,7 +94,7 @@ def test_the_first_call_is_timed_once_and_keeps_its_answer():
         return x * 2
 
     x = torch.ones(2)
-    took, (answer,), (changed,) = measure._first_call(fake, compiled, (x,), 0)
+    took, (answer,), (changed,) = benchmark._first_call(fake, compiled, (x,), 0)
     assert took == 3.0 and answer.tolist() == [4.0, 4.0] and fake.samples == 1
     assert changed.tolist() == [2.0, 2.0] and x.tolist() == [1.0, 1.0]
 
@@ -107,7 +106,7 @@ def timed(a, b, budget, precision=0.004, seed=0, seen=None):
     fake = FakeClock()
     calls = (lambda: fake.spend(a())), (lambda: fake.spend(b()))
     limits = budget, precision, seed
-    found, ended = measure._rounds(fake, calls, [2e-4, 1e-4], limits, seen or watch())
+    found, ended = benchmark._rounds(fake, calls, [2e-4, 1e-4], limits, seen or watch())
     assert ended is False
     return found, fake
 
@@ -138,7 +137,7 @@ def test_the_side_that_goes_first_goes_first():
     order = []
     fake = FakeClock()
     calls = (lambda: order.append("a")), (lambda: order.append("b"))
-    found, _ = measure._rounds(fake, calls, [1.0, 1.0], (1e-9, 0.01, 0), watch())
+    found, _ = benchmark._rounds(fake, calls, [1.0, 1.0], (1e-9, 0.01, 0), watch())
     for i, each in enumerate(found):  # two samples of one call in a block
         both = order[4 * i : 4 * i + 4]
         assert both == list("aabb" if each.a_first else "bbaa")
@@ -150,9 +149,9 @@ def test_a_disturbed_or_recompiled_round_is_not_clean(monkeypatch):
 
     def block(fake, call, plan):
         call()
-        return clock.Block(1e-3, waits.get(next(blocks), 0.0))
+        return timing.Block(1e-3, waits.get(next(blocks), 0.0))
 
-    monkeypatch.setattr(measure, "block", block)
+    monkeypatch.setattr(benchmark, "block", block)
     seen = watch()
     calls = iter(range(1000))
 
@@ -168,9 +167,9 @@ def test_a_disturbed_or_recompiled_round_is_not_clean(monkeypatch):
 def test_a_disturbed_machine_gets_the_whole_budget(monkeypatch):
     def block(fake, call, plan):
         call()
-        return clock.Block(1e-3, 0.5)
+        return timing.Block(1e-3, 0.5)
 
-    monkeypatch.setattr(measure, "block", block)
+    monkeypatch.setattr(benchmark, "block", block)
     found, fake = timed(lambda: 1e-3, lambda: 1e-3, 0.1)
     assert not any(r.clean for r in found) and fake.now() >= 0.1 and len(found) >= 50
 
@@ -191,7 +190,7 @@ def test_progress_is_of_the_budget_in_seconds(monkeypatch):
         def at(self, done):
             said.append(done)
 
-    monkeypatch.setattr(measure, "Progress", Progress)
+    monkeypatch.setattr(benchmark, "Progress", Progress)
     _, fake = timed(lambda: 2e-4, lambda: 1e-4, 0.001)
     assert said[0] == ("timing", 0.001, "s") and said[-1] == fake.now()
     assert len(said) == 7
@@ -201,10 +200,10 @@ def test_progress_is_of_the_budget_in_seconds(monkeypatch):
 
 
 def test_what_the_compiler_did_is_said(monkeypatch):
-    monkeypatch.setattr(measure.compat, "captured", lambda _: False)
+    monkeypatch.setattr(benchmark.compat, "captured", lambda _: False)
 
     def notes(first, timed):
-        return [*measure._watch_notes(first, timed, print)]
+        return [*benchmark._watch_notes(first, timed, print)]
 
     assert notes(watch(), watch()) == []
     assert notes(watch(), watch(compiles=1)) == [
@@ -223,14 +222,14 @@ def test_what_the_compiler_did_is_said(monkeypatch):
     assert notes(watch(ignored=("a", "b")), watch(ignored=("b",))) == [
         *("the mode was ignored here: a", "the mode was ignored here: b")
     ]
-    monkeypatch.setattr(measure.compat, "captured", lambda _: True)
+    monkeypatch.setattr(benchmark.compat, "captured", lambda _: True)
     assert notes(watch(graphs=0), watch()) == []
 
 
 def test_what_disturbed_the_timing_is_said():
     def notes(clean, others, faults=None, ended=False):
         found = [Round(1, 1, True, True)] * clean + [Round(1, 1, True, False)] * others
-        return [*measure._timing_notes(found, faults, ended)]
+        return [*benchmark._timing_notes(found, faults, ended)]
 
     assert notes(14, 16) == [
         "other processes disturbed most rounds: close them and repeat"
@@ -253,14 +252,14 @@ def test_peaks_are_known_for_both_sides_or_not_at_all(monkeypatch, found, peaks)
         asked.append((call, device))
         return next(answers)
 
-    monkeypatch.setattr(measure, "peak_bytes", peak_bytes)
-    assert measure._peaks((print, len), "cpu") == peaks
+    monkeypatch.setattr(benchmark, "peak_bytes", peak_bytes)
+    assert benchmark._peaks((print, len), "cpu") == peaks
     assert asked == [(print, "cpu"), (len, "cpu")]
 
 
 def test_odd_numbers_in_an_input_are_said_by_its_position():
     def notes(*inputs):
-        return [*measure._input_notes(inputs)]
+        return [*benchmark._input_notes(inputs)]
 
     good, zeros = torch.ones(200), torch.zeros(200)
     assert notes(good, zeros) == ["input 1 is all zeros: use random numbers"]
@@ -290,15 +289,15 @@ def test_odd_numbers_in_an_input_are_said_by_its_position():
 def compared(a_s=2e-4, b_s=1e-4, **options):
     fake = FakeClock()
     usual = {"clock": fake, "budget": 0.2, "same_answer": False}
-    return measure.compare(
+    return benchmark.compare(
         spend(fake, a_s), spend(fake, 1.0, b_s), torch.ones(4), **usual | options
     )
 
 
 def test_a_comparison_holds_what_was_measured(monkeypatch):
     pages, peaks = iter([3, 4]), iter([64, 32])
-    monkeypatch.setattr(measure, "page_faults", lambda _: Faults(next(pages), 0.0))
-    monkeypatch.setattr(measure, "peak_bytes", lambda *_: next(peaks))
+    monkeypatch.setattr(benchmark, "page_faults", lambda _: Faults(next(pages), 0.0))
+    monkeypatch.setattr(benchmark, "peak_bytes", lambda *_: next(peaks))
     found = compared(names=("old", "new"))
     assert found.names == ("old", "new") and found.verdict == "faster"
     assert found.speedup == pytest.approx(2)
@@ -326,7 +325,7 @@ def test_an_interrupted_comparison_says_so():
             raise KeyboardInterrupt
         return x
 
-    found = measure.compare(
+    found = benchmark.compare(
         tired, spend(fake, 1e-2), torch.ones(4), clock=fake, precision=1e-12, budget=9,
         same_answer=False,
     )  # fmt: skip
@@ -336,7 +335,7 @@ def test_an_interrupted_comparison_says_so():
 
 def test_what_the_functions_hold_is_put_back():
     one, two = torch.nn.BatchNorm1d(2), torch.nn.BatchNorm1d(2)
-    measure.compare(one, two, torch.randn(8, 2), budget=1e-3)
+    benchmark.compare(one, two, torch.randn(8, 2), budget=1e-3)
     assert int(one.num_batches_tracked) == int(two.num_batches_tracked) == 0
 
 
@@ -348,10 +347,10 @@ def test_the_answers_are_compared_unless_told_otherwise():
 
 def test_processes_get_the_options(monkeypatch):
     seen = []
-    from helpers import processes
+    from helpers import benchmark
 
-    monkeypatch.setattr(processes, "in_processes", lambda *given: seen.append(given))
-    measure.compare(print, processes=5, budget=3, seed=4, rtol=0.1, names=("a", "b"))
+    monkeypatch.setattr(benchmark, "in_processes", lambda *given: seen.append(given))
+    benchmark.compare(print, processes=5, budget=3, seed=4, rtol=0.1, names=("a", "b"))
     ((made, compiled, count, limits, names),) = seen
     assert (made, compiled, count, names) == (print, None, 5, ("a", "b"))
     assert limits == {
@@ -364,7 +363,7 @@ def test_processes_get_the_options(monkeypatch):
 def test_limits_are_above_zero(name):
     for value in (0, -1):
         with pytest.raises(ValueError, match="must be above 0"):
-            measure.compare(print, print, **{name: value})
+            benchmark.compare(print, print, **{name: value})
 
 
 # -------------------------------------------------------------------------- bandwidth
@@ -377,7 +376,7 @@ def test_bandwidth_is_the_working_set_over_the_time_of_a_copy(monkeypatch):
         asked.append(device)
         return FakeClock(extra=lambda sample: 1e-3 if sample else 5.0)
 
-    monkeypatch.setattr(bandwidth, "clock_for", for_device)
+    monkeypatch.setattr(timing, "clock_for", for_device)
     found = copy_bandwidth(working_set=8 << 10, budget=1e-9)
     assert found == Bandwidth(pytest.approx(8192 / 1e-3), 8192, "cpu")
     assert asked == ["cpu"]
@@ -385,7 +384,7 @@ def test_bandwidth_is_the_working_set_over_the_time_of_a_copy(monkeypatch):
 
 def test_bandwidth_takes_the_lower_quartile_of_its_blocks(monkeypatch):
     fake = FakeClock()
-    monkeypatch.setattr(bandwidth, "clock_for", lambda _: fake)
+    monkeypatch.setattr(timing, "clock_for", lambda _: fake)
     times = iter([8.0, 2.0, 5.0, 3.0, 9.0, 1.0])
     plans = []
 
@@ -393,10 +392,10 @@ def test_bandwidth_takes_the_lower_quartile_of_its_blocks(monkeypatch):
         plans.append(plan)
         assert call.func.__self__.shape == (1024,) and call.args[0].sum() == 1024
         fake.spend(1.0)
-        return clock.Block(next(times), 0.0)
+        return timing.Block(next(times), 0.0)
 
-    monkeypatch.setattr(bandwidth, "block", block)
-    monkeypatch.setattr(bandwidth.Plan, "for_call", lambda *given: given)
+    monkeypatch.setattr(timing, "block", block)
+    monkeypatch.setattr(timing.Plan, "for_call", lambda *given: given)
     asked = inspect.signature(copy_bandwidth).parameters
     assert [each.default for each in asked.values()] == [512 * 2**20, "cpu", 1.0]
     found = copy_bandwidth(working_set=8192, budget=1.0)
@@ -422,9 +421,9 @@ def test_an_interrupt_while_timing_keeps_the_rounds_that_give_an_interval():
             raise KeyboardInterrupt
 
     limits = (9.0, 1e-12, 0)
-    found, ended = measure._rounds(fake, (call, call), [1e-3] * 2, limits, watch())
+    found, ended = benchmark._rounds(fake, (call, call), [1e-3] * 2, limits, watch())
     assert len(found) == 8 and ended is True
-    assert [*measure._timing_notes([Round(1, 1, True, True)] * 20, None, True)] == [
+    assert [*benchmark._timing_notes([Round(1, 1, True, True)] * 20, None, True)] == [
         "interrupted after 20 rounds"
     ]
 
@@ -438,4 +437,4 @@ def test_an_interrupt_before_the_sixth_round_says_how_many_are_needed():
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt, match="1 round timed, 6 are needed"):
-        measure._rounds(fake, (call, call), [1e-3, 1e-3], (9.0, 1e-12, 0), watch())
+        benchmark._rounds(fake, (call, call), [1e-3, 1e-3], (9.0, 1e-12, 0), watch())

@@ -9,10 +9,10 @@ from unittest import mock
 
 import pytest
 
-from helpers import compat
+from helpers import _torch
+from helpers.errors import InputError
 from helpers.gpu import machine_code as made
 from helpers.gpu.gpus import find, occupancy
-from helpers.isolate import InputError
 
 H100 = find("h100")
 
@@ -117,7 +117,7 @@ def test_the_line_that_says_what_is_wrong(message: str, reason: str) -> None:
     ("gpu", "cc", "kind"), [("h100", 90, "cuda"), ("mi300x", "gfx942", "hip")]
 )
 def test_a_kernel_is_told_of_the_gpu_it_is_for(gpu: str, cc: object, kind: str) -> None:
-    hints, chip = compat.private("hints"), find(gpu)
+    hints, chip = _torch_private("hints"), find(gpu)
     told = made._properties(hints, chip)("anything", more=1)
     assert (told.type, told.index, told.cc) == (kind, 0, cc)
     assert told.multi_processor_count == chip.multiprocessors
@@ -164,7 +164,7 @@ def triton_poi_fused_add_0(a, o, xnumel, XBLOCK : tl.constexpr):
     tl.store(o + x, tl.load(a + x, x < xnumel) + 1.0, x < xnumel)
 """
 triton = pytest.mark.skipif(
-    not compat.version_of("triton"), reason="Triton is not installed"
+    not _torch.version_of("triton"), reason="Triton is not installed"
 )
 
 

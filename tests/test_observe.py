@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from helpers import advice, observe
-from helpers.isolate import InputError
-from helpers.observe import (
+from helpers import capture
+from helpers.capture import (
     Call,
     Graph,
     GraphBreak,
@@ -21,6 +20,7 @@ from helpers.observe import (
     graphs,
     recompiles,
 )
+from helpers.errors import InputError
 
 X = torch.arange(1.0, 5.0)
 
@@ -297,16 +297,16 @@ def test_a_failed_guard_in_words(first, second, words):
 
 
 def test_a_global_setting_that_changed():
-    words = advice.in_words("GLOBAL_STATE changed: grad_mode ")
+    words = capture.in_words("GLOBAL_STATE changed: grad_mode ")
     assert words == "the global setting grad_mode changed"
 
 
 def test_no_address_and_no_path_in_a_guard():
     raw = "7/0: ___check_obj_id(L['fn'], 139871234567890)  # y = fn(x)  # a/b.py:3 in f"
-    short = advice.short(raw)
+    short = capture.short(raw)
     assert short == "___check_obj_id(L['fn'], …)"
-    assert advice.in_words(short) == "fn is another object"
-    assert advice.in_words("unheard of") == "unheard of"
+    assert capture.in_words(short) == "fn is another object"
+    assert capture.in_words("unheard of") == "unheard of"
 
 
 def test_the_recompile_limit_is_reported():
@@ -398,7 +398,7 @@ User code traceback:
 
 
 def read(payload, *home):
-    return observe._read_break(payload, [*home])
+    return capture._read_break(payload, [*home])
 
 
 def test_a_break_is_read_from_its_innermost_frame_of_ones_own():
@@ -407,7 +407,7 @@ def test_a_break_is_read_from_its_innermost_frame_of_ones_own():
     assert stop.source == "torch._dynamo.graph_break()" and not stop.skipped
     assert stop.reason == "Call to `torch._dynamo.graph_break()`"
     assert carets == "    ^^^^^^^^^^^^^^^^^^^^^^^^^^^"
-    library = f'  File "{observe._LIBRARIES[0]}/os.py", line 3, in walk\n    x\n'
+    library = f'  File "{capture._LIBRARIES[0]}/os.py", line 3, in walk\n    x\n'
     assert read(PAYLOAD + library)[0] == stop
     frozen = '  File "<frozen os>", line 3, in walk\n    x\n'
     assert read(PAYLOAD + frozen)[0] == stop
@@ -433,18 +433,18 @@ def test_a_break_without_frames_is_where_torch_says():
 
 
 def test_a_break_in_the_library_alone_is_told_where_it_is():
-    library = f'  File "{observe._LIBRARIES[0]}/os.py", line 3, in walk\n    x = 1\n'
+    library = f'  File "{capture._LIBRARIES[0]}/os.py", line 3, in walk\n    x = 1\n'
     stop, _ = read(f"Graph Break Reason: why\nUser code traceback:\n{library}")
     assert (stop.file, stop.line, stop.source) == ("os.py", 3, "x = 1")
 
 
 def test_a_break_before_the_first_line_is_where_the_function_begins():
     home = ("/home/me/program.py", "4", "outer", "def outer(x):\n")
-    library = f'  File "{observe._LIBRARIES[0]}/os.py", line 3, in walk\n    x = 1\n'
+    library = f'  File "{capture._LIBRARIES[0]}/os.py", line 3, in walk\n    x = 1\n'
     stop, _ = read(f"Graph Break Reason: x\nUser code traceback:\n{library}", home)
     assert (stop.file, stop.line, stop.source) == ("program.py", 4, "def outer(x):")
     assert read(PAYLOAD, home)[0].line == 7
-    ours = f'  File "{observe._HELPERS}isolate.py", line 3, in call\n    fn()\n'
+    ours = f'  File "{capture._HELPERS}isolate.py", line 3, in call\n    fn()\n'
     before, _ = read(PAYLOAD + ours, home)
     assert before.line == 4
     frame = PAYLOAD.partition("User code traceback:\n")[2]
@@ -479,11 +479,11 @@ def test_a_place_counts_once_and_as_skipped_if_it_is_skipped_in_the_end():
     skipped = event(why + where)
     other = event(PAYLOAD.replace("    ^^^^^^^^^^^^^^^^^^^^^^^^^^^\n", "      ^^^\n"))
     last = event(PAYLOAD, "inductor_output_code")
-    found = observe._breaks([plain, plain, last], [])
+    found = capture._breaks([plain, plain, last], [])
     assert [(b.line, b.skipped) for b in found] == [(7, False)]
-    assert len(observe._breaks([plain, other], [])) == 2
-    assert [b.skipped for b in observe._breaks([plain, skipped], [])] == [False, True]
-    assert observe._breaks([], []) == ()
+    assert len(capture._breaks([plain, other], [])) == 2
+    assert [b.skipped for b in capture._breaks([plain, skipped], [])] == [False, True]
+    assert capture._breaks([], []) == ()
 
 
 @pytest.mark.parametrize(
@@ -496,7 +496,7 @@ def test_a_place_counts_once_and_as_skipped_if_it_is_skipped_in_the_end():
     ],
 )
 def test_the_name_of_a_file_is_the_same_on_every_machine(file, name):
-    assert observe._file_name(file) == name
+    assert capture._file_name(file) == name
 
 
 def test_graphs_as_text():
@@ -557,4 +557,4 @@ def test_the_names_of_operations_in_a_graph():
         graph=types.SimpleNamespace(nodes=nodes),
         get_submodule={"layer": Linear()}.__getitem__,
     )
-    assert observe._op_names(graph) == ["sin", "add", "Linear", "mul"]
+    assert capture._op_names(graph) == ["sin", "add", "Linear", "mul"]

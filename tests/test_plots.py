@@ -11,11 +11,11 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from helpers import plots
-from helpers.bandwidth import Bandwidth
-from helpers.comparison import Comparison, Round
+from helpers.benchmark import Comparison, Round
 from helpers.results import Machine
 from helpers.sweeps import Point, Sweep
 from helpers.text import unmark
+from helpers.timing import Bandwidth
 
 MACHINE = Machine(
     *("a processor", 2, 2, 2**34, None, None, "Linux", "3.11", "2.13.0", "3.7.1")

@@ -24,11 +24,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.autograd import DeviceType
 
-from helpers import compat, plot_sweep, recorded, recordings
+from helpers import _torch, plot_sweep, recorded, recordings
 from helpers.__main__ import main
 from helpers.gpu import recorder
 from helpers.gpu.cases import Case, Outcome, Setting, counted
-from helpers.recording import Finding, Recording, read
+from helpers.recordings import Finding, Recording, read
 from helpers.results import Machine, ResultError
 from helpers.sweeps import Point, Sweep
 from helpers.text import unmark
@@ -555,7 +555,7 @@ def test_launches_are_told_from_kernels_and_copies() -> None:
 
 
 def test_what_torch_logs_about_cuda_graphs_is_collected() -> None:
-    with compat.cudagraph_log() as said:
+    with _torch.cudagraph_log() as said:
         names = [n for n in logging.root.manager.loggerDict if "__cudagraphs" in n]
         logging.getLogger(names[0]).warning("skipping cudagraphs due to %s", "x")
     logging.getLogger(names[0]).warning("outside")

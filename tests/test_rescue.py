@@ -9,8 +9,8 @@ import zipfile
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from helpers import rescue
-from helpers.compat import Unavailable, inductor_cache_dir
+from helpers import health
+from helpers.errors import Unavailable, inductor_cache_dir
 from tests.refresh import ROOT, client, course_environment
 
 
@@ -43,8 +43,8 @@ KNOWN = [
 
 @pytest.mark.parametrize(("error", "said"), KNOWN)
 def test_what_the_machine_causes_has_an_answer(error: Exception, said: str) -> None:
-    assert said in rescue.what_to_do(raised(error))
-    assert said in rescue.what_to_do(raised(RuntimeError("a kernel"), error))
+    assert said in health.what_to_do(raised(error))
+    assert said in health.what_to_do(raised(RuntimeError("a kernel"), error))
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_what_the_machine_causes_has_an_answer(error: Exception, said: str) -> N
     ],
 )
 def test_a_mistake_in_a_program_speaks_for_itself(error: Exception) -> None:
-    assert rescue.what_to_do(raised(error)) is None
+    assert health.what_to_do(raised(error)) is None
 
 
 def test_torchs_own_errors_never_stand_alone() -> None:
@@ -69,14 +69,14 @@ def test_torchs_own_errors_never_stand_alone() -> None:
 
     with pytest.raises(Exception, match="graph_break") as caught:
         torch.compile(asks_for_a_break, fullgraph=True, backend="eager")(torch.ones(2))
-    assert "your own line" in rescue.what_to_do(caught.value)
+    assert "your own line" in health.what_to_do(caught.value)
 
     def refuses(graph: torch.fx.GraphModule, inputs: list) -> None:
         raise RuntimeError("not today")
 
     with pytest.raises(Exception, match="not today") as caught:
         torch.compile(lambda x: x + 1, backend=refuses)(torch.ones(2))
-    assert "restart the kernel" in rescue.what_to_do(caught.value)
+    assert "restart the kernel" in health.what_to_do(caught.value)
 
 
 def test_a_compiler_that_is_not_there(
@@ -89,17 +89,17 @@ def test_a_compiler_that_is_not_there(
     # Its type differs by version.
     with missing, pytest.raises(Exception) as caught:  # noqa: PT011
         torch.compile(lambda x: x.sin() * 3.25)(torch.ones(3))
-    assert "C++ compiler" in rescue.what_to_do(caught.value)
+    assert "C++ compiler" in health.what_to_do(caught.value)
 
 
 def test_a_chain_that_bites_its_tail_ends() -> None:
     one, other = ZeroDivisionError("one"), ZeroDivisionError("other")
     one.__cause__, other.__cause__ = other, one
-    assert rescue.what_to_do(one) is None
+    assert health.what_to_do(one) is None
 
 
 def test_nothing_happens_outside_a_notebook() -> None:
-    rescue.attach()
+    health.attach()
 
 
 def test_a_kernel_says_it_below_the_traceback() -> None:

@@ -13,7 +13,7 @@ from unittest import mock
 import pytest
 
 from helpers import results
-from helpers.comparison import Comparison, Round
+from helpers.benchmark import Comparison, Round
 from helpers.results import ResultError
 from helpers.sweeps import Point, Sweep
 from helpers.text import seconds, unmark
@@ -177,7 +177,7 @@ def test_every_kind_of_result_comes_back_equal(tmp_path):
     import torch
 
     from helpers import doctor, eager_bytes, graphs, kernels, output_code, recompiles
-    from helpers.bandwidth import Bandwidth
+    from helpers.timing import Bandwidth
 
     def f(x):
         print(end="")
@@ -219,7 +219,7 @@ def test_every_kind_that_is_stored_can_be_found_again():
 
 
 def test_a_result_without_a_machine_is_stored_with_one(monkeypatch):
-    from helpers.bandwidth import Bandwidth
+    from helpers.timing import Bandwidth
 
     monkeypatch.setattr(results, "command", lambda: "run.py")
     monkeypatch.setattr(results, "now", lambda: "2026-01-02T03:04:05+00:00")
@@ -235,7 +235,7 @@ def test_a_result_without_a_machine_is_stored_with_one(monkeypatch):
 
 
 def test_whole_numbers_become_the_floats_that_belong_there():
-    from helpers.bandwidth import Bandwidth
+    from helpers.timing import Bandwidth
 
     text = Bandwidth(3.0, 2, "cpu").to_json().replace("3.0", "3")
     back = Bandwidth.from_json(text)
@@ -247,7 +247,7 @@ def test_whole_numbers_become_the_floats_that_belong_there():
 
 
 def test_a_file_of_another_format_says_which():
-    from helpers.bandwidth import Bandwidth
+    from helpers.timing import Bandwidth
 
     text = Bandwidth(3.0, 2, "cpu").to_json().replace('"format": 1', '"format": 2')
     with pytest.raises(ResultError, match=r"has format 2, and this version .* reads 1"):

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from helpers import stages
+from helpers.errors import InputError
 from helpers.gpu.align import Flow
 from helpers.gpu.kernel_lines import cpp_lines, fragments, located, triton_lines
 from helpers.gpu.staged import NONE, Stages
-from helpers.isolate import InputError
 
 pytest.importorskip("triton")
 X, Y = torch.randn(64, 1003), torch.randn(64, 1003)

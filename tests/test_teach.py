@@ -14,9 +14,19 @@ import numpy as np
 import pytest
 import torch
 
-from helpers import record, teach
-from helpers.record import Progress, folder, session, strict
-from helpers.teach import ClaimFailed, claim, predict, reveal, score, start
+from helpers import teach
+from helpers.teach import (
+    ClaimFailed,
+    Progress,
+    claim,
+    folder,
+    predict,
+    reveal,
+    score,
+    session,
+    start,
+    strict,
+)
 from helpers.text import Table, unmark
 
 ASK = ("01.p1", "How many graphs?", ["1 graph", "2 graphs"])
@@ -34,7 +44,7 @@ def said(capsys: pytest.CaptureFixture[str]):
 
 
 def progress_file() -> Path:
-    return folder() / record.NAME
+    return folder() / teach.NAME
 
 
 # Claims.
@@ -259,7 +269,7 @@ def test_score_of_a_notebook_that_was_not_started(said) -> None:
 
 
 def test_nothing_lies_inside_the_course(said, monkeypatch) -> None:
-    inside = Path(record.__file__).parents[1] / "progress-of-a-reader"
+    inside = Path(teach.__file__).parents[1] / "progress-of-a-reader"
     monkeypatch.setenv("COURSE_HOME", str(inside))
     predict(*ASK, mine=1)
     reveal("01.p1", "1 graph")
@@ -322,7 +332,7 @@ def test_a_folder_that_cannot_be_written_is_said_once(said, monkeypatch, error) 
     def refuse(path, text):
         raise error
 
-    monkeypatch.setattr(record, "write_atomically", refuse)
+    monkeypatch.setattr(teach, "write_atomically", refuse)
     predict(*ASK, mine=1)
     predict("01.p2", "?", ["a", "b"], mine="a")
     reveal("01.p1", "1 graph")

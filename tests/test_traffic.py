@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.isolate import InputError
+from helpers.errors import InputError
 from helpers.traffic import EagerBytes, _leaves, both_ways, eager_bytes
 
 N = 100  # float32: 400 bytes

@@ -6,8 +6,8 @@ import types
 import pytest
 import torch
 
-from helpers import watch
-from helpers.watch import Compile, Watch
+from helpers import capture
+from helpers.capture import Compile, Watch
 
 LIMIT = "recompile limit exceeded: see the log"
 
@@ -32,7 +32,7 @@ def torch_says(monkeypatch):
     history = collections.deque(maxlen=4)
     counters = collections.defaultdict(collections.Counter)
     kept = {"history": history, "counters": counters}
-    monkeypatch.setattr(watch, "private", kept.__getitem__)
+    monkeypatch.setattr(capture, "private", kept.__getitem__)
     return types.SimpleNamespace(**kept)
 
 

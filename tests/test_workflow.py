@@ -20,7 +20,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from helpers import compat
+from helpers import _torch
 from tests import conftest
 from tests.refresh import ROOT, reference_torch
 
@@ -280,7 +280,7 @@ def test_the_matrix_holds_every_supported_torch() -> None:
 
 def test_each_torch_comes_with_its_triton() -> None:
     for cell in cells(load(text(CANARY))["jobs"]["canary"]):
-        assert cell.get("triton") == compat._TRITON.get(cell["torch"])
+        assert cell.get("triton") == _torch._TRITON.get(cell["torch"])
 
 
 @pytest.mark.parametrize(

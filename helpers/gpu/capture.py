@@ -16,12 +16,21 @@ from unittest import mock
 
 import torch
 from torch.nn import functional
+from torch.utils import _pytree as pytree
 
-from helpers import compat, isolate
+from helpers._torch import needed_for
+from helpers.codegen import Kernel, lowered
+from helpers.errors import InputError
 from helpers.gpu import choices, pretend
 from helpers.gpu.gpus import Gpu
-from helpers.held import held
-from helpers.lowering import Kernel, lowered
+from helpers.session import held
+from helpers.tensors import clone
+
+with needed_for("Triton code for a GPU that is not here"):
+    from torch._functorch import config as functorch_config
+    from torch._inductor import compile_fx, list_mode_options
+    from torch._inductor.fx_passes import fuse_attention
+    from torch._inductor.graph import GraphLowering
 
 
 @dataclass(frozen=True)
@@ -67,7 +76,7 @@ class Capture:
         def run(*values: Any) -> Any:
             for each in mine:
                 if each.phase != "backward" and not each.inputs:
-                    each.inputs.extend(isolate.clone_inputs(list(values)))
+                    each.inputs.extend(clone(list(values)))
             if _has_user_kernel(graph):
                 self.stopped = "your own Triton kernel"
                 raise Stopped
@@ -81,19 +90,17 @@ class Capture:
         for module in twin.modules():
             if isinstance(module, torch.fx.GraphModule):
                 self._choose_attention(module)
-        settings = compat.private("autograd settings")
-        owner = compat.private("joint passes")
+        settings = functorch_config
+        owner = compile_fx
         passes = partial(self._joint, owner.joint_graph_passes)
         with (
             pretend.gpu(self.gpu),
             settings.patch(force_non_lazy_backward_lowering=True),
             mock.patch.object(owner, "joint_graph_passes", passes),
             mock.patch.object(functional, choices.ATTENTION, self._attention),
-            mock.patch.object(
-                compat.private("attention"), f"_{choices.ATTENTION}", self._attention
-            ),
+            mock.patch.object(fuse_attention, f"_{choices.ATTENTION}", self._attention),
         ):
-            compat.private("compile graph")(
+            compile_fx.compile_fx(
                 twin,
                 inputs,
                 inner_compile=self._inner,
@@ -121,7 +128,7 @@ class Capture:
         aten = pretend.twin(graph)
         twin, there = pretend.moved(graph, inputs)
         with lowered() as launches, _unloaded() as sources:
-            done = compat.private("lower graph")(twin, there, **settings)
+            done = compile_fx.compile_fx_inner(twin, there, **settings)
         for source in sources:
             made, hints = tuple(launches), _hints(inputs)
             self.found.append(
@@ -130,7 +137,7 @@ class Capture:
         return done
 
 
-class Stopped(isolate.InputError):
+class Stopped(InputError):
     """The program cannot go on without a GPU."""
 
 
@@ -139,16 +146,16 @@ class Observed(Capture):
 
     def __init__(self, gpu: Gpu, mode: str | None) -> None:
         super().__init__(gpu, mode)
-        modes = compat.private("modes")()
+        modes = list_mode_options()
         self.options = {**(modes[mode] if mode else {}), "fx_graph_cache": False}
         self.modules: list[Any] = []
 
     def __call__(
         self, graph: torch.fx.GraphModule, inputs: Sequence[Any], **_: Any
     ) -> Callable[..., Any]:
-        settings = compat.private("autograd settings")
+        settings = functorch_config
         with settings.patch(force_non_lazy_backward_lowering=True):
-            done = compat.private("compile graph")(
+            done = compile_fx.compile_fx(
                 graph, inputs, inner_compile=self._inner, config_patches=self.options
             )
         self.graphs += 1
@@ -157,7 +164,7 @@ class Observed(Capture):
     def _inner(self, graph: Any, inputs: Sequence[Any], **settings: Any) -> Any:
         aten = pretend.twin(graph)
         with lowered() as launches, _loaded() as modules:
-            done = compat.private("lower graph")(graph, inputs, **settings)
+            done = compile_fx.compile_fx_inner(graph, inputs, **settings)
         for source, module in modules:
             made, hints = tuple(launches), _hints(inputs)
             self.found.append(
@@ -186,7 +193,7 @@ def _unloaded() -> Iterator[list[str]]:
         sources.append(getattr(written, "value", written))
         return types.SimpleNamespace(call=_never, runner=None, __file__=None)
 
-    cls = compat.private("output module")
+    cls = GraphLowering
     with mock.patch.object(cls, "compile_to_module", keep):
         yield sources
 
@@ -195,7 +202,7 @@ def _unloaded() -> Iterator[list[str]]:
 def _loaded() -> Iterator[list[tuple[str, Any]]]:
     """Collect the modules that Inductor writes in the block, and their source."""
     found: list[tuple[str, Any]] = []
-    cls = compat.private("output module")
+    cls = GraphLowering
     write, load, written = cls.codegen, cls.compile_to_module, list[str]()
 
     def codegen(self: Any) -> Any:
@@ -225,9 +232,9 @@ def _never(*_: Any) -> Any:
 
 def _options(mode: str | None) -> dict[str, Any]:
     """Return the settings of *mode* that can be followed without the device."""
-    modes = compat.private("modes")()
+    modes = list_mode_options()
     if mode is not None and mode not in modes:
-        raise isolate.InputError(f"no mode {mode!r}: there are {', '.join(modes)}")
+        raise InputError(f"no mode {mode!r}: there are {', '.join(modes)}")
     options = dict(modes[mode] if mode else {})
     if options.pop("max_autotune", False):  # matrix products would be timed
         options["max_autotune_pointwise"] = True
@@ -264,7 +271,7 @@ def needing_gradients(fn: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def run(*inputs: Any) -> Any:
-        leaves = compat.private("trees").tree_leaves(inputs)
+        leaves = pytree.tree_leaves(inputs)
         modules = [each for each in held(fn) if isinstance(each, torch.nn.Module)]
         leaves += [p for m in modules for p in m.parameters()]
         tensors = [t for t in leaves if isinstance(t, torch.Tensor)]

@@ -15,10 +15,9 @@ from typing import Any
 
 import torch
 
-from helpers.clock import clock_for
-from helpers.comparison import Comparison
-from helpers.compat import fresh_caches
-from helpers.measure import compare
+from helpers._torch import fresh_caches
+from helpers.benchmark import Comparison, compare
+from helpers.timing import clock_for
 
 Facts = tuple[tuple[str, int | float | str], ...]
 

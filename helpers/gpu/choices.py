@@ -9,9 +9,13 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from helpers import compat
+from helpers._torch import needed_for
 from helpers.gpu import pretend
 from helpers.gpu.gpus import Gpu
+
+with needed_for("Triton code for a GPU that is not here"):
+    from torch._inductor.decomposition import select_decomp_table
+
 
 ATTENTION = "scaled_dot_product_attention"
 PLAIN_ATTENTION = getattr(functional, ATTENTION)
@@ -85,7 +89,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     On a CPU small products become sums, a normalisation has other steps and narrower
     statistics, and a convolution's backward keeps the sum for its bias.
     """
-    table = compat.private("decompositions")()
+    table = select_decomp_table()
     return {name: _as_on_gpu(entry) for name, entry in table.items()}
 
 

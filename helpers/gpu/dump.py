@@ -11,11 +11,12 @@ from typing import Any
 
 import torch
 
-from helpers import isolate
+from helpers import session
+from helpers.errors import InputError
 from helpers.gpu import capture, gpus, pretend
 from helpers.gpu.capture import Capture, Lowered
 from helpers.gpu.dumped import Dump, DumpedGraph, DumpedKernel
-from helpers.traffic import both_ways
+from helpers.session import both_ways
 
 KINDS = {
     "poi": "pointwise",
@@ -49,32 +50,32 @@ def dump_triton(
     GPU, which has machine code only: ``kernel.on("mi300x")``.  Raises
     ``pretend.Missing`` without the triton that this torch works with.
     """
-    isolate.check_callable(fn, inputs)
+    session.check_callable(fn, inputs)
     pretend.require_triton()
     found = gpus.here() if gpu == "this" else gpus.find(gpu)
     if found.language != "cuda":
-        raise isolate.InputError(
+        raise InputError(
             f"{found.name} has machine code only: dump for h100, then ask a kernel "
             f"for kernel.on({found.name!r})"
         )
-    if gpu == "this" and inputs and not isolate.on_gpu(inputs):
-        raise isolate.InputError(
+    if gpu == "this" and inputs and not session.on_gpu(inputs):
+        raise InputError(
             "gpu='this' shows what runs on the GPU, and the inputs are on the CPU: "
             "move them, and the module, with .to('cuda')"
         )
     backend = (capture.Observed if gpu == "this" else Capture)(found, mode)
     with (
         pretend.ONE_AT_A_TIME,
-        isolate.undisturbed(fn),
+        session.undisturbed(fn),
         torch.inference_mode(False),
         torch.set_grad_enabled(training),
     ):
-        apart = isolate.compile_apart(fn, backend=backend, dynamic=dynamic)
+        apart = session.compile_apart(fn, backend=backend, dynamic=dynamic)
         run = capture.needing_gradients(apart) if training else apart
         if gpu == "this":  # each kernel has to run before its configuration is known
             run = both_ways(run, training)
         with suppress(capture.Stopped), pretend.own_kernels():
-            isolate.call(run, inputs, {})
+            session.call(run, inputs, {})
         if gpu == "this":
             backend.settle()
     result = _dump(backend, found.name, mode)

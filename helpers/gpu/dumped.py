@@ -11,13 +11,12 @@ from typing import Any
 from helpers.codegen import folded
 from helpers.gpu import gpus, machine_code
 from helpers.gpu.tidy import tidy
-from helpers.results import stored
+from helpers.results import Result
 from helpers.text import Table, count, pre, size
 
 
-@stored
-@dataclass(frozen=True)
-class DumpedKernel:
+@dataclass(frozen=True, repr=False)
+class DumpedKernel(Result):
     """One launch of a Triton kernel, or one call into a library (kind ``library``).
 
     *loads*, *stores* and *bytes* are Inductor's counts, each tensor once; *arguments*
@@ -127,9 +126,8 @@ def _number(argument: str) -> int | None:
     return int(argument) if argument.lstrip("-").isdigit() else None
 
 
-@stored
-@dataclass(frozen=True)
-class DumpedGraph:
+@dataclass(frozen=True, repr=False)
+class DumpedGraph(Result):
     """One graph: its number in the program, phase, and the module written for it."""
 
     index: int
@@ -142,9 +140,8 @@ class DumpedGraph:
     __repr__ = __str__
 
 
-@stored
-@dataclass(frozen=True)
-class Dump:
+@dataclass(frozen=True, repr=False)
+class Dump(Result):
     """What a GPU would run: every launch in order, and the modules they come from.
 
     *undecided* says what only the device can decide; *launches* are the kernels and

@@ -12,8 +12,7 @@ from typing import Any
 
 import torch
 
-from helpers.comparison import Comparison
-from helpers.compat import private
+from helpers.benchmark import Comparison
 from helpers.gpu import programs
 from helpers.gpu.cases import Case, Facts, Outcome, Setting, race, rate
 
@@ -216,7 +215,7 @@ def _length(setting: Setting, way: str, mode: str) -> Outcome:
     exact, given = ([tokens(row, pad) for row in rows] for pad in (False, True))
     if way == "marked dynamic":
         for words in given:
-            private("mark dynamic")(words, 1)
+            torch._dynamo.mark_dynamic(words, 1)
     dynamic = None if way == "marked dynamic" else False
     fast = torch.compile(net, mode=mode, dynamic=dynamic)
 

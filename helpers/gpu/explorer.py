@@ -15,17 +15,16 @@ from typing import Any
 import torch
 
 from helpers.codegen import folded
+from helpers.errors import InputError
 from helpers.gpu.dump import dump_triton
-from helpers.isolate import InputError
-from helpers.results import stored
+from helpers.results import Result
 from helpers.text import Table, count, mark, pre, size
 
 Make = Callable[[int], Callable[..., Any]]
 
 
-@stored
-@dataclass(frozen=True)
-class Setting:
+@dataclass(frozen=True, repr=False)
+class Setting(Result):
     """The kernels of one program: *length* operations on *dtype*, for *gpu*.
 
     *load_bytes* is the widest load of one thread in the PTX; *registers* are of a
@@ -65,9 +64,8 @@ HEADINGS = ("GPU", "dtype", "length", "kernels", "loads", "stores", "bytes", "bl
 HEADINGS += ("widest load", "registers", "occupancy")
 
 
-@stored
-@dataclass(frozen=True)
-class Explorer:
+@dataclass(frozen=True, repr=False)
+class Explorer(Result):
     """Settings computed in advance; in a live notebook, a widget below their table."""
 
     settings: tuple[Setting, ...]

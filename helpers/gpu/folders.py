@@ -7,9 +7,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from helpers.progress import Progress
 from helpers.results import write_atomically
-from helpers.text import plain
+from helpers.text import plain, progress
 
 # The file of each stage, in the order of the lowering.
 FILES = {
@@ -42,11 +41,12 @@ def write_dump(dump: Any, folder: str | PathLike[str]) -> Path:
     dump.save(root / "dump.json")
     lines = ["# What the GPU would run", "", "```", plain(dump), "```", ""]
     kernels = {kernel.name: kernel for kernel in dump.kernels}
-    with Progress("machine code", len(kernels)) as progress:
-        for done, (name, kernel) in enumerate(kernels.items()):
-            progress.at(done, name)
+    with progress("machine code", len(kernels)) as bar:
+        for name, kernel in kernels.items():
+            bar.set_description_str(name)
             lines += ["", f"## [{name}](kernels/{name}/source.py)", ""]
             lines += _write_kernel(root / "kernels" / name, kernel)
+            bar.update()
     write_atomically(root / "README.md", "\n".join(lines) + "\n")
     return root
 

@@ -166,7 +166,7 @@ def find(name: str | Gpu) -> Gpu:
 
     A Gpu is returned as it is.  Raises InputError, with the names there are.
     """
-    from helpers.isolate import InputError
+    from helpers.errors import InputError
 
     if isinstance(name, Gpu):
         return name
@@ -183,7 +183,7 @@ def here() -> Gpu:
     """
     import torch
 
-    from helpers.isolate import InputError
+    from helpers.errors import InputError
 
     if not torch.cuda.is_available():
         raise InputError(f"PyTorch has no GPU here: name one of {', '.join(GPUS)}")
@@ -243,7 +243,7 @@ def occupancy(gpu: Gpu, threads: int, registers: int, shared: int) -> Occupancy:
     that CUDA keeps for itself from capability 8.0 on.  Raises InputError for threads
     that no block can have.
     """
-    from helpers.isolate import InputError
+    from helpers.errors import InputError
 
     if not 1 <= threads <= 1024:
         raise InputError(f"a block has 1 to 1024 threads, not {threads}")

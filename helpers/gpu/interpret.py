@@ -13,13 +13,13 @@ from typing import Any
 
 import torch
 
-from helpers import isolate
+from helpers import session
+from helpers.errors import InputError
 from helpers.gpu import gpus
 from helpers.gpu import interpret_eager as eager
 from helpers.gpu.interpret_process import interpreter
-from helpers.progress import Progress
-from helpers.results import stored
-from helpers.text import Table, count, mark, pre
+from helpers.results import Result
+from helpers.text import Table, count, mark, pre, progress
 
 SLACK = 8.0  # times torch.testing's tolerances: sums are taken in another order
 
@@ -54,9 +54,8 @@ class CheckedKernel:
         return (phase, self.status, programs, blocks, self.name, error)
 
 
-@stored
-@dataclass(frozen=True)
-class Numerics:
+@dataclass(frozen=True, repr=False)
+class Numerics(Result):
     """What each Triton kernel of a dump computed in the interpreter."""
 
     kernels: tuple[CheckedKernel, ...]
@@ -116,7 +115,7 @@ def check_numerics(dump: Any, limit_s: float = 120.0) -> Numerics:
     """
     captured = getattr(dump, "_captured", None)
     if captured is None:
-        raise isolate.InputError(
+        raise InputError(
             "a dump that was read from a file holds the code but not the graphs: dump "
             "again, and check that with dump_triton(f, x).check_numerics()"
         )
@@ -125,14 +124,14 @@ def check_numerics(dump: Any, limit_s: float = 120.0) -> Numerics:
     gpu = "h100" if dump.gpu == "this" else gpus.find(dump.gpu).name
     found: list[CheckedKernel] = []
     saved: dict[int, dict[str, Any]] = {}
-    with Progress("graphs", len(captured)) as bar:
-        for at, graph in enumerate(captured):
+    with progress("graphs", len(captured)) as bar:
+        for graph in captured:
             mine = [launches.pop(0) for _ in graph.launches]
             kernels = [_unchecked(each) for each in mine if each.kind != "library"]
             if kernels or graph.phase == "forward":  # what a backward is given
-                with isolate.undisturbed():
+                with session.undisturbed():
                     found += _check(graph, kernels, saved, gpu, limit_s)
-            bar.at(at + 1)
+            bar.update()
     return Numerics(tuple(found))
 
 

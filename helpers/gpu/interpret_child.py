@@ -19,11 +19,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from helpers import compat
+from helpers._torch import needed_for
 from helpers.gpu import gpus, pretend
 from helpers.gpu.interpret_fixes import BOUNDS, improve
 from helpers.gpu.interpret_ops import ATTENTION
 from helpers.gpu.interpret_process import pack, unpack
+
+with needed_for("Triton code for a GPU that is not here"):
+    from torch._inductor.runtime import triton_heuristics
+
 
 MOST = 256  # programs in a launch: with more, blocks are made larger
 _VOLUME = 1 << 17  # elements in the largest block
@@ -168,9 +172,7 @@ class Launcher:
         return {**rest, **bound}, extra
 
     def _grid(self, config: Any, values: dict[str, Any]) -> tuple[int, ...]:
-        rule = compat.private("heuristics").GridExpr.from_meta(
-            self.tuner.inductor_meta, config
-        )
+        rule = triton_heuristics.GridExpr.from_meta(self.tuner.inductor_meta, config)
         return tuple(map(int, rule.eval_slow({**config.kwargs, **values})))
 
     def _larger(self, config: Any, values: dict[str, Any]) -> Any:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
-from helpers import compat, isolate
 from helpers.gpu.interpret_ops import ATTENTION, draw, draw_integers
+from helpers.tensors import clone
 
 SEED = 0  # of what a program draws, on both sides
 
@@ -42,7 +43,7 @@ class Eager(torch.fx.Interpreter):
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         """Return what *target* gives on the CPU, wherever it was traced for."""
-        args, kwargs = compat.private("trees").tree_map(_on_cpu, (args, kwargs))
+        args, kwargs = pytree.tree_map(_on_cpu, (args, kwargs))
         return super().call_function(target, args, kwargs)
 
     def _special(self, name: str, node: torch.fx.Node) -> Callable[..., Any] | None:
@@ -90,7 +91,7 @@ def _fourfold(source: str) -> set[str]:
 def values(graph: Any, inputs: Sequence[Any], own: Sequence[Any]) -> dict[str, Any]:
     """Return what eager makes of *inputs*, which stay as they are, by name."""
     inputs, eager = (
-        isolate.clone_inputs(list(inputs)),
+        clone(list(inputs)),
         Eager(graph.aten, graph.source, own),
     )
     torch.manual_seed(SEED)
@@ -125,7 +126,7 @@ def nudged(value: Any) -> Any:
 def make_inputs(graph: Any, saved: dict[str, Any]) -> list[Any]:
     """Return a value for each placeholder: saved, of the call, or made up."""
     nodes = [n for n in graph.aten.graph.nodes if n.op == "placeholder"]
-    given, found = isolate.clone_inputs(list(graph.inputs)), []
+    given, found = clone(list(graph.inputs)), []
     made = torch.Generator().manual_seed(SEED)
     for node in nodes:
         like = node.meta.get("val")

@@ -15,7 +15,10 @@ import triton.language as tl
 from triton.language import core  # noqa: F401 - the interpreter looks for it here
 from triton.runtime import interpreter
 
-from helpers import compat
+from helpers._torch import needed_for
+
+with needed_for("Triton code for a GPU that is not here"):
+    from torch._inductor.runtime import triton_helpers
 
 
 class Bounds:
@@ -65,7 +68,7 @@ def improve() -> None:
     _round_properly(builder)
     interpreter.ReduceOps.generic_reduce = _reduce
     interpreter.ScanOps.generic_scan = _scan
-    library = compat.private("triton helpers").libdevice
+    library = triton_helpers.libdevice
     for name in [n for n, f in vars(library).items() if callable(f) and n[0] != "_"]:
         setattr(library, name, _library_function(name))
     # It works out whether integers overflow, and then asserts it in debug mode only.
@@ -239,7 +242,7 @@ def _patch_once() -> None:
 
     def kernel() -> None: ...
 
-    helpers = compat.private("triton helpers")
+    helpers = triton_helpers
     scope = interpreter._patch_lang(kernel)
     interpreter._patch_builtin(helpers, interpreter.interpreter_builder, scope)
     nothing = interpreter._LangPatchScope()

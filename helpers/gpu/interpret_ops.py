@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-
-from helpers import compat
+from torch.utils import _pytree as pytree
 
 # --- random numbers as Triton draws them ------------------------------------------
 
@@ -160,7 +159,7 @@ def _shaped(name: str, compute: Callable[..., Any]) -> SimpleNamespace:
         return value.to("meta") if isinstance(value, torch.Tensor) else value
 
     def run(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        trees = compat.private("trees")
+        trees = pytree
         shapes = real(*trees.tree_map(on_meta, args), **kwargs)
         values = [*compute(*args, **kwargs)] + [None] * len(shapes)
         return tuple(map(_filled, shapes, values))

@@ -25,12 +25,18 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from helpers import compat
+from helpers._torch import needed_for
+from helpers.errors import InputError
 from helpers.gpu import pretend
 from helpers.gpu.gpus import Gpu, Occupancy, find, occupancy
-from helpers.isolate import InputError
-from helpers.results import stored
+from helpers.results import Result
 from helpers.text import count, size
+
+with needed_for("Triton code for a GPU that is not here"):
+    from torch._inductor import config as inductor_config
+    from torch._inductor.runtime import hints as inductor_hints
+    from torch._inductor.runtime import triton_heuristics
+
 
 STAGES = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 
@@ -52,9 +58,8 @@ class Config:
         return f"<{self}>"  # in a tuple, commas alone would not part them
 
 
-@stored
-@dataclass(frozen=True)
-class MachineCode:
+@dataclass(frozen=True, repr=False)
+class MachineCode(Result):
     """A kernel compiled for one GPU: the code of each stage, and what it needs."""
 
     kernel: str
@@ -122,7 +127,7 @@ def grid(
             ]
             names += meta.get("extra_launcher_args", ())
             numels = dict(zip(names, numels, strict=False))
-        rule = compat.private("heuristics").GridExpr.from_meta(meta, chosen)
+        rule = triton_heuristics.GridExpr.from_meta(meta, chosen)
         try:
             return tuple(map(int, rule.eval_slow({**chosen.kwargs, **numels})))
         except NameError:
@@ -174,8 +179,8 @@ def compile_kernel(
 @contextlib.contextmanager
 def _loaded(source: str, gpu: Gpu) -> Iterator[Any]:
     """Yield the autotuner that Inductor makes of *source* on *gpu*; launch nothing."""
-    hints = compat.private("hints")
-    settings = compat.private("inductor settings")
+    hints = inductor_hints
+    settings = inductor_config
     with (
         pretend.gpu(gpu),
         mock.patch.dict(os.environ),  # the autotuner sets TRITON_CACHE_DIR
@@ -196,7 +201,7 @@ def _tuner(source: str, gpu: Gpu) -> Any:
         raise InputError(f"not a kernel that Inductor wrote: {error}") from error
     finally:
         linecache.cache.pop(file, None)
-    kind = compat.private("heuristics").CachingAutotuner
+    kind = triton_heuristics.CachingAutotuner
     found = [value for value in space.values() if isinstance(value, kind)]
     if len(found) != 1:
         raise InputError(f"one generated kernel is wanted, and this holds {len(found)}")
@@ -223,7 +228,7 @@ def _compiled(
     """Return what Triton makes of a kernel, and what ptxas said meanwhile."""
     from triton import knobs
 
-    silent = mock.patch.object(compat.private("heuristics").log, "disabled", True)
+    silent = mock.patch.object(triton_heuristics.log, "disabled", True)
     with knobs.compilation.scope(), knobs.nvidia.scope(), silent:
         knobs.compilation.disable_line_info = not lines
         knobs.compilation.always_compile = again or lines

@@ -15,12 +15,12 @@ from typing import Any
 
 import torch
 
-from helpers.bandwidth import copy_bandwidth
-from helpers.compat import cudagraph_log
+from helpers._torch import cudagraph_log
+from helpers.capture import Watch
 from helpers.gpu import programs
 from helpers.gpu.cases import Case, Facts, Outcome, Setting, cold, launches, wait
 from helpers.gpu.experiments import MODES, model
-from helpers.watch import Watch
+from helpers.timing import copy_bandwidth
 
 LAST = 9  # the rank of what must come after all that is timed
 

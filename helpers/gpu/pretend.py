@@ -12,6 +12,7 @@ import copy
 import ctypes
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -19,21 +20,33 @@ from unittest import mock
 
 import torch
 from torch.fx.experimental import proxy_tensor
+from torch.utils import _pytree as pytree
 
-from helpers import compat
+from helpers import _torch
+from helpers._torch import needed_for
+from helpers.errors import Unavailable
 from helpers.gpu.gpus import Gpu
+
+with needed_for("Triton code for a GPU that is not here"):
+    from torch._dynamo.device_interface import CudaInterface
+    from torch._inductor import scheduler as inductor_scheduler
+    from torch._inductor.fx_passes import joint_graph
+    from torch._inductor.runtime import triton_helpers
+    from torch._subclasses.fake_tensor import FakeTensor
+    from torch.utils import _triton as triton_support
+
 
 ONE_AT_A_TIME = threading.RLock()  # what is patched belongs to the whole process
 DEVICE, CPU = torch.device("cuda", 0), torch.device("cpu")
 
 
-class Missing(compat.Unavailable):
+class Missing(Unavailable):
     """Triton is not here, or is not the one that this torch works with."""
 
 
 def require_triton() -> None:
     """Raise Missing, with what to do, unless torch and triton are a pair."""
-    wanted, installed, match = compat.triton_pair()
+    wanted, installed, match = _torch.triton_pair()
     if not installed:
         raise Missing(
             "Triton is not installed, so no Triton code can be written. It has "
@@ -52,7 +65,7 @@ def own_kernels() -> contextlib.AbstractContextManager[Any]:
 
     On a machine without a GPU it would call them, which fails.
     """
-    support = compat.private("triton support")
+    support = triton_support
     return mock.patch.object(support, "has_triton", return_value=True)
 
 
@@ -90,7 +103,7 @@ def _answers(chosen: Gpu) -> Iterator[tuple[Any, str, Any]]:
     # Saved around what is random and runs again in the backward; 16 bytes on a GPU.
     yield torch.cuda, "get_rng_state", lambda *_: torch.empty(16, dtype=torch.uint8)
     yield torch.cuda, "set_rng_state", always(None)
-    interface = compat.private("gpu")
+    interface = CudaInterface
     hip = chosen.language == "hip"
     capability = chosen.arch if hip else 10 * major + chosen.capability[1]
     extra = {"is_available": True, "get_compute_capability": capability}
@@ -100,10 +113,10 @@ def _answers(chosen: Gpu) -> Iterator[tuple[Any, str, Any]]:
         for name, value in {**answers, **extra}.items():
             if hasattr(owner, name):
                 yield owner, name, staticmethod(always(value))
-    yield compat.private("triton helpers"), "set_driver_to_gpu", always(None)
+    yield triton_helpers, "set_driver_to_gpu", always(None)
     if hip:
         yield torch.version, "hip", torch.version.hip or "7.0"
-    schedule = compat.private("schedule")
+    schedule = inductor_scheduler
     if hasattr(schedule, "has_triton"):
         yield schedule, "has_triton", always(True)
 
@@ -177,7 +190,7 @@ def _forgotten() -> Iterator[None]:
     """Empty, before and after, what torch remembers about the device."""
 
     def forget() -> None:
-        for cached in compat.device_memories():
+        for cached in _device_memories():
             cached.cache_clear()
 
     forget()
@@ -212,7 +225,7 @@ def moved(
 
 
 def _move(graph: torch.fx.GraphModule) -> None:
-    trees = compat.private("trees")
+    trees = pytree
     for node in list(graph.graph.nodes):
         for name in {"val", "eager_input_vals"} & node.meta.keys():
             node.meta[name] = trees.tree_map(_elsewhere, node.meta[name])
@@ -250,7 +263,7 @@ def joint(graph: torch.fx.GraphModule) -> Iterator[None]:
 
     Constants are folded as on the CPU, for that makes real tensors.
     """
-    owner = compat.private("joint graph")
+    owner = joint_graph
     fold = owner.constant_fold_uniform_value
 
     def folded(inner: torch.fx.GraphModule) -> Any:
@@ -270,7 +283,7 @@ def joint(graph: torch.fx.GraphModule) -> Iterator[None]:
 
 
 def _say(nodes: Iterable[Any], device: torch.device) -> None:
-    trees = compat.private("trees")
+    trees = pytree
     for node in nodes:
         _place(node.meta.get("val"), device)
         node.args, node.kwargs = trees.tree_map(
@@ -280,8 +293,8 @@ def _say(nodes: Iterable[Any], device: torch.device) -> None:
 
 def _place(tree: Any, device: torch.device) -> list[Any]:
     """Let the fake tensors in *tree* say that they are on *device*; return those."""
-    leaves = compat.private("trees").tree_leaves(tree)
-    fakes = [leaf for leaf in leaves if isinstance(leaf, compat.private("fake"))]
+    leaves = pytree.tree_leaves(tree)
+    fakes = [leaf for leaf in leaves if isinstance(leaf, FakeTensor)]
     changed = [x for x in fakes if x.device != device and x.device.type != "meta"]
     for fake in changed:
         fake.fake_device = device
@@ -291,9 +304,37 @@ def _place(tree: Any, device: torch.device) -> list[Any]:
 def _elsewhere(value: Any) -> Any:
     if isinstance(value, torch.device):
         return DEVICE if value.type == "cpu" else value
-    if isinstance(value, compat.private("fake")) and value.device.type == "cpu":
+    if isinstance(value, FakeTensor) and value.device.type == "cpu":
         with value.fake_mode:
             return torch.empty_strided(
                 value.shape, value.stride(), dtype=value.dtype, device=DEVICE
             )
     return value
+
+
+# What torch remembers about the device, and must forget when that changes.
+_DEVICE_MEMORIES = {
+    "_inductor.runtime.hints:DeviceProperties": "create",
+    "_inductor.codecache:CacheBase": "get_system",
+    "_inductor.utils": "get_gpu_type is_big_gpu get_max_num_sms using_b200 "
+    "get_backend_num_stages get_device_tflops get_gpu_dram_gbps "
+    "_triton_supported_fp8_dtypes",
+    "_inductor.codegen.cuda.cuda_env": "get_cuda_arch is_datacenter_blackwell_arch",
+    "_inductor.kernel.mm": "_is_sm7x_or_older_gpu",
+    "utils._triton": "has_triton _device_supports_tma has_triton_tma "
+    "has_triton_experimental_host_tma has_triton_tensor_descriptor_host_tma "
+    "has_triton_tma_device has_triton_stable_tma_api triton_backend "
+    "has_datacenter_blackwell_tma_device triton_hash_with_backend",
+}
+
+
+def _device_memories() -> list[Any]:
+    """Return the cached functions of this torch that remember something of a GPU."""
+    found = []
+    for place, names in _DEVICE_MEMORIES.items():
+        module, _, owner = place.partition(":")
+        with contextlib.suppress(ImportError, AttributeError):  # another version's
+            held = import_module(f"torch.{module}")
+            held = getattr(held, owner) if owner else held
+            found += [getattr(held, name, None) for name in names.split()]
+    return [each for each in found if hasattr(each, "cache_clear")]

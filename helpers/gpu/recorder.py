@@ -26,8 +26,16 @@ from helpers import results
 from helpers.gpu.cases import Case, Outcome, Setting, cold, free
 from helpers.gpu.experiments import timed
 from helpers.gpu.observations import LAST, observed
-from helpers.recording import DONE, FAILED, NOT_RUN, SCHEMA, Finding, Recording, read
-from helpers.recordings import FOLDER
+from helpers.recordings import (
+    DONE,
+    FAILED,
+    FOLDER,
+    NOT_RUN,
+    SCHEMA,
+    Finding,
+    Recording,
+    read,
+)
 from helpers.results import Machine, ResultError
 from helpers.text import Table, size
 

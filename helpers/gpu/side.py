@@ -9,16 +9,15 @@ from typing import Any
 
 import torch
 
-from helpers import compat
-from helpers.codegen import Code, output_code
+from helpers import _torch
+from helpers.codegen import Code, output_code, program_line
+from helpers.errors import InputError
 from helpers.gpu import gpus, kernel_lines, machine_code
 from helpers.gpu.align import Flow
 from helpers.gpu.dump import dump_triton
 from helpers.gpu.dumped import Dump, DumpedKernel
 from helpers.gpu.kernel_lines import Line, Node
 from helpers.gpu.staged import Stages, Step
-from helpers.isolate import InputError
-from helpers.lowering import program_line
 
 
 def stages(
@@ -161,7 +160,7 @@ def _program(
 
     Lines of other functions, which *fn* calls, come after it.
     """
-    fn = compat.unwrap(fn)
+    fn = _torch.unwrap(fn)
     fn = fn.forward if isinstance(fn, torch.nn.Module) else fn
     try:
         lines, first = inspect.getsourcelines(fn)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from helpers.gpu import gpus
-from helpers.results import stored
+from helpers.results import Result
 from helpers.text import Table, mark, pre
 
 NONE = "not a line of its own"
@@ -18,9 +18,8 @@ _TITLES = ("program", "FX graph", "C++ on this CPU", "Triton", "PTX")
 _COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
 
 
-@stored
-@dataclass(frozen=True)
-class Step:
+@dataclass(frozen=True, repr=False)
+class Step(Result):
     """One operation, and the lines it became, counted from 1 in each text of Stages."""
 
     op: str
@@ -36,9 +35,8 @@ class Step:
         return self.program, self.fx, self.cpp, self.triton, self.ptx
 
 
-@stored
-@dataclass(frozen=True)
-class Stages:
+@dataclass(frozen=True, repr=False)
+class Stages(Result):
     """A kernel at every stage: the whole texts, and a step for each operation.
 
     *first* is the number that the program's first line has in its file or cell;

@@ -9,9 +9,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from helpers import eager_bytes, kernels
-from helpers.comparison import Comparison
+from helpers.benchmark import Comparison
 from helpers.exercises import exercise
-from helpers.judging import number
+from helpers.exercises import number
 from helpers.stats import Interval, verdict
 
 # --- 00.1: what an answer meets ------------------------------------------------

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from helpers.exercises import exercise
-from helpers.judging import number, same
+from helpers.exercises import number, same
 from helpers.text import count
 
 

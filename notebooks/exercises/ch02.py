@@ -6,10 +6,10 @@ import random
 import torch
 
 from helpers import compare
-from helpers.agree import CompareError
-from helpers.compat import trace
+from helpers.errors import InputError
+from helpers._torch import trace
 from helpers.exercises import exercise
-from helpers.judging import number
+from helpers.exercises import number
 
 
 class Device:
@@ -119,7 +119,7 @@ def make(answer):
         return fault
     try:
         found = compare(answer, processes=2, budget=0.1)
-    except CompareError as error:
+    except InputError as error:
         return f"it does not stand on its own. {str(error).splitlines()[0]}"
     if found.graphs == 0:
         return "nothing was compiled: the second function must come from torch.compile"

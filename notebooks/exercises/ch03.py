@@ -10,7 +10,7 @@ import torch
 
 from helpers import graphs, recompiles
 from helpers.exercises import exercise
-from helpers.judging import foreign
+from helpers.exercises import foreign
 from helpers.text import count
 
 # --- 03.1 ----------------------------------------------------------------------

@@ -11,7 +11,7 @@ from torch.utils import _pytree as trees
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from helpers.exercises import exercise
-from helpers.judging import number
+from helpers.exercises import number
 from helpers.text import count
 
 # --- 04.1 ----------------------------------------------------------------------

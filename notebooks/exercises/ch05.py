@@ -8,7 +8,7 @@ import torch
 
 from helpers import graphs, kernels, output_code
 from helpers.exercises import exercise
-from helpers.judging import number, same
+from helpers.exercises import number, same
 
 aten = torch.ops.aten
 

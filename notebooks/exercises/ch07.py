@@ -6,7 +6,7 @@ import torch
 
 from helpers import eager_bytes, kernels
 from helpers.exercises import exercise
-from helpers.judging import same
+from helpers.exercises import same
 from helpers.text import count
 
 # --- 07.1 ----------------------------------------------------------------------

@@ -5,9 +5,9 @@ import types
 
 import torch
 
-from helpers import graphs, isolate, recompiles
+from helpers import graphs, session, recompiles
 from helpers.exercises import exercise
-from helpers.judging import foreign
+from helpers.exercises import foreign
 from helpers.text import count
 
 # --- 08.1 ----------------------------------------------------------------------
@@ -194,7 +194,7 @@ def warm_up(answer):
             calls.append(x.shape[0])
             return twin(x)
 
-        with isolate.undisturbed():  # what torch learned of sizes is put aside
+        with session.undisturbed():  # what torch learned of sizes is put aside
             answer(compiled, lambda n: torch.ones(n, 3), list(sizes))
             fault = _plan_fault(twin, calls, (captured, ran), fn, sizes)
         if fault:

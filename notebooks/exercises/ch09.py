@@ -4,9 +4,9 @@ import random
 
 import torch
 
-from helpers.comparison import Comparison
+from helpers.benchmark import Comparison
 from helpers.exercises import exercise
-from helpers.judging import same
+from helpers.exercises import same
 
 IGNORED = "the mode was ignored here: CUDA graphs need tensors on an NVIDIA GPU"
 EAGER_S = 0.010

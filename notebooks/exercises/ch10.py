@@ -13,7 +13,7 @@ from torch._inductor.lowering import lowerings
 
 from helpers import graphs, recompiles
 from helpers.exercises import exercise
-from helpers.judging import same
+from helpers.exercises import same
 from helpers.text import count
 
 aten = torch.ops.aten

@@ -14,10 +14,10 @@ from typing import Any
 
 import torch
 
-from helpers import compat, dump_triton
+from helpers import _torch, dump_triton
+from helpers.errors import InputError
 from helpers.gpu.gpus import here
 from helpers.gpu.observations import normal
-from helpers.isolate import InputError
 from tests.benchmarks.common import read, record, table
 from tests.kinds import KINDS, Kind
 
@@ -31,7 +31,7 @@ def main(real: bool) -> None:
         record("dumps-real", rows, "dumps --real")
     else:
         dump_triton(torch.sin, torch.ones(8))  # what a process does once
-        with compat.fresh_caches():  # or a kernel may be one that was compiled before
+        with _torch.fresh_caches():  # or a kernel may be one that was compiled before
             rows = [dumped(kind) for kind in KINDS.values()]
         record(name(torch.__version__), rows, "dumps")
     print(table([{k: v for k, v in row.items() if k != "code"} for row in rows]))

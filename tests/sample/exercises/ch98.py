@@ -2,8 +2,7 @@
 
 import torch
 
-from helpers.exercises import exercise
-from helpers.judging import number, same
+from helpers.exercises import exercise, number, same
 
 
 def _graphs(function, x):

@@ -3,22 +3,45 @@
 First the answers must agree; then both sides are warmed up; then they are timed
 in rounds, one block each in random order, until the interval of their ratio is
 narrow or the budget is spent.  It never stops because the result looks good.
+
+What a comparison is: the numbers, the verdict, the table, the JSON.
+
+Repeat a comparison in fresh processes: what one process cannot know.
+
+Where memory lands differs from process to process, and with it the speed-up, by
+more than the interval of any single process.  The children get source text
+and answer in JSON, so nothing is pickled.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
+import json
+import os
 import random
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
 
-from helpers import agree, compat, stats, text
-from helpers.agree import CompareError
-from helpers.clock import (
+from helpers import _torch, correctness, results, stats, text
+from helpers.capture import Watch
+from helpers.errors import InputError
+from helpers.results import Machine, Result
+from helpers.session import kept
+from helpers.stats import Interval
+from helpers.tensors import clone, tensors
+from helpers.text import mark
+from helpers.timing import (
     Block,
     Clock,
     Faults,
@@ -30,10 +53,222 @@ from helpers.clock import (
     pinned_threads,
     quiet_interpreter,
 )
-from helpers.comparison import ENOUGH_CLEAN, Comparison, Round, estimate
-from helpers.held import kept
-from helpers.progress import Progress
-from helpers.watch import Watch
+
+ENOUGH_CLEAN = 15
+"""With this many undisturbed rounds, the disturbed ones do not count."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """One block of each side: seconds per call, who went first, undisturbed?"""
+
+    a_s: float
+    b_s: float
+    a_first: bool
+    clean: bool
+
+
+def estimate(rounds: Sequence[Round]) -> tuple[list[Round], float, Interval | None]:
+    """Return the rounds that count, the speed-up and its interval."""
+    clean = [r for r in rounds if r.clean]
+    used = clean if len(clean) >= ENOUGH_CLEAN else list(rounds)
+    return used, *stats.speedup([r.a_s for r in used], [r.b_s for r in used])
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(Result):
+    """What ``compare`` found; *a* is eager and *b* compiled unless renamed."""
+
+    names: tuple[str, str]
+    speedup: float
+    """Median of the paired ratios a/b: above 1, the compiled side is faster."""
+    interval: tuple[float, float] | None
+    confidence: float
+    verdict: str
+    median_s: tuple[float, float]
+    cold_start_s: float
+    """First call of *b*; compiling is in it unless it had been called before."""
+    compiles: int
+    """How often the first calls of *b* compiled: 0 if it was warm already."""
+    graphs: int
+    graph_breaks: int
+    page_faults: tuple[int, int] | None
+    """Pages per call that the system had to supply: 0 when memory is reused."""
+    peak_bytes: tuple[int, int] | None
+    matches: bool | None
+    max_error: float
+    error64: tuple[float, float] | None
+    rounds: tuple[Round, ...]
+    notes: tuple[str, ...]
+    threads: int
+    device: str
+    scope: str
+    """``this process``, or how many fresh processes."""
+    interrupted: bool = False
+    """Whether Ctrl-C ended it before its budget did."""
+    machine: Machine = field(default_factory=Machine.here)
+    command: str = field(default_factory=results.command)
+    when: str = field(default_factory=results.now)
+
+    @property
+    def calls_to_pay_back(self) -> float:
+        """Return after how many calls the first one is paid back; may be inf."""
+        return stats.calls_to_pay_back(self.cold_start_s, *self.median_s)
+
+    def sentence(self) -> str:
+        """Return the result as one sentence, measured values marked."""
+        a, b = self.names
+        return f"{b} against {a}: {mark(self.ratio())}"
+
+    def ratio(self) -> str:
+        """Return the verdict, the speed-up and its interval, nothing marked."""
+        if self.interval is None:
+            return f"{self.verdict} (too few rounds for an interval)"
+        low, high = self.interval
+        return (
+            f"{self.verdict}: {self.speedup:.3g}x, {self.confidence:.0%} interval "
+            f"{low:.3g} to {high:.3g}"
+        )
+
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """Return what was found as (label, text) pairs, nothing marked."""
+        a, b = self.names
+        calls = {
+            "faster": f"{self.calls_to_pay_back:.0f} calls",
+            "cannot tell": "cannot tell",
+        }.get(self.verdict, "no number of calls")
+        peak = ("", "") if self.peak_bytes is None else map(text.size, self.peak_bytes)
+        clean = sum(r.clean for r in self.rounds)
+        return (
+            ("verdict", self.ratio()),
+            (f"{a}, median call", text.seconds(self.median_s[0])),
+            (f"{b}, median call", text.seconds(self.median_s[1])),
+            (f"{b}, first call", text.seconds(self.cold_start_s)),
+            ("paid back after", calls),
+            (
+                "page faults a call",
+                ", ".join(map(str, self.page_faults or ("not known",))),
+            ),
+            ("peak memory", ", ".join(p for p in peak if p) or "not known"),
+            ("largest difference", self._errors()),
+            (
+                "measured in",
+                f"{self.scope}: {len(self.rounds)} rounds, {clean} undisturbed, "
+                f"{text.count(self.threads, 'thread')}, caches hot",
+            ),
+            ("notes", "; ".join(self.notes) or "none"),
+        )
+
+    def _errors(self) -> str:
+        said = f"{self.max_error:.2g}"
+        if self.error64 is not None:
+            a, b = self.error64
+            said += f" (from float64: {self.names[0]} {a:.2g}, {self.names[1]} {b:.2g})"
+        return said
+
+    def table(self) -> text.Table:
+        """Return the result as a table: facts plain, measured values marked."""
+        answers = {True: "agree", False: "DIFFER", None: "not compared"}
+        rows = [("answers", answers[self.matches])]
+        rows += [(label, mark(value)) for label, value in self.facts()]
+        return text.Table.of(["", f"{self.names[1]} against {self.names[0]}"], rows)
+
+    def __str__(self) -> str:
+        return str(self.table())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+
+_HOW = (
+    "processes=N takes one self-contained function, with its imports inside, that "
+    "returns (eager, compiled, inputs): compare(make, processes=5)"
+)
+MARK = "comparison:"
+
+
+def in_processes(
+    make: Callable,
+    compiled: Any,
+    processes: int,
+    limits: dict[str, Any],
+    names: tuple[str, str],
+) -> Comparison:
+    """Return the median process, with the spread between them as its interval.
+
+    The speed-up is the median of the processes' speed-ups; the interval is exact:
+    an order-statistic interval from six processes on, below that lowest to
+    highest, whose confidence is stated (93.75 % for five).  *limits* are options of
+    ``compare``.  Ctrl-C leaves the processes that are done, if there are two.
+    """
+    if compiled is not None or not callable(make):
+        raise InputError(_HOW)
+    order, runs = {**_source(make), "limits": limits}, []
+    with text.progress("fresh processes", processes) as bar:
+        try:
+            while len(runs) < processes:
+                runs.append(_child(order))
+                bar.update()
+        except KeyboardInterrupt:
+            if len(runs) < 2:
+                raise
+    return combine(tuple(runs), names)
+
+
+def combine(runs: tuple[Comparison, ...], names: tuple[str, str]) -> Comparison:
+    """Return one comparison for several of the same, one per process."""
+    ratios = [run.speedup for run in runs]
+    interval = stats.sign_interval(ratios) or stats.range_interval(ratios)
+    middle = sorted(runs, key=lambda run: run.speedup)[len(runs) // 2]
+    notes = dict.fromkeys(note for run in runs for note in run.notes)
+    return dataclasses.replace(
+        middle,
+        names=names,
+        speedup=median(ratios),
+        interval=(interval.low, interval.high),
+        confidence=interval.confidence,
+        verdict=stats.verdict(interval),
+        median_s=tuple(median(run.median_s[i] for run in runs) for i in (0, 1)),
+        cold_start_s=median(run.cold_start_s for run in runs),
+        matches=False if any(run.matches is False for run in runs) else middle.matches,
+        max_error=max(run.max_error for run in runs),
+        rounds=tuple(r for run in runs for r in run.rounds),
+        notes=tuple(notes),
+        scope=f"{len(runs)} fresh processes",
+    )
+
+
+def _source(make: Callable) -> dict[str, str]:
+    """Return the name and the source text of *make*, for a child."""
+    try:
+        source = textwrap.dedent(inspect.getsource(make))
+    except (OSError, TypeError) as error:
+        raise InputError(f"the source of {make!r} is not to be had. {_HOW}") from error
+    if not source.lstrip().startswith(("def ", "@")):
+        raise InputError(_HOW)
+    return {"name": make.__name__, "source": source}
+
+
+def _child(order: dict[str, Any]) -> Comparison:
+    """Run one comparison in a fresh interpreter, in this folder, and return it."""
+    course, more = str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")
+    path = os.pathsep.join([course, more] if more else [course])
+    done = subprocess.run(
+        [sys.executable, "-m", "helpers.child"],
+        input=json.dumps(order),
+        capture_output=True,
+        text=True,
+        errors="replace",
+        env={**os.environ, "COURSE_QUIET": "1", "PYTHONPATH": path},
+    )
+    for line in reversed(done.stdout.splitlines()):
+        if line.startswith(MARK):
+            return Comparison.from_json(json.loads(line[len(MARK) :]))
+    last = (done.stderr.strip() or "it said nothing").splitlines()[-1]
+    raise InputError(f"a fresh process failed: {last}\n{_HOW}")
+
 
 WAITED = 0.02
 """A block in which our threads waited longer than this share was disturbed."""
@@ -71,7 +306,7 @@ def compare(
     equal duration, stopping on width alone) follows the randomisation test of
     Edgington and Onghena, *Randomization Tests*, 4th ed., chapter 5.
 
-    Raises CompareError when a side fails, returns no tensor, or mixes devices,
+    Raises InputError when a side fails, returns no tensor, or mixes devices,
     and ValueError for a budget, precision or number of processes not above 0.
     """
     if min(budget, precision, processes) <= 0:
@@ -79,19 +314,19 @@ def compare(
             "budget (seconds), precision (a share) and processes must be above 0"
         )
     if processes > 1:
-        from helpers.processes import in_processes
+        from helpers.benchmark import in_processes
 
         limits = {"budget": budget, "precision": precision, "rtol": rtol, "atol": atol}
         limits |= {"same_answer": same_answer, "seed": seed}
         return in_processes(eager, compiled, processes, limits, names)
     if compiled is None or not callable(eager) or not callable(compiled):
-        raise CompareError(
+        raise InputError(
             "compare takes two functions and their inputs: compare(f, "
             "torch.compile(f), x); for processes=5, one function that makes all three"
         )
     limits = budget, precision, seed
     # Timed calls may draw numbers, and train, but not at the reader's cost.
-    with agree.seeded(0), kept(eager, compiled):
+    with correctness.seeded(0), kept(eager, compiled):
         return _compare(
             eager, compiled, inputs, limits, names, (rtol, atol), same_answer, clock
         )
@@ -108,24 +343,26 @@ def _compare(
     given: Clock | None,
 ) -> Comparison:
     """Return what `compare` says of one process."""
-    device, seed = agree.device_of(inputs, eager, compiled), limits[-1]
+    device, seed = correctness.device_of(inputs, eager, compiled), limits[-1]
     clock = given or clock_for(device)
-    own = agree.clone(inputs)
+    own = clone(inputs)
     calls = partial(eager, *own), partial(compiled, *own)
     with Watch() as first:
         try:
             cold, answer, changed = _first_call(clock, compiled, inputs, seed)
-        except CompareError:
-            agree.run("eager", eager, inputs, seed)  # the fault may be in both
+        except InputError:
+            correctness.run("eager", eager, inputs, seed)  # the fault may be in both
             raise
         if any(t.is_cuda for t in answer):  # what a closure holds can be on the GPU
             device, clock = "cuda", given or clock_for("cuda")
         b_s = _warm(clock, calls[1], first)
     if same_answer:
-        wide = not compat.is_compiled(eager)  # else float64 would compile
-        met = agree.agreement(eager, inputs, answer, changed, *tolerance, seed, wide)
+        wide = not _torch.is_compiled(eager)  # else float64 would compile
+        met = correctness.agreement(
+            eager, inputs, answer, changed, *tolerance, seed, wide
+        )
     else:
-        met = agree.NOT_ASKED
+        met = correctness.NOT_ASKED
     del answer, changed
     with Watch() as watch:
         per_call = [_warm(clock, calls[0], watch), b_s]
@@ -183,7 +420,7 @@ def _first_call(
         took.append(clock.sample(lambda: kept.append(compiled(*own)), 1))
         return kept.pop()
 
-    answer, changed = agree.run("compiled", once, inputs, seed)
+    answer, changed = correctness.run("compiled", once, inputs, seed)
     return took[0], answer, changed
 
 
@@ -211,11 +448,11 @@ def _rounds(
     budget, precision, seed = limits
     coin, done = random.Random(seed), list[Round]()
     start, look = clock.now(), _FIRST_LOOK
-    with Progress("timing", budget, "s") as progress:
+    with text.progress("timing", budget, "s") as bar:
         try:
             while clock.now() - start < budget or len(done) < _FEWEST:
                 done.append(_round(clock, calls, plans, coin.random() < 0.5, watch))
-                progress.at(clock.now() - start)
+                bar.update(min(clock.now() - start, budget) - bar.n)
                 if len(done) >= look:
                     look = max(look + 1, int(look * 1.25))
                     _, _, interval = estimate(done)
@@ -257,7 +494,7 @@ def _input_notes(inputs: tuple[Any, ...]) -> Iterator[str]:
     Zeros draw less power and can skip work; denormal numbers, below 1.2e-38 in
     float32, are ten to a hundred times slower on many CPUs.
     """
-    for position, t in enumerate(agree.tensors(inputs)):
+    for position, t in enumerate(tensors(inputs)):
         if not t.is_floating_point() or t.numel() < 2:
             continue
         sample = t.detach().flatten()[:: max(1, t.numel() // 65536)].double()
@@ -278,7 +515,7 @@ def _watch_notes(first: Watch, timed: Watch, compiled: Callable) -> Iterator[str
         yield f"recompiled while being timed ({why}): those rounds count as disturbed"
     if first.graph_breaks:
         yield f"{text.count(first.graph_breaks, 'graph break')}: see graphs()"
-    if first.graphs == 0 and not compat.captured(compiled):
+    if first.graphs == 0 and not _torch.captured(compiled):
         yield "nothing was captured: this is eager against eager"
     if first.limit_hit or timed.limit_hit:
         yield "the recompile limit was hit: from then on it ran eagerly"

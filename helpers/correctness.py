@@ -16,14 +16,12 @@ from typing import Any
 
 import torch
 
-from helpers import compat
+from helpers import _torch
+from helpers.errors import InputError
+from helpers.tensors import clone, map_tensors, tensors
 
 _PIECE = 1 << 22  # elements compared at a time
 _LARGE = 1 << 24  # elements above which float64 would cost too much memory
-
-
-class CompareError(RuntimeError):
-    """Two functions that cannot be compared, with what to do about it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,72 +42,10 @@ class Agreement:
 NOT_ASKED = Agreement(None, 0.0, None, ("two different computations, on purpose",))
 
 
-def tensors(value: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors in nested tuples, lists, dicts and dataclasses."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from tensors(item)
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            yield from tensors(item)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        for field in dataclasses.fields(value):
-            yield from tensors(getattr(value, field.name))
-
-
-def map_tensors(change: Callable[[torch.Tensor], Any], value: Any) -> Any:
-    """Return a copy of *value* with each tensor that ``tensors`` yields changed."""
-    if isinstance(value, torch.Tensor):
-        return change(value)
-    if isinstance(value, dict):
-        new = copy.copy(value)  # keeps what a defaultdict or a subclass has besides
-        new.update((k, map_tensors(change, v)) for k, v in value.items())
-        return new
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(map_tensors(change, item) for item in value))
-    if isinstance(value, (tuple, list)):
-        return type(value)(map_tensors(change, item) for item in value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        new = copy.copy(value)
-        for field in dataclasses.fields(value):
-            item = map_tensors(change, getattr(value, field.name))
-            object.__setattr__(new, field.name, item)  # it may be frozen
-        return new
-    return value
-
-
-def clone(value: Any) -> Any:
-    """Return *value* with its tensors copied, so that a call may overwrite them.
-
-    Strides stay as they are, and a tensor that occurs twice is copied once: both
-    change how much memory a function reads.
-    """
-    copies: dict[int, torch.Tensor] = {}
-
-    def once(t: torch.Tensor) -> torch.Tensor:
-        if id(t) not in copies:
-            copies[id(t)] = _copy(t.detach()).requires_grad_(t.requires_grad)
-            compat.copy_marks(t, copies[id(t)])
-        return copies[id(t)]
-
-    return map_tensors(once, value)
-
-
-def _copy(t: torch.Tensor) -> torch.Tensor:
-    dense = t.layout is not torch.strided or torch.empty_like(t).stride() == t.stride()
-    if dense or not t.numel():
-        return t.clone()
-    steps = zip(t.shape, t.stride(), strict=True)
-    span = 1 + sum((n - 1) * step for n, step in steps)  # gaps and all
-    return t.as_strided((span,), (1,)).clone().as_strided(t.shape, t.stride())
-
-
 def device_of(inputs: tuple[Any, ...], *functions: Any) -> str:
     """Return ``cpu`` or ``cuda``: where inputs and parameters are.
 
-    Raises CompareError when they are on more than one device, or on one that no
+    Raises InputError when they are on more than one device, or on one that no
     clock here waits for.
     """
     found = {t.device for t in tensors(inputs)}
@@ -117,19 +53,17 @@ def device_of(inputs: tuple[Any, ...], *functions: Any) -> str:
         if isinstance(function, torch.nn.Module):
             found.update(p.device for p in function.parameters())
     if len(found) > 1:
-        raise CompareError(
+        raise InputError(
             f"inputs and parameters are on {len(found)} devices "
             f"({', '.join(sorted(map(str, found)))}): move them to one with .to()"
         )
     where = found.pop() if found else torch.device("cpu")
     if where.type == "cuda" and where.index != torch.cuda.current_device():
-        raise CompareError(
+        raise InputError(
             f"first make it the current GPU: torch.cuda.set_device({where.index})"
         )
     if where.type not in ("cpu", "cuda"):
-        raise CompareError(
-            f"{where.type} cannot be timed here: use .to('cpu') or 'cuda'"
-        )
+        raise InputError(f"{where.type} cannot be timed here: use .to('cpu') or 'cuda'")
     return where.type
 
 
@@ -148,22 +82,22 @@ def run(
     """Return the tensors *function* gives for copies of *inputs*, and these copies.
 
     The tensors are detached, the copies are as the call left them.  Raises
-    CompareError when it raises or returns no tensor.
+    InputError when it raises or returns no tensor.
     """
     own = clone(inputs)
     try:
         with seeded(seed):
             result = function(*own)
     except Exception as error:
-        if promise := compat.broken_promise(error):
-            raise CompareError(promise) from error
+        if promise := _torch.broken_promise(error):
+            raise InputError(promise) from error
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise CompareError(
+        raise InputError(
             f"the {side} function raised {type(error).__name__}: {first}\n"
             f"{_advice(side)}"
         ) from error
     if not any(True for _ in tensors(result)):
-        raise CompareError(
+        raise InputError(
             f"the {side} function returned no tensor, so nothing shows that both "
             "sides compute the same: return a result (the loss, for a training step)"
         )

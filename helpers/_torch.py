@@ -1,0 +1,205 @@
+"""The private names of torch that several helpers need, and what is done with them.
+
+`torch.compile` tells what it did through private modules, which move between
+versions.  They are imported as what they are: those that several modules need here,
+any other where it is used, and each below a line ``with needed_for("what is lost")``,
+so that a version without the name says what is lost.  Written for torch 2.11 to 2.15.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from importlib import metadata
+from typing import Any, NamedTuple
+
+import torch
+
+from helpers.errors import Unavailable
+from helpers.results import version_of
+
+
+@contextmanager
+def needed_for(lost: str) -> Iterator[None]:
+    """Turn a failed import of a private name inside the block into Unavailable.
+
+    *lost* is what the course loses without the name, for the message.
+    """
+    try:
+        yield
+    except (ImportError, AttributeError) as error:
+        raise Unavailable(
+            f"torch {torch.__version__} lacks a private name ({error}), so the course "
+            f"loses: {lost}. Use torch 2.13, the version it is written for."
+        ) from error
+
+
+with needed_for("seeing what the compiler did"):
+    from torch._dynamo.eval_frame import _debug_get_cache_entry_list
+    from torch._dynamo.utils import _compilation_metrics as compilation_metrics
+    from torch._dynamo.utils import counters as counters
+
+# Which Triton the builds want that name none: the CPU wheels.
+_TRITON = {"2.11": "3.6", "2.12": "3.7", "2.13": "3.7", "2.14": "3.8", "2.15": "3.9"}
+
+
+def compile_history() -> list[Any]:
+    """Return torch's records of the compiles of this process, the newest last.
+
+    torch keeps the last 64.
+    """
+    return list(compilation_metrics)
+
+
+class Event(NamedTuple):
+    """One record of the structured log: its kind and its text."""
+
+    kind: str
+    payload: str
+
+
+def _event(record: Any) -> Event:
+    meta = getattr(record, "metadata", None) or {}
+    kind = next(iter(meta), "")
+    kind = meta[kind].get("name", "") if kind == "artifact" else kind
+    return Event(kind, str(getattr(record, "payload", None) or ""))
+
+
+@contextmanager
+def trace() -> Iterator[list[Event]]:
+    """Collect what the compiler writes to its structured log inside the block.
+
+    Yields a list that fills while the block runs; it costs nothing while nothing
+    compiles.  Handlers and level of the logger are put back afterwards.
+    """
+    log = logging.getLogger("torch.__trace")
+    handlers, level, events = log.handlers[:], log.level, list[Event]()
+    collector = logging.Handler()
+    collector.emit = lambda record: events.append(_event(record))
+    log.addHandler(collector)
+    log.setLevel(logging.DEBUG)
+    try:
+        yield events
+    finally:
+        # All: torch's own handler removes itself when it has no folder to write to.
+        log.handlers[:] = handlers
+        log.setLevel(level)
+
+
+def unwrap(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function or module that was given to ``torch.compile``."""
+    while not getattr(fn, "_torchdynamo_disable", False):
+        names = ("_orig_mod", "_torchdynamo_orig_callable")
+        inner = next((getattr(fn, n) for n in names if hasattr(fn, n)), None)
+        if inner is None:
+            break
+        fn = inner
+    return fn
+
+
+def is_compiled(fn: Callable[..., Any]) -> bool:
+    """Return whether *fn* went through ``torch.compile`` or ``module.compile``."""
+    return unwrap(fn) is not fn or bool(getattr(fn, "_compiled_call_impl", None))
+
+
+def copy_marks(source: torch.Tensor, target: torch.Tensor) -> None:
+    """Write on *target* what mark_dynamic and its kin wrote on *source*."""
+    for name, mark in vars(source).items():
+        if name.startswith(("_dynamo_", "_has_dynamo_", "_specialize_on")):
+            setattr(target, name, copy.copy(mark))
+
+
+def captured(fn: Callable[..., Any]) -> bool:
+    """Return whether *fn* was compiled, called, and at least one graph captured.
+
+    torch keeps its cache by code object, so other users of the same code count.
+    """
+    inner = unwrap(fn)
+    parts = inner.modules() if isinstance(inner, torch.nn.Module) else ()
+    targets = [unwrap(getattr(each, "forward", each)) for each in (inner, fn, *parts)]
+    return is_compiled(fn) and any(map(_calls_graph, targets))
+
+
+def _calls_graph(target: Any) -> bool:
+    code, scope = getattr(target, "__code__", None), getattr(target, "__globals__", {})
+    entries = _debug_get_cache_entry_list(code) if code else []
+    names = [name for entry in entries for name in entry.code.co_names]
+    graph = any(name.startswith("__compiled_fn") for name in names)
+    resumed = [scope.get(name) for name in names if name.startswith("__resume")]
+    return graph or any(map(_calls_graph, resumed))
+
+
+def failed_compiling(error: BaseException) -> bool:
+    """Return whether *error* comes from the compiler and not from the function."""
+    kind = type(error)  # a TorchRuntimeError was raised in the function
+    return kind.__module__[:7] == "torch._" and kind.__name__ != "TorchRuntimeError"
+
+
+def broken_promise(error: BaseException) -> str:
+    """Return which promise of a marked size is broken, and what to do; else ''."""
+    if type(error).__name__ != "ConstraintViolationError":
+        return ""
+    lines = str(error).strip().splitlines()
+    reason = next((line for line in lines if line.lstrip()[:1] == "-"), lines[0])
+    return (
+        f"a marked size does not keep its promise: {reason.strip(' -')}\n"
+        "Take the mark (mark_dynamic) away, change its bounds, or mend that line."
+    )
+
+
+def fresh_caches() -> AbstractContextManager[None]:
+    """Return a context with empty Inductor and Triton caches, deleted after it."""
+    with needed_for("an honest cold start"):
+        from torch._inductor.utils import fresh_cache
+    return fresh_cache()
+
+
+def inductor_cache_dir() -> str:
+    """Return the folder where Inductor keeps what it generated."""
+    with needed_for("the cache folder"):
+        from torch._inductor.runtime.runtime_utils import cache_dir
+    return cache_dir()
+
+
+def cpp_compiler() -> tuple[str | None, str]:
+    """Return the C++ compiler Inductor uses and '', or None and the reason."""
+    with needed_for("the compiler's name"):
+        from torch._inductor.cpp_builder import get_cpp_compiler
+    try:
+        return get_cpp_compiler(), ""
+    except Exception as error:  # torch raises its own kinds, which differ by version
+        return None, str(error).split("\n")[0] or type(error).__name__
+
+
+def triton_pair() -> tuple[str | None, str | None, bool]:
+    """Return the Triton this torch wants, the one installed, whether they match."""
+    needs = "\n".join(metadata.requires("torch") or ())
+    pinned = re.search(r"triton\s*\(?(?:==\s*([\d.]+)|~=\s*([\d.]+)\.\d+)", needs)
+    wanted = pinned[1] or pinned[2] if pinned else _TRITON.get(torch.__version__[:4])
+    installed = version_of("triton") or version_of("triton-windows")
+    match = bool(wanted and installed and f"{installed}.".startswith(f"{wanted}."))
+    return wanted, installed, match
+
+
+@contextmanager
+def cudagraph_log() -> Iterator[list[str]]:
+    """Collect what ``TORCH_LOGS=cudagraphs`` would print inside the block."""
+    with needed_for("what torch says about CUDA graphs"):
+        import torch._inductor.compile_fx  # noqa: F401  its loggers exist from then on
+    names = [n for n in logging.root.manager.loggerDict if n.endswith("__cudagraphs")]
+    logs, messages = [logging.getLogger(name) for name in names], list[str]()
+    levels = [log.level for log in logs]
+    collector = logging.Handler()
+    collector.emit = lambda record: messages.append(record.getMessage())
+    for log in logs:
+        log.addHandler(collector)
+        log.setLevel(logging.INFO)
+    try:
+        yield messages
+    finally:
+        for log, level in zip(logs, levels, strict=True):
+            log.removeHandler(collector)
+            log.setLevel(level)
