@@ -197,10 +197,27 @@ class Result:
     @classmethod
     def from_json(cls, text: str) -> Any:
         """Return the result that *text* holds; ResultError when it holds none."""
-        result = from_json(text)
-        if not isinstance(result, cls):
-            kind = type(result).__name__
-            raise ResultError(f"this file holds a {kind}, not a {cls.__name__}")
+        try:
+            whole = json.loads(text)
+            if whole["format"] != FORMAT:
+                raise ResultError(
+                    f"this file has format {whole['format']}, and this version of the "
+                    f"course reads {FORMAT}: measure again, or update the course"
+                )
+            kind = getattr(import_module(_HOMES[whole["kind"]]), whole["kind"])
+            # convert() holds each value against the annotation of its field.
+            result = msgspec.convert(whole["result"], kind)
+        except ResultError:
+            raise
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise ResultError(
+                "this is not a results file, or it is damaged "
+                f"({type(error).__name__}: {error}): measure again"
+            ) from error
+        if not issubclass(kind, cls):
+            raise ResultError(
+                f"this file holds a {kind.__name__}, not a {cls.__name__}"
+            )
         return result
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -208,31 +225,10 @@ class Result:
         return write_atomically(path, self.to_json())
 
 
-def from_json(text: str) -> Any:
-    """Return the result that *text* holds; ResultError when it holds none."""
-    try:
-        whole = json.loads(text)
-        if whole["format"] != FORMAT:
-            raise ResultError(
-                f"this file has format {whole['format']}, and this version of the "
-                f"course reads {FORMAT}: measure again, or update the course"
-            )
-        kind = getattr(import_module(_HOMES[whole["kind"]]), whole["kind"])
-        # convert() checks each value against the annotation of its field.
-        return msgspec.convert(whole["result"], kind)
-    except ResultError:
-        raise
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise ResultError(
-            "this is not a results file, or it is damaged "
-            f"({type(error).__name__}: {error}): measure again"
-        ) from error
-
-
 def load(path: str | os.PathLike[str]) -> Any:
     """Return the result in a file; ResultError or OSError say what is wrong."""
     try:
-        return from_json(Path(path).read_text(encoding="utf-8"))
+        return Result.from_json(Path(path).read_text(encoding="utf-8"))
     except (ResultError, UnicodeDecodeError) as error:
         raise ResultError(f"{Path(path).name}: {error}") from error
 

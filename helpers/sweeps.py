@@ -114,7 +114,7 @@ def sweep(
 def _keep(found: Sweep, path: Any) -> None:
     """Save what is measured; a full disk is no reason to lose or stop anything."""
     try:
-        results.save(found, path)
+        found.save(path)
     except OSError as error:
         warnings.warn(f"{error} The sweep goes on in memory.", stacklevel=3)
 

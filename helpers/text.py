@@ -8,6 +8,7 @@ blanks what stands between the marks, so the rest is compared to the letter.
 from __future__ import annotations
 
 import html
+import io
 import os
 import re
 import sys
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jinja2 import Environment
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _FACE = "font-family:var(--jp-code-font-family,monospace)"
@@ -137,17 +138,36 @@ def progress(what: str, total: float, unit: str = "") -> tqdm:
     """Return a bar for long work: a context manager with ``update(n)``.
 
     It vanishes when the work ends.  Silent where nobody watches: in a file, and
-    under ``COURSE_QUIET=1``.
-    *total* is in *unit*, such as seconds; without one, in steps.
+    under ``COURSE_QUIET=1``.  *total* is in *unit*, such as ``s``; without one, in
+    steps.
     """
     quiet = os.environ.get("COURSE_QUIET") == "1"
-    watched = "ipykernel" in sys.modules or sys.stderr.isatty()
-    form = "{desc}: {percentage:3.0f}% {bar} {n:.3g} of {total:.3g} {unit}"
+    notebook = "ipykernel" in sys.modules
     return tqdm(
         desc=what,
         total=total,
         unit=unit,
         leave=False,
-        disable=quiet or not watched,
-        bar_format=form,
+        disable=quiet or not (notebook or sys.stderr.isatty()),
+        file=_InPlace() if notebook and not quiet else None,
+        ncols=72 if notebook else None,
+        bar_format="{desc}: {percentage:3.0f}% {bar} {n:.3g} of {total:.3g} {unit}",
     )
+
+
+class _InPlace(io.TextIOBase):
+    """A place on a notebook's page where each text that is written takes the last's.
+
+    tqdm's own widget would come back broken when the page is opened without a kernel.
+    """
+
+    def __init__(self) -> None:
+        from IPython.display import HTML, display
+
+        self._html = HTML
+        self._place = display(HTML(""), display_id=True)
+
+    def write(self, text: str) -> int:
+        shown = text.strip("\r\n ")
+        self._place.update(self._html(pre(shown) if shown else ""))
+        return len(text)

@@ -99,7 +99,7 @@ def record(
         finding = _attempt(case, setting)
         findings[case.key] = finding
         whole = _whole(findings, setting)
-        results.save(whole, path)
+        whole.save(path)
         where = " ".join(map(str, case.key))
         say(f"[{number}/{len(todo)}] {where}: {finding.said()}"[:200])
         _still_there()
