@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # the same names as _HOME, for editors and type checkers
     from .exercises import check, hint
     from .gpu.dump import dump_triton
     from .gpu.explorer import explore
-    from .gpu.side import stages
+    from .gpu.side_by_side import stages
     from .health import doctor
     from .plots import plot_bytes, plot_comparison, plot_sweep
     from .recordings import recorded
@@ -54,7 +54,7 @@ _HOME = {
     "reveal": "teach",
     "score": "teach",
     "side_by_side": "results",
-    "stages": "gpu.side",
+    "stages": "gpu.side_by_side",
     "start": "teach",
     "sweep": "sweeps",
 }

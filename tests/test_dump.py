@@ -12,7 +12,7 @@ import torch
 
 from helpers import _torch, dump_triton, load, output_code
 from helpers.errors import InputError
-from helpers.gpu import pretend
+from helpers.gpu import fake_gpu
 from tests.kinds import KINDS, dumped, randn
 
 # --- every kind -------------------------------------------------------------------
@@ -346,7 +346,7 @@ def test_a_function_that_raises() -> None:
 )
 def test_without_the_right_triton(pair: tuple, said: str, monkeypatch) -> None:
     monkeypatch.setattr(_torch, "triton_pair", lambda: pair)
-    with pytest.raises(pretend.Missing, match=said):
+    with pytest.raises(fake_gpu.Missing, match=said):
         dump_triton(torch.sin, randn(4))
 
 
@@ -364,7 +364,7 @@ def state() -> dict[str, object]:
     """Return all that a dump changes while it runs."""
     from triton.runtime import driver
 
-    table = pretend._guards()
+    table = fake_gpu._guards()
     interface = _torch_private("gpu")
     return {
         "cuda": {n: id(getattr(torch.cuda, n)) for n in dir(torch.cuda) if n[0] != "_"},

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from helpers.gpu import machine_code
+from helpers.gpu import compile
 from helpers.gpu.gpus import find
 from helpers.gpu.tidy import WIDTH, tidy
 from tests.kinds import KINDS, dumped
@@ -48,8 +48,8 @@ def again(source: str) -> str:
 @pytest.mark.parametrize("kind", SAME)
 def test_the_compiler_makes_the_same_of_it(kind: str) -> None:
     for source in dict.fromkeys(sources(kind)):
-        before = machine_code.compile_kernel(source, find("h100"))
-        after = machine_code.compile_kernel(again(source), find("h100"))
+        before = compile.compile_kernel(source, find("h100"))
+        after = compile.compile_kernel(again(source), find("h100"))
         assert after.ptx == before.ptx
 
 
@@ -57,8 +57,8 @@ def test_the_check_above_sees_a_changed_constant() -> None:
     (source,) = sources("pointwise chain")
     changed = again(source).replace("+ 1.0", "+ 1.5").replace("* 2.0", "* 2.5")
     assert changed != again(source)
-    code = machine_code.compile_kernel(changed, find("h100"))
-    assert code.ptx != machine_code.compile_kernel(source, find("h100")).ptx
+    code = compile.compile_kernel(changed, find("h100"))
+    assert code.ptx != compile.compile_kernel(source, find("h100")).ptx
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from helpers._torch import needed_for
-from helpers.gpu import gpus, pretend
+from helpers.gpu import fake_gpu, gpus
 from helpers.gpu.interpret_fixes import BOUNDS, improve
 from helpers.gpu.interpret_ops import ATTENTION
 from helpers.gpu.interpret_process import pack, unpack
@@ -41,14 +41,14 @@ def main() -> None:
     torch.cuda._DeviceGuard = torch.cuda.device = lambda _: torch.no_grad()
     torch.cuda.set_device = torch.cuda.synchronize = lambda *_: None
     with torch.no_grad(), np.errstate(all="ignore"):
-        with pretend.gpu(gpus.find("h100")):  # imports what Inductor's modules will
+        with fake_gpu.gpu(gpus.find("h100")):  # imports what Inductor's modules will
             pipe.send_bytes(b"ready")
         while pipe.poll(idle_s):
             try:
                 order = unpack(pipe.recv_bytes())
             except EOFError:
                 return
-            with pretend.gpu(gpus.find(order["gpu"])):
+            with fake_gpu.gpu(gpus.find(order["gpu"])):
                 run = Run(order, lambda said: pipe.send_bytes(pack(said)))
                 pipe.send_bytes(pack(run.answer()))
 

@@ -27,7 +27,7 @@ from unittest import mock
 
 from helpers._torch import needed_for
 from helpers.errors import InputError
-from helpers.gpu import pretend
+from helpers.gpu import fake_gpu
 from helpers.gpu.gpus import Gpu, Occupancy, find, occupancy
 from helpers.results import Result
 from helpers.text import count, size
@@ -100,7 +100,7 @@ class MachineCode(Result):
 def configs(source: str, gpu: Gpu) -> tuple[Config, ...]:
     """Return Inductor's candidates for launching a kernel on *gpu*, in its order.
 
-    With more than one it would time them on the device.  Raises pretend.Missing
+    With more than one it would time them on the device.  Raises fake_gpu.Missing
     without Triton, InputError when *source* is not one generated kernel.
     """
     with _loaded(source, gpu) as tuner:
@@ -142,7 +142,7 @@ def compile_kernel(
     """Compile a kernel for *gpu*, also for another than it was generated for.
 
     *config* is one of ``configs()``, or its number; with *lines* the PTX says which
-    line of *source* each instruction comes from.  Raises pretend.Missing without
+    line of *source* each instruction comes from.  Raises fake_gpu.Missing without
     Triton, InputError when the kernel cannot be compiled for this GPU.
     """
     with _loaded(source, gpu) as tuner:
@@ -182,7 +182,7 @@ def _loaded(source: str, gpu: Gpu) -> Iterator[Any]:
     hints = inductor_hints
     settings = inductor_config
     with (
-        pretend.gpu(gpu),
+        fake_gpu.gpu(gpu),
         mock.patch.dict(os.environ),  # the autotuner sets TRITON_CACHE_DIR
         settings.patch(use_static_triton_launcher=False),
         mock.patch.object(hints, "DeviceProperties", _properties(hints, gpu)),

@@ -8,9 +8,9 @@ import torch
 
 from helpers import stages
 from helpers.errors import InputError
-from helpers.gpu.align import Flow
-from helpers.gpu.kernel_lines import cpp_lines, fragments, located, triton_lines
-from helpers.gpu.staged import NONE, Stages
+from helpers.gpu.side_by_side import Flow
+from helpers.gpu.side_by_side import cpp_lines, fragments, located, triton_lines
+from helpers.gpu.side_by_side import NONE, Stages
 
 pytest.importorskip("triton")
 X, Y = torch.randn(64, 1003), torch.randn(64, 1003)
@@ -172,13 +172,13 @@ def test_ptx_lines_follow_inlining():
 
 
 def test_missing_triton_is_said(monkeypatch):
-    from helpers.gpu import pretend
+    from helpers.gpu import fake_gpu
 
     def missing():
-        raise pretend.Missing("no triton")
+        raise fake_gpu.Missing("no triton")
 
-    monkeypatch.setattr(pretend, "require_triton", missing)
-    with pytest.raises(pretend.Missing):
+    monkeypatch.setattr(fake_gpu, "require_triton", missing)
+    with pytest.raises(fake_gpu.Missing):
         stages(chain, X, Y)
 
 

@@ -11,8 +11,8 @@ import torch
 
 from helpers import _torch
 from helpers.errors import InputError
-from helpers.gpu import machine_code as made
-from helpers.gpu import pretend
+from helpers.gpu import compile as made
+from helpers.gpu import fake_gpu
 from helpers.gpu.gpus import GPUS, find
 from tests.kinds import dumped
 
@@ -134,5 +134,5 @@ def test_without_triton_it_says_what_to_do(monkeypatch) -> None:
     kernel = source("two outputs")
     monkeypatch.setattr(_torch, "triton_pair", lambda: ("3.7", None, False))
     for ask in (made.configs, made.grid, made.compile_kernel):
-        with pytest.raises(pretend.Missing, match="pip install 'triton==3"):
+        with pytest.raises(fake_gpu.Missing, match="pip install 'triton==3"):
             ask(kernel, H100)
