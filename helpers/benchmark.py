@@ -37,7 +37,7 @@ from helpers import _torch, correctness, results, stats, text
 from helpers.capture import Watch
 from helpers.errors import InputError
 from helpers.results import Machine, Result
-from helpers.session import kept
+from helpers.session import restored
 from helpers.stats import Interval
 from helpers.tensors import clone, tensors
 from helpers.text import mark
@@ -326,7 +326,7 @@ def compare(
         )
     limits = budget, precision, seed
     # Timed calls may draw numbers, and train, but not at the reader's cost.
-    with correctness.seeded(0), kept(eager, compiled):
+    with correctness.seeded(0), restored(eager, compiled):
         return _compare(
             eager, compiled, inputs, limits, names, (rtol, atol), same_answer, clock
         )

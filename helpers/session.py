@@ -20,8 +20,8 @@ import random
 import sys
 import types
 import warnings
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from operator import is_
 from typing import Any
@@ -29,7 +29,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from helpers import _torch
+from helpers import _torch, tensors
 from helpers._torch import needed_for
 from helpers.errors import InputError, Unavailable
 from helpers.tensors import clone
@@ -44,126 +44,168 @@ with needed_for("compiling with a mode or options"):
     from torch import _TorchCompileInductorWrapper
 
 
-_Table = dict[Any, Any] | list[Any]
+class restored:
+    """Put back, after a block, what calls in it changed in what *objects* hold.
 
+    *objects* are functions, modules, optimizers, inputs.  Put back are the attributes,
+    parameters, gradients and buffers of modules, groups and state of optimizers, and
+    the tensors, lists, dictionaries, numbers and generators of random numbers in
+    closures, in the globals that the code names, behind ``self``, in a ``partial`` and
+    in any plain object, such as a key-value cache.  Not put back are class attributes
+    and what other files hold in their globals.
 
-def held(*functions: Any) -> list[Any]:
-    """Return the modules, optimizers and tensors that *functions* hold, each once."""
-    found, seen, todo = [], dict[int, Any](), list(functions)
-    homes = [scope for fn in functions if (scope := _scope(fn)) is not None]
-    while todo:
-        value = todo.pop()
-        if id(value) in seen:
-            continue
-        seen[id(value)] = value  # kept alive, or its id could come again
-        if isinstance(value, (torch.nn.Module, torch.optim.Optimizer, torch.Tensor)):
-            found.append(value)
-        todo += _inside(value, homes)
-    return found
-
-
-def _scope(fn: Any) -> dict[str, Any] | None:
-    """Return the globals of the file that *fn* stands in, if it is Python."""
-    fn = _torch.unwrap(fn) if callable(fn) else fn
-    fn = fn.func if isinstance(fn, partial) else fn
-    return getattr(getattr(fn, "__func__", fn), "__globals__", None)
-
-
-def _inside(value: Any, homes: list[dict[str, Any]]) -> list[Any]:
-    """Return what is one step further in than *value*."""
-    if isinstance(value, dict):
-        return [*value, *value.values()]  # an optimizer's state has tensors for keys
-    if isinstance(value, (list, tuple, set)):
-        return list(value)
-    if isinstance(value, torch.nn.Module):
-        return [vars(value), _torch.unwrap(value)]
-    if isinstance(value, torch.optim.Optimizer):
-        return [value.param_groups, value.state]
-    if isinstance(value, torch.Tensor) or not callable(value):
-        return []
-    if isinstance(value, partial):
-        return [value.func, value.args, value.keywords]
-    if isinstance(value, types.FunctionType):
-        wrapped = _torch.unwrap(value)
-        if wrapped is not value:
-            return [wrapped]
-        mine = any(value.__globals__ is home for home in homes)
-        return [*_cells(value), *_globals(value)] if mine else []
-    owner = getattr(value, "__self__", None)  # of a method, also of x.copy_
-    mine = isinstance(value, types.MethodType) and hasattr(owner, "__dict__")
-    attributes = vars(owner) if mine and not isinstance(owner, type) else None
-    return [owner, getattr(value, "__func__", None), attributes]
-
-
-def _cells(fn: types.FunctionType) -> Iterator[Any]:
-    for cell in fn.__closure__ or ():
-        with contextlib.suppress(ValueError):  # nothing is in it yet
-            yield cell.cell_contents
-
-
-def _globals(fn: types.FunctionType) -> Iterator[Any]:
-    """Yield the globals that *fn* names, and the functions inside it."""
-    codes = [fn.__code__]
-    for code in codes:
-        codes += [each for each in code.co_consts if isinstance(each, types.CodeType)]
-        names = [name for name in code.co_names if name in fn.__globals__]
-        yield from (fn.__globals__[name] for name in names)
-
-
-@contextlib.contextmanager
-def kept(*functions: Any) -> Iterator[None]:
-    """Run the block, then put back what calls changed in what *functions* hold.
-
-    That is attributes, buffers and parameters of modules, groups and state of
-    optimizers, and the values and gradients of all tensors.
+    The state to go back to is that of the construction.  Where a context is entered
+    many times, construct it once: then a block that changed nothing costs one look at
+    each object and one comparison of each tensor.  Nothing that did not change is
+    written, for the compiler's guards look at the same objects.
     """
-    things = held(*functions)
-    tables = [(t, t.copy()) for thing in things for t in _tables(thing)]
-    tensors = [t for t in things if isinstance(t, torch.Tensor) and _plain(t)]
-    gradients = [(t, t.grad) for t in tensors if t.is_leaf]
-    tensors += [grad for _, grad in gradients if grad is not None and _plain(grad)]
-    values = [(t, t.detach().clone()) for t in tensors]
+
+    def __init__(self, *objects: Any) -> None:
+        homes, items = _homes(objects), list(_held(objects))
+        cells = [item for item in items if isinstance(item, types.CellType)]
+        tables = [item for item in items if isinstance(item, (dict, list, set, deque))]
+        generators = [item for item in items if isinstance(item, torch.Generator)]
+        leaves = [t for t in items if isinstance(t, torch.Tensor) and t.is_leaf]
+        values = [t for t in items if isinstance(t, torch.Tensor) and _comparable(t)]
+        self._cells = [(cell, _content(cell)) for cell in cells]
+        self._globals = [
+            (item.__globals__, name, item.__globals__[name])
+            for item in items
+            if isinstance(item, types.FunctionType) and _is_in(homes, item)
+            for name in _global_names(item)
+        ]
+        self._tables = [(table, copy.copy(table)) for table in tables]
+        self._generators = [(each, each.get_state()) for each in generators]
+        self._gradients = [(leaf, leaf.grad) for leaf in leaves]
+        # A tensor, the memory it has, and a copy of what stands there.
+        self._values = [(t, t.detach(), t.detach().clone()) for t in values]
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: object) -> None:
+        for cell, before in self._cells:
+            if before is not _EMPTY and _content(cell) is not before:
+                cell.cell_contents = before
+        for scope, name, before in self._globals:
+            if scope.get(name) is not before:
+                scope[name] = before
+        for table, before in self._tables:
+            if not _same(table, before):
+                table.clear()
+                (table.extend if hasattr(table, "extend") else table.update)(before)
+        for generator, state in self._generators:
+            generator.set_state(state)
+        for tensor, gradient in self._gradients:
+            if tensor.grad is not gradient:
+                tensor.grad = gradient
+        for tensor, memory, value in self._values:
+            if tensor.data_ptr() != memory.data_ptr() or tensor.shape != memory.shape:
+                tensor.data = memory
+            if not torch.equal(memory, value):
+                memory.data.copy_(value)  # .data: for autograd it is no write
+
+
+def modules_of(*objects: Any) -> list[torch.nn.Module]:
+    """Return the modules that functions hold, in closures, globals or ``self``."""
+    return [item for item in _held(objects) if isinstance(item, torch.nn.Module)]
+
+
+def _held(objects: tuple[Any, ...]) -> Iterator[Any]:
+    """Yield all that *objects* hold, each once."""
+    homes = _homes(objects)
+
+    def parts(item: Any) -> Iterable[Any]:
+        if isinstance(item, types.FunctionType):
+            yield _torch.unwrap(item)
+            yield from item.__closure__ or ()
+            if _is_in(homes, item):
+                yield from (item.__globals__[name] for name in _global_names(item))
+        elif isinstance(item, types.CellType):
+            yield _content(item)
+        elif isinstance(item, (types.MethodType, types.BuiltinMethodType)):
+            yield item.__self__
+            yield getattr(item, "__func__", None)
+        elif isinstance(item, partial):
+            yield from (item.func, item.args, item.keywords)
+        elif isinstance(item, torch.Tensor):
+            yield item.grad if item.is_leaf else None
+        elif isinstance(item, dict):
+            yield from item  # the state of an optimizer has tensors for keys
+            yield from item.values()
+        elif isinstance(item, torch._dynamo.OptimizedModule):
+            yield item._orig_mod
+        elif isinstance(item, torch.nn.Module):
+            yield vars(item)
+            yield item.forward
+        elif isinstance(item, tensors.CONTAINERS):
+            yield from item
+        elif hasattr(item, "__dict__") and _may_be_entered(item):
+            yield vars(item)
+
+    return tensors.walk(objects, parts)
+
+
+def _homes(objects: tuple[Any, ...]) -> list[dict[str, Any]]:
+    """Return the globals of the files that the given functions stand in."""
+    functions = [_torch.unwrap(item) for item in objects if callable(item)]
+    functions = [f.func if isinstance(f, partial) else f for f in functions]
+    functions = [inspect.unwrap(getattr(f, "forward", f)) for f in functions]
+    functions = [getattr(f, "__func__", f) for f in functions]
+    return [f.__globals__ for f in functions if isinstance(f, types.FunctionType)]
+
+
+def _is_in(homes: list[dict[str, Any]], fn: types.FunctionType) -> bool:
+    return any(fn.__globals__ is home for home in homes)
+
+
+def _may_be_entered(item: Any) -> bool:
+    """Return whether an object is the reader's or a model's, not a tool's.
+
+    Behind a logger or a notebook's shell lies the whole session.
+    """
+    module = type(item).__module__ or ""
+    package = module.partition(".")[0]
+    tool = package in sys.stdlib_module_names or package in _TOOLS
+    plain = not isinstance(item, (type, types.ModuleType))
+    return plain and (not tool or module == "types") and module[:7] != "torch._"
+
+
+_TOOLS = {"IPython", "ipykernel", "ipywidgets", "matplotlib", "tqdm", "traitlets"}
+
+
+def _global_names(fn: types.FunctionType) -> set[str]:
+    """Return the globals that *fn*, or a function inside it, names."""
+    names, codes = set[str](), [fn.__code__]
+    for code in codes:
+        names.update(code.co_names)  # of globals, and of attributes
+        codes += [c for c in code.co_consts if isinstance(c, types.CodeType)]
+    return names & fn.__globals__.keys()
+
+
+_EMPTY = object()
+
+
+def _content(cell: types.CellType) -> Any:
     try:
-        yield
-    finally:
-        for live, before in tables:
-            if not _same(live, before):  # untouched, or guards may have to run again
-                live.clear()
-                (live.extend if isinstance(live, list) else live.update)(before)
-        for tensor, gradient in gradients:
-            tensor.grad = gradient
-        for tensor, value in values:
-            if not torch.equal(tensor, value):
-                tensor.data.copy_(value)  # .data: autograd must not take it for a write
+        return cell.cell_contents
+    except ValueError:  # nothing is in it yet
+        return _EMPTY
 
 
-def _same(a: _Table, b: _Table) -> bool:
-    """Return whether both hold the very same objects, in the same order."""
-    ours, theirs = ([*x, *x.values()] if isinstance(x, dict) else x for x in (a, b))
-    return len(ours) == len(theirs) and all(map(is_, ours, theirs))
+def _same(a: Any, b: Any) -> bool:
+    """Return whether two tables hold the very same objects, in the same order."""
+    if len(a) != len(b):
+        return False
+    same = all(map(is_, a, b))
+    return same and (not isinstance(a, dict) or all(map(is_, a.values(), b.values())))
 
 
-def _tables(thing: Any) -> Iterator[_Table]:
-    """Yield the dicts and lists in which a module or an optimizer keeps things."""
-    if isinstance(thing, torch.nn.Module):
-        yield from (vars(thing)[name] for name in ("_parameters", "_buffers"))
-    elif isinstance(thing, torch.optim.Optimizer):
-        yield from _nested([thing.param_groups, thing.state])
-    if not isinstance(thing, torch.Tensor):
-        yield vars(thing)
-
-
-def _nested(value: Any) -> Iterator[_Table]:
-    if isinstance(value, (dict, list)):
-        yield value
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _nested(each)
-
-
-def _plain(t: torch.Tensor) -> bool:
-    """Return whether *t* has values that can be compared and copied."""
+def _comparable(t: torch.Tensor) -> bool:
+    """Return whether *t* has values in memory that can be compared and copied."""
     lazy = isinstance(t, torch.nn.parameter.UninitializedTensorMixin)
-    return t.layout is torch.strided and not t.is_meta and not lazy
+    plain = type(t).__torch_dispatch__ is torch.Tensor.__torch_dispatch__
+    return plain and t.layout is torch.strided and not t.is_meta and not lazy
 
 
 @contextlib.contextmanager
@@ -172,13 +214,13 @@ def undisturbed(fn: Callable[..., Any] | None = None) -> Iterator[None]:
 
     Put back: random state (torch, Python, NumPy), grad mode, stance, the
     compiler's counters and history, what it learned about dynamic shapes (which
-    is empty inside the block), and what *fn* holds (see `kept`).  Warnings of the
+    is empty inside the block), and what *fn* holds (see `restored`).  Warnings of the
     compiler are silent inside.
     """
     with (
         _compiler_state(),
         _random_state(),
-        kept(fn),
+        restored(fn),
         torch.set_grad_enabled(torch.is_grad_enabled()),
         torch.compiler.set_stance("default"),
         _silent(),

@@ -1,29 +1,30 @@
-"""The tensors in anything that a function takes or returns: one walker, one cloner.
+"""The tensors in anything that a function takes, returns or holds.
 
-Both look into tuples, lists, dictionaries, dataclasses, and into the attributes of
-any other plain object: an output of a Hugging Face model, a key-value cache, a
-distribution.
+One walk finds them, `clone` and `map_tensors` copy what it found.  All look into
+tuples, lists, dictionaries, dataclasses, and into the attributes of any other plain
+object: an output of a Hugging Face model, a key-value cache, a distribution.
 """
 
 from __future__ import annotations
 
 import copy
 import types
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
 
 from helpers._torch import copy_marks
 
+CONTAINERS = (tuple, list, set, frozenset, deque)
 # Not looked into: text, numbers and code hold no tensors of the reader.
 _OPAQUE = (str, bytes, int, float, type, types.ModuleType, types.FunctionType)
 
 
 def tensors(value: Any) -> Iterator[torch.Tensor]:
     """Yield each tensor in *value* once, in order; of a module, all it has."""
-    for item in _walk(value):
+    for item in walk(value):
         if isinstance(item, torch.Tensor):
             yield item
         elif isinstance(item, torch.nn.Module):
@@ -31,23 +32,29 @@ def tensors(value: Any) -> Iterator[torch.Tensor]:
             yield from item.buffers()
 
 
-def _walk(value: Any) -> Iterator[Any]:
-    """Yield *value* and what is inside it, each object once, tensors not entered."""
+def parts(item: Any) -> Iterable[Any]:
+    """Return what is one step inside *item*; nothing is in a tensor or a module."""
+    if isinstance(item, (torch.Tensor, torch.nn.Module, *_OPAQUE)):
+        return ()
+    if isinstance(item, Mapping):
+        return item.values()
+    if isinstance(item, CONTAINERS):
+        return item
+    return getattr(item, "__dict__", {}).values()
+
+
+def walk(value: Any, parts: Callable[[Any], Iterable[Any]] = parts) -> Iterator[Any]:
+    """Yield *value* and all that is inside it, in order, each object once.
+
+    *parts* says what is one step inside an object.
+    """
     seen, todo = dict[int, Any](), [value]  # kept alive, or an id could come again
     while todo:
         item = todo.pop()
-        if id(item) in seen or isinstance(item, _OPAQUE):
-            continue
-        seen[id(item)] = item
-        yield item
-        if isinstance(item, (torch.Tensor, torch.nn.Module)):
-            continue
-        if isinstance(item, Mapping):
-            todo += reversed(item.values())
-        elif isinstance(item, (tuple, list, set, frozenset)):
-            todo += reversed(list(item))
-        else:
-            todo += reversed(getattr(item, "__dict__", {}).values())
+        if id(item) not in seen:
+            seen[id(item)] = item
+            yield item
+            todo += reversed(list(parts(item)))
 
 
 def map_tensors(change: Callable[[torch.Tensor], Any], value: Any) -> Any:
@@ -57,7 +64,7 @@ def map_tensors(change: Callable[[torch.Tensor], Any], value: Any) -> Any:
     """
     # What deepcopy finds in its memo it takes for copied already.
     memo: dict[int, Any] = {}
-    for item in _walk(value):
+    for item in walk(value):
         if isinstance(item, torch.Tensor):
             memo[id(item)] = change(item)
         elif isinstance(item, torch.nn.Module):

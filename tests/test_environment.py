@@ -32,9 +32,10 @@ def requirements(lines: list[str]) -> dict[str, Requirement]:
 
 
 def declared(text: str) -> dict[str, Requirement]:
-    """Return what pyproject.toml asks for, extras included."""
+    """Return what pyproject.toml asks for, with the extras that `make setup` brings."""
     project = tomllib.loads(text)["project"]
-    extras = project["optional-dependencies"].values()
+    optional = project["optional-dependencies"]
+    extras = [needs for name, needs in optional.items() if name != "models"]
     return requirements([*project["dependencies"], *(r for e in extras for r in e)])
 
 

@@ -9,6 +9,8 @@ import torch
 from helpers import compare
 from helpers.capture import Watch, graphs, recompiles
 from helpers.codegen import kernels
+from helpers.errors import InputError
+from helpers.tensors import clone
 from helpers.traffic import eager_bytes
 
 LOOKS = {

@@ -13,6 +13,7 @@ from helpers.capture import Watch, graphs, recompiles
 from helpers.codegen import kernels, output_code
 from helpers.traffic import eager_bytes
 from helpers.errors import InputError
+from helpers.tensors import clone
 
 
 def noisy(x):
@@ -47,7 +48,7 @@ LOOKS = {
 }
 
 
-def session():
+def noticed():
     """All that the reader could notice, in one comparable value."""
     names = [n for n in logging.root.manager.loggerDict if n.startswith("torch")]
     logs = [logging.getLogger(name) for name in names]
@@ -76,13 +77,13 @@ def test_the_session_is_as_before(look, fails):
     for _ in range(2):  # a graph break and its inner function, compiled by the reader
         compiled(torch.ones(3))
     x = torch.ones(3, requires_grad=True)
-    before = session()
+    before = noticed()
     if fails:
         with pytest.raises(InputError, match="mine"):
             look(failing, x)
     else:
         look(noisy, x)
-    after = session()
+    after = noticed()
     for name in after["logs"].keys() - before["logs"].keys():
         del after["logs"][name]  # of a module that was imported meanwhile
     for what in before:

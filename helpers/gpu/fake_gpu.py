@@ -31,7 +31,7 @@ from helpers._torch import needed_for
 from helpers.codegen import Kernel, lowered
 from helpers.errors import InputError, Unavailable
 from helpers.gpu.gpus import Gpu
-from helpers.session import held
+from helpers.session import modules_of
 from helpers.tensors import clone
 
 with needed_for("Triton code for a GPU that is not here"):
@@ -683,7 +683,7 @@ def needing_gradients(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(*inputs: Any) -> Any:
         leaves = pytree.tree_leaves(inputs)
-        modules = [each for each in held(fn) if isinstance(each, torch.nn.Module)]
+        modules = modules_of(fn)
         leaves += [p for m in modules for p in m.parameters()]
         tensors = [t for t in leaves if isinstance(t, torch.Tensor)]
         if not any(t.requires_grad for t in tensors):
