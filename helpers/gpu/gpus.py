@@ -14,6 +14,8 @@ import re
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
+from helpers.errors import InputError
+
 KIB, MIB = 1 << 10, 1 << 20
 
 
@@ -60,6 +62,11 @@ class Gpu:
             is_integrated=0,
             is_multi_gpu_board=0,
         )
+
+    @property
+    def target(self) -> int | str:
+        """What Triton calls it: 90 for NVIDIA's sm_90, gfx942 for AMD."""
+        return self.arch if self.language == "hip" else int(self.arch[3:])
 
     def __str__(self) -> str:
         return f"{self.title} ({self.arch})"
@@ -166,8 +173,6 @@ def find(name: str | Gpu) -> Gpu:
 
     A Gpu is returned as it is.  Raises InputError, with the names there are.
     """
-    from helpers.errors import InputError
-
     if isinstance(name, Gpu):
         return name
     key = _WORDS.sub("", str(name).lower())
@@ -182,8 +187,6 @@ def here() -> Gpu:
     Raises InputError where PyTorch has none, or one too old to be in the table.
     """
     import torch
-
-    from helpers.errors import InputError
 
     if not torch.cuda.is_available():
         raise InputError(f"PyTorch has no GPU here: name one of {', '.join(GPUS)}")
@@ -243,8 +246,6 @@ def occupancy(gpu: Gpu, threads: int, registers: int, shared: int) -> Occupancy:
     that CUDA keeps for itself from capability 8.0 on.  Raises InputError for threads
     that no block can have.
     """
-    from helpers.errors import InputError
-
     if not 1 <= threads <= 1024:
         raise InputError(f"a block has 1 to 1024 threads, not {threads}")
     hip, most = gpu.language == "hip", gpu.threads // gpu.warp
