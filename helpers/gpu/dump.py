@@ -364,7 +364,7 @@ class Dump(Result):
 
     def check_numerics(self) -> Any:
         """Run each kernel in Triton's interpreter and compare it with eager."""
-        from helpers.gpu.interpret import check_numerics
+        from helpers.gpu.interpreter import check_numerics
 
         return check_numerics(self)
 
