@@ -49,7 +49,7 @@ def _decorators(node: ast.stmt) -> list[str]:
     return [getattr(getattr(d, "func", d), "attr", "") for d in decorators]
 
 
-def _called(node: ast.AST) -> str:
+def called(node: ast.AST) -> str:
     """Return ``load`` for a call of ``tl.load``, and "" for what is no call."""
     function = getattr(node, "func", None)
     return getattr(function, "attr", getattr(function, "id", ""))
@@ -79,7 +79,7 @@ class _Simplify(ast.NodeTransformer):
         self.constants = {
             name: assigned[name].args[1]
             for name in once
-            if _called(assigned[name]) == "full" and _is_number(assigned[name].args[1])
+            if called(assigned[name]) == "full" and _is_number(assigned[name].args[1])
         }
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
@@ -87,7 +87,7 @@ class _Simplify(ast.NodeTransformer):
 
     def visit_Assign(self, node: ast.Assign | ast.AnnAssign) -> ast.stmt | None:
         target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-        pure = all(_called(n) in _PURE | {"float"} for n in ast.walk(node.value))
+        pure = all(called(n) in _PURE | {"float"} for n in ast.walk(node.value))
         if pure and isinstance(target, ast.Name) and target.id not in self.read:
             return None
         return self.generic_visit(node)
@@ -101,14 +101,14 @@ class _Simplify(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
-        mask = {"load": 1, "store": 2}.get(_called(node), len(node.args))
+        mask = {"load": 1, "store": 2}.get(called(node), len(node.args))
         if len(node.args) == mask + 1 and getattr(node.args[mask], "value", 0) is None:
             del node.args[mask]
         return node
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         self.generic_visit(node)
-        flat = _called(node.value) in ("arange", "full")
+        flat = called(node.value) in ("arange", "full")
         return node.value if flat and ast.unparse(node.slice) == ":" else node
 
     def _constant_inside(self, *sides: ast.expr) -> list[ast.expr]:
@@ -123,7 +123,7 @@ class _Simplify(ast.NodeTransformer):
 def _is_number(node: ast.expr) -> bool:
     node = node.operand if isinstance(node, ast.UnaryOp) else node
     number = isinstance(node, ast.Constant) and type(node.value) in (int, float)
-    return number or _called(node) == "float"
+    return number or called(node) == "float"
 
 
 def _text(function: ast.FunctionDef) -> str:
@@ -131,13 +131,13 @@ def _text(function: ast.FunctionDef) -> str:
     lines = ["@triton.jit", f"def {function.name}({ast.unparse(function.args)}):"]
     title = ""
     for number, statement in enumerate(function.body):
-        called = {_called(node) for node in ast.walk(statement)}
+        calls = {called(node) for node in ast.walk(statement)}
         before = title
         if not number:
             title = "the elements of this program"
-        elif called & _STORES:
-            title = "load, compute and store" if "load" in called else "store"
-        elif "load" in called and "elements" in title:
+        elif calls & _STORES:
+            title = "load, compute and store" if "load" in calls else "store"
+        elif "load" in calls and "elements" in title:
             title = "load and compute"
         if title != before:
             lines += [""] * bool(number) + [f"    # {title}"]
