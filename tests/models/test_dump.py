@@ -1,4 +1,4 @@
-"""Models of real libraries are dumped as their users call them, and stay as they were."""
+"""Models of real libraries are dumped as their users call them, and stay the same."""
 
 from __future__ import annotations
 
