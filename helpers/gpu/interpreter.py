@@ -22,7 +22,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
@@ -161,40 +161,44 @@ def _check(
     """Return *kernels* with what running their *graph* on both sides showed."""
     known = saved.pop(graph.index, {}) if graph.phase == "backward" else {}
     inputs = _inputs(graph, known)
-    run = interpreter().ask(graph.source, inputs, gpu, limit_s, graph.chosen)
+    answer = interpreter().ask(graph.source, inputs, gpu, limit_s, graph.chosen)
+    launches, error = answer["launches"], answer["error"]
     kernels = [
         replace(k, programs=x["programs"], blocks=x["blocks"], instead=x["instead"])
-        for k, x in zip(kernels, run.launches, strict=False)
-    ] + kernels[len(run.launches) :]
+        for k, x in zip(kernels, launches, strict=False)
+    ] + kernels[len(launches) :]
+    user_kernels = [x["user"] for x in launches if x.get("user")]
     try:
-        eager = Eager(graph, run.user_kernels).values(inputs)
-    except Exception as error:  # an operation of the program's, whichever it is
-        line = (str(error).strip().splitlines() or [""])[0]
-        why = run.error or f"eager cannot run: {type(error).__name__}: {line}"
+        eager = Eager(graph, user_kernels).values(inputs)
+    except Exception as problem:  # an operation of the program's, whichever it is
+        line = (str(problem).strip().splitlines() or [""])[0]
+        why = error or f"eager cannot run: {type(problem).__name__}: {line}"
         return [replace(k, reason=why) for k in kernels]
     outputs = _output_nodes(graph)
     if graph.phase == "forward":
         names = [getattr(node, "name", "") for node in outputs]
         saved[graph.index] = dict(zip(names, eager.values(), strict=False))
-    if run.error:
-        return _stopped(kernels, len(run.launches), run.error)
-    if len(run.outputs) != len(outputs) or len(run.launches) != len(kernels):
+    if error:
+        return _stopped(kernels, len(launches), error)
+    if len(answer["outputs"]) != len(outputs) or len(launches) != len(kernels):
         why = "the module gave another number of outputs or launches"
         return [replace(k, status="differs", reason=why) for k in kernels]
 
     try:
-        exact = Eager(graph, run.user_kernels, wide=True).values(inputs)
+        exact = Eager(graph, user_kernels, wide=True).values(inputs)
     except Exception:  # an operation that float64 does not have
         exact = eager
-    given = [tensor for before, _ in run.user_kernels for tensor in before]
-    values = _named(graph, run.outputs, run.inputs, given)
+    given = [tensor for before, _ in user_kernels for tensor in before]
+    values = _named(graph, answer["outputs"], answer["inputs"], given)
     tolerance = _tolerance(graph)
     differences = {
         name: _difference(eager[name], values[name], exact[name], tolerance)
         for name in eager
     }
-    launches = zip(kernels, run.launches, strict=True)
-    return [_verdict(kernel, launch, differences) for kernel, launch in launches]
+    return [
+        _verdict(kernel, launch, differences)
+        for kernel, launch in zip(kernels, launches, strict=True)
+    ]
 
 
 def _stopped(
@@ -284,7 +288,7 @@ def _verdict(
         own = [name for name in wrote if name in wrong]
         status, reason = "differs", f"wrong: {', '.join(own or wrong)}"
         reason += ", which it writes" if own else ""
-    if launch["by_user"]:
+    if launch["user"]:
         status = "not run"
         reason = "it ran, but a kernel of your own has no eager twin to agree with"
     return replace(kernel, status=status, error=error, relative=relative, reason=reason)
@@ -369,7 +373,7 @@ class Eager(torch.fx.Interpreter):
 
 
 def _output_nodes(graph: Any) -> list[Any]:
-    output = next(n for n in graph.aten.graph.nodes if n.op == "output")
+    [output] = graph.aten.graph.find_nodes(op="output")
     return list(output.args[0])
 
 
@@ -377,21 +381,24 @@ def _inputs(graph: Any, saved: dict[str, Any]) -> list[Any]:
     """Return a value for each placeholder: saved, of the call, or made up.
 
     What was saved is known by the name that forward and backward give it.  Of the
-    call, each takes the first that fits and is left.
+    call, each placeholder takes the first value that fits and is left.
     """
-    nodes = [n for n in graph.aten.graph.nodes if n.op == "placeholder"]
-    of_call, values = clone(list(graph.inputs)), []
+    of_call, values = list(graph.inputs), []
     generator = torch.Generator().manual_seed(SEED)
-    for node in nodes:
+    for node in graph.aten.graph.find_nodes(op="placeholder"):
         like = node.meta.get("val")
         options = [saved[node.name]] if node.name in saved else of_call
-        at = next((i for i, v in enumerate(options) if _fits(v, like)), None)
+        at = next((i for i, value in enumerate(options) if _fits(value, like)), None)
         value = _made_up(like, generator) if at is None else options.pop(at)
-        values.append(_strided(value, like))
+        if isinstance(value, torch.Tensor):
+            # Copied one by one: in memory of others a wrong access would go unnoticed.
+            value = clone(value.detach().cpu())
+        values.append(value)
     return values
 
 
 def _hint(size: Any) -> Any:
+    """Return the number that a symbolic *size* was in this call."""
     return size.node.hint if hasattr(size, "node") else size
 
 
@@ -405,21 +412,11 @@ def _fits(value: Any, like: Any) -> bool:
 def _made_up(like: Any, generator: torch.Generator) -> Any:
     if not isinstance(like, torch.Tensor):
         return _hint(like)
-    shape = tuple(map(_hint, like.shape))
-    if not like.dtype.is_floating_point:
-        return torch.zeros(shape, dtype=like.dtype)
-    return torch.randn(shape, generator=generator).to(like.dtype)
-
-
-def _strided(value: Any, like: Any) -> Any:
-    """Return *value* on the CPU with the strides that the kernels were written for."""
-    if not isinstance(value, torch.Tensor):
-        return value
-    value, strides = value.detach().cpu(), tuple(map(_hint, like.stride()))
-    tight = value.clone()  # with no memory around it that could be read unnoticed
-    if value.stride() == strides:
-        return tight if tight.stride() == strides else value
-    return torch.empty_strided(value.shape, strides, dtype=value.dtype).copy_(value)
+    shape, stride = (tuple(map(_hint, sizes)) for sizes in (like.shape, like.stride()))
+    made = torch.empty_strided(shape, stride, dtype=like.dtype).zero_()
+    if like.dtype.is_floating_point:
+        made.copy_(torch.randn(shape, generator=generator))
+    return made
 
 
 # --- what a GPU has, and eager on a CPU has not ---------------------------------------
@@ -478,50 +475,58 @@ def philox(seed: int, offset: np.ndarray) -> list[np.ndarray]:
 
 
 def _attend(
-    q: Any, k: Any, v: Any, bias: Any, dropout: float, causal: bool, scale: Any
-) -> Any:
-    """Return attention by the definition, for grouped heads too."""
-    kept = None
-    if dropout:  # the same elements on both sides, forward and backward
-        shape, same = (*q.shape[:-1], k.shape[-2]), torch.Generator().manual_seed(0)
-        kept = torch.rand(shape, generator=same) >= dropout
-    grouped = q.shape[1] != k.shape[1]
-    attend = torch.ops.aten._scaled_dot_product_attention_math
-    more = {"dropout_mask": kept, "scale": scale, "enable_gqa": grouped}
-    return attend(q, k, v, bias, dropout, causal, **more)[0]
-
-
-def _gradients(
-    grad: Any, q: Any, k: Any, v: Any, bias: Any, *settings: Any
+    q: Any,
+    k: Any,
+    v: Any,
+    bias: Any,
+    dropout: float,
+    causal: bool,
+    scale: Any,
+    grad=None,
 ) -> list[Any]:
-    with torch.enable_grad():
-        leaves = [
-            x if x is None else x.detach().requires_grad_() for x in (q, k, v, bias)
-        ]
-        used = [leaf for leaf in leaves if leaf is not None]
-        gradients = iter(torch.autograd.grad(_attend(*leaves, *settings), used, grad))
-    return [leaf if leaf is None else next(gradients) for leaf in leaves]
+    """Return attention by the definition; with *grad*, the gradients of q, k, v, bias.
+
+    Queries are (batch, heads, rows, width).  Several heads may share keys and values.
+    """
+    wide = torch.promote_types(q.dtype, torch.float32)
+    shared = q.shape[1] // k.shape[1]
+    q, k, v = q.to(wide), *(x.to(wide).repeat_interleave(shared, 1) for x in (k, v))
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    scores = scale * q @ k.mT  # (batch, heads, rows, columns)
+    if bias is not None:
+        scores = scores + bias
+    if causal:
+        scores = scores + torch.full_like(scores, -math.inf).triu(1)
+    weights, kept = scores.softmax(-1), torch.ones(())
+    if dropout:  # the same elements on both sides, forward and backward
+        same = torch.Generator().manual_seed(SEED)
+        kept = (torch.rand(weights.shape, generator=same) >= dropout) / (1 - dropout)
+    if grad is None:
+        return [(weights * kept) @ v]
+    grad = grad.to(wide)
+    of_weights = grad @ v.mT * kept
+    of_scores = weights * (of_weights - (of_weights * weights).sum(-1, keepdim=True))
+    of_k, of_v = scale * of_scores.mT @ q, (weights * kept).mT @ grad
+    of_k, of_v = (x.unflatten(1, (-1, shared)).sum(2) for x in (of_k, of_v))
+    return [scale * of_scores @ k, of_k, of_v, None if bias is None else of_scores]
 
 
 def _efficient(q, k, v, bias, save, dropout=0.0, causal=False, *, scale=None):
-    return [_attend(q, k, v, bias, dropout, causal, scale)]
+    return _attend(q, k, v, bias, dropout, causal, scale)
 
 
-def _efficient_backward(
-    grad, q, k, v, bias, out, sums, seed, offset, dropout, mask, causal=False, *, scale=None
-):  # fmt: skip
-    return _gradients(grad, q, k, v, bias, dropout, causal, scale)
+def _efficient_backward(grad, q, k, v, bias, *saved, scale=None):
+    _, _, _, _, dropout, _, causal = [*saved, False][:7]  # the last has a default
+    return _attend(q, k, v, bias, dropout, causal, scale, grad)
 
 
 def _flash(q, k, v, dropout=0.0, causal=False, debug=False, *, scale=None):
-    return [_attend(q, k, v, None, dropout, causal, scale)]
+    return _attend(q, k, v, None, dropout, causal, scale)
 
 
-def _flash_backward(
-    grad, q, k, v, out, sums, cum_q, cum_k, max_q, max_k, dropout, causal, seed, offset, *,
-    scale=None,
-):  # fmt: skip
-    return _gradients(grad, q, k, v, None, dropout, causal, scale)[:3]
+def _flash_backward(grad, q, k, v, *saved, scale=None):
+    dropout, causal = saved[6:8]
+    return _attend(q, k, v, None, dropout, causal, scale, grad)[:3]
 
 
 def _as_on_gpu(name: str, compute: Callable[..., Any]) -> Callable[..., Any]:
@@ -571,9 +576,9 @@ def run(source: str, inputs: Sequence[Any], limit_s: float = 60.0) -> list[Any]:
     inputs take less than one.
     """
     answer = interpreter().ask(source, inputs, "h100", limit_s)
-    if answer.error:
-        raise InputError(answer.error)
-    return answer.outputs
+    if answer["error"]:
+        raise InputError(answer["error"])
+    return answer["outputs"]
 
 
 @functools.cache
@@ -585,21 +590,6 @@ def interpreter() -> Interpreter:
     process = Interpreter()
     atexit.register(process.close)
     return process
-
-
-@dataclass
-class ModuleRun:
-    """What the child said of one call of a module.
-
-    *launches* are those started, *inputs* as the call left them; *user_kernels* has
-    for each launch of one the tensors before and after it.
-    """
-
-    launches: list[dict[str, Any]]
-    outputs: list[Any] = field(default_factory=list)
-    inputs: list[Any] = field(default_factory=list)
-    user_kernels: list[Any] = field(default_factory=list)
-    error: str = ""
 
 
 def pack(value: Any) -> bytes:
@@ -628,11 +618,13 @@ class Interpreter:
         gpu: str,
         limit_s: float,
         chosen: dict[str, int] | None = None,
-    ) -> ModuleRun:
-        """Return what the module *source*, written for *gpu*, gives for *inputs*.
+    ) -> dict[str, Any]:
+        """Return what `interpreter_child.Module.run` does for *source* and *inputs*.
 
-        *chosen* names the configuration of a kernel, where it is not the first.  A
-        process that does not answer within *limit_s*, or is interrupted, is ended.
+        The module was written for *gpu*; *chosen* names the configuration of a kernel,
+        where it is not the first.  A process that does not answer within *limit_s*,
+        crashes, or is interrupted, is ended; then only the launches that were started
+        and the error come back.
         """
         request = {"source": source, "inputs": list(inputs), "gpu": gpu, "seed": SEED}
         request["chosen"] = chosen or {}
@@ -645,24 +637,22 @@ class Interpreter:
                 self.close()
                 raise
 
-    def _ask(self, request: dict[str, Any], limit_s: float) -> ModuleRun:
+    def _ask(self, request: dict[str, Any], limit_s: float) -> dict[str, Any]:
         """Send *request*; the child says each launch it starts, and then the rest."""
-        launches: list[dict[str, Any]] = []
+        started: list[dict[str, Any]] = []
         end = time.monotonic() + limit_s
         try:
             self.pipe.send_bytes(pack(request))
             while self.pipe.poll(max(0.0, end - time.monotonic())):
                 message = unpack(self.pipe.recv_bytes())
                 if "error" in message:
-                    # Complete launches know what they wrote to.
-                    done = message.pop("launches")
-                    return ModuleRun(done + launches[len(done) :], **message)
-                launches.append(message)
+                    return message
+                started.append(message)
             error = f"stopped after {limit_s:g} s"
         except (EOFError, OSError):
             error = self._last_words()
         self.close()
-        return ModuleRun(launches, error=error)
+        return {"launches": started, "error": error}
 
     def start(self) -> None:
         """Begin to start the process, if there is none; return without waiting."""

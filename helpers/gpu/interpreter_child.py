@@ -69,14 +69,13 @@ class Module:
     def __init__(self, request: dict[str, Any], pipe: Connection) -> None:
         self.request, self.pipe = request, pipe
         self.launches: list[dict[str, Any]] = []
-        self.written: list[set[int]] = []  # storages that each launch writes to
-        self.user_kernels: list[Any] = []  # tensors before and after each launch
         self.alive: list[Any] = []  # so that no address is used twice
 
     def run(self) -> dict[str, Any]:
         """Return outputs, inputs as the call left them, launches, and any error.
 
-        Each launch says which of the outputs and inputs it wrote to, by their place.
+        Each launch says which of the outputs and inputs it wrote to, by their place,
+        and, if the kernel is the user's, the tensors it was given and left.
         """
         inputs, outputs, error = list(self.request["inputs"]), [], ""
         try:
@@ -86,13 +85,12 @@ class Module:
         except Exception as problem:  # of the kernel: whatever it is, it is reported
             error = _in_kernel(problem)
         places = [_storage(value) for value in [*outputs, *inputs]]
-        for launch, written in zip(self.launches, self.written, strict=True):
-            launch["wrote"] = [i for i, place in enumerate(places) if place in written]
+        for launch in self.launches:
+            launch["wrote"] = [i for i, x in enumerate(places) if x in launch["wrote"]]
         return {
             "outputs": outputs,
             "inputs": inputs,
             "launches": self.launches,
-            "user_kernels": self.user_kernels,
             "error": error,
         }
 
@@ -140,32 +138,23 @@ class Launcher:
         config = self._with_fewer_programs(chosen, {**arguments, **grid_arguments})
         grid = self._grid(config, {**arguments, **grid_arguments})
         launch = {
-            "name": self.name,
             "programs": math.prod(grid),
             "blocks": _block_sizes(config),
             "instead": "" if config is chosen else _block_sizes(chosen),
-            "by_user": bool(self.tuner.custom_kernel),
         }
         self.module.pipe.send_bytes(pack(launch))  # before it can crash
 
         tensors = {n: x for n, x in arguments.items() if isinstance(x, torch.Tensor)}
-        before = [x.clone() for x in tensors.values()] if launch["by_user"] else []
+        # Inductor names what a kernel of its own writes to.
+        outputs = [x for name, x in tensors.items() if "out_ptr" in name]
+        launch |= {"wrote": [_storage(x) for x in outputs], "user": []}
+        self.module.launches.append(launch)
+        self.module.alive += tensors.values()
+        before = [x.clone() for x in tensors.values()]
         MEMORY.allow(tensors.values())
         self.tuner.fn[grid](**{**arguments, **config.kwargs})
-        if launch["by_user"]:
-            after = [x.clone() for x in tensors.values()]
-            self.module.user_kernels.append([before, after])
-        self.module.alive += tensors.values()
-        self.module.launches.append(launch)
-        # Inductor names what a kernel writes to; of a user's, it may be anything.
-        outputs = ("out_ptr", "in_out_ptr")
-        self.module.written.append(
-            {
-                _storage(x)
-                for name, x in tensors.items()
-                if launch["by_user"] or name.startswith(outputs)
-            }
-        )
+        if self.tuner.custom_kernel:
+            launch["user"] = [before, [x.clone() for x in tensors.values()]]
 
     def _bind(self, config: Any, args: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the arguments by name: the kernel's, and those of the grid alone."""
@@ -435,11 +424,7 @@ def _scan(self: Any, inputs: Any) -> list[Any]:
 _FUNCTIONS: dict[str, Callable[..., Any]] = {  # where torch has another name, or none
     "fabs": torch.abs,
     "nearbyint": torch.round,
-    "rint": torch.round,
     "llrint": lambda x: torch.round(x).to(torch.int64),
-    "round": lambda x: torch.trunc(x + torch.copysign(torch.tensor(0.5), x)),
-    "finitef": torch.isfinite,
-    "isfinited": torch.isfinite,
     "fast_tanhf": torch.tanh,
     "j0": torch.special.bessel_j0,
     "j1": torch.special.bessel_j1,
@@ -448,11 +433,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {  # where torch has another name, o
     "cyl_bessel_i0": torch.special.i0,
     "cyl_bessel_i1": torch.special.i1,
     "fma": lambda x, y, z: x * y + z,
-    "div_rn": torch.div,
     "mul_rn": torch.mul,
-    "add_rn": torch.add,
-    "sub_rn": torch.sub,
-    "sqrt_rn": torch.sqrt,
     "ilogb": lambda x: torch.frexp(x)[1] - 1,
 }
 _DTYPES = {

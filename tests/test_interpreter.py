@@ -15,11 +15,11 @@ import torch
 pytest.importorskip("triton")
 
 from helpers.errors import InputError
-from helpers.gpu import interpret_process
+from helpers.gpu import interpreter as interpreting
 from helpers.gpu.dump import Dump, dump_triton
-from helpers.gpu.interpret import CheckedKernel, Numerics, check_numerics
-from helpers.gpu.interpret_process import Interpreter, interpreter
-from helpers.results import from_json
+from helpers.gpu.interpreter import CheckedKernel, Numerics, check_numerics
+from helpers.gpu.interpreter import interpreter
+from helpers.results import Result
 from helpers.text import unmark
 from tests.kinds import KINDS
 
@@ -198,7 +198,7 @@ def test_the_text_is_the_same_on_every_machine() -> None:
 
 def test_a_result_is_read_back_equal() -> None:
     result = Numerics((ROW, LOST))
-    assert from_json(result.to_json()) == result
+    assert Numerics.from_json(result.to_json()) == result
 
 
 def test_a_dump_from_a_file_says_what_to_do(programs: dict[str, Dump]) -> None:
@@ -246,15 +246,8 @@ def test_an_interrupt_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
     dump = make("two outputs")
     with monkeypatch.context() as patch:
-        patch.setattr(interpret_process, "unpack", interrupted)
+        patch.setattr(interpreting, "unpack", interrupted)
         with pytest.raises(KeyboardInterrupt):
             dump.check_numerics()
     assert processes[0].poll() is not None
     assert dump.check_numerics().share == 1
-
-
-def test_an_idle_process_ends() -> None:
-    idle = Interpreter(idle_s=0.1)
-    idle.start()
-    assert idle.process.wait(30) == 0
-    idle.close()
