@@ -54,7 +54,7 @@ bench: setup ## measure what the course promises (long, wants a quiet machine)
 
 # Not after setup: a machine that is lent for its GPU has a Python with torch already.
 record: ## measure on this machine's NVIDIA GPU, for data/recorded/
-	@$(PYTHON) -m helpers record
+	@$(PYTHON) -m tools.record_gpu
 
 clean: ## remove .venv and every file that was made here
 	rm -rf .venv .cache .pytest_cache .ruff_cache .hypothesis *.egg-info

@@ -1,7 +1,6 @@
 """``python -m helpers doctor``: the helpers that are of use outside a notebook.
 
-``python -m helpers dump module:function`` writes the Triton code of a function,
-``python -m helpers record`` measures on a GPU for those who have none.
+``python -m helpers dump module:function`` writes the Triton code of a function.
 """
 
 from __future__ import annotations
@@ -36,9 +35,6 @@ def main(arguments: list[str] | None = None) -> int:
     dump.add_argument("--inputs", default="inputs", help="name of the inputs function")
     dump.add_argument("--to", metavar="FOLDER", help="write everything there")
     dump.set_defaults(run=_dump)
-    measure = commands.add_parser("record", help="measure on a GPU, for data/recorded")
-    _record_options(measure)
-    measure.set_defaults(run=_record)
     chosen = parser.parse_args(arguments)
     return chosen.run(chosen)
 
@@ -69,20 +65,6 @@ def _dump(chosen: argparse.Namespace) -> int:
     if chosen.to:
         print(f"written to {chosen.to}")
     return 0
-
-
-def _record_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--only", action="append", default=[], metavar="EXPERIMENT")
-    parser.add_argument("--budget", type=float, default=20, metavar="MINUTES")
-    parser.add_argument("--quick", action="store_true", help="toy sizes, with --to")
-    parser.add_argument("--list", action="store_true", help="say what there is")
-    parser.add_argument("--to", metavar="FILE", help="where, if not data/recorded/")
-
-
-def _record(chosen: argparse.Namespace) -> int:
-    from helpers.gpu.recorder import main
-
-    return main(chosen)
 
 
 def _doctor(chosen: argparse.Namespace) -> int:

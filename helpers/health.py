@@ -255,7 +255,7 @@ def _torch() -> tuple[str, ...]:
         status = "missing" if release < (2, 11) else "note"
         return found, status, "The course is checked on 2.11 to 2.15", "make setup"
     try:  # each of these needs private names of torch, and says what is lost
-        for module in ("capture", "codegen", "gpu.dump", "gpu.interpret"):
+        for module in ("capture", "codegen", "gpu.dump", "gpu.interpreter"):
             import_module(f"helpers.{module}")
     except Unavailable as error:
         return found, "note", str(error)

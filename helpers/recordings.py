@@ -1,13 +1,13 @@
-"""A recording in a lesson: shown beside what this machine measured.
+"""What the course measured on a real GPU: a recording, and why to believe it.
 
-Where nothing is recorded, or only a damaged file, a sentence says so in the same
-place, and the lesson goes on.
+``python -m tools.record_gpu`` writes one JSON file for each GPU into
+``data/recorded/``.  A file is checked whenever it is read: every speed-up, interval
+and verdict is computed again from its samples, so that no number can be prettier
+than what was measured.
 
-What the course measured on a real GPU: a recording, and why to believe it.
-
-A recording is one JSON file in ``data/recorded/``, made by ``python -m helpers
-record``.  It is checked when it is read: every speed-up and interval is computed again
-from its samples.
+A lesson shows a recording beside what the reader's machine measured.  Where nothing
+is recorded, or only a damaged file, a sentence says so in the same place, and the
+lesson goes on.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Literal
 
 from helpers import results, stats
 from helpers.benchmark import Comparison, estimate
@@ -28,27 +27,29 @@ from helpers.errors import ResultError
 from helpers.results import Machine, Result
 from helpers.text import Table, mark, pre, seconds, size
 
-SCHEMA = 1
-DONE, FAILED, NOT_RUN = STATES = ("done", "failed", "not run")
-_ROUNDS = 6  # compare() never times fewer
+SCHEMA = 2
+DONE, FAILED, NOT_RUN = "done", "failed", "not run"
+FOLDER = Path(__file__).resolve().parents[1] / "data" / "recorded"
+_HOW = "`make record`, on a machine with an NVIDIA GPU, makes one"
+_FEWEST_ROUNDS = 6  # compare() never times fewer
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One case of an experiment: what it is a case of, and what came out.
+    """One case of an experiment, and what came of it.
 
     *series* and *value* place it in a table or a sweep.  *facts* are counts and
-    sizes with their names, *texts* whole messages or sources.
+    sizes by name, *texts* whole messages or sources.
     """
 
     experiment: str
     series: str
     value: int | float | str
-    status: str
+    status: Literal["done", "failed", "not run"]
     message: str
     comparison: Comparison | None
-    facts: tuple[tuple[str, int | float | str], ...]
-    texts: tuple[tuple[str, str], ...]
+    facts: dict[str, int | float | str]
+    texts: dict[str, str]
     seconds: float
     when: str
 
@@ -57,28 +58,24 @@ class Finding:
         """What no two findings of a recording share."""
         return self.experiment, self.series, self.value
 
-    def said(self) -> str:
+    def summary(self) -> str:
         """Return what was found, on one line, nothing marked."""
         if self.status != DONE:
             return " ".join(f"{self.status}: {self.message}".split())
         parts = [self.comparison.ratio()] if self.comparison else []
-        parts += [f"{name} {_short(value)}" for name, value in self.facts]
-        return ", ".join(parts) or ", ".join(name for name, _ in self.texts) or DONE
+        for name, fact in self.facts.items():
+            parts.append(
+                f"{name} {fact:.4g}" if isinstance(fact, float) else f"{name} {fact}"
+            )
+        return ", ".join(parts or self.texts) or DONE
 
     def costs(self) -> str:
-        """Return first call, both medians and peak memory, or '' if nothing is timed.
-
-        Not marked, as it stands in the tables of recordings only.
-        """
+        """Return first call, both medians and peak memory; '' if nothing is timed."""
         if self.comparison is None:
             return ""
-        one = self.comparison
-        peak = map(size, one.peak_bytes or ())
-        return ", ".join((*map(seconds, (one.cold_start_s, *one.median_s)), *peak))
-
-
-def _short(value: int | float | str) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else f"{value}"
+        times = (self.comparison.cold_start_s, *self.comparison.median_s)
+        peaks = self.comparison.peak_bytes or ()
+        return ", ".join([*map(seconds, times), *map(size, peaks)])
 
 
 @dataclass(frozen=True, repr=False)
@@ -99,109 +96,12 @@ class Recording(Result):
         toy = ", toy sizes" if self.quick else ""
         return f"recorded on {place}, {self.when[:10]}{toy}"
 
-    def table(self) -> Table:
-        """Return a row for each finding."""
-        rows = [(*map(str, f.key), f.said(), f"{f.seconds:.1f} s") for f in self]
-        return Table.of(("experiment", "series", "value", "found", "took"), rows)
-
-    def __iter__(self) -> Iterator[Finding]:
-        return iter(self.findings)
-
     def __str__(self) -> str:
         m = self.machine
         versions = f"torch {m.torch}, triton {m.triton}, driver {m.driver}"
-        return f"{self.label}: {versions}, `{self.command}`\n{self.table()}"
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return pre(self.label) + self.table()._repr_html_()
-
-    def checked(self) -> Recording:
-        """Return self, or raise ResultError with the first thing that is wrong."""
-        for wrong in _faults(self):
-            raise ResultError(f"this recording is not to be believed: {wrong}")
-        return self
-
-
-def _faults(recording: Recording) -> Iterator[str]:
-    """Yield what is wrong with a recording that can be read."""
-    if recording.schema != SCHEMA:
-        yield f"it has schema {recording.schema}, and this course reads {SCHEMA}"
-    if not re.match(r"\d+\.\d+", recording.machine.torch or ""):
-        yield f"torch {recording.machine.torch!r} is no version"
-    if recording.machine.gpu is None and not recording.quick:
-        yield "no GPU is named, and its sizes are those of one"
-    if not _is_time(recording.when):
-        yield f"{recording.when!r} is no time"
-    keys = [finding.key for finding in recording]
-    if len(set(keys)) < len(keys):
-        yield "a case occurs twice"
-    for finding in recording:
-        for wrong in (*_finding_faults(finding), *_origin(finding, recording.machine)):
-            yield f"{' '.join(map(str, finding.key))}: {wrong}"
-
-
-def _finding_faults(finding: Finding) -> Iterator[str]:
-    if finding.status not in STATES:
-        yield f"status {finding.status!r} is none of {', '.join(STATES)}"
-    if finding.status != DONE and not finding.message:
-        yield f"{finding.status}, and not why"
-    kept = finding.comparison or finding.facts or finding.texts
-    if (finding.status == DONE) != bool(kept):
-        yield f"{finding.status}, and {'something' if kept else 'nothing'} was found"
-    if not _is_time(finding.when):
-        yield f"{finding.when!r} is no time"
-    numbers = [value for _, value in finding.facts if not isinstance(value, str)]
-    if not all(math.isfinite(n) and n >= 0 for n in (finding.seconds, *numbers)):
-        yield "a number is negative or not finite"
-    if finding.comparison:
-        yield from _timing_faults(finding.comparison)
-
-
-def _timing_faults(one: Comparison) -> Iterator[str]:
-    """Yield what is wrong with a comparison: it must follow from its samples."""
-    times = [s for r in one.rounds for s in (r.a_s, r.b_s)]
-    if len(one.rounds) < _ROUNDS:
-        yield f"{len(one.rounds)} rounds of samples, and at least {_ROUNDS} are timed"
-    elif not all(math.isfinite(s) and s > 0 for s in (*times, one.cold_start_s)):
-        yield "a time is not a finite number of seconds above 0"
-    else:
-        used, speedup, interval = estimate(one.rounds)
-        medians = [median([getattr(r, side) for r in used]) for side in _SIDES]
-        ends = (interval.low, interval.high) if interval else ()
-        sure = interval.confidence if interval else 0.0
-        ours = [speedup, sure, *medians, *ends]
-        theirs = [one.speedup, one.confidence, *one.median_s, *(one.interval or ())]
-        close = len(ours) == len(theirs) and all(map(_close, ours, theirs))
-        if not close or stats.verdict(interval) != one.verdict:
-            yield "speed-up, interval or verdict do not follow from the samples"
-    if not all(math.isfinite(n) and n >= 0 for n in one.peak_bytes or ()):
-        yield "a size is negative or not finite"
-
-
-_SIDES = ("a_s", "b_s")
-
-
-def _close(a: float, b: float) -> bool:
-    return math.isclose(a, b, rel_tol=1e-9)
-
-
-def _origin(finding: Finding, machine: Machine) -> Iterator[str]:
-    """Yield whether a comparison was made elsewhere than the recording says."""
-    if one := finding.comparison:
-        theirs = one.machine
-        if (theirs.gpu, theirs.torch) != (machine.gpu, machine.torch):
-            yield "measured on another machine, or with another torch"
-        elif one.device != ("cuda" if machine.gpu else "cpu"):
-            yield f"measured on the {one.device}"
-
-
-def _is_time(text: str) -> bool:
-    try:
-        return datetime.fromisoformat(text).tzinfo is not None
-    except ValueError:
-        return False
+        rows = [(*f.key, f.summary(), f"{f.seconds:.1f} s") for f in self.findings]
+        table = Table.of(("experiment", "series", "value", "found", "took"), rows)
+        return f"{self.label}: {versions}, `{self.command}`\n{table}"
 
 
 def read(path: str | os.PathLike[str]) -> Recording:
@@ -209,123 +109,172 @@ def read(path: str | os.PathLike[str]) -> Recording:
 
     Raises ResultError or OSError, which say what is wrong and what to do.
     """
-    found, name = results.load(path), Path(path).name
-    if not isinstance(found, Recording):
+    recording, name = results.load(path), Path(path).name
+    if not isinstance(recording, Recording):
         raise ResultError(f"{name} does not hold a recording: name another file")
-    try:
-        return found.checked()
-    except ResultError as error:
-        raise ResultError(f"{name}: {error}") from error
+    for fault in _faults(recording):
+        raise ResultError(f"{name}: this recording is not to be believed: {fault}")
+    return recording
 
 
-FOLDER = Path(__file__).resolve().parents[1] / "data" / "recorded"
-HOW = "`make record`, on a machine with an NVIDIA GPU, makes one"
+# --- why to believe it ------------------------------------------------------------
+
+
+def _faults(recording: Recording) -> Iterator[str]:
+    """Yield what is wrong with a recording that can be read."""
+    if recording.schema != SCHEMA:
+        yield f"it has schema {recording.schema}, and this course reads {SCHEMA}"
+    if recording.machine.gpu is None and not recording.quick:
+        yield "no GPU is named, and its sizes are those of one"
+    if not re.match(r"\d{4}-\d\d-\d\dT", recording.when):
+        yield f"{recording.when!r} is no time"
+    keys = [finding.key for finding in recording.findings]
+    if len(set(keys)) < len(keys):
+        yield "a case occurs twice"
+    for finding in recording.findings:
+        for fault in _finding_faults(finding, recording.machine):
+            yield f"{' '.join(map(str, finding.key))}: {fault}"
+
+
+def _finding_faults(finding: Finding, machine: Machine) -> Iterator[str]:
+    if finding.status != DONE and not finding.message:
+        yield f"{finding.status}, and not why"
+    outcome = finding.comparison or finding.facts or finding.texts
+    if (finding.status == DONE) != bool(outcome):
+        yield f"{finding.status}, and {'something' if outcome else 'nothing'} was found"
+    numbers = [fact for fact in finding.facts.values() if not isinstance(fact, str)]
+    if not all(math.isfinite(n) and n >= 0 for n in (finding.seconds, *numbers)):
+        yield "a number is negative or not finite"
+    if finding.comparison:
+        yield from _timing_faults(finding.comparison, machine)
+
+
+def _timing_faults(comparison: Comparison, machine: Machine) -> Iterator[str]:
+    rounds = comparison.rounds
+    times = [s for r in rounds for s in (r.a_s, r.b_s)] + [comparison.cold_start_s]
+    origin = comparison.machine.gpu, comparison.machine.torch, comparison.device
+    if origin != (machine.gpu, machine.torch, "cuda" if machine.gpu else "cpu"):
+        yield "measured on another machine or device, or with another torch"
+    if len(rounds) < _FEWEST_ROUNDS:
+        yield f"{len(rounds)} rounds of samples, at least {_FEWEST_ROUNDS} are timed"
+    elif not all(math.isfinite(s) and s > 0 for s in times):
+        yield "a time is not a finite number of seconds above 0"
+    elif not _follows(comparison):
+        yield "speed-up, interval or verdict do not follow from the samples"
+
+
+def _follows(comparison: Comparison) -> bool:
+    """Return whether the results are what the samples give, computed anew."""
+    rounds, speedup, interval = estimate(comparison.rounds)
+    computed = [speedup, interval.confidence if interval else 0.0]
+    computed += [median(r.a_s for r in rounds), median(r.b_s for r in rounds)]
+    computed += [interval.low, interval.high] if interval else []
+    stated = [comparison.speedup, comparison.confidence]
+    stated += [*comparison.median_s, *(comparison.interval or ())]
+    return (
+        len(stated) == len(computed)
+        and all(math.isclose(*pair) for pair in zip(stated, computed, strict=True))
+        and comparison.verdict == stats.verdict(interval)
+    )
+
+
+# --- what a lesson shows ----------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
 class Recorded:
-    """One experiment of a recording, or of it one series."""
+    """One experiment of a recording, or one series of it; false where there is none.
+
+    *label* says where and when it was recorded, or why nothing is here, and
+    *passed_over* which files could not be read.
+    """
 
     label: str
-    findings: tuple[Finding, ...]
-    beside: str = ""  # a file that was passed over, and why
+    findings: tuple[Finding, ...] = ()
+    passed_over: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.findings)
 
     @property
     def points(self) -> tuple[Finding, ...]:
         """The timed cases: each has a value and a comparison, as in a sweep."""
         return tuple(f for f in self.findings if f.comparison)
 
-    def said(self, value: int | float | str, series: str | None = None) -> str:
-        """Return what was found for one value, on one line."""
+    def find(
+        self, value: int | float | str, series: str | None = None
+    ) -> Finding | None:
+        """Return the first finding for a value (8 or "8"), of any series or of one."""
         for f in self.findings:
             if str(f.value) == str(value) and series in (None, f.series):
-                return f.said()
-        return "not recorded"
+                return f
+        return None
 
-    def texts(self, value: int | float | str, series: str | None = None) -> dict:
-        """Return the texts kept for one value, by name."""
-        for f in self.findings:
-            if str(f.value) == str(value) and series in (None, f.series):
-                return dict(f.texts)
-        return {}
+    def summary(self, value: int | float | str, series: str | None = None) -> str:
+        """Return what was found for one value, on one line, nothing marked."""
+        finding = self.find(value, series)
+        return finding.summary() if finding else "not recorded"
 
     def line(self) -> str:
         """Return all of it on one line, nothing marked."""
-        many = len({f.series for f in self.findings}) > 1
-        said = [
-            f"{f.series + ' ' if many else ''}{f.value}: {f.said()}"
-            for f in self.findings
-        ]
-        line = f"{self.label}: {'; '.join(said)}{self.beside and '. '}{self.beside}"
-        return " ".join(line.split())
+        cases = []
+        several = len({f.series for f in self.findings}) > 1
+        for f in self.findings:
+            name = f"{f.series} {f.value}" if several else f"{f.value}"
+            cases.append(f"{name}: {f.summary()}")
+        text = f"{self.label}: {'; '.join(cases)}" if cases else self.label
+        return " ".join(f"{text}. {self.passed_over}".split()).removesuffix(".")
 
     def table(self) -> Table:
         """Return a row for each case."""
-        rows = [(f.series, f.value, f.said(), f.costs()) for f in self.findings]
+        rows = [(f.series, f.value, f.summary(), f.costs()) for f in self.findings]
         headings = ("series", "value", "found", "first call, then eager and compiled")
         return Table.of(headings, rows, self.label)
 
-    def __bool__(self) -> bool:
-        return True
-
     def __str__(self) -> str:
-        return f"{self.table()}\n{self.beside}".strip()
+        return f"{self.table()}\n{self.passed_over}".strip() if self else self.line()
 
     def __repr__(self) -> str:  # one mark: a page is the same with and without it
         return mark(self.line())
 
     def _repr_html_(self) -> str:
-        return self.table()._repr_html_() + (pre(self.beside) if self.beside else "")
-
-
-@dataclass(frozen=True, repr=False)
-class NoRecording(Recorded):
-    """Nothing is recorded: says so wherever a recording would stand."""
-
-    label: str
-    findings: tuple[Finding, ...] = ()
-
-    def said(self, value: Any, series: str | None = None) -> str:
-        return "nothing recorded"
-
-    def line(self) -> str:
-        return self.label
-
-    def __bool__(self) -> bool:
-        return False
-
-    def __str__(self) -> str:
-        return self.label
-
-    def _repr_html_(self) -> str:
-        return pre(self.label)
+        if not self:
+            return pre(self.line())
+        return self.table()._repr_html_() + (self.passed_over and pre(self.passed_over))
 
 
 def recorded(
-    experiment: str, series: str | None = None, folder: Path | None = None
+    experiment: str,
+    series: str | None = None,
+    folder: str | os.PathLike[str] | None = None,
 ) -> Recorded:
-    """Return an *experiment* that was recorded on a GPU, or of it one *series*.
+    """Return an *experiment* that was recorded on a GPU, or one *series* of it.
 
     On a machine with a GPU its own recording is taken, else the newest in *folder*
     (``data/recorded/``, or what the variable COURSE_RECORDED names).  Where there is
     none, or it is damaged, what comes back is false and says so.
     """
-    home = Path(folder or os.environ.get("COURSE_RECORDED") or FOLDER)
-    good, bad = list[Recording](), list[str]()
-    for path in sorted(home.glob("*.json")):
+    folder = Path(folder or os.environ.get("COURSE_RECORDED") or FOLDER)
+    recordings, damaged = list[Recording](), list[str]()
+    for path in sorted(folder.glob("*.json")):
         try:
-            good.append(read(path))
+            recordings.append(read(path))
         except (ResultError, OSError) as error:
-            bad.append(f"{error}. Delete or restore that file: {HOW}")
-    beside = " ".join(" ".join(bad).split())
-    here = Machine.here().gpu
-    good.sort(key=lambda one: (here is not None and one.machine.gpu == here, one.when))
-    if not good:
-        return NoRecording(beside or f"No GPU recording is here yet: {HOW}.")
-    found = [f for f in good[-1] if f.experiment == experiment]
-    found = [f for f in found if series in (None, f.series)]
-    if not found:
-        label = good[-1].label.replace("recorded on", "The recording of")
-        asked = f"{experiment}, {series}" if series else experiment
-        return NoRecording(f"{label}, has nothing of {asked}: {HOW}. {beside}".strip())
-    return Recorded(good[-1].label, tuple(found), beside)
+            damaged.append(f"{error}. Delete or restore that file: {_HOW}")
+    passed_over = " ".join(" ".join(damaged).split())
+    if not recordings:
+        return Recorded(f"No GPU recording is here yet: {_HOW}", (), passed_over)
+    gpu = Machine.here().gpu
+    newest = max(
+        recordings, key=lambda r: (gpu is not None and r.machine.gpu == gpu, r.when)
+    )
+    findings = tuple(
+        f
+        for f in newest.findings
+        if f.experiment == experiment and series in (None, f.series)
+    )
+    if findings:
+        return Recorded(newest.label, findings, passed_over)
+    place = newest.label.replace("recorded on", "The recording of")
+    asked = f"{experiment}, {series}" if series else experiment
+    return Recorded(f"{place}, has nothing of {asked}: {_HOW}", (), passed_over)

@@ -40,7 +40,7 @@ _HOMES = {
     "Graphs": "helpers.capture",
     "Kernels": "helpers.codegen",
     "MachineCode": "helpers.gpu.compile",
-    "Numerics": "helpers.gpu.interpret",
+    "Numerics": "helpers.gpu.interpreter",
     "Recompiles": "helpers.capture",
     "Recording": "helpers.recordings",
     "Setting": "helpers.gpu.explorer",

@@ -9,10 +9,10 @@ shared out to its sections by their cells; an exercise says its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 from itertools import accumulate
 from pathlib import Path
+from typing import NamedTuple
 
 from helpers.results import write_atomically
 from tests.form import Lesson, keys
@@ -21,26 +21,25 @@ from tests.refresh import ROOT, notebooks, read
 FOLDER = ROOT / "notebooks"
 WORKSHOP = FOLDER / "workshop"
 LESSONS = {path.name[:2]: Lesson(read(path), path) for path in notebooks()}
-OPENING = "the opening"
 
 
-@dataclass(frozen=True)
-class Stop:
-    """A notebook on a route: the sections left out, and the exercises done."""
+class Stop(NamedTuple):
+    """A notebook on a route: the exercises done, and the sections left out."""
 
     lesson: str
-    exercises: tuple[str, ...]
+    exercises: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Break:
+class Break(NamedTuple):
     """Minutes of a route in which nobody reads."""
 
     minutes: int
-    what: str = "break"
 
 
+_OF_06 = ("How wide is a load?", "A row, whole or in pieces")
+_OF_06 += ("A whole model, and its numbers",)
+_CHECKPOINT = "A checkpoint from a compiled model"
 # The first number is the minutes of the whole route; what the stops do not take is
 # left for polls and questions.
 ROUTES: dict[str, tuple[int, tuple[Stop | Break, ...]]] = {
@@ -48,24 +47,15 @@ ROUTES: dict[str, tuple[int, tuple[Stop | Break, ...]]] = {
         120,
         (
             Stop("00", ("00.2",)),
+            Stop("01", ("01.1",), (_CHECKPOINT, "Proof for a running service")),
             Stop(
-                "01",
-                ("01.1",),
-                ("A checkpoint from a compiled model", "Proof for a running service"),
-            ),
-            Stop(
-                "02",
-                (),
-                ("The launch is not the work", "Where is the turning point?"),
+                "02", (), ("The launch is not the work", "Where is the turning point?")
             ),
             Break(5),
             Stop(
                 "03",
                 ("03.1",),
-                (
-                    "fullgraph=True is another program",
-                    "A model somebody else wrote",
-                ),
+                ("fullgraph=True is another program", "A model somebody else wrote"),
             ),
         ),
     ),
@@ -78,20 +68,8 @@ ROUTES: dict[str, tuple[int, tuple[Stop | Break, ...]]] = {
             Break(15),
             Stop("03", ("03.2",)),
             Break(5),
-            Stop(
-                "08",
-                ("08.1",),
-                ("Promises about a dimension",),
-            ),
-            Stop(
-                "06",
-                (),
-                (
-                    "How wide is a load?",
-                    "A row, whole or in pieces",
-                    "A whole model, and its numbers",
-                ),
-            ),
+            Stop("08", ("08.1",), ("Promises about a dimension",)),
+            Stop("06", (), _OF_06),
         ),
     ),
     "a day": (
@@ -105,22 +83,10 @@ ROUTES: dict[str, tuple[int, tuple[Stop | Break, ...]]] = {
             Stop("04", (), ("A pass rewrites it", "Keep it, or compute it again?")),
             Stop("05", ("05.1",), ("Random numbers",)),
             Break(15),
-            Stop(
-                "06",
-                (),
-                (
-                    "How wide is a load?",
-                    "A row, whole or in pieces",
-                    "A whole model, and its numbers",
-                ),
-            ),
+            Stop("06", (), _OF_06),
             Stop("07", ("07.2",)),
             Stop("08", ("08.1",)),
-            Stop(
-                "10",
-                (),
-                ("What it says when asked", "The errors people meet"),
-            ),
+            Stop("10", (), ("What it says when asked", "The errors people meet")),
         ),
     ),
 }
@@ -132,38 +98,33 @@ def sections(lesson: Lesson) -> dict[str, int]:
     The cells of exercises do not count: their minutes are the exercises' own.
     Each section gets at least a minute, and the sum is the metadata's.
     """
-    cells: dict[str, int] = {OPENING: 0}
-    now, task = OPENING, False
+    section, in_exercise = "the opening", False
+    cells: dict[str, int] = {section: 0}
     for cell in lesson.cells:
         if cell.cell_type == "markdown":
             titles = re.findall(r"^## +(.+)$", cell.source, re.MULTILINE)
-            now = titles[-1].strip() if titles else now
-            task = bool(re.search(r"Exercise \d\d\.\d", cell.source))
-        if not task and not keys(cell):
-            cells[now] = cells.get(now, 0) + 1
-    return _shared(lesson.course["minutes"]["read"], cells)
-
-
-def _shared(minutes: int, weights: dict[str, int]) -> dict[str, int]:
-    """Share whole *minutes* by weight: nobody gets less than one."""
-    total = sum(weights.values())
-    ends = [round(minutes * done / total) for done in accumulate(weights.values())]
+            section = titles[-1].strip() if titles else section
+            in_exercise = bool(re.search(r"Exercise \d\d\.\d", cell.source))
+        if not in_exercise and not keys(cell):
+            cells[section] = cells.get(section, 0) + 1
+    # Whole minutes by weight: the sum up to each section is rounded, not its share.
+    total, minutes = sum(cells.values()), lesson.course["minutes"]["read"]
+    ends = [round(minutes * done / total) for done in accumulate(cells.values())]
     parts = [b - a for a, b in zip([0, *ends], ends, strict=False)]
     for n, part in enumerate(parts):
         if part < 1:
             parts[n], parts[parts.index(max(parts))] = 1, max(parts) - 1 + part
-    return dict(zip(weights, parts, strict=True))
+    return dict(zip(cells, parts, strict=True))
 
 
 def exercises(lesson: Lesson) -> dict[str, int]:
     """Return the minutes that each exercise of a lesson says it takes."""
     text = "\n\n".join(cell.source for cell in lesson.words)
-    said = re.findall(r"Exercise (\d\d\.\d)\b.{0,90}?\b(\d+) minutes", text, re.DOTALL)
-    return {key: int(minutes) for key, minutes in said}
+    stated = re.findall(r"Exercise (\d\d\.\d)\b.{0,90}?\b(\d+) minutes", text, re.S)
+    return {key: int(minutes) for key, minutes in stated}
 
 
-@dataclass(frozen=True)
-class Poll:
+class Poll(NamedTuple):
     """A prediction as the stored outputs show it."""
 
     question: str
@@ -173,33 +134,28 @@ class Poll:
 
 def polls(lesson: Lesson) -> dict[str, Poll]:
     """Return the predictions of a lesson by key, from its stored outputs."""
-    text = "\n".join(
-        output.text
-        for cell in lesson.code
-        for output in cell.outputs
-        if output.output_type == "stream"
-    )
+    streams = (o for cell in lesson.code for o in cell.outputs if "text" in o)
+    text = "\n".join(stream.text for stream in streams)
     revealed = dict(re.findall(r"^(\d\d\.p\d+)  The machine says: (.+)$", text, re.M))
     asked = re.findall(
         r"^(\d\d\.p\d+)  (?!The machine says)(.+)\n((?:  \d+\. .+\n)+)", text, re.M
     )
-    return {
-        key: Poll(
-            question,
-            tuple(re.findall(r"^  \d+\. (.+)$", options, re.M)),
-            revealed.get(key, ""),
-        )
-        for key, question, options in asked
-    }
+    found = {}
+    for key, question, options in asked:
+        choices = tuple(re.findall(r"^  \d+\. (.+)$", options, re.M))
+        found[key] = Poll(question, choices, revealed.get(key, ""))
+    return found
 
 
-def link(lesson: Lesson, words: str | None = None, up: str = "../") -> str:
-    """Return a Markdown link to a lesson, by its number and title."""
-    title = words or f"{lesson.id} · {lesson.course['title']}"
-    return f"[{title}]({up}{lesson.file.name})"
+# --- the tables -------------------------------------------------------------------
 
 
-def table(headings: str, rows: Iterator[tuple[object, ...]]) -> str:
+def link(lesson: Lesson) -> str:
+    """Return a Markdown link to a lesson from a page of the workshop."""
+    return f"[{lesson.id} · {lesson.course['title']}](../{lesson.file.name})"
+
+
+def table(headings: str, rows: Iterable[tuple[object, ...]]) -> str:
     names = headings.split(", ")
     lines = [names, ["---"] * len(names), *rows]
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
@@ -211,86 +167,79 @@ def timing(lesson: Lesson) -> str:
     rows += [(f"exercise {key}", n) for key, n in exercises(lesson).items()]
     rows.append(("running it all", lesson.course["minutes"]["run"]))
     rows.append(("**together**", f"**{sum(n for _, n in rows)}**"))
-    return table("section, minutes", iter(rows))
+    return table("section, minutes", rows)
 
 
-def minutes(step: Stop | Break) -> tuple[int, int, int]:
-    """Return the minutes to read, to run and for the exercises of a step."""
-    if isinstance(step, Break):
-        return step.minutes, 0, 0
-    lesson = LESSONS[step.lesson]
+def minutes(stop: Stop) -> tuple[int, int, int]:
+    """Return the minutes to read, to run and for the exercises of a stop."""
+    lesson = LESSONS[stop.lesson]
     read, tasks = sections(lesson), exercises(lesson)
-    if unknown := {*step.without, *step.exercises} - {*read, *tasks}:
+    if unknown := {*stop.without, *stop.exercises} - {*read, *tasks}:
         raise ValueError(f"notebook {lesson.id} has no {', '.join(sorted(unknown))}")
-    left = sum(read[name] for name in step.without)
-    work = sum(tasks[key] for key in step.exercises)
+    left_out = sum(read[name] for name in stop.without)
+    work = sum(tasks[key] for key in stop.exercises)
     whole = lesson.course["minutes"]
-    return whole["read"] - left, whole["run"], work
+    return whole["read"] - left_out, whole["run"], work
 
 
 def spare(name: str) -> int:
     """Return the minutes of a route that its steps leave over."""
     whole, steps = ROUTES[name]
-    return whole - sum(sum(minutes(step)) for step in steps)
-
-
-def _clock(total: int) -> str:
-    return f"{total // 60}:{total % 60:02}"
-
-
-def _visit(stop: Stop) -> tuple[str, ...]:
-    out = ", ".join(f"*{title}*" for title in stop.without)
-    done = ", ".join(stop.exercises) or "none"
-    parts = " + ".join(map(str, minutes(stop)))
-    return link(LESSONS[stop.lesson]), f"all but {out}" if out else "all", done, parts
+    took = [s.minutes if isinstance(s, Break) else sum(minutes(s)) for s in steps]
+    return whole - sum(took)
 
 
 def route(name: str) -> str:
     """Return the table of a route."""
     rows, gone = [], 0
+
+    def add(*cells: object, took: int) -> None:
+        nonlocal gone
+        rows.append((f"{gone // 60}:{gone % 60:02}", *cells, took))
+        gone += took
+
     for step in ROUTES[name][1]:
-        took = minutes(step)
-        what = (step.what, "", "", "") if isinstance(step, Break) else _visit(step)
-        rows.append((_clock(gone), *what, sum(took)))
-        gone += sum(took)
-    rows.append((_clock(gone), "polls and questions", "", "", "", spare(name)))
-    gone += spare(name)
-    rows.append((_clock(gone), "**end**", "", "", "", f"**{gone}**"))
-    heads = "from, what, sections, exercises, read + run + exercises, minutes"
-    return table(heads, iter(rows))
-
-
-def facilitators() -> str:
-    """Return the links to the facilitator's pages."""
-    rows = (
-        (f"[{key}]({key}.md)", each.course["title"]) for key, each in LESSONS.items()
-    )
-    return table("page, chapter", rows)
+        if isinstance(step, Break):
+            add("break", "", "", "", took=step.minutes)
+            continue
+        titles = ", ".join(f"*{title}*" for title in step.without)
+        parts = minutes(step)
+        add(
+            link(LESSONS[step.lesson]),
+            f"all but {titles}" if titles else "all",
+            ", ".join(step.exercises) or "none",
+            " + ".join(map(str, parts)),
+            took=sum(parts),
+        )
+    add("polls and questions", "", "", "", took=spare(name))
+    end = f"{gone // 60}:{gone % 60:02}", "**end**", "", "", "", f"**{gone}**"
+    headings = "from, what, sections, exercises, read + run + exercises, minutes"
+    return table(headings, [*rows, end])
 
 
 def block(mark: str) -> str:
     """Return what stands between a pair of marks."""
     if mark == "pages":
-        return facilitators()
+        rows = ((f"[{key}]({key}.md)", L.course["title"]) for key, L in LESSONS.items())
+        return table("page, chapter", rows)
     kind, _, key = mark.partition(" ")
     return timing(LESSONS[key]) if kind == "timing" else route(mark)
 
 
-def made(page: Path) -> str:
-    """Return a page with what stands between its marks made anew."""
+def renewed(page: Path) -> str:
+    """Return the text of a page with what stands between its marks made anew."""
     text = page.read_text(encoding="utf-8")
     for mark in re.findall(r"<!-- (?!/)(.+?) -->", text):
-        new = block(mark)
         head, rest = text.split(f"<!-- {mark} -->\n", 1)
-        _, tail = rest.split(f"<!-- /{mark} -->", 1)
-        text = f"{head}<!-- {mark} -->\n{new}\n<!-- /{mark} -->{tail}"
+        tail = rest.split(f"<!-- /{mark} -->", 1)[1]
+        text = f"{head}<!-- {mark} -->\n{block(mark)}\n<!-- /{mark} -->{tail}"
     return text
 
 
 def main() -> None:
     """Write the tables of routes and timings into the pages of the workshop."""
     for page in sorted(WORKSHOP.glob("*.md")):
-        write_atomically(page, made(page))
+        write_atomically(page, renewed(page))
 
 
 if __name__ == "__main__":

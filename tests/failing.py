@@ -13,9 +13,8 @@ import difflib
 import re
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -28,7 +27,6 @@ from tests.refresh import texts
 
 KNOWN = Path(__file__).with_name("known.toml")
 COLOUR = re.compile(r"(?:\x1b|#x1B)\[[\d;]*m")
-LONGEST = 160  # characters of a line in a report
 
 
 @dataclass(frozen=True)
@@ -46,75 +44,58 @@ class Failure:
     lines: tuple[str, ...]
     triton: bool = True  # whether it is installed there
 
-    @property
-    def notebook(self) -> str:
-        """Return the number of the notebook, like 04; "" for a test."""
-        return self.where[:2] if self.where.endswith(".ipynb") else ""
-
-    @property
-    def claim(self) -> str:
-        """Return what the claim said that does not hold, and why it should."""
-        return next((ln[7:] for ln in self.lines if ln.startswith("claim: ")), "")
-
-    @property
-    def ended(self) -> bool:
-        """Return whether the cell came to no end of its own."""
-        return self.lines[0].startswith(("claim: ", "error: "))
-
 
 # --- written by a strict run ------------------------------------------------------
 
 
 def properties(item: Any, error: BaseException) -> list[tuple[str, str]]:
     """Return what the report keeps of a cell of nbval that failed with *error*."""
-    lines = list(_raised(item.test_outputs or []))
-    if not lines:
-        wanted, got = _said(item, item.cell.outputs), _said(item, item.test_outputs)
-        lines = list(_differing(wanted, got))
+    lines = [*_raised(item.test_outputs or [])]
+    lines = lines or [*_differing(item)] or [f"error: {_first(str(error))}"]
     return [
         ("torch", version_of("torch") or "none"),
         ("triton", version_of("triton") or "none"),
-        ("heading", _heading(item)),
-        *(("line", line) for line in lines or [f"error: {_first(str(error))}"]),
+        ("heading", heading(item.parent.nb.cells, item.cell)),
+        *(("line", line) for line in lines),
     ]
 
 
 def _raised(outputs: list[Any]) -> Iterator[str]:
     for output in outputs:
         if output.output_type == "error":
-            said = COLOUR.sub("", output.evalue).strip()
-            failed = output.ename == "ClaimFailed"
-            yield f"claim: {said}" if failed else f"error: {output.ename}: {said}"
+            message = COLOUR.sub("", output.evalue).strip()
+            is_claim = output.ename == "ClaimFailed"
+            yield (
+                f"claim: {message}" if is_claim else f"error: {output.ename}: {message}"
+            )
 
 
-def _said(item: Any, outputs: list[Any] | None) -> dict[str, list[str]]:
-    """Return the lines of each kind of output that is compared, as it is compared."""
-    kept: dict[str, list[str]] = {}
+def _differing(item: Any) -> Iterator[str]:
+    """Yield the lines that differ of each kind of output, as they are compared."""
+    stored, ran = (_lines(item, o) for o in (item.cell.outputs, item.test_outputs))
+    for kind in dict.fromkeys([*stored, *ran]):
+        for line in difflib.ndiff(stored.get(kind, []), ran.get(kind, [])):
+            if line[0] in "-+":
+                yield f"{kind} {line}"
+
+
+def _lines(item: Any, outputs: list[Any] | None) -> dict[str, list[str]]:
+    lines: dict[str, list[str]] = {}
     for kind, text in texts({"outputs": outputs or []}):
         if kind not in item.parent.skip_compare:
-            kept.setdefault(kind, []).extend(item.sanitize(text).splitlines())
-    return kept
+            lines.setdefault(kind, []).extend(item.sanitize(text).splitlines())
+    return lines
 
 
-def _differing(wanted: dict[str, list[str]], got: dict[str, list[str]]) -> list[str]:
-    found = []
-    for kind in dict.fromkeys([*wanted, *got]):
-        pair = wanted.get(kind, []), got.get(kind, [])
-        lines = [line for line in difflib.ndiff(*pair) if line[0] in "-+"]
-        found += [f"{kind} {line}" for line in lines]
-    return found
-
-
-def _heading(item: Any) -> str:
-    """Return the heading that the cell stands under."""
-    heading = "the first cell"
-    for cell in item.parent.nb.cells:
-        if cell is item.cell:
+def heading(cells: list[Any], until: Any) -> str:
+    """Return the heading that a cell stands under."""
+    found = ["the first cell"]
+    for cell in cells:
+        if cell is until:
             break
         if cell.cell_type == "markdown":
-            found = re.findall(r"^#+ (.+)$", cell.source, re.MULTILINE)
-            heading = found[-1] if found else heading
-    return heading
+            found += re.findall(r"^#+ (.+)$", cell.source, re.MULTILINE)
+    return found[-1]
 
 
 def _first(text: str) -> str:
@@ -130,155 +111,105 @@ def read(report: Path) -> list[Failure]:
 
     ValueError says that the file is no such report, as after a run that was killed.
     """
-    return [
-        _failure(case, problem)
-        for case in _cases(report)
-        for problem in [*case.findall("failure"), *case.findall("error")][:1]
-    ]
-
-
-def not_run(report: Path) -> list[str]:
-    """Return the cells that had no turn, because one before them had no end."""
-    cases = _cases(report)
-    return [c.get("name", "") for c in cases if c.find("skipped") is not None]
-
-
-def _cases(report: Path) -> list[ElementTree.Element]:
     try:
-        return list(ElementTree.parse(report).getroot().iter("testcase"))
+        cases = ElementTree.parse(report).getroot().iter("testcase")
+        problems = [(c, [*c.findall("failure"), *c.findall("error")]) for c in cases]
     except (OSError, ElementTree.ParseError) as error:
         raise ValueError(f"{report}: no report can be read from it: {error}") from None
+    return [_failure(case, found[0]) for case, found in problems if found]
 
 
 def _failure(case: ElementTree.Element, problem: ElementTree.Element) -> Failure:
-    kept = [(p.get("name"), p.get("value", "")) for p in case.iter("property")]
-    one = dict(kept)
-    lines = tuple(value for name, value in kept if name == "line")
+    pairs = [(p.get("name"), p.get("value", "")) for p in case.iter("property")]
+    values = dict(pairs)
+    lines = tuple(value for name, value in pairs if name == "line")
     return Failure(
         # JUnit has a module there, and so a dot for each folder.
         where=re.sub(r"^.*\.(?=\w+\.ipynb$)", "", case.get("classname", "")),
         cell=case.get("name", ""),
-        heading=one.get("heading", ""),
-        torch=one.get("torch", ""),
+        heading=values.get("heading", ""),
+        torch=values.get("torch", ""),
         lines=lines or (f"error: {_first(problem.get('message', ''))}",),
-        triton=one.get("triton") != "none",
+        triton=values.get("triton") != "none",
     )
 
 
 # --- and explained ------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Known:
-    """A difference of some versions of torch, or of no Triton, that is understood."""
-
-    torch: SpecifierSet
-    without_triton: bool
-    notebook: str
-    patterns: tuple[re.Pattern[str], ...]
-    why: str
-
-    def covers(self, failure: Failure, line: str) -> bool:
-        """Return whether this is why *failure* says *line*."""
-        return (
-            self.notebook in ("", failure.notebook)
-            and _is(failure.torch, self.torch)
-            and not (self.without_triton and failure.triton)
-            and any(pattern.search(line) for pattern in self.patterns)
-        )
+def known(path: Path = KNOWN) -> list[dict[str, Any]]:
+    """Return the differences that the repository explains."""
+    return tomllib.loads(path.read_text(encoding="utf-8"))["difference"]
 
 
-def _is(torch: str, wanted: SpecifierSet) -> bool:
+def covers(entry: dict[str, Any], failure: Failure, line: str) -> bool:
+    """Return whether an entry of known.toml is why *failure* says *line*."""
     try:
-        return wanted.contains(Version(torch).public, prereleases=True)
+        version = Version(failure.torch).public
     except InvalidVersion:
         return False
+    return (
+        failure.where.startswith(entry.get("notebook", ""))
+        and SpecifierSet(entry["torch"]).contains(version, prereleases=True)
+        and not (failure.triton and not entry.get("triton", True))
+        and any(re.search(pattern, line) for pattern in entry["lines"])
+    )
 
 
-def known(path: Path = KNOWN) -> list[Known]:
-    """Return the differences that the repository explains."""
-    table = tomllib.loads(path.read_text(encoding="utf-8"))
-    return [
-        Known(
-            SpecifierSet(entry["torch"]),
-            not entry.get("triton", True),
-            entry.get("notebook", ""),
-            tuple(re.compile(pattern) for pattern in entry["lines"]),
-            " ".join(filter(None, [entry["why"], entry.get("source")])),
-        )
-        for entry in table["difference"]
-    ]
-
-
-def explanation(failure: Failure, table: Iterable[Known]) -> str:
+def explanation(failure: Failure, table: list[dict[str, Any]]) -> str:
     """Return why the cell differs, or "" where any line of it is not explained."""
-    reasons: dict[str, None] = {}
-    entries = list(table)
+    reasons: list[str] = []
     for line in failure.lines:
-        why = next((one.why for one in entries if one.covers(failure, line)), None)
-        if why is None:
+        entries = [entry for entry in table if covers(entry, failure, line)]
+        if not entries:
             return ""
-        reasons[why] = None
-    return " ".join(reasons)
+        reasons.append(f"{entries[0]['why']} {entries[0].get('source', '')}".strip())
+    return " ".join(dict.fromkeys(reasons))
 
 
 # --- for people -------------------------------------------------------------------
 
 
-def short(text: str) -> str:
+def short(text: str, longest: int = 160) -> str:
     """Return *text* on one line that is not too long."""
     line = " ".join(text.split())
-    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
 def markdown(failures: list[Failure]) -> str:
-    """Return what failed as nested lists: notebook, cell, and what it said."""
-    parts = []
-    for where, group in groupby(failures, key=lambda f: (f.where, f.torch)):
-        parts.append(f"### {where[0]}" + (f", torch {where[1]}" if where[1] else ""))
-        for one in group:
-            parts.append(f"- **{one.cell}**" + (one.heading and f": {one.heading}"))
-            parts += [f"  - {_code(line)}" for line in one.lines[:6]]
-            more = len(one.lines) - 6
-            parts += [f"  - and {more} more lines"] if more > 0 else []
-    return "\n".join(parts)
-
-
-def _code(line: str) -> str:
-    return f"`` {short(line)} ``"
+    """Return failures as lists, one for each notebook and version of torch."""
+    lines, before = [], ""
+    for failure in failures:
+        title = f"### {failure.where}" + (failure.torch and f", torch {failure.torch}")
+        lines += ["", title, ""] if title != before else []
+        before = title
+        name = f"**{failure.cell}**" + (failure.heading and f": {failure.heading}")
+        lines.append(f"- {name}")
+        lines += [f"  - `` {short(line)} ``" for line in failure.lines[:6]]
+        more = len(failure.lines) - 6
+        lines += [f"  - and {more} more lines"] if more > 0 else []
+    return "\n".join(lines)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Print what the reports hold; 1 when a report cannot be read."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("report", nargs="+", type=Path, help="or folders of them")
-    chosen = parser.parse_args(arguments)
-    table, known_ones, unread = known(), 0, 0
-    for folder, reports in _gathered(chosen.report):
-        found = []
-        for report in reports:
+    unread = explained = 0
+    for path in parser.parse_args(arguments).report:
+        for report in sorted(path.rglob("*.xml")) if path.is_dir() else [path]:
             try:
-                found += read(report)
+                failures = read(report)
             except ValueError as error:
                 unread += 1
                 print(f"{error}\n")
-        new = [one for one in found if not explanation(one, table)]
-        known_ones += len(found) - len(new)
-        if new:
-            print(f"## {folder}\n\n{markdown(new)}\n")
-    print(f"Known differences that are not listed: {known_ones}")
+                continue
+            new = [one for one in failures if not explanation(one, known())]
+            explained += len(failures) - len(new)
+            if new:
+                print(f"## {report.relative_to(path.parent)}\n{markdown(new)}\n")
+    print(f"Known differences that are not listed: {explained}")
     return 1 if unread else 0
-
-
-def _gathered(paths: list[Path]) -> Iterator[tuple[str, list[Path]]]:
-    """Yield the reports of each folder below *paths*, under the folder's name."""
-    for path in paths:
-        if not path.is_dir():
-            yield path.name, [path]
-            continue
-        yield path.name, sorted(path.glob("*.xml"))
-        for folder in sorted(child for child in path.iterdir() if child.is_dir()):
-            yield folder.name, sorted(folder.rglob("*.xml"))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import sys
 from pathlib import Path
 
 import nbformat
@@ -10,15 +10,16 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from helpers.results import version_of
-from tests import failing, strict
+from tests import failing
 from tests.failing import Failure
+from tests.proof import common, versions
 
-SAID = "✓ holds: one is one\n"
+HOLDS = "✓ holds: one is one\n"
 CELLS = (
-    ("from helpers import claim\nclaim('one is one', 1 == 1)", SAID),
+    ("from helpers import claim\nclaim('one is one', 1 == 1)", HOLDS),
     ("print('⟨3 s⟩ here')", "⟨4 s⟩ here\n"),
     ("print('a\\nc')", "a\nb\n"),
-    ("claim('one is two', 1 == 2, 'they rhyme')\nclaim('three', True)", SAID),
+    ("claim('one is two', 1 == 2, 'they rhyme')\nclaim('three', True)", HOLDS),
     ("raise ValueError('what\\nnow')", ""),
     ("print('<b>')", ""),
 )
@@ -35,27 +36,23 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         outputs = [new_output("stream", text=stored)] if stored else []
         cell = new_code_cell(source, outputs=outputs, execution_count=number + 1)
         notebook.cells.append(cell)
-    nbformat.write(notebook, folder / "97_is_it.ipynb")
-    written = folder / "report.xml"
-    strict_run = [str(folder / "97_is_it.ipynb"), "--junitxml", str(written)]
-    assert strict.main([*strict_run, "-q", "-p", "no:cacheprovider"]) == 1
+    path, written = folder / "97_is_it.ipynb", folder / "report.xml"
+    nbformat.write(notebook, path)
+    versions.run(Path(sys.executable), path, written)
     return written
 
 
 def test_a_report_says_where_and_what(report: Path) -> None:
-    found = failing.read(report)
-    assert {(one.where, one.torch) for one in found} == {
+    failures = failing.read(report)
+    assert {(one.where, one.torch) for one in failures} == {
         ("97_is_it.ipynb", version_of("torch"))
     }
-    assert [(one.cell, one.heading, *one.lines) for one in found] == [
+    assert [(one.cell, one.heading, *one.lines) for one in failures] == [
         ("Cell 2", "Is it?", "stdout - b", "stdout + c"),
         ("Cell 3", "And under that", "claim: one is two. they rhyme"),
         ("Cell 4", "And under that", "error: ValueError: what\nnow"),
         ("Cell 5", "And under that", "stdout + <b>"),
     ]
-    assert [one.ended for one in found] == [False, True, True, False]
-    assert found[1].claim == "one is two. they rhyme" and not found[0].claim
-    assert found[0].notebook == "97" and failing.not_run(report) == []
 
 
 def test_as_markdown_it_names_each_cell_and_keeps_to_one_line(
@@ -64,35 +61,33 @@ def test_as_markdown_it_names_each_cell_and_keeps_to_one_line(
     assert failing.main([str(report.parent)]) == 0
     text = capsys.readouterr().out
     assert f"### 97_is_it.ipynb, torch {version_of('torch')}\n" in text
-    assert (
-        "- **Cell 3**: And under that\n  - `` claim: one is two. they rhyme ``" in text
-    )
+    assert "- **Cell 3**: And under that\n  - `` claim: one is two. they rh" in text
     assert "`` error: ValueError: what now ``" in text and "`` stdout + <b> ``" in text
     assert "Cell 0" not in text and "Cell 1" not in text
     assert "not listed: 0" in text
 
 
-def test_a_test_that_failed_is_read_too(tmp_path: Path) -> None:
-    case = (
-        '<testcase classname="tests.test_x" name="test_y"><failure message="no&#10;go">'
-    )
-    skipped = '<testcase name="z"><skipped message="why"/></testcase>'
-    report = tmp_path / "tests.xml"
-    report.write_text(f"<testsuites>{case}</failure></testcase>{skipped}</testsuites>")
-    (found,) = failing.read(report)
-    assert (found.where, found.cell, found.notebook) == ("tests.test_x", "test_y", "")
-    assert found.lines == ("error: no",) and failing.not_run(report) == ["z"]
-
-
-@pytest.mark.parametrize("text", [None, "", "<testsuites><testcase"])
+@pytest.mark.parametrize("text", ["", "<testsuites><testcase"])
 def test_half_a_report_is_said_to_be_none(
-    text: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     report = tmp_path / "half.xml"
-    if text is not None:
-        report.write_text(text)
+    report.write_text(text)
     assert failing.main([str(report)]) == 1
     assert "no report can be read" in capsys.readouterr().out
+
+
+def test_a_torch_that_says_something_else_fails_and_is_recorded(
+    report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(common, "FOLDER", tmp_path)
+    found = list(versions.rows(Path("97_is_it.ipynb"), report, "2.99.0"))
+    assert [row["why"] for row in found] == ["unexplained"] * 4
+    assert found[0]["said"] == "stdout - b; stdout + c"
+    versions.keep("2.99.0", Path("97_is_it.ipynb"), found[:1])
+    versions.keep("2.99.0", Path("97_is_it.ipynb"), found)
+    assert common.read("versions")["rows"] == found
+    assert versions.main(["--python", "/bin/false"]) == 2
 
 
 TABLE = """
@@ -115,56 +110,42 @@ why = "There is none."
 """
 
 
-NO_TRITON = Failure("x", "", "", "2.13.0", ("error: Missing: Triton is",), triton=False)
+def failure(
+    *lines: str, where: str = "04_x.ipynb", torch: str = "2.15.1", triton: bool = True
+) -> Failure:
+    return Failure(where, "Cell 1", "", torch, lines, triton)
 
 
-def failure(*lines: str, where: str = "04_x.ipynb", torch: str = "2.15.1") -> Failure:
-    return Failure(where, "Cell 1", "", torch, lines)
+MISSING = "error: Missing: Triton is"
 
 
 @pytest.mark.parametrize(
     ("one", "why"),
     [
         (failure("stdout - max(", "stdout + max2("), "max is spelt otherwise."),
-        (
-            failure("stdout - ───", "stderr + W1 x"),
-            "max is spelt otherwise. A warning.",
-        ),
-        (
-            failure("stdout + max(", torch="2.16.0.dev20260101"),
-            "max is spelt otherwise.",
-        ),
+        (failure("stdout - ─", "stderr + W1 x"), "max is spelt otherwise. A warning."),
+        (failure("stdout + max(", torch="2.16.0.dev2026"), "max is spelt otherwise."),
         (failure("stderr + W1 x", where="09_y.ipynb", torch="2.11.0"), "A warning."),
         (failure("stdout - max(", "stdout + min("), ""),  # a line more
         (failure("stdout + max(", torch="2.14.0"), ""),
         (failure("stdout + max(", where="05_x.ipynb"), ""),
-        (failure("claim: stdout + max("), ""),
-        (NO_TRITON, "There is none."),
-        (replace(NO_TRITON, triton=True), ""),
+        (failure(MISSING, triton=False), "There is none."),
+        (failure(MISSING), ""),
         (failure("stdout + max(", torch="none"), ""),
-        (failure("stdout + max(", torch=""), ""),
     ],
 )
 def test_a_difference_is_explained_when_each_of_its_lines_is(
     one: Failure, why: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "known.toml").write_text(TABLE, encoding="utf-8")
-    assert failing.explanation(one, failing.known(tmp_path / "known.toml")) == why
-
-
-def test_each_known_difference_says_why_and_is_of_supported_versions() -> None:
-    for entry in failing.known():
-        assert len(entry.why.split()) > 3
-        assert entry.without_triton or not entry.torch.contains("2.13.0")
-        assert all(pattern.pattern.startswith("^") for pattern in entry.patterns)
+    path = tmp_path / "known.toml"
+    path.write_text(TABLE, encoding="utf-8")
+    assert failing.explanation(one, failing.known(path)) == why
 
 
 @pytest.mark.parametrize(("score", "known"), [("33 of 34", True), ("34 of 34", False)])
 def test_a_score_is_explained_by_a_claim_that_does_not_hold(
     score: str, known: bool
 ) -> None:
-    lines = (
-        "stdout -   claims       35 of 35 hold",
-        f"stdout +   claims    {score} hold",
-    )
+    stored = "stdout -   claims       35 of 35 hold"
+    lines = stored, f"stdout +   claims    {score} hold"
     assert bool(failing.explanation(failure(*lines), failing.known())) is known

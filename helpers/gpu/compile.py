@@ -5,7 +5,7 @@
     compile_kernel(source, gpu)    every stage, registers, spills, shared memory
 
 *source* is the module that Inductor writes for one kernel: imports, and a decorated
-function.  Choosing and compiling are Inductor's own code; only the GPU is pretended.
+function.  Choosing and compiling are Inductor's own code; only the GPU is a fake.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import re
 import subprocess
 import tempfile
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,9 +36,6 @@ with needed_for("Triton code for a GPU that is not here"):
     from torch._inductor import config as inductor_config
     from torch._inductor.runtime import hints as inductor_hints
     from torch._inductor.runtime import triton_heuristics
-
-
-STAGES = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 
 
 @dataclass(frozen=True)
@@ -83,8 +80,8 @@ class MachineCode(Result):
 
         Disassembled when asked for: that takes longer than a compile from the cache.
         """
-        said = _cuobjdump("--dump-sass", b64decode(self.cubin)) if self.cubin else ""
-        lines = re.findall(r"^\s*/\*(\w+)\*/\s+(.*?;)", said, re.M)
+        text = _cuobjdump("--dump-sass", b64decode(self.cubin)) if self.cubin else ""
+        lines = re.findall(r"^\s*/\*(\w+)\*/\s+(.*?;)", text, re.M)
         return "".join(f"{address}  {line}\n" for address, line in lines)
 
     def __str__(self) -> str:
@@ -94,46 +91,37 @@ class MachineCode(Result):
             f"{size(self.shared)} of shared memory a block\n{self.occupancy}"
         )
 
-    __repr__ = __str__
-
 
 def configs(source: str, gpu: Gpu) -> tuple[Config, ...]:
     """Return Inductor's candidates for launching a kernel on *gpu*, in its order.
 
-    With more than one it would time them on the device.  Raises fake_gpu.Missing
-    without Triton, InputError when *source* is not one generated kernel.
+    With more than one it would time them on the device.  Raises Unavailable without
+    Triton, InputError when *source* is not one generated kernel.
     """
     with _loaded(source, gpu) as tuner:
         return _configs(tuner)
 
 
 def grid(
-    source: str,
-    gpu: Gpu,
-    config: Config | int = 0,
-    numels: Mapping[str, int] | Sequence[int] = (),
+    source: str, gpu: Gpu, config: Config | int = 0, arguments: Sequence[Any] = ()
 ) -> tuple[int, int, int] | str:
     """Return how many programs a launch starts in x, y and z.
 
-    *numels* are the integers of the launch, by name or in the order in which the
-    kernel takes them.  Where one is missing the formula comes back as text.
+    *arguments* are those of the launch, in order; sizes are numbers, or texts of them.
+    Where a size is missing the formula comes back as text.
     """
     with _loaded(source, gpu) as tuner:
-        chosen = _choose(tuner, config)
-        meta, types = tuner.inductor_meta, tuner.triton_meta["signature"]
-        if not isinstance(numels, Mapping):
-            names = [
-                n for n in tuner.fn.arg_names if re.match("[iu]", types.get(n, ""))
-            ]
-            names += meta.get("extra_launcher_args", ())
-            numels = dict(zip(names, numels, strict=False))
+        chosen, meta = _choose(tuner, config), tuner.inductor_meta
+        names = [p.name for p in tuner.fn.params if not p.is_constexpr]
+        names += meta.get("extra_launcher_args", ())  # a grid that the launch gives
+        given = zip(names, map(str, arguments), strict=False)
+        sizes = {n: int(text) for n, text in given if re.fullmatch(r"-?\d+", text)}
         rule = triton_heuristics.GridExpr.from_meta(meta, chosen)
         try:
-            return tuple(map(int, rule.eval_slow({**chosen.kwargs, **numels})))
+            return tuple(map(int, rule.eval_slow({**chosen.kwargs, **sizes})))
         except NameError:
-            pass
-    text = f"({rule.x_grid}, {rule.y_grid}, {rule.z_grid})"
-    return re.sub(r"-\(\((\w+)\) // -\((\w+)\)\)", r"ceil(\1 / \2)", text)
+            text = f"({rule.x_grid}, {rule.y_grid}, {rule.z_grid})"
+            return re.sub(r"-\(\((\w+)\) // -\((\w+)\)\)", r"ceil(\1 / \2)", text)
 
 
 def compile_kernel(
@@ -142,35 +130,36 @@ def compile_kernel(
     """Compile a kernel for *gpu*, also for another than it was generated for.
 
     *config* is one of ``configs()``, or its number; with *lines* the PTX says which
-    line of *source* each instruction comes from.  Raises fake_gpu.Missing without
-    Triton, InputError when the kernel cannot be compiled for this GPU.
+    line of *source* each instruction comes from.  Raises Unavailable without Triton,
+    InputError when the kernel cannot be compiled for this GPU.
     """
     with _loaded(source, gpu) as tuner:
         chosen = _choose(tuner, config)
-        kernel = tuner.fn.__name__
         try:
-            binary, said = _compiled(tuner, chosen, lines)
+            binary, log = _compiled(tuner, chosen, lines)
             used = _needs(gpu, binary)
-            if used["spills"] and not said:  # it came from the cache, without the log
-                said = _compiled(tuner, chosen, lines, True)[1]
+            if used["spills"] and not log:  # it came from the cache, without the log
+                log = _compiled(tuner, chosen, lines, again=True)[1]
         except Exception as error:  # Triton's, LLVM's and ptxas' have no common kind
             raise InputError(f"no machine code for {gpu}: {_reason(error)}") from error
-        if spilled := re.search(r"(\d+) bytes spill stores", said):
+        # cuobjdump counts arrays in local memory as spills, too; ptxas' log does not.
+        if spilled := re.search(r"(\d+) bytes spill stores", log):
             used["spills"] = int(spilled[1]) // 4
-        stages = {name: _plain(binary.asm.get(name, "")) for name in STAGES}
-        cubin = b64encode(binary.asm.get("cubin", b"")).decode()
         shared, threads = binary.metadata.shared, binary.metadata.num_warps * gpu.warp
-    return MachineCode(
-        kernel=kernel,
-        gpu=gpu.name,
-        config=_config(tuner, chosen),
-        threads=threads,
-        **used,
-        shared=shared,
-        occupancy=occupancy(gpu, threads, used["registers"], shared),
-        **stages,
-        cubin=cubin,
-    )
+        return MachineCode(
+            kernel=tuner.fn.__name__,
+            gpu=gpu.name,
+            config=_config(tuner, chosen),
+            threads=threads,
+            **used,
+            shared=shared,
+            occupancy=occupancy(gpu, threads, used["registers"], shared),
+            **{stage: _plain(binary.asm.get(stage, "")) for stage in _STAGES},
+            cubin=b64encode(binary.asm.get("cubin", b"")).decode(),
+        )
+
+
+_STAGES = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 
 
 # --- loading a kernel ---------------------------------------------------------------
@@ -179,18 +168,21 @@ def compile_kernel(
 @contextlib.contextmanager
 def _loaded(source: str, gpu: Gpu) -> Iterator[Any]:
     """Yield the autotuner that Inductor makes of *source* on *gpu*; launch nothing."""
-    hints = inductor_hints
-    settings = inductor_config
     with (
         fake_gpu.gpu(gpu),
         mock.patch.dict(os.environ),  # the autotuner sets TRITON_CACHE_DIR
-        settings.patch(use_static_triton_launcher=False),
-        mock.patch.object(hints, "DeviceProperties", _properties(hints, gpu)),
+        inductor_config.patch(use_static_triton_launcher=False),
+        mock.patch.object(
+            inductor_hints, "DeviceProperties", return_value=_properties(gpu)
+        ),
     ):
-        yield _tuner(source, gpu)
+        tuner = _tuner(source)
+        if gpu.language == "hip":
+            tuner.inductor_meta["is_hip"] = True
+        yield tuner
 
 
-def _tuner(source: str, gpu: Gpu) -> Any:
+def _tuner(source: str) -> Any:
     # Triton reads a kernel's text through its file, and there is none.
     file = "<generated kernel>"
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)
@@ -202,24 +194,20 @@ def _tuner(source: str, gpu: Gpu) -> Any:
     finally:
         linecache.cache.pop(file, None)
     kind = triton_heuristics.CachingAutotuner
-    found = [value for value in space.values() if isinstance(value, kind)]
-    if len(found) != 1:
-        raise InputError(f"one generated kernel is wanted, and this holds {len(found)}")
-    if gpu.language == "hip":
-        found[0].inductor_meta["is_hip"] = True
-    return found[0]
+    tuners = [value for value in space.values() if isinstance(value, kind)]
+    if len(tuners) != 1:
+        raise InputError(
+            f"one generated kernel is wanted, and this holds {len(tuners)}"
+        )
+    return tuners[0]
 
 
-def _properties(hints: Any, gpu: Gpu) -> Any:
-    """Return what stands in for a kernel's own record of the GPU it was written for."""
-    hip, properties = gpu.language == "hip", gpu.properties
-    known = hints.DeviceProperties._fields
-    fields = {name: getattr(properties, name, None) for name in known}
-    arch = gpu.arch if hip else 10 * gpu.capability[0] + gpu.capability[1]
-    described = hints.DeviceProperties(
-        **{**fields, "type": gpu.language, "index": 0, "cc": arch}
-    )
-    return lambda *_, **__: described
+def _properties(gpu: Gpu) -> Any:
+    """Return what a kernel records of the GPU it was written for."""
+    known = inductor_hints.DeviceProperties._fields
+    fields = {name: getattr(gpu.properties, name, None) for name in known}
+    fields |= {"type": gpu.language, "index": 0, "cc": gpu.target}
+    return inductor_hints.DeviceProperties(**fields)
 
 
 def _compiled(
@@ -233,12 +221,12 @@ def _compiled(
         knobs.compilation.disable_line_info = not lines
         knobs.compilation.always_compile = again or lines
         knobs.nvidia.dump_ptxas_log = True
-        with contextlib.redirect_stdout(io.StringIO()) as said:
-            return tuner._precompile_config(config).kernel, said.getvalue()
+        with contextlib.redirect_stdout(io.StringIO()) as log:
+            return tuner._precompile_config(config).kernel, log.getvalue()
 
 
 def _configs(tuner: Any) -> tuple[Config, ...]:
-    return tuple(_config(tuner, each) for each in tuner.configs)
+    return tuple(_config(tuner, config) for config in tuner.configs)
 
 
 def _config(tuner: Any, config: Any) -> Config:
@@ -253,8 +241,8 @@ def _choose(tuner: Any, config: Config | int) -> Any:
     known = _configs(tuner)
     number = known.index(config) if config in known else config
     if not isinstance(number, int) or not 0 <= number < len(known):
-        there = "; ".join(f"{i}: {each}" for i, each in enumerate(known))
-        raise InputError(f"no configuration {config}: there are {there}")
+        names = "; ".join(f"{i}: {candidate}" for i, candidate in enumerate(known))
+        raise InputError(f"no configuration {config}: there are {names}")
     return tuner.configs[number]
 
 
@@ -264,21 +252,15 @@ def _choose(tuner: Any, config: Config | int) -> Any:
 def _plain(text: str) -> str:
     """Return code without the lines that only lead a debugger to the source."""
     text = re.sub(r" loc\((#?\w+|\".*\")\)", "", text)
-    return "".join(
-        line for line in text.splitlines(True) if not line.startswith("#loc")
-    )
+    return re.sub(r"^#loc.*\n", "", text, flags=re.M)
 
 
 def _needs(gpu: Gpu, binary: Any) -> dict[str, int]:
-    """Return the registers and spills of a kernel.
-
-    On NVIDIA from cuobjdump, which counts arrays in local memory as spills; on AMD
-    from the notes in the assembly.
-    """
+    """Return the registers and spills of a kernel, from the notes in its code."""
     if gpu.language == "hip":
-        found = re.findall(r"^\s*\.(vgpr\w+):\s+(\d+)", binary.asm["amdgcn"], re.M)
-        notes = {name: int(n) for name, n in found}
-        return {"registers": notes["vgpr_count"], "spills": notes["vgpr_spill_count"]}
+        notes = re.findall(r"^\s*\.(vgpr\w+):\s+(\d+)", binary.asm["amdgcn"], re.M)
+        used = {name: int(n) for name, n in notes}
+        return {"registers": used["vgpr_count"], "spills": used["vgpr_spill_count"]}
     usage = _cuobjdump("--dump-resource-usage", binary.asm["cubin"])
     used = {name: int(n) for name, n in re.findall(r"(\w+):(\d+)", usage)}
     return {"registers": used["REG"], "spills": (used["STACK"] + used["LOCAL"]) // 4}

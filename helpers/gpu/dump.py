@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,16 +13,213 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from helpers import session
 from helpers.codegen import folded
 from helpers.errors import InputError
-from helpers.gpu import compile, fake_gpu, gpus
-from helpers.gpu.fake_gpu import Capture, Lowered
+from helpers.gpu import compile, gpus
+from helpers.gpu import fake_gpu as fake
+from helpers.gpu.fake_gpu import LoweredGraph, Lowering, LoweringHere
 from helpers.gpu.tidy import tidy
 from helpers.results import Result, write_atomically
-from helpers.session import both_ways
 from helpers.text import Table, count, plain, pre, progress, size
+
+
+def dump_triton(
+    fn: Callable[..., Any],
+    *inputs: Any,
+    kwargs: dict[str, Any] | None = None,
+    gpu: str = "h100",
+    training: bool = False,
+    mode: str | None = None,
+    dynamic: bool | None = None,
+    to: str | PathLike[str] | None = None,
+) -> Dump:
+    """Return the Triton code that Inductor would generate for *fn* on *gpu*.
+
+    ``fn(*inputs, **kwargs)`` runs once, eagerly, on copies of the CPU tensors, and each
+    graph is lowered for the GPU on the way; with *training*, its backward too (if
+    nothing requires gradients, the floating-point inputs do).  *gpu* is a name in
+    ``gpus.GPUS``, or ``this`` for what really runs on this machine.  *mode* and
+    *dynamic* are as for ``torch.compile``; *to* is a folder to write everything to.
+    Tensors made on the CPU inside *fn* count as made on the GPU.
+
+    Raises InputError when *fn* raises, for an unknown GPU or mode, for an AMD GPU,
+    which has machine code only: ``kernel.on("mi300x")``, and for what Inductor cannot
+    lower.  Raises Unavailable without the triton that this torch works with.
+    """
+    kwargs = kwargs or {}
+    session.check_callable(fn, (*inputs, *kwargs.values()))
+    fake.require_triton()
+    here = gpu == "this"
+    chosen = gpus.here() if here else gpus.find(gpu)
+    if chosen.language != "cuda":
+        raise InputError(
+            f"{chosen.name} has machine code only: dump for h100, then ask a kernel "
+            f"for kernel.on({chosen.name!r})"
+        )
+    if here and (inputs or kwargs) and not session.on_gpu((inputs, kwargs)):
+        raise InputError(
+            "gpu='this' shows what runs on the GPU, and the inputs are on the CPU: "
+            "move them, and the module, with .to('cuda')"
+        )
+    backend = (LoweringHere if here else Lowering)(chosen, mode)
+    with (
+        fake.ONE_AT_A_TIME,
+        session.undisturbed(fn),
+        torch.inference_mode(False),
+        torch.set_grad_enabled(training),
+    ):
+        run = session.compile_apart(fn, backend=backend, dynamic=dynamic)
+        run = _needing_gradients(run) if training else run
+        if here:  # each kernel has to run before its configuration is known
+            run = session.both_ways(run, training)
+        try:
+            with suppress(fake.Stopped), fake.own_kernels():
+                session.call(run, inputs, kwargs)
+        except InputError as error:
+            if backend.error is None:
+                raise
+            raise InputError(_not_lowered(chosen, backend.error)) from error
+        if here:
+            backend.settle()
+    result = _dump(backend, mode)
+    if to is not None:
+        result.write(to)
+    return result
+
+
+def _needing_gradients(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Return *fn* called with floating-point inputs that require gradients.
+
+    They are left alone where an input or a parameter of *fn* already does.
+    """
+
+    def run(*inputs: Any, **kwargs: Any) -> Any:
+        leaves = pytree.tree_leaves((inputs, kwargs))
+        parameters = [p for m in session.modules_of(fn) for p in m.parameters()]
+        tensors = [x for x in leaves if isinstance(x, torch.Tensor)]
+        if not any(t.requires_grad for t in (*tensors, *parameters)):
+            for tensor in tensors:
+                if tensor.is_floating_point():
+                    tensor.requires_grad_()
+        return fn(*inputs, **kwargs)
+
+    return run
+
+
+def _not_lowered(gpu: gpus.Gpu, error: Exception) -> str:
+    """Return what stopped Inductor, and where in the program."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    reason = lines[0] if lines else type(error).__name__
+    places = re.findall(r'File "[^"]+", line \d+, in .*\n.*', str(error))
+    where = f" It stopped at: {' '.join(places[-1].split())}." if places else ""
+    return (
+        f"Inductor cannot lower this program for {gpu.title}, which is not here: "
+        f"{reason}.{where} Your function runs: dump the part around that line alone"
+    )
+
+
+def _dump(backend: Lowering, mode: str | None) -> Dump:
+    graphs = [graph for graph in backend.graphs if graph.source]
+    result = Dump(
+        backend.gpu.name,
+        tuple(x for graph in graphs for x in _launches(graph, backend.gpu.name)),
+        tuple(DumpedGraph(g.index, g.phase, _reproducible(g.source)) for g in graphs),
+        tuple(_undecided(backend, graphs, mode)),
+    )
+    object.__setattr__(result, "_captured", tuple(graphs))  # for check_numerics
+    return result
+
+
+def _reproducible(source: str) -> str:
+    """Return *source* without what differs from call to call: files, and a count."""
+    source = re.sub(r"^# (kernel path|AOT ID): .*\n", "", source, flags=re.M)
+    return re.sub(r"^# Original path: .*[/\\]", "# Original path: ", source, flags=re.M)
+
+
+_KINDS = {  # by what Inductor puts behind "triton_" in a kernel's name
+    "poi": "pointwise",
+    "red": "reduction",
+    "per": "persistent reduction",
+    "tem": "template",
+    "for": "foreach",
+    "spl": "split scan",
+}
+
+
+def _launches(graph: LoweredGraph, gpu: str) -> Iterator[DumpedKernel]:
+    for place, launch in enumerate(graph.launches):
+        name, arguments = graph.calls.get(place, (launch.name, ()))
+        kind = _KINDS.get(name.removeprefix("triton_")[:3], "other")
+        if launch.name == "your Triton kernel":
+            kind = "yours"
+        elif name not in graph.kernels:
+            kind = "library"
+        yield DumpedKernel(
+            name=name,
+            kind=kind,
+            graph=graph.index,
+            phase=graph.phase,
+            ops=launch.ops,
+            lines=launch.lines,
+            loads=launch.loads,
+            stores=launch.stores,
+            bytes=launch.bytes,
+            arguments=arguments,
+            hints=tuple(graph.hints.items()),
+            gpu=gpu,
+            generated=graph.kernels.get(name, ""),
+            chosen=graph.chosen.get(name, 0),
+        )
+
+
+def _undecided(
+    backend: Lowering, graphs: list[LoweredGraph], mode: str | None
+) -> Iterator[str]:
+    """Yield what only the device can decide, for this program."""
+    launches = [launch for graph in graphs for launch in graph.launches]
+    library = [launch.name for launch in launches if launch.language == "library"]
+    nodes = [node for graph in graphs for node in graph.aten.graph.nodes]
+    if any(launch.language == "Triton" for launch in launches):
+        yield "block sizes and warps, timed where kernel.configs has several"
+    if any("mm" in name or "convolution" in name for name in library):
+        yield "which kernel a library picks for a matrix product or convolution"
+    if backend.attention:
+        shown = " and ".join(sorted(backend.attention))
+        yield f"which attention kernel PyTorch prefers; shown is {shown}"
+    if any(map(_odd_product, nodes)):
+        yield "whether a matrix product of odd sizes is padded, which is timed"
+    if mode in ("max-autotune", "max-autotune-no-cudagraphs"):
+        yield "whether a Triton template beats the library's matrix product"
+    if mode in ("max-autotune", "reduce-overhead"):
+        yield "whether the launches can be recorded as a CUDA graph"
+    if backend.autocast:
+        yield (
+            "what autocast casts on a GPU: here it follows the CPU's rules, and "
+            "autocast('cuda') does nothing"
+        )
+    if {"cond", "while_loop", "invoke_subgraph"} & {str(node.target) for node in nodes}:
+        yield "which branch of a cond runs, and how often a body: each is shown once"
+    if any(not launch.loads + launch.stores for launch in launches):
+        yield "the bytes of tensors whose sizes depend on data, counted as 0"
+    if backend.eager:
+        yield f"a graph that torch.compile leaves to eager: {backend.eager}"
+    if backend.stopped:
+        yield f"what comes after {backend.stopped}, which needs a GPU to run"
+
+
+# What Inductor pads, and to how many elements: only where timing says so.
+_PADDED = {f"aten.{name}.default" for name in ("mm", "addmm", "bmm")}
+_ALIGNED = {torch.float16: 8, torch.bfloat16: 8, torch.float32: 4}
+
+
+def _odd_product(node: torch.fx.Node) -> bool:
+    if str(node.target) not in _PADDED:
+        return False
+    factors = [arg.meta["val"] for arg in node.args if hasattr(arg, "meta")][-2:]
+    return any(n % _ALIGNED.get(x.dtype, 1) for x in factors for n in x.shape[-2:])
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,28 +260,23 @@ class DumpedKernel(Result):
     @cached_property
     def grid(self) -> Any:
         """How many programs are launched, in three directions."""
-        found = gpus.find(self.gpu)
-        parameters = _parameters(self.generated)
-        numbers = zip(parameters, map(_number, self.arguments), strict=False)
-        numels = {name: n for name, n in numbers if n is not None}
-        return compile.grid(self.generated, found, self.configs[self.chosen], numels)
+        gpu = gpus.find(self.gpu)
+        return compile.grid(self.generated, gpu, self.chosen, self.arguments)
 
     def on(self, gpu: str | None = None, config: int | None = None) -> Any:
         """Return the kernel's machine code for a GPU, also for another than its own.
 
         Raises InputError for an unknown GPU, or where Triton cannot compile it.
         """
-        key = (
-            gpus.find(gpu or self.gpu).name,
-            self.chosen if config is None else config,
-        )
-        if key not in self._made:
-            found = gpus.find(key[0])
-            self._made[key] = compile.compile_kernel(self.generated, found, key[1])
-        return self._made[key]
+        chosen = gpus.find(gpu or self.gpu)
+        key = chosen.name, self.chosen if config is None else config
+        if key not in self._compiled:
+            code = compile.compile_kernel(self.generated, chosen, key[1])
+            self._compiled[key] = code
+        return self._compiled[key]
 
     @cached_property
-    def _made(self) -> dict[tuple[str, int], Any]:
+    def _compiled(self) -> dict[tuple[str, int], Any]:
         return {}
 
     ttir = property(lambda self: self.on().ttir, doc="Triton's own representation.")
@@ -100,39 +291,17 @@ class DumpedKernel(Result):
 
     def row(self) -> tuple[str, ...]:
         """Return the cells of a table row."""
+        counts = str(self.loads), str(self.stores), size(self.bytes)
         phase = f"{self.graph} {self.phase}"
-        counts = map(str, (self.loads, self.stores))
-        return (
-            phase,
-            self.kind,
-            ", ".join(self.ops),
-            *counts,
-            size(self.bytes),
-            self.name,
-        )
+        return phase, self.kind, ", ".join(self.ops), *counts, self.name
 
     def __str__(self) -> str:
         return self.source or f"{self.name}: a call into a library, not generated"
-
-    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         if not self.source:
             return pre(self)
         return folded(f"{self.name}: {self.kind}", [("python", self.source)])
-
-
-def _parameters(generated: str) -> list[str]:
-    """Return what a launch gives, in its order: parameters, and perhaps the grid."""
-    launched = generated.partition("@triton_heuristics")[2]  # after its own functions
-    found = re.search(r"@triton\.jit\ndef \w+\(([^)]*)\)", launched)
-    parts = [part.strip() for part in found[1].split(",")] if found else []
-    given = [part.split(":")[0].strip() for part in parts if "constexpr" not in part]
-    return [*given, "_grid_0", "_grid_1", "_grid_2"]
-
-
-def _number(argument: str) -> int | None:
-    return int(argument) if argument.lstrip("-").isdigit() else None
 
 
 @dataclass(frozen=True, repr=False)
@@ -145,8 +314,6 @@ class DumpedGraph(Result):
 
     def __str__(self) -> str:
         return f"graph {self.index} {self.phase}"
-
-    __repr__ = __str__
 
 
 @dataclass(frozen=True, repr=False)
@@ -184,9 +351,9 @@ class Dump(Result):
 
     def kernel(self, name: str) -> DumpedKernel:
         """Return the first launch whose name holds *name*; KeyError with the names."""
-        for each in self.launches:
-            if name in each.name:
-                return each
+        for launch in self.launches:
+            if name in launch.name:
+                return launch
         names = ", ".join(dict.fromkeys(k.name for k in self.launches))
         raise KeyError(f"no kernel {name!r}; there are: {names or 'none'}")
 
@@ -195,40 +362,66 @@ class Dump(Result):
         headings = ("graph", "kind", "ops", "loads", "stores", "bytes", "name")
         return Table.of(headings, [k.row() for k in self.launches])
 
-    def write(self, folder: str | PathLike[str]) -> None:
-        """Write everything, machine code included, to *folder* for browsing."""
-        write_dump(self, folder)
-
     def check_numerics(self) -> Any:
         """Run each kernel in Triton's interpreter and compare it with eager."""
-        from helpers.gpu.interpret import check_numerics
+        from helpers.gpu.interpreter import check_numerics
 
         return check_numerics(self)
 
-    def _last(self) -> str:
+    def write(self, folder: str | PathLike[str]) -> Path:
+        """Write everything, machine code included, to *folder*; return its path.
+
+        ``README.md`` says what is there; ``graph-0-forward.py`` and so on are the whole
+        modules; ``kernels/`` holds a folder for each kernel, a file for each stage;
+        ``dump.json`` is read back by ``load``.  Each file is written whole or not at
+        all, and README.md last, so a folder without one was not finished.
+        """
+        root = Path(folder)
+        if (root / "dump.json").exists():  # an older dump, which must not mix with this
+            for old in (root / "README.md", *root.glob("graph-*-*.py")):
+                old.unlink(missing_ok=True)
+            shutil.rmtree(root / "kernels", ignore_errors=True)
+        for graph in self.graphs:
+            name = f"graph-{graph.index}-{graph.phase}.py"
+            write_atomically(root / name, graph.source)
+        self.save(root / "dump.json")
+        lines = ["# What the GPU would run", "", "```", plain(self), "```", ""]
+        kernels = {kernel.name: kernel for kernel in self.kernels}
+        with progress("machine code", len(kernels), "kernels") as bar:
+            for name, kernel in kernels.items():
+                for stage, file in _FILES.items():
+                    path = root / "kernels" / name / file
+                    write_atomically(path, getattr(kernel, stage))
+                lines += ["", f"## [{name}](kernels/{name}/source.py)", ""]
+                lines += _described(kernel)
+                bar.update()
+        write_atomically(root / "README.md", "\n".join(lines) + "\n")
+        return root
+
+    def _text(self) -> str:
+        """Return what stands below the table."""
         if not self.launches:
-            return "no kernels: no graph was captured, or none computes anything"
-        calls = count(len(self.library), "library call")
-        kernels = count(len(self.kernels), "kernel")
-        return f"{gpus.find(self.gpu).title}: {kernels}, {calls}, {size(self.bytes)}"
+            lines = ["no kernels: no graph was captured, or none computes anything"]
+        else:
+            calls = count(len(self.library), "library call")
+            kernels = count(len(self.kernels), "kernel")
+            title = gpus.find(self.gpu).title
+            lines = [f"{title}: {kernels}, {calls}, {size(self.bytes)}"]
+        return "\n".join([*lines, *(f"not decided here: {x}" for x in self.undecided)])
 
     def __str__(self) -> str:
-        parts = [str(self.table()) if self.launches else "", self._last()]
-        parts += [f"not decided here: {each}" for each in self.undecided]
-        return "\n".join(filter(None, parts))
-
-    __repr__ = __str__
+        table = f"{self.table()}\n" if self.launches else ""
+        return table + self._text()
 
     def _repr_html_(self) -> str:
-        if not self.launches:
-            return pre(self)
-        rest = str(self).split("\n")[len(self.launches) + 2 :]
-        bodies = "".join(k._repr_html_() for k in self.kernels)
-        return self.table()._repr_html_() + pre("\n".join(rest)) + bodies
+        table = self.table()._repr_html_() if self.launches else ""
+        return (
+            table + pre(self._text()) + "".join(k._repr_html_() for k in self.kernels)
+        )
 
 
 # The file of each stage, in the order of the lowering.
-FILES = {
+_FILES = {
     "source": "source.py",
     "generated": "generated.py",
     "ttir": "kernel.ttir",
@@ -239,39 +432,8 @@ FILES = {
 }
 
 
-def write_dump(dump: Any, folder: str | PathLike[str]) -> Path:
-    """Write *dump* to *folder* and return it.
-
-    ``README.md`` says what is there; ``graph-0-forward.py`` and so on are the whole
-    modules; ``kernels/`` holds a folder for each kernel, a file for each stage;
-    ``dump.json`` is read back by ``load``.  Each file is written whole or not at all,
-    and README.md last, so a folder without one was not finished.
-    """
-    root = Path(folder)
-    if (root / "dump.json").exists():  # an older dump, which must not mix with this
-        for old in (root / "README.md", *root.glob("graph-*-*.py")):
-            old.unlink(missing_ok=True)
-        shutil.rmtree(root / "kernels", ignore_errors=True)
-    for graph in dump.graphs:
-        name = f"graph-{graph.index}-{graph.phase}.py"
-        write_atomically(root / name, graph.source)
-    dump.save(root / "dump.json")
-    lines = ["# What the GPU would run", "", "```", plain(dump), "```", ""]
-    kernels = {kernel.name: kernel for kernel in dump.kernels}
-    with progress("machine code", len(kernels)) as bar:
-        for name, kernel in kernels.items():
-            bar.set_description_str(name)
-            lines += ["", f"## [{name}](kernels/{name}/source.py)", ""]
-            lines += _write_kernel(root / "kernels" / name, kernel)
-            bar.update()
-    write_atomically(root / "README.md", "\n".join(lines) + "\n")
-    return root
-
-
-def _write_kernel(folder: Path, kernel: Any) -> list[str]:
-    """Write one kernel's stages; return what the README says about it."""
-    for stage, name in FILES.items():
-        write_atomically(folder / name, getattr(kernel, stage))
+def _described(kernel: DumpedKernel) -> list[str]:
+    """Return what the README of a folder says about *kernel*."""
     return [
         f"- {kernel.kind}: {', '.join(kernel.ops)}",
         f"- launched as {kernel.grid} programs of {kernel.configs[kernel.chosen]}",
@@ -280,201 +442,3 @@ def _write_kernel(folder: Path, kernel: Any) -> list[str]:
         f"- {kernel.occupancy}",
         *(f"- `{line}`" for line in kernel.lines),
     ]
-
-
-KINDS = {
-    "poi": "pointwise",
-    "red": "reduction",
-    "per": "persistent reduction",
-    "tem": "template",
-    "for": "foreach",
-    "spl": "split scan",
-}
-
-
-def dump_triton(
-    fn: Callable[..., Any],
-    *inputs: Any,
-    gpu: str = "h100",
-    training: bool = False,
-    mode: str | None = None,
-    dynamic: bool | None = None,
-    to: str | PathLike[str] | None = None,
-) -> Dump:
-    """Return the Triton code that Inductor would generate for ``fn(*inputs)`` on *gpu*.
-
-    *fn* runs once, eagerly, on copies of the CPU tensors, and each graph is lowered
-    for the GPU on the way; with *training*, its backward too (if nothing requires
-    gradients, the floating-point inputs do).  *gpu* is a name in ``gpus.GPUS``, or
-    ``this`` for what really runs on this machine.  *mode* and *dynamic* are as for
-    ``torch.compile``; *to* is a folder to write everything to.  Tensors made on the
-    CPU inside *fn* count as made on the GPU.
-
-    Raises InputError when *fn* raises, for an unknown GPU or mode, or for an AMD
-    GPU, which has machine code only: ``kernel.on("mi300x")``.  Raises
-    ``fake_gpu.Missing`` without the triton that this torch works with.
-    """
-    session.check_callable(fn, inputs)
-    fake_gpu.require_triton()
-    found = gpus.here() if gpu == "this" else gpus.find(gpu)
-    if found.language != "cuda":
-        raise InputError(
-            f"{found.name} has machine code only: dump for h100, then ask a kernel "
-            f"for kernel.on({found.name!r})"
-        )
-    if gpu == "this" and inputs and not session.on_gpu(inputs):
-        raise InputError(
-            "gpu='this' shows what runs on the GPU, and the inputs are on the CPU: "
-            "move them, and the module, with .to('cuda')"
-        )
-    backend = (fake_gpu.Observed if gpu == "this" else Capture)(found, mode)
-    with (
-        fake_gpu.ONE_AT_A_TIME,
-        session.undisturbed(fn),
-        torch.inference_mode(False),
-        torch.set_grad_enabled(training),
-    ):
-        apart = session.compile_apart(fn, backend=backend, dynamic=dynamic)
-        run = fake_gpu.needing_gradients(apart) if training else apart
-        if gpu == "this":  # each kernel has to run before its configuration is known
-            run = both_ways(run, training)
-        with suppress(fake_gpu.Stopped), fake_gpu.own_kernels():
-            session.call(run, inputs, {})
-        if gpu == "this":
-            backend.settle()
-    result = _dump(backend, found.name, mode)
-    if to is not None:
-        result.write(to)
-    return result
-
-
-def _dump(backend: Capture, gpu: str, mode: str | None) -> Dump:
-    lowered = tuple(backend.found)
-    launches = [launch for graph in lowered for launch in _launches(graph, gpu)]
-    graphs = [DumpedGraph(g.index, g.phase, _reproducible(g.source)) for g in lowered]
-    undecided = _undecided(backend, mode)
-    result = Dump(gpu, tuple(launches), tuple(graphs), tuple(undecided))
-    object.__setattr__(result, "_captured", lowered)  # live graphs, for check_numerics
-    return result
-
-
-def _reproducible(source: str) -> str:
-    """Return *source* without what differs from call to call: files, and a count."""
-    source = re.sub(r"^# (kernel path|AOT ID): .*\n", "", source, flags=re.M)
-    return re.sub(r"^# Original path: .*[/\\]", "# Original path: ", source, flags=re.M)
-
-
-def _launches(graph: Lowered, gpu: str) -> list[DumpedKernel]:
-    texts, runs = _written(graph)
-    defined = {launch.name for launch in graph.launches}
-    made, hints = [], tuple(graph.hints.items())
-    for launch in graph.launches:
-        # By name, and not in order: a subgraph is written before its caller.
-        own = launch.name == "your Triton kernel"
-        mine = (n for n, (name, _) in enumerate(runs) if name == launch.name)
-        if own:
-            mine = (n for n, (name, _) in enumerate(runs) if name not in defined)
-        at = next(mine, None)
-        name, given = runs.pop(at) if at is not None else (launch.name, ())
-        kind = KINDS.get(name.removeprefix("triton_")[:3], "other")
-        if own:
-            kind = "yours"
-        elif name not in texts:
-            kind = "library"
-        made.append(
-            DumpedKernel(
-                name=name,
-                kind=kind,
-                graph=graph.index,
-                phase=graph.phase,
-                ops=launch.ops,
-                lines=launch.lines,
-                loads=launch.loads,
-                stores=launch.stores,
-                bytes=launch.bytes,
-                arguments=given,
-                hints=hints,
-                gpu=gpu,
-                generated=texts.get(name, "").strip() + "\n" if name in texts else "",
-                chosen=graph.chosen.get(name, 0),
-            )
-        )
-    return made
-
-
-def _written(
-    graph: Lowered,
-) -> tuple[dict[str, str], list[tuple[str, tuple[str, ...]]]]:
-    """Return the kernels of a module by name, and the launches in it, in order."""
-    texts, runs, values = {}, [], {}
-    nodes = ast.walk(ast.parse(_reproducible(graph.source)))
-    for node in sorted(nodes, key=lambda node: getattr(node, "lineno", 0)):
-        called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
-        if isinstance(node, ast.Assign):
-            name, value = ast.unparse(node.targets[0]), node.value
-            if ast.unparse(value).startswith("async_compile.triton("):
-                texts[name] = value.args[1].value
-            elif name.endswith("numel"):  # may be set again for the next launch
-                values[name] = ast.unparse(value)
-        elif called.endswith(".run") and "stream" in [k.arg for k in node.keywords]:
-            given = (_value(ast.unparse(a), values, graph.hints) for a in node.args)
-            runs.append((called.removesuffix(".run"), tuple(given)))
-    return texts, runs
-
-
-def _value(argument: str, values: dict[str, str], hints: dict[str, int]) -> str:
-    """Return an argument as a number, if it is made of numbers and known symbols."""
-    text = values.get(argument, argument)
-    names = set(re.findall(r"[A-Za-z_]\w*", text))
-    if not re.fullmatch(r"[\w\s+\-*/()]+", text) or not names <= set(hints):
-        return argument
-    return str(int(eval(text, {"__builtins__": {}}, dict(hints))))
-
-
-def _undecided(backend: Capture, mode: str | None) -> list[str]:
-    """Return what only the device can decide, for this program."""
-    said = []
-    if any(launch.language == "Triton" for g in backend.found for launch in g.launches):
-        said.append("block sizes and warps, timed where kernel.configs has several")
-    library = [x for g in backend.found for x in g.launches if x.language == "library"]
-    if any("mm" in x.name or "convolution" in x.name for x in library):
-        said.append("which kernel a library picks for a matrix product or convolution")
-    if backend.attention:
-        shown = " and ".join(sorted(backend.attention))
-        said.append(f"which attention kernel PyTorch prefers; shown is {shown}")
-    if any(_odd_product(node) for g in backend.found for node in g.aten.graph.nodes):
-        said.append("whether a matrix product of odd sizes is padded, which is timed")
-    if mode in ("max-autotune", "max-autotune-no-cudagraphs"):
-        said.append("whether a Triton template beats the library's matrix product")
-    if mode in ("max-autotune", "reduce-overhead"):
-        said.append("whether the launches can be recorded as a CUDA graph")
-    if backend.autocast:
-        said.append(
-            "what autocast casts on a GPU: here it follows the CPU's rules, and "
-            "autocast('cuda') does nothing"
-        )
-    nodes = [str(n.target) for g in backend.found for n in g.aten.graph.nodes]
-    if {"cond", "while_loop", "invoke_subgraph"} & set(nodes):
-        said.append(
-            "which branch of a cond runs, and how often a body: each is shown once"
-        )
-    launched = [x for g in backend.found for x in g.launches]
-    if any(not x.loads + x.stores for x in launched):
-        said.append("the bytes of tensors whose sizes depend on data, counted as 0")
-    if backend.eager:
-        said.append(f"a graph that torch.compile leaves to eager: {backend.eager}")
-    if backend.stopped:
-        said.append(f"what comes after {backend.stopped}, which needs a GPU to run")
-    return said
-
-
-# What Inductor pads, and to how many elements: only where timing says so.
-_PADDED = {f"aten.{name}.default" for name in ("mm", "addmm", "bmm")}
-_ALIGNED = {torch.float16: 8, torch.bfloat16: 8, torch.float32: 4}
-
-
-def _odd_product(node: Any) -> bool:
-    if str(node.target) not in _PADDED:
-        return False
-    values = [arg.meta["val"] for arg in node.args if hasattr(arg, "meta")]
-    return any(n % _ALIGNED.get(v.dtype, 1) for v in values[-2:] for n in v.shape[-2:])

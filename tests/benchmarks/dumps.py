@@ -17,9 +17,9 @@ import torch
 from helpers import _torch, dump_triton
 from helpers.errors import InputError
 from helpers.gpu.gpus import here
-from helpers.gpu.observations import normal
 from tests.benchmarks.common import read, record, table
 from tests.kinds import KINDS, Kind
+from tools.record_gpu.observations import without_hash
 
 REFERENCE = "2.13"
 
@@ -92,7 +92,8 @@ def compared(kind: Kind) -> dict[str, Any]:
             "source": str(error),
         }
     names = [[k.name for k in dump.launches] for dump in (hidden, real)]
-    texts = [[normal(k.generated) for k in dump.kernels] for dump in (hidden, real)]
+    both = (hidden, real)
+    texts = [[without_hash(k.generated) for k in dump.kernels] for dump in both]
     differ = [a.name for a, b, c in zip(real.kernels, *texts, strict=False) if b != c]
     row = {
         "program": kind.name,

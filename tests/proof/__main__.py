@@ -10,8 +10,7 @@ import sys
 NAMES = {
     "faults": "break torch.compile on purpose, and see which cell notices",
     "hostile": "run the notebooks where something is missing or in the way",
-    "mutants": "change the helpers one operator at a time, and see which test fails",
-    "coverage": "count the lines of the helpers that their tests run",
+    "mutants": "change a helper in one place, again and again: does a test fail?",
     "browser": "run all of every notebook in JupyterLab, and move each widget",
     "versions": "run the notebooks on another torch, and list what differs",
     "report": "write what the others recorded into data/proofs/README.md",

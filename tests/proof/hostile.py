@@ -1,10 +1,9 @@
 """Runs notebooks where something is missing or in the way, and prints what is said.
 
     python -m tests.proof hostile                      # some notebooks, every condition
-    python -m tests.proof hostile --condition "no triton" --all
+    python -m tests.proof hostile --condition "no triton" notebooks/*.ipynb
 
 A cell may fail there, but it must say what to do, and nothing may hang or be lost.
-Rows are kept as they come: a second run does what is missing, `--again` all of it.
 """
 
 from __future__ import annotations
@@ -12,79 +11,213 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from nbformat import NotebookNode
 
 from tests.proof import common
-from tests.proof.conditions import CONDITIONS, CannotBe, Condition, Place
 from tests.proof.notice import differences
 from tests.refresh import ROOT, notebooks, read
 
 # The quickest that need a compiler, Triton, a cache, and files of their own.
-USUAL = ("01", "05", "06")
-GOOD = ("as stored", "prints something else", "says what to do")
-AS_STORED, DIFFERS, SAYS = GOOD
-BARE, HANGS, LOST, NOT_RUN = "bare error", "no end", "work lost", "not run"
+USUAL = [path for path in notebooks() if path.stem[:2] in ("01", "05", "06")]
+AS_STORED, DIFFERS, SAYS = GOOD = (
+    "as stored",
+    "prints something else",
+    "says what to do",
+)
+NOT_RUN, LOST, BARE, HANGS = "not run", "work lost", "bare error", "no end"
 # What the course says below an error, and instead of one.
 ADVICE = re.compile(r"What to do: (.+)|(Not ready: .+)|(✗ does not hold here: .+)")
 
 
-def visit(condition: Condition, path: Path, minutes: float = 15) -> tuple[str, str]:
+@dataclass
+class Place:
+    """What one visit has for itself: folders, variables, and a way to be started."""
+
+    folder: Path
+    course: Path = ROOT
+    variables: dict[str, str] = field(default_factory=dict)
+    prefix: tuple[str, ...] = ()
+
+    @property
+    def cache(self) -> Path:
+        return self.folder / "cache"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return the variables of the visit; an empty value takes one away."""
+        usual = {
+            "COURSE_STRICT": "0",
+            "COURSE_QUIET": "1",
+            "CI": "",
+            "COURSE_HOME": str(self.folder / "home"),
+            "TORCHINDUCTOR_CACHE_DIR": str(self.cache),
+            "PYTHONPATH": str(self.course),
+        }
+        whole = {**os.environ, **usual, **self.variables}
+        return {name: value for name, value in whole.items() if value}
+
+
+class CannotBe(Exception):
+    """This machine cannot make such a place; says why."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One such place, what a reader would meet there, and how the page is read."""
+
+    name: str
+    meets: str
+    prepare: Callable[[Place], None] = lambda place: None
+    steps: tuple[str, ...] = ("once",)
+    between: Callable[[Place], None] = lambda place: None
+    copies: int = 1
+    keeps: str = ""  # a text that the last reading must show
+
+
+# --- the places -------------------------------------------------------------------
+
+
+def _no_triton(place: Place) -> None:
+    hidden = Path(__file__).parent / "hidden"
+    path = f"{hidden}{os.pathsep}{place.course}"
+    place.variables |= {"PYTHONPATH": path, "HIDDEN": "triton"}
+
+
+def _no_compiler(place: Place) -> None:
+    """Link every program but compilers into one folder, and leave only that."""
+    compilers = ("c++", "g++", "gcc", "cc", "clang", "cpp", "x86_64-linux-gnu-")
+    programs = place.folder / "bin"
+    programs.mkdir()
+    for folder in os.environ["PATH"].split(os.pathsep):
+        for program in Path(folder).glob("*"):
+            link = programs / program.name
+            if not link.is_symlink() and not program.name.startswith(compilers):
+                link.symlink_to(program)
+    place.variables |= {"PATH": str(programs), "CXX": "", "CC": ""}
+
+
+def _read_only(place: Place) -> None:
+    program = shutil.which("unshare")
+    if program is None or subprocess.run([program, "-rm", "true"]).returncode:
+        raise CannotBe("this machine makes no namespaces (unshare)")
+    mount = 'mount --bind "$0" "$0"; mount -o remount,ro,bind "$0"; cd "$0"; exec "$@"'
+    place.prefix = ("unshare", "-rm", "sh", "-ec", mount, str(place.course))
+
+
+def _odd_home(place: Place) -> None:
+    """Put the course, the caches and everything temporary below an odd name."""
+    home = place.folder / "Ærøskøbing, 東京 и дом"
+    place.course = home / "torch compile course"
+    for part in ("notebooks", "helpers", "data"):
+        shutil.copytree(ROOT / part, place.course / part)
+    (home / "tmp").mkdir()
+    unset = ("COURSE_HOME", "TORCHINDUCTOR_CACHE_DIR", "XDG_DATA_HOME")
+    place.variables |= dict.fromkeys(unset, "")
+    place.variables |= {"HOME": str(home), "TMPDIR": str(home / "tmp")}
+
+
+def _foreign(place: Place) -> None:
+    """Speak Turkish in an 8-bit encoding: another decimal comma, another small I."""
+    locale = place.folder / "locale" / "tr_TR"
+    locale.parent.mkdir()
+    command = ["localedef", "-c", "-i", "tr_TR", "-f", "ISO-8859-9", str(locale)]
+    if shutil.which("localedef"):
+        subprocess.run(command, capture_output=True, check=False)
+    if not locale.exists():
+        raise CannotBe("localedef cannot make a Turkish locale here")
+    place.variables |= {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LANG": ""}
+    place.variables |= {"LOCPATH": str(locale.parent), "LC_ALL": "tr_TR"}
+
+
+def _damage(place: Place) -> None:
+    """Cut one file of the cache in half, turn a byte of the next, and so on."""
+    files = sorted(file for file in place.cache.rglob("*") if file.is_file())
+    for number, file in enumerate(files):
+        content = file.read_bytes()
+        half = len(content) // 2
+        turned = content[:half] + b"\xff" + content[half + 1 :]
+        file.write_bytes(turned if number % 2 else content[:half])
+
+
+CONDITIONS = {
+    condition.name: condition
+    for condition in (
+        Condition("no triton", "macOS, Windows, a bare CPU build", _no_triton),
+        Condition("no C++ compiler", "a fresh laptop, a thin container", _no_compiler),
+        Condition("read-only checkout", "a shared course folder", _read_only),
+        Condition("an odd home folder", "spaces and other alphabets", _odd_home),
+        Condition("a foreign locale", "Turkish, in an 8-bit encoding", _foreign),
+        Condition(
+            "a damaged cache",
+            "a full disk, a power cut",
+            steps=("once", "once"),
+            between=_damage,
+        ),
+        Condition("two copies at once", "two tabs, one cache", copies=2),
+        Condition(
+            "killed half way, run again",
+            "memory, a closed lid",
+            steps=("killed", "once"),
+            keeps="Your guess on record: ",
+        ),
+        Condition("run twice in one kernel", "Run All, again", steps=("twice",)),
+        Condition("cells in reverse", "a confused reader", steps=("reversed",)),
+    )
+}
+
+
+# --- a visit ----------------------------------------------------------------------
+
+
+def visit(condition: Condition, path: Path) -> tuple[str, str]:
     """Read one notebook under a condition; return how it went, and what it said."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         place = Place(Path(folder))
         try:
             condition.prepare(place)
-            ran: list[NotebookNode] = []
-            for step in condition.steps:
-                names = [f"{step}-{n}.ipynb" for n in range(condition.copies)]
-                results = [place.folder / name for name in names]
-                ended = _run(place, path, results, step, minutes)
-                if ended and step != "killed":
-                    return HANGS, ended
-                ran = [read(result) for result in results]
-                condition.between(place)
-            how, said = worst(judged(condition, read(path), each) for each in ran)
-            return how, said.replace(str(place.folder), "…")
         except CannotBe as why:
             return NOT_RUN, str(why)
-        finally:
-            place.undo()
+        for step in condition.steps:
+            names = [f"{step}-{n}.ipynb" for n in range(condition.copies)]
+            results = [place.folder / name for name in names]
+            ended = _run(place, path, results, step)
+            if ended and step != "killed":
+                return HANGS, ended
+            condition.between(place)
+        outcomes = [judged(condition, read(path), read(result)) for result in results]
+        outcome, said = max(outcomes, key=_badness)
+        return outcome, said.replace(str(place.folder), "…")
 
 
-def _run(
-    place: Place, path: Path, results: list[Path], how: str, minutes: float
-) -> str:
+def _run(place: Place, path: Path, results: list[Path], how: str) -> str:
     """Run the notebook once for each result, at once; return what stopped one."""
     notebook = place.course / path.relative_to(ROOT)
     command = [*place.prefix, sys.executable, "-m", "tests.proof.visit", str(notebook)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     running = [
         subprocess.Popen(
-            [*command, str(result), "--how", how],
-            env=place.environment,
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+            [*command, str(result), how], env=place.environment, cwd=ROOT, **pipes
         )
         for result in results
     ]
     ended = ""
     for process in running:
         try:
-            out, err = process.communicate(timeout=60 * minutes)
-            last = (out if process.returncode == 0 else err).rstrip("\n").split("\n")
-            ended = ended or last[-1]
+            out, err = process.communicate(timeout=15 * 60)
+            last_line = (out if process.returncode == 0 else err).rstrip("\n")
+            ended = ended or last_line.split("\n")[-1]
         except subprocess.TimeoutExpired:
             process.kill()
-            ended = f"not done after {minutes:g} minutes"
+            ended = "not done after 15 minutes"
     return ended
 
 
@@ -93,19 +226,18 @@ def judged(
 ) -> tuple[str, str]:
     """Return how a finished reading went, and the first thing that it said."""
     outputs = [out for cell in ran.cells for out in cell.get("outputs", [])]
-    said = [(_text(out), out) for out in outputs]
-    advice = [found[0] for text, _ in said if (found := ADVICE.search(text))]
-    for text, out in said:
-        if out.output_type == "error" and not ADVICE.search(text):
-            return BARE, f"{out.ename}: {out.evalue}".strip().split("\n")[0]
-    if condition.keeps and not any(condition.keeps in text for text, _ in said):
+    texts = [_text(output) for output in outputs]
+    for text, output in zip(texts, outputs, strict=True):
+        if output.output_type == "error" and not ADVICE.search(text):
+            return BARE, f"{output.ename}: {output.evalue}".strip().split("\n")[0]
+    if condition.keeps and not any(condition.keeps in text for text in texts):
         return LOST, f"nothing says {condition.keeps!r}"
-    if advice:
+    if advice := ADVICE.search("\n".join(texts)):
         return SAYS, advice[0]
     if condition.steps[-1] == "reversed" or condition.keeps:
         return AS_STORED, ""
-    other = list(_other(stored, ran))
-    return (DIFFERS, other[0]) if other else (AS_STORED, "")
+    other = next(_other(stored, ran), None)
+    return (AS_STORED, "") if other is None else (DIFFERS, other)
 
 
 def _text(output: NotebookNode) -> str:
@@ -117,69 +249,45 @@ def _text(output: NotebookNode) -> str:
 def _other(stored: NotebookNode, ran: NotebookNode) -> Iterator[str]:
     """Yield what is printed otherwise than on the page, in each reading of it."""
     for number, cell in enumerate(ran.cells):
-        wanted = stored.cells[number % len(stored.cells)]
-        if cell.cell_type == "code":
-            yield from (said for _, said in differences(wanted, cell))
+        page = stored.cells[number % len(stored.cells)]
+        yield from (text for _, text in differences(page, cell))
 
 
-def worst(outcomes: Iterator[tuple[str, str]]) -> tuple[str, str]:
-    """Return the outcome that is furthest from the page."""
-    order = [*GOOD, NOT_RUN, LOST, BARE, HANGS]
-    return max(outcomes, key=lambda outcome: order.index(outcome[0]))
+def _badness(outcome: tuple[str, str]) -> int:
+    return [*GOOD, NOT_RUN, LOST, BARE, HANGS].index(outcome[0])
 
 
 def row(condition: Condition, found: dict[str, tuple[str, str]]) -> dict[str, Any]:
     """Return what is recorded of a condition, over its notebooks."""
-    how = {name: outcome for name, (outcome, _) in found.items()}
-    listed = [
-        f"{outcome}: {', '.join(n for n in how if how[n] == outcome)}"
-        for outcome in dict.fromkeys(how.values())
-    ]
-    _, said = worst(iter(found.values()))
-    where = {"condition": condition.name, "as on, with": condition.meets}
-    return {**where, "notebooks": "; ".join(listed), "one of them said": said[:160]}
+    by_outcome: dict[str, list[str]] = {}
+    for notebook, (outcome, _) in found.items():
+        by_outcome.setdefault(outcome, []).append(notebook)
+    _, said = max(found.values(), key=_badness)
+    return {
+        "condition": condition.name,
+        "as on, with": condition.meets,
+        "notebooks": "; ".join(f"{o}: {', '.join(n)}" for o, n in by_outcome.items()),
+        "one of them said": said[:160],
+    }
 
 
 def main(arguments: list[str]) -> int:
     """Visit what was asked; return 1 where a row is not good."""
-    asked = _parser().parse_args(arguments)
-    kept = (common.read("hostile") or {}).get("rows", [])
-    rows = {} if asked.again else {each["condition"]: each for each in kept}
-    for name in asked.condition or ():
-        rows.pop(name, None)
-    chosen = (
-        notebooks()
-        if asked.all
-        else [
-            path for path in notebooks() if path.stem[:2] in (asked.notebook or USUAL)
-        ]
-    )
-    for name, condition in CONDITIONS.items():
-        if name in rows or (asked.condition and name not in asked.condition):
-            continue
-        with ThreadPoolExecutor(asked.jobs) as pool:
-            found = pool.map(lambda path, c=condition: visit(c, path), chosen)
-            outcomes = {p.stem[:2]: f for p, f in zip(chosen, found, strict=True)}
-        rows[name] = row(condition, outcomes)
-        print(*rows[name].values(), sep=" | ", flush=True)
-        order = [rows[name] for name in CONDITIONS if name in rows]
-        common.record("hostile", order)
-    bad = [each for each in rows.values() if not _good(each["notebooks"])]
-    print(f"{len(rows) - len(bad)} of {len(rows)} conditions as they should be")
-    return int(bool(bad))
-
-
-def _good(listed: str) -> bool:
-    return all(part.split(": ")[0] in (*GOOD, NOT_RUN) for part in listed.split("; "))
-
-
-def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tests.proof hostile", description=__doc__.split("\n")[0]
     )
+    parser.add_argument("notebook", nargs="*", type=Path, default=USUAL)
     parser.add_argument("--condition", action="append", choices=list(CONDITIONS))
-    parser.add_argument("--notebook", action="append", metavar="05")
-    parser.add_argument("--all", action="store_true", help="every notebook")
-    parser.add_argument("--again", action="store_true", help="redo what is recorded")
-    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
-    return parser
+    asked = parser.parse_args(arguments)
+    kept = (common.read("hostile") or {}).get("rows", [])
+    rows = {row["condition"]: row for row in kept}
+    bad = 0
+    for name in asked.condition or CONDITIONS:
+        paths = [path.resolve() for path in asked.notebook]
+        found = {path.stem[:2]: visit(CONDITIONS[name], path) for path in paths}
+        bad += any(outcome not in (*GOOD, NOT_RUN) for outcome, _ in found.values())
+        rows[name] = row(CONDITIONS[name], found)
+        print(*rows[name].values(), sep=" | ", flush=True)
+        common.record("hostile", [rows[n] for n in CONDITIONS if n in rows])
+    print(f"{bad} conditions are not as they should be")
+    return int(bad > 0)

@@ -15,7 +15,6 @@ SECTIONS = {
     "faults": "Which cell notices a broken compiler?",
     "hostile": "What happens where something is missing?",
     "mutants": "Which tests notice a helper that lies?",
-    "coverage": "Which lines of the helpers do their tests run?",
     "browser": "Do all cells run, and all widgets move, in a browser?",
     "versions": "What differs on another torch?",
 }

@@ -2,7 +2,6 @@
 
     python -m tests.proof versions --python other/bin/python
     python -m tests.proof versions --python other/bin/python notebooks/04_*.ipynb
-    python -m tests.proof versions --python other/bin/python --again  # runs nothing
 
 That Python needs the course's packages: `pip install -e ".[test]"` with a torch of
 your choice.  Each notebook runs as tests/strict.py runs it.  What differs is explained
@@ -12,20 +11,17 @@ by tests/known.toml, or it is not, and then the command fails.
 from __future__ import annotations
 
 import argparse
-import ast
 import os
 import re
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from tests import failing
-from tests.failing import Failure, Known
 from tests.proof import common
-from tests.refresh import ROOT, notebooks, read
+from tests.refresh import ROOT, notebooks
 
 REPORTS = ROOT / ".cache" / "versions"
 UNEXPLAINED = "unexplained"
@@ -58,102 +54,35 @@ def run(python: Path, notebook: Path, report: Path) -> None:
         errors="replace",
     )
     if done.returncode not in (0, 1) or not report.exists():
-        said = [line for line in (done.stderr or done.stdout).splitlines() if line]
-        last = said[-1] if said else f"exit status {done.returncode}"
-        raise RuntimeError(f"{python} could not run {notebook.name} ({last}); {NEEDS}")
-
-
-# --- what it found ------------------------------------------------------------------
-
-
-def judged(notebook: Path, report: Path) -> str:
-    """Return how many claims of a notebook hold, do not, or were not reached.
-
-    A false claim ends its cell, so those that follow it there are not reached.
-    """
-    broken = {one.cell: one for one in failing.read(report)}
-    skipped = failing.not_run(report)
-    cells = [c.source for c in read(notebook).cells if c.cell_type == "code"]
-    counts = Counter({"hold": 0})
-    for name, said in ((f"Cell {n}", claims(text)) for n, text in enumerate(cells)):
-        if name in skipped:
-            counts["not reached"] += len(said)
-        else:
-            counts.update(_verdicts(said, broken.get(name)))
-    return ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
-
-
-def _verdicts(said: list[str], failure: Failure | None) -> list[str]:
-    if failure is None or not failure.ended:
-        return ["hold"] * len(said)
-    false = [n for n, text in enumerate(said) if failure.claim.startswith(text)]
-    if not false:
-        return ["not reached"] * len(said)
-    held, rest = ["hold"] * false[0], ["not reached"] * (len(said) - false[0] - 1)
-    return [*held, "do not", *rest]
-
-
-def claims(source: str) -> list[str]:
-    """Return the text of each claim in the code of a cell, in order."""
-    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
-    return [
-        ast.literal_eval(call.args[0])
-        for call in sorted(calls, key=lambda call: call.lineno)
-        if isinstance(call.func, ast.Name) and call.func.id == "claim"
-    ]
+        message = (done.stderr or done.stdout).strip().split("\n")[-1]
+        raise RuntimeError(
+            f"{python} could not run {notebook.name} ({message}); {NEEDS}"
+        )
 
 
 def rows(notebook: Path, report: Path, torch: str) -> Iterator[dict[str, Any]]:
     """Yield a row for each cell that differs, or one that says that none does."""
     always = {"torch": torch, "notebook": notebook.stem[:2]}
-    always["claims"] = judged(notebook, report)
     failures, table = failing.read(report), failing.known()
-    for one in failures:
+    for failure in failures:
+        # Folders of this machine are left out, for this is recorded.
+        said = re.sub(r"(?<![\w./])/[\w./-]+", "…", "; ".join(failure.lines[:2]))
+        why = failing.explanation(failure, table) or UNEXPLAINED
         yield {
             **always,
-            "cell": one.heading,
-            "wanted, got": difference(one),
-            "why": failing.explanation(one, table) or UNEXPLAINED,
+            "cell": failure.heading,
+            "said": failing.short(said),
+            "why": why,
         }
     if not failures:
-        yield {**always, "cell": "", "wanted, got": "the same", "why": ""}
-
-
-def difference(failure: Failure) -> str:
-    """Return the first line that differs, as wanted and as it came, in one line.
-
-    Folders of this machine are left out, for this is recorded.
-    """
-    return re.sub(r"(?<![\w./])/[\w./-]+", "…", _difference(failure))
-
-
-def _difference(failure: Failure) -> str:
-    if failure.ended:
-        return failing.short(failure.lines[0])
-    sides: dict[str, str] = {}
-    for line in failure.lines:
-        _, side, text = (*line.split(" ", 2), "")[:3]
-        if text.strip(" ─"):
-            sides.setdefault(side, " ".join(text.split()))
-    wanted, got = (sides.get(side, "nothing") for side in "-+")
-    return f"wanted {failing.short(wanted)!r}, got {failing.short(got)!r}"
-
-
-def unneeded(torch: str, found: list[dict[str, Any]]) -> list[Known]:
-    """Return the entries for a notebook on this torch that explain no row of it."""
-    asked = [one for one in failing.known() if one.notebook and not one.without_triton]
-    said = " ".join(row["why"] for row in found)
-    return [one for one in asked if torch in one.torch and one.why not in said]
-
-
-# --- the command --------------------------------------------------------------------
+        yield {**always, "cell": "", "said": "the same", "why": ""}
 
 
 def keep(torch: str, notebook: Path, found: list[dict[str, Any]]) -> None:
     """Put the rows in place of older ones of this torch and notebook."""
+    key = torch, notebook.stem[:2]
     kept = (common.read("versions") or {"rows": []})["rows"]
-    name = notebook.stem[:2]
-    kept = [r for r in kept if (r["torch"], r["notebook"]) != (torch, name)]
+    kept = [r for r in kept if (r["torch"], r["notebook"]) != key]
     merged = sorted([*kept, *found], key=lambda r: (r["torch"], r["notebook"]))
     common.record("versions", merged, command="versions --python OTHER/bin/python")
 
@@ -165,35 +94,21 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("notebook", nargs="*", type=Path, default=notebooks())
     parser.add_argument("--python", type=Path, default=Path(sys.executable))
-    parser.add_argument("--again", action="store_true", help="only explain anew")
     parser.add_argument("--reports", type=Path, default=REPORTS, help="a folder")
     chosen = parser.parse_args(arguments)
+    unexplained = 0
     try:
         torch = torch_of(chosen.python)
-        found = []
         for notebook in chosen.notebook:
             report = chosen.reports / torch / f"{notebook.stem}.xml"
-            if not chosen.again:
-                run(chosen.python, notebook, report)
-            these = list(rows(notebook, report, torch))
-            keep(torch, notebook, these)
-            found += these
-            _tell(notebook, these)
+            run(chosen.python, notebook, report)
+            found = list(rows(notebook, report, torch))
+            keep(torch, notebook, found)
+            unexplained += sum(row["why"] == UNEXPLAINED for row in found)
+            for row in found:
+                print(notebook.name, *list(row.values())[2:], sep=": ", flush=True)
     except (RuntimeError, ValueError) as problem:
         print(problem, file=sys.stderr)
         return 2
-    if chosen.notebook == notebooks():
-        for entry in unneeded(torch, found):
-            print(f"tests/known.toml explains nothing of {entry.notebook}: {entry.why}")
-    unexplained = sum(row["why"] == UNEXPLAINED for row in found)
-    explained = sum(bool(row["why"]) for row in found) - unexplained
-    print(f"torch {torch}: explained {explained}, unexplained {unexplained}")
+    print(f"torch {torch}: {unexplained} differences are not explained")
     return 1 if unexplained else 0
-
-
-def _tell(notebook: Path, found: list[dict[str, Any]]) -> None:
-    print(f"{notebook.name}: claims: {found[0]['claims']}")
-    for row in found:
-        if row["why"]:
-            print(f"  {row['cell']}: {row['wanted, got']}\n    {row['why']}")
-    sys.stdout.flush()

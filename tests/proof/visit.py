@@ -1,25 +1,21 @@
 """Runs one notebook the way an odd reader would, and stores what came out.
 
-    python -m tests.proof.visit notebooks/01_*.ipynb result.ipynb --how reversed
+    python -m tests.proof.visit notebooks/01_*.ipynb result.ipynb reversed
 
 A process of its own, so that a whole visit can be put into a strange place.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import sys
 from pathlib import Path
 
-from nbclient import NotebookClient
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode, from_dict
 
 from tests.refresh import as_text, client, read
-
-HOW = ("once", "twice", "reversed", "killed")
 
 
 def arranged(notebook: NotebookNode, how: str) -> NotebookNode:
@@ -40,13 +36,18 @@ def arranged(notebook: NotebookNode, how: str) -> NotebookNode:
     return notebook
 
 
-def visit(path: Path, result: Path, how: str, patience: float) -> str:
+def visit(path: Path, result: Path, how: str = "once", patience: float = 240.0) -> str:
     """Run the notebook; return how it ended: "" or what stopped it."""
     notebook = arranged(read(path), how)
     runner = client(notebook, path.parent)
     runner.allow_errors, runner.timeout = True, patience
-    if how == "killed":
-        runner.on_cell_start = _killer(runner, len(notebook.cells) // 2)
+    half = len(notebook.cells) // 2
+
+    def kill(cell: NotebookNode, cell_index: int) -> None:
+        if how == "killed" and cell_index >= half and cell.cell_type == "code":
+            os.killpg(runner.km.provisioner.process.pid, signal.SIGKILL)
+
+    runner.on_cell_start = kill
     try:
         runner.execute(env=dict(os.environ))
         ended = ""
@@ -56,29 +57,5 @@ def visit(path: Path, result: Path, how: str, patience: float) -> str:
     return ended
 
 
-def _killer(runner: NotebookClient, after: int):
-    """Return a hook that kills the kernel hard in the middle of a cell."""
-
-    def hook(cell: NotebookNode, cell_index: int) -> None:
-        if cell_index < after or cell.cell_type != "code":
-            return
-        kernel = runner.km.provisioner.process
-        os.killpg(kernel.pid, signal.SIGKILL)
-
-    return hook
-
-
-def main() -> int:
-    """Visit as the command line says; the last line printed is how it ended."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("notebook", type=Path)
-    parser.add_argument("result", type=Path)
-    parser.add_argument("--how", choices=HOW, default="once")
-    parser.add_argument("--patience", type=float, default=240.0)
-    asked = parser.parse_args()
-    print(visit(asked.notebook, asked.result, asked.how, asked.patience))
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    print(visit(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:]))

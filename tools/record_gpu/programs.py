@@ -58,6 +58,16 @@ class Example(nn.Module):
         return block(x, self.gain, self.weight)
 
 
+def softmax(x: torch.Tensor) -> torch.Tensor:
+    """Return the softmax of each row: one kernel, looped kernels or several."""
+    return torch.softmax(x, -1)
+
+
+def ordered(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return each row sorted, and the running sum of all numbers."""
+    return torch.sort(x)[0], x.reshape(-1).cumsum(0)
+
+
 def residual(h: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """Return the half of the running example that follows the product."""
     return x + F.gelu(h)
@@ -167,7 +177,34 @@ def sentences() -> list[list[int]]:
     """Return the sentences of *Alice in Wonderland*, each word as its number."""
     text = ALICE.read_text(encoding="ascii").lower()
     parts = [re.findall("[a-z']+", s) for s in re.split(r"(?<=[.!?])\W+", text)]
-    found = [words for words in parts if words]
-    known = sorted({word for words in found for word in words})
-    number = {word: n for n, word in enumerate(known, 1)}
-    return [[number[word] for word in words] for words in found]
+    parts = [words for words in parts if words]
+    vocabulary = sorted({word for words in parts for word in words})
+    number = {word: n for n, word in enumerate(vocabulary, 1)}
+    return [[number[word] for word in words] for words in parts]
+
+
+def _example() -> tuple[Any, ...]:
+    return block, torch.randn(64, 256), torch.randn(256), torch.randn(256, 256)
+
+
+def _transformer() -> tuple[Any, ...]:
+    return Transformer(64, 4), torch.randn(2, 16, 64)
+
+
+# Makers of (function, *inputs), of each kind of kernel, and whether it is trained.
+KINDS: dict[str, tuple[Callable[[], tuple[Any, ...]], bool]] = {
+    "running example": (_example, False),
+    "pointwise chain": (lambda: (chain(8), torch.randn(64, 1000)), False),
+    "softmax over 1024": (lambda: (softmax, torch.randn(4, 1024)), True),
+    "softmax over 4096": (lambda: (softmax, torch.randn(4, 4096)), True),
+    "softmax over 65536": (lambda: (softmax, torch.randn(4, 65536)), True),
+    "a sum in two kernels": (lambda: (torch.sum, torch.randn(1 << 20)), False),
+    "sort and running sum": (lambda: (ordered, torch.randn(32, 128)), False),
+    "MLP": (lambda: (mlp(64), torch.randn(32, 64)), True),
+    "Transformer block": (_transformer, True),
+    "ResNet": (lambda: (resnet((1, 1), 8), torch.randn(1, 3, 32, 32)), True),
+    "sentence": (
+        lambda: (Sentence(9, 64), torch.arange(1, 9).reshape(2, 4)),
+        False,
+    ),
+}

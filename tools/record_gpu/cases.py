@@ -10,7 +10,7 @@ import gc
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -19,7 +19,8 @@ from helpers._torch import fresh_caches
 from helpers.benchmark import Comparison, compare
 from helpers.timing import clock_for
 
-Facts = tuple[tuple[str, int | float | str], ...]
+Facts = dict[str, int | float | str]
+LAST = 9  # the rank of what must come after all that is timed
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,9 @@ class Setting:
         self, *shape: int, dtype: torch.dtype = torch.float32, seed: int = 0
     ) -> torch.Tensor:
         """Return normal numbers, the same in every run."""
-        made = torch.Generator(self.device).manual_seed(seed)
+        generator = torch.Generator(self.device).manual_seed(seed)
         return torch.randn(
-            *shape, generator=made, device=self.device, dtype=torch.float32
+            *shape, generator=generator, device=self.device, dtype=torch.float32
         ).to(dtype)
 
 
@@ -48,8 +49,8 @@ class Outcome:
     """What running a case gave."""
 
     comparison: Comparison | None = None
-    facts: Facts = ()
-    texts: tuple[tuple[str, str], ...] = ()
+    facts: Facts = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -79,15 +80,9 @@ def free() -> None:
     """Drop what is compiled and recorded, and give unused memory back."""
     torch.compiler.reset()  # the CUDA graphs go, too, and with them their pools
     gc.collect()
-    wait()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-
-
-def wait() -> None:
-    """Wait for the GPU, where there is one."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
+        torch.cuda.empty_cache()
 
 
 @contextmanager
@@ -107,7 +102,7 @@ def race(
     compiled: Callable,
     *inputs: Any,
     budget: float = 1.0,
-    facts: Callable[[Comparison], Facts] = lambda found: (),
+    facts: Callable[[Comparison], Facts] = lambda comparison: {},
     **options: Any,
 ) -> Outcome:
     """Return ``compare`` of two sides from a cold start, and what memory they hold.
@@ -116,8 +111,8 @@ def race(
     first: a CUDA graph is recorded in the second.
     """
     with cold():
-        before = _reserved()
-        found = compare(
+        before = reserved()
+        comparison = compare(
             eager,
             compiled,
             *inputs,
@@ -126,30 +121,27 @@ def race(
             **options,
         )
         gc.collect()
-        held = (
-            () if before is None else (("held, bytes", max(0, _reserved() - before)),)
-        )
-        return Outcome(found, (*facts(found), *held))
+        found = facts(comparison)
+        if torch.cuda.is_available():
+            found["held, bytes"] = max(0, reserved() - before)
+        return Outcome(comparison, found)
 
 
-def _reserved() -> int | None:
-    """Return what the allocator keeps when it has given back what it can."""
+def reserved() -> int:
+    """Return the bytes that the GPU's allocator keeps and could not give back."""
     if not torch.cuda.is_available():
-        return None
+        return 0
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
     return torch.cuda.memory_reserved()
 
 
 def rate(moved: int) -> Callable[[Comparison], Facts]:
-    """Return a function that says how fast each side moves so many bytes."""
-    return lambda found: (("GB/s", moved / found.median_s[1] / 1e9),)
+    """Return a function that says how fast the second side moves so many bytes."""
+    return lambda comparison: {"GB/s": moved / comparison.median_s[1] / 1e9}
 
 
-_LAUNCHES = ("cudaLaunch", "cuLaunch", "cudaGraphLaunch", "cuGraphLaunch")
-
-
-def launches(call: Callable[[], Any]) -> Facts:
+def count_launches(call: Callable[[], Any]) -> Facts:
     """Return what the profiler sees of one warm call: kernels, and launches of them.
 
     A replayed CUDA graph is one launch of many kernels.  The profiler slows down
@@ -162,28 +154,31 @@ def launches(call: Callable[[], Any]) -> Facts:
     os.environ.setdefault("DISABLE_CUPTI_LAZY_REINIT", "1")
     for _ in range(4):  # compile, record, replay
         call()
-    wait()
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
+    torch.cuda.synchronize()
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
         call()
-        wait()
-    return counted(seen.events())
+        torch.cuda.synchronize()
+    return count_events(profiler.events())
 
 
-def counted(events: Iterable[Any]) -> Facts:
+_LAUNCHES = ("cudaLaunch", "cuLaunch", "cudaGraphLaunch", "cuGraphLaunch")
+
+
+def count_events(events: Iterable[Any]) -> Facts:
     """Return how many kernels, launches and copies are among a profiler's events.
 
     Raises RuntimeError when there is no kernel: then nothing was traced.
     """
-    kernels = launched = moves = 0
+    kernels = launches = copies = 0
     for event in events:
+        launches += event.name.startswith(_LAUNCHES)
         if event.device_type == torch.autograd.DeviceType.CUDA:
-            move = event.name.startswith(("Memcpy", "Memset"))
-            moves += move
-            # A region that the user names is shown on the device, too.
-            kernels += not move and not event.is_user_annotation
-        launched += event.name.startswith(_LAUNCHES)
+            if event.name.startswith(("Memcpy", "Memset")):
+                copies += 1
+            elif not event.is_user_annotation:  # a named region is no kernel
+                kernels += 1
     if not kernels:
         raise RuntimeError(
             "the profiler saw no kernel: may this process trace the GPU?"
         )
-    return ("kernels", kernels), ("launches", launched), ("copies", moves)
+    return {"kernels": kernels, "launches": launches, "copies": copies}

@@ -1,0 +1,478 @@
+"""The process in which generated kernels run: Triton's interpreter, on CPU tensors.
+
+It is given modules that Inductor wrote for a GPU, with their inputs.  A module calls
+libraries itself, and launches a kernel through `Launcher`, which picks the blocks and
+the grid as Inductor's own launcher does, and hands the call to the interpreter.  What
+this process replaces in torch and Triton ends with it; each replacement says why.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import itertools
+import linecache
+import math
+import re
+import sys
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+import torch
+import triton.language as tl
+from triton.language import core  # noqa: F401 - the interpreter looks for it here
+from triton.runtime import interpreter
+
+from helpers._torch import needed_for
+from helpers.gpu import fake_gpu, gpus
+from helpers.gpu.interpreter import ATTENTION, pack, unpack
+
+with needed_for("running Triton code without a GPU"):
+    from torch._inductor.runtime import triton_helpers, triton_heuristics
+
+ATEN = torch.library.Library("aten", "IMPL")  # it acts as long as it is held
+MOST_PROGRAMS = 256  # in a launch: each takes about a millisecond, whatever its size
+LARGEST_BLOCK = 1 << 17  # elements: a megabyte for each value of a kernel
+FILES = itertools.count()
+
+
+def main() -> None:
+    """Run one module after the other, until the parent closes its end of the pipe."""
+    pipe = Connection(int(sys.argv[1]))
+    replace_parts()
+    with torch.no_grad(), np.errstate(all="ignore"):
+        with fake_gpu.gpu(gpus.find("h100")):  # imports what Inductor's modules will
+            pipe.send_bytes(b"ready")
+        while True:
+            try:
+                request = unpack(pipe.recv_bytes())
+            except EOFError:
+                return
+            with fake_gpu.gpu(gpus.find(request["gpu"])):
+                answer = Module(request, pipe).run()
+            pipe.send_bytes(pack(answer))
+
+
+# --- one module, and its launches ----------------------------------------------------
+
+
+class Module:
+    """One call of a generated module.
+
+    It stands where the module expects Inductor's compiler, so that each of its kernels
+    becomes a `Launcher`.
+    """
+
+    def __init__(self, request: dict[str, Any], pipe: Connection) -> None:
+        self.request, self.pipe = request, pipe
+        self.launches: list[dict[str, Any]] = []
+        self.alive: list[Any] = []  # so that no address is used twice
+
+    def run(self) -> dict[str, Any]:
+        """Return outputs, inputs as the call left them, launches, and any error.
+
+        Each launch says which of the outputs and inputs it wrote to, by their place,
+        and, if the kernel is the user's, the tensors it was given and left.
+        """
+        inputs, outputs, error = list(self.request["inputs"]), [], ""
+        try:
+            call = self._load()
+            torch.manual_seed(self.request["seed"])
+            outputs = [_detached(value) for value in call(list(inputs))]
+        except Exception as problem:  # of the kernel: whatever it is, it is reported
+            error = _in_kernel(problem)
+        places = [_storage(value) for value in [*outputs, *inputs]]
+        for launch in self.launches:
+            launch["wrote"] = [i for i, x in enumerate(places) if x in launch["wrote"]]
+        return {
+            "outputs": outputs,
+            "inputs": inputs,
+            "launches": self.launches,
+            "error": error,
+        }
+
+    def _load(self) -> Callable[..., Any]:
+        """Return the module's function ``call``, with every device the CPU."""
+        source = self.request["source"]
+        source = re.sub(r"^from torch.* as get_raw_stream$", "", source, flags=re.M)
+        source = source.replace("= AsyncCompile()", "= COMPILER")
+        source = re.sub(r"device\(type='cuda', index=\d+\)", "device('cpu')", source)
+        source = re.sub(r"(['\"])cuda(:\d+)?\1", "'cpu'", source)
+        # An input, or what a library gives, may be laid out otherwise on a GPU.
+        layout = r"assert_size_stride\((\w+), (.*)\)$"
+        source = re.sub(layout, r"\1 = LAID_OUT(\1, \2)", source, flags=re.M)
+        names = {"COMPILER": self, "LAID_OUT": _laid_out, "get_raw_stream": int}
+        names["__name__"] = "generated"
+        exec(compile(source, "<generated module>", "exec"), names)
+        names["empty_strided_cuda"] = _empty
+        return names["call"]
+
+    def triton(self, name: str, text: str, **_: Any) -> Launcher:
+        """Return the kernel *name*, defined by *text*, as ``AsyncCompile`` does."""
+        return Launcher(self, name, text)
+
+    def wait(self, _: Any) -> None:
+        """Do nothing: no kernel is being compiled in the background."""
+
+
+class Launcher:
+    """What a generated module calls to launch a kernel."""
+
+    def __init__(self, module: Module, name: str, text: str) -> None:
+        self.module, self.name = module, name
+        # The interpreter reads a kernel's text through its file, and there is none.
+        text = text.replace("device='cuda'", "device='cpu'")
+        file = f"<kernel {next(FILES)}>"
+        linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+        names = {"__name__": file, "__file__": file}
+        exec(compile(text, file, "exec"), names)
+        self.tuner = names[name]  # its configurations, and what Inductor noted of it
+
+    def run(self, *args: Any, stream: Any = None, **more: Any) -> None:
+        """Launch the kernel: once for each program of its grid."""
+        chosen = self.tuner.configs[self.module.request["chosen"].get(self.name, 0)]
+        arguments, grid_arguments = self._bind(chosen, args)
+        config = self._with_fewer_programs(chosen, {**arguments, **grid_arguments})
+        grid = self._grid(config, {**arguments, **grid_arguments})
+        launch = {
+            "programs": math.prod(grid),
+            "blocks": _block_sizes(config),
+            "instead": "" if config is chosen else _block_sizes(chosen),
+        }
+        self.module.pipe.send_bytes(pack(launch))  # before it can crash
+
+        tensors = {n: x for n, x in arguments.items() if isinstance(x, torch.Tensor)}
+        # Inductor names what a kernel of its own writes to.
+        outputs = [x for name, x in tensors.items() if "out_ptr" in name]
+        launch |= {"wrote": [_storage(x) for x in outputs], "user": []}
+        self.module.launches.append(launch)
+        self.module.alive += tensors.values()
+        before = [x.clone() for x in tensors.values()]
+        MEMORY.allow(tensors.values())
+        self.tuner.fn[grid](**{**arguments, **config.kwargs})
+        if self.tuner.custom_kernel:
+            launch["user"] = [before, [x.clone() for x in tensors.values()]]
+
+    def _bind(self, config: Any, args: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the arguments by name: the kernel's, and those of the grid alone."""
+        parameters, meta = self.tuner.fn.arg_names, self.tuner.triton_meta
+        of_grid = self.tuner.inductor_meta.get("extra_launcher_args", ())
+        args, extra = args[: len(args) - len(of_grid)], args[len(args) - len(of_grid) :]
+        constants = {
+            name: value
+            for name, value in meta.get("constants", {}).items()
+            if name in parameters
+        }
+        given = [name for name in parameters if name not in config.kwargs]
+        if len(args) < len(given):  # a call may leave the constants out
+            given = [name for name in given if name not in constants]
+        arguments = {**constants, **dict(zip(given, args, strict=True))}
+        return arguments, dict(zip(of_grid, extra, strict=True))
+
+    def _grid(self, config: Any, arguments: dict[str, Any]) -> tuple[int, ...]:
+        rule = triton_heuristics.GridExpr.from_meta(self.tuner.inductor_meta, config)
+        return tuple(map(int, rule.eval_slow({**config.kwargs, **arguments})))
+
+    def _with_fewer_programs(self, config: Any, arguments: dict[str, Any]) -> Any:
+        """Return *config*, or one with larger blocks where it takes too many programs.
+
+        The block is doubled in the direction that saves more programs, until they are
+        few enough or its elements too many.  A kernel's result does not depend on it.
+        """
+        if not re.match(r"Grid\dD", self.tuner.inductor_meta["grid_type"]):
+            return config
+        # A persistent reduction takes whole rows, which no block size tells.
+        hints = {} if "R0_BLOCK" in config.kwargs else self.tuner.size_hints or {}
+        row = math.prod(size for name, size in hints.items() if name[0] == "r")
+
+        def programs(config: Any) -> int:
+            return math.prod(self._grid(config, arguments))
+
+        def doubled(config: Any, name: str) -> Any:
+            larger = copy.copy(config)
+            larger.kwargs = {**config.kwargs, name: 2 * config.kwargs[name]}
+            return larger
+
+        while programs(config) > MOST_PROGRAMS:
+            names = [name for name in ("XBLOCK", "YBLOCK") if name in config.kwargs]
+            larger = min((doubled(config, name) for name in names), key=programs)
+            sizes = [n for name, n in larger.kwargs.items() if "BLOCK" in name]
+            if math.prod(sizes) * row > LARGEST_BLOCK:
+                break
+            config = larger
+        return config
+
+
+def _block_sizes(config: Any) -> str:
+    sizes = config.kwargs.items()
+    return ", ".join(f"{name} {size}" for name, size in sizes if "BLOCK" in name)
+
+
+def _storage(value: Any) -> int:
+    return value.untyped_storage().data_ptr() if isinstance(value, torch.Tensor) else 0
+
+
+def _detached(value: Any) -> Any:
+    return value.detach() if isinstance(value, torch.Tensor) else value
+
+
+def _laid_out(value: torch.Tensor, size: Any, stride: Any, *_: Any) -> torch.Tensor:
+    """Return *value*, copied where its strides are not those of the GPU."""
+    pairs = zip(value.stride(), stride, size, strict=True)
+    if all(a == b for a, b, n in pairs if n > 1) or not value.numel():
+        return value
+    return torch.empty_strided(size, stride, dtype=value.dtype).copy_(value)
+
+
+def _empty(size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:
+    """Return new memory; NaN shows where a kernel reads what none has written."""
+    empty = torch.empty_strided(size, stride, dtype=dtype)
+    return empty.fill_(float("nan") if dtype.is_floating_point else 0)
+
+
+def _in_kernel(error: BaseException) -> str:
+    """Return *error*, and below it the lines of the kernel that led there.
+
+    The interpreter wraps what a kernel raises, once for each function of Triton's
+    that it was called from, and the other frames are its own.
+    """
+    lines: list[str] = []
+    cause: BaseException | None = error
+    while cause:
+        error = cause
+        for frame in traceback.extract_tb(error.__traceback__):
+            if frame.filename.startswith("<kernel"):
+                lines.append(f"  in {frame.name}: {frame.line}")
+        cause = (
+            error.__cause__ if isinstance(error, interpreter.InterpreterError) else None
+        )
+    return "\n".join([f"{type(error).__name__}: {error}", *lines])
+
+
+# --- what is replaced, in torch and in Triton's interpreter --------------------------
+
+
+def replace_parts() -> None:
+    """Put this module's functions in place of torch's and Triton's, for good."""
+    # Modules enter a guard for the GPU they were written for.
+    torch.cuda._DeviceGuard = torch.cuda.device = lambda _: torch.no_grad()
+    torch.cuda.set_device = torch.cuda.synchronize = lambda *_: None
+    # Attention kernels exist on a GPU only.
+    for operation, function in ATTENTION.items():
+        ATEN.impl(operation, function, "CPU")
+
+    builder = interpreter.InterpreterBuilder
+    # Memory outside a kernel's tensors is read and written without a word.
+    builder.create_masked_load = _load_inside
+    builder.create_masked_store = _store_inside
+    # The same, and values that are broadcast are read past their end.
+    builder.create_atomic_rmw = _update_inside
+    # bfloat16 and float8 are cut off, not rounded, and integers cast to them wrongly.
+    builder.cast_impl = _cast
+    builder.create_fp_to_fp = lambda self, source, dtype, _: _cast(self, source, dtype)
+    builder.create_dot = _dot
+    # These go element by element, which takes a minute where whole blocks take 20 ms.
+    interpreter.ReduceOps.generic_reduce = _reduce
+    interpreter.ScanOps.generic_scan = _scan
+    # CUDA's library of functions is there for a GPU only.
+    library = triton_helpers.libdevice
+    for name in [n for n, f in vars(library).items() if callable(f) and n[0] != "_"]:
+        setattr(library, name, _library_function(name))
+    # Whether integers overflow is worked out, and then asserted in debug mode only.
+    interpreter.interpreter_builder.options = dataclasses.replace(
+        interpreter.interpreter_builder.options, sanitize_overflow=False
+    )
+
+
+class Memory:
+    """The memory that a launch may touch: the storages of its tensors."""
+
+    def allow(self, tensors: Any) -> None:
+        """Allow the storages of *tensors*, and nothing else."""
+        storages = [x.untyped_storage() for x in tensors]
+        sizes = {s.data_ptr(): s.nbytes() for s in storages}
+        # Both (storages,), in the order of the addresses.
+        self.starts = np.array(sorted(sizes), dtype=np.uint64)
+        self.ends = np.array([k + sizes[k] for k in sorted(sizes)], dtype=np.uint64)
+
+    def check(self, pointers: Any, mask: Any, access: str) -> None:
+        """Raise IndexError where an element that is not masked lies outside.
+
+        The storage to hold an address against is the last that begins before it.
+        """
+        shape = np.broadcast_shapes(pointers.data.shape, mask.data.shape)
+        used = np.broadcast_to(mask.data, shape).astype(bool)
+        addresses = np.broadcast_to(pointers.data, shape)[used]
+        if not addresses.size:
+            return
+        width = np.uint64(max(1, pointers.get_element_ty().primitive_bitwidth // 8))
+        last = np.searchsorted(self.starts, addresses, side="right") - 1
+        inside = (last >= 0) & (addresses + width <= self.ends[np.maximum(last, 0)])
+        if not inside.all():
+            raise IndexError(f"{access} outside its buffers")
+
+
+MEMORY = Memory()
+_BUILDER = interpreter.InterpreterBuilder
+_load, _store = _BUILDER.create_masked_load, _BUILDER.create_masked_store
+_update, _cast_wide = _BUILDER.create_atomic_rmw, _BUILDER.cast_impl
+_dot_wide = _BUILDER.create_dot
+
+
+def _load_inside(self: Any, pointers: Any, mask: Any, *rest: Any) -> Any:
+    MEMORY.check(pointers, mask, "loads")
+    return _load(self, pointers, mask, *rest)
+
+
+def _store_inside(self: Any, pointers: Any, value: Any, mask: Any, *rest: Any) -> Any:
+    MEMORY.check(pointers, mask, "stores")
+    return _store(self, pointers, value, mask, *rest)
+
+
+def _update_inside(
+    self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *rest: Any
+) -> Any:
+    MEMORY.check(pointers, mask, "stores")
+    # The C++ behind it takes arrays for contiguous, and those of a broadcast are not.
+    whole = [_handle(x.data, x.dtype) for x in (pointers, value, mask)]
+    return _update(self, operation, *whole, *rest)
+
+
+def _handle(data: np.ndarray, dtype: Any) -> Any:
+    return interpreter.TensorHandle(np.ascontiguousarray(data), dtype)
+
+
+_NARROW = {  # what numpy lacks: torch's type, and the bits as the interpreter has them
+    tl.bfloat16: (torch.bfloat16, torch.uint16),
+    tl.float8e4nv: (torch.float8_e4m3fn, torch.uint8),
+    tl.float8e5: (torch.float8_e5m2, torch.uint8),
+}
+
+
+def _widened(handle: Any) -> Any:
+    """Return *handle*, as float32 if numpy lacks its type."""
+    if handle.dtype.scalar not in _NARROW:
+        return handle
+    dtype, _ = _NARROW[handle.dtype.scalar]
+    bits = torch.from_numpy(np.ascontiguousarray(handle.data))
+    return _handle(bits.view(dtype).float().numpy(), tl.float32)
+
+
+def _cast(self: Any, source: Any, dtype: Any) -> Any:
+    source = _widened(source)
+    if dtype.scalar not in _NARROW:
+        return _cast_wide(self, source, dtype)
+    narrow, bits = _NARROW[dtype.scalar]
+    data = torch.from_numpy(np.ascontiguousarray(source.data)).to(narrow)
+    return _handle(data.view(bits).numpy(), dtype.scalar)
+
+
+def _dot(self: Any, a: Any, b: Any, *rest: Any) -> Any:
+    return _dot_wide(self, _widened(a), _widened(b), *rest)
+
+
+def _combine(self: Any, left: Any, right: Any, like: Any) -> list[np.ndarray]:
+    """Return the kernel's own function of two lists of arrays, one for each value."""
+
+    def blocks(arrays: Any) -> list[Any]:
+        return [
+            tl.tensor(_handle(a, x.dtype), tl.block_type(x.dtype, list(a.shape)))
+            for a, x in zip(arrays, like, strict=True)
+        ]
+
+    result = self.combine_fn.fn(*blocks(left), *blocks(right))
+    result = result if isinstance(result, tuple) else (result,)
+    return [
+        np.broadcast_to(x.handle.data, a.shape).astype(a.dtype)
+        for x, a in zip(result, left, strict=True)
+    ]
+
+
+def _reduce(self: Any, inputs: Any) -> list[Any]:
+    """Combine neighbour with neighbour, all pairs at once, until one is left."""
+    arrays, axis = [x.handle.data for x in inputs], self.axis
+    if axis is None:
+        arrays, axis = [a.reshape(-1) for a in arrays], 0
+    arrays = [np.moveaxis(a, axis, -1) for a in arrays]
+    while arrays[0].shape[-1] > 1:  # a power of two
+        left, right = ([a[..., i::2] for a in arrays] for i in (0, 1))
+        arrays = _combine(self, left, right, inputs)
+    if not self.keep_dims:
+        arrays = [a[..., 0] for a in arrays]
+    elif self.axis is None:
+        arrays = [a.reshape((1,) * len(inputs[0].shape)) for a in arrays]
+    else:
+        arrays = [np.moveaxis(a, -1, axis) for a in arrays]
+    return [
+        self.to_tensor(a if a.shape else a[()], x.dtype)
+        for a, x in zip(arrays, inputs, strict=True)
+    ]
+
+
+def _scan(self: Any, inputs: Any) -> list[Any]:
+    """Let each element take in what lies 1, 2, 4, ... before it."""
+    arrays = [np.moveaxis(x.handle.data, self.axis, -1) for x in inputs]
+    length, step = arrays[0].shape[-1], 1
+    while step < length:
+        before = [np.roll(a, step, -1) for a in arrays]
+        sums = _combine(self, before, arrays, inputs)
+        late = np.arange(length) >= step  # the others have nothing so far before them
+        arrays = [np.where(late, s, a) for s, a in zip(sums, arrays, strict=True)]
+        step *= 2
+    arrays = [np.moveaxis(a, -1, self.axis) for a in arrays]
+    return [self.to_tensor(a, x.dtype) for a, x in zip(arrays, inputs, strict=True)]
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {  # where torch has another name, or none
+    "fabs": torch.abs,
+    "nearbyint": torch.round,
+    "llrint": lambda x: torch.round(x).to(torch.int64),
+    "fast_tanhf": torch.tanh,
+    "j0": torch.special.bessel_j0,
+    "j1": torch.special.bessel_j1,
+    "y0": torch.special.bessel_y0,
+    "y1": torch.special.bessel_y1,
+    "cyl_bessel_i0": torch.special.i0,
+    "cyl_bessel_i1": torch.special.i1,
+    "fma": lambda x, y, z: x * y + z,
+    "mul_rn": torch.mul,
+    "ilogb": lambda x: torch.frexp(x)[1] - 1,
+}
+_DTYPES = {
+    torch.float16: tl.float16,
+    torch.float32: tl.float32,
+    torch.float64: tl.float64,
+    torch.bool: tl.int1,
+    torch.int32: tl.int32,
+    torch.int64: tl.int64,
+}
+
+
+def _library_function(name: str) -> Callable[..., Any]:
+    """Return torch's version of a function of CUDA's library for mathematics."""
+    function = _FUNCTIONS.get(name) or getattr(torch, name, None)
+    function = function or getattr(torch.special, name, None)
+
+    def call(*args: Any, **_: Any) -> Any:
+        if function is None:
+            raise NotImplementedError(f"libdevice.{name} has no counterpart here")
+        values = [
+            torch.from_numpy(np.ascontiguousarray(a.handle.data))
+            if isinstance(a, tl.tensor)
+            else torch.tensor(getattr(a, "value", a))
+            for a in args
+        ]
+        result = function(*values)
+        dtype, data = _DTYPES[result.dtype], result.numpy()
+        block = any(isinstance(a, tl.tensor) and a.type.is_block() for a in args)
+        shaped = tl.block_type(dtype, list(data.shape)) if block else dtype
+        return tl.tensor(_handle(data, dtype), shaped)
+
+    return call
+
+
+if __name__ == "__main__":
+    main()

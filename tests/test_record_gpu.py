@@ -1,0 +1,341 @@
+"""What records on a GPU, as far as a CPU can tell: its programs, and what is kept."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import subprocess
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.autograd import DeviceType
+
+from helpers import _torch
+from helpers.capture import graphs
+from helpers.errors import ResultError
+from helpers.gpu import dump, gpus
+from helpers.recordings import read
+from tests.refresh import ROOT
+from tools.record_gpu import experiments, observations, programs, recorder
+from tools.record_gpu.__main__ import main
+from tools.record_gpu.cases import Case, Outcome, Setting, count_events
+
+QUICK = Setting("cpu", quick=True)
+TIMED = [case for case in recorder.cases(QUICK) if not case.gpu]
+TIMED = [case for case in TIMED if case.experiment != "machine"]
+
+
+# --- what is kept -----------------------------------------------------------------
+
+
+def test_a_quick_run_on_the_cpu(tmp_path: Path) -> None:
+    wanted = {
+        ("machine", 2**20),
+        ("tf32", 64),
+        ("matmul", 64),
+        ("CUDA graphs", "58 sizes"),
+    }
+    chosen = [c for c in recorder.cases(QUICK) if (c.experiment, c.value) in wanted]
+    chosen = [
+        c for c in chosen if c.series not in ("medium", "bfloat16") and c.rank < 2
+    ]
+    path, lines = tmp_path / "cpu.json", list[str]()
+    recording = recorder.record(path, QUICK, chosen, say=lines.append)
+    assert read(path) == recording and len(lines) == len(chosen) == 4
+    found = {f.experiment: f for f in recording.findings}
+    assert found["CUDA graphs"].summary() == "not run: needs an NVIDIA GPU"
+    assert found["machine"].facts["GB/s"] > 0
+    assert found["matmul"].comparison.compiles == 1, "not from a cold start"
+    assert found["tf32"].facts["error, highest"] < 1e-4
+    again = recorder.record(path, QUICK, chosen, say=lines.append)
+    assert {f for f in map(repr, again.findings) if "'done'" in f} == {
+        f for f in map(repr, recording.findings) if "'done'" in f
+    }
+
+
+@pytest.fixture
+def light(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the compiler: the cases below compile nothing."""
+    monkeypatch.setattr(recorder, "_start_compiler", lambda setting: None)
+    monkeypatch.setattr(recorder, "free", lambda: None)
+
+
+def works(setting: Setting) -> Outcome:
+    return Outcome(facts={"n": 1})
+
+
+def toy(*values: int, run: Callable[[Setting], Outcome] = works) -> list[Case]:
+    return [Case("machine", "test", value, run) for value in values]
+
+
+@pytest.mark.usefixtures("light")
+def test_a_failing_case_is_kept_as_failed_and_tried_again(tmp_path: Path) -> None:
+    calls = []
+
+    def fails(setting: Setting) -> Outcome:
+        calls.append("fails")
+        raise RuntimeError("out of memory in /opt/some/where/file.py\nand more")
+
+    path, chosen = tmp_path / "gpu.json", toy(1, run=fails) + toy(2)
+    for _ in range(2):
+        recorder.record(path, QUICK, chosen, say=str)
+    failed, done = read(path).findings
+    assert failed.summary() == "failed: RuntimeError: out of memory in file.py"
+    assert done.status == "done" and len(calls) == 2
+    recorder.record(path, QUICK, toy(1), say=str)
+    assert read(path).findings[0].status == "done"
+
+
+@pytest.mark.usefixtures("light")
+def test_an_interrupt_loses_nothing_that_was_measured(tmp_path: Path) -> None:
+    def interrupted(setting: Setting) -> Outcome:
+        raise KeyboardInterrupt
+
+    path, lines = tmp_path / "gpu.json", list[str]()
+    chosen = toy(1) + toy(2, run=interrupted) + toy(3)
+    with pytest.raises(KeyboardInterrupt):
+        recorder.record(path, QUICK, chosen, say=lines.append)
+    assert [f.value for f in read(path).findings] == [1]
+    recorder.record(path, QUICK, toy(1, 2, 3), say=lines.append)
+    assert [f.value for f in read(path).findings] == [1, 2, 3]
+    assert len(lines) == 3, "what was there was measured again"
+
+
+@pytest.mark.usefixtures("light")
+def test_the_budget_stops_between_two_cases(tmp_path: Path) -> None:
+    lines = list[str]()
+    path = tmp_path / "gpu.json"
+    recording = recorder.record(path, QUICK, toy(1, 2), minutes=0.01, say=lines.append)
+    assert not recording.findings
+    assert lines == ["2 cases are left: run it again to go on"]
+
+
+@pytest.mark.usefixtures("light")
+def test_a_case_that_hangs_is_broken_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "_PATIENCE", 0.02)
+
+    def hangs(setting: Setting) -> Outcome:
+        while True:
+            pass
+
+    path = tmp_path / "gpu.json"
+    recorder.record(path, QUICK, toy(1, run=hangs) + toy(2), say=str)
+    hung, after = read(path).findings
+    assert "TimeoutError" in hung.message and after.status == "done"
+
+
+@pytest.mark.usefixtures("light")
+@pytest.mark.parametrize("name", ["gpu", "torch", "triton"])
+def test_a_file_of_another_machine_is_not_touched(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "gpu.json"
+    recording = recorder.record(path, QUICK, toy(1), say=str)
+    machine = dataclasses.replace(recording.machine, **{name: "9.9"})
+    other = dataclasses.replace(recording, machine=machine)
+    other.save(path)
+    with pytest.raises(ResultError, match="name another file"):
+        recorder.record(path, QUICK, toy(2), say=str)
+    assert read(path) == other
+
+
+def test_folders_of_the_machine_are_not_kept() -> None:
+    text = 'File "/opt/venv/lib/torch/x.py", line 3: 1/2 of a/b, and /tmp/k/z.so'
+    wanted = 'File "x.py", line 3: 1/2 of a/b, and z.so'
+    assert recorder.anonymous(text) == wanted
+
+
+# --- what is chosen ---------------------------------------------------------------
+
+
+def test_what_slows_the_process_down_comes_last() -> None:
+    chosen = recorder.cases(Setting("cuda"))
+    names = [case.experiment for case in chosen]
+    assert {*names} == {*recorder.EXPERIMENTS}
+    assert {*names[names.index("launches") :]} == {"launches"}
+    assert len({case.key for case in chosen}) == len(chosen)
+    assert sum(case.seconds for case in chosen if case.rank < 2) < 20 * 60
+
+
+def test_the_command_lists_and_refuses(capsys: pytest.CaptureFixture) -> None:
+    assert main(["--list", "--quick"]) == 0
+    text = capsys.readouterr().out
+    assert all(name in text for name in recorder.EXPERIMENTS)
+    assert main(["--only", "chain", "--list"]) == 1
+    assert "no experiment chain: there are machine" in capsys.readouterr().err
+    assert main(["--quick"]) == 1
+    assert "--to" in capsys.readouterr().err
+
+
+def test_a_machine_that_only_records_needs_little(tmp_path: Path) -> None:
+    """Nothing of Jupyter: a machine that is lent for its GPU has torch and little."""
+    without = "psutil platformdirs IPython ipywidgets nbformat pygments pytest"
+    code = f"""
+import sys
+sys.modules |= dict.fromkeys({without.split()!r})
+from tools.record_gpu.__main__ import main
+options = ["--quick", "--only", "machine", "--to", {str(tmp_path / "cpu.json")!r}]
+sys.exit(main(options))"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+    assert {f.status for f in read(tmp_path / "cpu.json").findings} == {
+        "done",
+        "not run",
+    }
+
+
+# --- the programs -----------------------------------------------------------------
+
+
+@pytest.fixture
+def uncompiled(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Both sides of a race are called once and compared; torch.compile does nothing."""
+    asked: list[dict[str, Any]] = []
+
+    def compile(f: Callable, **options: Any) -> Callable:
+        asked.append(options)
+        return f
+
+    def race(
+        setting: Setting, eager: Callable, compiled: Callable, *inputs: Any, **how: Any
+    ) -> Outcome:
+        expected, result = eager(*inputs), compiled(*inputs)
+        if how.get("same_answer", True):
+            near = {name: how[name] for name in ("rtol", "atol") if name in how}
+            torch.testing.assert_close(result, expected, **near)
+        comparison = types.SimpleNamespace(compiles=0, median_s=(1.0, 1.0))
+        return Outcome(facts=how["facts"](comparison) if "facts" in how else {})
+
+    monkeypatch.setattr(torch, "compile", compile)
+    monkeypatch.setattr(experiments, "race", race)
+    return asked
+
+
+@pytest.mark.parametrize("case", TIMED, ids=lambda c: f"{c.series}-{c.value}")
+def test_every_race_runs_and_its_sides_agree(
+    case: Case, uncompiled: list[dict[str, Any]]
+) -> None:
+    """What padding or a wrong side changes is the experiment's own mistake."""
+    facts = case.run(QUICK).facts
+    assert all(value == value for value in facts.values())  # no NaN
+    if case.experiment == "modes":
+        assert [options["mode"] for options in uncompiled] == [case.value]
+    assert uncompiled or case.experiment == "tf32"
+
+
+def test_padding_costs_what_it_says(uncompiled: list[dict[str, Any]]) -> None:
+    served = [c for c in TIMED if (c.experiment, c.series) == ("lengths", "default")]
+    work = {c.value: c.run(QUICK).facts["computed for a real token"] for c in served}
+    assert min(map(min, programs.sentences())) == 1  # 0 is padding
+    assert work["exact"] == work["marked dynamic"] == 1
+    assert 1 < work["six buckets"] < work["padded to the longest"]
+
+
+def test_the_resnet_is_the_one_of_the_paper() -> None:
+    """25.6 million parameters, and half the size at each stage but the first."""
+    with torch.device("meta"):
+        net = programs.forward(programs.resnet())
+        assert sum(p.numel() for p in net.parameters()) == 25_557_032
+        assert net(torch.empty(2, 3, 224, 224)).shape == (2, 1000)
+        assert net[:-3](torch.empty(2, 3, 224, 224)).shape == (2, 2048, 7, 7)
+
+
+def test_a_step_returns_the_gradients_and_keeps_none() -> None:
+    net = programs.Example(8)
+    loss, *gradients = programs.training(net)(torch.randn(4, 8))
+    assert loss > 0 and not loss.requires_grad
+    assert [g.shape for g in gradients] == [p.shape for p in net.parameters()]
+    assert all(g.abs().sum() > 0 for g in gradients)
+    assert all(p.grad is None for p in net.parameters())
+
+
+def test_each_program_is_one_graph() -> None:
+    """A break would be timed as if it were the compiler's work."""
+    for fn, *inputs in (
+        (programs.block, torch.randn(4, 8), torch.ones(8), torch.randn(8, 8)),
+        (programs.Transformer(8, 2), torch.randn(1, 4, 8)),
+        (programs.resnet((1, 1), 4), torch.randn(1, 3, 32, 32)),
+        (programs.Sentence(9, 8), torch.tensor([[1, 2, 0]])),
+        (programs.tiny, torch.randn(8, 8) / 8),
+    ):
+        captured = graphs(fn, *inputs)
+        assert (captured.count, len(captured.breaks)) == (1, 0)
+
+
+@pytest.mark.parametrize("name", ["a result is cloned", "writes its input"])
+def test_where_there_are_no_cuda_graphs_the_text_says_so(name: str) -> None:
+    outcome = observations.watch_cuda_graph(QUICK, observations.CUDA_GRAPHS[name])
+    assert outcome.facts["recordings"] == 0 and outcome.facts["compiles"] >= 1
+    assert "GPU" in outcome.facts["says"] and "GPU" in outcome.texts["ignored"]
+    x = QUICK.randn(64, 64)
+    # 1 is added in each call, and the fourth result is read.
+    x = x + 4 if name == "writes its input" else x
+    result = float(outcome.texts["result"])
+    assert result == pytest.approx(float(x.square().sum()), rel=1e-4)
+
+
+def test_sources_that_ran_are_held_against_the_dump(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A dump for an H100 stands in for what really ran on one."""
+
+    def pretended(*given: Any, gpu: str, **how: Any) -> Any:
+        return dump.dump_triton(*given, gpu="h100", **how)
+
+    monkeypatch.setattr(gpus, "here", lambda: gpus.find("h100"))
+    monkeypatch.setattr(observations, "dump_triton", pretended)
+    block = next(c for c in recorder.cases(QUICK, ["sources"]) if c.rank == 0)
+    outcome = block.run(QUICK)
+    same = {"launches": "same", "sources": "same", "kernels": 2, "library calls": 1}
+    assert outcome.facts == same
+    x = torch.randn(4, 8)
+    outcome = observations.hold_sources((torch.sin, x), (torch.cos, x))
+    assert outcome.facts["sources"] == outcome.facts["launches"] == "differ"
+    [(name, source)] = outcome.texts.items()
+    assert "sin" in name and "backend_hash" not in source
+
+
+def test_the_kernel_by_hand_compiles_for_the_gpu() -> None:
+    from tools.record_gpu import by_hand
+
+    h, x = torch.randn(2, 5000)
+    [kernel] = dump.dump_triton(by_hand.residual, h, x, gpu="h100").kernels
+    assert (kernel.kind, kernel.grid) == ("yours", (5, 1, 1))
+    assert kernel.spills == 0 and kernel.ptx.count("ld.global") >= 2
+
+
+def test_launches_are_told_from_kernels_and_copies() -> None:
+    def event(name: str, on_gpu: bool, region: bool = False) -> types.SimpleNamespace:
+        device = DeviceType.CUDA if on_gpu else DeviceType.CPU
+        return types.SimpleNamespace(
+            name=name, device_type=device, is_user_annotation=region
+        )
+
+    events = [
+        event("aten::mm", False),
+        event("cudaLaunchKernel", False),
+        event("cudaGraphLaunch", False),
+        event("cuLaunchKernelEx", False),
+        event("triton_poi_fused_0", True),
+        event("sm90_gemm", True),
+        event("Memcpy DtoD (Device -> Device)", True),
+        event("Torch-Compiled Region: 0/0", True, region=True),
+    ]
+    assert count_events(events) == {"kernels": 2, "launches": 3, "copies": 1}
+    with pytest.raises(RuntimeError, match="saw no kernel"):
+        count_events(events[:4])
+
+
+def test_what_torch_logs_about_cuda_graphs_is_collected() -> None:
+    with _torch.cudagraph_log() as messages:
+        names = [n for n in logging.root.manager.loggerDict if "__cudagraphs" in n]
+        logging.getLogger(names[0]).warning("skipping cudagraphs due to %s", "x")
+    logging.getLogger(names[0]).warning("outside")
+    assert messages == ["skipping cudagraphs due to x"]

@@ -1,0 +1,140 @@
+"""Marks, units and tables; and a bar that is seen while work goes on, and then gone."""
+
+from __future__ import annotations
+
+import sys
+import types
+from html.parser import HTMLParser
+
+import IPython.display
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from helpers.text import (
+    Table,
+    count,
+    mark,
+    plain,
+    pre,
+    progress,
+    seconds,
+    size,
+    unmark,
+)
+
+
+@given(st.text())
+def test_what_is_marked_is_hidden_and_can_be_had_without_marks(text: str) -> None:
+    words = text.replace("⟨", "").replace("⟩", "")
+    assert plain(mark(text)) == words
+    assert unmark(f"a {mark(text)} b") == "a ⟨…⟩ b"
+
+
+def test_units_in_words() -> None:
+    times = {0.99967: "1 s", 0.9994: "999 ms", 2e-6: "2 µs", 0: "0 ns", 61.2: "61.2 s"}
+    assert {value: seconds(value) for value in times} == times
+    sizes = {
+        0: "0 B",
+        1023: "1023 B",
+        1024: "1 KiB",
+        1536: "1.5 KiB",
+        2**50: "1024 TiB",
+    }
+    assert {value: size(value) for value in sizes} == sizes
+    assert [count(1, "graph"), count(2, "graph"), count(0, "a", "b")] == [
+        "1 graph",
+        "2 graphs",
+        "0 b",
+    ]
+
+
+def test_columns_stand_where_they_stood_whatever_is_marked() -> None:
+    long, short = (
+        Table.of(["what", "took", "n"], [("a", mark(time), 1), ("longer", "-", 22)])
+        for time in ("1 s", "a thousand and one nights")
+    )
+    assert unmark(str(long)) == unmark(str(short))
+    assert str(long).splitlines()[1] == "──────  ────  ──"
+    with pytest.raises(ValueError, match="3 headings"):
+        Table.of(["a", "b", "c"], [("a", "b")])
+
+
+class Cells(HTMLParser):
+    """Collects the texts of the cells of an HTML table."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tag, self.cells = "", list[str]()
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        self.tag = tag
+        self.cells += [""] * (tag in ("td", "th"))
+
+    def handle_data(self, data: str) -> None:
+        if self.tag in ("td", "th"):
+            self.cells[-1] += data.strip("\n")
+
+
+@given(st.text(st.characters(min_codepoint=32, exclude_categories=["Cs", "Cc"])))
+def test_html_shows_every_cell_as_it_is(text: str) -> None:
+    parser = Cells()
+    parser.feed(Table.of(["head"], [(text,)])._repr_html_())
+    assert parser.cells == ["head", text]
+    assert "<b>" not in pre("<b>") and "&lt;b&gt;" in pre("<b>")
+
+
+# --- progress ---------------------------------------------------------------------
+
+
+class Place:
+    """A display that remembers what was shown."""
+
+    def __init__(self, first: IPython.display.HTML) -> None:
+        self.shown = [first.data]
+
+    def update(self, html: IPython.display.HTML) -> None:
+        self.shown.append(html.data)
+
+
+@pytest.fixture
+def places(monkeypatch: pytest.MonkeyPatch) -> list[Place]:
+    """The places of a notebook that were written to."""
+    places: list[Place] = []
+
+    def display(html: IPython.display.HTML, display_id: bool) -> Place:
+        places.append(Place(html))
+        return places[-1]
+
+    monkeypatch.delenv("COURSE_QUIET", raising=False)
+    monkeypatch.setitem(sys.modules, "ipykernel", types.ModuleType("ipykernel"))
+    monkeypatch.setattr(IPython.display, "display", display)
+    return places
+
+
+def test_a_notebook_sees_a_bar_that_ends_empty(places: list[Place]) -> None:
+    def interrupted() -> None:
+        with progress("work", 4, "points") as bar:
+            bar.update(1)
+            bar.refresh()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    [place] = places
+    assert any("work:  25%" in text and "1 of 4 points" in text for text in place.shown)
+    assert place.shown[-1] == ""
+
+
+def test_quiet_means_quiet(
+    places: list[Place], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setenv("COURSE_QUIET", "1")
+    with progress("work", 4) as bar:
+        bar.update(2)
+    assert not places
+    monkeypatch.delenv("COURSE_QUIET")
+    monkeypatch.delitem(sys.modules, "ipykernel")
+    with progress("work", 4) as bar:  # nobody watches a file
+        bar.update(2)
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,1 @@
+"""Programs beside the course that no lesson needs."""
