@@ -151,21 +151,15 @@ class Setting:
         skipped = {id(t) for t in known} - old.keys()  # those that cannot be compared
         held = [t for t in held if id(t) not in skipped and t.layout is torch.strided]
         changes = [_change(t.detach(), old.get(id(t))) for t in held]
-        ours = {id(t) for t in tensors((self.inputs, self.kwargs))}
-        if not results and not any(change is not None for change in changes):
+        changed = {id(t) for t, c in zip(held, changes, strict=True) if c is not None}
+        if not results and not changed:
             raise InputError(
                 f"the {side} function returned no tensor or number, and changed none, "
                 "so nothing shows that both sides compute the same: return a result"
             )
-        return Outcome(
-            results,
-            [(t.shape, t.dtype) for t in held],
-            changes,
-            any(
-                id(t) in ours and c is not None
-                for t, c in zip(held, changes, strict=True)
-            ),
-        )
+        ours = {id(t) for t in tensors((self.inputs, self.kwargs))}
+        forms = [(t.shape, t.dtype) for t in held]
+        return Outcome(results, forms, changes, not changed.isdisjoint(ours))
 
 
 def _values(result: Any) -> list[torch.Tensor]:
