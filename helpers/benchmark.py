@@ -405,10 +405,10 @@ class _Race:
         if self.interrupted:
             return None, None
         try:
-            calls = [self._setting.call(side) for side in self._sides]
+            call, sides = self._setting.call, self._sides
             if device == "cpu":
-                faults = tuple(map(page_faults, calls))
-            peaks = tuple(peak_bytes(call, device) for call in calls)
+                faults = tuple(page_faults(call(side)) for side in sides)
+            peaks = tuple(peak_bytes(call(side), device) for side in sides)
         except KeyboardInterrupt:  # the rounds are worth more than these
             self.interrupted = True
         return faults, None if peaks and None in peaks else peaks

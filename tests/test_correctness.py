@@ -345,7 +345,7 @@ def test_a_cache_that_grows_is_no_random_number():
 
 
 def test_a_static_cache_does_not_run_past_its_end():
-    room, x = torch.zeros(200), torch.ones(1)
+    room, x = torch.zeros(4), torch.ones(1)  # no more than three calls in a row
     place = [0]
 
     def write(x):

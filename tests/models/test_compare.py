@@ -1,4 +1,4 @@
-"""compare() of models of real libraries, called by keywords, with caches, and trained."""
+"""compare() of models of real libraries: keywords, caches, training."""
 
 from __future__ import annotations
 
