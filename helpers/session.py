@@ -80,7 +80,7 @@ class restored:
         self._generators = [(each, each.get_state()) for each in generators]
         self._gradients = [(leaf, leaf.grad) for leaf in leaves]
         # A tensor, the memory it has, and a copy of what stands there.
-        self._values = [(t, t.detach(), t.detach().clone()) for t in values]
+        self.values = [(t, t.detach(), t.detach().clone()) for t in values]
 
     def __enter__(self) -> None:
         pass
@@ -98,19 +98,25 @@ class restored:
                 (table.extend if hasattr(table, "extend") else table.update)(before)
         for generator, state in self._generators:
             generator.set_state(state)
-        for tensor, gradient in self._gradients:
-            if tensor.grad is not gradient:
-                tensor.grad = gradient
-        for tensor, memory, value in self._values:
-            if tensor.data_ptr() != memory.data_ptr() or tensor.shape != memory.shape:
+        for tensor, memory, value in self.values:
+            form = tensor.data_ptr(), tensor.shape, tensor.dtype
+            if form != (memory.data_ptr(), memory.shape, memory.dtype):
                 tensor.data = memory
             if not torch.equal(memory, value):
                 memory.data.copy_(value)  # .data: for autograd it is no write
+        for tensor, gradient in self._gradients:
+            if tensor.grad is not gradient:
+                tensor.grad = gradient
 
 
 def modules_of(*objects: Any) -> list[torch.nn.Module]:
     """Return the modules that functions hold, in closures, globals or ``self``."""
     return [item for item in _held(objects) if isinstance(item, torch.nn.Module)]
+
+
+def tensors_of(*objects: Any) -> list[torch.Tensor]:
+    """Return the tensors that functions, optimizers and inputs hold, gradients too."""
+    return [item for item in _held(objects) if isinstance(item, torch.Tensor)]
 
 
 def _held(objects: tuple[Any, ...]) -> Iterator[Any]:
