@@ -161,7 +161,9 @@ def _check(
     """Return *kernels* with what running their *graph* on both sides showed."""
     known = saved.pop(graph.index, {}) if graph.phase == "backward" else {}
     inputs = _inputs(graph, known)
-    answer = interpreter().ask(graph.source, inputs, gpu, limit_s, graph.chosen)
+    answer = interpreter().ask(
+        graph.source, inputs, gpu, limit_s, graph.chosen, graph.constants
+    )
     launches, error = answer["launches"], answer["error"]
     kernels = [
         replace(k, programs=x["programs"], blocks=x["blocks"], instead=x["instead"])
@@ -613,16 +615,17 @@ class Interpreter:
         gpu: str,
         limit_s: float,
         chosen: dict[str, int] | None = None,
+        constants: dict[str, torch.Tensor] | None = None,
     ) -> dict[str, Any]:
         """Return what `interpreter_child.Module.run` does for *source* and *inputs*.
 
         The module was written for *gpu*; *chosen* names the configuration of a kernel,
-        where it is not the first.  A process that does not answer within *limit_s*,
-        crashes, or is interrupted, is ended; then only the launches that were started
-        and the error come back.
+        where it is not the first; *constants* are globals of the module.  A process
+        that does not answer within *limit_s*, crashes, or is interrupted, is ended;
+        then only the launches that were started and the error come back.
         """
         request = {"source": source, "inputs": list(inputs), "gpu": gpu, "seed": SEED}
-        request["chosen"] = chosen or {}
+        request["chosen"], request["constants"] = chosen or {}, constants or {}
         with self.one_at_a_time:
             try:
                 self.start()

@@ -107,7 +107,7 @@ class Module:
         names = {"COMPILER": self, "LAID_OUT": _laid_out, "get_raw_stream": int}
         names["__name__"] = "generated"
         exec(compile(source, "<generated module>", "exec"), names)
-        names["empty_strided_cuda"] = _empty
+        names |= {"empty_strided_cuda": _empty, **self.request["constants"]}
         return names["call"]
 
     def triton(self, name: str, text: str, **_: Any) -> Launcher:
