@@ -11,9 +11,11 @@ from __future__ import annotations
 import copy
 import logging
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from importlib import metadata
+from traceback import FrameSummary
 from typing import Any, NamedTuple
 
 import torch
@@ -39,8 +41,10 @@ def needed_for(lost: str) -> Iterator[None]:
 
 with needed_for("seeing what the compiler did"):
     from torch._dynamo.eval_frame import _debug_get_cache_entry_list
+    from torch._dynamo.exc import get_stack_above_dynamo
     from torch._dynamo.utils import _compilation_metrics as compilation_metrics
     from torch._dynamo.utils import counters as counters
+    from torch._guards import TracingContext
 
 # Which Triton the builds want that name none: the CPU wheels.
 _TRITON = {"2.11": "3.6", "2.12": "3.7", "2.13": "3.7", "2.14": "3.8", "2.15": "3.9"}
@@ -55,17 +59,25 @@ def compile_history() -> list[Any]:
 
 
 class Event(NamedTuple):
-    """One record of the structured log: its kind and its text."""
+    """One record of the structured log: its kind, its text, and for a graph break the
+    stack from the program's first line to the one that breaks."""
 
     kind: str
     payload: str
+    stack: tuple[FrameSummary, ...] = ()
 
 
 def _event(record: Any) -> Event:
     meta = getattr(record, "metadata", None) or {}
     kind = next(iter(meta), "")
     kind = meta[kind].get("name", "") if kind == "artifact" else kind
-    return Event(kind, str(getattr(record, "payload", None) or ""))
+    text = str(getattr(record, "payload", None) or "")
+    if kind != "dynamo_graph_break_reason":
+        return Event(kind, text)
+    # torch logs a break while it handles the exception that it became, if it did.
+    inside = getattr(sys.exc_info()[1], "real_stack", None)
+    inside = inside or TracingContext.extract_stack()
+    return Event(kind, text, (*get_stack_above_dynamo(), *inside))
 
 
 @contextmanager

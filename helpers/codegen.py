@@ -1,10 +1,9 @@
-"""The kernels a program becomes, their source, and the bytes that they move.
+"""The kernels that a program becomes, and their source.
 
-`kernels` and `output_code` compile anew, apart from the session and past the
-cache of graphs, so that the lowering really runs.  `eager_bytes` is the count to
-set against `Kernels.bytes`.
-
-What Inductor emits while it lowers a graph: kernels and library calls, in order.
+`kernels` and `output_code` compile anew, apart from the session and past the cache of
+graphs, so that the lowering really runs; `lowered` collects what it emits.  Counts are
+Inductor's own: the nodes of its scheduler know what they read and write, and which
+nodes of the program's graph ended in them.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ import torch
 
 from helpers import _torch, session
 from helpers._torch import needed_for
-from helpers.results import Result
-from helpers.session import both_ways
+from helpers.results import Result, write_atomically
 from helpers.text import Table, count, mark, plain, pre, size
 
 with needed_for("the kernels"):
@@ -61,6 +59,88 @@ class Kernel:
         return (self.phase, ops, *map(str, counts), where)
 
 
+@dataclass(frozen=True, repr=False)
+class Kernels(Result):
+    """The launches of one call, in order; with breaks, of its compiled parts only."""
+
+    kernels: tuple[Kernel, ...]
+    breaks: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """Bytes moved by all launches: each tensor read or written once by each."""
+        return sum(kernel.bytes for kernel in self.kernels)
+
+    @property
+    def generated(self) -> tuple[Kernel, ...]:
+        """The kernels that Inductor wrote."""
+        return tuple(k for k in self.kernels if k.language != "library")
+
+    @property
+    def library(self) -> tuple[Kernel, ...]:
+        """The calls into libraries: matrix products, convolutions, attention."""
+        return tuple(k for k in self.kernels if k.language == "library")
+
+    def table(self) -> Table:
+        """Return a row for each launch."""
+        headings = ("phase", "ops", "loads", "stores", "reductions", "bytes", "kernel")
+        return Table.of(headings, [kernel.row() for kernel in self.kernels])
+
+    def _last(self) -> str:
+        if not self.kernels:
+            nothing = "nothing was captured, or nothing is computed for a result"
+            return f"no kernels: {nothing}; graphs(f, x) says where it stops"
+        calls = count(len(self.library), "library call")
+        text = f"{count(len(self.generated), 'kernel')}, {calls}, {size(self.bytes)}"
+        partly = "; only partly compiled, graphs(f, x) says where it stops"
+        return text + (partly if self.breaks else "")
+
+    def __str__(self) -> str:
+        return f"{self.table()}\n{self._last()}" if self.kernels else self._last()
+
+    def _repr_html_(self) -> str:
+        return (self.table()._repr_html_() if self.kernels else "") + pre(self._last())
+
+
+def kernels(
+    fn: Callable[..., Any],
+    *inputs: Any,
+    kwargs: dict[str, Any] | None = None,
+    backward: bool | None = None,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    dynamic: bool | None = None,
+) -> Kernels:
+    """Return the kernels and library calls of ``fn(*inputs, **kwargs)``, as launched.
+
+    Runs *fn* once on copies of the tensors, then its backward, through
+    ``torch.autograd.grad``, if *backward* or by default if an output requires
+    gradients.  *mode*, *options*, *dynamic* are as for ``torch.compile``.  Source:
+    Inductor's scheduler nodes and its own count of bytes.
+
+    Raises InputError when *fn* raises or cannot be compiled, and ValueError for an
+    unknown mode or option.
+    """
+    launches, events = _compile(fn, inputs, kwargs, backward, (mode, options, dynamic))
+    breaks = sum(event.kind == "dynamo_graph_break_reason" for event in events)
+    return Kernels(tuple(launches), breaks)
+
+
+def _compile(
+    fn: Callable[..., Any],
+    inputs: tuple[Any, ...],
+    kwargs: dict[str, Any] | None,
+    backward: bool | None,
+    settings: tuple[Any, ...],
+) -> tuple[list[Kernel], list[_torch.Event]]:
+    session.check_callable(fn, (inputs, kwargs))
+    backend = session.inductor(*settings)
+    with session.undisturbed(fn), _torch.trace() as events, lowered() as launches:
+        apart = session.compile_apart(fn, backend=backend, dynamic=settings[2])
+        session.call(session.both_ways(apart, backward), inputs, kwargs or {})
+    return launches, events
+
+
 @contextlib.contextmanager
 def lowered() -> Iterator[list[Kernel]]:
     """Collect the kernels and library calls that are lowered inside the block.
@@ -69,12 +149,12 @@ def lowered() -> Iterator[list[Kernel]]:
     No public hook tells which nodes end in which kernel, so the three methods
     where Inductor writes a launch are wrapped, and put back afterwards.
     """
-    found: list[Kernel] = []
+    kernels: list[Kernel] = []
 
     def generated(language: str, original: Any) -> Callable[..., str]:
         def define_kernel(self: Any, source: str, nodes: Any, *rest: Any, **more: Any):
             name = original(self, source, nodes, *rest, **more)
-            found.append(_kernel(name, language, _fused(nodes)))
+            kernels.append(_kernel(name, language, _fused(nodes)))
             return name
 
         return define_kernel
@@ -84,7 +164,7 @@ def lowered() -> Iterator[list[Kernel]]:
 
     def codegen_extern_call(self: Any, node: Any) -> None:
         if name := _library_name(node.node):
-            found.append(_kernel(name, "library", [node]))
+            kernels.append(_kernel(name, "library", [node]))
         launch_library(self, node)
 
     with contextlib.ExitStack() as stack:
@@ -94,7 +174,7 @@ def lowered() -> Iterator[list[Kernel]]:
             stack.enter_context(patch(cls, "define_kernel", method))
         name = "codegen_extern_call"
         stack.enter_context(patch(scheduler, name, codegen_extern_call))
-        yield found
+        yield kernels
 
 
 def _fused(schedule: Any) -> list[Any]:
@@ -200,87 +280,6 @@ def op_name(target: Any) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class Kernels(Result):
-    """The launches of one call, in order; with breaks, of its compiled parts only."""
-
-    kernels: tuple[Kernel, ...]
-    breaks: int = 0
-
-    @property
-    def bytes(self) -> int:
-        """Bytes moved by all launches: each tensor read or written once by each."""
-        return sum(kernel.bytes for kernel in self.kernels)
-
-    @property
-    def generated(self) -> tuple[Kernel, ...]:
-        """The kernels that Inductor wrote."""
-        return tuple(k for k in self.kernels if k.language != "library")
-
-    @property
-    def library(self) -> tuple[Kernel, ...]:
-        """The calls into libraries: matrix products, convolutions, attention."""
-        return tuple(k for k in self.kernels if k.language == "library")
-
-    def table(self) -> Table:
-        """Return a row for each launch."""
-        headings = ("phase", "ops", "loads", "stores", "reductions", "bytes", "kernel")
-        return Table.of(headings, [kernel.row() for kernel in self.kernels])
-
-    def _last(self) -> str:
-        if not self.kernels:
-            return "no kernels: nothing was captured, graphs(f, x) says where it stops"
-        calls = count(len(self.library), "library call")
-        text = f"{count(len(self.generated), 'kernel')}, {calls}, {size(self.bytes)}"
-        partly = "; only partly compiled, graphs(f, x) says where it stops"
-        return text + (partly if self.breaks else "")
-
-    def __str__(self) -> str:
-        return f"{self.table()}\n{self._last()}" if self.kernels else self._last()
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return (self.table()._repr_html_() if self.kernels else "") + pre(self._last())
-
-
-def kernels(
-    fn: Callable[..., Any],
-    *inputs: Any,
-    backward: bool | None = None,
-    mode: str | None = None,
-    options: dict[str, Any] | None = None,
-    dynamic: bool | None = None,
-) -> Kernels:
-    """Return the kernels and library calls of ``fn(*inputs)``, in launch order.
-
-    Runs *fn* once on copies of the tensors, then its backward, through
-    ``torch.autograd.grad``, if *backward* or by default if an output requires
-    gradients.  *mode*, *options*, *dynamic* are as for ``torch.compile``.  Source:
-    Inductor's scheduler nodes and its own count of bytes.
-
-    Raises InputError when *fn* raises, returns no tensor or cannot be compiled,
-    and ValueError for an unknown mode or option.
-    """
-    found, events = _compile(fn, inputs, backward, (mode, options, dynamic))
-    breaks = sum(event.kind == "dynamo_graph_break_reason" for event in events)
-    return Kernels(tuple(found), breaks)
-
-
-def _compile(
-    fn: Callable[..., Any],
-    inputs: tuple[Any, ...],
-    backward: bool | None,
-    settings: tuple[Any, ...],
-) -> tuple[list[Kernel], list[_torch.Event]]:
-    session.check_callable(fn, inputs)
-    backend = session.inductor(*settings)
-    with session.undisturbed(fn), _torch.trace() as events, lowered() as found:
-        apart = session.compile_apart(fn, backend=backend, dynamic=settings[2])
-        session.call(both_ways(apart, backward), inputs, {})
-    return found, events
-
-
-@dataclass(frozen=True, repr=False)
 class Code(Result):
     """Generated source: a (phase, text) pair for each graph."""
 
@@ -294,10 +293,9 @@ class Code(Result):
     @property
     def language(self) -> str:
         """``Triton``, ``C++``, both, or ``no kernels``."""
-        made = [
-            n for n, tag in _LANGUAGES.items() if f"async_compile.{tag}" in self.text
-        ]
-        return " and ".join(made) or "no kernels"
+        calls = {"Triton": "async_compile.triton(", "C++": "async_compile.cpp"}
+        languages = [name for name, call in calls.items() if call in self.text]
+        return " and ".join(languages) or "no kernels"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -309,19 +307,16 @@ class Code(Result):
 
         Raises KeyError, with the names there are.
         """
-        found = {match[1]: match[2].strip() for match in _KERNEL.finditer(self.text)}
-        if name is None and len(found) == 1:
-            return next(iter(found.values()))
-        if name not in found:
-            raise KeyError(
-                f"no kernel {name!r}; there are: {', '.join(found) or 'none'}"
-            )
-        return found[name]
+        sources = {match[1]: match[2].strip() for match in _KERNEL.finditer(self.text)}
+        if name is None and len(sources) == 1:
+            return next(iter(sources.values()))
+        if name not in sources:
+            there_are = ", ".join(sources) or "none"
+            raise KeyError(f"no kernel {name!r}; there are: {there_are}")
+        return sources[name]
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the source to *path*, whole or not at all."""
-        from helpers.results import write_atomically
-
         write_atomically(path, self.text)
 
     def __str__(self) -> str:
@@ -329,10 +324,8 @@ class Code(Result):
             return "no generated code: nothing was captured"
         phases = ", ".join(phase for phase, _ in self.sections)
         lines = count(len(self.text.splitlines()), "line")
-        made = mark(f"{self.language}, {lines}: {', '.join(self.names)}")
-        return f"Generated code ({phases}): {made}"
-
-    __repr__ = __str__
+        facts = mark(f"{self.language}, {lines}: {', '.join(self.names)}")
+        return f"Generated code ({phases}): {facts}"
 
     def _repr_html_(self) -> str:
         parts, end = [], 0
@@ -345,6 +338,37 @@ class Code(Result):
         return folded(plain(self), parts)
 
 
+_KERNEL = re.compile(r"^(\w+) = async_compile\.\w+\(.*?r?'''(.*?)'''", re.M | re.S)
+
+
+def output_code(
+    fn: Callable[..., Any],
+    *inputs: Any,
+    kwargs: dict[str, Any] | None = None,
+    backward: bool | None = None,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    dynamic: bool | None = None,
+    to: str | PathLike[str] | None = None,
+) -> Code:
+    """Return the source that Inductor generates for ``fn(*inputs, **kwargs)``.
+
+    Arguments and errors as for `kernels`; with *to* it is saved there as well.
+    Source: the structured log of the compiler.
+    """
+    _, events = _compile(fn, inputs, kwargs, backward, (mode, options, dynamic))
+    texts = [e.payload for e in events if e.kind == "inductor_output_code"]
+    code = Code(tuple((_phase(text), text) for text in texts))
+    if to is not None:
+        code.save(to)
+    return code
+
+
+def _phase(text: str) -> str:
+    identity = re.search(r"AOT ID: \['\d+_(\w+)'\]", text)
+    return identity[1] if identity else "inference"
+
+
 def folded(title: str, parts: Iterable[tuple[str, str]]) -> str:
     """Return HTML that folds under *title*: (language, source) parts, in colour."""
     from pygments import highlight
@@ -355,34 +379,3 @@ def folded(title: str, parts: Iterable[tuple[str, str]]) -> str:
     body = [highlight(text, get_lexer_by_name(name), look) for name, text in parts]
     summary = f"<summary>{html.escape(title)}</summary>"
     return f"<details open>{summary}{''.join(body)}</details>"
-
-
-_LANGUAGES = {"Triton": "triton(", "C++": "cpp"}
-_KERNEL = re.compile(r"^(\w+) = async_compile\.\w+\(.*?r?'''(.*?)'''", re.M | re.S)
-
-
-def output_code(
-    fn: Callable[..., Any],
-    *inputs: Any,
-    backward: bool | None = None,
-    mode: str | None = None,
-    options: dict[str, Any] | None = None,
-    dynamic: bool | None = None,
-    to: str | PathLike[str] | None = None,
-) -> Code:
-    """Return the source that Inductor generates for ``fn(*inputs)``.
-
-    Arguments and errors as for `kernels`; with *to* it is saved there as well.
-    Source: the structured log of the compiler.
-    """
-    _, events = _compile(fn, inputs, backward, (mode, options, dynamic))
-    texts = [e.payload for e in events if e.kind == "inductor_output_code"]
-    code = Code(tuple((_phase(text), text) for text in texts))
-    if to is not None:
-        code.save(to)
-    return code
-
-
-def _phase(text: str) -> str:
-    found = re.search(r"AOT ID: \['\d+_(\w+)'\]", text)
-    return found[1] if found else "inference"

@@ -1,13 +1,12 @@
 """Run a function through the compiler without a trace in the reader's session.
 
 What is already compiled stays compiled, no recompile limit is used up, and the
-reader's tensors, modules and random state are what they were.
+reader's tensors, modules and random state are what they were.  Three steps:
 
-What a function holds besides its inputs, and putting it back after calls.
-
-Inputs can be copied before a call.  What a function finds by itself cannot: the
-modules, optimizers and tensors in its closure and globals, behind its ``self``, and
-in the functions of the same file that it calls.
+- `undisturbed` puts back the compiler's records, random state and what *fn* holds;
+  for the last there is `restored`, for other callers as well.
+- `compile_apart` compiles a copy of *fn* that shares no cache entry with the reader's.
+- `call` runs it on copies of the inputs, and turns what it raises into InputError.
 """
 
 from __future__ import annotations
@@ -27,12 +26,11 @@ from operator import is_
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
-from helpers import _torch, tensors
+from helpers import _torch
 from helpers._torch import needed_for
 from helpers.errors import InputError, Unavailable
-from helpers.tensors import clone
+from helpers.tensors import CONTAINERS, clone, tensors, walk
 
 with needed_for("leaving the session as it was"):
     from torch._dynamo import pgo
@@ -74,7 +72,10 @@ class restored:
             if isinstance(item, types.FunctionType) and _is_in(homes, item)
             for name in _global_names(item)
         ]
-        self._tables = [(table, copy.copy(table)) for table in tables]
+        self._tables = [
+            (table, dict(table) if isinstance(table, dict) else list(table))
+            for table in tables
+        ]
         self._generators = [(each, each.get_state()) for each in generators]
         self._gradients = [(leaf, leaf.grad) for leaf in leaves]
         # A tensor, the memory it has, and a copy of what stands there.
@@ -138,12 +139,12 @@ def _held(objects: tuple[Any, ...]) -> Iterator[Any]:
         elif isinstance(item, torch.nn.Module):
             yield vars(item)
             yield item.forward
-        elif isinstance(item, tensors.CONTAINERS):
+        elif isinstance(item, CONTAINERS):
             yield from item
         elif hasattr(item, "__dict__") and _may_be_entered(item):
             yield vars(item)
 
-    return tensors.walk(objects, parts)
+    return walk(objects, parts)
 
 
 def _homes(objects: tuple[Any, ...]) -> list[dict[str, Any]]:
@@ -232,9 +233,9 @@ def undisturbed(fn: Callable[..., Any] | None = None) -> Iterator[None]:
 def _compiler_state() -> Iterator[None]:
     counters, history = _torch.counters, _torch.compilation_metrics
     warned = getattr(dynamo_utils, "warn_once_cache", set())
-    names = ("_CODE_STATE", "_INIT_CODE_STATE")
+    names = ("_CODE_STATE", "_INIT_CODE_STATE")  # what sizes were dynamic
     learned = {name: getattr(pgo, name, None) for name in names}
-    kept = copy.deepcopy(counters), list(history), set(warned)
+    saved = copy.deepcopy(counters), list(history), set(warned)
     pgo._CODE_STATE = defaultdict(pgo.CodeState)
     try:
         with _new_codes_forgotten():
@@ -242,7 +243,7 @@ def _compiler_state() -> Iterator[None]:
     finally:
         for name, value in learned.items():
             setattr(pgo, name, value)
-        for live, before in zip((counters, history, warned), kept, strict=True):
+        for live, before in zip((counters, history, warned), saved, strict=True):
             live.clear()
             (live.extend if isinstance(before, list) else live.update)(before)
 
@@ -270,7 +271,7 @@ def _new_codes_forgotten() -> Iterator[None]:
 @contextlib.contextmanager
 def _random_state() -> Iterator[None]:
     numpy, python = sys.modules.get("numpy"), random.getstate()
-    kept = numpy.random.get_state() if numpy else None
+    legacy = numpy.random.get_state() if numpy else None
     gpus = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
     try:
         with torch.random.fork_rng(devices=gpus):
@@ -278,76 +279,25 @@ def _random_state() -> Iterator[None]:
     finally:
         random.setstate(python)
         if numpy:
-            numpy.random.set_state(kept)
+            numpy.random.set_state(legacy)
 
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    def calm(record: logging.LogRecord) -> bool:
+    def no_warning(record: logging.LogRecord) -> bool:
         return record.levelno != logging.WARNING
 
-    logs = [logging.getLogger(n) for n in [*logging.root.manager.loggerDict]]
-    mine = [log for log in logs if log.name.split(".")[0] == "torch"]
-    handlers = [handler for log in mine for handler in log.handlers]
+    names = [n for n in logging.root.manager.loggerDict if n.split(".")[0] == "torch"]
+    handlers = [h for name in names for h in logging.getLogger(name).handlers]
     for handler in handlers:
-        handler.addFilter(calm)
+        handler.addFilter(no_warning)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
         for handler in handlers:
-            handler.removeFilter(calm)
-
-
-def check_callable(fn: Any, inputs: tuple[Any, ...]) -> None:
-    """Raise InputError unless *fn* can be called and *inputs* share one device."""
-    if not callable(fn):
-        raise InputError(
-            f"the first argument must be a function or a module, not {fn!r:.60}: "
-            "pass f and its inputs, as in graphs(f, x), not the result f(x)"
-        )
-    leaves = [v for v in pytree.tree_leaves(inputs) if isinstance(v, torch.Tensor)]
-    tensors = [t for t in leaves if t.dim()]  # a CPU scalar may go with any device
-    devices = sorted({str(t.device) for t in tensors})
-    if len(devices) > 1:
-        raise InputError(
-            f"the inputs are on {' and '.join(devices)}: move them to one device "
-            "with x.to(device)"
-        )
-
-
-def on_gpu(inputs: Any) -> bool:
-    """Return whether a tensor of *inputs* is on a GPU."""
-    leaves = pytree.tree_leaves(inputs)
-    return any(isinstance(v, torch.Tensor) and v.is_cuda for v in leaves)
-
-
-def call(fn: Callable[..., Any], inputs: Any, kwargs: dict[str, Any]) -> Any:
-    """Return ``fn(*inputs, **kwargs)`` on copies of the tensors.
-
-    Raises InputError when *fn* itself raises, with its message.
-    """
-    inputs, kwargs = clone((tuple(inputs), kwargs))
-    try:
-        return fn(*inputs, **kwargs)
-    except (Unavailable, InputError):
-        raise
-    except Exception as error:
-        if promise := _torch.broken_promise(error):
-            raise InputError(promise) from error
-        said = f"{type(error).__name__}: {str(error).strip().split(chr(10))[0]}"
-        if _torch.failed_compiling(error):
-            compiler, why = _torch.cpp_compiler()
-            advice = f"Inductor found no C++ compiler ({why})" if not compiler else said
-            raise InputError(
-                f"the compiler failed, not your function. {advice}. "
-                "`python -m helpers doctor` says what is missing and how to get it"
-            ) from error
-        raise InputError(
-            f"the function raised {said}. Call it yourself, uncompiled and with the "
-            "same inputs, and make that work first"
-        ) from error
+            handler.removeFilter(no_warning)
 
 
 def compile_apart(fn: Callable[..., Any], **options: Any) -> Callable[..., Any]:
@@ -365,12 +315,12 @@ def compile_apart(fn: Callable[..., Any], **options: Any) -> Callable[..., Any]:
 def fresh_code(fn: Any) -> Any:
     """Return a copy of *fn* with a code object of its own, the rest shared."""
     if isinstance(fn, torch.nn.Module):
-        twin = object.__new__(type(fn))  # copy.copy refuses a parametrized module
-        vars(twin).update(vars(fn), _compiled_call_impl=None)
+        module = object.__new__(type(fn))  # copy.copy refuses a parametrized module
+        vars(module).update(vars(fn), _compiled_call_impl=None)
         if inspect.ismethod(fn.forward):
             function = fresh_code(fn.forward.__func__)
-            vars(twin)["forward"] = types.MethodType(function, twin)
-        return twin
+            vars(module)["forward"] = types.MethodType(function, module)
+        return module
     if inspect.ismethod(fn):
         return types.MethodType(fresh_code(fn.__func__), fn.__self__)
     if not isinstance(fn, types.FunctionType):
@@ -400,8 +350,8 @@ def inductor(
     try:
         wrapper = _TorchCompileInductorWrapper(mode, options, dynamic)
     except RuntimeError as error:
-        said = str(error).split(", known options are")[0]
-        raise ValueError(f"{said}. {_MODES}") from None
+        message = str(error).split(", known options are")[0]
+        raise ValueError(f"{message}. {_MODES}") from None
     return lambda graph, inputs, **_: wrapper(graph, inputs)
 
 
@@ -411,42 +361,99 @@ _MODES = (
 )
 
 
+def check_callable(fn: Any, inputs: Any) -> None:
+    """Raise InputError unless *fn* can be called and *inputs* share one device."""
+    if not callable(fn):
+        raise InputError(
+            f"the first argument must be a function or a module, not {fn!r:.60}: "
+            "pass f and its inputs, as in graphs(f, x), not the result f(x)"
+        )
+    if isinstance(fn, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
+        raise InputError(
+            "torch.jit compiled this already, and torch.compile cannot look inside: "
+            "give the module or function that was scripted or traced"
+        )
+    given = [t for t in tensors(inputs) if t.dim()]  # a scalar may go with any device
+    devices = sorted({str(t.device) for t in given})
+    if len(devices) > 1:
+        raise InputError(
+            f"the inputs are on {' and '.join(devices)}: move them to one device "
+            "with x.to(device)"
+        )
+    if any(t.is_meta for t in (*given, *tensors(fn))):
+        raise InputError(
+            "tensors on the device meta hold no numbers, so nothing can be run: give "
+            "the module memory with module.to_empty(device='cpu') and weights"
+        )
+
+
+def on_gpu(inputs: Any) -> bool:
+    """Return whether a tensor of *inputs* is on a GPU."""
+    return any(tensor.is_cuda for tensor in tensors(inputs))
+
+
+def call(fn: Callable[..., Any], inputs: Any, kwargs: dict[str, Any]) -> Any:
+    """Return ``fn(*inputs, **kwargs)`` on copies of the tensors.
+
+    Raises InputError when *fn* itself raises, with its message.
+    """
+    inputs, kwargs = clone((tuple(inputs), dict(kwargs)))
+    try:
+        return fn(*inputs, **kwargs)
+    except (Unavailable, InputError):
+        raise
+    except Exception as error:
+        if promise := _torch.broken_promise(error):
+            raise InputError(promise) from error
+        message = f"{type(error).__name__}: {str(error).strip().split(chr(10))[0]}"
+        if _torch.failed_compiling(error):
+            compiler, why = _torch.cpp_compiler()
+            missing = f"Inductor found no C++ compiler ({why})"
+            raise InputError(
+                "the compiler failed, not your function. "
+                f"{message if compiler else missing}. "
+                "`python -m helpers doctor` says what is missing and how to get it"
+            ) from error
+        raise InputError(
+            f"the function raised {message}. Call it yourself, uncompiled and with the "
+            "same inputs, and make that work first"
+        ) from error
+
+
 def both_ways(
     fn: Callable[..., Any],
     backward: bool | None,
     seed: Callable[..., Any] = torch.ones_like,
 ) -> Callable[..., None]:
-    """Return a function that runs *fn* and, if asked or needed, its backward."""
+    """Return a function that runs *fn* and, if asked or needed, its backward.
 
-    def run(*inputs: Any) -> None:
-        leaves = pytree.tree_leaves(fn(*inputs))
-        tensors = [t for t in leaves if isinstance(t, torch.Tensor)]
-        if not tensors:
-            raise InputError(
-                "the function returns no tensor: return what it computes, or the "
-                "compiler has nothing to compute"
-            )
-        roots = [t for t in tensors if t.requires_grad]
+    The backward starts at every tensor in what *fn* returns that requires gradients,
+    from *seed* of it.  What returns no tensor, such as a training step, only runs.
+    """
+
+    def run(*inputs: Any, **kwargs: Any) -> None:
+        result = fn(*inputs, **kwargs)
+        roots = [tensor for tensor in tensors(result) if tensor.requires_grad]
         if backward and not roots:
             raise InputError(
                 "backward=True, but no output requires gradients: call "
                 "x.requires_grad_() on an input first"
             )
         if roots and backward is not False:
-            ones = [seed(t) for t in roots]
-            torch.autograd.grad(roots, _leaves(roots), ones, allow_unused=True)
+            seeds = [seed(tensor) for tensor in roots]
+            torch.autograd.grad(roots, _leaves(roots), seeds, allow_unused=True)
 
     return run
 
 
-def _leaves(roots: list[Any]) -> list[Any]:
+def _leaves(roots: list[torch.Tensor]) -> list[Any]:
     """Return the leaf tensors whose gradients a backward from *roots* computes."""
-    todo, seen, found = [t.grad_fn for t in roots], set(), []
+    todo, seen, leaves = [t.grad_fn for t in roots], set(), []
     while todo:
         node = todo.pop()
         if node is not None and node not in seen:
             seen.add(node)
             if hasattr(node, "variable"):
-                found.append(node.variable)
+                leaves.append(node.variable)
             todo += [after for after, _ in node.next_functions]
-    return found or roots
+    return leaves or roots

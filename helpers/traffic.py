@@ -1,4 +1,7 @@
-"""The bytes that a program moves when it runs eagerly, one aten call at a time."""
+"""The bytes that a program moves when it runs eagerly, one aten call at a time.
+
+It is the count to set against `Kernels.bytes`, Inductor's for the compiled program.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from helpers import _torch, session
 from helpers.codegen import op_name
 from helpers.results import Result
-from helpers.session import both_ways
 from helpers.text import Table, count, pre, size
 
 
@@ -34,21 +36,25 @@ class EagerBytes(Result):
         last = f"{count(len(rows), 'call')}, {size(self.bytes)}"
         return f"{Table.of(('op', 'bytes'), rows)}\n{last}" if rows else last
 
-    __repr__ = __str__
-
     def _repr_html_(self) -> str:
         return pre(self)
 
 
 def eager_bytes(
-    fn: Callable[..., Any], *inputs: Any, backward: bool | None = None
+    fn: Callable[..., Any],
+    *inputs: Any,
+    kwargs: dict[str, Any] | None = None,
+    backward: bool | None = None,
 ) -> EagerBytes:
-    """Return what ``fn(*inputs)`` moves when it runs eagerly, one aten call at a time.
+    """Return what ``fn(*inputs, **kwargs)`` moves when it runs eagerly.
 
-    A call reads its tensors and writes its results, each once; views and empty
-    tensors move nothing.  *backward* as for `kernels`.  Source: TorchDispatchMode.
+    Each aten call reads its tensors and writes its results, each once; views and empty
+    tensors move nothing, and of a table that is indexed only the rows that are named
+    count.  *backward* as for `kernels`.  Source: TorchDispatchMode.
+
+    Raises InputError when *fn* raises, or the inputs are on two devices.
     """
-    session.check_callable(fn, inputs)
+    session.check_callable(fn, (inputs, kwargs))
     calls: list[tuple[str, int]] = []
 
     class Count(TorchDispatchMode):
@@ -61,17 +67,17 @@ def eager_bytes(
             return result
 
     def seed(tensor: Any) -> Any:  # the caller's work, not the function's
-        done = len(calls)
+        before = len(calls)
         ones = torch.ones_like(tensor)
-        del calls[done:]
+        del calls[before:]
         return ones
 
-    def counted(*own: Any) -> None:
+    def counted(*own: Any, **named: Any) -> None:
         with Count():
-            both_ways(_torch.unwrap(fn), backward, seed)(*own)
+            session.both_ways(_torch.unwrap(fn), backward, seed)(*own, **named)
 
     with session.undisturbed(fn):
-        session.call(counted, inputs, {})
+        session.call(counted, inputs, kwargs or {})
     return EagerBytes(tuple(calls))
 
 
@@ -80,25 +86,70 @@ _GATHERS = {"embedding", "index", "index_select", "gather", "take"}
 # They write their first tensor without a look at it.
 _FILLS = {"copy", "fill", "zero", "foreach_copy", "foreach_zero"}
 _FILLS |= {"normal", "uniform", "bernoulli", "random", "exponential"}
+# In place they write the places that an index names, and leave the rest alone;
+# those that accumulate read these places first.
+_INDEXED = {"index_put", "index_put_impl", "index_copy", "index_fill", "put", "scatter"}
+_ACCUMULATES = {"index_add", "index_reduce", "scatter_add", "scatter_reduce"}
 
 
-def _moved(func: Any, args: Any, kwargs: dict[str, Any], made: Any) -> int:
+def _moved(func: Any, args: Any, kwargs: dict[str, Any], result: Any) -> int:
     """Return the bytes that one aten call reads and writes; 0 for a view."""
     name, formal = op_name(func), func._schema.arguments
-    pairs = list(zip(formal, args, strict=False))
-    pairs += [(each, kwargs[each.name]) for each in formal if each.name in kwargs]
+    given = {arg.name: value for arg, value in zip(formal, args, strict=False)} | kwargs
+    targets = [given[arg.name] for arg in formal if arg.is_write and arg.name in given]
+    in_place = any(arg.name == "self" and arg.is_write for arg in formal)
+    if in_place and name in _INDEXED | _ACCUMULATES:
+        return _moved_by_index(name, given)
     blind = name in _FILLS
-    targets = [v for each, v in pairs if each.is_write]
-    read = _tensors([v for a, v in pairs if not (a.is_write and (blind or a.is_out))])
-    written = _tensors([made, targets])  # many with lists return nothing
-    held = {t.untyped_storage().data_ptr() for t in read if t.nbytes}
-    shares = any(t.untyped_storage().data_ptr() in held for t in written)
+    unread = [arg.name for arg in formal if arg.is_write and (blind or arg.is_out)]
+    read = _tensors([value for key, value in given.items() if key not in unread])
+    written = _tensors([result, targets])  # many with lists return nothing
+    memory = {t.untyped_storage().data_ptr() for t in read if t.nbytes}
+    shares = any(t.untyped_storage().data_ptr() in memory for t in written)
     view = (shares and not targets) or torch.Tag.inplace_view in func.tags
     if view or "empty" in func.name():
         return 0
     total = sum(map(_size, written))
+    if name.endswith("_like") or name.startswith("new_"):  # they ask for the shape only
+        return total
     limit = total if name in _GATHERS else float("inf")
     return total + sum(min(_size(t), limit) for t in read)
+
+
+def _moved_by_index(name: str, given: dict[str, Any]) -> int:
+    """Return the bytes of a write in place to where an index names."""
+    table = given["self"]
+    if "indices" in given:  # of index_put_: a tensor, or None, for each dimension
+        numbers = _named(table, given["indices"])
+    elif name.startswith("index"):  # a row for each index
+        rows = max(1, table.shape[given["dim"]]) if table.dim() else 1
+        numbers = given["index"].numel() * table.numel() // rows
+    else:  # a number for each index
+        numbers = given["index"].numel()
+    places = numbers * table.itemsize
+    others = [value for key, value in given.items() if key != "self"]
+    accumulates = name in _ACCUMULATES or given.get("accumulate")
+    reads = sum(
+        min(_size(t), places) if t.dtype == table.dtype else _size(t)
+        for t in _tensors(others)
+    )
+    return places * (2 if accumulates else 1) + reads
+
+
+def _named(table: Any, indices: Any) -> int:
+    """Return how many numbers of *table* the *indices* of its dimensions name."""
+    shapes, rest, dim = [], 1, 0
+    for index in indices:
+        if index is None:
+            rest *= table.shape[dim]
+            dim += 1
+        elif index.dtype in (torch.bool, torch.uint8):  # a mask of several dimensions
+            shapes.append((int(index.count_nonzero()),))
+            dim += index.dim()
+        else:
+            shapes.append(index.shape)
+            dim += 1
+    return prod(torch.broadcast_shapes(*shapes)) * rest * prod(table.shape[dim:])
 
 
 def _tensors(tree: Any) -> list[Any]:

@@ -1,140 +1,130 @@
 """explore(): the table in advance, and what the widget does when it is moved."""
 
+from __future__ import annotations
+
 import sys
-from unittest import mock
+from typing import Any
 
 import pytest
 import torch
 
 from helpers import explore
 from helpers.errors import InputError
-from helpers.gpu import explorer
-from helpers.gpu.explorer import Explorer, Live, Setting, widest_load
+from helpers.gpu.explorer import Explorer, Live, widest_load
 
+pytest.importorskip("triton")
 FLOAT, HALF = torch.float32, torch.bfloat16
+WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
-def make(n):
-    def chain(x):
-        for _ in range(n):
-            x = torch.sin(x) * 2 + 1
-        return x
-
-    return chain
+@pytest.fixture(scope="module")
+def made() -> list[int]:
+    """The lengths for which a program was asked for, in order."""
+    return []
 
 
-@pytest.fixture
-def counted(monkeypatch):
-    """A stand-in for the compiler that counts how often it is asked."""
-    asked = []
+@pytest.fixture(scope="module")
+def found(made: list[int]) -> Explorer:
+    def make(n: int) -> Any:
+        made.append(n)
+        if n == 13:
+            raise ValueError("no such program\nand a second line")
 
-    def setting(_, elements, gpu, dtype, length):
-        asked.append((gpu, dtype, length))
-        if length == 13:
-            raise InputError("no such program\nand a second line")
-        numbers = (length, 1, 1, 1, 8, "XBLOCK 64, 4 warps", 16, 20, 0.5)
-        return Setting(gpu, "float32", *numbers, "tmp0 = 1\n")
+        def chain(x: torch.Tensor) -> torch.Tensor:
+            for _ in range(n):
+                x = torch.sin(x) * 2 + 1
+            return x
 
-    monkeypatch.setattr(explorer, "_setting", setting)
-    return asked
+        return chain
+
+    return explore(make, ("h100", "t4"), (FLOAT, HALF), (1, 2, 3), 1 << 12)
 
 
-def test_a_real_kernel_changes_with_the_program():
-    pytest.importorskip("triton")
-    found = explore(make, ("h100",), (FLOAT,), (1, 3), elements=1 << 12)
-    one, three = found.settings
-    assert (one.source.count("tl_math.sin"), three.source.count("tl_math.sin")) == (
-        1,
-        3,
-    )
-    assert one.bytes == three.bytes == 2 * 4 * (1 << 12)
-    assert one.load_bytes in (8, 16) and one.registers <= three.registers
+def test_the_table_is_a_small_grid(found: Explorer, made: list[int]) -> None:
+    rows = [(s.gpu, s.dtype, s.length) for s in found.settings]
+    wanted = [("h100", d, n) for d in ("float32", "bfloat16") for n in (1, 3)]
+    assert rows == [*wanted, ("t4", "float32", 3)] and made[:5] == [1, 3, 1, 3, 3]
+    assert all(cell.startswith("⟨") for cell in found.table().rows[0][-2:])
     assert Explorer.from_json(found.to_json()) == found
 
 
-def test_the_table_is_a_small_grid(counted):
-    found = explore(make, ("h100", "t4"), (FLOAT, HALF), (1, 2, 4))
-    wanted = [("h100", d, n) for d in (FLOAT, HALF) for n in (1, 4)]
-    assert counted == [*wanted, ("t4", FLOAT, 4)]
-    assert len(found.table().rows) == 5
-    assert found.table().rows[0][-2:] == ("⟨20⟩", "⟨50%⟩")
+def test_a_kernel_changes_with_the_program(found: Explorer) -> None:
+    one, three, half = found.settings[:3]
+    sines = [setting.source.count("tl_math.sin") for setting in (one, three)]
+    assert sines == [1, 3]
+    assert one.bytes == three.bytes == 2 * half.bytes == 2 * 4 * (1 << 12)
+    assert one.load_bytes in (8, 16) and one.registers <= three.registers
 
 
-def test_going_back_to_a_setting_compiles_nothing(counted):
-    live = explore(make, ("h100",), (FLOAT,), (1, 2, 4)).live
-    before = len(counted)
-    gpu, dtype, length = live.widget.children[0].children
-    length.value = 2
-    assert counted[before:] == [("h100", FLOAT, 2)]
-    length.value = 1
-    length.value = 2
-    assert len(counted) == before + 1
-    assert (gpu.value, dtype.value) == ("h100", FLOAT)
-
-
-def test_the_widget_says_that_it_is_busy(counted, monkeypatch):
-    live = Live(make, ("h100",), (FLOAT,), (1, 2), 64)
-    _, busy, shown = live.widget.children
-    seen, page = [], Live.page
-    monkeypatch.setattr(
-        Live, "page", lambda *key: seen.append(busy.value) or page(*key)
-    )
-    live.widget.children[0].children[2].value = 2
+def test_the_widget_compiles_each_setting_once(
+    found: Explorer, made: list[int]
+) -> None:
+    gpu, dtype, length = found.live.widget.children[0].children
+    _, status, shown = found.live.widget.children
+    seen: list[str] = []
+    status.observe(lambda change: seen.append(change.new), "value")
+    before = len(made)
+    for n in (2, 1, 2):
+        length.value = n
+    assert made[before:] == [2] and (gpu.value, dtype.value) == ("h100", FLOAT)
     assert "compiling" in seen[0] and "<progress>" in seen[0]
-    assert busy.value == "h100, float32, length 2" and "<td" in shown.value
+    assert status.value == "h100, float32, length 2" and "<td" in shown.value
 
 
-def test_an_error_is_one_line_and_the_widget_lives_on(counted):
-    live = Live(make, ("h100",), (FLOAT,), (1, 13), 64)
+def test_an_error_is_one_line_and_the_widget_lives_on(found: Explorer) -> None:
+    live = Live(found.live.make, ("h100",), (FLOAT,), (1, 13), 1 << 12)
     length, shown = live.widget.children[0].children[2], live.widget.children[2]
     length.value = 13
-    assert "InputError: no such program</pre>" in shown.value
+    assert "ValueError: no such program</pre>" in shown.value
     length.value = 1
     assert "tmp0" in shown.value
 
 
-WIDGET = "application/vnd.jupyter.widget-view+json"
-
-
 @pytest.fixture
-def shown(counted, monkeypatch):
-    """What is displayed, one bundle of MIME types after another."""
-    bundles = []
-    widget = {WIDGET: {"model_id": "1"}, "text/plain": "VBox(children=())"}
-    live = mock.Mock(_repr_mimebundle_=lambda: widget)
-    monkeypatch.setattr(Live, "widget", live)
+def displayed(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What is displayed in a live notebook, one bundle of MIME types after another."""
+    bundles: list[dict[str, Any]] = []
+    monkeypatch.setenv("COURSE_QUIET", "0")
     monkeypatch.setitem(sys.modules, "ipykernel", sys)
     monkeypatch.setattr("IPython.display.display", lambda x, raw: bundles.append(x))
     return bundles
 
 
-@pytest.mark.parametrize("quiet", ["0", "1"])
-def test_the_widget_is_only_shown_where_it_is_live(shown, monkeypatch, quiet):
-    monkeypatch.setenv("COURSE_QUIET", quiet)
-    found = explore(make, ("h100",), (FLOAT,), (1, 2))
+def test_the_widget_is_shown_where_it_is_live(
+    found: Explorer, displayed: list[dict[str, Any]]
+) -> None:
     found._ipython_display_()
-    assert [WIDGET in each for each in shown] == [False, True][: 2 - int(quiet)]
-    Explorer(found.settings)._ipython_display_()  # read from a file: nothing to ask
-    twin = {"text/plain": str(found), "text/html": found._repr_html_()}
-    assert shown[-1] == twin and len(shown) == 3 - int(quiet)
-
-
-def test_without_its_kernel_the_widget_is_one_sentence(shown, monkeypatch):
-    monkeypatch.setenv("COURSE_QUIET", "0")
-    explore(make, ("h100",), (FLOAT,), (1, 2))._ipython_display_()
-    table, widget = shown
+    table, widget = displayed
     assert "display: none" in table["text/html"] and "<table>" in table["text/html"]
-    assert "sliders stand here" in widget["text/plain"] and "VBox" not in str(widget)
+    assert WIDGET in widget and "sliders stand here" in widget["text/plain"]
 
 
-def test_what_is_missing_is_said():
+@pytest.mark.parametrize("stored", [True, False])
+def test_elsewhere_there_is_the_table_alone(
+    found: Explorer,
+    displayed: list[dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    stored: bool,
+) -> None:
+    if stored:  # read from a file: there is no program to ask
+        Explorer(found.settings)._ipython_display_()
+    else:
+        monkeypatch.setenv("COURSE_QUIET", "1")
+        found._ipython_display_()
+    table = {"text/plain": str(found), "text/html": found._repr_html_()}
+    assert displayed == [table]
+
+
+def test_what_is_missing_is_said() -> None:
     with pytest.raises(InputError, match="function of n"):
         explore(None)
     with pytest.raises(InputError, match="at least one GPU"):
-        explore(make, gpus=())
+        explore(lambda n: torch.sin, gpus=())
+    with pytest.raises(InputError, match="no Triton kernel"):
+        explore(lambda n: lambda x: 3, ("h100",), (FLOAT,), (1,))
 
 
-def test_the_width_of_loads_is_read_from_ptx():
+def test_the_width_of_loads_is_read_from_ptx() -> None:
     assert widest_load("\t@%p1 ld.global.v4.b32 { %r1 }, [ %rd1 + 0 ];\n") == 16
     assert widest_load("ld.global.b16 %rs1, [x];\nld.global.v2.b32 {a}, [x];\n") == 8
     hint = "ld.global.L1::evict_first.L2::cache_hint.v4.b32 { %r1 }, [ %rd1 ], %rd2;"

@@ -31,13 +31,6 @@ def test_each_row_fits_together(gpu: Gpu) -> None:
     assert gpu.properties.shared_memory_per_block_optin == gpu.shared_optin
 
 
-def test_what_inductor_reads_of_an_h100() -> None:
-    has = find("h100").properties
-    assert (has.multi_processor_count, has.warp_size, has.major) == (132, 32, 9)
-    assert has.max_threads_per_multi_processor == 2048
-    assert has.shared_memory_per_block_optin == 232448
-
-
 @pytest.mark.parametrize(
     ("given", "name"),
     [
@@ -100,51 +93,6 @@ def test_the_numbers_are_those_of_the_data_sheet(
     assert 0.9 * gigabytes * 2**30 <= gpu.memory <= 1.07 * gigabytes * 2**30
 
 
-@pytest.mark.parametrize(
-    ("name", "threads", "blocks", "shared", "optin"),
-    [
-        ("t4", 1024, 16, 64, 64),
-        ("a100", 2048, 32, 164, 163),
-        ("rtx3090", 1536, 16, 100, 99),
-        ("rtx4090", 1536, 24, 100, 99),
-        ("h100", 2048, 32, 228, 227),
-        ("b200", 2048, 32, 228, 227),
-    ],
-)
-def test_a_multiprocessor_holds_what_its_capability_says(
-    name: str, threads: int, blocks: int, shared: int, optin: int
-) -> None:
-    gpu = GPUS[name]
-    assert (gpu.threads, gpu.blocks) == (threads, blocks)
-    assert (gpu.shared, gpu.shared_optin) == (shared * 1024, optin * 1024)
-    assert (gpu.registers, gpu.warp, gpu.shared_block) == (65536, 32, 49152)
-
-
-def test_what_the_driver_would_report() -> None:
-    gpu = GPUS["mi300x"]
-    has = vars(gpu.properties)
-    assert has == {
-        "name": gpu.title,
-        "major": 9,
-        "minor": 4,
-        "total_memory": gpu.memory,
-        "multi_processor_count": 304,
-        "warp_size": 64,
-        "regs_per_multiprocessor": 131072,
-        "max_threads_per_multi_processor": 2048,
-        "max_threads_per_block": 1024,
-        "shared_memory_per_block": 65536,
-        "shared_memory_per_block_optin": 65536,
-        "shared_memory_per_multiprocessor": 65536,
-        "L2_cache_size": 4 * 2**20,
-        "gcnArchName": "gfx942",
-        "is_integrated": 0,
-        "is_multi_gpu_board": 0,
-    }
-    assert GPUS["h100"].properties.gcnArchName == ""
-    assert str(gpu) == "AMD Instinct MI300X (gfx942)"
-
-
 def test_another_gpu_of_a_known_capability_is_described_by_its_driver(
     monkeypatch,
 ) -> None:
@@ -172,27 +120,6 @@ def test_another_gpu_of_a_known_capability_is_described_by_its_driver(
     del has.memory_clock_rate, has.memory_bus_width
     gpus.GPUS.pop("rtx3070")
     assert gpus.here().bandwidth == 0
-
-
-def test_the_titles_are_those_of_the_driver() -> None:
-    assert [gpu.title for gpu in GPUS.values()] == [
-        *("Tesla T4", "NVIDIA A100-SXM4-80GB", "NVIDIA GeForce RTX 3090"),
-        *("NVIDIA GeForce RTX 4090", "NVIDIA L4", "NVIDIA H100 80GB HBM3"),
-        *("NVIDIA H200", "NVIDIA B200", "AMD Instinct MI300X"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("h100", "233472 // 1152 = 202"),  # 1 KiB for CUDA itself, and units of 128
-        ("t4", "65536 // 256 = 256"),
-        ("mi300x", "65536 // 512 = 128"),
-    ],
-)
-def test_shared_memory_is_given_in_units(name: str, said: str) -> None:
-    last = occupancy(find(name), 32, 0, 1).formula.splitlines()[-1]
-    assert last == f"shared memory: {said} blocks"
 
 
 def test_occupancy_is_explained_step_by_step() -> None:

@@ -1,16 +1,17 @@
 """stages(): the same operation found in each text, and nothing guessed."""
 
-import dataclasses
+from __future__ import annotations
+
 import re
+from dataclasses import replace
 
 import pytest
 import torch
 
 from helpers import stages
 from helpers.errors import InputError
-from helpers.gpu.side_by_side import Flow
-from helpers.gpu.side_by_side import cpp_lines, fragments, located, triton_lines
-from helpers.gpu.side_by_side import NONE, Stages
+from helpers.gpu.side_by_side import NONE, Flow, Node, Stages
+from tests.kinds import dumped
 
 pytest.importorskip("triton")
 X, Y = torch.randn(64, 1003), torch.randn(64, 1003)
@@ -33,59 +34,62 @@ def cut(x, y):
 
 
 @pytest.fixture(scope="module")
-def shown():
+def shown() -> Stages:
     return stages(chain, X, Y)
 
 
-def text_of(text, numbers):
+def text_of(text: str, numbers: tuple[int, ...]) -> list[str]:
     lines = text.splitlines()
     return [lines[n - 1].strip() for n in numbers]
 
 
-def test_each_operation_is_found_in_every_text(shown):
-    wanted = {  # what its statement says, in the program, C++ and Triton
-        "sin": ("torch.sin(x) * 2", "tmp0.sin()", "sin(tmp0)"),
-        "sub": ("sigmoid(h - y)", "tmp7 - tmp8", "tmp5 - tmp6"),
-        "sigmoid": ("sigmoid(h - y)", "neg().exp()", "tl.sigmoid(tmp7)"),
-        "relu": ("torch.relu(h * g)", "clamp_min(tmp11", "maximum(tmp10, tmp9)"),
-        "sum": (".sum(-1)", "tmp_acc0_vec + tmp12", "tl.sum(tmp14, 1)"),
+def test_each_operation_is_found_in_every_text(shown: Stages) -> None:
+    wanted = {  # what its statement says, in the program and in Triton
+        "sin": ("torch.sin(x) * 2", "sin(tmp0)"),
+        "sub": ("sigmoid(h - y)", "tmp5 - tmp6"),
+        "sigmoid": ("sigmoid(h - y)", "tl.sigmoid(tmp7)"),
+        "relu": ("torch.relu(h * g)", "maximum(tmp10, tmp9)"),
+        "sum": (".sum(-1)", "tl.sum(tmp14, 1)"),
     }
     steps = {step.op: step for step in shown.steps}
-    for op, texts in wanted.items():
-        places = steps[op].program, steps[op].cpp, steps[op].triton
-        columns = shown.program, shown.cpp, shown.triton
-        for said, column, at in zip(texts, columns, places, strict=True):
-            assert any(said in line for line in text_of(column, at)), (op, said)
+    for op, (program, triton) in wanted.items():
+        assert any(program in x for x in text_of(shown.program, steps[op].program)), op
+        assert any(triton in x for x in text_of(shown.triton, steps[op].triton)), op
+    assert "tmp0.sin()" in shown.cpp and shown.cpp.startswith("// ")
 
 
-def test_two_uses_of_one_operation_are_told_apart(shown):
+def test_two_uses_of_one_operation_are_told_apart(shown: Stages) -> None:
     first, second = (step for step in shown.steps if step.op == "mul")
     assert text_of(shown.triton, first.triton) == ["tmp3 = tmp1 * 2.0"]
     assert text_of(shown.triton, second.triton) == ["tmp9 = tmp5 * tmp8"]
-    assert text_of(shown.program, second.program) == [
-        "return torch.relu(h * g).sum(-1)"
-    ]
+    last = ["return torch.relu(h * g).sum(-1)"]
+    assert text_of(shown.program, second.program) == last
 
 
-def test_ptx_comes_from_the_line_that_is_shown(shown):
-    steps = {step.op: step for step in shown.steps}
-    loads = text_of(shown.ptx, steps["load arg0_1"].ptx)
-    assert sum("ld.global" in line for line in loads) >= 1
-    assert any("st.global" in x for x in text_of(shown.ptx, steps["store sum_1"].ptx))
-    assert any("shfl.sync" in x for x in text_of(shown.ptx, steps["sum"].ptx))
+def test_ptx_comes_from_the_line_that_is_shown(shown: Stages) -> None:
+    ptx = {step.op: text_of(shown.ptx, step.ptx) for step in shown.steps}
+    assert any("ld.global" in line for line in ptx["load arg0_1"])
+    assert any("st.global" in line for line in ptx["store sum_1"])
+    assert any("shfl.sync" in line for line in ptx["sum"])
     # The product and the sum are one fma, which the compiler files under the sum.
-    assert any("fma" in line for line in text_of(shown.ptx, steps["add"].ptx))
+    assert any("fma" in line for line in ptx["add"])
     assert next(step.ptx for step in shown.steps if step.op == "mul") == ()
-    assert not any("shfl.sync" in x for x in text_of(shown.ptx, steps["sin"].ptx))
+    assert not any("shfl.sync" in line for line in ptx["sin"])
+    assert ".loc\t" not in shown.ptx and "<generated kernel>" not in shown.ptx
 
 
-def test_a_program_of_many_operations_is_followed_to_the_end():
-    found = stages(wide, X.abs(), Y)
-    assert [s.op for s in found.steps if not s.triton] == []
-    assert [s.op for s in found.steps if not s.cpp] == []
+def test_a_program_of_many_operations_is_followed_to_the_end() -> None:
+    assert [s.op for s in stages(wide, X.abs(), Y).steps if not s.triton] == []
 
 
-def test_another_kernel_is_shown_when_asked_for():
+def test_a_reduction_in_a_loop_is_followed() -> None:
+    found = stages(lambda x: x.exp().sum(-1), torch.randn(16, 8192))
+    (step,) = (step for step in found.steps if step.op == "sum")
+    lines = text_of(found.triton, step.triton)
+    assert any("tl.sum(" in line for line in lines), lines
+
+
+def test_another_kernel_is_shown_when_asked_for() -> None:
     found = stages(cut, X[:, :64], X[:, :64], kernel=1)
     assert found.others and found.others[0] in str(found)
     assert all(step.op != "sin" for step in found.steps)
@@ -93,97 +97,59 @@ def test_another_kernel_is_shown_when_asked_for():
         stages(cut, X[:, :64], X[:, :64], kernel="nowhere")
 
 
-def test_it_says_so_where_there_is_no_kernel():
+def test_it_says_so_where_there_is_no_kernel() -> None:
     with pytest.raises(InputError, match="there are none"):
         stages(lambda x: x @ x, torch.randn(8, 8))
 
 
-def test_text_html_and_json_agree(shown):
+def test_text_html_and_json_agree(shown: Stages) -> None:
     assert Stages.from_json(shown.to_json()) == shown
     row = next(r for r in shown.table().rows if r[0] == "mul")
     assert row[2:4] == ("mul = mul(sin, 2)", "tmp3 = tmp1 * 2.0")
-    assert row[5] == f"⟨{NONE}⟩"
-    marks = re.findall(r"<b>\[([-\d, ]+)\]</b>", shown._repr_html_())
-    runs = [[*map(int, run.split("-"))] for mark in marks for run in mark.split(", ")]
-    thirds = sum(run[0] <= 3 <= run[-1] for run in runs)
-    assert thirds == sum(len(p) for p in shown.steps[2].places)
+    assert row[4] == f"⟨{NONE}⟩"
+    marks = re.findall(r"<b>\[([\d, ]+)\]</b>", shown._repr_html_())
+    numbers = [int(number) for mark in marks for number in mark.split(", ")]
+    step = shown.steps[2]
+    places = (step.program, step.fx, step.triton, step.ptx)
+    assert numbers.count(3) == sum(map(len, places))
 
 
-# --- the alignment can fail -------------------------------------------------------
+# --- the alignment can fail -----------------------------------------------------------
 
-NODES = """
-#   %a : Tensor "f32[8]" = call_function[target=torch.ops.aten.sub.Tensor](args = (%x, %y), kwargs = {})
-#   %b : Tensor "f32[8]" = call_function[target=torch.ops.aten.mul.Tensor](args = (%a, 2), kwargs = {})
-k = async_compile.triton('k', '''
-"""  # noqa: E501
+A = Node("a", "sub", ("x", "y"), "")
+B = Node("b", "mul", ("a", 2.0), "")
 
 
-def followed(*body):
-    (nodes,) = fragments(NODES).values()
-    loads = ["t0 = tl.load(in_ptr0 + i)", "t1 = tl.load(in_ptr1 + i)"]
-    text = re.sub(r"\bt(?=\d)", "tmp", "\n".join([*loads, *body]))
-    found = Flow(nodes, {"x": {"x"}, "y": {"y"}}).follow(
-        triton_lines(text), {"in_ptr0": "x", "in_ptr1": "y"}
-    )
-    return {name: [line.first for line in found.get(name, ())] for name in "ab"}
+def followed(*body: str) -> dict[str, list[str]]:
+    """Return the lines of a = x - y and b = a * 2 in a kernel with this body."""
+    head = "@triton_heuristics.pointwise()\n@triton.jit\ndef k(in_ptr0, in_ptr1):\n"
+    loads = ("t0 = tl.load(in_ptr0 + i, m)", "t1 = tl.load(in_ptr1 + i, m)")
+    text = head + "".join(f"    {line}\n" for line in (*loads, *body))
+    kernel = dumped("pointwise chain").kernels[0]
+    kernel = replace(kernel, generated=text, arguments=("x", "y"))
+    flow = Flow([A, B])
+    flow.buffers |= {"x": {"x"}, "y": {"y"}}
+    lines = flow.follow(kernel)
+    return {n: text_of(kernel.source, tuple(sorted(lines.get(n, ())))) for n in "ab"}
 
 
-def test_a_line_is_found_by_its_values_not_by_its_place():
-    assert followed("t2 = t0 - t1", "t3 = t2 * 2.0") == {"a": [3], "b": [4]}
-    apart = ("t8 = t1 * 2.0", "t9 = t0 - t1", "t3 = t9 * 2.0")
-    assert followed(*apart) == {"a": [4], "b": [5]}
+def test_a_line_is_found_by_its_values_not_by_its_place() -> None:
+    first, second = "t2 = t0 - t1", "t3 = g(t2 * 2.0)"
+    assert followed(first, second) == {"a": [first], "b": [second]}
+    assert followed("t8 = g(t1 * 2.0)", first, second) == {"a": [first], "b": [second]}
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    ["t2 = t1 - t0", "t2 = t0 + t1", "t2 = t0 - t0", "t2 = t0 - 1.0"],
-)
-def test_another_operation_or_other_values_are_no_line(wrong):
-    assert followed(wrong, "t3 = t2 * 2.0") == {"a": [], "b": []}
+@pytest.mark.parametrize("wrong", ["t1 - t0", "t0 + t1", "t0 - t0", "t0 - 1.0"])
+def test_another_operation_or_other_values_are_no_line(wrong: str) -> None:
+    assert followed(f"t2 = {wrong}", "t3 = g(t2 * 2.0)") == {"a": [], "b": []}
 
 
-def test_another_number_is_no_line():
-    assert followed("t2 = t0 - t1", "t3 = t2 * 3.0") == {"a": [3], "b": []}
+def test_another_number_is_no_line() -> None:
+    found = followed("t2 = t0 - t1", "t3 = g(t2 * 3.0)")
+    assert found == {"a": ["t2 = t0 - t1"], "b": []}
 
 
-def test_a_mask_and_a_cast_pass_a_value_on():
+def test_a_mask_and_a_cast_pass_a_value_on() -> None:
     body = ("t2 = t0 - t1", "t3 = tl.where(m, t2, 0)", "t4 = t3.to(tl.float32)")
-    assert followed(*body, "t5 = t4 * 2.0") == {"a": [3], "b": [6]}
-
-
-def test_cpp_is_read_by_definition():
-    text = "auto tmp0 = at::vec::Vectorized<float>::loadu(in_ptr0 + x0, 16);\n"
-    text += "auto tmp1 = tmp0.sin();\ntmp1.store(out_ptr0 + x0);\ntmp_acc0 = tmp1;"
-    lines = cpp_lines(text)
-    assert [(x.target, x.new) for x in lines] == [
-        *(("tmp0", True), ("tmp1", True), ("", True), ("tmp_acc0", False))
-    ]
-
-
-def test_ptx_lines_follow_inlining():
-    place = "\t.loc\t2 50 30    // standard.py:50:30 @[ <generated kernel>:12:22 ]\n"
-    ptx = f"\t.loc\t1 11 3   // <generated kernel>:11:3\n\tmov.b32 %r1, 0;\n{place}"
-    ptx += (
-        "\tadd.f32 %r2, %r1, %r1;\n\t.loc\t1 0 3   // <generated kernel>:0:3\n\tret;\n"
-    )
-    text, places = located(ptx, 10)
-    assert places == {2: [1], 3: [2]}
-    assert ".loc" not in text and text.count("\n") == 3
-
-
-def test_missing_triton_is_said(monkeypatch):
-    from helpers.gpu import fake_gpu
-
-    def missing():
-        raise fake_gpu.Missing("no triton")
-
-    monkeypatch.setattr(fake_gpu, "require_triton", missing)
-    with pytest.raises(fake_gpu.Missing):
-        stages(chain, X, Y)
-
-
-def test_fields_are_plain(shown):
-    assert all(
-        isinstance(getattr(shown, f.name), (str, int, tuple))
-        for f in dataclasses.fields(shown)
-    )
+    found = followed(*body, "t5 = g(t4 * 2.0)")
+    assert found == {"a": ["t2 = t0 - t1"], "b": ["t5 = g(t4 * 2.0)"]}

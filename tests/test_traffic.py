@@ -1,12 +1,15 @@
 """The bytes of eager calls, counted by hand: nothing is compiled."""
 
+import types
+from dataclasses import dataclass
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.errors import InputError
-from helpers.traffic import EagerBytes, _leaves, both_ways, eager_bytes
+from helpers.traffic import EagerBytes, eager_bytes
 
 N = 100  # float32: 400 bytes
 
@@ -82,8 +85,6 @@ def test_the_backward_counts_where_an_output_needs_it():
     assert [n for n, _ in calls(lambda x: x.sin(), x.detach())] == ["sin"]
     with pytest.raises(InputError, match="no output requires gradients"):
         eager_bytes(torch.sin, x.detach(), backward=True)
-    with pytest.raises(InputError, match="returns no tensor"):
-        eager_bytes(lambda x: 3, x)
     assert x.grad is None
 
 
@@ -94,36 +95,65 @@ def test_the_seed_of_the_backward_is_not_the_functions_work():
     assert sum(moved for _, moved in found) == 1600
 
 
-def test_both_ways_runs_the_backward_for_every_output_and_leaf(monkeypatch):
-    a, b = torch.ones(2, requires_grad=True), torch.ones(3, requires_grad=True)
-    asked = []
+def test_the_backward_starts_at_every_output_and_reaches_every_leaf():
+    a, b = torch.ones(N, requires_grad=True), torch.ones(N, requires_grad=True)
 
-    def grad(roots, leaves, ones, allow_unused):
-        asked.append((roots, leaves, ones, allow_unused))
+    def outputs(a, b):
+        return {"x": a * 2, "y": [(b * 3, torch.zeros(1), 3)]}
 
-    monkeypatch.setattr(torch.autograd, "grad", grad)
-
-    def fn(a, b):
-        return {"x": a * 2, "y": [b.sum(), torch.zeros(1), 3]}
-
-    both_ways(fn, None)(a, b)
-    ((roots, leaves, ones, unused),) = asked
-    assert [tuple(t.shape) for t in roots] == [(2,), ()] and unused is True
-    assert {id(t) for t in leaves} == {id(a), id(b)}
-    assert [t.tolist() for t in ones] == [[1.0, 1.0], 1.0]
-    both_ways(fn, False)(a, b)
-    both_ways(lambda a: a.detach(), None)(a)
-    assert len(asked) == 1
-    both_ways(fn, True, seed=lambda t: t * 0)(a, b)
-    assert asked[1][2][1].item() == 0
+    found = [name for name, moved in calls(outputs, a, b) if moved == 800]
+    assert found == ["mul"] * 4
+    assert a.grad is None and b.grad is None
 
 
-def test_the_leaves_of_a_graph_once_each():
-    a, b = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
-    shared = a * b
-    found = _leaves([(shared + shared).sum(), (shared * a).sum()])
-    assert len(found) == 2 and {id(t) for t in found} == {id(a), id(b)}
-    assert _leaves([a]) == [a]  # itself a leaf
+@dataclass
+class Answer:
+    """What people return besides tensors."""
+
+    logits: torch.Tensor
+    rows: list
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda y: Answer(y, []),
+        lambda y: types.SimpleNamespace(y=y),
+        lambda y: torch.distributions.Normal(y, torch.ones(())),
+    ],
+    ids=["dataclass", "object", "distribution"],
+)
+def test_the_backward_finds_the_tensors_in_any_answer(answer):
+    x = torch.ones(N, requires_grad=True)
+    found = [name for name, moved in calls(lambda x: answer(x.sin()), x)]
+    assert found[0] == "sin" and {"cos", "mul"} <= {*found[1:]}
+
+
+def test_what_returns_no_tensor_is_counted_as_well():
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = model(x).sum()
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    assert "addmm" in [name for name, _ in calls(step, torch.ones(2, 4))]
+    assert calls(lambda x: x.add_(1) and None, torch.ones(1)) != ()
+    with pytest.raises(InputError, match="no output requires gradients"):
+        eager_bytes(step, torch.ones(2, 4), backward=True)
+
+
+def test_inputs_may_be_nested_and_named():
+    x = torch.ones(N)
+
+    def add(pair, *, more):
+        return pair["a"] + pair["b"][0] + more
+
+    found = calls(add, {"a": x, "b": [x]}, kwargs={"more": x})
+    assert [name for name, _ in found] == ["add", "add"]
 
 
 def test_the_answer_as_text():
@@ -158,6 +188,93 @@ def test_what_fills_a_tensor_does_not_read_it(fill):
     assert found in ([400], [404])  # 4 are the number that is copied
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        torch.zeros_like,
+        torch.ones_like,
+        torch.rand_like,
+        torch.randn_like,
+        lambda x: torch.full_like(x, 3.0),
+        lambda x: torch.randint_like(x, 3),
+        lambda x: x.new_zeros(N),
+        lambda x: x.new_full((N,), 2.0),
+    ],
+)
+def test_what_takes_only_the_shape_of_a_tensor_does_not_read_it(make):
+    assert [moved for _, moved in calls(make, torch.ones(N))] == [400]
+
+
+ROWS, COLUMNS = 1000, 8
+ROW = COLUMNS * 4
+
+
+def set_rows(table, index, rows):
+    table[index] = rows
+    return table
+
+
+INDEXED = {  # what is called in place: rows of 8 numbers read, and written
+    "index_put": (set_rows, 1, 1),
+    "accumulate": (lambda t, i, r: t.index_put_((i,), r, accumulate=True), 2, 1),
+    "index_copy": (lambda t, i, r: t.index_copy_(0, i, r), 1, 1),
+    "index_add": (lambda t, i, r: t.index_add_(0, i, r), 2, 1),
+    "index_fill": (lambda t, i, r: t.index_fill_(0, i, 1.0), 0, 1),
+}
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_a_write_to_a_few_rows_moves_these_rows(name):
+    fn, read, written = INDEXED[name]
+    table, index, rows = (
+        torch.ones(ROWS, COLUMNS),
+        torch.tensor([3, 5]),
+        torch.ones(2, 8),
+    )
+    ((_, moved),) = calls(fn, table, index, rows)
+    assert moved == 2 * 8 + 2 * ROW * (read + written)  # and the indices
+    mask = torch.zeros(ROWS, dtype=torch.bool)
+    mask[[3, 5]] = True
+    if fn is set_rows:
+        ((_, moved),) = calls(fn, table, mask, rows)
+        assert moved == ROWS + 2 * ROW * 2
+        row = torch.ones(COLUMNS)  # spread over both
+        ((_, moved),) = calls(fn, table, index, row)
+        assert moved == 2 * 8 + ROW + 2 * ROW
+
+
+@pytest.mark.parametrize(
+    ("fn", "reads"),
+    [
+        (lambda t, i, v: t.scatter_(0, i, v), 1),
+        (lambda t, i, v: t.scatter_(0, i, 3.0), 0),
+        (lambda t, i, v: t.scatter_add_(0, i, v), 2),
+        (lambda t, i, v: t.scatter_reduce_(0, i, v, "amax"), 2),
+        (lambda t, i, v: t.put_(i, v), 1),
+    ],
+    ids=["scatter", "value", "scatter_add", "scatter_reduce", "put"],
+)
+def test_a_scatter_in_place_moves_a_number_for_each_index(fn, reads):
+    index, values = torch.zeros(1, COLUMNS, dtype=torch.int64), torch.ones(1, COLUMNS)
+    ((_, moved),) = calls(fn, torch.ones(ROWS, COLUMNS), index, values)
+    assert moved == COLUMNS * 8 + ROW * (reads + 1)
+
+
+def test_out_of_place_the_whole_table_is_read_and_written():
+    table, index, rows = (
+        torch.ones(ROWS, COLUMNS),
+        torch.tensor([3, 5]),
+        torch.ones(2, 8),
+    )
+    for fn in (
+        lambda t, i, r: t.index_add(0, i, r),
+        lambda t, i, r: t.index_copy(0, i, r),
+        lambda t, i, r: t.index_put((i,), r),
+    ):
+        moved = eager_bytes(fn, table, index, rows).bytes
+        assert moved == 2 * ROWS * ROW + 2 * 8 + 2 * ROW
+
+
 def test_a_copy_of_many_reads_the_one_and_writes_the_other():
     def copy(x, y):
         torch._foreach_copy_([x[:40], x[40:]], [y[:40], y[40:]])
@@ -176,3 +293,25 @@ def test_the_function_and_its_inputs_are_as_they_were():
         eager_bytes(torch.add, x, torch.ones(2, 4, device="meta"))
     with pytest.raises(InputError, match="must be a function"):
         eager_bytes(x)
+
+
+def test_what_is_overwritten_is_written_only():
+    x, out = torch.randn(100), torch.empty(100)
+    assert eager_bytes(lambda x: torch.add(x, 1, out=out), x).bytes == 800
+    assert eager_bytes(lambda x, y: x.copy_(y), x, out).bytes == 800
+    assert eager_bytes(lambda x: x.zero_(), x).bytes == 400
+    assert eager_bytes(lambda x: x.normal_(), x).bytes == 400
+    assert eager_bytes(lambda x, y: x[:50].copy_(y[:50]), x, out).bytes == 400
+    p = torch.full((100,), 0.5)  # the probabilities are read
+    assert eager_bytes(lambda x: x.bernoulli_(p), x).bytes == 800
+
+
+def test_lists_count_as_their_tensors_and_a_turned_tensor_as_a_view():
+    a, b = torch.randn(100), torch.randn(100)
+
+    def lists(a, b):
+        torch._foreach_add_([a, b], 1)
+        return a
+
+    assert eager_bytes(lists, a, b).bytes == 2 * 800
+    assert eager_bytes(lambda x: x.t_(), a.reshape(10, 10)).bytes == 0

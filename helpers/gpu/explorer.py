@@ -23,6 +23,36 @@ from helpers.text import Table, count, mark, pre, size
 Make = Callable[[int], Callable[..., Any]]
 
 
+def explore(
+    make: Make,
+    gpus: Sequence[str] = ("h100", "a100", "t4"),
+    dtypes: Sequence[torch.dtype] = (torch.float32, torch.bfloat16),
+    lengths: Sequence[int] = (1, 2, 4, 8),
+    elements: int = 1 << 20,
+) -> Explorer:
+    """Return how the kernel of ``make(n)`` changes with n, the type and the GPU.
+
+    ``make(n)`` returns a function of one tensor, which gets *elements* numbers.  The
+    table has the shortest and the longest program, of each type, on the first GPU,
+    and the longest on the others.  A live notebook shows sliders for all of
+    *lengths*, *dtypes* and *gpus*.  Source: `dump_triton` and Triton's compiler.
+
+    Raises InputError and Unavailable as `dump_triton` does.
+    """
+    if not (callable(make) and gpus and dtypes and lengths):
+        raise InputError(
+            "explore wants a function of n that returns a function of one tensor, and "
+            "at least one GPU, dtype and length: explore(make, lengths=(1, 2, 4))"
+        )
+    live = Live(make, tuple(gpus), tuple(dtypes), tuple(lengths), elements)
+    ends = dict.fromkeys((min(lengths), max(lengths)))
+    keys = [(gpus[0], *pair) for pair in itertools.product(dtypes, ends)]
+    keys += [(gpu, dtypes[0], max(lengths)) for gpu in gpus[1:]]
+    result = Explorer(tuple(live.at(*key) for key in keys))
+    object.__setattr__(result, "live", live)
+    return result
+
+
 @dataclass(frozen=True, repr=False)
 class Setting(Result):
     """The kernels of one program: *length* operations on *dtype*, for *gpu*.
@@ -48,10 +78,11 @@ class Setting(Result):
         """Return the cells of a table row; what ptxas decides is marked."""
         moved = (self.kernels, self.loads, self.stores, size(self.bytes), self.block)
         used = mark(self.registers), mark(f"{self.occupancy:.0%}")
-        wide = f"{self.load_bytes} B"
-        return (self.gpu, self.dtype, self.length, *moved, wide, *used)
+        return self.gpu, self.dtype, self.length, *moved, f"{self.load_bytes} B", *used
 
 
+_HEADINGS = ("GPU", "dtype", "length", "kernels", "loads", "stores", "bytes", "block")
+_HEADINGS += ("widest load", "registers", "occupancy")
 # What other programs show in place of the widget.
 _ASLEEP = "In a live notebook, sliders stand here."
 # JupyterLab ignores that in a notebook that is opened again, and puts an error, a bare
@@ -60,8 +91,6 @@ _NO_DEAD_WIDGET = (
     '<style class="explored">.jp-OutputArea:has(.explored) '
     ".jp-OutputArea-output.jupyter-widgets:not(:has(*)) { display: none }</style>"
 )
-HEADINGS = ("GPU", "dtype", "length", "kernels", "loads", "stores", "bytes", "block")
-HEADINGS += ("widest load", "registers", "occupancy")
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,12 +102,10 @@ class Explorer(Result):
 
     def table(self) -> Table:
         """Return a row for each setting."""
-        return Table.of(HEADINGS, [each.row() for each in self.settings])
+        return Table.of(_HEADINGS, [setting.row() for setting in self.settings])
 
     def __str__(self) -> str:
         return str(self.table())
-
-    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         last = self.settings[-1]
@@ -99,36 +126,6 @@ class Explorer(Result):
         display(widget | {"text/plain": _ASLEEP, "text/html": pre(_ASLEEP)}, raw=True)
 
 
-def explore(
-    make: Make,
-    gpus: Sequence[str] = ("h100", "a100", "t4"),
-    dtypes: Sequence[torch.dtype] = (torch.float32, torch.bfloat16),
-    lengths: Sequence[int] = (1, 2, 4, 8),
-    elements: int = 1 << 20,
-) -> Explorer:
-    """Return how the kernel of ``make(n)`` changes with n, the type and the GPU.
-
-    ``make(n)`` returns a function of one tensor, which gets *elements* numbers.  The
-    table has the shortest and the longest program, of each type, on the first GPU,
-    and the longest on the others.  A live notebook shows sliders for all of
-    *lengths*, *dtypes* and *gpus*.  Source: `dump_triton` and Triton's compiler.
-
-    Raises InputError and ``pretend.Missing`` as `dump_triton` does.
-    """
-    if not (callable(make) and gpus and dtypes and lengths):
-        raise InputError(
-            "explore wants a function of n that returns a function of one tensor, and "
-            "at least one GPU, dtype and length: explore(make, lengths=(1, 2, 4))"
-        )
-    live = Live(make, tuple(gpus), tuple(dtypes), tuple(lengths), elements)
-    ends = dict.fromkeys((min(lengths), max(lengths)))
-    chosen = [(gpus[0], *pair) for pair in itertools.product(dtypes, ends)]
-    chosen += [(gpu, dtypes[0], max(lengths)) for gpu in gpus[1:]]
-    result = Explorer(tuple(live.at(*each) for each in chosen))
-    object.__setattr__(result, "live", live)
-    return result
-
-
 @dataclass
 class Live:
     """The settings that were asked for so far, and the widget that asks for more."""
@@ -147,43 +144,39 @@ class Live:
             self.known[key] = _setting(self.make, self.elements, *key)
         return self.known[key]
 
-    def page(self, gpu: str, dtype: torch.dtype, length: int) -> str:
-        """Return one setting as HTML; one line where there is an error."""
-        try:
-            found = self.at(gpu, dtype, length)
-        except Exception as error:  # whatever a reader's function raises
-            said = str(error).strip().split("\n")[0]
-            return pre(f"{type(error).__name__}: {said}")
-        shown = folded(count(found.kernels, "kernel"), [("python", found.source)])
-        return Table.of(HEADINGS, [found.row()])._repr_html_() + shown
-
     @cached_property
     def widget(self) -> Any:
         """A slider for the length, lists of types and GPUs, and what they give."""
         import ipywidgets
 
         types = [(_short(dtype), dtype) for dtype in self.dtypes]
-        asked = (
-            ipywidgets.Dropdown(options=self.gpus, description="GPU"),
-            ipywidgets.Dropdown(options=types, description="dtype"),
-            ipywidgets.SelectionSlider(
-                options=self.lengths, description="length", continuous_update=False
-            ),
+        gpu = ipywidgets.Dropdown(options=self.gpus, description="GPU")
+        dtype = ipywidgets.Dropdown(options=types, description="dtype")
+        length = ipywidgets.SelectionSlider(
+            options=self.lengths, description="length", continuous_update=False
         )
-        shown, busy = ipywidgets.HTML(), ipywidgets.HTML()
+        shown, status = ipywidgets.HTML(), ipywidgets.HTML()
 
         def show(_: Any = None) -> None:
-            chosen = tuple(each.value for each in asked)
-            words = f"{chosen[0]}, {_short(chosen[1])}, length {chosen[2]}"
-            if chosen not in self.known:
-                busy.value = f"<progress></progress> {html.escape(words)}: compiling"
-            shown.value = self.page(*chosen)
-            busy.value = html.escape(words)
+            key = gpu.value, dtype.value, length.value
+            words = html.escape(f"{key[0]}, {_short(key[1])}, length {key[2]}")
+            if key not in self.known:
+                status.value = f"<progress></progress> {words}: compiling"
+            try:
+                setting = self.at(*key)
+                title, code = count(setting.kernels, "kernel"), setting.source
+                table = Table.of(_HEADINGS, [setting.row()])._repr_html_()
+                shown.value = table + folded(title, [("python", code)])
+            except Exception as error:  # whatever a reader's function raises
+                reason = str(error).strip().split("\n")[0]
+                shown.value = pre(f"{type(error).__name__}: {reason}")
+            status.value = words
 
-        for each in asked:
-            each.observe(show, "value")
+        for control in (gpu, dtype, length):
+            control.observe(show, "value")
         show()
-        return ipywidgets.VBox([ipywidgets.HBox(asked), busy, shown])
+        controls = ipywidgets.HBox([gpu, dtype, length])
+        return ipywidgets.VBox([controls, status, shown])
 
 
 def _short(dtype: torch.dtype) -> str:
@@ -193,29 +186,27 @@ def _short(dtype: torch.dtype) -> str:
 def _setting(
     make: Make, elements: int, gpu: str, dtype: torch.dtype, length: int
 ) -> Setting:
-    x = torch.ones(elements, dtype=dtype)
-    dump = dump_triton(make(length), x, gpu=gpu)
+    dump = dump_triton(make(length), torch.ones(elements, dtype=dtype), gpu=gpu)
     if not dump.kernels:
         raise InputError(f"make({length}) becomes no Triton kernel on {gpu}")
-    kernel = max(dump.kernels, key=lambda each: each.bytes)
-    code = kernel.on()
+    code = max(dump.kernels, key=lambda kernel: kernel.bytes).on()
     return Setting(
         gpu=gpu,
         dtype=_short(dtype),
         length=length,
         kernels=len(dump.kernels),
-        loads=sum(each.loads for each in dump.kernels),
-        stores=sum(each.stores for each in dump.kernels),
+        loads=sum(kernel.loads for kernel in dump.kernels),
+        stores=sum(kernel.stores for kernel in dump.kernels),
         bytes=dump.bytes,
         block=str(code.config),
         load_bytes=widest_load(code.ptx),
         registers=code.registers,
         occupancy=code.occupancy.fraction,
-        source="\n".join(each.source for each in dump.kernels),
+        source="\n".join(kernel.source for kernel in dump.kernels),
     )
 
 
 def widest_load(ptx: str) -> int:
     """Return the bytes of the widest load from global memory that one thread does."""
-    found = re.findall(r"\bld\.global\S*?(?:\.v(\d))?\.[bfsu](\d+)\s", ptx)
-    return max((int(n or 1) * int(bits) // 8 for n, bits in found), default=0)
+    loads = re.findall(r"\bld\.global\S*?(?:\.v(\d))?\.[bfsu](\d+)\s", ptx)
+    return max((int(n or 1) * int(bits) // 8 for n, bits in loads), default=0)

@@ -11,7 +11,7 @@ block, a wavefront a warp, and local data share is shared memory.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 from helpers.errors import InputError
@@ -131,7 +131,7 @@ def _nvidia(
     capability: tuple[int, int],
     multiprocessors: int,
     mib: int,
-    gigabytes: int,
+    gigabytes: float,
     l2: int,
     source: str,
 ) -> Gpu:
@@ -197,14 +197,10 @@ def here() -> Gpu:
     if key not in GPUS:
         has = torch.cuda.get_device_properties()
         rate = getattr(has, "memory_clock_rate", 0) * 2e3  # kHz, at both edges
-        count = has.multi_processor_count
-        known = _nvidia(key, title, capability, count, 0, 0, 0, title)
-        GPUS[key] = replace(
-            known,
-            memory=has.total_memory,
-            bandwidth=rate * getattr(has, "memory_bus_width", 0) / 8,
-            l2=has.L2_cache_size,
-        )
+        gigabytes = rate * getattr(has, "memory_bus_width", 0) / 8e9
+        memory, l2 = has.total_memory // MIB, has.L2_cache_size // MIB
+        chip = (key, title, capability, has.multi_processor_count)
+        GPUS[key] = _nvidia(*chip, memory, gigabytes, l2, "the driver")
     return GPUS[key]
 
 
@@ -219,13 +215,11 @@ class Occupancy:
     formula: str
     limits: str  # what the estimate leaves out
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return (
             f"{self.fraction:.0%} occupancy: {self.warps} warps in {self.blocks} "
             f"blocks per multiprocessor, limited by {self.limit}\n{self.formula}"
         )
-
-    __repr__ = __str__
 
 
 _LEFT_OUT = (
@@ -250,40 +244,33 @@ def occupancy(gpu: Gpu, threads: int, registers: int, shared: int) -> Occupancy:
         raise InputError(f"a block has 1 to 1024 threads, not {threads}")
     hip, most = gpu.language == "hip", gpu.threads // gpu.warp
     warps = -(-threads // gpu.warp)
-    per_warp = -(-registers // 8) * 8 * gpu.warp
-    kept = KIB if not hip and gpu.capability >= (8, 0) else 0
-    unit = 512 if hip else 256 if gpu.capability < (8, 0) else 128
-    per_block = -(-(shared + kept) // unit) * unit
-    quarter = gpu.registers // _SCHEDULERS
-
     fits = {"warps": most // warps, "blocks": gpu.blocks}
+    formula = [f"warps: {most} // {warps} = {fits['warps']} blocks"]
+    formula += [f"blocks: {gpu.blocks} at most"]
     if registers:
-        resident = quarter // per_warp * _SCHEDULERS
-        fits["registers"] = resident // warps if registers <= _most(gpu) else 0
-    if per_block:
-        fits["shared memory"] = gpu.shared // per_block
-        if shared > gpu.shared_optin:
-            fits["shared memory"] = 0
+        per_warp = -(-registers // 8) * 8 * gpu.warp
+        resident = gpu.registers // _SCHEDULERS // per_warp  # for each scheduler
+        possible = registers <= (512 if hip else 256)  # of one thread
+        fits["registers"] = possible * resident * _SCHEDULERS // warps
+        formula += [
+            f"registers: {gpu.registers // _SCHEDULERS} // {per_warp} = {resident} "
+            f"warps for each of {_SCHEDULERS} schedulers, so {fits['registers']} blocks"
+        ]
+    unit = 512 if hip else 256 if gpu.capability < (8, 0) else 128
+    own = KIB if not hip and gpu.capability >= (8, 0) else 0  # CUDA's
+    if per_block := -(-(shared + own) // unit) * unit:
+        possible = shared <= gpu.shared_optin
+        fits["shared memory"] = possible * (gpu.shared // per_block)
+        formula += [
+            f"shared memory: {gpu.shared} // {per_block} = {fits['shared memory']} "
+            "blocks"
+        ]
     blocks = min(fits.values())
-    limit = next(name for name, value in fits.items() if value == blocks)
-    lines = (
-        f"warps: {most} // {warps} = {fits['warps']} blocks",
-        f"blocks: {gpu.blocks} at most",
-        f"registers: {quarter} // {per_warp} = {quarter // (per_warp or 1)} warps "
-        f"for each of {_SCHEDULERS} schedulers, so {fits.get('registers')} blocks",
-        f"shared memory: {gpu.shared} // {per_block} = {fits.get('shared memory')} "
-        "blocks",
-    )
     return Occupancy(
         blocks=blocks,
         warps=blocks * warps,
         fraction=blocks * warps / most,
-        limit=limit,
-        formula="\n".join(line for line in lines if line.split(":")[0] in fits),
+        limit=next(name for name, most in fits.items() if most == blocks),
+        formula="\n".join(formula),
         limits=_LEFT_OUT,
     )
-
-
-def _most(gpu: Gpu) -> int:
-    """Return the registers that one thread can have."""
-    return 512 if gpu.language == "hip" else 256

@@ -183,22 +183,16 @@ def _check(
     if len(answer["outputs"]) != len(outputs) or len(launches) != len(kernels):
         why = "the module gave another number of outputs or launches"
         return [replace(k, status="differs", reason=why) for k in kernels]
-
     try:
         exact = Eager(graph, user_kernels, wide=True).values(inputs)
     except Exception:  # an operation that float64 does not have
         exact = eager
     given = [tensor for before, _ in user_kernels for tensor in before]
-    values = _named(graph, answer["outputs"], answer["inputs"], given)
+    got = _named(graph, answer["outputs"], answer["inputs"], given)
     tolerance = _tolerance(graph)
-    differences = {
-        name: _difference(eager[name], values[name], exact[name], tolerance)
-        for name in eager
-    }
-    return [
-        _verdict(kernel, launch, differences)
-        for kernel, launch in zip(kernels, launches, strict=True)
-    ]
+    differences = {x: _difference(eager[x], got[x], exact[x], tolerance) for x in eager}
+    pairs = zip(kernels, launches, strict=True)
+    return [_verdict(kernel, launch, differences) for kernel, launch in pairs]
 
 
 def _stopped(
@@ -425,10 +419,11 @@ def _made_up(like: Any, generator: torch.Generator) -> Any:
 def draw(size: Sequence[int], seed: int, mode: str, fourfold: bool) -> torch.Tensor:
     """Return ``tl.rand`` or ``tl.randn`` of *seed* at 0, 1, 2 and so on, as *size*.
 
-    With *fourfold*, four neighbours share one round of the generator.  The arithmetic
-    is that of ``triton.language.random``.
+    With *fourfold*, four neighbours share one round of the generator, unless the block
+    is smaller than that.  The arithmetic is that of ``triton.language.random``.
     """
     offset = np.arange(math.prod(size), dtype=np.uint64)
+    fourfold = fourfold and len(offset) > 2  # no block is larger than its numbers need
     words = philox(seed, offset // np.uint64(4) if fourfold else offset)
     signed = np.stack(words).astype(np.uint32).view(np.int32)  # (4, offsets)
     positive = np.where(signed < 0, -signed - 1, signed).astype(np.float32)

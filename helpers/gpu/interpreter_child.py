@@ -236,15 +236,20 @@ def _empty(size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:
 def _in_kernel(error: BaseException) -> str:
     """Return *error*, and below it the lines of the kernel that led there.
 
-    The interpreter wraps what a kernel raises, and the other frames are its own.
+    The interpreter wraps what a kernel raises, once for each function of Triton's
+    that it was called from, and the other frames are its own.
     """
-    while isinstance(error, interpreter.InterpreterError) and error.__cause__:
-        error = error.__cause__
-    lines = [f"{type(error).__name__}: {error}"]
-    for frame in traceback.extract_tb(error.__traceback__):
-        if frame.filename.startswith("<kernel"):
-            lines.append(f"  in {frame.name}: {frame.line}")
-    return "\n".join(lines)
+    lines: list[str] = []
+    cause: BaseException | None = error
+    while cause:
+        error = cause
+        for frame in traceback.extract_tb(error.__traceback__):
+            if frame.filename.startswith("<kernel"):
+                lines.append(f"  in {frame.name}: {frame.line}")
+        cause = (
+            error.__cause__ if isinstance(error, interpreter.InterpreterError) else None
+        )
+    return "\n".join([f"{type(error).__name__}: {error}", *lines])
 
 
 # --- what is replaced, in torch and in Triton's interpreter --------------------------

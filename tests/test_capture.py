@@ -1,25 +1,20 @@
-"""graphs() and recompiles(): counts, lines, reasons and fixes, and bad input."""
+"""graphs(), recompiles() and Watch: counts, lines, reasons, advice, and bad input."""
 
 import inspect
 import linecache
+import sysconfig
+import threading
 import time
-import types
+from collections import UserDict
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from helpers import capture
-from helpers.capture import (
-    Call,
-    Graph,
-    GraphBreak,
-    Graphs,
-    Recompiles,
-    graphs,
-    recompiles,
-)
+from helpers import _torch
+from helpers.capture import Graphs, Recompiles, Watch, graphs, recompiles
 from helpers.errors import InputError
 
 X = torch.arange(1.0, 5.0)
@@ -39,6 +34,20 @@ def branch(x):
     if x.sum() > 0:
         return x + 1
     return x - 1
+
+
+def checks(x):
+    y = x.sin()
+    if y.sum() > 100:
+        raise ValueError("too large")
+    return y.cos()
+
+
+def waits(x):
+    y = x.sin()
+    while y.sum() > 100:
+        y = y / 2
+    return y.cos()
 
 
 def prints(x):
@@ -126,6 +135,8 @@ def test_options_of_the_function_are_passed_on():
     [
         (item, 2, "item", "keep the value a tensor", False),
         (branch, 2, "branching", "torch.where", False),
+        (checks, 2, "branching", "", False),
+        (waits, 2, "branching", "", False),
         (prints, 2, "builtin", "print, log or warn", False),
         (prints_last, 1, "builtin", "print, log or warn", False),
         (prints_in_a_loop, 0, "builtin", "print, log or warn", True),
@@ -147,11 +158,78 @@ def test_a_break_has_reason_line_and_fix(fn, count, reason, fix, skipped):
     assert reason in stop.reason
     assert "\n" not in stop.reason
     assert stop.function == owner.__name__
-    assert stop.file == "test_observe.py"
+    assert stop.file == Path(__file__).name
     assert stop.source == linecache.getline(__file__, stop.line).strip()
-    assert stop.fix.startswith(fix) or fix in stop.fix
+    assert fix in stop.fix and bool(fix) == bool(stop.fix)
     assert stop.skipped == skipped
-    assert "/" not in str(stop)
+    assert "/" not in stop.file + stop.reason
+
+
+@pytest.mark.parametrize("fn", [item, branch, checks, prints, in_try, off])
+def test_torch_is_quoted_whole(fn):
+    (stop,) = graphs(fn, X).breaks
+    assert stop.explanation and stop.hints
+    assert stop.link.startswith("https://")
+    for text in (stop.reason, stop.link, "Developer debug context"):
+        assert text in stop.message
+    for hint in stop.hints:
+        assert hint.split("\n")[0] in stop.message
+    shown = graphs(fn, X)._repr_html_()
+    assert stop.link in shown and "<details>" in shown
+    assert stop.message in stop.whole and str(stop) in stop.whole
+    assert ("  fix: " in str(stop)) == bool(stop.fix)
+    assert (f"  hint: {stop.hints[0]}" in str(stop)) == (not stop.fix)
+
+
+def library_function(source, name):
+    """A function that stands in an installed package."""
+    file = str(Path(sysconfig.get_path("purelib"), "boxes", "ops.py"))
+    lines = source.splitlines(keepends=True)
+    linecache.cache[file] = (len(source), None, lines, file)
+    space = {"torch": torch}
+    exec(compile(source, file, "exec"), space)
+    return space[name]
+
+
+CHECKED = """
+@torch.no_grad()
+def checked(boxes):
+    if boxes.max() > 100:
+        raise ValueError("outside")
+    return boxes * 2
+"""
+
+
+def test_a_break_in_a_library_has_its_line_and_the_way_there():
+    checked = library_function(CHECKED, "checked")
+
+    def model(x):
+        return checked(x.sin()).cos()
+
+    (stop,) = graphs(model, X).breaks
+    assert (stop.file, stop.line) == ("site-packages/boxes/ops.py", 4)
+    assert stop.source == "if boxes.max() > 100:" and stop.function == "checked"
+    assert stop.fix == "" and "torch.where" not in str(stop).partition("hint")[0]
+    *_, last = stop.way
+    assert last.endswith("in model: return checked(x.sin()).cos()")
+    assert f"  from: {last}" in str(stop)
+    assert f"  through: {last}" in stop.whole
+    (alone,) = graphs(checked, X).breaks
+    assert (alone.file, alone.line) == (stop.file, 4) and "from:" not in str(alone)
+
+
+@dataclass
+class Batch:
+    tokens: torch.Tensor
+    more: list
+
+
+def test_inputs_may_be_objects_dictionaries_and_keywords():
+    def run(batch, *, mask, fn):
+        return {"y": Batch(batch.tokens * mask["m"], [batch.more[0] + fn])}
+
+    found = graphs(run, Batch(X, [X]), mask={"m": X}, fn=X)
+    assert found.ops == ("mul", "add") and not found.breaks
 
 
 def test_a_called_function_that_runs_eagerly_as_a_whole_is_told():
@@ -297,16 +375,31 @@ def test_a_failed_guard_in_words(first, second, words):
 
 
 def test_a_global_setting_that_changed():
-    words = capture.in_words("GLOBAL_STATE changed: grad_mode ")
-    assert words == "the global setting grad_mode changed"
+    modes = iter([torch.enable_grad(), torch.no_grad()])
+
+    def backend(graph, _):
+        return graph
+
+    compiled = torch.compile(chain, backend=backend)
+
+    def call(x):
+        with next(modes):
+            return compiled(x)
+
+    with Watch() as watch:
+        call(X)
+        call(X)
+    assert watch.compiles == 2 and "grad_mode" in watch.reasons[0]
 
 
-def test_no_address_and_no_path_in_a_guard():
-    raw = "7/0: ___check_obj_id(L['fn'], 139871234567890)  # y = fn(x)  # a/b.py:3 in f"
-    short = capture.short(raw)
-    assert short == "___check_obj_id(L['fn'], …)"
-    assert capture.in_words(short) == "fn is another object"
-    assert capture.in_words("unheard of") == "unheard of"
+def test_another_function_is_named_without_its_address():
+    def use(x, fn):
+        return fn(x)
+
+    found = recompiles(use, [(X, torch.sin), (X, torch.cos)])
+    assert found.counts == (1, 1)
+    assert found.calls[1].reasons == ("fn is another object",)
+    assert "…" in found.calls[1].guards[0]
 
 
 def test_the_recompile_limit_is_reported():
@@ -349,7 +442,60 @@ def test_a_counter_of_a_module_recompiles_and_stays():
     assert module.step == 0
 
 
-@pytest.mark.parametrize("calls", [[], [X], (X, X), [[X]]])
+def test_calls_may_have_keyword_arguments():
+    def scaled(x, by=1.0, *, extra=None):
+        return x * by if extra is None else x * by + extra["a"]
+
+    five, extra = torch.ones(5), {"a": X}
+    calls = [(X,), {"x": X}, {"x": five}, ((X, 2.0), {"extra": extra})]
+    assert recompiles(scaled, calls).counts == (1, 0, 1, 1)
+    assert recompiles(scaled, [UserDict(x=X), {"x": five}]).counts == (1, 1)
+
+
+def slow(graph, _):
+    time.sleep(1)
+    return graph
+
+
+@pytest.mark.parametrize("fn", [chain, torch.compile(lambda x: x.exp(), backend=slow)])
+def test_what_a_budget_has_found_is_kept(fn):
+    calls = [(torch.ones(n),) for n in range(2, 9)]
+    start = time.monotonic()
+    found = recompiles(fn, calls, backend=slow, dynamic=False, budget=1.5)
+    assert time.monotonic() - start < 8
+    assert 1 <= len(found.calls) < len(calls) and found.calls[0].compiles == 1
+    assert "the budget of 1.5 s was spent" in str(found)
+    assert f"stopped in call {len(found.calls)} of 7" in found.stopped
+    assert recompiles(chain, [(X,)]).stopped == "", "no interrupt is left behind"
+    assert Recompiles.from_json(found.to_json()) == found
+
+
+def test_an_interrupt_keeps_what_was_found():
+    calls = []
+
+    def interrupted(graph, _):
+        calls.append(graph)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return graph
+
+    sizes = [(torch.ones(n),) for n in (2, 3, 4)]
+    found = recompiles(chain, sizes, backend=interrupted, dynamic=False)
+    assert found.counts[0] == 1 and len(found.calls) == 2
+    assert found.stopped == "stopped in call 2 of 3: interrupted"
+
+
+def test_a_budget_leaves_other_threads_alone():
+    results = []
+    thread = threading.Thread(
+        target=lambda: results.append(recompiles(chain, [(X,)], budget=0.01))
+    )
+    thread.start()
+    thread.join()
+    assert results[0].stopped == ""
+
+
+@pytest.mark.parametrize("calls", [[], [X], (X, X), [[X]], X])
 def test_calls_that_are_no_tuples_say_what_to_do(calls):
     with pytest.raises(InputError, match=r"recompiles\(f, \[\(x,\), \(y,\)\]\)"):
         recompiles(chain, calls)
@@ -379,182 +525,68 @@ def test_results_are_frozen():
         found.graphs = ()
 
 
-# ------------------------------------------------ what is read in torch's own words
-
-
-PAYLOAD = """Graph break in user code at /home/me/program.py:7
-Graph Break Reason: Call to `torch._dynamo.graph_break()`
-  Explanation: User-inserted graph break.
-  Hint: Remove the call.
-
-User code traceback:
-  File "/home/me/program.py", line 12, in torch_dynamo_resume_in_outer_at_9
-    return inner(x)
-           ^^^^^^^^
-  File "/home/me/other.py", line 7, in inner
-    torch._dynamo.graph_break()
-    ^^^^^^^^^^^^^^^^^^^^^^^^^^^
-"""
-
-
-def read(payload, *home):
-    return capture._read_break(payload, [*home])
-
-
-def test_a_break_is_read_from_its_innermost_frame_of_ones_own():
-    stop, carets = read(PAYLOAD)
-    assert (stop.file, stop.line, stop.function) == ("other.py", 7, "inner")
-    assert stop.source == "torch._dynamo.graph_break()" and not stop.skipped
-    assert stop.reason == "Call to `torch._dynamo.graph_break()`"
-    assert carets == "    ^^^^^^^^^^^^^^^^^^^^^^^^^^^"
-    library = f'  File "{capture._LIBRARIES[0]}/os.py", line 3, in walk\n    x\n'
-    assert read(PAYLOAD + library)[0] == stop
-    frozen = '  File "<frozen os>", line 3, in walk\n    x\n'
-    assert read(PAYLOAD + frozen)[0] == stop
-    logged = 'Traceback (most recent call last):\n  File "/me/x.py", line 1, in y\n'
-    assert read(PAYLOAD + logged)[0] == stop
-    only, _ = read(PAYLOAD.partition("User code traceback:\n")[0] + library)
-    assert (only.file, only.line) == ("program.py", 7)
-
-
-def test_a_break_without_frames_is_where_torch_says():
-    head = PAYLOAD.partition("User code traceback:")[0]
-    stop, carets = read(head)
-    assert (stop.file, stop.line, stop.function) == ("program.py", 7, "?")
-    assert carets == "" and stop.reason.startswith("Call to")
-    linecache.cache["/home/me/program.py"] = (1, None, ["a\n"] * 6 + ["  b()\n"], "")
-    try:
-        assert read(head)[0].source == "b()"
-    finally:
-        del linecache.cache["/home/me/program.py"]
-    nowhere, _ = read("Graph Break Reason: why.")
-    assert (nowhere.file, nowhere.line, nowhere.function) == ("?", 0, "?")
-    assert (nowhere.reason, nowhere.source) == ("why", "")
-
-
-def test_a_break_in_the_library_alone_is_told_where_it_is():
-    library = f'  File "{capture._LIBRARIES[0]}/os.py", line 3, in walk\n    x = 1\n'
-    stop, _ = read(f"Graph Break Reason: why\nUser code traceback:\n{library}")
-    assert (stop.file, stop.line, stop.source) == ("os.py", 3, "x = 1")
-
-
-def test_a_break_before_the_first_line_is_where_the_function_begins():
-    home = ("/home/me/program.py", "4", "outer", "def outer(x):\n")
-    library = f'  File "{capture._LIBRARIES[0]}/os.py", line 3, in walk\n    x = 1\n'
-    stop, _ = read(f"Graph Break Reason: x\nUser code traceback:\n{library}", home)
-    assert (stop.file, stop.line, stop.source) == ("program.py", 4, "def outer(x):")
-    assert read(PAYLOAD, home)[0].line == 7
-    ours = f'  File "{capture._HELPERS}isolate.py", line 3, in call\n    fn()\n'
-    before, _ = read(PAYLOAD + ours, home)
-    assert before.line == 4
-    frame = PAYLOAD.partition("User code traceback:\n")[2]
-    after, _ = read(PAYLOAD + ours + frame, home)
-    assert (after.file, after.line) == ("other.py", 7)
-    assert read(PAYLOAD.replace("  File", ours + "  File", 1), home)[0].line == 7
-
-
-def test_a_function_that_is_skipped_is_said_on_the_first_line_only():
-    skipped = "Graph Break Reason: Skipping the function: x\n  Reason in words\n"
-    stop, _ = read(skipped)
-    assert stop.skipped and stop.reason == "Skipping the function: x"
-    assert "so the whole function runs eagerly" in str(stop)
-    later = "Graph Break Reason: why\n  Skipping the function\n"
-    assert not read(later)[0].skipped
-
-
-def test_a_heading_is_no_reason():
-    headed = "Graph Break Reason: Failed:\n\n  the real one.\n more\n"
-    assert read(headed)[0].reason == "the real one"
-    assert read("Graph Break Reason: only:\n")[0].reason == "only:"
-
-
-def event(payload, kind="dynamo_graph_break_reason"):
-    return types.SimpleNamespace(kind=kind, payload=payload)
-
-
-def test_a_place_counts_once_and_as_skipped_if_it_is_skipped_in_the_end():
-    plain = event(PAYLOAD)
-    where = PAYLOAD.partition("User code traceback:")[2]
-    why = "Graph Break Reason: Skipping the function: x\nUser code traceback:"
-    skipped = event(why + where)
-    other = event(PAYLOAD.replace("    ^^^^^^^^^^^^^^^^^^^^^^^^^^^\n", "      ^^^\n"))
-    last = event(PAYLOAD, "inductor_output_code")
-    found = capture._breaks([plain, plain, last], [])
-    assert [(b.line, b.skipped) for b in found] == [(7, False)]
-    assert len(capture._breaks([plain, other], [])) == 2
-    assert [b.skipped for b in capture._breaks([plain, skipped], [])] == [False, True]
-    assert capture._breaks([], []) == ()
-
-
-@pytest.mark.parametrize(
-    ("file", "name"),
-    [
-        ("/tmp/ipykernel_123/456.py", "the cell"),
-        ("<ipython-input-3-abc>", "the cell"),
-        ("/home/me/program.py", "program.py"),
-        ("", ""),
-    ],
-)
-def test_the_name_of_a_file_is_the_same_on_every_machine(file, name):
-    assert capture._file_name(file) == name
-
-
-def test_graphs_as_text():
-    stop = GraphBreak("why", 3, "x.item()", "f", "the cell", "keep it a tensor")
-    found = Graphs((Graph(("sin", "cos")), Graph(("add",))), (stop, stop))
-    assert found.count == 2 and found.ops == ("sin", "cos", "add")
-    place = "line 3 of the cell, in f: x.item()\n  why: why\n  fix: keep it a tensor"
-    assert str(found) == (
-        "2 graphs, 2 graph breaks\n"
-        "graph 1: 2 ops: sin, cos\ngraph 2: 1 op: add\n"
-        f"break 1: {place}\nbreak 2: {place}"
-    )
-    assert repr(found) == str(found) and repr(stop) == str(stop) == place
+def test_results_come_back_from_json():
+    found = graphs(prints, X)
     assert Graphs.from_json(found.to_json()) == found
-    none = Graphs((), (stop,))
-    assert str(none).startswith(
-        "0 graphs, 1 graph break: nothing was captured, all of it runs eagerly\nbreak 1"
-    )
-    assert found._repr_html_().startswith("<pre") and "graph 2" in found._repr_html_()
 
 
-def test_recompiles_as_text():
-    calls = (Call(1, ("first call",), ()), Call(0, (), ()), Call(2, ("a", "b"), ("g",)))
-    found = Recompiles(calls, False)
-    assert found.counts == (1, 0, 2) and found.total == 3
-    assert found.table().headings == ("call", "compiles", "why")
-    assert found.table().rows == (
-        *(("1", "1", "first call"), ("2", "0", ""), ("3", "2", "a; b")),
-    )
-    assert str(found) == f"{found.table()}\n3 calls, 3 compiles" == repr(found)
-    over = Recompiles(calls[:1], True)
-    assert str(over).endswith(
-        "1 call, 1 compile; the recompile limit was hit: new inputs run eagerly from "
-        "then on"
-    )
-    shown = over._repr_html_()
-    assert shown.startswith(over.table()._repr_html_()) and "limit was hit" in shown
-    assert Recompiles.from_json(found.to_json()) == found
+# ------------------------------------------------------------- compiles in a block
 
 
-def test_the_names_of_operations_in_a_graph():
-    class Linear:
-        pass
+def scaled(x, n=2):
+    return x.sin() * n
 
-    nodes = [
-        types.SimpleNamespace(op=op, target=target)
-        for op, target in (
-            ("placeholder", "x"),
-            ("call_function", torch.sin),
-            ("call_method", "add_"),
-            ("call_module", "layer"),
-            ("call_function", torch.ops.aten.mul.Tensor),
-            ("get_attr", "w"),
-            ("output", "output"),
-        )
-    ]
-    graph = types.SimpleNamespace(
-        graph=types.SimpleNamespace(nodes=nodes),
-        get_submodule={"layer": Linear()}.__getitem__,
-    )
-    assert capture._op_names(graph) == ["sin", "add", "Linear", "mul"]
+
+def test_a_watch_counts_what_is_new_and_only_that():
+    compiled = torch.compile(scaled, backend="eager")
+    compiled(X)
+    with Watch() as watch:
+        compiled(X)
+        assert watch.compiles == 0 and watch.events == () and watch.graphs == 0
+        compiled(torch.ones(5))
+        assert watch.compiles == 1
+        compiled(torch.ones(5, 5))
+    compiled(torch.ones(5, 5, 5))
+    assert [(e.name, e.kind) for e in watch.events] == [("scaled", "forward")] * 2
+    assert (watch.graphs, watch.graph_breaks, watch.limit_hit) == (2, 0, False)
+    assert len(watch.reasons) == 2 and "size mismatch" in watch.reasons[0]
+
+
+def test_a_watch_sees_breaks_backwards_and_the_limit():
+    with Watch() as watch:
+        torch.compile(lists, backend="eager")(X)
+    assert watch.graphs == 0 and watch.graph_breaks == 1
+    assert "tolist" in watch.break_reasons[0]
+    with Watch() as watch:
+        y = torch.compile(scaled, backend="aot_eager")(X.clone().requires_grad_())
+        y.sum().backward()
+    assert [event.kind for event in watch.events] == ["forward", "backward"]
+    limit = torch._dynamo.config.recompile_limit
+    compiled = torch.compile(chain, backend="eager", dynamic=False)
+    with Watch() as watch:
+        for n in range(2, limit + 3):
+            compiled(torch.ones(n))
+    assert watch.limit_hit and watch.compiles == limit
+
+
+def test_cuda_graphs_that_a_mode_asks_for_are_said_to_be_ignored():
+    with Watch() as watch:
+        torch.compile(scaled, mode="reduce-overhead")(X)
+    assert watch.ignored == ("CUDA graphs need tensors on an NVIDIA GPU",)
+    assert watch.recordings == 0
+
+
+def test_the_log_of_the_compiler_is_put_back():
+    import logging
+
+    log = logging.getLogger("torch.__trace")
+    before = log.handlers[:], log.level
+    with _torch.trace() as events:
+        torch.compile(scaled, backend="eager")(X)
+    assert "dynamo_output_graph" in {event.kind for event in events}
+    with pytest.raises(ZeroDivisionError), _torch.trace():
+        print(1 / 0)
+    assert (log.handlers[:], log.level) == before
+    seen = len(events)
+    torch.compile(scaled, backend="eager")(torch.ones(3, 3))
+    assert len(events) == seen

@@ -1,0 +1,144 @@
+"""Lowering for a GPU that is not here leaves no trace, and notes what is written."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch._dynamo.device_interface import CudaInterface
+from torch._inductor import config as inductor_config
+from torch._inductor.codegen.wrapper import PythonWrapperCodegen
+from torch._inductor.graph import GraphLowering
+from torch.nn import functional as F
+from torch.utils import _triton as triton_support
+
+from helpers import dump_triton, output_code
+from helpers.errors import InputError
+from helpers.gpu import fake_gpu
+from helpers.gpu.fake_gpu import Lowering
+from helpers.gpu.gpus import find
+from tests.kinds import KINDS, randn
+
+pytest.importorskip("triton")
+
+
+def state() -> dict[str, object]:
+    """Return all that a dump changes while it runs."""
+    from triton.runtime import driver
+
+    owners = (torch.cuda, CudaInterface, CudaInterface.Worker, GraphLowering)
+    owners += (PythonWrapperCodegen, triton_support, F)
+    return {
+        "patched": [{n: id(v) for n, v in vars(owner).items()} for owner in owners],
+        "driver": id(vars(driver)["_active"]),
+        "cudagraphs": inductor_config.triton.cudagraphs,
+        "available": torch.cuda.is_available(),
+        "random": torch.get_rng_state().tolist(),
+        "gradients": torch.is_grad_enabled(),
+    }
+
+
+def test_the_session_is_as_it_was() -> None:
+    fn, inputs = KINDS["Transformer layer with dropout, training"].make()
+    dump_triton(torch.sin, randn(4))  # what a process does once
+    before, weights = state(), [p.detach().clone() for p in fn.parameters()]
+    dump_triton(fn, *inputs, training=True)
+    assert state() == before
+    assert all(map(torch.equal, weights, fn.parameters()))
+    assert not inputs[0].requires_grad and all(p.grad is None for p in fn.parameters())
+    with pytest.raises(InputError, match="Call it yourself"):
+        dump_triton(lambda x: x @ x, randn(3, 4))
+    assert state() == before
+
+
+def test_indexing_a_gpu_that_is_not_here_fails_again_afterwards() -> None:
+    """The device guard that stands in is taken away."""
+    if torch.version.cuda:
+        pytest.skip("this build of torch has a guard of its own")
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    dump_triton(torch.sin, randn(4))
+    with FakeTensorMode():
+        there = torch.empty(4, device="cuda")
+        with pytest.raises(RuntimeError, match="not linked with support for cuda"):
+            there[torch.tensor([0])]
+
+
+def test_what_the_reader_compiled_is_still_compiled_for_the_cpu() -> None:
+    graphs: list[Any] = []
+
+    @torch.compile(backend=lambda graph, _: graphs.append(graph) or graph)
+    def mine(x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x, -1)
+
+    mine(x := randn(4, 8))
+    dump_triton(mine, x)
+    mine(x)
+    assert len(graphs) == 1
+    assert "async_compile.cpp" in output_code(lambda x: x.sin() * 3, x).text
+
+
+def test_the_program_runs_on_the_cpu_and_is_right() -> None:
+    seen: list[torch.Tensor] = []
+
+    def noted(x: torch.Tensor) -> torch.Tensor:
+        y = torch.softmax(x, -1) * 2
+        torch._dynamo.graph_break()
+        seen.append(y.clone())
+        return y.cos()
+
+    x = randn(8, 33)
+    dump = dump_triton(noted, x)
+    torch.testing.assert_close(seen[-1], torch.softmax(x, -1) * 2)
+    assert [graph.index for graph in dump.graphs] == [0, 1]
+
+
+def test_from_several_threads() -> None:
+    """In a process of its own: two at a time once ended it."""
+    code = (
+        "import torch; from concurrent.futures import ThreadPoolExecutor\n"
+        "from helpers import dump_triton\n"
+        "def one(n): return len(dump_triton(lambda x: x.sin() * n, "
+        "torch.ones(8)).kernels)\n"
+        "assert list(ThreadPoolExecutor(3).map(one, range(2, 5))) == [1, 1, 1]\n"
+    )
+    root = Path(__file__).parents[1]
+    subprocess.run([sys.executable, "-c", code], cwd=root, check=True, timeout=180)
+
+
+def lowered(fn: Any, *inputs: torch.Tensor, **options: Any) -> Lowering:
+    """Return the back end that has seen *fn* run."""
+    backend = Lowering(find("h100"), None)
+    torch.compile(fn, backend=backend, **options)(*inputs)
+    return backend
+
+
+def test_what_is_noted_of_a_graph() -> None:
+    x, y = randn(6, 10), randn(6, 10)
+    backend = lowered(lambda x, y: (x @ y.t()).relu().sum(-1), x, y, dynamic=True)
+    (graph,) = backend.graphs
+    assert sorted(graph.hints.values()) == [6, 10]
+    assert [launch.language for launch in graph.launches] == ["library", "Triton"]
+    ((place, (name, arguments)),) = graph.calls.items()
+    assert place == 1 and set(graph.kernels) == {name}
+    assert arguments[2:4] == ("6", "6") and "buf" in arguments[0]
+    assert f"{name}.run(" in graph.source and graph.kernels[name] in graph.source
+    called = [v for v in graph.inputs if isinstance(v, torch.Tensor)]
+    assert torch.equal(called[0], x) and called[0].data_ptr() != x.data_ptr()
+    with torch.no_grad():  # it was traced on the CPU, and is left as it was
+        (result,) = graph.aten(*graph.inputs)
+    torch.testing.assert_close(result, (x @ y.t()).relu().sum(-1))
+
+
+def test_a_copy_says_that_it_is_on_the_gpu_and_the_graph_does_not() -> None:
+    (graph,) = lowered(lambda x: x.sin() * torch.ones(4), randn(4)).graphs
+    moved, _ = fake_gpu.to_fake_cuda(graph.aten, [])
+    devices = [
+        {n.meta["val"].device.type for n in each.graph.nodes if "val" in n.meta}
+        for each in (graph.aten, moved)
+    ]
+    assert devices == [{"cpu"}, {"cuda"}]

@@ -1,0 +1,112 @@
+"""The tensors in anything: found, changed, and copied as they are."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from helpers.tensors import clone, map_tensors, tensors
+
+
+@dataclass
+class Pair:
+    first: torch.Tensor
+    rest: list
+
+
+def test_tensors_are_found_in_anything_once_each_and_in_order():
+    a, b, c, d = (torch.full((2,), float(n)) for n in range(4))
+    layer = torch.nn.BatchNorm1d(2)
+    value = {"x": (a, [b, a]), "y": Pair(c, ["text", 3, None, deque([d])])}
+    assert [id(t) for t in tensors(value)] == [id(t) for t in (a, b, c, d)]
+    assert [id(t) for t in tensors([layer, a])] == [
+        *map(id, layer.parameters()),
+        *map(id, layer.buffers()),
+        id(a),
+    ]
+    circle = SimpleNamespace(x=a)
+    circle.me = circle
+    assert [*tensors(circle)] == [a]
+    normal = torch.distributions.Normal(a, torch.ones(2))
+    assert any(t is a for t in tensors(normal))
+    assert [*tensors("text")] == [*tensors(torch.nn.Linear)] == []
+
+
+def test_a_change_is_made_once_and_shares_what_holds_no_tensor():
+    x, layer = torch.ones(2), torch.nn.Linear(2, 2)
+    value = {"a": [x, x], "b": Pair(x, [layer])}
+    new = map_tensors(lambda t: t * 2, value)
+    assert new["a"][0] is new["a"][1] is new["b"].first
+    assert new["a"][0].tolist() == [2, 2] and x.tolist() == [1, 1]
+    assert new["b"].rest[0] is layer and new["b"] is not value["b"]
+
+
+def test_clones_keep_strides_leaves_and_aliases():
+    x = torch.arange(12.0).reshape(3, 4).t().requires_grad_()
+    a, (b, c), d = clone((x, [x, x[:, 1:]], "text"))
+    assert a is b
+    assert a is not x
+    assert a.stride() == x.stride()
+    assert c.stride() == x[:, 1:].stride()
+    assert a.requires_grad
+    assert a.is_leaf
+    assert torch.equal(a, x)
+    assert d == "text"
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        torch.arange(24.0)[::2],
+        torch.arange(24.0).reshape(4, 6)[:, 1:3],
+        torch.arange(3.0).expand(4, 3),
+        torch.arange(6).reshape(2, 3).to_sparse(),
+        torch.tensor([1 + 2j]).conj(),
+        torch.ones(2, device="meta"),
+        torch.empty(0),
+    ],
+    ids=["steps", "gaps", "expanded", "sparse", "conjugate", "meta", "empty"],
+)
+def test_a_clone_lies_in_memory_as_the_original(x):
+    (new,) = clone((x,))
+    assert new is not x and new.shape == x.shape and new.device == x.device
+    if x.layout is torch.strided:
+        assert new.stride() == x.stride()
+    if not x.is_meta:
+        assert torch.equal(new.to_dense(), x.to_dense())
+
+
+def test_a_clone_has_the_gradient_of_a_leaf_and_stays_a_parameter():
+    weight = torch.nn.Parameter(torch.ones(2))
+    weight.grad = torch.full((2,), 3.0)
+    (new,) = clone([weight])
+    assert isinstance(new, torch.nn.Parameter) and new.is_leaf and new.requires_grad
+    assert new.grad is not weight.grad and new.grad.tolist() == [3, 3]
+    new.data.add_(1)
+    assert weight.tolist() == [1, 1]
+
+
+def marks(tensor):
+    return {k: v for k, v in vars(tensor).items() if v not in (set(), {}, {0: []})}
+
+
+MARKED = {
+    "bounds": lambda x: torch._dynamo.mark_dynamic(x, 0, min=2, max=10),
+    "static": lambda x: torch._dynamo.mark_static(x, 1),
+    "perhaps": lambda x: torch._dynamo.maybe_mark_dynamic(x, 0),
+    "unbacked": lambda x: torch._dynamo.decorators.mark_unbacked(x, 0),
+}
+
+
+@pytest.mark.parametrize("mark", MARKED.values(), ids=MARKED)
+def test_a_copy_has_the_marks_of_its_dimensions(mark):
+    x = torch.ones(4, 4)
+    mark(x)
+    new = clone(x)
+    assert marks(new) == marks(x)
+    assert vars(x)
+    assert all(vars(new)[k] is not v for k, v in marks(x).items() if v is not True)
