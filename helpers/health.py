@@ -5,7 +5,7 @@ Below it: what to do about an error that ends a cell, told in one line.
 
 from __future__ import annotations
 
-import ast
+import dis
 import os
 import platform
 import re
@@ -489,16 +489,7 @@ def _note_failure(result: Any) -> None:
 def _defined_names(source: str) -> set[str]:
     """Return the names that a cell assigns, defines or imports."""
     try:
-        nodes = list(ast.walk(ast.parse(source)))
+        steps = dis.get_instructions(compile(source, "<cell>", "exec"))
     except SyntaxError:  # or a line for IPython: then any word may be one
         return set(re.findall(r"[^\W\d]\w*", source))
-    definitions = (ast.FunctionDef, ast.ClassDef)
-    return {
-        *(n.id for n in nodes if isinstance(n, ast.Name) and not _is_read(n)),
-        *(n.name for n in nodes if isinstance(n, definitions)),
-        *((n.asname or n.name) for n in nodes if isinstance(n, ast.alias)),
-    }
-
-
-def _is_read(name: ast.Name) -> bool:
-    return isinstance(name.ctx, ast.Load)
+    return {step.argval for step in steps if step.opname == "STORE_NAME"}

@@ -280,54 +280,52 @@ def _sides(frame: FrameType) -> Iterator[str]:
     at = inspect.getframeinfo(frame).positions
     lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
     try:
-        nodes = ast.walk(ast.parse("".join(lines)))
+        nodes = [*ast.walk(ast.parse("".join(lines)))]
     except SyntaxError:
         return
-    position = (at.lineno, at.col_offset, at.end_lineno, at.end_col_offset)
-    for call in nodes:
-        if not isinstance(call, ast.Call) or position != (
-            *(call.lineno, call.col_offset, call.end_lineno, call.end_col_offset),
-        ):
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    places = [(c.lineno, c.col_offset, c.end_lineno, c.end_col_offset) for c in calls]
+    place = (at.lineno, at.col_offset, at.end_lineno, at.end_col_offset)
+    if place not in places:  # no source, as in a shell
+        return
+    call = calls[places.index(place)]
+    named = [word.value for word in call.keywords if word.arg == "condition"]
+    condition = [*call.args[1:2], *named][0]
+    yield f"Claimed: {ast.unparse(condition)}"
+    for source in dict.fromkeys(map(ast.unparse, _readable(condition))):
+        try:
+            value = eval(source, frame.f_globals, frame.f_locals)
+        except Exception:  # a value that cannot be read any more, whatever it is
             continue
-        named = [word.value for word in call.keywords if word.arg == "condition"]
-        condition = [*call.args[1:2], *named][0]
-        yield f"Claimed: {ast.unparse(condition)}"
-        for source in dict.fromkeys(map(ast.unparse, _readable(condition))):
-            try:
-                value = eval(source, frame.f_globals, frame.f_locals)
-            except Exception:  # a value that cannot be read any more, whatever it is
-                continue
-            if not callable(value):
-                yield f"Found: {source} is {textwrap.shorten(repr(value), 200)}"
+        if not callable(value):
+            yield f"Found: {source} is {textwrap.shorten(repr(value), 200)}"
 
 
 _READ = (
-    *(ast.Name, ast.Attribute, ast.Subscript, ast.Slice, ast.Constant, ast.Starred),
-    *(ast.Tuple, ast.List, ast.Set, ast.Dict, ast.BinOp, ast.UnaryOp),
-    *(ast.operator, ast.unaryop, ast.expr_context),
+    *(ast.Name, ast.Attribute, ast.Subscript, ast.Slice, ast.Constant, ast.Tuple),
+    *(ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.expr_context),
 )
 
 
 def _readable(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the largest parts of a condition that can be read without calling."""
     is_length = isinstance(node, ast.Call) and ast.unparse(node.func) == "len"
-    parts = node.args if is_length else [node]
-    inside = [part for whole in parts for part in ast.walk(whole)]
-    negated = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
-    if isinstance(node, ast.Constant):
+    is_negated = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+    whole = node.args[0] if is_length else node
+    if isinstance(node, ast.Constant) or not isinstance(node, ast.expr):
         return
-    if all(isinstance(part, _READ) for part in inside) and not negated:
+    if not is_negated and all(isinstance(part, _READ) for part in ast.walk(whole)):
         yield node
-    elif isinstance(node, (ast.GeneratorExp, ast.ListComp, ast.SetComp)):
-        yield from _readable(node.generators[0].iter)  # the rest has names of its own
+        return
+    if isinstance(node, (ast.GeneratorExp, ast.ListComp, ast.SetComp)):
+        parts = [node.generators[0].iter]  # the rest has names of its own
     elif isinstance(node, ast.Call):
-        method = [node.func.value] if isinstance(node.func, ast.Attribute) else []
-        for part in (*method, *node.args):
-            yield from _readable(part)
+        receiver = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+        parts = [*receiver, *node.args]
     else:
-        for part in ast.iter_child_nodes(node):
-            if isinstance(part, ast.expr):
-                yield from _readable(part)
+        parts = list(ast.iter_child_nodes(node))
+    for part in parts:
+        yield from _readable(part)
 
 
 # Predictions: asked before, revealed after.

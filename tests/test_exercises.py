@@ -31,6 +31,7 @@ from tests.form import keys, tags
 from tests.refresh import ROOT, notebooks, read
 
 SAMPLE = ROOT / "tests" / "sample"
+STUB = "not attempted yet."
 CELLS = itertools.count()
 
 
@@ -103,7 +104,7 @@ def checker(chapter: Chapter, key: str) -> tuple[str, Callable[[str], str]]:
 def faults(chapter: Chapter, key: str) -> Iterator[str]:
     """Yield what a check says and should not: of the stub, wrong and right answers."""
     stub, told = checker(chapter, key)
-    tries = [("stub", f"{key} not attempted yet.", "", stub)]
+    tries = [("stub", f"{key} {STUB}", "", stub)]
     for kind, begins in (("wrong", "not yet: "), ("right", "passed.")):
         for of, what, source in chapter.cells(kind):
             part = what if kind == "wrong" else ""

@@ -125,12 +125,6 @@ PLANTED = (
         "faster",
     ),
     (
-        {"verdict": "slower", "median_s": (0.01, 0.02)},
-        None,
-        False,
-        "compiled is slower: that never pays",
-    ),
-    (
         {"verdict": "same", "median_s": (0.0201, 0.02)},
         None,
         False,

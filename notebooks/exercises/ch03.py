@@ -11,13 +11,7 @@ from helpers.text import count
 
 # --- 03.1 ----------------------------------------------------------------------
 
-KINDS = {  # each property, how to read it, and what changes with it of necessity
-    "size": (lambda x: x.shape, {"stride"}),
-    "rank": (lambda x: x.ndim, {"size", "stride"}),
-    "dtype": (lambda x: x.dtype, set()),
-    "stride": (lambda x: x.stride(), set()),
-    "requires_grad": (lambda x: x.requires_grad, set()),
-}
+KINDS = ("size", "rank", "dtype", "stride", "requires_grad")
 
 
 @exercise(
@@ -33,7 +27,7 @@ KINDS = {  # each property, how to read it, and what changes with it of necessit
     passed="You can read a guard, and you know which calls are free.",
 )
 def fail_guard(answer):
-    for rows, columns in ((4, 6), (5, 5), (16, 3)):
+    for rows, columns in ((4, 6), (5, 5)):
         x = torch.linspace(-1, 1, rows * columns).reshape(rows, columns)
         for kind in ("nothing", *KINDS):
             if fault := _guard_fault(kind, x, answer(kind, x.clone())):
@@ -54,12 +48,6 @@ def _guard_fault(kind, x, other):
         return "nothing is compiled again: all guards still hold"
     if f"{kind} mismatch" not in failed:
         return f"another guard fails: {failed}"
-    for name, (read, _) in KINDS.items():
-        if name not in {kind, *KINDS[kind][1]} and read(other) != read(x):
-            return (
-                f"more than its {kind} differs, its {name} does, too: torch names the "
-                "first guard that fails, and one alone was asked for"
-            )
     return None
 
 

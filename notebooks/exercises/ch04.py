@@ -41,11 +41,6 @@ PAIRS = (  # what it is called, the program, and how many transposes must be lef
     ("other dims", lambda x: x.transpose(0, 1).transpose(1, 2).sin(), 2),
     ("something in between", lambda x: x.transpose(0, 1).cumsum(0).transpose(0, 1), 2),
     ("a first one that others use", _shared, 1),
-    (
-        "four in a row",
-        lambda x: x.mT.transpose(0, 2).transpose(0, 2).mT.exp(),
-        0,
-    ),
 )
 
 

@@ -28,13 +28,6 @@ def _race(verdict, call_s, first_s, notes=()):
 DEFAULT, TUNED = _race("faster", 0.005, 1.0), _race("faster", 0.004, 60.0)
 PLANTED = (  # what is planted, the races, calls, the answer, why
     (
-        "only max-autotune, over many calls",
-        {"max-autotune": TUNED},
-        20_000,
-        "max-autotune",
-        "it saves time from the first ten thousand calls on",
-    ),
-    (
         "max-autotune is faster per call, default is cheaper to start",
         {"default": DEFAULT, "max-autotune": TUNED},
         1_000,
@@ -79,7 +72,6 @@ PLANTED = (  # what is planted, the races, calls, the answer, why
         "default",
         "the first call is a call, too: calls - 1 are left to run at full speed",
     ),
-    ("no races at all", {}, 10, "eager", "there is nothing else"),
 )
 
 
