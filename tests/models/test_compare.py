@@ -1,4 +1,4 @@
-"""compare() of models of real libraries, called by keywords, with caches, and trained."""
+"""The comparison of models that people use: agreements, states, wrong ones seen."""
 
 from __future__ import annotations
 
