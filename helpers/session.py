@@ -62,6 +62,7 @@ class restored:
         homes, items = _homes(objects), list(_held(objects))
         cells = [item for item in items if isinstance(item, types.CellType)]
         tables = [item for item in items if isinstance(item, (dict, list, set, deque))]
+        tables = [table for table in tables if not _is_namespace(table)]
         generators = [item for item in items if isinstance(item, torch.Generator)]
         leaves = [t for t in items if isinstance(t, torch.Tensor) and t.is_leaf]
         values = [t for t in items if isinstance(t, torch.Tensor) and _comparable(t)]
@@ -137,7 +138,7 @@ def _held(objects: tuple[Any, ...]) -> Iterator[Any]:
             yield from (item.func, item.args, item.keywords)
         elif isinstance(item, torch.Tensor):
             yield item.grad if item.is_leaf else None
-        elif isinstance(item, dict):
+        elif isinstance(item, dict) and not _is_namespace(item):
             yield from item  # the state of an optimizer has tensors for keys
             yield from item.values()
         elif isinstance(item, torch._dynamo.OptimizedModule):
@@ -164,6 +165,11 @@ def _homes(objects: tuple[Any, ...]) -> list[dict[str, Any]]:
 
 def _is_in(homes: list[dict[str, Any]], fn: types.FunctionType) -> bool:
     return any(fn.__globals__ is home for home in homes)
+
+
+def _is_namespace(item: Any) -> bool:
+    """Return whether *item* is a module's globals, where the compiler writes too."""
+    return isinstance(item, dict) and "__builtins__" in item
 
 
 def _may_be_entered(item: Any) -> bool:

@@ -2,37 +2,35 @@
 
 import pytest
 
-from tests.benchmarks import report
+from tests.benchmarks import lines, report
 from tests.benchmarks.common import read
+from tests.refresh import ROOT
 
 
-def test_the_readme_says_what_was_recorded():
+def test_the_readme_says_what_was_recorded() -> None:
     text = report.README.read_text(encoding="utf-8")
     assert report.render(text) == text, "run `python -m tests.benchmarks report`"
-
-
-def test_a_figure_changed_by_hand_is_found():
-    text = report.README.read_text(encoding="utf-8")
-    name = next(name for name in report.NAMES if read(name))
-    changed = text.replace(report.section(name), report.section(name) + " and more")
-    assert changed != text
-    assert report.render(changed) == text
-
-
-def test_a_readme_without_its_marks_is_refused():
+    changed = text.replace(report.section("aa"), report.section("aa") + " and more")
+    assert changed != text and report.render(changed) == text
     with pytest.raises(ValueError, match="no place for aa"):
         report.render("nothing here")
 
 
 @pytest.mark.parametrize("name", report.NAMES)
-def test_every_figure_was_measured_and_says_where(name):
+def test_every_figure_was_measured_and_says_where(name: str) -> None:
     kept = read(name)
     assert kept, f"python -m tests.benchmarks {name}"
-    assert kept["machine"]["torch"]
-    assert kept["rows"]
+    assert kept["machine"]["torch"] and kept["rows"]
 
 
-def test_the_kernel_in_the_readme_is_what_is_dumped_now():
+def test_lines_of_code_are_neither_comments_nor_docstrings(tmp_path) -> None:
+    path = tmp_path / "x.py"
+    path.write_text('"""A\nB."""\n\n# why\nx = """a\nb"""  # c\n\ndef f():\n    "d"\n')
+    assert (lines.lines(path), lines.code(path)) == (9, 3)
+    assert ROOT / "helpers" / "gpu" / "dump.py" not in lines.files("helpers/")
+
+
+def test_the_kernel_in_the_readme_is_what_is_dumped_now() -> None:
     pytest.importorskip("triton")
     import torch
 

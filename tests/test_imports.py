@@ -166,3 +166,15 @@ def test_a_bare_private_import_would_be_seen() -> None:
     assert bare_private_imports(line) == [line]
     guarded = f"with needed_for('counts'):\n    {line}"
     assert bare_private_imports(guarded) == []
+
+
+def test_the_readme_lists_every_module_below_those_it_uses() -> None:
+    readme = (PACKAGE.parent / "README.md").read_text(encoding="utf-8")
+    top, gpu = readme.split("helpers/\n", 1)[1].split("```")[0].split("helpers/gpu/\n")
+    names = [line.split()[0] for line in top.splitlines() if line]
+    names += [f"gpu.{line.split()[0]}" for line in gpu.splitlines() if line]
+    modules = {n: p for n, p in MODULES.items() if not n.endswith("__")}
+    assert sorted(names) == sorted(modules)
+    for n, name in enumerate(names):
+        used = imported(modules[name].read_text(encoding="utf-8")) & modules.keys()
+        assert used <= {*names[: n + 1]}, f"{name} uses {used - {*names[:n]}}"

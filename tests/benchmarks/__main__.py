@@ -9,6 +9,7 @@ from tests.benchmarks import (
     dumps,
     kernel,
     lessons,
+    lines,
     picture,
     ratio,
     report,
@@ -41,6 +42,8 @@ def main() -> None:
             startup.main(min(given.runs, 11))
         case "lessons":
             lessons.main(given.notebook or ())
+        case "lines":
+            lines.main()
         case "picture":
             picture.main()
         case "report":

@@ -11,6 +11,7 @@ from tests.benchmarks.common import read
 
 README = Path(__file__).parents[2] / "README.md"
 NAMES = ("aa", "ratio", "bandwidth", "startup", "lessons", "picture", "kernel", "dumps")
+NAMES += ("lines",)
 
 
 def machine(kept: dict[str, Any]) -> str:
