@@ -1,16 +1,9 @@
 """compare(): eager against compiled, timed fairly, or an honest "cannot tell".
 
-First the answers must agree; then both sides are warmed up; then they are timed
-in rounds, one block each in random order, until the interval of their ratio is
-narrow or the budget is spent.  It never stops because the result looks good.
-
-What a comparison is: the numbers, the verdict, the table, the JSON.
-
-Repeat a comparison in fresh processes: what one process cannot know.
-
-Where memory lands differs from process to process, and with it the speed-up, by
-more than the interval of any single process.  The children get source text
-and answer in JSON, so nothing is pickled.
+First the answers must agree (`helpers.correctness`); then both sides are warmed up;
+then they are timed in rounds, one block of each in random order (`helpers.timing`),
+until the interval of their ratio (`helpers.stats`) is narrow or the budget is spent.
+It never stops because the result looks good.
 """
 
 from __future__ import annotations
@@ -18,15 +11,15 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+import linecache
 import os
 import random
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -35,44 +28,45 @@ import torch
 
 from helpers import _torch, correctness, results, stats, text
 from helpers.capture import Watch
+from helpers.correctness import Setting
 from helpers.errors import InputError
 from helpers.results import Machine, Result
-from helpers.session import restored
 from helpers.stats import Interval
-from helpers.tensors import clone, tensors
+from helpers.tensors import tensors
 from helpers.text import mark
 from helpers.timing import (
     Block,
     Clock,
     Faults,
-    Plan,
     block,
     clock_for,
     page_faults,
     peak_bytes,
     pinned_threads,
+    plans_for,
     quiet_interpreter,
 )
 
-ENOUGH_CLEAN = 15
-"""With this many undisturbed rounds, the disturbed ones do not count."""
+_FEWEST = 6  # rounds for an interval at 95 %
+_FIRST_LOOK = 11  # rounds before the interval is first asked whether it is narrow
+_ENOUGH = 15  # undisturbed rounds, beside which disturbed ones are of no matter
+_OPEN = 1.05
+"""Where rounds were disturbed, by what factor the interval may leave the ratio open."""
 
 
 @dataclass(frozen=True)
 class Round:
-    """One block of each side: seconds per call, who went first, undisturbed?"""
+    """One block of each side: seconds per call, who went first, undisturbed?
+
+    Of a disturbed one, also how many of these seconds may have been waiting for a core.
+    """
 
     a_s: float
     b_s: float
     a_first: bool
     clean: bool
-
-
-def estimate(rounds: Sequence[Round]) -> tuple[list[Round], float, Interval | None]:
-    """Return the rounds that count, the speed-up and its interval."""
-    clean = [r for r in rounds if r.clean]
-    used = clean if len(clean) >= ENOUGH_CLEAN else list(rounds)
-    return used, *stats.speedup([r.a_s for r in used], [r.b_s for r in used])
+    a_waited_s: float = 0.0
+    b_waited_s: float = 0.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -176,40 +170,360 @@ class Comparison(Result):
     def __str__(self) -> str:
         return str(self.table())
 
-    __repr__ = __str__
-
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()
 
+
+def compare(
+    eager: Callable,
+    compiled: Callable | None = None,
+    *inputs: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    setup: Callable[[], Any] | None = None,
+    budget: float = 2.0,
+    precision: float = 0.004,
+    processes: int = 1,
+    names: tuple[str, str] = ("eager", "compiled"),
+    rtol: float | None = None,
+    atol: float | None = None,
+    same_answer: bool = True,
+    seed: int = 0,
+    clock: Clock | None = None,
+) -> Comparison:
+    """Return how much faster *compiled* is than *eager* on *inputs*.
+
+    Both are called as ``f(*inputs, **kwargs)``, on one copy of them.  What calls change
+    in the inputs or in what the functions hold (parameters, gradients, running
+    statistics, the state of an optimizer, a key-value cache) belongs to the answer: it
+    is compared, put back before each call that is compared and each block that is
+    timed, and at the end.  So a training step can be raced.
+
+    *setup* is called before each of these, outside the clock, for what cannot be put
+    back; what it returns, unless None, takes the place of the inputs (a tuple, or one).
+
+    *budget* is in seconds of timing, and six rounds are timed in any case; it ends
+    earlier when half the width of the 95 % interval falls below *precision*, a share of
+    the ratio (what a pair of real functions is worth knowing to), or with Ctrl-C, which
+    keeps the rounds if there are six.
+
+    *processes* above 1 repeats it in fresh processes, since where memory lands differs
+    between them, and gives the spread.  Pass one self-contained function that returns
+    ``(eager, compiled, inputs)`` or ``(eager, compiled, inputs, kwargs)`` instead;
+    Ctrl-C ends that early and keeps what is measured.
+
+    *names* are those of the two sides.  *rtol* and *atol* are the tolerance of the
+    answers, relative and absolute; without them it is that of the dtype, or twice the
+    error that eager has against float64.  ``same_answer=False`` races two functions
+    that are not meant to agree, such as a computation and a plain copy of its data.
+    *seed* fixes the order of the sides in each round and the random numbers that they
+    draw.  *clock* times them instead of the one for their device.
+
+    The design (paired blocks in random order, an exact sign interval, samples of
+    equal duration, stopping on width alone) follows the randomisation test of
+    Edgington and Onghena, *Randomization Tests*, 4th ed., chapter 5.
+
+    Raises InputError when a side fails, gives nothing that can be compared, or mixes
+    devices, and ValueError for a budget, precision or number of processes not above 0.
+    """
+    if min(budget, precision, processes) <= 0:
+        raise ValueError(
+            "budget (seconds), precision (a share) and processes must be above 0"
+        )
+    if processes > 1:
+        options = {"budget": budget, "precision": precision, "rtol": rtol, "atol": atol}
+        options |= {"same_answer": same_answer, "seed": seed}
+        return _in_processes(eager, compiled, processes, options, names)
+    if compiled is None or not callable(eager) or not callable(compiled):
+        raise InputError(
+            "compare takes two functions and their inputs: compare(f, "
+            "torch.compile(f), x); for processes=5, one function that makes all three"
+        )
+    device = correctness.device_of((inputs, kwargs), eager, compiled)
+    setting = Setting((eager, compiled), inputs, kwargs, setup)
+    # Timed calls may draw numbers, and train, but not at the reader's cost.
+    with correctness.seeded(seed), setting.state:
+        timer = clock or clock_for(device)
+        with Watch() as first:
+            cold_start_s, answer = _first_call(setting, timer, eager, compiled, seed)
+            if any(t.is_cuda for t in answer.results):  # by what a closure holds
+                device, timer = "cuda", clock or clock_for("cuda")
+            compiled_s = _warm(setting, timer, compiled, first)
+        agreed = correctness.NOT_ASKED
+        if same_answer:
+            agreed = correctness.agreement(
+                setting, eager, compiled, answer, rtol, atol, seed
+            )
+        with Watch() as watch:
+            eager_s = _warm(setting, timer, eager, watch)
+        race = _Race(setting, timer, (eager, compiled), (eager_s, compiled_s))
+        with Watch() as timed:
+            race.run(budget, precision, seed, timed, pin=device == "cpu")
+        faults, peaks = race.memory(device)
+    used, speedup, interval = estimate(race.rounds)
+    return Comparison(
+        names=names,
+        speedup=speedup,
+        interval=interval and (interval.low, interval.high),
+        confidence=interval.confidence if interval else 0.0,
+        verdict=stats.verdict(interval),
+        median_s=(median(r.a_s for r in used), median(r.b_s for r in used)),
+        cold_start_s=cold_start_s,
+        compiles=first.compiles,
+        graphs=first.graphs,
+        graph_breaks=first.graph_breaks,
+        page_faults=faults and (faults[0].count, faults[1].count),
+        peak_bytes=peaks,
+        matches=agreed.matches,
+        max_error=agreed.max_error,
+        error64=agreed.error64,
+        rounds=tuple(race.rounds),
+        notes=(
+            *agreed.notes,
+            *_input_notes((inputs, kwargs)),
+            *_compiler_notes(first, timed, compiled),
+            *_timing_notes(race, faults),
+        ),
+        interrupted=race.interrupted,
+        threads=torch.get_num_threads(),
+        device=device,
+        scope="this process",
+    )
+
+
+def _first_call(
+    setting: Setting, clock: Clock, eager: Callable, compiled: Callable, seed: int
+) -> tuple[float, correctness.Outcome]:
+    """Return seconds of the first call of the compiled side, and what it gave."""
+    seconds: list[float] = []
+
+    def timed(call: Callable[[], Any]) -> Any:
+        result: list[Any] = []
+        seconds.append(clock.sample(lambda: result.append(call()), 1))
+        return result.pop()
+
+    try:
+        answer = setting.outcome("compiled", compiled, seed, timed)
+    except InputError:
+        setting.outcome("eager", eager, seed)  # the fault may be in both
+        raise
+    return seconds[0], answer
+
+
+def _warm(setting: Setting, clock: Clock, function: Callable, watch: Watch) -> float:
+    """Call until nothing compiles, three times and 50 ms at least; return s/call."""
+    start, settled, times, compiles = clock.now(), 0, list[float](), watch.compiles
+    while settled < 3 or clock.now() - start < 0.05:
+        if len(times) % 3 == 0:  # or what calls use up, as room in a cache, would end
+            call = setting.call(function)
+        with _again():
+            times.append(clock.sample(call, 1))
+        settled = settled + 1 if watch.compiles == compiles else 0
+        compiles = watch.compiles
+        if len(times) >= 64 and clock.now() - start > 1:
+            break  # it compiles on every call: the notes will say so
+    return max(stats.quantile(times, 0.25), 1e-9)
+
+
+@contextmanager
+def _again() -> Iterator[None]:
+    """Say what may be wrong with a function that fails when it is called again."""
+    try:
+        yield
+    except Exception as error:
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(
+            f"a function failed when it was called again: {type(error).__name__}: "
+            f"{first}\nIf it uses something up, such as room in a cache, that comes "
+            "back only before each block of calls: pass setup=f, which makes it anew."
+        ) from error
+
+
+class _Race:
+    """Rounds of both sides, one block each in random order."""
+
+    def __init__(
+        self,
+        setting: Setting,
+        clock: Clock,
+        sides: tuple[Callable, Callable],
+        per_call: tuple[float, float],
+    ) -> None:
+        self.rounds: list[Round] = []
+        self.interrupted = False
+        self._setting, self._clock, self._sides = setting, clock, sides
+        self._plans = plans_for(per_call, clock.sample_s)
+
+    def run(
+        self, budget: float, precision: float, seed: int, watch: Watch, pin: bool
+    ) -> None:
+        """Time until the interval is narrow, the budget spent, or Ctrl-C."""
+        coin, clock, look = random.Random(seed), self._clock, _FIRST_LOOK
+        with ExitStack() as stack:
+            stack.enter_context(quiet_interpreter())
+            if pin:
+                stack.enter_context(pinned_threads())
+            bar = stack.enter_context(text.progress("timing", budget, "s"))
+            start = clock.now()
+            try:
+                while clock.now() - start < budget or len(self.rounds) < _FEWEST:
+                    self.rounds.append(self._round(coin.random() < 0.5, watch))
+                    bar.update(min(clock.now() - start, budget) - bar.n)
+                    if len(self.rounds) >= look:
+                        look = max(look + 1, int(look * 1.25))
+                        if self._is_enough(precision):
+                            break
+            except KeyboardInterrupt:
+                if len(self.rounds) < _FEWEST:
+                    timed = text.count(len(self.rounds), "round")
+                    needed = f"{_FEWEST} are needed for an interval: none given"
+                    raise KeyboardInterrupt(f"{timed} timed, {needed}") from None
+                self.interrupted = True
+
+    def _is_enough(self, precision: float) -> bool:
+        """Return whether the interval is narrow; a disturbed machine gets more time."""
+        if sum(r.clean for r in self.rounds) < _FIRST_LOOK:
+            return False
+        _, _, interval = estimate(self.rounds)
+        return interval.half_width <= precision
+
+    def _round(self, a_first: bool, watch: Watch) -> Round:
+        """Time one block of each side, from the state put back."""
+        compiles, blocks = watch.compiles, dict[int, Block]()
+        for side in (0, 1) if a_first else (1, 0):
+            call = self._setting.call(self._sides[side])
+            with _again():
+                blocks[side] = block(self._clock, call, self._plans[side])
+        a, b = blocks[0], blocks[1]
+        clean = not (a.waited or b.waited) and watch.compiles == compiles
+        return Round(a.seconds, b.seconds, a_first, clean, a.waited, b.waited)
+
+    def memory(
+        self, device: str
+    ) -> tuple[tuple[Faults, ...] | None, tuple[int, int] | None]:
+        """Return page faults and peak memory of a call of each side, where known."""
+        faults = peaks = None
+        if self.interrupted:
+            return None, None
+        try:
+            calls = [self._setting.call(side) for side in self._sides]
+            if device == "cpu":
+                faults = tuple(map(page_faults, calls))
+            peaks = tuple(peak_bytes(call, device) for call in calls)
+        except KeyboardInterrupt:  # the rounds are worth more than these
+            self.interrupted = True
+        return faults, None if peaks and None in peaks else peaks
+
+
+def estimate(rounds: Sequence[Round]) -> tuple[list[Round], float, Interval | None]:
+    """Return the rounds that count, the speed-up and its interval.
+
+    Undisturbed rounds alone count when they give an interval.  Else all do, and of a
+    disturbed one we know two bounds of each time, with the waiting and without it: the
+    interval then runs from the lowest ratio that these allow to the highest.  Where a
+    disturbed machine leaves much open, it reaches to 1 besides, so that no verdict
+    follows from it.
+    """
+    clean = [r for r in rounds if r.clean]
+    used = clean if len(clean) >= _FEWEST else list(rounds)
+    a, b = [r.a_s for r in used], [r.b_s for r in used]
+    speedup, interval = stats.speedup(a, b)
+    if interval is None or len(clean) >= min(_ENOUGH, len(rounds)):
+        return used, speedup, interval
+    _, lowest = stats.speedup([r.a_s - r.a_waited_s for r in used], b)
+    _, highest = stats.speedup(a, [r.b_s - r.b_waited_s for r in used])
+    low, high = lowest.low, highest.high
+    if max(high / speedup, speedup / low) > _OPEN:
+        low, high = min(low, 1.0), max(high, 1.0)
+    return used, speedup, Interval(low, high, interval.confidence)
+
+
+# --- what a reader of the number must know -------------------------------------
+
+
+def _input_notes(inputs: tuple[Any, ...]) -> Iterator[str]:
+    """Yield what about the inputs makes a timing unlike that of real data.
+
+    Zeros draw less power and can skip work; denormal numbers, below 1.2e-38 in
+    float32, are ten to a hundred times slower on many CPUs.
+    """
+    for position, t in enumerate(tensors(inputs)):
+        if not t.is_floating_point() or t.numel() < 2 or type(t) is torch.nn.Parameter:
+            continue
+        sample = t.detach().flatten()[:: max(1, t.numel() // 65536)].double()
+        native = t.device.type == "cpu" and t.dtype in (torch.float32, torch.float64)
+        tiny = torch.finfo(t.dtype).tiny if native else 0.0
+        if bool((sample == 0).all()):
+            yield f"input {position} is all zeros: use random numbers"
+        elif float(((sample != 0) & (sample.abs() < tiny)).double().mean()) > 0.01:
+            yield f"input {position} holds denormal numbers, which are slow"
+        elif not bool(sample.isfinite().all()):
+            yield f"input {position} holds NaN or infinity"
+
+
+def _compiler_notes(first: Watch, timed: Watch, compiled: Callable) -> Iterator[str]:
+    """Yield what the compiler did that a reader of the number must know."""
+    if timed.compiles:
+        why = "; ".join(timed.reasons) or "torch gives no reason"
+        yield f"recompiled while being timed ({why}): those rounds count as disturbed"
+    if first.graph_breaks:
+        yield f"{text.count(first.graph_breaks, 'graph break')}: see graphs()"
+    if first.graphs == 0 and not _torch.captured(compiled):
+        yield "nothing was captured: this is eager against eager"
+    if first.limit_hit or timed.limit_hit:
+        yield "the recompile limit was hit: from then on it ran eagerly"
+    for why in dict.fromkeys((*first.ignored, *timed.ignored)):
+        yield f"the mode was ignored here: {why}"
+
+
+def _timing_notes(race: _Race, faults: tuple[Faults, ...] | None) -> Iterator[str]:
+    """Yield what about the timing itself a reader must know."""
+    if race.interrupted:
+        yield f"interrupted after {text.count(len(race.rounds), 'round')}"
+    clean = sum(r.clean for r in race.rounds)
+    if clean < min(_ENOUGH, len(race.rounds) // 2):
+        yield "other processes disturbed most rounds: close them and repeat"
+    if any(side.dominate for side in faults or ()):
+        yield "page faults dominate: call keep_memory() first to time the arithmetic"
+
+
+# --- fresh processes -----------------------------------------------------------
+
+# Where memory lands differs from process to process, and with it the speed-up, by
+# more than the interval of any one.  The children get source text and answer in JSON,
+# so nothing is pickled.
 
 _HOW = (
     "processes=N takes one self-contained function, with its imports inside, that "
     "returns (eager, compiled, inputs): compare(make, processes=5)"
 )
-MARK = "comparison:"
+_MARK = "comparison:"
 
 
-def in_processes(
+def _in_processes(
     make: Callable,
     compiled: Any,
     processes: int,
-    limits: dict[str, Any],
+    options: dict[str, Any],
     names: tuple[str, str],
 ) -> Comparison:
-    """Return the median process, with the spread between them as its interval.
+    """Return ``compare(*make(), **options)`` of several processes as one.
 
-    The speed-up is the median of the processes' speed-ups; the interval is exact:
-    an order-statistic interval from six processes on, below that lowest to
-    highest, whose confidence is stated (93.75 % for five).  *limits* are options of
-    ``compare``.  Ctrl-C leaves the processes that are done, if there are two.
+    Ctrl-C leaves the processes that are done, if there are two.
     """
     if compiled is not None or not callable(make):
         raise InputError(_HOW)
-    order, runs = {**_source(make), "limits": limits}, []
+    try:
+        source = textwrap.dedent(inspect.getsource(make))
+    except (OSError, TypeError) as error:
+        raise InputError(f"the source of {make!r} is not to be had. {_HOW}") from error
+    if not source.lstrip().startswith(("def ", "@")):
+        raise InputError(_HOW)
+    order = {"name": make.__name__, "source": source, "options": options}
+    runs: list[Comparison] = []
     with text.progress("fresh processes", processes) as bar:
         try:
             while len(runs) < processes:
-                runs.append(_child(order))
+                runs.append(_in_process(order))
                 bar.update()
         except KeyboardInterrupt:
             if len(runs) < 2:
@@ -217,8 +531,56 @@ def in_processes(
     return combine(tuple(runs), names)
 
 
+def _in_process(order: dict[str, Any]) -> Comparison:
+    """Run one comparison in a fresh interpreter, in this folder, and return it."""
+    course, more = str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")
+    path = os.pathsep.join([course, more] if more else [course])
+    done = subprocess.run(
+        [sys.executable, "-c", "from helpers import benchmark; benchmark.answer()"],
+        input=json.dumps(order),
+        capture_output=True,
+        text=True,
+        errors="replace",
+        env={**os.environ, "COURSE_QUIET": "1", "PYTHONPATH": path},
+    )
+    for line in reversed(done.stdout.splitlines()):
+        if line.startswith(_MARK):
+            return Comparison.from_json(json.loads(line[len(_MARK) :]))
+    last = (done.stderr.strip() or "it said nothing").splitlines()[-1]
+    raise InputError(f"a fresh process failed: {last}\n{_HOW}")
+
+
+def answer() -> None:
+    """Read an order as JSON from standard input, and write its comparison as JSON."""
+    order = json.load(sys.stdin)
+    # Dynamo and error messages read source lines: give the text a file of its own.
+    name, source = f"<{order['name']}>", order["source"]
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    space: dict[str, Any] = {"__name__": "__comparison__"}
+    exec(compile(source, name, "exec"), space)
+    result = compare_made(space[order["name"]](), order["options"])
+    print(_MARK + json.dumps(result.to_json()), flush=True)
+
+
+def compare_made(made: tuple, options: Mapping[str, Any]) -> Comparison:
+    """Return ``compare`` of ``(eager, compiled, inputs)`` or ``(..., kwargs)``.
+
+    *inputs* is a tuple, or one input.
+    """
+    eager, compiled, inputs, *kwargs = made
+    inputs = inputs if isinstance(inputs, tuple) else (inputs,)
+    if kwargs:
+        options = {**options, "kwargs": kwargs[0]}
+    return compare(eager, compiled, *inputs, **options)
+
+
 def combine(runs: tuple[Comparison, ...], names: tuple[str, str]) -> Comparison:
-    """Return one comparison for several of the same, one per process."""
+    """Return one comparison for several of the same, one per process.
+
+    The speed-up is the median of theirs, and the interval is exact: the sign interval
+    from six processes on, below that lowest to highest, whose confidence is stated
+    (93.75 % for five).
+    """
     ratios = [run.speedup for run in runs]
     interval = stats.sign_interval(ratios) or stats.range_interval(ratios)
     middle = sorted(runs, key=lambda run: run.speedup)[len(runs) // 2]
@@ -238,299 +600,3 @@ def combine(runs: tuple[Comparison, ...], names: tuple[str, str]) -> Comparison:
         notes=tuple(notes),
         scope=f"{len(runs)} fresh processes",
     )
-
-
-def _source(make: Callable) -> dict[str, str]:
-    """Return the name and the source text of *make*, for a child."""
-    try:
-        source = textwrap.dedent(inspect.getsource(make))
-    except (OSError, TypeError) as error:
-        raise InputError(f"the source of {make!r} is not to be had. {_HOW}") from error
-    if not source.lstrip().startswith(("def ", "@")):
-        raise InputError(_HOW)
-    return {"name": make.__name__, "source": source}
-
-
-def _child(order: dict[str, Any]) -> Comparison:
-    """Run one comparison in a fresh interpreter, in this folder, and return it."""
-    course, more = str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")
-    path = os.pathsep.join([course, more] if more else [course])
-    done = subprocess.run(
-        [sys.executable, "-m", "helpers.child"],
-        input=json.dumps(order),
-        capture_output=True,
-        text=True,
-        errors="replace",
-        env={**os.environ, "COURSE_QUIET": "1", "PYTHONPATH": path},
-    )
-    for line in reversed(done.stdout.splitlines()):
-        if line.startswith(MARK):
-            return Comparison.from_json(json.loads(line[len(MARK) :]))
-    last = (done.stderr.strip() or "it said nothing").splitlines()[-1]
-    raise InputError(f"a fresh process failed: {last}\n{_HOW}")
-
-
-WAITED = 0.02
-"""A block in which our threads waited longer than this share was disturbed."""
-_FIRST_LOOK, _FEWEST = 11, 6
-
-
-def compare(
-    eager: Callable,
-    compiled: Callable | None = None,
-    *inputs: Any,
-    budget: float = 2.0,
-    precision: float = 0.004,
-    processes: int = 1,
-    names: tuple[str, str] = ("eager", "compiled"),
-    rtol: float | None = None,
-    atol: float | None = None,
-    same_answer: bool = True,
-    seed: int = 0,
-    clock: Clock | None = None,
-) -> Comparison:
-    """Return how much faster *compiled* is than *eager* on *inputs*.
-
-    Both are called as ``f(*inputs)`` and must return at least one tensor.
-    *budget* is in seconds of timing, and six rounds are timed in any case; it ends
-    earlier when half the width of the 95 % interval falls below *precision*, or with
-    Ctrl-C, which keeps the rounds if there are six.  What both sides hold, such as
-    running statistics or an optimizer, is put back at the end.  With
-    ``processes=5``, pass one self-contained function that returns ``(eager,
-    compiled, inputs)`` instead: it is run in fresh processes, and the interval is
-    the spread between them; Ctrl-C ends that early and keeps what is measured.
-    ``same_answer=False`` races two functions that are not meant to agree, such as
-    a computation and a plain copy of its data.
-
-    The design (paired blocks in random order, an exact sign interval, samples of
-    equal duration, stopping on width alone) follows the randomisation test of
-    Edgington and Onghena, *Randomization Tests*, 4th ed., chapter 5.
-
-    Raises InputError when a side fails, returns no tensor, or mixes devices,
-    and ValueError for a budget, precision or number of processes not above 0.
-    """
-    if min(budget, precision, processes) <= 0:
-        raise ValueError(
-            "budget (seconds), precision (a share) and processes must be above 0"
-        )
-    if processes > 1:
-        from helpers.benchmark import in_processes
-
-        limits = {"budget": budget, "precision": precision, "rtol": rtol, "atol": atol}
-        limits |= {"same_answer": same_answer, "seed": seed}
-        return in_processes(eager, compiled, processes, limits, names)
-    if compiled is None or not callable(eager) or not callable(compiled):
-        raise InputError(
-            "compare takes two functions and their inputs: compare(f, "
-            "torch.compile(f), x); for processes=5, one function that makes all three"
-        )
-    limits = budget, precision, seed
-    # Timed calls may draw numbers, and train, but not at the reader's cost.
-    with correctness.seeded(0), restored(eager, compiled):
-        return _compare(
-            eager, compiled, inputs, limits, names, (rtol, atol), same_answer, clock
-        )
-
-
-def _compare(
-    eager: Callable,
-    compiled: Callable,
-    inputs: tuple[Any, ...],
-    limits: tuple[float, float, int],
-    names: tuple[str, str],
-    tolerance: tuple[float | None, float | None],
-    same_answer: bool,
-    given: Clock | None,
-) -> Comparison:
-    """Return what `compare` says of one process."""
-    device, seed = correctness.device_of(inputs, eager, compiled), limits[-1]
-    clock = given or clock_for(device)
-    own = clone(inputs)
-    calls = partial(eager, *own), partial(compiled, *own)
-    with Watch() as first:
-        try:
-            cold, answer, changed = _first_call(clock, compiled, inputs, seed)
-        except InputError:
-            correctness.run("eager", eager, inputs, seed)  # the fault may be in both
-            raise
-        if any(t.is_cuda for t in answer):  # what a closure holds can be on the GPU
-            device, clock = "cuda", given or clock_for("cuda")
-        b_s = _warm(clock, calls[1], first)
-    if same_answer:
-        wide = not _torch.is_compiled(eager)  # else float64 would compile
-        met = correctness.agreement(
-            eager, inputs, answer, changed, *tolerance, seed, wide
-        )
-    else:
-        met = correctness.NOT_ASKED
-    del answer, changed
-    with Watch() as watch:
-        per_call = [_warm(clock, calls[0], watch), b_s]
-    with ExitStack() as stack:
-        stack.enter_context(quiet_interpreter())
-        if device == "cpu":
-            stack.enter_context(pinned_threads())
-        timed = stack.enter_context(Watch())
-        measured, ended = _rounds(clock, calls, per_call, limits, timed)
-    used, speedup, interval = estimate(measured)
-    faults = peaks = None
-    try:
-        faults = None if ended or device != "cpu" else tuple(map(page_faults, calls))
-        peaks = None if ended else _peaks(calls, device)
-    except KeyboardInterrupt:  # the rounds are worth more than these
-        ended = True
-    return Comparison(
-        names=names,
-        speedup=speedup,
-        interval=interval and (interval.low, interval.high),
-        confidence=interval.confidence if interval else 0.0,
-        verdict=stats.verdict(interval),
-        median_s=(median(r.a_s for r in used), median(r.b_s for r in used)),
-        cold_start_s=cold,
-        compiles=first.compiles,
-        graphs=first.graphs,
-        graph_breaks=first.graph_breaks,
-        page_faults=faults and (faults[0].count, faults[1].count),
-        peak_bytes=peaks,
-        matches=met.matches,
-        max_error=met.max_error,
-        error64=met.error64,
-        rounds=tuple(measured),
-        notes=(
-            *met.notes,
-            *_input_notes(inputs),
-            *_watch_notes(first, timed, compiled),
-            *_timing_notes(measured, faults, ended),
-        ),
-        interrupted=ended,
-        threads=torch.get_num_threads(),
-        device=device,
-        scope="this process",
-    )
-
-
-def _first_call(
-    clock: Clock, compiled: Callable, inputs: tuple, seed: int
-) -> tuple[float, Any, Any]:
-    """Return seconds of the first call, what it gave, and its inputs after it."""
-    took: list[float] = []
-
-    def once(*own: Any) -> Any:
-        kept: list[Any] = []
-        took.append(clock.sample(lambda: kept.append(compiled(*own)), 1))
-        return kept.pop()
-
-    answer, changed = correctness.run("compiled", once, inputs, seed)
-    return took[0], answer, changed
-
-
-def _warm(clock: Clock, call: Callable, watch: Watch) -> float:
-    """Call until nothing compiles, three times and 50 ms at least; return s/call."""
-    start, settled, times, seen = clock.now(), 0, [], watch.compiles
-    while settled < 3 or clock.now() - start < 0.05:
-        times.append(clock.sample(call, 1))
-        settled = settled + 1 if watch.compiles == seen else 0
-        seen = watch.compiles
-        if len(times) >= 64 and clock.now() - start > 1:
-            break  # it compiles on every call: the notes will say so
-    return max(stats.quantile(times, 0.25), 1e-9)
-
-
-def _rounds(
-    clock: Clock,
-    calls: tuple[Callable, Callable],
-    per_call: list[float],
-    limits: tuple[float, float, int],
-    watch: Watch,
-) -> tuple[list[Round], bool]:
-    """Time rounds until the interval is narrow, the budget spent, or Ctrl-C (True)."""
-    plans = [Plan.for_call(seconds, clock.sample_s) for seconds in per_call]
-    budget, precision, seed = limits
-    coin, done = random.Random(seed), list[Round]()
-    start, look = clock.now(), _FIRST_LOOK
-    with text.progress("timing", budget, "s") as bar:
-        try:
-            while clock.now() - start < budget or len(done) < _FEWEST:
-                done.append(_round(clock, calls, plans, coin.random() < 0.5, watch))
-                bar.update(min(clock.now() - start, budget) - bar.n)
-                if len(done) >= look:
-                    look = max(look + 1, int(look * 1.25))
-                    _, _, interval = estimate(done)
-                    narrow = interval is not None and interval.half_width <= precision
-                    if narrow and sum(r.clean for r in done) >= _FIRST_LOOK:
-                        break  # a disturbed machine gets the whole budget
-        except KeyboardInterrupt:
-            if estimate(done)[-1] is None:
-                said = f"{text.count(len(done), 'round')} timed, {_FEWEST} are needed"
-                raise KeyboardInterrupt(f"{said} for an interval: none given") from None
-            return done, True
-    return done, False
-
-
-def _round(
-    clock: Clock,
-    calls: tuple[Callable, Callable],
-    plans: list[Plan],
-    a_first: bool,
-    watch: Watch,
-) -> Round:
-    """Time one block of each side."""
-    seen, pair = watch.compiles, dict[int, Block]()
-    for side in (0, 1) if a_first else (1, 0):
-        pair[side] = block(clock, calls[side], plans[side])
-    undisturbed = max(b.waited for b in pair.values()) <= WAITED
-    clean = undisturbed and watch.compiles == seen
-    return Round(pair[0].seconds, pair[1].seconds, a_first, clean)
-
-
-def _peaks(calls: tuple[Callable, Callable], device: str) -> tuple[int, int] | None:
-    a, b = (peak_bytes(call, device) for call in calls)
-    return None if a is None or b is None else (a, b)
-
-
-def _input_notes(inputs: tuple[Any, ...]) -> Iterator[str]:
-    """Yield what about the inputs makes a timing unlike that of real data.
-
-    Zeros draw less power and can skip work; denormal numbers, below 1.2e-38 in
-    float32, are ten to a hundred times slower on many CPUs.
-    """
-    for position, t in enumerate(tensors(inputs)):
-        if not t.is_floating_point() or t.numel() < 2:
-            continue
-        sample = t.detach().flatten()[:: max(1, t.numel() // 65536)].double()
-        native = t.device.type == "cpu" and t.dtype in (torch.float32, torch.float64)
-        tiny = torch.finfo(t.dtype).tiny if native else 0.0
-        if bool((sample == 0).all()):
-            yield f"input {position} is all zeros: use random numbers"
-        elif float(((sample != 0) & (sample.abs() < tiny)).double().mean()) > 0.01:
-            yield f"input {position} holds denormal numbers, which are slow"
-        elif not bool(sample.isfinite().all()):
-            yield f"input {position} holds NaN or infinity"
-
-
-def _watch_notes(first: Watch, timed: Watch, compiled: Callable) -> Iterator[str]:
-    """Yield what the compiler did that a reader of the number must know."""
-    if timed.compiles:
-        why = "; ".join(timed.reasons) or "torch gives no reason"
-        yield f"recompiled while being timed ({why}): those rounds count as disturbed"
-    if first.graph_breaks:
-        yield f"{text.count(first.graph_breaks, 'graph break')}: see graphs()"
-    if first.graphs == 0 and not _torch.captured(compiled):
-        yield "nothing was captured: this is eager against eager"
-    if first.limit_hit or timed.limit_hit:
-        yield "the recompile limit was hit: from then on it ran eagerly"
-    for why in dict.fromkeys((*first.ignored, *timed.ignored)):
-        yield f"the mode was ignored here: {why}"
-
-
-def _timing_notes(
-    measured: list[Round], faults: tuple[Faults, ...] | None, ended: bool
-) -> Iterator[str]:
-    """Yield what about the timing itself a reader must know."""
-    if ended:
-        yield f"interrupted after {text.count(len(measured), 'round')}"
-    clean = sum(r.clean for r in measured)
-    if clean < ENOUGH_CLEAN and clean < len(measured) // 2:
-        yield "other processes disturbed most rounds: close them and repeat"
-    if any(side.dominate for side in faults or ()):
-        yield "page faults dominate: call keep_memory() first to time the arithmetic"

@@ -309,15 +309,15 @@ _ADVICE = (
     (".backward()", "", _OUTSIDE),
     ("autograd.grad", "", _OUTSIDE),
     ("context manager", "", "move that with block out of the compiled function"),
-    ("builtin operator `print`", "", _LOG),
+    ("`print`", "", _LOG),
     ("logging.", "", _LOG),
     ("`_warnings.warn`", "", _LOG),
     ("Random.", "", _RANDOM),
     ("`time.", "", _BEFORE),
     ("`posix.", "", _BEFORE),
     ("method `now`", "datetime", _BEFORE),
-    ("builtin operator `open`", "", _BEFORE),
-    ("builtin operator `input`", "", _BEFORE),
+    ("`open`", "", _BEFORE),
+    ("`input`", "", _BEFORE),
 )
 
 

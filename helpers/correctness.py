@@ -1,70 +1,79 @@
 """Correctness before speed: do two functions give the same answer?
 
-A timing of a wrong answer is worth nothing, so ``compare`` asks this first.
-Where the dtypes allow, both are also held against the same function in float64,
-since compiled code is often nearer to the truth than eager, not farther.
+A timing of a wrong answer is worth nothing, so ``compare`` asks this first.  What a
+call gave is what it returned and what it changed: inputs, parameters, gradients, the
+state of an optimizer.  The judge is the same function in float64, since compiled code
+is often nearer to the truth than eager, not farther.
 """
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import psutil
 import torch
+from torch.utils import _pytree as pytree
 
 from helpers import _torch
 from helpers.errors import InputError
-from helpers.tensors import clone, map_tensors, tensors
+from helpers.session import compile_apart, restored, tensors_of
+from helpers.tensors import clone, tensors
 
-_PIECE = 1 << 22  # elements compared at a time
-_LARGE = 1 << 24  # elements above which float64 would cost too much memory
+_PIECE = 1 << 22  # elements compared at a time, so that it takes little memory
+_RTOL = {torch.float16: 1e-3, torch.bfloat16: 1.6e-2, torch.float32: 1.3e-6}
+_ROUGH = 0.05
+"""Above this share of its size, a difference of random results is no rounding."""
+
+_Run = Callable[[Callable[[], Any]], Any]
+_Tensors = Sequence[torch.Tensor]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Agreement:
     """What running both sides once told.
 
     *matches* is None when it was not decided, because the function draws random
     numbers or two different computations are raced.  Errors are the largest
-    absolute differences.
+    absolute differences of what is returned: between the sides, and of each from
+    float64.
     """
 
     matches: bool | None
-    max_error: float
-    error64: tuple[float, float] | None
-    notes: tuple[str, ...]
+    max_error: float = 0.0
+    error64: tuple[float, float] | None = None
+    notes: tuple[str, ...] = ()
 
 
-NOT_ASKED = Agreement(None, 0.0, None, ("two different computations, on purpose",))
+NOT_ASKED = Agreement(None, notes=("two different computations, on purpose",))
+_DIFFER = "results differ: the speed-up is that of another computation"
 
 
-def device_of(inputs: tuple[Any, ...], *functions: Any) -> str:
+def device_of(inputs: Any, *functions: Any) -> str:
     """Return ``cpu`` or ``cuda``: where inputs and parameters are.
 
     Raises InputError when they are on more than one device, or on one that no
     clock here waits for.
     """
-    found = {t.device for t in tensors(inputs)}
-    for function in functions:
-        if isinstance(function, torch.nn.Module):
-            found.update(p.device for p in function.parameters())
-    if len(found) > 1:
+    modules = [f for f in functions if isinstance(f, torch.nn.Module)]
+    devices = {t.device for t in tensors((inputs, modules))}
+    if len(devices) > 1:
         raise InputError(
-            f"inputs and parameters are on {len(found)} devices "
-            f"({', '.join(sorted(map(str, found)))}): move them to one with .to()"
+            f"inputs and parameters are on {len(devices)} devices "
+            f"({', '.join(sorted(map(str, devices)))}): move them to one with .to()"
         )
-    where = found.pop() if found else torch.device("cpu")
-    if where.type == "cuda" and where.index != torch.cuda.current_device():
+    device = devices.pop() if devices else torch.device("cpu")
+    if device.type == "cuda" and device.index != torch.cuda.current_device():
         raise InputError(
-            f"first make it the current GPU: torch.cuda.set_device({where.index})"
+            f"first make it the current GPU: torch.cuda.set_device({device.index})"
         )
-    if where.type not in ("cpu", "cuda"):
-        raise InputError(f"{where.type} cannot be timed here: use .to('cpu') or 'cuda'")
-    return where.type
+    if device.type not in ("cpu", "cuda"):
+        raise InputError(f"{device.type} cannot be timed here: use 'cpu' or 'cuda'")
+    return device.type
 
 
 @contextmanager
@@ -76,159 +85,423 @@ def seeded(seed: int) -> Iterator[None]:
         yield
 
 
-def run(
-    side: str, function: Callable, inputs: tuple[Any, ...], seed: int
-) -> tuple[list[torch.Tensor], tuple[Any, ...]]:
-    """Return the tensors *function* gives for copies of *inputs*, and these copies.
+# --- one call, from the same state each time -----------------------------------
 
-    The tensors are detached, the copies are as the call left them.  Raises
-    InputError when it raises or returns no tensor.
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one call returned, and what it changed of the tensors that it can reach."""
+
+    results: list[torch.Tensor]
+    forms: list[tuple[torch.Size, torch.dtype]]
+    """Of each tensor that the function and its inputs hold after the call."""
+    changes: list[torch.Tensor | None]
+    """Of the same tensors: new minus old value, all of a new one, None for none."""
+    inputs_changed: bool
+
+
+class Setting:
+    """What both sides are called with: copies of the inputs, and a state to go back to.
+
+    They share it, so that each call finds the same numbers in the same memory.
     """
-    own = clone(inputs)
-    try:
-        with seeded(seed):
-            result = function(*own)
-    except Exception as error:
-        if promise := _torch.broken_promise(error):
-            raise InputError(promise) from error
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise InputError(
-            f"the {side} function raised {type(error).__name__}: {first}\n"
-            f"{_advice(side)}"
-        ) from error
-    if not any(True for _ in tensors(result)):
-        raise InputError(
-            f"the {side} function returned no tensor, so nothing shows that both "
-            "sides compute the same: return a result (the loss, for a training step)"
+
+    def __init__(
+        self,
+        functions: tuple[Callable, ...],
+        inputs: tuple[Any, ...],
+        kwargs: Mapping[str, Any] | None = None,
+        setup: Callable[[], Any] | None = None,
+    ) -> None:
+        self.inputs, self.kwargs = clone((inputs, dict(kwargs or {})))
+        self.state = restored(*functions, self.inputs, self.kwargs, setup)
+        self._setup = setup
+
+    def call(self, function: Callable) -> Callable[[], Any]:
+        """Put the state back, and return the call of *function* without arguments."""
+        with self.state:
+            pass
+        inputs = self.inputs
+        if self._setup is not None and (given := self._setup()) is not None:
+            inputs = given if isinstance(given, tuple) else (given,)
+        return partial(function, *inputs, **self.kwargs)
+
+    def outcome(
+        self, side: str, function: Callable, seed: int, run: _Run = lambda call: call()
+    ) -> Outcome:
+        """Return what one call of *function* gives, from the state put back.
+
+        *run* runs the call it is given.  Raises InputError, in which *side* names the
+        function, when it fails or nothing shows what it computes.
+        """
+        old = {id(tensor): value for tensor, _, value in self.state.values}
+        place = {key: position for position, key in enumerate(old)}
+        try:
+            with seeded(seed):
+                call = self.call(function)
+                known = tensors_of(call)
+                result = run(call)
+        except Exception as error:
+            raise _failed(side, error) from error
+        results = _values(result)
+        if any(t.is_meta for t in results):
+            raise InputError("a tensor on meta has no numbers: make it on the cpu")
+        # In the order of the state, which both sides share, and then what is new.
+        held = sorted(tensors_of(call), key=lambda t: place.get(id(t), len(place)))
+        skipped = {id(t) for t in known} - old.keys()  # those that cannot be compared
+        held = [t for t in held if id(t) not in skipped and t.layout is torch.strided]
+        changes = [_change(t.detach(), old.get(id(t))) for t in held]
+        ours = {id(t) for t in tensors((self.inputs, self.kwargs))}
+        if not results and not any(change is not None for change in changes):
+            raise InputError(
+                f"the {side} function returned no tensor or number, and changed none, "
+                "so nothing shows that both sides compute the same: return a result"
+            )
+        return Outcome(
+            results,
+            [(t.shape, t.dtype) for t in held],
+            changes,
+            any(
+                id(t) in ours and c is not None
+                for t, c in zip(held, changes, strict=True)
+            ),
         )
-    return _safe(result, own), own
 
 
-def _safe(result: Any, inputs: Any) -> list[torch.Tensor]:
-    """Return the tensors of *result*, copied where a later call could overwrite them.
-
-    On a GPU that may be any output (CUDA graphs reuse their memory); on a CPU
-    only one that shares its memory with an input.
-    """
-    ours = {t.untyped_storage().data_ptr() for t in tensors(inputs)}
-
-    def keep(t: torch.Tensor) -> torch.Tensor:
-        shared = t.device.type != "cpu" or t.untyped_storage().data_ptr() in ours
-        return t.detach().clone() if shared else t.detach()
-
-    return [keep(t) for t in tensors(result)]
+def _values(result: Any) -> list[torch.Tensor]:
+    """Return copies of the tensors of *result*, and its numbers as tensors."""
+    values = []
+    for leaf in pytree.tree_leaves(result):
+        if isinstance(leaf, (int, float, complex)):
+            values.append(torch.tensor(leaf))
+        else:  # copies, for a later call may overwrite what it returned
+            values += [t.detach().to_dense().clone() for t in tensors(leaf)]
+    return values
 
 
-def _advice(side: str) -> str:
-    if side == "eager":
-        return "Call it by itself first and mend that; there is nothing to time yet."
-    return (
-        "Eager ran, so compiling failed: `python -m helpers doctor` checks the "
-        "compiler and triton, and graphs(fn, *inputs) shows how far Dynamo came."
+def _change(new: torch.Tensor, old: torch.Tensor | None) -> torch.Tensor | None:
+    if old is None or old.shape != new.shape:
+        return new.clone()
+    old = old.to(new.dtype)
+    if torch.equal(new, old) or _size(new, old)[1] == 0:  # with not-a-numbers
+        return None
+    return new.clone() if new.dtype == torch.bool else new - old
+
+
+def _failed(side: str, error: Exception) -> InputError:
+    """Return what to tell the reader when the function of one *side* raised."""
+    if isinstance(error, InputError):
+        return error
+    if promise := _torch.broken_promise(error):
+        return InputError(promise)
+    first = (str(error).strip() or type(error).__name__).splitlines()[0]
+    advice = {
+        "eager": "Call it by itself first and mend that; there is nothing to time yet.",
+        "compiled": "Eager ran, so compiling failed: `python -m helpers doctor` checks "
+        "the compiler and triton, and graphs(fn, *inputs) shows how far Dynamo came.",
+    }
+    return InputError(
+        f"the {side} function raised {type(error).__name__}: {first}\n{advice[side]}"
     )
 
 
+# --- the judgement -------------------------------------------------------------
+
+
 def agreement(
+    setting: Setting,
     eager: Callable,
-    inputs: tuple[Any, ...],
-    compiled_out: Any,
-    compiled_inputs: Any,
+    compiled: Callable,
+    first: Outcome,
     rtol: float | None = None,
     atol: float | None = None,
     seed: int = 0,
-    float64: bool = True,
 ) -> Agreement:
-    """Hold what the compiled side gave against eager, and both against float64.
+    """Hold *first*, what *compiled* gave, against eager, and both against float64.
 
-    *rtol* and *atol* default to those of ``torch.testing.assert_close`` for the
-    dtype.  Outside them the compiled side still matches when its error against
-    float64 is no larger than twice that of eager.
+    With *rtol* or *atol*, what is returned must agree within them, and without them as
+    ``torch.testing.assert_close`` has it for the dtype, or else be about as near to
+    float64 as eager is (`_near`).  *seed* is that of *first*.
     """
-    out, changed = run("eager", eager, inputs, seed)
-    notes = []
+    out = setting.outcome("eager", eager, seed)
     # Not to the bit: on a GPU, sums in another order differ in their last digits.
-    if not _close(out, run("eager", eager, inputs, seed + 1)[0], None, None):
-        notes.append("draws random numbers: results were not held against each other")
-        return Agreement(None, 0.0, None, tuple(notes))
-    if not _close(inputs, changed, 0.0, 0.0):
+    if not _matches(out, setting.outcome("eager", eager, seed + 1)):
+        return _with_random_numbers(setting, eager, compiled, out, seed)
+    notes = []
+    if out.inputs_changed:
         notes.append("changes its inputs: each timed call sees other numbers")
-    apart, error64 = _distance(out, compiled_out), None
-    reference = _in_float64(eager, inputs, seed) if float64 else None
-    if reference is not None:
-        far = _distance(reference, out)
-        error64 = (far, _distance(reference, compiled_out) if apart else far)
-    matches = _close((out, changed), (compiled_out, compiled_inputs), rtol, atol)
-    if not matches and rtol is None and atol is None and error64 is not None:
-        near = error64[1] <= 2 * error64[0]
-        if not math.isfinite(error64[0]):  # eager overflows: only the truth will do
-            pairs = zip(reference, out, strict=False)
-            near = _close([r.to(t.dtype) for r, t in pairs], compiled_out, None, None)
-        matches = near and _forms(out) == _forms(compiled_out)
+    reference = _in_float64(setting, eager, out, seed)
+    matches = _matches(out, first, reference, rtol, atol)
+    if reference is None and rtol is None and atol is None and _apart(out, first):
+        notes.append("float64 could not run: the tolerance of the dtype decided")
     if not matches:
-        notes.append("results differ: the speed-up is that of another computation")
-    return Agreement(matches, apart, error64, tuple(notes))
+        notes.append(_DIFFER)
+    error64 = None
+    if reference is not None:
+        error64 = _largest(reference, out), _largest(reference, first)
+    return Agreement(matches, _largest(out, first), error64, tuple(notes))
 
 
-def _forms(value: Any) -> list[tuple[torch.Size, torch.dtype]]:
-    return [(t.shape, t.dtype) for t in tensors(value)]
+def _with_random_numbers(
+    setting: Setting, eager: Callable, compiled: Callable, out: Outcome, seed: int
+) -> Agreement:
+    """Compare a fresh compile that draws eager's numbers, where there can be one."""
+    if not _matches(out, setting.outcome("eager", eager, seed)):
+        return Agreement(None, notes=("each call gives another result, seed or not",))
+    note = "draws random numbers: "
+    if not _torch.is_compiled(compiled):
+        note += "results were not held against each other"
+        return Agreement(None, notes=(note,))
+    with torch._inductor.config.patch(fallback_random=True):
+        first = setting.outcome("compiled", compile_apart(compiled), seed)
+    note += "a fresh compile that draws those of eager (fallback_random) was compared"
+    error = _largest(out, first)
+    if _apart(out, first) > _ROUGH:
+        return Agreement(False, error, notes=(note, _DIFFER))
+    return Agreement(_matches(out, first) or None, error, notes=(note,))
 
 
-def _close(a: Any, b: Any, rtol: float | None, atol: float | None) -> bool:
-    if _forms(a) != _forms(b):
+def _in_float64(
+    setting: Setting, eager: Callable, out: Outcome, seed: int
+) -> Outcome | None:
+    """Return what *eager*, which gave *out*, gives in float64; None if it cannot.
+
+    All floating-point tensors that it can reach, also in a closure, are made float64
+    where they are, for this call: the state that is put back has them as they were.
+    """
+
+    def run(call: Callable[[], Any]) -> Any:
+        narrow = [t for t in tensors_of(call) if _wide(t.dtype) != t.dtype]
+        if not narrow or 32 * sum(t.numel() for t in narrow) > _free_bytes(narrow[0]):
+            raise InputError("nothing to widen, or no memory for it")
+        gradients = [(t, t.grad) for t in narrow if t.is_leaf and t.grad is not None]
+        for tensor, _ in gradients:
+            tensor.grad = None  # it must have the dtype of its tensor
+        for tensor in narrow:
+            tensor.data = tensor.data.to(_wide(tensor.dtype))
+        for tensor, gradient in gradients:
+            tensor.grad = gradient
+        usual = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)  # of what it makes by itself
+        try:
+            result = call()
+            return pytree.tree_map_only(float, torch.tensor, result)
+        finally:
+            torch.set_default_dtype(usual)
+
+    try:
+        # What is compiled inside must not be compiled again for this.
+        with torch.compiler.set_stance("force_eager"):
+            outcome = setting.outcome("eager", eager, seed, run)
+    except Exception:  # a dtype it cannot do is no reason to stop
+        return None
+    if [t.shape for t in outcome.results] != [t.shape for t in out.results]:
+        return None
+    wide = all(_wide(t.dtype) == t.dtype for t in outcome.results)
+    # What ends in float32 is a judge of what is rounded further, as under autocast.
+    coarse = _relative_error(outcome.results, out.results) > 1e-5
+    return outcome if wide or coarse else None
+
+
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    if dtype.is_complex:
+        return torch.complex128
+    return torch.float64 if dtype.is_floating_point else dtype
+
+
+def _free_bytes(tensor: torch.Tensor) -> int:
+    if tensor.is_cuda:
+        return torch.cuda.mem_get_info()[0]
+    return psutil.virtual_memory().available
+
+
+# --- rounding, or another answer? ----------------------------------------------
+
+
+def _matches(
+    out: Outcome,
+    other: Outcome,
+    reference: Outcome | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> bool:
+    """Return whether *other* is *out* up to rounding, given *out* in float64 or not."""
+    changes = _paired_changes(out, other, reference)
+    if _forms(out.results) != _forms(other.results) or changes is None:
         return False
     if rtol is not None or atol is not None:
-        rtol, atol = rtol or 0.0, atol or 0.0
+        pairs = [*zip(out.results, other.results, strict=True)]
+        pairs += [(x, y) for x, y, _ in changes]
+        return all(_close(x, y, rtol or 0.0, atol or 0.0) for x, y in pairs)
+    truths, share = out.results, _coarsest(out)
+    if reference:
+        # What eager is off, as a share of all it gives: of one number alone, eager may
+        # be nearer to the truth by chance.
+        truths = reference.results
+        share = 2 * _relative_error(truths, out.results)
+    results = _in_order_of(out.results, other.results)
+    same = all(
+        _close(x, y) or _near(x, y, truth, 2, share, 4)
+        for x, y, truth in zip(out.results, results, truths, strict=True)
+    )
+    # An update is a small difference of large numbers, and an optimizer may turn noise
+    # into a full step: no more is asked than that it is the same step.
+    return same and all(_near(*change, 4, 0.02, math.inf) for change in changes)
+
+
+def _paired_changes(
+    out: Outcome, other: Outcome, reference: Outcome | None
+) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] | None:
+    """Return (eager, compiled, float64) of each change; None where they do not pair.
+
+    Both sides may hold one model or each its own: what counts is the order.
+    """
+    truths = out.changes
+    if reference and len(reference.changes) == len(out.changes):
+        truths = reference.changes
+    ours = list(zip(out.changes, truths, strict=True))
+    theirs = other.changes
+    if out.forms != other.forms:  # one holds more: pair what was changed
+        ours = [(x, truth) for x, truth in ours if x is not None]
+        theirs = [y for y in theirs if y is not None]
+    if len(ours) != len(theirs):
+        return None
+    triples = []
+    for (x, truth), y in zip(ours, theirs, strict=True):
+        known = x if x is not None else y
+        if known is not None:
+            zero = torch.zeros_like(known)
+            triples.append(tuple(zero if t is None else t for t in (x, y, truth)))
+    if any(len({t.shape for t in triple}) > 1 for triple in triples):
+        return None
+    return triples
+
+
+def _near(
+    x: torch.Tensor,
+    y: torch.Tensor,
+    truth: torch.Tensor,
+    factor: float,
+    share: float,
+    spread: float,
+) -> bool:
+    """Return whether *y* is about as near to the *truth* as *x* is.
+
+    The root mean square of its error may be *factor* times that of *x*, or *share* of
+    the size of the truth, and its largest error *spread* times as much of the largest.
+    """
+    if torch.equal(x, y):
+        return True
+    if x.dtype != y.dtype or not (x.is_floating_point() or x.is_complex()):
+        return False
+    (mean_x, most_x), (mean_y, most_y) = _size(truth, x), _size(truth, y)
+    if not math.isfinite(most_x):  # eager overflows: only the truth will do
+        return _close(truth.to(y.dtype), y)
+    mean, most = _size(truth)
+    if mean_y > max(factor * mean_x, share * mean):
+        return False
+    return spread == math.inf or most_y <= spread * max(factor * most_x, share * most)
+
+
+def _close(
+    x: torch.Tensor,
+    y: torch.Tensor,
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> bool:
+    """Return whether two tensors agree as ``torch.testing.assert_close`` has it."""
     try:
-        for x, y in _pieces(a, b):
-            if not torch.equal(x, y):  # which is quicker to see
-                torch.testing.assert_close(y, x, rtol=rtol, atol=atol, equal_nan=True)
+        for a, b in _pieces(x, y):
+            if not torch.equal(a, b):  # which is quicker to see
+                torch.testing.assert_close(b, a, rtol=rtol, atol=atol, equal_nan=True)
     except AssertionError:
         return False
     return True
 
 
-def _pieces(a: Any, b: Any) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield pairs of flat pieces, so that large results cost little memory."""
-    for x, y in zip(tensors(a), tensors(b), strict=True):
-        x, y = x.detach().reshape(-1), y.detach().reshape(-1)
-        yield from zip(x.split(_PIECE), y.split(_PIECE), strict=True)
-
-
-def _distance(a: Any, b: Any) -> float:
-    """Return the largest absolute difference, infinite where the forms differ."""
-    largest = 0.0
-    if [t.shape for t in tensors(a)] != [t.shape for t in tensors(b)]:
-        return float("inf")
-    for s, t in _pieces(a, b):
-        if s.dtype == t.dtype and torch.equal(s, t):  # empty ones, too
+def _size(x: torch.Tensor, y: torch.Tensor | None = None) -> tuple[float, float]:
+    """Return root mean square and largest absolute value of *x*, or of ``x - y``."""
+    total, largest = 0.0, 0.0
+    for a, b in _pieces(x, torch.zeros_like(x) if y is None else y):
+        if a.dtype == b.dtype and torch.equal(a, b):  # empty ones, too
             continue
-        wide = torch.complex128 if s.is_complex() else torch.float64
-        apart = (s.to(wide) - t.to(wide)).abs()
-        most = float(apart.max()) if s.numel() else 0.0
-        if math.isnan(most):  # of infinities, or of a NaN on either side
-            same = (s == t) | (s.isnan() & t.isnan())
-            apart = apart.nan_to_num(math.inf, math.inf).masked_fill(same, 0.0)
-            most = float(apart.max())
-        largest = max(largest, most)
-    return largest
+        wide = torch.complex128 if a.is_complex() or b.is_complex() else torch.float64
+        apart = (a.to(wide) - b.to(wide)).abs()
+        same = (a == b) | (a.isnan() & b.isnan())  # infinities, and not-a-numbers
+        apart = apart.nan_to_num(math.inf, math.inf).masked_fill(same, 0.0)
+        total += float(apart.square().sum())
+        largest = max(largest, float(apart.max()))
+    return math.sqrt(total / max(1, x.numel())), largest
 
 
-def _in_float64(eager: Callable, inputs: tuple, seed: int) -> Any:
-    """Return what eager gives in float64, or None where that cannot be had."""
-    held = [*tensors(inputs)]
-    if isinstance(eager, torch.nn.Module):
-        held += eager.parameters()
-    floats = {t.dtype for t in held if t.is_floating_point()}
-    if not floats or torch.float64 in floats or sum(t.numel() for t in held) > _LARGE:
-        return None
-    try:
-        if isinstance(eager, torch.nn.Module):
-            eager = copy.deepcopy(eager).double()
-        wide = map_tensors(
-            lambda t: t.double() if t.is_floating_point() else t, clone(inputs)
-        )
-        result, _ = run("eager", eager, wide, seed)
-    except Exception:  # a dtype it cannot do is no reason to stop
-        return None
-    kinds = {t.dtype for t in result if t.is_floating_point()}
-    return result if kinds == {torch.float64} else None
+def _relative_error(truths: _Tensors, results: _Tensors) -> float:
+    """Return how far all *results* together are off, as a share of their size."""
+    off = size = 0.0
+    for truth, result in zip(truths, results, strict=True):
+        off += _size(truth, result)[0] ** 2 * truth.numel()
+        size += _size(truth)[0] ** 2 * truth.numel()
+    return math.sqrt(off / size) if 0 < size < math.inf and off < math.inf else 0.0
+
+
+def _pieces(
+    x: torch.Tensor, y: torch.Tensor
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Yield pairs of flat pieces, so that large results cost little memory."""
+    x, y = x.reshape(-1), y.reshape(-1)
+    yield from zip(x.split(_PIECE), y.split(_PIECE), strict=True)
+
+
+def _largest(out: Outcome, other: Outcome) -> float:
+    """Return the largest absolute difference, infinite where the forms differ."""
+    changes = [[c for c in side.changes if c is not None] for side in (out, other)]
+    a, b = (out.results, other.results) if out.results else changes
+    if [t.shape for t in a] != [t.shape for t in b]:
+        return math.inf
+    return max((_size(x, y)[1] for x, y in zip(a, b, strict=True)), default=0.0)
+
+
+def _apart(out: Outcome, other: Outcome) -> float:
+    """Return the largest difference of a result or change, as a share of its size."""
+    changes = _paired_changes(out, other, None)
+    if _forms(out.results) != _forms(other.results) or changes is None:
+        return math.inf
+    pairs = [*zip(out.results, other.results, strict=True)]
+    pairs += [(x, y) for x, y, _ in changes]
+    far = [(_size(x, y)[0], _size(x)[0]) for x, y in pairs]
+    return max((apart / (size or apart or 1.0) for apart, size in far), default=0.0)
+
+
+def _forms(values: _Tensors) -> list[tuple[torch.Size, torch.dtype]]:
+    return [(t.shape, t.dtype) for t in values]
+
+
+def _coarsest(out: Outcome) -> float:
+    """Return the relative tolerance of the shortest dtype that takes part."""
+    dtypes = [dtype for _, dtype in (*out.forms, *_forms(out.results))]
+    return max((_RTOL.get(dtype, 0.0) for dtype in dtypes), default=0.0)
+
+
+def _in_order_of(results: _Tensors, others: _Tensors) -> _Tensors:
+    """Return *others* with rows in the order of *results*, where scores tie.
+
+    A detector sorts its boxes by score, and scores that are equal up to rounding may
+    come in either order.  Only rows within such a tie are exchanged.
+    """
+    for scores, score in zip(results, others, strict=True):
+        n = len(scores) if scores.dim() == 1 and scores.is_floating_point() else 0
+        if n < 2 or bool((scores.diff() > 0).any()) or not _close(scores, score):
+            continue
+        tolerance = 1e-5 + 10 * _RTOL.get(scores.dtype, 0.0) * scores[1:].abs()
+        ties = scores.diff().abs() <= tolerance
+        group = torch.cat([ties.new_zeros(1), ~ties]).cumsum(0)  # (n,)
+        rows = [p for p, t in enumerate(results) if t.shape[:1] == (n,)]
+        ours, theirs = (
+            torch.cat([side[p].reshape(n, -1).double() for p in rows], 1)
+            for side in (results, others)
+        )  # (n, numbers in a row)
+        far = torch.cdist(ours, theirs)
+        far[group[:, None] != group] = math.inf
+        order = far.argmin(1)
+        if len(order.unique()) == n:
+            others = [t[order] if p in rows else t for p, t in enumerate(others)]
+    return others

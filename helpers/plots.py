@@ -1,9 +1,7 @@
-"""A figure with its words, in the one style of the course.
+"""Pictures of results, each with its words: they draw what was measured.
 
-Large type, Okabe and Ito's colours, which colour-blind readers can tell apart, and a
-shape or hatch beside each colour.
-
-Pictures of results: they draw what was measured and compute nothing.
+In one style: large type, Okabe and Ito's colours, which colour-blind readers can tell
+apart, and a shape or hatch beside each colour.
 """
 
 from __future__ import annotations
@@ -99,15 +97,12 @@ class Picture:
             self.figure.savefig(part, dpi=200, metadata={"Title": plain(self.alt)})
             os.replace(part, path)
         except OSError as error:
-            said = f"cannot write {path.name}: {error.strerror}; name another folder"
-            raise OSError(said) from error
+            raise OSError(
+                f"cannot write {path.name}: {error.strerror}; name another folder"
+            ) from error
         finally:  # whatever went wrong, Ctrl-C included
             part.unlink(missing_ok=True)
         return path
-
-
-_BAND = {"color": QUIET, "alpha": 0.3, "linewidth": 0}
-_UNITS = ("bytes", "KiB", "MiB", "GiB")
 
 
 @styled
@@ -132,20 +127,17 @@ def plot_comparison(
         seconds = [one.median_s[side] for one in comparisons]
         times.plot(seconds, places, SHAPES[side], color=COLOURS[side], label=name)
         for at in zip(seconds, places, strict=True):
-            said = {"text": text.seconds(at[0]), "va": "center"}
-            times.annotate(xy=at, xytext=(9, 0), textcoords="offset points", **said)
+            beside = {"xytext": (9, 0), "textcoords": "offset points", "va": "center"}
+            times.annotate(text.seconds(at[0]), at, **beside)
     _time_axis(times.xaxis, comparisons, room=0.3)  # for the text beside a point
     times.set(title="median time of a call", yticks=rows, yticklabels=labels)
     times.set_ylim(len(rows) - 0.4, -0.6)
     figure.legend(loc="outside upper left", ncols=2)
-    ratios.axvline(1, color=QUIET)
-    ratios.axvspan(1 - SAME, 1 + SAME, **_BAND)
     beside = {"va": "center", "transform": ratios.get_yaxis_transform()}
     for row, one in zip(rows, comparisons, strict=True):
         _interval(ratios, one, (one.speedup, row), "xerr")
         ratios.text(1.03, row, f"{one.verdict}\n{one.speedup:.3g}x", **beside)
     _ratio_axis(ratios.xaxis, comparisons)
-    ratios.set(title=f"speed-up, {comparisons[0].confidence:.0%} interval")
     ratios.set(ylim=times.get_ylim(), yticks=[], xlabel="1x: no difference")
     alt = "Speed-up with its interval."
     for label, one in zip(labels, comparisons, strict=True):
@@ -169,32 +161,36 @@ def plot_sweep(
     """
     if not sweep.points:
         raise ValueError("this sweep has no points: run sweep() again")
-    found = [point.comparison for point in sweep.points]
     values = [point.value for point in sweep.points]
     words = any(isinstance(value, str) for value in values)
-    places = list(range(len(values))) if words else values
+    place_of = {value: place if words else value for place, value in enumerate(values)}
+    here = {place_of[point.value]: point.comparison for point in sweep.points}
+    there = {}
+    for point in recorded.points if recorded is not None else ():
+        if words and point.value in place_of:
+            there[place_of[point.value]] = point.comparison
+        elif not words and not isinstance(point.value, str):
+            there[point.value] = point.comparison
+    places, comparisons = list(here), [*here.values(), *there.values()]
     figure, (times, ratios) = _figure(9, 6.4, rows=2)
-    for side, name in enumerate(found[0].names):
-        seconds = [one.median_s[side] for one in found]
-        style = {"color": COLOURS[side], "marker": SHAPES[side], "label": name}
-        times.plot(places, seconds, ("-", "--")[side], **style)
-    more = _recorded(recorded, dict(zip(map(str, values), places, strict=True)), words)
-    if more:
-        _draw_recorded(times, ratios, more, recorded.label)
-    _time_axis(times.yaxis, [*found, *more.values()])
-    ratios.axhline(1, color=QUIET)
-    ratios.axhspan(1 - SAME, 1 + SAME, **_BAND)
-    for place, one in zip(places, found, strict=True):
+    _curves(times, here)
+    if there:
+        pale = {"alpha": 0.4, "markersize": 6, "linewidth": 1}
+        _curves(times, there, ", recorded", **pale)
+        ratios.plot([], [], "D", color=QUIET, label=recorded.label)
+    _time_axis(times.yaxis, comparisons)
+    for place, one in there.items():
+        _interval(ratios, one, (place, one.speedup), "yerr", color=QUIET, fmt="D")
+    for place, one in here.items():
         _interval(ratios, one, (place, one.speedup), "yerr")
     ceilings = [ceiling] * len(places) if isinstance(ceiling, int | float) else ceiling
     if ceilings:
         if len(ceilings) != len(places):
             raise ValueError(f"{len(places)} points, but {len(ceilings)} ceilings")
         ratios.plot(places, ceilings, ":", color=CEILING, label="ceiling")
-    _ratio_axis(ratios.yaxis, [*found, *more.values()], ceilings or ())
-    figure.legend(loc="outside upper left", ncols=2 if more else 3)
+    _ratio_axis(ratios.yaxis, comparisons, ceilings or ())
+    figure.legend(loc="outside upper left", ncols=2 if there else 3)
     times.set_title("median time of a call" + " (interrupted)" * (not sweep.complete))
-    ratios.set(title=f"speed-up, {found[0].confidence:.0%} interval")
     ratios.set(xlabel=f"{sweep.parameter} ({sweep.unit})".replace(" ()", ""))
     if not words and min(values) > 0 and max(values) / min(values) > 10:
         ratios.set_xscale("log")
@@ -202,40 +198,12 @@ def plot_sweep(
     turn = 30 if len("  ".join(shown)) > 70 else 0  # room for long labels
     ratios.set_xticks(places, shown, rotation=turn)
     ratios.minorticks_off()
-    alt = f"Times of {' and '.join(found[0].names)} and the speed-up."
-    for value, one in zip(values, found, strict=True):
-        alt += f" {sweep.parameter} {value}: {mark(one.ratio())}."
+    alt = f"Times of {' and '.join(comparisons[0].names)} and the speed-up."
+    for point in sweep.points:
+        alt += f" {sweep.parameter} {point.value}: {mark(point.comparison.ratio())}."
     if recorded is not None:  # one mark, whatever is recorded
         alt += f" Recorded: {mark(recorded.line())}"
     return Picture(figure, alt)
-
-
-def _recorded(
-    recorded: Recorded | None, places: dict[str, Any], words: bool
-) -> dict[Any, Comparison]:
-    """Return the recorded comparisons by their place on the axis of a sweep."""
-    points = recorded.points if recorded is not None else ()
-    found = {str(p.value): (p.value, p.comparison) for p in points}
-    if words:
-        return {places[name]: found[name][1] for name in places if name in found}
-    return {v: one for v, one in found.values() if not isinstance(v, str)}
-
-
-def _draw_recorded(
-    times: Axes, ratios: Axes, more: dict[Any, Comparison], label: str
-) -> None:
-    """Add recorded points: pale curves of times, and diamonds for the speed-up."""
-    places, found = list(more), list(more.values())
-    pale = {"alpha": 0.4, "markersize": 6, "linewidth": 1}
-    for side, name in enumerate(found[0].names):
-        style = {"color": COLOURS[side], "marker": SHAPES[side], **pale}
-        seconds = [one.median_s[side] for one in found]
-        times.plot(
-            places, seconds, ("-", "--")[side], label=f"{name}, recorded", **style
-        )
-    for place, one in more.items():
-        _interval(ratios, one, (place, one.speedup), "yerr", color=QUIET, fmt="D")
-    ratios.plot([], [], "D", color=QUIET, label=label)
 
 
 @styled
@@ -258,21 +226,22 @@ def plot_bytes(
     both = comparison is not None and bandwidth is not None
     figure, panels = _figure(11 if both else 7, 3, columns=1 + both)
     sizes = [text.size(n) for n in moved]
+    units = ("bytes", "KiB", "MiB", "GiB")
     power = max(p for p in range(4) if 1024**p <= max(moved))
     _bars(panels[0], names, [n / 1024**power for n in moved], sizes)
-    panels[0].set(title="moved to and from memory", xlabel=_UNITS[power])
+    panels[0].set(title="moved to and from memory", xlabel=units[power])
     alt = f"Bytes moved: {names[0]} {sizes[0]}, {names[1]} {sizes[1]}."
     if both:
         rates = [n / s for n, s in zip(moved, comparison.median_s, strict=True)]
         shares = [100 * rate / bandwidth.bytes_per_s for rate in rates]
-        said = [f"{share:.0f} %" for share in shares]
+        labels = [f"{share:.0f} %" for share in shares]
         copy = f"{bandwidth.bytes_per_s / 1e9:.3g} GB/s"
-        _bars(panels[1], names, shares, said)
+        _bars(panels[1], names, shares, labels)
         panels[1].axvline(100, color=CEILING, linestyle=":")
         panels[1].set(title="memory bandwidth reached", yticks=[])
         panels[1].set(xlabel=f"% of a copy's {copy}", xlim=(0, 1.25 * max(*shares, 96)))
         alt += f" Share of the {mark(copy)} that a copy reaches: "
-        alt += f"{names[0]} {mark(said[0])}, {names[1]} {mark(said[1])}."
+        alt += f"{names[0]} {mark(labels[0])}, {names[1]} {mark(labels[1])}."
     return Picture(figure, alt)
 
 
@@ -291,13 +260,23 @@ def _figure(
     return figure, list(panels.flat)
 
 
-def _bars(axes: Axes, names: Any, lengths: list[float], said: list[str]) -> None:
+def _bars(axes: Axes, names: Any, lengths: list[float], labels: list[str]) -> None:
     for row, length in enumerate(lengths):
         style = {"color": COLOURS[row], "hatch": HATCHES[row], "edgecolor": "white"}
-        axes.bar_label(axes.barh(row, length, 0.6, **style), [said[row]], padding=6)
+        axes.bar_label(axes.barh(row, length, 0.6, **style), [labels[row]], padding=6)
     axes.set(yticks=[0, 1], yticklabels=names, ylim=(1.6, -0.6))
     axes.set_xlim(0, 1.25 * max(lengths))
     axes.grid(axis="y", visible=False)
+
+
+def _curves(
+    axes: Axes, comparisons: dict[Any, Comparison], more: str = "", **style: Any
+) -> None:
+    """Draw the median times of both sides over the places of the comparisons."""
+    for side, name in enumerate(next(iter(comparisons.values())).names):
+        seconds = [one.median_s[side] for one in comparisons.values()]
+        look = {"color": COLOURS[side], "marker": SHAPES[side], "ls": ("-", "--")[side]}
+        axes.plot(list(comparisons), seconds, label=name + more, **look, **style)
 
 
 def _interval(
@@ -316,10 +295,19 @@ def _interval(
     axes.errorbar(*([at] for at in place), **style)
 
 
-def _ratio_axis(axis: Any, found: Sequence[Comparison], more: Sequence = ()) -> None:
-    """Show the intervals and 1, on a logarithmic axis once they spread."""
+def _ratio_axis(
+    axis: Any, comparisons: Sequence[Comparison], more: Sequence[float] = ()
+) -> None:
+    """Show the intervals, 1 with its band, and a logarithmic axis once they spread."""
+    line, band = {
+        "x": (axis.axes.axvline, axis.axes.axvspan),
+        "y": (axis.axes.axhline, axis.axes.axhspan),
+    }[axis.axis_name]
+    line(1, color=QUIET)
+    band(1 - SAME, 1 + SAME, color=QUIET, alpha=0.3, linewidth=0)
+    axis.axes.set_title(f"speed-up, {comparisons[0].confidence:.0%} interval")
     ends = [1 - 3 * SAME, 1 + 3 * SAME, *more]
-    ends += [end for one in found for end in one.interval or (one.speedup,)]
+    ends += [end for one in comparisons for end in one.interval or (one.speedup,)]
     _limits(axis, min(ends), max(ends), 0.08, log=max(ends) > 3 * min(ends))
     low, high = axis.get_view_interval()
     gap = 0.1 * (high - low)  # a tick at 1, and none close to it
@@ -329,9 +317,11 @@ def _ratio_axis(axis: Any, found: Sequence[Comparison], more: Sequence = ()) -> 
     axis.set_major_formatter(lambda value, _: f"{value:.4g}x")
 
 
-def _time_axis(axis: Any, found: Sequence[Comparison], room: float = 0.08) -> None:
+def _time_axis(
+    axis: Any, comparisons: Sequence[Comparison], room: float = 0.08
+) -> None:
     """Show seconds with their unit: from 0, or logarithmic once they spread."""
-    seconds = [value for one in found for value in one.median_s]
+    seconds = [value for one in comparisons for value in one.median_s]
     spread = max(seconds) > 20 * min(seconds)
     low = min(seconds) if spread else 0
     _limits(axis, low, max(seconds), room, log=spread)

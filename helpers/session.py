@@ -62,6 +62,7 @@ class restored:
         homes, items = _homes(objects), list(_held(objects))
         cells = [item for item in items if isinstance(item, types.CellType)]
         tables = [item for item in items if isinstance(item, (dict, list, set, deque))]
+        tables = [table for table in tables if not _is_namespace(table)]
         generators = [item for item in items if isinstance(item, torch.Generator)]
         leaves = [t for t in items if isinstance(t, torch.Tensor) and t.is_leaf]
         values = [t for t in items if isinstance(t, torch.Tensor) and _comparable(t)]
@@ -79,7 +80,7 @@ class restored:
         self._generators = [(each, each.get_state()) for each in generators]
         self._gradients = [(leaf, leaf.grad) for leaf in leaves]
         # A tensor, the memory it has, and a copy of what stands there.
-        self._values = [(t, t.detach(), t.detach().clone()) for t in values]
+        self.values = [(t, t.detach(), t.detach().clone()) for t in values]
 
     def __enter__(self) -> None:
         pass
@@ -97,19 +98,25 @@ class restored:
                 (table.extend if hasattr(table, "extend") else table.update)(before)
         for generator, state in self._generators:
             generator.set_state(state)
-        for tensor, gradient in self._gradients:
-            if tensor.grad is not gradient:
-                tensor.grad = gradient
-        for tensor, memory, value in self._values:
-            if tensor.data_ptr() != memory.data_ptr() or tensor.shape != memory.shape:
+        for tensor, memory, value in self.values:
+            form = tensor.data_ptr(), tensor.shape, tensor.dtype
+            if form != (memory.data_ptr(), memory.shape, memory.dtype):
                 tensor.data = memory
             if not torch.equal(memory, value):
                 memory.data.copy_(value)  # .data: for autograd it is no write
+        for tensor, gradient in self._gradients:
+            if tensor.grad is not gradient:
+                tensor.grad = gradient
 
 
 def modules_of(*objects: Any) -> list[torch.nn.Module]:
     """Return the modules that functions hold, in closures, globals or ``self``."""
     return [item for item in _held(objects) if isinstance(item, torch.nn.Module)]
+
+
+def tensors_of(*objects: Any) -> list[torch.Tensor]:
+    """Return the tensors that functions, optimizers and inputs hold, gradients too."""
+    return [item for item in _held(objects) if isinstance(item, torch.Tensor)]
 
 
 def _held(objects: tuple[Any, ...]) -> Iterator[Any]:
@@ -131,7 +138,7 @@ def _held(objects: tuple[Any, ...]) -> Iterator[Any]:
             yield from (item.func, item.args, item.keywords)
         elif isinstance(item, torch.Tensor):
             yield item.grad if item.is_leaf else None
-        elif isinstance(item, dict):
+        elif isinstance(item, dict) and not _is_namespace(item):
             yield from item  # the state of an optimizer has tensors for keys
             yield from item.values()
         elif isinstance(item, torch._dynamo.OptimizedModule):
@@ -158,6 +165,11 @@ def _homes(objects: tuple[Any, ...]) -> list[dict[str, Any]]:
 
 def _is_in(homes: list[dict[str, Any]], fn: types.FunctionType) -> bool:
     return any(fn.__globals__ is home for home in homes)
+
+
+def _is_namespace(item: Any) -> bool:
+    """Return whether *item* is a module's globals, where the compiler writes too."""
+    return isinstance(item, dict) and "__builtins__" in item
 
 
 def _may_be_entered(item: Any) -> bool:

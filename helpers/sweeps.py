@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers import results, text
-from helpers.benchmark import Comparison, compare
+from helpers.benchmark import Comparison, compare_made
 from helpers.errors import ResultError
 from helpers.results import Machine, Result
 from helpers.text import mark
@@ -41,9 +41,9 @@ class Sweep(Result):
         head = f"{self.parameter} ({self.unit})" if self.unit else self.parameter
         rows = []
         for point in self.points:
-            found = point.comparison
-            times = map(text.seconds, found.median_s)
-            rows.append((point.value, *map(mark, (*times, found.ratio()))))
+            one = point.comparison
+            cells = (*map(text.seconds, one.median_s), one.ratio())
+            rows.append((point.value, *map(mark, cells)))
         names = self.points[0].comparison.names if self.points else ("a", "b")
         title = "" if self.complete else "interrupted: these points are finished"
         return text.Table.of([head, *names, "speed-up"], rows, title)
@@ -51,14 +51,12 @@ class Sweep(Result):
     def __str__(self) -> str:
         return str(self.table())
 
-    __repr__ = __str__
-
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()
 
 
 def sweep(
-    make: Callable[[Any], tuple[Callable, Callable, Any]],
+    make: Callable[[Any], tuple],
     values: Iterable[int | float | str],
     *,
     parameter: str,
@@ -69,13 +67,19 @@ def sweep(
 ) -> Sweep:
     """Return ``compare`` over the *values* of one parameter.
 
-    *make(value)* returns ``(eager, compiled, inputs)``, where inputs is one
-    tensor or a tuple.  *budget* is seconds of timing per point, and *options* go
-    to ``compare``.  Ctrl-C ends it early and keeps every finished point.  With
-    *path*, each point is saved as soon as it is measured, and a sweep that was
-    interrupted goes on where it stopped, on the same machine and versions.  One
-    function compiled for more than eight sizes needs ``dynamic=True``, or torch
-    stops compiling it.
+    *make(value)* returns ``(eager, compiled, inputs)``, where inputs is one tensor or a
+    tuple, or ``(eager, compiled, inputs, kwargs)``.  *parameter* and *unit* name the
+    values.  *budget* is seconds of timing per point, half of what one comparison gets,
+    as there are several, and *options* go to ``compare``.
+
+    Ctrl-C ends it early and keeps every finished point.  With *path*, each point is
+    saved as soon as it is measured, and a sweep that was interrupted goes on where it
+    stopped, on the same machine and versions.  One function compiled for more than
+    eight sizes needs ``dynamic=True``, or torch stops compiling it.
+
+    Raises ValueError or TypeError for *values* that make no sweep, ResultError when
+    *path* holds something else, and what ``compare`` raises, with the points before it
+    in its attribute ``sweep``.
     """
     values = list(values)
     if not values:
@@ -84,9 +88,15 @@ def sweep(
         raise ValueError(f"a value occurs twice in {values}")
     if not all(isinstance(value, (int, float, str)) for value in values):
         raise TypeError("values are plain numbers or words: use .tolist() on an array")
-    done = _measured(path, parameter, unit) if path is not None else {}
+    done = _read(path, parameter, unit) if path is not None else {}
     # Points that the file holds besides are not drawn, but stay in it.
-    kept = [*values, *(value for value in done if value not in values)]
+    stored = [*values, *(value for value in done if value not in values)]
+
+    def collect(values: list) -> Sweep:
+        """Return the finished points in this order; complete if that is all."""
+        points = tuple(done[value] for value in values if value in done)
+        return Sweep(parameter, unit, points, complete=len(points) == len(values))
+
     with text.progress(parameter, len(values)) as bar:
         try:
             for position, value in enumerate(values):
@@ -94,38 +104,30 @@ def sweep(
                 bar.update(position - bar.n)
                 if value in done:
                     continue
-                eager, compiled, inputs = make(value)
-                inputs = inputs if isinstance(inputs, tuple) else (inputs,)
-                found = compare(eager, compiled, *inputs, budget=budget, **options)
-                done[value] = Point(value, found)
+                one = compare_made(make(value), {"budget": budget, **options})
+                done[value] = Point(value, one)
                 if path is not None:
-                    _keep(_collect(done, kept, parameter, unit), path)
-                if found.interrupted:
+                    _save(collect(stored), path)
+                if one.interrupted:
                     break
         except KeyboardInterrupt:
             pass
         except Exception as error:
-            error.sweep = _collect(done, values, parameter, unit)
+            error.sweep = collect(values)
             error.add_note(f"at {parameter} {value}; the points before are in .sweep")
             raise
-    return _collect(done, values, parameter, unit)
+    return collect(values)
 
 
-def _keep(found: Sweep, path: Any) -> None:
+def _save(sweep: Sweep, path: Any) -> None:
     """Save what is measured; a full disk is no reason to lose or stop anything."""
     try:
-        found.save(path)
+        sweep.save(path)
     except OSError as error:
         warnings.warn(f"{error} The sweep goes on in memory.", stacklevel=3)
 
 
-def _collect(done: dict, values: list, parameter: str, unit: str) -> Sweep:
-    """Return the finished points in the order of *values*; complete if that is all."""
-    points = tuple(done[value] for value in values if value in done)
-    return Sweep(parameter, unit, points, complete=len(points) == len(values))
-
-
-def _measured(path: Any, parameter: str, unit: str) -> dict[Any, Point]:
+def _read(path: Any, parameter: str, unit: str) -> dict[Any, Point]:
     """Return the points an earlier run of the same sweep left in *path*."""
     if not Path(path).exists():
         return {}

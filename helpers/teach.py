@@ -1,25 +1,29 @@
-"""The teaching loop: start, predict, reveal, claim, score.
+"""The teaching loop of a notebook: start, predict, reveal, claim, score.
 
 Prose says what to look at; ``claim`` says what is true, and fails when it is not.
-
-What the reader did: this session's record, and one small file that lasts.
-
-The file lies in the reader's own folder, never in the course, so an update of the
-course cannot touch it.  When it cannot be read or written, the lesson goes on.
+What the reader guessed and solved lasts in one small file.  It lies in the reader's
+own folder, never in the course, where an update would write over it; when it cannot
+be read or written, the lesson goes on.
 """
 
 from __future__ import annotations
 
+import ast
 import copy
+import inspect
 import json
+import linecache
 import os
 import shutil
 import sys
+import textwrap
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import platformdirs
@@ -29,10 +33,12 @@ from helpers import health
 from helpers.results import version_of, write_atomically
 from helpers.text import count, mark
 
-NAME = "progress.json"
-SECTIONS = ("predictions", "exercises")
 _COURSE = Path(__file__).resolve().parents[1]
-Entries = dict[str, Any]  # section -> key -> what is known about it
+Entries = dict[str, dict[str, Any]]  # section -> key -> what is known about it
+
+
+class ClaimFailed(AssertionError):
+    """A claim of the page that does not hold on this machine."""
 
 
 def strict() -> bool:
@@ -41,92 +47,90 @@ def strict() -> bool:
     return chosen.lower() in ("1", "true", "yes", "on")
 
 
-def folder() -> Path:
-    """Return the reader's folder: COURSE_HOME, or the platform's data folder.
+# What is kept: the reader's file, and the record of this kernel.
+
+
+def progress_file() -> Path:
+    """Return the reader's file, in COURSE_HOME or else the platform's data folder.
 
     Raises OSError when that lies inside the course itself.
     """
     chosen = os.environ.get("COURSE_HOME")
     usual = platformdirs.user_data_path("torch-compile-course", appauthor=False)
-    path = (Path(chosen).expanduser() if chosen else usual).resolve()
-    if path.is_relative_to(_COURSE):
+    folder = (Path(chosen).expanduser() if chosen else usual).resolve()
+    if folder.is_relative_to(_COURSE):
         raise OSError("the folder lies inside the course, where an update writes")
-    return path
+    return folder / "progress.json"
 
 
-@dataclass
+def _stored() -> Entries:
+    """Return what the file holds; a damaged one is moved aside, and nothing is lost.
+
+    Raises OSError when it cannot be moved: then nothing may be written over it.
+    """
+    path = progress_file()
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        sections = [stored.get(name, {}) for name in ("predictions", "exercises")]
+        entries = [entry for section in sections for entry in section.values()]
+        if all(isinstance(entry, dict) for entry in entries):
+            return stored
+    except FileNotFoundError:
+        return {}
+    except (ValueError, AttributeError, RecursionError):
+        pass
+    when = datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f")
+    aside = path.with_name(f"progress.damaged-{when}.json")
+    try:
+        path.rename(aside)
+    except FileNotFoundError:  # another notebook has just moved it
+        return {}
+    print(f"Your progress file was damaged. It is kept as {aside}.")
+    return {}
+
+
 class Progress:
-    """Guesses and passed exercises, read from the file and merged into it."""
+    """The reader's guesses and passed exercises: the file, and this kernel's changes.
 
-    changes: Entries = field(default_factory=lambda: _nothing())
-    told: bool = False
+    Each ``put`` merges them into the file under a lock, so that two notebooks at once
+    lose nothing; what a newer course has written there stays.
+    """
+
+    def __init__(self) -> None:
+        self.changes: Entries = {"predictions": {}, "exercises": {}}
+        self.complained = False
 
     def read(self) -> Entries:
-        """Return what is on record: the file, and over it what this kernel did."""
+        """Return what is on record, section by section."""
         try:
-            return _merged(self._stored(), self.changes)
+            return self._merged(_stored())
         except OSError:  # put() says so, once there is something to lose
-            return _merged(_nothing(), self.changes)
+            return self._merged({})
 
     def put(self, section: str, key: str, entry: dict[str, Any]) -> None:
-        """Record *entry*; what another notebook wrote into the file stays."""
+        """Record *entry*, in this kernel at least."""
         self.changes[section][key] = entry
         try:
-            path = folder() / NAME
+            path = progress_file()
             path.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(path.with_suffix(".lock"), timeout=5):
-                whole = _merged(self._stored(), self.changes)
-                text = json.dumps(whole, indent=1, ensure_ascii=False, sort_keys=True)
+                record = self._merged(_stored())
+                text = json.dumps(record, indent=1, ensure_ascii=False, sort_keys=True)
                 write_atomically(path, text + "\n")
-        except (OSError, NotImplementedError) as error:
-            self._tell(f"Your progress could not be saved ({error}).")
+        except (OSError, NotImplementedError) as error:  # there may be no locks
+            if not self.complained:
+                self.complained = True
+                print(
+                    f"Your progress could not be saved ({error}). It is kept until "
+                    "this kernel stops. To keep it longer, set COURSE_HOME to a "
+                    "folder that you may write to."
+                )
 
-    def _stored(self) -> Entries:
-        path = folder() / NAME
-        try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-            entries = [e for s in SECTIONS for e in found.get(s, {}).values()]
-            if not all(isinstance(entry, dict) for entry in entries):
-                raise ValueError("not a progress file")
-        except FileNotFoundError:
-            return _nothing()
-        except (ValueError, AttributeError, RecursionError):
-            return self._set_aside(path)
-        return found
-
-    def _set_aside(self, path: Path) -> Entries:
-        """Move a damaged file out of the way, so that nothing in it is lost.
-
-        Raises OSError when it cannot be moved: then nothing may be written over it.
-        """
-        when = datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f")
-        aside = path.with_name(f"progress.damaged-{when}.json")
-        try:
-            path.rename(aside)
-        except FileNotFoundError:  # another notebook has just moved it
-            return _nothing()
-        print(f"Your progress file was damaged. It is kept as {aside}.")
-        return _nothing()
-
-    def _tell(self, what: str) -> None:
-        if not self.told:
-            self.told = True
-            print(
-                f"{what} It is kept until this kernel stops. To keep it longer, "
-                "set COURSE_HOME to a folder that you may write to."
-            )
-
-
-def _nothing() -> Entries:
-    return {section: {} for section in SECTIONS}
-
-
-def _merged(stored: Entries, changes: Entries) -> Entries:
-    """Return *stored* with *changes* on top; what a newer course added stays."""
-    whole = copy.deepcopy(stored)
-    for section in SECTIONS:
-        whole.setdefault(section, {}).update(changes[section])
-    return whole
+    def _merged(self, stored: Entries) -> Entries:
+        record = copy.deepcopy(stored)
+        for section, entries in self.changes.items():
+            record.setdefault(section, {}).update(entries)
+        return record
 
 
 @dataclass
@@ -150,24 +154,21 @@ class Lesson:
 lesson = Lesson()
 
 
+# Start and score: the first and the last cell.
+
 # torch advises lower precision for matmuls on newer GPUs, in every notebook and on
 # those GPUs only.  The page would differ between machines for a choice that no
 # lesson here makes in passing.  Nothing else is quietened.
 _NOISE = "TensorFloat32 tensor cores for float32 matrix multiplication available"
-_ADVICE = f"What to do: {health.DOCTOR}."
-
-
-class ClaimFailed(AssertionError):
-    """A claim of the page that does not hold on this machine."""
 
 
 def start(notebook: str) -> None:
     """Print one line: what this notebook runs on, or the first thing missing."""
     lesson.begin(notebook)
-    health.attach()
+    health.explain_errors()
     missing = _first_missing()
     if missing:
-        print(f"Not ready: {missing}. {_ADVICE}")
+        print(f"Not ready: {missing}. What to do: {health.DOCTOR}.")
         return
     import torch
 
@@ -184,6 +185,7 @@ def start(notebook: str) -> None:
 
 
 def _first_missing() -> str | None:
+    """Return the first thing without which nothing compiles; all of it says doctor."""
     if find_spec("torch") is None:
         return "torch is not installed"
     import torch
@@ -197,138 +199,6 @@ def _first_missing() -> str | None:
     if not any(map(shutil.which, (os.environ.get("CXX", ""), *usual))):
         return "no C++ compiler was found, and torch.compile needs one on the CPU"
     return None
-
-
-def claim(text: str, condition: Any, why: str = "") -> None:
-    """Say whether *text* holds, as *condition* found out just now.
-
-    A false claim raises ClaimFailed in strict mode (CI); a learner is told *why*
-    it may be and what to do, and goes on.  *condition* is a bool, or a numpy or
-    torch bool with one element; anything else raises TypeError, because a claim
-    about a list or a function could never fail.
-    """
-    if not isinstance(text, str) or not text.strip():
-        raise TypeError("claim(text, condition): text says in words what holds")
-    holds = _as_bool(text, condition)
-    lesson.claims[text] = holds
-    if holds:
-        print(f"✓ holds: {text}")
-        return
-    if strict():
-        raise ClaimFailed(f"{text}. {why}".strip() if why else text)
-    lines = [f"✗ does not hold here: {text}"]
-    lines += [f"  Why it should: {why}"] if why else []
-    lines.append(
-        "  If you changed a cell above, that may be the reason: restart the kernel"
-        "\n  and run all cells. If not, this machine differs from the page: run"
-        "\n  `python -m helpers doctor` in a terminal. The lesson goes on."
-    )
-    print("\n".join(lines))
-
-
-def _as_bool(text: str, condition: Any) -> bool:
-    if isinstance(condition, bool):
-        return condition
-    # numpy.bool and a torch tensor both say their dtype and give their item.
-    if str(getattr(condition, "dtype", "")) in ("bool", "torch.bool"):
-        shape = tuple(condition.shape)
-        if all(length == 1 for length in shape):
-            return bool(condition.item())
-        raise TypeError(
-            f"claim {text!r}: the condition has shape {shape}, not one answer: "
-            "say .all() or .any()"
-        )
-    raise TypeError(
-        f"claim {text!r}: the condition is {_kind(condition)}, not True or False: "
-        "compare it with something, as in `graphs == 2`"
-    )
-
-
-def _kind(value: Any) -> str:
-    return "None" if value is None else f"of type {type(value).__name__}"
-
-
-def predict(
-    key: str, question: str, options: list[str], mine: int | str | None = None
-) -> None:
-    """Ask *question*, and keep the reader's guess in the reader's own file.
-
-    *mine* is the number of an option, from 1, or its text; None asks for one.
-    ValueError names the options when it is neither.
-    """
-    choices = _checked(key, options)
-    lesson.questions[key] = choices
-    print(f"{key}  {question}")
-    print("\n".join(f"  {n}. {text}" for n, text in enumerate(choices, 1)))
-    if mine is not None:
-        guess = _chosen(key, choices, mine)
-        lesson.progress.put("predictions", key, {"guess": guess})
-        print(f"Your guess: {guess}")
-    elif _guess(key):
-        print(f"Your guess on record: {_guess(key)}")
-    else:
-        numbers = ", ".join(str(n) for n in range(1, len(choices)))
-        print(f"Your guess: none yet. Set mine={numbers} or {len(choices)}, run again.")
-
-
-def _checked(key: str, options: list[str]) -> tuple[str, ...]:
-    texts = tuple(options) if isinstance(options, (list, tuple)) else ()
-    words = all(isinstance(t, str) and not t.strip().isdigit() for t in texts)
-    if len(texts) < 2 or len(set(texts)) < len(texts) or not words:
-        raise ValueError(
-            f"{key}: options must be two or more different texts, and not bare "
-            "numbers, which the number of an option would be taken for"
-        )
-    return texts
-
-
-def _chosen(key: str, choices: tuple[str, ...], mine: int | str) -> str:
-    if mine in choices:
-        return mine
-    number = int(mine) if isinstance(mine, str) and mine.strip().isdigit() else mine
-    if type(number) is int and 1 <= number <= len(choices):
-        return choices[number - 1]
-    listed = "; ".join(f"{n} for {text!r}" for n, text in enumerate(choices, 1))
-    raise ValueError(f"{key}: mine={mine!r} is none of the options. Write {listed}.")
-
-
-def _guess(key: str) -> str | None:
-    """Return the guess on record, unless the course has changed its options."""
-    entry = lesson.progress.read()["predictions"].get(key, {})
-    guess = entry.get("guess")
-    return guess if guess in lesson.questions[key] else None
-
-
-def reveal(key: str, observed: str) -> None:
-    """Print what the machine says, and whether the reader's guess was right.
-
-    *observed* is computed just before, and must be one of the options: when it is
-    not, the page is wrong here, which raises ClaimFailed in strict mode.
-    """
-    if key not in lesson.questions:
-        _fault(f"{key}: run the cell with predict({key!r}, ...) first")
-        return
-    if observed not in lesson.questions[key]:
-        _fault(
-            f"{key}: the machine says {observed!r}, which is none of the options. "
-            f"Either a cell above was changed, or the page is wrong here. {_ADVICE}"
-        )
-        return
-    print(f"{key}  The machine says: {observed}")
-    guess = _guess(key)
-    if guess is None:
-        print("No guess on record. Guess before you look: a surprise is remembered.")
-        return
-    right = guess == observed
-    entry = {"guess": guess, "right": right}
-    lesson.progress.put("predictions", key, entry)
-    print("You said so too." if right else f"You said: {guess}")
-
-
-def _fault(message: str) -> None:
-    if strict():
-        raise ClaimFailed(message)
-    print(message)
 
 
 def score(notebook: str) -> None:
@@ -349,3 +219,188 @@ def score(notebook: str) -> None:
     print(f"  claims       {holds} of {len(lesson.claims)} hold")
     print(f"  predictions  {len(answered)} of {len(asked)} made, {right} right")
     print(f"  exercises    {passed} of {len(lesson.exercises)} passed")
+
+
+# Claims.
+
+
+def claim(text: str, condition: Any, why: str = "") -> None:
+    """Say whether *text* holds, as *condition* found out just now.
+
+    A false claim shows what was claimed and the values that were found instead.  It
+    raises ClaimFailed in strict mode (CI); a reader is told *why* it should hold and
+    what to do, and goes on.  *condition* is a bool, or a numpy or torch bool with one
+    element; anything else raises TypeError, because a claim about a list or a
+    function could never fail.
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise TypeError("claim(text, condition): text says in words what holds")
+    lesson.claims[text] = holds = _as_bool(text, condition)
+    if holds:
+        print(f"✓ holds: {text}")
+        return
+    found = "".join(f"\n  {line}" for line in _sides(inspect.currentframe().f_back))
+    if strict():
+        raise ClaimFailed((f"{text}. {why}" if why else text) + found)
+    print(f"✗ does not hold here: {text}{found}")
+    if why:
+        print(f"  Why it should: {why}")
+    print(
+        "  If you changed a cell above, that may be the reason: restart the kernel"
+        "\n  and run all cells. If not, this machine differs from the page: run"
+        "\n  `python -m helpers doctor` in a terminal. The lesson goes on."
+    )
+
+
+def _as_bool(text: str, condition: Any) -> bool:
+    if isinstance(condition, bool):
+        return condition
+    # numpy.bool and a torch tensor both say their dtype and give their item.
+    if str(getattr(condition, "dtype", "")) in ("bool", "torch.bool"):
+        shape = tuple(condition.shape)
+        if all(length == 1 for length in shape):
+            return bool(condition.item())
+        raise TypeError(
+            f"claim {text!r}: the condition has shape {shape}, not one answer: "
+            "say .all() or .any()"
+        )
+    kind = "None" if condition is None else f"of type {type(condition).__name__}"
+    raise TypeError(
+        f"claim {text!r}: the condition is {kind}, not True or False: "
+        "compare it with something, as in `graphs == 2`"
+    )
+
+
+def _sides(frame: FrameType) -> Iterator[str]:
+    """Yield what the call of claim in *frame* claimed, and the values in it.
+
+    The call is found in the source by its position.  Nothing is called again: only
+    names, attributes, items, lengths and sums of them are read once more.
+    """
+    at = inspect.getframeinfo(frame).positions
+    lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
+    try:
+        nodes = [*ast.walk(ast.parse("".join(lines)))]
+    except SyntaxError:
+        return
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    places = [(c.lineno, c.col_offset, c.end_lineno, c.end_col_offset) for c in calls]
+    place = (at.lineno, at.col_offset, at.end_lineno, at.end_col_offset)
+    if place not in places:  # no source, as in a shell
+        return
+    call = calls[places.index(place)]
+    named = [word.value for word in call.keywords if word.arg == "condition"]
+    condition = [*call.args[1:2], *named][0]
+    yield f"Claimed: {ast.unparse(condition)}"
+    for source in dict.fromkeys(map(ast.unparse, _readable(condition))):
+        try:
+            value = eval(source, frame.f_globals, frame.f_locals)
+        except Exception:  # a value that cannot be read any more, whatever it is
+            continue
+        if not callable(value):
+            yield f"Found: {source} is {textwrap.shorten(repr(value), 200)}"
+
+
+_READ = (
+    *(ast.Name, ast.Attribute, ast.Subscript, ast.Slice, ast.Constant, ast.Tuple),
+    *(ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.expr_context),
+)
+
+
+def _readable(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the largest parts of a condition that can be read without calling."""
+    is_length = isinstance(node, ast.Call) and ast.unparse(node.func) == "len"
+    is_negated = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+    whole = node.args[0] if is_length else node
+    if isinstance(node, ast.Constant) or not isinstance(node, ast.expr):
+        return
+    if not is_negated and all(isinstance(part, _READ) for part in ast.walk(whole)):
+        yield node
+        return
+    if isinstance(node, (ast.GeneratorExp, ast.ListComp, ast.SetComp)):
+        parts = [node.generators[0].iter]  # the rest has names of its own
+    elif isinstance(node, ast.Call):
+        receiver = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+        parts = [*receiver, *node.args]
+    else:
+        parts = list(ast.iter_child_nodes(node))
+    for part in parts:
+        yield from _readable(part)
+
+
+# Predictions: asked before, revealed after.
+
+
+def predict(
+    key: str, question: str, options: list[str], mine: int | str | None = None
+) -> None:
+    """Ask *question*, and keep the reader's guess in the reader's own file.
+
+    *mine* is the number of an option, from 1, or its text; None asks for one.
+    ValueError names the options when it is neither.
+    """
+    choices = tuple(options) if isinstance(options, (list, tuple)) else ()
+    words = all(isinstance(t, str) and not t.strip().isdigit() for t in choices)
+    if len(choices) < 2 or len(set(choices)) < len(choices) or not words:
+        raise ValueError(
+            f"{key}: options must be two or more different texts, and not bare "
+            "numbers, which the number of an option would be taken for"
+        )
+    lesson.questions[key] = choices
+    print(f"{key}  {question}")
+    print("\n".join(f"  {n}. {text}" for n, text in enumerate(choices, 1)))
+    if mine is not None:
+        guess = _chosen(key, choices, mine)
+        lesson.progress.put("predictions", key, {"guess": guess})
+        print(f"Your guess: {guess}")
+    elif guess := _guess(key):
+        print(f"Your guess on record: {guess}")
+    else:
+        numbers = ", ".join(str(n) for n in range(1, len(choices)))
+        print(f"Your guess: none yet. Set mine={numbers} or {len(choices)}, run again.")
+
+
+def _chosen(key: str, choices: tuple[str, ...], mine: int | str) -> str:
+    if mine in choices:
+        return mine
+    number = int(mine) if isinstance(mine, str) and mine.strip().isdigit() else mine
+    if type(number) is int and 1 <= number <= len(choices):
+        return choices[number - 1]
+    listed = "; ".join(f"{n} for {text!r}" for n, text in enumerate(choices, 1))
+    raise ValueError(f"{key}: mine={mine!r} is none of the options. Write {listed}.")
+
+
+def _guess(key: str) -> str | None:
+    """Return the guess on record, unless the course has changed its options."""
+    guess = lesson.progress.read()["predictions"].get(key, {}).get("guess")
+    return guess if guess in lesson.questions[key] else None
+
+
+def reveal(key: str, observed: str) -> None:
+    """Print what the machine says, and whether the reader's guess was right.
+
+    *observed* is computed just before, and must be one of the options: when it is
+    not, the page is wrong here, which raises ClaimFailed in strict mode.
+    """
+    problem = None
+    if key not in lesson.questions:
+        problem = f"{key}: run the cell with predict({key!r}, ...) first"
+    elif observed not in lesson.questions[key]:
+        problem = (
+            f"{key}: the machine says {observed!r}, which is none of the options. "
+            "Either a cell above was changed, or the page is wrong here. What to do: "
+            f"{health.DOCTOR}."
+        )
+    if problem and strict():
+        raise ClaimFailed(problem)
+    if problem:
+        print(problem)
+        return
+    print(f"{key}  The machine says: {observed}")
+    guess = _guess(key)
+    if guess is None:
+        print("No guess on record. Guess before you look: a surprise is remembered.")
+        return
+    right = guess == observed
+    lesson.progress.put("predictions", key, {"guess": guess, "right": right})
+    print("You said so too." if right else f"You said: {guess}")

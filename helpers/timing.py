@@ -1,10 +1,8 @@
-"""How one side of a comparison is timed: samples, blocks, and what disturbed them.
+"""How a function is timed: clocks, samples, blocks, and what disturbed them.
 
-A *sample* is a few calls back to back, about 100 µs; a *block* is samples for
-about 8 ms of which the first two fifths are thrown away, so that the other
-side's data has left the cache; a round is one block of each side.
-
-The ceiling of a memory-bound function: how fast this machine copies.
+A *sample* is a few calls back to back, 100 µs or more; a *block* is samples for about
+8 ms, of which the first two fifths are thrown away, so that what ran before has left
+the cache.  `helpers.benchmark` races two functions in such blocks.
 """
 
 from __future__ import annotations
@@ -16,8 +14,8 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,58 +26,29 @@ from helpers.results import Result
 from helpers.stats import quantile
 from helpers.text import mark
 
-
-@dataclass(frozen=True, repr=False)
-class Bandwidth(Result):
-    """What copying a large array reaches here, each byte counted as it moves."""
-
-    bytes_per_s: float
-    working_set: int
-    device: str
-
-    def __str__(self) -> str:
-        rate = mark(f"{self.bytes_per_s / 1e9:.3g} GB/s")
-        return f"copying {text.size(self.working_set)} in all: {rate}"
-
-    __repr__ = __str__
+_BLOCK_SAMPLES = 80
+_DISCARDED = 0.4
+_WAITED = 0.02
+"""A sample in which our threads waited for more than this share is disturbed."""
+_TASKS = "/proc/self/task"
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
 
 
-def copy_bandwidth(
-    working_set: int = 512 << 20, device: str = "cpu", budget: float = 1.0
-) -> Bandwidth:
-    """Return the bandwidth of ``copy_`` between two arrays written before.
-
-    *working_set* is source and target together, in bytes; at 256 MiB and more it
-    does not fit the caches of today's processors.  One read and one write are
-    counted per element, as in STREAM's *copy* (McCalpin, 1995); the write's own
-    read for ownership is not counted.
-    """
+def device() -> str:
+    """Return where the course runs: ``cuda`` where there is a GPU, else ``cpu``."""
     import torch
 
-    source = torch.ones(working_set // 8, device=device)
-    target = torch.zeros_like(source)
-    clock = clock_for(device)
-    call = partial(target.copy_, source)
-    warm = min(clock.sample(call, 1) for _ in range(3))
-    plan = Plan.for_call(warm, clock.sample_s)
-    times, start = [], clock.now()
-    with quiet_interpreter(), pinned_threads():
-        while clock.now() - start < budget or len(times) < 5:
-            times.append(block(clock, call, plan).seconds)
-    return Bandwidth(working_set / quantile(times, 0.25), working_set, device)
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-BLOCK_SAMPLES = 80
-DISCARD = 0.4
-_TASKS = Path("/proc/self/task")
-_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
+# --- clocks --------------------------------------------------------------------
 
 
 class Clock(Protocol):
     """What measuring needs of time; the tests pass one that they control."""
 
     sample_s: float
-    """Seconds a sample should last: long against reading the clock."""
+    """Seconds a sample should last at least: long against reading the clock."""
 
     def now(self) -> float:
         """Return seconds since some moment."""
@@ -87,12 +56,50 @@ class Clock(Protocol):
     def sample(self, call: Callable[[], Any], calls: int) -> float:
         """Return seconds that *calls* calls took, the device's work included."""
 
+    def waiting(self) -> AbstractContextManager[Callable[[], float]]:
+        """Give a function: seconds our threads were ready but not running so far."""
+
+
+@contextmanager
+def waiting_threads() -> Iterator[Callable[[], float]]:
+    """Give a function that returns how long threads of this process had to wait.
+
+    Seconds for which a thread could run but another process had its core, summed over
+    the threads that there are now.  Linux counts them per thread in
+    ``/proc/self/task/*/schedstat``, second field, in nanoseconds; elsewhere this
+    is always 0, and what disturbed a timing goes unnoticed.
+    """
+    with ExitStack() as stack:
+        files = []  # kept open: 3 µs a thread and reading, not 10
+        for thread in _threads():
+            with suppress(OSError):  # the thread has just ended
+                file = os.open(f"{_TASKS}/{thread}/schedstat", os.O_RDONLY)
+                files.append(file)
+                stack.callback(os.close, file)
+
+        def waited() -> float:
+            total = 0
+            for file in files:
+                with suppress(OSError):
+                    total += int(os.pread(file, 99, 0).split()[1])
+            return total * 1e-9
+
+        yield waited
+
+
+def _threads() -> list[int]:
+    """Return the threads of this process by number; none where there is no /proc."""
+    with suppress(OSError):
+        return [int(name) for name in os.listdir(_TASKS)]
+    return []
+
 
 class WallClock:
     """The processor's clock: for functions that are done when they return."""
 
     sample_s = 100e-6
     now = staticmethod(time.perf_counter)
+    waiting = staticmethod(waiting_threads)
 
     def sample(self, call: Callable[[], Any], calls: int) -> float:
         start = time.perf_counter_ns()
@@ -125,25 +132,12 @@ class CudaClock(WallClock):
         return self._start.elapsed_time(self._stop) * 1e-3
 
 
-def device() -> str:
-    """Return where the course runs: ``cuda`` where there is a GPU, else ``cpu``."""
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
 def clock_for(device: str) -> Clock:
-    """Return the clock that times work on *device*."""
+    """Return the clock that times work on *device*, ``cpu`` or ``cuda``."""
     return CudaClock() if device == "cuda" else WallClock()
 
 
-@dataclass(frozen=True)
-class Block:
-    """One block of one side: seconds per call, and what happened meanwhile."""
-
-    seconds: float
-    waited: float
-    """Share of the block for which a thread of ours was ready but not running."""
+# --- blocks --------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -153,46 +147,64 @@ class Plan:
     calls: int
     samples: int
 
-    @classmethod
-    def for_call(cls, seconds: float, sample_s: float = WallClock.sample_s) -> Plan:
-        """Return the plan for a function that takes *seconds* a call."""
-        block_s = BLOCK_SAMPLES * sample_s
-        if seconds > 1.25 * block_s:
-            return cls(1, 2)  # one call to warm the cache, one that counts
+
+def plans_for(
+    per_call: Sequence[float], sample_s: float = WallClock.sample_s
+) -> list[Plan]:
+    """Return a plan for each of the functions that take *per_call* seconds a call.
+
+    The samples of all are equally long, as long as the longest call, up to a block:
+    a low quantile of short samples lies lower than one of long samples, and the
+    ratio of two functions would lean towards the shorter call.
+    """
+    block_s = _BLOCK_SAMPLES * sample_s
+    sample_s = min(max(sample_s, *per_call), block_s)
+    planned = []
+    for seconds in per_call:
         calls = max(1, round(sample_s / seconds))
-        return cls(calls, max(3, round(block_s / (calls * seconds))))
+        samples = max(3, round(block_s / (calls * seconds)))
+        if seconds > 1.25 * block_s:
+            samples = 2  # one call to warm the cache, one that counts
+        planned.append(Plan(calls, samples))
+    return planned
+
+
+@dataclass(frozen=True)
+class Block:
+    """Seconds per call of one block, and how much of them may have been waiting."""
+
+    seconds: float
+    waited: float = 0.0
+    """0 when undisturbed; else the truth is between ``seconds - waited`` and it."""
 
 
 def block(clock: Clock, call: Callable[[], Any], plan: Plan) -> Block:
-    """Time one block: the lower quartile of its samples after the discarded ones.
+    """Time one block: the lower quartile of its undisturbed samples.
 
-    Interruptions only ever add time, so a low quantile is the steadier value.
+    What the system does besides only ever adds time, so a low quantile is the
+    steadier value.  A wait of ours for a core is seen in the sample where it happens,
+    and beside a busy process most short samples have none.  Where fewer than a
+    quarter were undisturbed, the sample that waited least is taken, with its wait.
     """
-    waited, start = waiting_seconds(), clock.now()
-    times = [clock.sample(call, plan.calls) for _ in range(plan.samples)]
-    took = max(clock.now() - start, 1e-12)
-    kept = times[int(DISCARD * len(times)) or 1 :]
-    seconds = quantile(kept, 0.25) / plan.calls
-    return Block(max(seconds, 1e-12), (waiting_seconds() - waited) / took)
+    samples = []  # (seconds, seconds waited by all our threads together)
+    with clock.waiting() as waited:
+        before, spent = waited(), 0.0
+        while len(samples) < plan.samples:
+            if len(samples) >= 3 and spent > 10 * _BLOCK_SAMPLES * clock.sample_s:
+                break  # calls take far longer than planned
+            seconds = clock.sample(call, plan.calls)
+            now = waited()
+            samples.append((max(seconds, 1e-12), now - before))
+            before, spent = now, spent + seconds
+    counted = samples[int(_DISCARDED * len(samples)) or 1 :]
+    undisturbed = [seconds for seconds, wait in counted if wait <= _WAITED * seconds]
+    if 4 * len(undisturbed) >= len(counted):
+        return Block(quantile(undisturbed, 0.25) / plan.calls)
+    seconds, wait = min(counted, key=lambda sample: sample[1] / sample[0])
+    return Block(seconds / plan.calls, min(wait, 0.99 * seconds) / plan.calls)
 
 
-def waiting_seconds() -> float:
-    """Return for how long threads of this process were runnable but not running.
-
-    Linux counts it per thread in ``/proc/self/task/*/schedstat``, second field,
-    in nanoseconds; elsewhere this is 0 and disturbed rounds go unnoticed.
-    """
-    return sum(waited for _, waited in _schedstat().values())
-
-
-def _schedstat() -> dict[int, tuple[float, float]]:
-    """Return {thread: (seconds run, seconds waited)} of this process."""
-    found = {}
-    for path in _TASKS.glob("*/schedstat"):  # none, where there is no /proc
-        with suppress(OSError, ValueError):  # the thread has just ended
-            ran, waited, _ = path.read_text().split()
-            found[int(path.parent.name)] = int(ran) * 1e-9, int(waited) * 1e-9
-    return found
+# --- keeping the rest of the machine out ---------------------------------------
 
 
 @contextmanager
@@ -219,7 +231,7 @@ def pinned_threads() -> Iterator[bool]:
     places, before, pinned = _places(), dict[int, set[int]](), False
     try:
         with suppress(OSError):  # forbidden: threads stay where the kernel puts them
-            before = {tid: os.sched_getaffinity(tid) for tid in places and _schedstat()}
+            before = {tid: os.sched_getaffinity(tid) for tid in places and _threads()}
             for tid, core in places.items():
                 os.sched_setaffinity(tid, {core})
                 pinned = True
@@ -227,7 +239,7 @@ def pinned_threads() -> Iterator[bool]:
     finally:
         # A thread that was started meanwhile has inherited this one's single core.
         usual = before.get(threading.get_native_id())
-        for tid in before and _schedstat():
+        for tid in before and _threads():
             with suppress(OSError):  # the thread may have ended
                 os.sched_setaffinity(tid, before.get(tid, usual))
 
@@ -255,18 +267,24 @@ def _second_of_core(number: int) -> bool:
 
 
 def _workers(wanted: int) -> list[int]:
-    """Return the threads that work when a parallel loop runs, this one apart."""
+    """Return the threads that run when a parallel loop does, this one apart."""
     import torch
 
+    def ran() -> dict[int, float]:
+        """Return {thread: seconds it ran}, the first field of schedstat."""
+        seconds = {}
+        for tid in _threads():
+            with suppress(OSError, ValueError):  # the thread has just ended
+                text = Path(f"{_TASKS}/{tid}/schedstat").read_text()
+                seconds[tid] = int(text.split()[0]) * 1e-9
+        return seconds
+
     x = torch.ones(1 << 20)
-    own, before, end = threading.get_native_id(), _schedstat(), time.monotonic() + 0.05
+    before, end = ran(), time.monotonic() + 0.05
     while time.monotonic() < end:
         torch.add(x, 1, out=x)
-    grown = {
-        tid: ran - before.get(tid, (0.0, 0.0))[0]
-        for tid, (ran, _) in _schedstat().items()
-        if tid != own
-    }
+    grown = {tid: seconds - before.get(tid, 0.0) for tid, seconds in ran().items()}
+    del grown[threading.get_native_id()]
     busiest = sorted(grown, key=grown.__getitem__, reverse=True)[:wanted]
     return [tid for tid in busiest if grown[tid] > 0.01]
 
@@ -343,3 +361,43 @@ def peak_bytes(call: Callable[[], Any], device: str) -> int | None:
 def _status_kib(field: str) -> int:
     lines = Path("/proc/self/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith(field)).split()[1])
+
+
+# --- the ceiling of a memory-bound function ------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Bandwidth(Result):
+    """What copying a large array reaches here, each byte counted as it moves."""
+
+    bytes_per_s: float
+    working_set: int
+    device: str
+
+    def __str__(self) -> str:
+        rate = mark(f"{self.bytes_per_s / 1e9:.3g} GB/s")
+        return f"copying {text.size(self.working_set)} in all: {rate}"
+
+
+def copy_bandwidth(
+    working_set: int = 512 << 20, device: str = "cpu", budget: float = 1.0
+) -> Bandwidth:
+    """Return the bandwidth of ``copy_`` between two arrays written before.
+
+    *working_set* is source and target together, in bytes; at 256 MiB and more it
+    does not fit the caches of today's processors.  *budget* is in seconds, and five
+    blocks are timed in any case.  One read and one write are counted per element, as
+    in STREAM's *copy* (McCalpin, 1995); the write's own read for ownership is not.
+    """
+    import torch
+
+    source = torch.ones(working_set // 8, device=device)
+    target = torch.zeros_like(source)
+    clock = clock_for(device)
+    call = partial(target.copy_, source)
+    (plan,) = plans_for([min(clock.sample(call, 1) for _ in range(3))], clock.sample_s)
+    seconds, start = [], clock.now()
+    with quiet_interpreter(), pinned_threads():
+        while clock.now() - start < budget or len(seconds) < 5:
+            seconds.append(block(clock, call, plan).seconds)
+    return Bandwidth(working_set / quantile(seconds, 0.25), working_set, device)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,38 +11,36 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from nbformat.v4 import new_code_cell, new_notebook
 
 from helpers import teach
 from helpers.teach import (
     ClaimFailed,
     Progress,
     claim,
-    folder,
+    lesson,
     predict,
+    progress_file,
     reveal,
     score,
-    session,
     start,
     strict,
 )
-from helpers.text import Table, unmark
+from helpers.text import unmark
+from tests.refresh import ROOT, client, course_environment
 
 ASK = ("01.p1", "How many graphs?", ["1 graph", "2 graphs"])
 
 
 @pytest.fixture(autouse=True)
-def fresh_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "progress", Progress())
-    session.begin("01")
+def fresh_lesson(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lesson, "progress", Progress())
+    lesson.begin("01")
 
 
 @pytest.fixture
 def said(capsys: pytest.CaptureFixture[str]):
     return lambda: capsys.readouterr().out
-
-
-def progress_file() -> Path:
-    return folder() / teach.NAME
 
 
 # Claims.
@@ -72,6 +68,69 @@ def test_a_false_claim_explains_to_a_learner_and_goes_on(said, learner) -> None:
     assert "python -m helpers doctor" in text
 
 
+class Found:
+    """A result, with a property and a method that counts its calls."""
+
+    breaks = ("print", "item")
+    calls = 0
+
+    @property
+    def count(self) -> int:
+        return 3
+
+    def ask(self, wanted: int) -> bool:
+        self.calls += 1
+        return wanted == 0
+
+
+def test_a_false_claim_shows_what_was_claimed_and_what_was_found(said, learner) -> None:
+    found, graphs, rows = Found(), 2, [["eager", 7.5]]
+    claim("one graph", found.count == graphs - 1)
+    assert (
+        "\n  Claimed: found.count == graphs - 1\n"
+        "  Found: found.count is 3\n  Found: graphs - 1 is 1\n"
+    ) in said()
+    claim(
+        "no breaks",
+        found.count == 3 and len(found.breaks) == 0,  # a line of its own
+        why="there is no print",
+    )
+    text = said()
+    assert "Found: found.count is 3" in text
+    assert "Found: len(found.breaks) is 2" in text
+    claim("fast", condition=rows[0][1] < 0.1 or not rows)
+    assert "Found: rows[0][1] is 7.5" in said()
+    same = [True, False]
+    claim("all", all(same)), claim("both", all(x for x in same))  # on one line
+    assert said().count("Found: same is [True, False]") == 2
+
+
+def test_a_false_claim_calls_nothing_again(said, learner) -> None:
+    found, wanted = Found(), 4
+    claim("as wanted", found.ask(wanted))
+    assert found.calls == 1
+    assert "Claimed: found.ask(wanted)" in (text := said())
+    assert "Found: wanted is 4" in text
+
+
+def test_in_ci_the_error_shows_what_was_found(strictly) -> None:
+    found = Found()
+    with pytest.raises(ClaimFailed, match=r"one graph\n  Claimed: found.count == 1\n"):
+        claim("one graph", found.count == 1)
+
+
+def test_a_notebook_shows_what_was_found(monkeypatch) -> None:
+    cells = [
+        "from helpers import claim\ncounts = {'graphs': 3}",
+        "%time counts['graphs'] += 1\nclaim('three', counts['graphs'] == 3)",
+    ]
+    notebook = new_notebook(cells=[new_code_cell(cell) for cell in cells])
+    with course_environment():
+        monkeypatch.setenv("COURSE_STRICT", "0")
+        client(notebook, ROOT / "notebooks").execute()
+    assert "Found: counts['graphs'] is 4" in notebook.cells[1].outputs[-1].text
+
+
 @pytest.mark.parametrize(
     "condition",
     [
@@ -81,38 +140,24 @@ def test_a_false_claim_explains_to_a_learner_and_goes_on(said, learner) -> None:
     ],
     ids=lambda c: type(c).__name__,
 )
-@pytest.mark.parametrize("mode", ["0", "1"])
-def test_a_claim_that_cannot_fail_is_an_error(monkeypatch, condition, mode) -> None:
-    monkeypatch.setenv("COURSE_STRICT", mode)
+def test_a_claim_that_cannot_fail_is_an_error(learner, condition) -> None:
     with pytest.raises(TypeError, match="claim 'this': the condition"):
         claim("this", condition)
-    assert session.claims == {}
-
-
-@pytest.mark.parametrize("text", ["", "  ", None, True])
-def test_a_claim_has_words(text) -> None:
     with pytest.raises(TypeError, match="says in words"):
-        claim(text, True)
+        claim("", True)
+    assert lesson.claims == {}
 
 
 @pytest.mark.parametrize(
     ("chosen", "ci", "wanted"),
     [
-        (None, None, False),
-        ("1", None, True),
-        ("0", "true", False),
-        (None, "true", True),
-        ("", "true", True),
-        ("yes", None, True),
-        (None, "false", False),
+        *(("", "", False), ("1", "", True), ("0", "true", False)),
+        *(("", "true", True), ("yes", "", True), ("", "false", False)),
     ],
 )
 def test_strict(monkeypatch, chosen, ci, wanted) -> None:
-    for name, value in (("COURSE_STRICT", chosen), ("CI", ci)):
-        if value is None:
-            monkeypatch.delenv(name, raising=False)
-        else:
-            monkeypatch.setenv(name, value)
+    monkeypatch.setenv("COURSE_STRICT", chosen)
+    monkeypatch.setenv("CI", ci)
     assert strict() is wanted
 
 
@@ -200,8 +245,8 @@ def test_a_wrong_guess_lasts_until_the_next_kernel(said, monkeypatch) -> None:
     predict(*ASK, mine=1)
     reveal("01.p1", "2 graphs")
     assert said().endswith("You said: 1 graph\n")
-    monkeypatch.setattr(session, "progress", Progress())
-    session.begin("01")
+    monkeypatch.setattr(lesson, "progress", Progress())
+    lesson.begin("01")
     predict(*ASK)
     assert "Your guess on record: 1 graph" in said()
     score("01")
@@ -246,7 +291,7 @@ def test_a_reveal_that_no_option_names(said, monkeypatch, key, observed) -> None
 
 def test_score_counts_this_pass_and_no_earlier_one(said, learner) -> None:
     for _ in range(2):
-        session.begin("01")
+        lesson.begin("01")
         claim("a", True)
         claim("b", False)
         predict(*ASK)
@@ -283,9 +328,10 @@ def test_the_usual_folder_is_the_platforms(monkeypatch, tmp_path) -> None:
     monkeypatch.delenv("COURSE_HOME")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert folder().name == "torch-compile-course"
+    folder = progress_file().parent
+    assert folder.name == "torch-compile-course"
     if sys.platform.startswith("linux"):
-        assert folder() == tmp_path / "torch-compile-course"
+        assert folder == tmp_path / "torch-compile-course"
 
 
 @pytest.mark.parametrize(
@@ -363,24 +409,20 @@ def test_what_a_newer_course_wrote_stays(said) -> None:
     assert sorted(found["predictions"]) == ["01.p1", "17.p1"]
 
 
-def _write_many(home: str, first: int) -> None:
-    os.environ["COURSE_HOME"] = home
-    mine = Progress()
-    for number in range(first, first + 20):
-        mine.put("exercises", f"{number}", {"passed": True})
+WRITE_MANY = """
+import sys
+from helpers.teach import Progress
+
+progress, first = Progress(), int(sys.argv[1])
+for number in range(first, first + 20):
+    progress.put("exercises", str(number), {"passed": True})
+"""
 
 
-def test_two_notebooks_at_once_lose_nothing(course_home: Path) -> None:
-    spawn = multiprocessing.get_context("spawn")
-    both = [
-        spawn.Process(target=_write_many, args=(str(course_home), first))
-        for first in (100, 200)
-    ]
-    for process in both:
-        process.start()
-    for process in both:
-        process.join()
-    assert [process.exitcode for process in both] == [0, 0]
+def test_two_notebooks_at_once_lose_nothing() -> None:
+    command = [sys.executable, "-c", WRITE_MANY]
+    both = [subprocess.Popen([*command, first], cwd=ROOT) for first in ("100", "200")]
+    assert [process.wait() for process in both] == [0, 0]
     assert len(json.loads(progress_file().read_text())["exercises"]) == 40
 
 
@@ -391,13 +433,7 @@ def test_a_read_only_record_is_no_obstacle_to_reading(said, monkeypatch) -> None
     def refuse(*args, **kwargs):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(session, "progress", Progress())
+    monkeypatch.setattr(lesson, "progress", Progress())
     monkeypatch.setattr(Path, "read_text", refuse)
     predict(*ASK)
     assert "none yet" in said()
-
-
-def test_in_a_table_numbers_stay_whole_and_long_names_break() -> None:
-    page = Table.of(["error", "name"], [["⟨2e-07⟩", "triton_" * 9]])._repr_html_()
-    wraps = re.findall(r"<td style=\"[^\"]*white-space:([^\"]*?);font", page)
-    assert wraps == ["pre", "pre-wrap;overflow-wrap:anywhere"]

@@ -53,17 +53,7 @@ def dump_triton(
     session.check_callable(fn, (*inputs, *kwargs.values()))
     fake.require_triton()
     here = gpu == "this"
-    chosen = gpus.here() if here else gpus.find(gpu)
-    if chosen.language != "cuda":
-        raise InputError(
-            f"{chosen.name} has machine code only: dump for h100, then ask a kernel "
-            f"for kernel.on({chosen.name!r})"
-        )
-    if here and (inputs or kwargs) and not session.on_gpu((inputs, kwargs)):
-        raise InputError(
-            "gpu='this' shows what runs on the GPU, and the inputs are on the CPU: "
-            "move them, and the module, with .to('cuda')"
-        )
+    chosen = _find(gpu, (inputs, kwargs))
     backend = (LoweringHere if here else Lowering)(chosen, mode)
     with (
         fake.ONE_AT_A_TIME,
@@ -88,6 +78,22 @@ def dump_triton(
     if to is not None:
         result.write(to)
     return result
+
+
+def _find(name: str, inputs: Any) -> gpus.Gpu:
+    """Return the GPU called *name*, if *inputs* can be dumped for it."""
+    gpu = gpus.here() if name == "this" else gpus.find(name)
+    if gpu.language != "cuda":
+        raise InputError(
+            f"{gpu.name} has machine code only: dump for h100, then ask a kernel "
+            f"for kernel.on({gpu.name!r})"
+        )
+    if name == "this" and pytree.tree_leaves(inputs) and not session.on_gpu(inputs):
+        raise InputError(
+            "gpu='this' shows what runs on the GPU, and the inputs are on the CPU: "
+            "move them, and the module, with .to('cuda')"
+        )
+    return gpu
 
 
 def _needing_gradients(fn: Callable[..., Any]) -> Callable[..., Any]:

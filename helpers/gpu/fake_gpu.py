@@ -287,7 +287,7 @@ def _say_device(tree: Any, device: torch.device) -> list[FakeTensor]:
 
 
 def _say_device_of_nodes(nodes: Iterable[torch.fx.Node], device: torch.device) -> None:
-    """Do the same with what *nodes* were traced on; constants they make stay here."""
+    """Let the values of *nodes* say the same; what they make, they make on the CPU."""
     for node in nodes:
         _say_device(node.meta.get("val"), device)
         node.args, node.kwargs = pytree.tree_map(
@@ -447,9 +447,10 @@ def _noted_in(graph: LoweredGraph, load: bool) -> Iterator[None]:
 
     def noted_call(self: Any, name: str, args: Any, *rest: Any, **more: Any) -> Any:
         # It is the call of the launch that was noted last: both are written together.
-        arguments = tuple(_argument(arg, graph.hints) for arg in args)
-        graph.calls[len(graph.launches) - 1] = name, arguments
-        bar.update(len(graph.launches[-1].ops))
+        if graph.launches:
+            arguments = tuple(_argument(arg, graph.hints) for arg in args)
+            graph.calls[len(graph.launches) - 1] = name, arguments
+            bar.update(len(graph.launches[-1].ops))
         return generate_kernel_call(self, name, args, *rest, **more)
 
     def noted_source(self: Any) -> Any:

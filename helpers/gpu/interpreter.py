@@ -21,7 +21,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from multiprocessing import Pipe
 from pathlib import Path
@@ -161,7 +161,9 @@ def _check(
     """Return *kernels* with what running their *graph* on both sides showed."""
     known = saved.pop(graph.index, {}) if graph.phase == "backward" else {}
     inputs = _inputs(graph, known)
-    answer = interpreter().ask(graph.source, inputs, gpu, limit_s, graph.chosen)
+    request = {"source": graph.source, "inputs": inputs}
+    request |= {"gpu": gpu, "chosen": graph.chosen, "constants": graph.constants}
+    answer = interpreter().ask(request, limit_s)
     launches, error = answer["launches"], answer["error"]
     kernels = [
         replace(k, programs=x["programs"], blocks=x["blocks"], instead=x["instead"])
@@ -329,9 +331,9 @@ class Eager(torch.fx.Interpreter):
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         """Return what *target* gives on the CPU, wherever it was traced for."""
         args, kwargs = pytree.tree_map(self._adapted, (args, kwargs))
-        name = getattr(target, "_opname", None) or getattr(target, "__name__", "")
-        if name in ATTENTION:
-            return ATTENTION[name](*args, **kwargs)
+        name = str(target).split(".")[min(1, str(target).count("."))]
+        if target in ATTENTION:
+            return attention(target, *args, **kwargs)
         if name.startswith("triton_kernel_wrapper"):
             return self._user_kernel(**kwargs)
         if name == "inductor_seeds":
@@ -469,17 +471,44 @@ def philox(seed: int, offset: np.ndarray) -> list[np.ndarray]:
     return count
 
 
+def attention(operation: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+    """Return what an attention kernel of a GPU gives for CPU tensors, or its gradients.
+
+    Computed by the definition; shapes, strides and types are those of *operation*.
+    What only its own backward reads, such as sums of the rows, is zeros.
+    """
+    names = [argument.name for argument in operation._schema.arguments]
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    grad = given.get("grad_out", given.get("grad_out_"))
+    settings = [given.get("dropout_p", 0.0), given.get("is_causal"), given.get("scale")]
+    qkv = [given[name] for name in ("query", "key", "value")]
+    values = _attend(*qkv, given.get("attn_bias"), grad, *settings)
+
+    def on_meta(value: Any) -> Any:
+        return value.to("meta") if isinstance(value, torch.Tensor) else value
+
+    def filled(like: Any, value: Any) -> Any:
+        if not isinstance(like, torch.Tensor):
+            return like
+        new = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype)
+        return new.zero_() if value is None else new.copy_(value)
+
+    outputs = operation(*pytree.tree_map(on_meta, args), **kwargs)
+    values += [None] * (len(outputs) - len(values))
+    return tuple(map(filled, outputs, values))
+
+
 def _attend(
     q: Any,
     k: Any,
     v: Any,
     bias: Any,
+    grad: Any,
     dropout: float,
-    causal: bool,
+    causal: Any,
     scale: Any,
-    grad=None,
 ) -> list[Any]:
-    """Return attention by the definition; with *grad*, the gradients of q, k, v, bias.
+    """Return attention; with *grad*, the gradients of q, k, v and bias.
 
     Queries are (batch, heads, rows, width).  Several heads may share keys and values.
     """
@@ -506,56 +535,10 @@ def _attend(
     return [scale * of_scores @ k, of_k, of_v, None if bias is None else of_scores]
 
 
-def _efficient(q, k, v, bias, save, dropout=0.0, causal=False, *, scale=None):
-    return _attend(q, k, v, bias, dropout, causal, scale)
-
-
-def _efficient_backward(grad, q, k, v, bias, *saved, scale=None):
-    _, _, _, _, dropout, _, causal = [*saved, False][:7]  # the last has a default
-    return _attend(q, k, v, bias, dropout, causal, scale, grad)
-
-
-def _flash(q, k, v, dropout=0.0, causal=False, debug=False, *, scale=None):
-    return _attend(q, k, v, None, dropout, causal, scale)
-
-
-def _flash_backward(grad, q, k, v, *saved, scale=None):
-    dropout, causal = saved[6:8]
-    return _attend(q, k, v, None, dropout, causal, scale, grad)[:3]
-
-
-def _as_on_gpu(name: str, compute: Callable[..., Any]) -> Callable[..., Any]:
-    """Return *compute* with the shapes, strides and types of the operation *name*.
-
-    What it does not compute is zeros: sums that only its own backward reads.
-    """
-    operation = getattr(torch.ops.aten, name).default
-
-    def on_meta(value: Any) -> Any:
-        return value.to("meta") if isinstance(value, torch.Tensor) else value
-
-    def filled(like: Any, value: Any) -> Any:
-        if not isinstance(like, torch.Tensor):
-            return like
-        new = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype)
-        return new.zero_() if value is None else new.copy_(value)
-
-    def run(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        outputs = operation(*pytree.tree_map(on_meta, args), **kwargs)
-        values = [*compute(*args, **kwargs)] + [None] * len(outputs)
-        return tuple(map(filled, outputs, values))
-
-    return run
-
-
-ATTENTION = {  # operation of aten: what it computes on a GPU, for CPU tensors
-    f"_scaled_dot_product_{name}": _as_on_gpu(f"_scaled_dot_product_{name}", compute)
-    for name, compute in {
-        "efficient_attention": _efficient,
-        "efficient_attention_backward": _efficient_backward,
-        "flash_attention": _flash,
-        "flash_attention_backward": _flash_backward,
-    }.items()
+ATTENTION = {  # operations of aten that only a GPU has
+    getattr(torch.ops.aten, f"_scaled_dot_product_{kind}_attention{way}").default
+    for kind in ("efficient", "flash")
+    for way in ("", "_backward")
 }
 
 
@@ -570,7 +553,9 @@ def run(source: str, inputs: Sequence[Any], limit_s: float = 60.0) -> list[Any]:
     the error as it was raised, and when all takes longer than *limit_s* seconds: small
     inputs take less than one.
     """
-    answer = interpreter().ask(source, inputs, "h100", limit_s)
+    request = {"source": source, "inputs": list(inputs)}
+    request |= {"gpu": "h100", "chosen": {}, "constants": {}}
+    answer = interpreter().ask(request, limit_s)
     if answer["error"]:
         raise InputError(answer["error"])
     return answer["outputs"]
@@ -606,23 +591,15 @@ class Interpreter:
         self.process: Any = None
         self.one_at_a_time = threading.Lock()
 
-    def ask(
-        self,
-        source: str,
-        inputs: Sequence[Any],
-        gpu: str,
-        limit_s: float,
-        chosen: dict[str, int] | None = None,
-    ) -> dict[str, Any]:
-        """Return what `interpreter_child.Module.run` does for *source* and *inputs*.
+    def ask(self, request: dict[str, Any], limit_s: float) -> dict[str, Any]:
+        """Return what `interpreter_child.Module.run` does for *request*.
 
-        The module was written for *gpu*; *chosen* names the configuration of a kernel,
-        where it is not the first.  A process that does not answer within *limit_s*,
-        crashes, or is interrupted, is ended; then only the launches that were started
-        and the error come back.
+        That is the *source* of a module, its *inputs*, the *gpu* it was written for,
+        the number of the configuration *chosen* for a kernel if not 0, and the
+        *constants* that are globals of the module.
+        A process that does not answer within *limit_s*, crashes, or is interrupted,
+        is ended; then only the launches that were started and the error come back.
         """
-        request = {"source": source, "inputs": list(inputs), "gpu": gpu, "seed": SEED}
-        request["chosen"] = chosen or {}
         with self.one_at_a_time:
             try:
                 self.start()
@@ -637,7 +614,7 @@ class Interpreter:
         started: list[dict[str, Any]] = []
         end = time.monotonic() + limit_s
         try:
-            self.pipe.send_bytes(pack(request))
+            self.pipe.send_bytes(pack({**request, "seed": SEED}))
             while self.pipe.poll(max(0.0, end - time.monotonic())):
                 message = unpack(self.pipe.recv_bytes())
                 if "error" in message:

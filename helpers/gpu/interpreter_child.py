@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import itertools
 import linecache
 import math
@@ -28,7 +29,7 @@ from triton.runtime import interpreter
 
 from helpers._torch import needed_for
 from helpers.gpu import fake_gpu, gpus
-from helpers.gpu.interpreter import ATTENTION, pack, unpack
+from helpers.gpu.interpreter import ATTENTION, attention, pack, unpack
 
 with needed_for("running Triton code without a GPU"):
     from torch._inductor.runtime import triton_helpers, triton_heuristics
@@ -107,7 +108,7 @@ class Module:
         names = {"COMPILER": self, "LAID_OUT": _laid_out, "get_raw_stream": int}
         names["__name__"] = "generated"
         exec(compile(source, "<generated module>", "exec"), names)
-        names["empty_strided_cuda"] = _empty
+        names |= {"empty_strided_cuda": _empty, **self.request["constants"]}
         return names["call"]
 
     def triton(self, name: str, text: str, **_: Any) -> Launcher:
@@ -150,10 +151,11 @@ class Launcher:
         launch |= {"wrote": [_storage(x) for x in outputs], "user": []}
         self.module.launches.append(launch)
         self.module.alive += tensors.values()
-        before = [x.clone() for x in tensors.values()]
+        user = self.tuner.custom_kernel
+        before = [x.clone() for x in tensors.values()] if user else []
         MEMORY.allow(tensors.values())
         self.tuner.fn[grid](**{**arguments, **config.kwargs})
-        if self.tuner.custom_kernel:
+        if user:
             launch["user"] = [before, [x.clone() for x in tensors.values()]]
 
     def _bind(self, config: Any, args: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -261,8 +263,8 @@ def replace_parts() -> None:
     torch.cuda._DeviceGuard = torch.cuda.device = lambda _: torch.no_grad()
     torch.cuda.set_device = torch.cuda.synchronize = lambda *_: None
     # Attention kernels exist on a GPU only.
-    for operation, function in ATTENTION.items():
-        ATEN.impl(operation, function, "CPU")
+    for operation in ATTENTION:
+        ATEN.impl(operation, functools.partial(attention, operation), "CPU")
 
     builder = interpreter.InterpreterBuilder
     # Memory outside a kernel's tensors is read and written without a word.
@@ -441,32 +443,25 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {  # where torch has another name, o
     "mul_rn": torch.mul,
     "ilogb": lambda x: torch.frexp(x)[1] - 1,
 }
-_DTYPES = {
-    torch.float16: tl.float16,
-    torch.float32: tl.float32,
-    torch.float64: tl.float64,
-    torch.bool: tl.int1,
-    torch.int32: tl.int32,
-    torch.int64: tl.int64,
-}
 
 
-def _library_function(name: str) -> Callable[..., Any]:
+def _library_function(function: str) -> Callable[..., Any]:
     """Return torch's version of a function of CUDA's library for mathematics."""
-    function = _FUNCTIONS.get(name) or getattr(torch, name, None)
-    function = function or getattr(torch.special, name, None)
+    known = _FUNCTIONS.get(function) or getattr(torch, function, None)
+    known = known or getattr(torch.special, function, None)
 
     def call(*args: Any, **_: Any) -> Any:
-        if function is None:
-            raise NotImplementedError(f"libdevice.{name} has no counterpart here")
+        if known is None:
+            raise NotImplementedError(f"libdevice.{function} has no counterpart here")
         values = [
             torch.from_numpy(np.ascontiguousarray(a.handle.data))
             if isinstance(a, tl.tensor)
             else torch.tensor(getattr(a, "value", a))
             for a in args
         ]
-        result = function(*values)
-        dtype, data = _DTYPES[result.dtype], result.numpy()
+        result = known(*values)
+        data, name = result.numpy(), str(result.dtype).removeprefix("torch.")
+        dtype = tl.int1 if name == "bool" else getattr(tl, name)
         block = any(isinstance(a, tl.tensor) and a.type.is_block() for a in args)
         shaped = tl.block_type(dtype, list(data.shape)) if block else dtype
         return tl.tensor(_handle(data, dtype), shaped)

@@ -65,17 +65,11 @@ def stages(
             break
 
     shown = nodes.get(chosen.name, ())
-    ptx, ptx_lines = _ptx(chosen)
     traces = {n.name: program_line(n) for n in graph.aten.graph.nodes}
     program, first, numbers = _program(fn, [traces.get(n.name, "") for n in shown])
-    rows = [(key, key, (), ()) for key in lines if key.startswith("load ")]
-    for at, node in enumerate(shown):
-        rows.append((node.name, node.op, numbers[at], (at + 1,)))
-        if (key := f"store {node.name}") in lines:
-            rows.append((key, key, (), ()))
-    rows.sort(key=lambda row: row[0].startswith("store "))
+    ptx, ptx_lines = _ptx(chosen)
     steps = []
-    for key, op, line, fx in rows:
+    for key, op, line, fx in _rows(shown, lines, numbers):
         triton = tuple(sorted(lines.get(key, ())))
         instructions = {n for line in triton for n in ptx_lines.get(line, ())}
         steps.append(Step(op, line, fx, triton, tuple(sorted(instructions))))
@@ -104,6 +98,20 @@ def _choose(dump: Dump, kernel: str | int) -> DumpedKernel:
         names = ", ".join(f"{i}: {k.name}" for i, k in enumerate(dump.kernels))
         raise InputError(f"no kernel {kernel!r}: there are {names or 'none'}")
     return matches[0]
+
+
+def _rows(
+    nodes: Sequence[Node],
+    lines: dict[str, set[int]],
+    numbers: Sequence[tuple[int, ...]],
+) -> Iterator[tuple[str, str, tuple[int, ...], tuple[int, ...]]]:
+    """Yield key, name, and lines in program and graph: of loads, nodes, then stores."""
+    loads = [key for key in lines if key.startswith("load ")]
+    stores = [f"store {node.name}" for node in nodes if f"store {node.name}" in lines]
+    yield from ((key, key, (), ()) for key in loads)
+    for at, node in enumerate(nodes):
+        yield node.name, node.op, numbers[at], (at + 1,)
+    yield from ((key, key, (), ()) for key in stores)
 
 
 # --- the nodes of a kernel ------------------------------------------------------------
@@ -394,10 +402,10 @@ class Stages(Result):
         lines = self.ptx.splitlines()
         words = [lines[n - 1].split() for n in numbers]
         ops = Counter(w[1] if w[0][0] == "@" else w[0].rstrip(";") for w in words)
-        memory = [op for op in ops if op.startswith(("ld.global", "st.global"))]
-        order = dict.fromkeys([*memory, *(op for op, _ in ops.most_common())])
-        shown = [f"{ops[op]} {op}" for op in list(order)[:3]]
-        return ", ".join([*shown, "…"] if len(ops) > 3 else shown) or NONE
+        memory = ("ld.global", "st.global")
+        order = sorted(ops, key=lambda op: (not op.startswith(memory), -ops[op]))
+        shown = [f"{ops[op]} {op}" for op in order[:3]] + ["…"] * (len(ops) > 3)
+        return ", ".join(shown) or NONE
 
     def _last(self) -> str:
         more = f"; not shown: {', '.join(self.others)}" if self.others else ""

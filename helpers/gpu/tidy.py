@@ -83,7 +83,9 @@ class _Simplify(ast.NodeTransformer):
         }
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        return ast.Name(self.aliases.get(node.id, node.id), node.ctx)
+        if isinstance(node.ctx, ast.Load):
+            node.id = self.aliases.get(node.id, node.id)
+        return node
 
     def visit_Assign(self, node: ast.Assign | ast.AnnAssign) -> ast.stmt | None:
         target = node.targets[0] if isinstance(node, ast.Assign) else node.target

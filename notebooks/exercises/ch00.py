@@ -1,51 +1,42 @@
 """Checks and hints of notebook 00."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from helpers import eager_bytes, kernels
-from helpers.benchmark import Comparison
-from helpers.exercises import exercise
-from helpers.exercises import number
-from helpers.stats import Interval, verdict
+from helpers.exercises import difference, exercise, made_up, number
 
 # --- 00.1: what an answer meets ------------------------------------------------
 
 
-class Small(nn.Module):
-    """One graph; sums long rows, so compiled rounds in another way than eager."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.inner = nn.Linear(512, 64)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = x / x.square().mean(-1, keepdim=True).sqrt()
-        return F.gelu(self.inner(x)).softmax(-1)
-
-
-def two_faced(x: torch.Tensor) -> torch.Tensor:
+def two_faced(x):
     """One graph, and another answer once it is compiled, as some libraries have."""
     return x + 1 if torch.compiler.is_compiling() else x
 
 
-def noisy(x: torch.Tensor) -> torch.Tensor:
+def noisy(x):
     """One graph; Inductor draws other numbers than eager, whatever the seed."""
     return x + torch.rand_like(x)
 
 
-class Interrupted(nn.Module):
+def interrupted(x):
     """The right answers, in two graphs: it prints half way, though nothing."""
+    x = x.sin()
+    print(end="")
+    return x * 2
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = x.sin()
-        print(end="")
-        return x * 2
+
+class LongSums(nn.Module):
+    """One graph; sums long rows, so compiled rounds in another way than eager."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(512, 64)
+
+    def forward(self, x):
+        x = x / x.square().mean(-1, keepdim=True).sqrt()
+        return F.gelu(self.inner(x)).softmax(-1)
 
 
 @exercise(
@@ -60,10 +51,26 @@ class Interrupted(nn.Module):
     ),
     passed="You can hand this to a colleague: one line, and the proof beside it.",
 )
-def compile_and_prove(answer: Any) -> str | None:
+def compile_and_prove(answer):
+    def tried(model, x):
+        pair = answer(model, x)
+        assert isinstance(pair, tuple) and len(pair) == 2 and callable(pair[0]), (
+            "it returns something else than a pair: first the compiled model, then "
+            "True or False"
+        )
+        compiled, well = pair
+        if isinstance(well, torch.Tensor) and well.numel() == 1:
+            well = bool(well)
+        assert isinstance(well, bool), f"the second is {well!r}, not True or False"
+        return compiled, well
+
+    def seeded(model):
+        torch.manual_seed(1)
+        return model(x)
+
     torch.manual_seed(0)
     x = torch.randn(64)
-    compiled, well = _pair(answer(two_faced, x))
+    compiled, well = tried(two_faced, x)
     if torch.equal(compiled(x), two_faced(x)):
         return (
             "what you return first runs eagerly: torch.compile returns the compiled "
@@ -74,16 +81,16 @@ def compile_and_prove(answer: Any) -> str | None:
             "you say that all is well with a function that adds 1 once it is "
             "compiled: hold its answers against those of eager"
         )
-    compiled, _ = _pair(answer(noisy, x))
-    if torch.equal(*map(_seeded, (compiled, noisy), (x, x))):
+    compiled, _ = tried(noisy, x)
+    if torch.equal(seeded(compiled), seeded(noisy)):
         return (
             "what you return draws the numbers of eager's own generator, so Inductor "
             "never saw it: torch.compile(model), and no other backend"
         )
-    module, rows = Small().eval().requires_grad_(False), torch.randn(32, 512)
-    wanted, before = module(rows), _state(module)
-    compiled, well = _pair(answer(module, rows))
-    if _state(module) != before:
+    model, rows = LongSums().eval().requires_grad_(False), torch.randn(32, 512)
+    wanted = model(rows)
+    compiled, well = tried(model, rows)
+    if any(weight.dtype != torch.float32 for weight in model.parameters()):
         return "the model is no longer what it was: it belongs to your reader"
     if compiled(rows).dtype != wanted.dtype:
         return f"the compiled answers are {compiled(rows).dtype}, not {wanted.dtype}"
@@ -92,8 +99,7 @@ def compile_and_prove(answer: Any) -> str | None:
             "you say that a model went wrong which is one graph and differs from "
             "eager by rounding alone: compare with a tolerance"
         )
-    _, well = _pair(answer(Interrupted(), x))
-    if well:
+    if tried(interrupted, x)[1]:
         return (
             "you say that all is well with a model that has a graph break: its "
             "answers are right, and only part of it is compiled"
@@ -101,67 +107,49 @@ def compile_and_prove(answer: Any) -> str | None:
     return None
 
 
-def _pair(answer: Any) -> tuple[Any, bool]:
-    pair = isinstance(answer, tuple) and len(answer) == 2
-    assert pair and callable(answer[0]), (
-        "it returns something else than a pair: first the compiled model, then True "
-        "or False"
-    )
-    compiled, well = answer
-    if isinstance(well, torch.Tensor) and well.numel() == 1:
-        well = bool(well)
-    assert isinstance(well, bool), f"the second thing is {well!r}, not True or False"
-    return compiled, well
-
-
-def _seeded(fn: Any, x: torch.Tensor) -> torch.Tensor:
-    torch.manual_seed(1)
-    return fn(x)
-
-
-def _state(module: nn.Module) -> list[Any]:
-    tensors = [(t.dtype, t.sum().item()) for t in module.parameters()]
-    return [*tensors, module.training]
-
-
 # --- 00.2: results that were made up ---------------------------------------------
 
-
-def made_up(
-    low: float,
-    high: float,
-    eager_s: float,
-    compiled_s: float,
-    matches: bool | None = True,
-) -> Comparison:
-    """Return the result of a comparison that nobody ran: 10 s for the first call."""
-    return Comparison(
-        names=("eager", "compiled"),
-        speedup=(low * high) ** 0.5,
-        interval=(low, high),
-        confidence=0.95,
-        verdict=verdict(Interval(low, high, 0.95)),
-        median_s=(eager_s, compiled_s),
-        cold_start_s=10.0,
-        compiles=1,
-        graphs=1,
-        graph_breaks=0,
-        page_faults=None,
-        peak_bytes=None,
-        matches=matches,
-        max_error=0.0,
-        error64=None,
-        rounds=(),
-        notes=(),
-        threads=1,
-        device="cpu",
-        scope="this process",
-    )
-
-
-MANY = 10**9
-OTHERS = [made_up(1.5, 1.6, 0.5, 0.3), made_up(30.0, 31.0, 9.0, 0.3)]
-FASTER = {"low": 1.9, "high": 2.1, "eager_s": 0.02, "compiled_s": 0.01}
+FASTER = {"verdict": "faster", "median_s": (0.02, 0.01)}
+UNSURE = {"verdict": "cannot tell", "median_s": (0.02, 0.016)}
+# The result, calls beyond those that pay it back (None: a billion), the decision,
+# and why.
+PLANTED = (
+    (FASTER, None, True, "compiled is faster, and there are calls enough to pay"),
+    (FASTER, -1, False, "so few calls never pay for the first: mind calls_to_pay_back"),
+    (FASTER, 0, True, "exactly as many calls as pay it back are enough"),
+    (
+        UNSURE,
+        None,
+        None,
+        "the interval reaches across 1, so nobody can tell, though its middle looks "
+        "faster",
+    ),
+    (
+        {"verdict": "same", "median_s": (0.0201, 0.02)},
+        None,
+        False,
+        "the verdict is 'same': that is known, and there is nothing to gain",
+    ),
+    (
+        {**FASTER, "matches": False},
+        None,
+        False,
+        "the answers differ: however fast, it is another computation",
+    ),
+    (
+        {**UNSURE, "matches": False},
+        None,
+        False,
+        "the answers differ, and that settles it before the clock is asked",
+    ),
+    (
+        {**FASTER, "matches": None},
+        None,
+        True,
+        "matches is None where random numbers kept the answers from being compared: "
+        "they do not differ",
+    ),
+)
 
 
 @exercise(
@@ -176,63 +164,27 @@ FASTER = {"low": 1.9, "high": 2.1, "eager_s": 0.02, "compiled_s": 0.01}
     ),
     passed="A decision that says 'cannot tell' when that is the truth.",
 )
-def worth_it(answer: Any) -> str | None:
-    fast, even = made_up(**FASTER), made_up(**FASTER).calls_to_pay_back
-    few = "it is faster, but so few calls never pay for the first: mind "
-    few += "calls_to_pay_back"
-    unsure = made_up(0.8, 1.9, 0.02, 0.016)
-    for result, calls, wanted, said in (
-        (fast, MANY, True, "compiled is faster, and there are calls enough to pay"),
-        (fast, even - 1, False, few),
-        (fast, even, True, "exactly as many calls as pay it back are enough"),
-        (
-            unsure,
-            MANY,
-            None,
-            "the interval reaches across 1, so nobody can tell, though the middle of "
-            "it looks faster",
-        ),
-        (
-            made_up(0.5, 0.6, 0.01, 0.02),
-            MANY,
-            False,
-            "compiled is slower: that never pays",
-        ),
-        (
-            made_up(0.999, 1.004, 0.0201, 0.02),
-            MANY,
-            False,
-            "the verdict is 'same': that is known, and there is nothing to gain",
-        ),
-        (
-            made_up(**FASTER, matches=False),
-            MANY,
-            False,
-            "the answers differ: however fast, it is another computation",
-        ),
-        (
-            made_up(0.8, 1.9, 0.02, 0.016, matches=False),
-            MANY,
-            False,
-            "the answers differ, and that settles it before the clock is asked",
-        ),
-        (
-            made_up(**FASTER, matches=None),
-            MANY,
-            True,
-            "matches is None where random numbers kept the answers from being "
-            "compared: they do not differ",
-        ),
-        *((each, each.calls_to_pay_back - 1, False, few) for each in OTHERS),
-        *((each, each.calls_to_pay_back, True, "that pays it back") for each in OTHERS),
-    ):
-        got = answer(result, calls)
-        if got is not wanted:
-            return f"{got} where {wanted} was wanted: {said}"
+def worth_it(answer):
+    for facts, beyond, wanted, why in PLANTED:
+        ratio = facts["median_s"][0] / facts["median_s"][1]
+        spread = {"cannot tell": 1.9, "same": 1.006}.get(facts["verdict"], 1.05)
+        result = made_up(
+            **{"matches": True, "cold_start_s": 10.0, **facts},
+            speedup=ratio,
+            interval=(ratio / spread, ratio * spread),
+        )
+        calls = 10**9 if beyond is None else result.calls_to_pay_back + beyond
+        found = answer(result, calls)
+        if found is not wanted:
+            return f"{found} where {wanted} was wanted: {why}"
     return None
 
 
 # --- 00.3: bytes -----------------------------------------------------------------
+
+
+def _gelu_gate(gate, value):
+    return F.gelu(gate, approximate="tanh") * value
 
 
 @exercise(
@@ -247,18 +199,13 @@ def worth_it(answer: Any) -> str | None:
     ),
     passed="Compiled, it moves no more than the library's own: write it to be read.",
 )
-def readable_for_free(answer: Any) -> str | None:
+def readable_for_free(answer):
     gelu_gate, times = answer
     torch.manual_seed(0)
-    gate, value = torch.randn(2, 4096).unbind()
-    wanted = F.gelu(gate, approximate="tanh") * value
-    given = gelu_gate(gate, value)
-    if type(given) is not torch.Tensor or given.shape != wanted.shape:
-        return "gelu_gate returns no tensor of the shape of gate"
-    if not torch.allclose(given, wanted, rtol=1e-5, atol=1e-5):
-        worst = (given - wanted).abs().max().item()
-        return f"gelu_gate is off by up to {worst:.1g}: check the formula term by term"
-    before, after = eager_bytes(gelu_gate, gate, value), kernels(gelu_gate, gate, value)
+    inputs = tuple(torch.randn(2, 4096).unbind())
+    if fault := difference(gelu_gate, _gelu_gate, [inputs]):
+        return f"{fault}: check the formula term by term"
+    before, after = eager_bytes(gelu_gate, *inputs), kernels(gelu_gate, *inputs)
     used = [name for name, _ in before.calls]
     if len(used) < 6 or "gelu" in used:
         return (

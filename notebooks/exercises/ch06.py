@@ -1,12 +1,23 @@
-"""The exercises of notebook 06."""
+"""Checks and hints of notebook 06."""
 
 import re
+from functools import partial
 
 import torch
 from torch.nn import functional as F
 
+from helpers import dump_triton
+from helpers.errors import InputError
 from helpers.exercises import exercise
+from helpers.gpu import interpreter
 from helpers.text import count
+
+
+def _normal(*shape, seed):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+# --- 06.1 ----------------------------------------------------------------------
 
 
 @exercise(
@@ -24,50 +35,50 @@ from helpers.text import count
     "many bytes, as wide, as the kernel that Inductor generated.",
 )
 def add_gelu(kernel):
-    names = ["h", "x", "out", "n", "BLOCK"]
-    if problem := _not_a_kernel(kernel, names):
-        return problem
+    if fault := _not_a_kernel(kernel, ["h", "x", "out", "n", "BLOCK"]):
+        return fault
 
     def launch(h, x):
         out = torch.empty_like(h)
-        programs = (h.numel() + 255) // 256
-        kernel[(programs,)](h, x, out, h.numel(), BLOCK=256)
+        kernel[((h.numel() + 255) // 256,)](h, x, out, h.numel(), BLOCK=256)
         return out
 
     def generated(h, x):
         return x + F.gelu(h)
 
-    cases = []
+    cases = {}
     for n, dtype in (
         (1024, torch.float32),
         (1000, torch.float32),
         (999, torch.bfloat16),
     ):
         h, x = (_normal(n, seed=seed).to(dtype) for seed in (1, 2))
-        cases.append((f"n = {n} in {_short(dtype)}", launch, (h, x)))
-    for what, (h, x), got in _interpreted(cases):
-        if isinstance(got, str):
-            return _raised(what, got)
-        wide = x.double() + F.gelu(h.double())
-        if problem := _difference(what, got, wide.to(h.dtype)):
-            return problem + _why_off(got, h, x)
-    inputs = _normal(4096, seed=1), _normal(4096, seed=2)
-    return _traffic(launch, generated, inputs)
+        cases[f"n = {n} in {_short(dtype)}"] = ((n + 255) // 256, (h, x), (n,), 256)
+    for (what, case), result in zip(
+        cases.items(), _interpreted(kernel, cases.values()), strict=True
+    ):
+        h, x = (tensor.double() for tensor in case[1])
+        wanted = generated(h, x).to(case[1][0].dtype)
+        if fault := _fault(result, wanted):
+            tanh_form = x + F.gelu(h, approximate="tanh")
+            if torch.is_tensor(result) and torch.allclose(
+                result.double(), tanh_form, rtol=1e-5, atol=1e-5
+            ):
+                fault += "\n  that is GELU's tanh form: F.gelu means the one with erf"
+            if "get_bf16" in fault:
+                fault += (
+                    "\n  bfloat16 has no such arithmetic. Do as the generated kernel "
+                    "does: tl.load(...).to(tl.float32)"
+                )
+            return f"{what}: {fault}"
+    return _traffic(launch, generated, _normal(4096, seed=1), _normal(4096, seed=2))
 
 
-def _why_off(got, h, x):
-    """Name the usual slip behind wrong numbers, if it is one."""
-    got, h, x = got.double(), h.double(), x.double()
-    slips = {
-        "that is gelu(h) alone: x is not added": F.gelu(h),
-        "that is h + gelu(x): h and x are swapped": h + F.gelu(x),
-        "that is GELU's tanh form, and F.gelu means the exact one, with erf": x
-        + F.gelu(h, approximate="tanh"),
-    }
-    for text, values in slips.items():
-        if torch.allclose(got, values, rtol=1e-5, atol=1e-5):
-            return f"\n  {text}"
-    return ""
+# --- 06.2 ----------------------------------------------------------------------
+
+
+def _softmax(x):
+    return F.softmax(x, -1)
 
 
 @exercise(
@@ -84,52 +95,52 @@ def _why_off(got, h, x):
     "GPT-2's vocabulary of 50257 is padded to 50304 in practice, for this reason.",
 )
 def padded(pad):
-    cases = (
-        ((8, 1001), torch.float32),
-        ((4, 1101), torch.float32),
-        ((8, 1002), torch.float32),
-        ((4, 4004), torch.bfloat16),
-        ((8, 1024), torch.float32),
-    )
-    for seed, ((rows, columns), dtype) in enumerate(cases):
+    for seed, (rows, columns, dtype) in enumerate(
+        (
+            (8, 1001, torch.float32),
+            (8, 1002, torch.float32),
+            (4, 4004, torch.bfloat16),
+            (8, 1024, torch.float32),
+        )
+    ):
         logits = (_normal(rows, columns, seed=seed) - 3).to(dtype)
         what = f"{rows} rows of {columns} columns in {_short(dtype)}"
-        if problem := _padding(what, logits, pad(logits.clone())):
-            return problem
+        if fault := _padding_fault(logits, pad(logits.clone())):
+            return f"{what}: {fault}"
     return None
 
 
-def _padding(what, logits, wider):
-    """Return what is wrong with *wider*, which *logits* was padded to."""
+def _padding_fault(logits, wider):
     rows, columns = logits.shape
     if type(wider) is not torch.Tensor or wider.ndim != 2 or len(wider) != rows:
-        return f"{what}: a tensor of {rows} rows was wanted"
+        return f"a tensor of {rows} rows was wanted"
     if wider.dtype is not logits.dtype:
-        return f"{what}: the dtype became {_short(wider.dtype)}"
+        return f"the dtype became {_short(wider.dtype)}"
     added = wider.shape[1] - columns
     if added < 0 or not torch.equal(wider[:, :columns], logits):
-        return f"{what}: the first {columns} columns are no longer the logits"
+        return f"the first {columns} columns are no longer the logits"
     if added > 64:
-        return f"{what}: {added} columns were added, and 16 bytes need fewer"
-    found, wanted = (F.softmax(v, -1)[:, :columns] for v in (wider, logits))
-    if not torch.allclose(found, wanted, rtol=1e-3, atol=1e-6):
-        sums = F.softmax(wider, -1)[:, columns:].sum(-1).max()
+        return f"{added} columns were added, and 16 bytes need fewer"
+    probabilities = _softmax(wider)
+    first = probabilities[:, :columns]
+    if not torch.allclose(first, _softmax(logits), rtol=1e-3, atol=1e-6):
+        lost = float(probabilities[:, columns:].sum(-1).max())
         return (
-            f"{what}: the probabilities change; the added columns take up to "
-            f"{float(sums):.0%} of a row. Which logit has probability 0?"
+            f"the probabilities change; the added columns take up to {lost:.0%} of a "
+            "row. Which logit has probability 0?"
         )
     full = torch.empty(rows, -(-columns // 64) * 64, dtype=logits.dtype)
-    mine, best = (_accesses(_softmax, (v,), "ld") for v in (wider, full))
-    if sum(mine.values()) > sum(best.values()):
+    own, best = (_loads(dump_triton(_softmax, x, dynamic=False)) for x in (wider, full))
+    if len(own) > len(best):
         return (
-            f"{what}, padded to {wider.shape[1]} with strides {wider.stride()}: a "
-            f"thread loads {_said(mine)}, and {_said(best)} would do"
+            f"padded to {wider.shape[1]} with strides {wider.stride()}, a thread "
+            f"loads {len(own)} times, {min(own)} bytes and more, and {len(best)} times "
+            f"{min(best)} bytes would do"
         )
     return None
 
 
-def _softmax(x):
-    return F.softmax(x, -1)
+# --- 06.3 ----------------------------------------------------------------------
 
 
 @exercise(
@@ -148,9 +159,8 @@ def _softmax(x):
     "and safe for large and for very negative rows.",
 )
 def softmax_rows(kernel):
-    names = ["x", "out", "columns", "BLOCK"]
-    if problem := _not_a_kernel(kernel, names):
-        return problem
+    if fault := _not_a_kernel(kernel, ["x", "out", "columns", "BLOCK"]):
+        return fault
 
     def launch(x):
         out = torch.empty_like(x)
@@ -158,33 +168,27 @@ def softmax_rows(kernel):
         kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK=block)
         return out
 
-    small = _normal(4, 128, seed=1)
-    cases = [
-        ("4 rows of 128 columns", launch, (small,)),
-        ("5 rows of 100 columns", launch, (_normal(5, 100, seed=2),)),
-        ("rows around 1000", launch, (_normal(3, 100, seed=4) + 1000,)),
-        ("rows around -500", launch, (_normal(3, 100, seed=3) - 500,)),
-    ]
+    cases = {
+        "4 rows of 128 columns": (4, (_normal(4, 128, seed=1),), (128,), 128),
+        "5 rows of 100 columns": (5, (_normal(5, 100, seed=2),), (100,), 128),
+        "rows around 1000": (3, (_normal(3, 100, seed=4) + 1000,), (100,), 128),
+        "rows around -500": (3, (_normal(3, 100, seed=3) - 500,), (100,), 128),
+    }
     advice = {
         "rows around -500": "\n  What is loaded past the row? The maximum sees it.",
         "rows around 1000": "\n  exp(1000) is inf: subtract the row's maximum first",
     }
-    for what, (x,), got in _interpreted(cases):
-        if isinstance(got, str):
-            return _raised(what, got)
-        if problem := _difference(what, got, F.softmax(x, -1)):
-            sums = got.sum(-1)
-            if "never written" not in problem and not (sums - 1).abs().max() < 1e-3:
-                problem += f"\n  a row sums to {float(sums[0]):.4g}, not to 1"
-            return problem + advice.get(what, "")
-    return _traffic(launch, _softmax, (_normal(4, 1024, seed=5),))
+    for (what, case), result in zip(
+        cases.items(), _interpreted(kernel, cases.values()), strict=True
+    ):
+        if fault := _fault(result, _softmax(*case[1])):
+            if torch.is_tensor(result) and not result.isnan().any():
+                fault += f"\n  a row sums to {float(result[0].sum()):.4g}, not to 1"
+            return f"{what}: {fault}{advice.get(what, '')}"
+    return _traffic(launch, _softmax, _normal(4, 1024, seed=5))
 
 
-# --- what several of them need ------------------------------------------------------
-
-
-def _normal(*shape, seed):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+# --- what both kernels need --------------------------------------------------------
 
 
 def _short(dtype):
@@ -192,7 +196,6 @@ def _short(dtype):
 
 
 def _not_a_kernel(kernel, names):
-    """Return what is wrong with a kernel before it is run, or None."""
     from triton.runtime import JITFunction
 
     if not isinstance(kernel, JITFunction):
@@ -202,96 +205,82 @@ def _not_a_kernel(kernel, names):
     return None
 
 
-def _interpreted(cases):
-    """Yield each case's name, inputs, and output in the interpreter, or an error."""
-    from helpers import dump_triton
-    from helpers.errors import InputError
-    from helpers.gpu import interpreter
+def _interpreted(kernel, cases):
+    """Return what each launch leaves in a last tensor, or what went wrong, as text.
 
-    for what, launch, inputs in cases:
-        [graph] = dump_triton(launch, *inputs, dynamic=False).graphs
+    A case is (programs, tensors, numbers, BLOCK).  The tensor for the results is
+    added here, full of NaN: what is never written is seen.
+    """
+
+    def launch(*tensors, programs, numbers, block):
+        out = torch.full_like(tensors[0], float("nan"))
+        kernel[(programs,)](*tensors, out, *numbers, BLOCK=block)
+        return out
+
+    results = []
+    for programs, tensors, numbers, block in cases:
+        case = partial(launch, programs=programs, numbers=numbers, block=block)
         try:
-            [got] = interpreter.run(graph.source, inputs)
+            [graph] = dump_triton(case, *tensors, dynamic=False).graphs
+            [result] = interpreter.run(graph.source, tensors)
         except InputError as error:
-            got = str(error)
-        yield what, inputs, got
+            result = str(error)
+        results.append(result)
+    return results
 
 
-def _raised(what, error):
-    """Say in words what went wrong in the interpreter."""
-    if "outside its buffers" in error:
-        did = "stores to" if "stores" in error else "loads from"
-        return (
-            f"{what}: a program {did} memory past the tensors. On a GPU that belongs "
-            "to somebody else: is there a mask, and does each program begin where "
-            "it should?\n" + error.partition("\n")[2]
-        )
-    if "bfloat16" in what and "get_bf16" in error:
-        return (
-            f"{what}: there is no such arithmetic. Do as the generated kernel does: "
-            "tl.load(...).to(tl.float32)"
-        )
-    return f"{what}: in the interpreter, the kernel raised {error}"
-
-
-def _difference(what, got, wanted):
-    """Return where *got* is not what was *wanted*, which has the same dtype."""
-    got, wanted = got.reshape(-1), wanted.reshape(-1)
-    missing = got.isnan().nonzero().flatten().tolist()
-    if missing and not bool(wanted.isnan().any()):
-        if len(missing) == len(got):
-            return f"{what}: every number is NaN, or was never written"
-        where = f"{missing[0]}" + (f" to {missing[-1]}" if missing[1:] else "")
-        return f"{what}: {len(missing)} of {len(got)} were never written, {where}"
-    close = 1e-2 if wanted.dtype is torch.bfloat16 else 1e-5
-    bad = ~torch.isclose(got.double(), wanted.double(), rtol=close, atol=close)
-    if not bool(bad.any()):
-        return ""
-    first = int(bad.nonzero()[0])
+def _fault(result, wanted):
+    """Return what is wrong with what a kernel stored, or None."""
+    if isinstance(result, str):
+        if "outside its buffers" in result:
+            result += (
+                "\n  On a GPU that belongs to somebody else: is there a mask, and does "
+                "each program begin where it should?"
+            )
+        return result
+    missing = result.isnan().flatten().nonzero().flatten().tolist()
+    if len(missing) == result.numel():
+        return "every number is NaN, or was never written"
+    if missing:
+        where = f"{missing[0]} to {missing[-1]}"
+        return f"{len(missing)} of {result.numel()} were never written, {where}"
+    tolerance = 1e-2 if wanted.dtype is torch.bfloat16 else 1e-5
+    wrong = ~torch.isclose(result, wanted, rtol=tolerance, atol=tolerance)
+    if not bool(wrong.any()):
+        return None
+    first = int(wrong.flatten().nonzero()[0])
+    pair = [float(tensor.flatten()[first]) for tensor in (result, wanted)]
     return (
-        f"{what}: {int(bad.sum())} of {len(got)} numbers are wrong; number {first} "
-        f"is {float(got[first]):.5g}, and eager has {float(wanted[first]):.5g}"
+        f"{int(wrong.sum())} of {result.numel()} numbers are wrong; number {first} is "
+        f"{pair[0]:.5g}, and eager has {pair[1]:.5g}"
     )
 
 
-def _accesses(fn, inputs, kind):
-    """Return how many PTX instructions of a kind move how many bytes."""
-    from helpers import dump_triton
-
-    [kernel] = dump_triton(fn, *inputs, dynamic=False).kernels
-    return _widths(kernel.ptx, kind)
-
-
-def _widths(ptx, kind):
-    found = {}
-    pattern = rf"\b{kind}\.global\S*?(?:\.v(\d))?\.b(\d+) "
-    for vector, bits in re.findall(pattern, ptx):
-        width = int(vector or 1) * int(bits) // 8
-        found[width] = found.get(width, 0) + 1
-    return found
+def _loads(dump):
+    """Return the bytes of each load instruction of the only kernel of a dump."""
+    [kernel] = dump.kernels
+    pattern = r"\bld\.global\S*?(?:\.v(\d))?\.b(\d+) "
+    found = re.findall(pattern, kernel.ptx)
+    return [int(vector or 1) * int(bits) // 8 for vector, bits in found]
 
 
-def _said(widths):
-    return " and ".join(f"{n} times {width} bytes" for width, n in widths.items())
-
-
-def _traffic(launch, generated, inputs):
-    """Compare what a kernel moves with what the generated one does."""
-    from helpers import dump_triton
-
-    mine = dump_triton(launch, *inputs, dynamic=False).kernels[0]
-    theirs = dump_triton(generated, *inputs, dynamic=False).kernels[0]
+def _traffic(launch, generated, *inputs):
+    """Hold the loads and stores of a kernel against those of the generated one."""
+    own, best = (dump_triton(fn, *inputs, dynamic=False) for fn in (launch, generated))
     for kind in ("load", "store"):
-        counts = [len(re.findall(rf"\btt\.{kind}\b", k.ttir)) for k in (mine, theirs)]
-        if counts[0] > counts[1]:
+        many, few = (
+            len(re.findall(rf"\btt\.{kind}\b", dump.kernels[0].ttir))
+            for dump in (own, best)
+        )
+        if many > few:
             return (
-                f"the numbers are right, with {count(counts[0], kind)} where the "
-                f"generated kernel has {counts[1]}: keep what you have in a variable"
+                f"the numbers are right, with {count(many, kind)} where the generated "
+                f"kernel has {few}: keep what you have in a variable"
             )
-    narrow, wide = (min(_widths(k.ptx, "ld")) for k in (mine, theirs))
-    if narrow < wide:
+    if min(_loads(own)) < min(_loads(best)):
         return (
-            f"the numbers are right, but a thread loads {narrow} bytes at a time, and "
-            f"{wide} in the generated kernel: a program's numbers must be neighbours"
+            f"the numbers are right, but a thread loads {min(_loads(own))} bytes at a "
+            f"time, and {min(_loads(best))} in the generated kernel: a program's "
+            "numbers must be neighbours"
         )
     return None

@@ -1,13 +1,11 @@
 """Checks and hints of notebook 08."""
 
 import logging
-import types
 
 import torch
 
-from helpers import graphs, session, recompiles
-from helpers.exercises import exercise
-from helpers.exercises import foreign
+from helpers import graphs, recompiles
+from helpers.exercises import CountingBackend, difference, exercise, fresh, opaque
 from helpers.text import count
 
 # --- 08.1 ----------------------------------------------------------------------
@@ -15,7 +13,7 @@ from helpers.text import count
 CALLS = 24
 
 
-class _Warmup(torch.nn.Module):
+class Warmup(torch.nn.Module):
     def __init__(self, width):
         super().__init__()
         self.layer = torch.nn.Linear(width, width)
@@ -26,9 +24,9 @@ class _Warmup(torch.nn.Module):
         return x + min(self.step / 10, 1.0) * self.layer(x)
 
 
-def _made(cls, width):
-    torch.manual_seed(width)
-    return cls(width)
+def _seeded(cls):
+    torch.manual_seed(0)
+    return cls(6)
 
 
 @exercise(
@@ -45,40 +43,26 @@ def _made(cls, width):
 def mended_class(answer):
     if not (isinstance(answer, type) and issubclass(answer, torch.nn.Module)):
         return f"Mended is {answer!r:.60}, and a module class was asked for"
-    wrong = _results_fault(answer, lambda model: model, "in eager")
-    if wrong:
-        return wrong
-    x = torch.linspace(-1, 1, 24).reshape(4, 6)
-    found = graphs(_made(answer, 6), x)
+    model, reference = _seeded(answer), _seeded(Warmup)
+    if strange := model.state_dict().keys() ^ reference.state_dict().keys():
+        return f"the keys of the state_dict differ: {', '.join(sorted(strange))}"
+    for n in range(1, 14):
+        x = torch.linspace(-1, 1, 12).reshape(2, 6) * n
+        if not torch.allclose(model(x), reference(x), atol=1e-5):
+            return f"call {n} returns something else than Warmup does"
+        if int(getattr(model, "step", -1)) != n:
+            return f"int(model.step) is not {n} after {count(n, 'call')}"
+    found = graphs(_seeded(answer), x)
     if found.count != 1 or found.breaks:
         return f"one graph was asked for. Found: {found}"
     with torch.compiler.config.patch(recompile_limit=64):
-        cost = recompiles(_made(answer, 6), [(x,)] * CALLS)
+        cost = recompiles(_seeded(answer), [(x,)] * CALLS)
     if cost.total > 2:
         last = [call for call in cost.calls if call.compiles][-1]
-        why = "; ".join(last.reasons)
         return (
             f"{CALLS} calls cost {cost.total} compiles, and at most 2 were asked for. "
-            f"The last one compiled because {why}"
+            f"The last one compiled because {'; '.join(last.reasons)}"
         )
-    return _results_fault(
-        answer, lambda model: torch.compile(model, backend="eager"), "compiled"
-    )
-
-
-def _results_fault(cls, wrap, how):
-    for width in (6, 3):
-        theirs, mine = _made(_Warmup, width), _made(cls, width)
-        strange = set(theirs.state_dict()) ^ set(mine.state_dict())
-        if strange:
-            return f"the keys of the state_dict differ: {', '.join(sorted(strange))}"
-        called = wrap(mine)
-        for n in range(1, 14):
-            x = torch.linspace(-1, 1, 2 * width).reshape(2, width) * n
-            if not torch.allclose(called(x), theirs(x), atol=1e-5):
-                return f"{how}, call {n} returns something else than Warmup does"
-            if int(getattr(mine, "step", -1)) != n:
-                return f"{how}, int(model.step) is not {n} after {count(n, 'call')}"
     return None
 
 
@@ -102,30 +86,20 @@ def _distances(x):
 )
 def mended(answer):
     torch.manual_seed(0)
-    tensors = [torch.randn(n, 5) for n in (32, 7, 100, 2, 33)]
-    for x in tensors:
-        got = answer(x)
-        if type(got) is not torch.Tensor or got.shape != (len(x),):
-            return f"for {len(x)} rows it does not return one distance for each"
-        if not torch.allclose(got, _distances(x), atol=1e-5):
-            return f"for {len(x)} rows it does not return what distances returns"
-    return _promise_fault(answer, tensors)
-
-
-def _promise_fault(answer, tensors):
-    captured = []
-
-    def backend(graph, inputs):
-        captured.append(graph)
-        return graph
-
+    cases = [(torch.randn(n, 5),) for n in (32, 7, 100, 2, 33)]
+    if fault := difference(answer, _distances, cases):
+        return f"it does not return what distances returns: {fault}"
+    backend = CountingBackend()
     compiled = torch.compile(answer, backend=backend, fullgraph=True)
+
+    def promised(x):
+        torch._dynamo.mark_dynamic(x, 0)
+        return compiled(x)
+
     logging.disable(logging.ERROR)  # torch logs what the message below says
     try:
-        for x in tensors:
-            torch._dynamo.mark_dynamic(x, 0)
-            if not torch.allclose(compiled(x), _distances(x), atol=1e-5):
-                return f"compiled, {len(x)} rows give something else"
+        if fault := difference(promised, _distances, cases):
+            return f"compiled, {fault}"
     except Exception as error:
         name, said = type(error).__name__, str(error)
         if name == "ConstraintViolationError":
@@ -136,9 +110,10 @@ def _promise_fault(answer, tensors):
         return f"in one graph, marked, it raises {name}: {said.splitlines()[0]:.200}"
     finally:
         logging.disable(logging.NOTSET)
-    if len(captured) != 1:
-        return f"{count(len(captured), 'graph')} for five sizes, and one was asked for"
-    if hidden := foreign(captured[0]):
+    versions = backend.captured
+    if len(versions) != 1:
+        return f"{count(len(versions), 'graph')} for five sizes, and one was asked for"
+    if hidden := opaque(versions[0]):
         return (
             f"the work hides in an operator that nobody sees into, {hidden[0]}: the "
             "promise holds, and the loop over the rows is still there"
@@ -159,18 +134,12 @@ def _in_pairs(x):
     return x.view(-1, 2, x.shape[1]).sum(1)
 
 
-def _kinds(fn, sizes):
-    """Return the versions that are needed: 0 and 1, and what is open."""
-    parity = fn is _in_pairs
-    return len({n if n < 2 else 2 + parity * (n % 2) for n in sizes})
-
-
-PLANS = (
-    ("any length to 40", _centred, range(2, 41)),
-    ("1 to 30", _centred, range(1, 31)),
-    ("0 to 12", _centred, range(13)),
-    ("multiples of 8", _in_pairs, range(8, 80, 8)),
-    ("1 to 20, even and odd apart", _in_pairs, range(20, 0, -1)),
+PLANS = (  # what is asked, the function, the sizes, and the versions that it needs
+    ("any length to 40", _centred, range(2, 41), 1),
+    ("1 to 30", _centred, range(1, 31), 2),
+    ("0 to 12", _centred, range(13), 3),
+    ("multiples of 8", _in_pairs, range(8, 80, 8), 1),
+    ("1 to 20, even and odd apart", _in_pairs, range(20, 0, -1), 3),
 )
 
 
@@ -186,49 +155,29 @@ PLANS = (
     passed="Compiled before the first request, and never again.",
 )
 def warm_up(answer):
-    for name, fn, sizes in PLANS:
-        captured, ran, calls = [], [], []
-        twin = _twin(fn, captured, ran)
+    for name, function, sizes, needed in PLANS:
+        backend, calls = CountingBackend(), []
+        target = torch.compile(fresh(function), backend=backend)
 
-        def compiled(x, twin=twin, calls=calls):
-            calls.append(x.shape[0])
-            return twin(x)
+        def compiled(x, target=target, calls=calls):
+            calls.append(len(x))
+            return target(x)
 
-        with session.undisturbed():  # what torch learned of sizes is put aside
-            answer(compiled, lambda n: torch.ones(n, 3), list(sizes))
-            fault = _plan_fault(twin, calls, (captured, ran), fn, sizes)
-        if fault:
-            return f"for {name}: {fault}"
-    return None
-
-
-def _twin(fn, captured, ran):
-    """Return fn compiled under a code object of its own, which notes its graphs."""
-    code = fn.__code__.replace()
-    fresh = types.FunctionType(code, fn.__globals__, fn.__name__)
-
-    def backend(graph, inputs):
-        captured.append(graph)
-        return lambda *tensors: ran.append(graph) or graph(*tensors)
-
-    return torch.compile(fresh, backend=backend)
-
-
-def _plan_fault(twin, calls, noted, fn, sizes):
-    captured, ran = noted
-    if len(calls) > 4:
-        return f"{count(len(calls), 'call')}, and at most 4 were asked for"
-    for n in sizes:
-        ran.clear()
+        answer(compiled, lambda n: torch.ones(n, 3), list(sizes))
+        if len(calls) > 4:
+            return f"for {name}: {len(calls)} calls, and at most 4 were asked for"
         with torch.compiler.set_stance("fail_on_recompile"):
-            try:
-                twin(torch.ones(n, 3))
-            except RuntimeError:
-                return f"after the warm-up, size {n} still needs a compile"
-        if not ran:
-            return f"after the warm-up, size {n} runs eagerly: no graph is run for it"
-    needed = _kinds(fn, sizes)
-    if len(captured) > needed:
-        made = count(len(captured), "version")
-        return f"{made} were compiled, and {needed} would do"
+            for n in sizes:
+                try:
+                    target(torch.ones(n, 3))
+                except RuntimeError:
+                    return (
+                        f"for {name}: after the warm-up, size {n} still needs a compile"
+                    )
+        versions = len(backend.captured)
+        if versions > needed:
+            return (
+                f"for {name}: {count(versions, 'version')} were compiled, and {needed} "
+                "would do"
+            )
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ def table(rows: list[dict[str, Any]]) -> Table:
     return Table.of(tuple(rows[0]), [tuple(row.values()) for row in rows])
 
 
-def _hog() -> None:
+def _work_and_rest() -> None:
     """Work 30 ms, rest 30 ms, until ended: a neighbour busy half the time."""
     while True:
         end = time.perf_counter() + 0.03
@@ -44,17 +44,37 @@ def _hog() -> None:
         time.sleep(0.03)
 
 
+def _work() -> None:
+    """Work until ended."""
+    while True:
+        pass
+
+
 @contextmanager
 def neighbour(busy: bool) -> Iterator[None]:
-    """Run another process beside the block, if *busy*."""
-    if not busy:
+    """Run another process, busy half the time, beside the block, if *busy*."""
+    with _beside(_work_and_rest, int(busy)):
         yield
-        return
-    process = multiprocessing.get_context("spawn").Process(target=_hog, daemon=True)
-    process.start()
-    time.sleep(1)
+
+
+@contextmanager
+def neighbours(processes: int) -> Iterator[None]:
+    """Run so many processes, each busy all the time, beside the block."""
+    with _beside(_work, processes):
+        yield
+
+
+@contextmanager
+def _beside(work: Callable[[], None], processes: int) -> Iterator[None]:
+    context = multiprocessing.get_context("spawn")
+    children = [context.Process(target=work, daemon=True) for _ in range(processes)]
+    for child in children:
+        child.start()
+    if children:
+        time.sleep(1)
     try:
         yield
     finally:
-        process.terminate()
-        process.join()
+        for child in children:
+            child.terminate()
+            child.join()

@@ -1,4 +1,9 @@
-"""A known ratio: a function that does the same work twice, or ten times."""
+"""A known ratio: the same work once, twice or ten times, beside busy processes or none.
+
+``compare`` is right when its interval, as it is, holds the true ratio.  Where the
+machine does not let it know, it must say "cannot tell"; what it must never do is to
+call one side faster or slower by a ratio that is off by more than 5 %.
+"""
 
 from __future__ import annotations
 
@@ -8,45 +13,67 @@ from statistics import median
 import torch
 
 from helpers import compare
-from tests.benchmarks.common import record, table
+from helpers.benchmark import Comparison
+from tests.benchmarks.common import neighbours, record, table
 
-WORK = 100  # sines per unit of work, so that the call itself is next to nothing
+SIZES = {"one thread": 1 << 13, "all threads": 1 << 17}  # numbers
+WORK = 20  # operations to a unit, so that the call itself is next to nothing
 
 
-def repeat(times: int) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return a function that does the same unit of work *times* times.
+def race(times: int, workload: str) -> Comparison:
+    """Return ``compare`` of *times* units of work with one.
 
-    It writes to one array made before: with fresh results, ten units would also
-    use more memory, and the ratio would no longer be known.
+    Both sides write to the same array, made before: with one of its own each, the
+    places in memory would differ, and the true ratio would not be known.
     """
-    target = torch.empty(2048)
+    x, usual = torch.randn(SIZES[workload]), torch.get_num_threads()
+    target = torch.empty_like(x)
 
-    def f(x: torch.Tensor) -> torch.Tensor:
-        for _ in range(times * WORK):
-            torch.sin(x, out=target)
-        return target
+    def repeat(times: int) -> Callable[[], torch.Tensor]:
+        def f() -> torch.Tensor:
+            for _ in range(times * WORK):
+                torch.sigmoid(x, out=target)
+            return target
 
-    return f
+        return f
+
+    torch.set_num_threads(1 if workload == "one thread" else usual)
+    try:
+        return compare(repeat(times), repeat(1), same_answer=False)
+    finally:
+        torch.set_num_threads(usual)
+
+
+def row(times: int, workload: str, busy: int, found: list[Comparison]) -> dict:
+    """Return what the benchmark records of one kind of race."""
+    told = [one for one in found if one.verdict != "cannot tell"]
+    right = [one for one in told if one.interval[0] <= times <= one.interval[1]]
+    off = [one.speedup / times - 1 for one in told]
+    spans = [(one.interval[1] / one.interval[0]) ** 0.5 - 1 for one in told]
+    return {
+        "true ratio": times,
+        "workload": workload,
+        "busy processes": busy,
+        "runs": len(found),
+        "interval holds it": len(right),
+        "cannot tell": len(found) - len(told),
+        "neither": len(told) - len(right),
+        "off by more than 5 %": sum(abs(share) > 0.05 for share in off),
+        "median error": f"{median(off):+.2%}" if off else "none",
+        "largest error": f"{max(off, key=abs):+.2%}" if off else "none",
+        "half width": f"{median(spans):.2%}" if spans else "none",
+    }
 
 
 def main(runs: int) -> None:
-    """Count how often the interval, widened by 1 %, holds the true ratio."""
+    """Count how often the interval holds the true ratio, without widening it."""
     rows = []
-    x = torch.randn(2048)
-    for times in (2, 10):
-        found = [compare(repeat(times), repeat(1), x) for _ in range(runs)]
-        spans = [one.interval for one in found]
-        held = sum(low / 1.01 <= times <= high * 1.01 for low, high in spans)
-        off = [one.speedup / times - 1 for one in found]
-        rows.append(
-            {
-                "true ratio": times,
-                "runs": runs,
-                "interval holds it": held,
-                "median error": f"{median(off):+.2%}",
-                "largest error": f"{max(off, key=abs):+.2%}",
-            }
-        )
-        print(rows[-1], flush=True)
+    for busy in (0, 1, 3):
+        for workload in SIZES:
+            for times in (1, 2, 10):
+                with neighbours(busy):
+                    found = [race(times, workload) for _ in range(runs)]
+                rows.append(row(times, workload, busy, found))
+                print(" ".join(f"{key}: {value}," for key, value in rows[-1].items()))
     record("ratio", rows)
     print(table(rows))

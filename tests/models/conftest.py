@@ -1,4 +1,7 @@
-"""`pytest tests/models` looks at all models; within `pytest tests`, at two."""
+"""`pytest tests/models` looks at all models; within `pytest tests`, at two.
+
+Of these two the backward is left out as well: compiling it takes a minute.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,28 @@ from tests.models import zoo
 FEW = ("bert", "llama")
 
 
+def _asked_for(config: pytest.Config) -> bool:
+    here = Path(__file__).parent
+    paths = [Path(str(arg).split("::")[0]).resolve() for arg in config.args]
+    return all(path.is_relative_to(here) for path in paths)
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give a test that takes ``model`` every model, or the few."""
-    if "model" not in metafunc.fixturenames:
-        return
-    here = Path(__file__).parent
-    asked = [Path(str(arg).split("::")[0]).resolve() for arg in metafunc.config.args]
-    alone = all(path.is_relative_to(here) for path in asked)
-    metafunc.parametrize("model", zoo.MAKERS if alone else FEW, indirect=True)
+    if "model" in metafunc.fixturenames:
+        names = zoo.MAKERS if _asked_for(metafunc.config) else FEW
+        metafunc.parametrize("model", names, indirect=True, scope="module")
 
 
 @pytest.fixture(scope="module")
 def model(request: pytest.FixtureRequest) -> zoo.Model:
     """A small model and its calls; skips when its library is not installed."""
     return zoo.build(request.param)
+
+
+@pytest.fixture(params=[False, True], ids=["inference", "training"])
+def training(request: pytest.FixtureRequest) -> bool:
+    """Whether the backward is compiled too."""
+    if request.param and not _asked_for(request.config):
+        pytest.skip("the backward is compiled by `pytest tests/models`")
+    return request.param

@@ -1,4 +1,5 @@
-# Wrong answers of chapter 02, each with part of the message it must produce.
+# Wrong answers to the exercises of notebook 02, each with what it must be told.
+
 
 # %% 02.1: still working
 def seconds_per_call(launch, wait, now):
@@ -30,16 +31,6 @@ def seconds_per_call(launch, wait, now):
     return (now() - begin) / 21
 
 
-# %% 02.1: cannot tell what is typical
-def seconds_per_call(launch, wait, now):
-    launch()
-    wait()
-    begin = now()
-    launch()
-    wait()
-    return now() - begin
-
-
 # %% 02.2: nothing to fuse
 def can_fuse(f, *inputs):
     return True
@@ -59,11 +50,6 @@ def can_fuse(f, *inputs):
     return eager_bytes(f, *inputs).bytes > kernels(f, *inputs).bytes
 
 
-# %% 02.2: a chain of four
-def can_fuse(f, *inputs):
-    return False
-
-
 # %% 02.3: does not stand on its own
 def make():
     return chain, torch.compile(chain), torch.randn(1000)
@@ -77,13 +63,3 @@ def make():
         return torch.sin(x) * 2 + 1
 
     return f, f, torch.randn(1000)
-
-
-# %% 02.3: do not compute the same
-def make():
-    import torch
-
-    def f(x):
-        return torch.sin(x) * 2 + 1
-
-    return f, torch.compile(lambda x: f(x) + 1), torch.randn(1000)

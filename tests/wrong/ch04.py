@@ -28,18 +28,6 @@ def drop_pairs(module):
     module.recompile()
 
 
-# %% 04.1: dims in the other order: 2 transposes left
-def drop_pairs(module):
-    target = torch.ops.aten.transpose.int
-    for node in module.graph.find_nodes(op="call_function", target=target):
-        inner = node.args[0]
-        if inner.target is target and inner.args[1:] == node.args[1:]:
-            node.replace_all_uses_with(inner.args[0])
-            module.graph.erase_node(node)
-    module.graph.eliminate_dead_code()
-    module.recompile()
-
-
 # %% 04.1: a negative dim: 2 transposes left
 def drop_pairs(module):
     target = torch.ops.aten.transpose.int
@@ -49,19 +37,6 @@ def drop_pairs(module):
             node.replace_all_uses_with(inner.args[0])
             module.graph.erase_node(node)
     module.graph.eliminate_dead_code()
-    module.recompile()
-
-
-# %% 04.1: something in between: the module
-def drop_pairs(module):
-    target = torch.ops.aten.transpose.int
-    nodes = module.graph.find_nodes(op="call_function", target=target)
-    for first, second in zip(nodes[::2], nodes[1::2], strict=False):
-        n = first.meta["val"].ndim
-        if {d % n for d in first.args[1:]} == {d % n for d in second.args[1:]}:
-            for node in (second, first):  # by their order, not by their edges
-                node.replace_all_uses_with(node.args[0])
-                module.graph.erase_node(node)
     module.recompile()
 
 
@@ -125,42 +100,15 @@ def nan_finder(found):
     return lambda module, _: lambda *inputs: Finder(module).run(*inputs)
 
 
-# %% 04.2: append the node itself
-def nan_finder(found):
-    class Finder(torch.fx.Interpreter):
-        clean = True
-
-        def run_node(self, node):
-            result = super().run_node(node)
-            if self.clean and node.target is torch.log:
-                self.clean = False
-                found.append(node.name)
-            return result
-
-    return lambda module, _: lambda *inputs: Finder(module).run(*inputs)
-
-
-# %% 04.2: the result is not that of the graph
-def nan_finder(found):
-    class Finder(torch.fx.Interpreter):
-        def run_node(self, node):
-            result = super().run_node(node)
-            if isinstance(result, torch.Tensor) and result.isnan().any():
-                return result.nan_to_num()  # mended instead of found
-            return result
-
-    return lambda module, _: lambda *inputs: Finder(module).run(*inputs)
-
-
 # %% 04.3: was that share in force when the compile happened?
 def frugal(fn, inputs, limit):
-    kept = []
     for tenths in range(10, -1, -1):  # the budget is gone at the first call
         torch.compiler.reset()
         with budget(tenths / 10):
             compiled = torch.compile(fn, backend="aot_eager")
-        kept.append(saved_bytes(compiled, *inputs))
-    return 1.0 if kept[-1] <= limit else 0.5
+        if saved_bytes(compiled, *inputs) <= limit:
+            return tenths / 10
+    return 1.0  # nothing helps
 
 
 # %% 04.3: is less than it takes

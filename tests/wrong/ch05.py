@@ -1,4 +1,5 @@
-# Wrong answers of chapter 05, each with part of the message it must produce.
+# Wrong answers to the exercises of notebook 05, each with what it must be told.
+
 
 # %% 05.1: right, and not recognised
 def recognised(q, k, v):
@@ -24,7 +25,7 @@ def once_is_enough(graph):
             graph.erase_node(node)
 
 
-# %% 05.2: a chain of four
+# %% 05.2: relu relu relu relu: left are
 def once_is_enough(graph):
     for target in (torch.ops.aten.relu.default, torch.ops.aten.abs.default):
         for node in graph.find_nodes(op="call_function", target=target)[1:2]:
@@ -33,7 +34,7 @@ def once_is_enough(graph):
                 graph.erase_node(node)
 
 
-# %% 05.2: left are relu, relu
+# %% 05.2: relu relu: left are relu relu; wanted relu
 def once_is_enough(graph):
     graph.eliminate_dead_code()
 

@@ -33,32 +33,13 @@ def predict_bytes(steps, sizes, results):
     return eager, sum(sizes[n] for n in read | {*results})  # one kernel for all
 
 
-# %% 07.1: an intermediate result that is returned: compiled moves
-def predict_bytes(steps, sizes, results):
-    eager = sum(sizes[n] for made, _, taken in steps for n in {made, *taken})
-    compiled, run = 0, []
-    for step in [*steps, (None, "end", ())]:
-        if run and (step[1] != "pointwise" or run[-1][1] != "pointwise"):
-            made = {s[0] for s in run}
-            read = {n for s in run for n in s[2]} - made
-            compiled += sum(sizes[n] for n in read | {run[-1][0]})  # the last only
-            run = []
-        run.append(step)
-    return eager, compiled
-
-
-# %% 07.1: is not a pair
-def predict_bytes(steps, sizes, results):
-    return sum(sizes[n] for made, _, taken in steps for n in {made, *taken})
-
-
 # %% 07.2: a library is still called, by
 def lean(x, gain):
     h = torch.relu(x) * gain
     return (h - h.sort(dim=-1).values[:, -1:]).exp()
 
 
-# %% 07.2: the numbers are not those of scores
+# %% 07.2: these are not the numbers of scores
 def lean(x, gain):
     h = torch.relu(x) * gain
     return (h - h.amax(0, keepdim=True)).exp()  # of each column
@@ -69,11 +50,6 @@ def lean(x, gain):
     h = torch.relu(x) * gain
     torch._dynamo.graph_break()
     return (h - h.amax(-1, keepdim=True)).exp()
-
-
-# %% 07.2: another shape
-def lean(x, gain):
-    return (torch.relu(x) * gain).amax(-1, keepdim=True).exp()
 
 
 # %% 07.3: graph break
@@ -101,15 +77,6 @@ def mended_step(p, grad, m):
 # %% 07.3: it changed grad itself
 def mended_step(p, grad, m):
     grad.clamp_(-1, 1)
-    m.mul_(0.9).add_(grad)
-    p.sub_(0.1 * m)
-    return p, m
-
-
-# %% 07.3: it moves
-def mended_step(p, grad, m):
-    scale = torch.where(grad.abs().max() > 1, 1.0, 1e30)  # a second look at grad
-    grad = torch.minimum(torch.maximum(grad, -scale), scale)
     m.mul_(0.9).add_(grad)
     p.sub_(0.1 * m)
     return p, m

@@ -1,4 +1,5 @@
-# Wrong answers to the exercises of notebook 11, and what the checks must say.
+# Wrong answers to the exercises of notebook 11, each with what it must be told.
+
 
 # %% 11.1: books begin at letters 4; pieces joined letter by letter
 def combine(early, late):
@@ -51,7 +52,7 @@ def adopted(stranger, note, namespace):
         return torch.compile(stranger)
 
 
-# %% 11.3: a setting of torch._dynamo.config is not as it was
+# %% 11.3: leaves a setting of torch._dynamo.config changed
 def adopted(stranger, note, namespace):
     namespace["weigh"] = torch._dynamo.nonstrict_trace(namespace["weigh"])
     torch._dynamo.config.ignore_logging_functions.add(note)

@@ -1,20 +1,26 @@
-"""doctor() finds what is missing, says what it costs, and never raises."""
+"""doctor finds what is missing; below an error stands what helps, if anything does."""
 
 from __future__ import annotations
 
-import dataclasses
 import os
+import re
 import subprocess
 import sys
 import types
 from pathlib import Path
+from unittest import mock
 
 import pytest
+import torch
+from nbformat.v4 import new_code_cell, new_notebook
+from torch._inductor.lowering import lowerings
 
 from helpers import _torch, health, results
+from helpers.__main__ import main
+from helpers.errors import Unavailable
 from helpers.text import unmark
+from tests.refresh import ROOT, client, course_environment
 
-ROOT = Path(__file__).resolve().parents[1]
 PARTS = [
     *("Python", "torch", "triton", "C++ compiler", "GPU"),
     *("threads", "cache folder", "memory", "first compile"),
@@ -38,12 +44,6 @@ def run_doctor(*arguments: str, **environment: str) -> subprocess.CompletedProce
     )
 
 
-def test_this_machine_is_ready() -> None:
-    found = health.doctor()
-    assert found.ok, str(found)
-    assert [part.name for part in found.rows] == PARTS
-
-
 def test_the_first_compile_is_a_real_one(tmp_path: Path) -> None:
     done = run_doctor(TORCHINDUCTOR_CACHE_DIR=str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -64,10 +64,10 @@ def test_a_compile_that_is_switched_off_is_seen() -> None:
     assert "Unset TORCH_COMPILE_DISABLE" in done.stdout
 
 
-def test_no_compile_leaves_it_out() -> None:
-    done = run_doctor("--no-compile")
-    assert done.returncode == 0
-    assert "not tried" in done.stdout
+def test_no_compile_leaves_it_out(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--no-compile"]) == 0
+    printed = capsys.readouterr().out
+    assert "not tried" in printed and "ready for the course: yes" in printed
 
 
 def test_only_marks_differ_between_machines(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,27 +86,6 @@ def test_html_says_the_same() -> None:
     assert "1 &lt; 2" in page
     assert "Lost. Fix" in page
     assert "ready for the course: ⟨no, for want of: torch⟩" in page
-
-
-def test_a_diagnosis_cannot_be_changed() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        health.Row("torch", "2").found = "3"  # type: ignore[misc]
-
-
-@pytest.mark.parametrize("name", PARTS)
-def test_a_check_that_breaks_is_a_row(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken() -> tuple[str, ...]:
-        raise RuntimeError("first line\nsecond line")
-
-    checks = tuple((n, broken if n == name else c) for n, c in health._CHECKS)
-    monkeypatch.setattr(health, "_CHECKS", checks)
-    monkeypatch.setattr(health, "_first_compile", broken)
-    found = row(name, compile=True)
-    assert found.found == "fails with RuntimeError: first line second line"
-    assert found.status != "ok"
-    assert found.advice
 
 
 def test_a_torch_that_does_not_import_is_a_row(tmp_path: Path) -> None:
@@ -134,13 +113,6 @@ def test_the_range_of_torch(
     assert found.found == version
 
 
-def test_a_torch_that_lacks_a_name_says_what_is_lost(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(_torch, "missing", lambda: {"_x": "graph breaks"})
-    assert row("torch").advice == "This version lacks: graph breaks"
-
-
 @pytest.mark.parametrize(
     ("pair", "gpu", "status"),
     [
@@ -155,8 +127,8 @@ def test_the_pair_of_torch_and_triton(
 ) -> None:
     monkeypatch.setattr(_torch, "triton_pair", lambda: pair)
     monkeypatch.setattr("torch.cuda.is_available", lambda: gpu)
-    monkeypatch.setattr(health.sys, "platform", "linux")
-    found = health._look("triton", health._triton)
+    monkeypatch.setattr(sys, "platform", "linux")
+    found = row("triton")
     assert found.status == status
     assert ("3.7.1" in found.fix) == (status != "ok")
 
@@ -170,23 +142,6 @@ def test_missing_headers_are_as_bad_as_no_compiler(
     found = row("C++ compiler")
     assert found.status == "missing"
     assert "Python.h" in found.found
-
-
-@pytest.mark.parametrize(
-    ("platform", "program", "fix"),
-    [
-        *(("linux", "apt", "apt install g++"), ("linux", "dnf", "dnf install gcc")),
-        *(("darwin", "none", "xcode-select"), ("win32", "winget", "BuildTools")),
-        ("linux", "none", "set CXX"),
-    ],
-)
-def test_each_platform_has_its_fix(
-    platform: str, program: str, fix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("CXX", raising=False)
-    monkeypatch.setattr(health.sys, "platform", platform)
-    monkeypatch.setattr(health.shutil, "which", lambda name: name == program)
-    assert fix in health._install()
 
 
 @pytest.mark.parametrize(
@@ -211,25 +166,10 @@ def test_a_gpu_that_cannot_be_used(
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.setattr("torch.cuda.init", init)
     monkeypatch.setattr("torch.version.cuda", cuda)
-    seen = health._look("GPU", health._gpu)
+    seen = row("GPU")
     assert seen.status == "note"
     assert found in seen.found
     assert fix in seen.fix
-
-
-@pytest.mark.parametrize(("major", "status"), [(9, "ok"), (6, "note")])
-def test_a_gpu_that_can(
-    major: int, status: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    card = types.SimpleNamespace(
-        name="H200", total_memory=139 << 30, major=major, minor=0
-    )
-    monkeypatch.setattr(results, "nvidia_driver", lambda: "570.1")
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    monkeypatch.setattr("torch.cuda.get_device_properties", lambda _: card)
-    seen = health._look("GPU", health._gpu)
-    assert seen.found.startswith("H200, 139 GiB, driver 570.1")
-    assert seen.status == status
 
 
 def test_more_threads_than_a_container_allows(
@@ -283,6 +223,32 @@ def test_little_disk_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     assert row("cache folder").status == "note"
 
 
+def test_a_part_that_cannot_be_looked_at_is_a_row(monkeypatch) -> None:
+    def broken() -> None:
+        raise RuntimeError("first line\nsecond line")
+
+    monkeypatch.setattr(_torch, "cpp_compiler", broken)
+    found = row("C++ compiler")
+    assert found.found == "fails with RuntimeError: first line second line"
+    assert (found.status, found.advice) == ("note", "This could not be looked at")
+
+
+def test_a_compiler_that_computes_wrong_numbers(monkeypatch) -> None:
+    planted = {torch.ops.aten.cos.default: lowerings[torch.ops.aten.sin.default]}
+    with (
+        mock.patch.dict(lowerings, planted),
+        torch._inductor.config.patch(force_disable_caches=True),
+    ):
+        found = row("first compile", compile=True)
+    assert found.status == "missing"
+    assert re.fullmatch(
+        r"cpu: the compiled function is off by \S+ from eager", found.found
+    )
+    assert found.costs.startswith("The compiler computes wrong numbers here")
+    assert "Delete the folder" in found.fix and "set CXX" in found.fix
+    assert "AssertionError" not in str(found)
+
+
 def test_an_unknown_command_is_refused() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "helpers", "nurse"],
@@ -292,3 +258,120 @@ def test_an_unknown_command_is_refused() -> None:
     )
     assert done.returncode == 2
     assert "invalid choice: 'nurse'" in done.stderr
+
+
+# What stands below an error.
+
+
+def raised(error: BaseException, cause: BaseException | None = None) -> BaseException:
+    try:
+        raise error from cause
+    except type(error) as caught:
+        return caught
+
+
+OUT_OF_MEMORY = "[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes"
+CAUSED_BY_THE_MACHINE = [
+    (NameError("name 'predict' is not defined", name="predict"), "'predict'"),
+    (ModuleNotFoundError("No module named 'triton'"), "Triton is missing"),
+    (Unavailable("Triton is not installed"), "names what is missing"),
+    (RuntimeError(OUT_OF_MEMORY), "memory ran out"),
+    (MemoryError(), "memory ran out"),
+    (OSError(28, "No space left on device"), "the disk is full"),
+    (OSError(30, "Read-only file system"), "TORCHINDUCTOR_CACHE_DIR"),
+    (PermissionError(13, "Permission denied"), "TORCHINDUCTOR_CACHE_DIR"),
+    (EOFError("Ran out of input"), "compile cache may be damaged"),
+    (ImportError("k.so: file too short"), "may be damaged"),
+    (RuntimeError("Failed to import cache/ng/cng4.py\nSyntaxError: "), "be damaged"),
+    (EOFError("no input"), f"delete the folder {_torch.inductor_cache_dir()}"),
+]
+
+
+@pytest.mark.parametrize(("error", "advice"), CAUSED_BY_THE_MACHINE)
+def test_what_the_machine_causes_has_an_answer(error: Exception, advice: str) -> None:
+    assert advice in health.what_to_do(raised(error))
+    assert advice in health.what_to_do(raised(RuntimeError("a kernel"), error))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ZeroDivisionError("division by zero"),
+        AssertionError("the claim"),
+        ValueError("mine=9 is none of the options"),
+        NameError("name of another kind"),
+    ],
+)
+def test_a_mistake_in_a_program_speaks_for_itself(error: Exception) -> None:
+    assert health.what_to_do(raised(error)) is None
+    error.__cause__ = ValueError("other")
+    error.__cause__.__cause__ = error  # a chain that bites its tail
+    assert health.what_to_do(error) is None
+
+
+def test_torchs_own_errors_never_stand_alone(tmp_path, monkeypatch) -> None:
+    def asks_for_a_break(x: torch.Tensor) -> torch.Tensor:
+        torch._dynamo.graph_break()
+        return x
+
+    with pytest.raises(Exception, match="graph_break") as caught:
+        torch.compile(asks_for_a_break, fullgraph=True, backend="eager")(torch.ones(2))
+    assert "your own line" in health.what_to_do(caught.value)
+
+    def refuses(graph: torch.fx.GraphModule, inputs: list) -> None:
+        raise RuntimeError("not today")
+
+    with pytest.raises(Exception, match="not today") as caught:
+        torch.compile(lambda x: x + 1, backend=refuses)(torch.ones(2))
+    assert "restart the kernel" in health.what_to_do(caught.value)
+
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    missing = torch._inductor.config.patch({"cpp.cxx": ("no-such-compiler",)})
+    # Its type differs by version.
+    with missing, pytest.raises(Exception) as caught:  # noqa: PT011
+        torch.compile(lambda x: x.sin() * 3.25)(torch.ones(3))
+    assert "C++ compiler" in health.what_to_do(caught.value)
+
+
+def below_each_cell(*sources: str) -> list[str]:
+    """Return what a real kernel shows below each cell, the first being start."""
+    first = 'from helpers import start\nstart("01")'
+    notebook = new_notebook(cells=[new_code_cell(s) for s in (first, *sources)])
+    with course_environment():
+        runner = client(notebook, ROOT / "notebooks")
+        runner.allow_errors = True
+        runner.execute()
+    return [
+        "\n".join(
+            text for output in cell.outputs for text in output.get("traceback", ())
+        )
+        for cell in notebook.cells[1:]
+    ]
+
+
+def test_a_kernel_says_what_helps_below_the_traceback() -> None:
+    health.explain_errors()  # outside a notebook: nothing
+    once, twice, mistake = below_each_cell("foo + 1", "foo + 1", "1 / 0")
+    assert once.count("What to do: where a cell above defines 'foo'") == 1
+    assert "NameError" in once and twice.count("What to do") == 1
+    assert "ZeroDivisionError" in mistake and "What to do" not in mistake
+
+
+def test_a_name_that_an_earlier_error_kept_back_names_the_cell_to_mend() -> None:
+    broken = "found = int('one')\nwidth = 3"
+    shown = below_each_cell(
+        "1 / 0  # another error, which keeps no name back",
+        broken,
+        "rows = width * 2",
+        "rows + 1",
+        "gone + 1",
+        broken.replace("one", "1"),
+        "width + 1",
+        "rows + 1",
+    )
+    mend = "What to do: cell [3], `found = int('one')`, failed before it could define "
+    assert f"{mend}'width'" in shown[2]
+    assert f"{mend}'rows'" in shown[3]  # not cell 4, which only lacked a name itself
+    assert "where a cell above defines 'gone'" in shown[4]
+    assert not shown[5] and not shown[6]
+    assert "where a cell above defines 'rows'" in shown[7]

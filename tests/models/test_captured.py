@@ -1,0 +1,99 @@
+"""What graphs, recompiles, kernels and eager_bytes say of real models.
+
+`pytest tests/models` looks at every model, in inference and in training.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from helpers import eager_bytes, graphs, kernels, recompiles
+from helpers.capture import Graphs
+from helpers.session import restored
+from helpers.tensors import clone
+from tests.models.zoo import Model
+
+# The second size makes a dimension dynamic, and the third needs nothing new.
+WHOLE = (1, 1, 0)
+
+
+@pytest.fixture(scope="module")
+def found(model: Model) -> Graphs:
+    """The graphs of the smallest call."""
+    inputs, kwargs = model.call
+    return graphs(model.module, *inputs, **kwargs)
+
+
+def test_graphs(model: Model, found: Graphs) -> None:
+    if model.name != "detector":
+        assert (found.count, found.breaks) == (1, ())
+        return
+    places = {stop.source for stop in found.breaks}
+    assert "chosen.append(int(best))" in places
+    assert "boxes, scores = places[sure, :4], scores[sure]" in places
+    for stop in found.breaks:
+        assert (stop.file, stop.function) == ("zoo.py", "best")
+        assert "in forward: return [self.best" in stop.way[0]
+
+
+def test_recompiles(model: Model) -> None:
+    costs = recompiles(model.module, model.calls)
+    assert not costs.stopped and not costs.limit_hit
+    if model.name == "detector":
+        assert costs.counts[0] > 1
+    else:
+        assert costs.counts == WHOLE
+        assert "compiled for" in costs.calls[1].reasons[0]
+
+
+def test_bytes(model: Model, training: bool) -> None:
+    inputs, kwargs = clone(model.call)
+    before = [p.detach().clone() for p in model.module.parameters()]
+    state = torch.get_rng_state()
+    model.module.train(training)  # dropout draws, and batch norm keeps its means
+    try:
+        compiled = kernels(model.module, *inputs, kwargs=kwargs, backward=training)
+        eager = eager_bytes(model.module, *inputs, kwargs=kwargs, backward=training)
+    finally:
+        model.module.eval()
+    assert bool(compiled.breaks) == (model.name == "detector")
+    assert 0 < len(compiled.kernels) <= len(eager.calls)
+    # Fusion saves what activations move; copies of weights into blocks may add some.
+    assert 0.3 < compiled.bytes / eager.bytes < 1.5
+    phases = {kernel.phase for kernel in compiled.kernels}
+    assert ("backward" in phases) == training
+    assert all(map(torch.equal, model.module.parameters(), before))
+    assert all(p.grad is None for p in model.module.parameters())
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_call_can_be_repeated_from_the_same_state(model: Model) -> None:
+    inputs, kwargs = clone(model.call)
+    again, results = restored(model.module, inputs, kwargs), []
+    for _ in range(8):  # a cache of 16 places would be full after the third
+        with again, torch.no_grad():
+            results.append(model.module(*inputs, **kwargs))
+    first, *others = [clone(result) for result in results]
+    for other in others:
+        assert str(other) == str(first)
+
+
+def test_half_precision(model: Model) -> None:
+    if model.name in ("sage", "detector"):
+        pytest.skip("its indices and scores are compared exactly")
+
+    def halved(value: object) -> object:
+        wide = isinstance(value, torch.Tensor) and value.is_floating_point()
+        return value.to(torch.bfloat16) if wide else value
+
+    inputs, kwargs = clone(model.call)
+    inputs = tuple(map(halved, inputs))
+    kwargs = {name: halved(value) for name, value in kwargs.items()}
+    if "past_key_values" in kwargs:
+        kwargs.pop("past_key_values")  # made for float32
+    with restored(model.module):
+        half = model.module.to(torch.bfloat16)
+        assert graphs(half, *inputs, **kwargs).count == 1
+        assert eager_bytes(half, *inputs, kwargs=kwargs).bytes > 0
+    assert next(model.module.parameters()).dtype == torch.float32

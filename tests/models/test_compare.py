@@ -1,0 +1,106 @@
+"""The comparison of models that people use: agreements, states, wrong ones seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from helpers import compare
+from helpers.benchmark import Comparison
+from tests.models import zoo
+from tests.test_timing import FakeClock
+
+
+def asked(
+    eager: Callable, compiled: Callable, call: zoo.Call, **how: Any
+) -> Comparison:
+    """Return what compare() says; a call takes a second of a clock that is not real."""
+    inputs, kwargs = call
+    clock = FakeClock(per_call=1.0)
+    return compare(
+        eager, compiled, *inputs, kwargs=kwargs, clock=clock, budget=1, **how
+    )
+
+
+def off_by_a_fiftieth(module: torch.nn.Module) -> Callable:
+    """Return the module with its first floating-point output off by 2 %."""
+
+    def f(*inputs: Any, **kwargs: Any) -> Any:
+        result = module(*inputs, **kwargs)
+        if isinstance(result, torch.Tensor):
+            return result * 1.02
+        key = next(k for k, v in result.items() if isinstance(v, torch.Tensor))
+        result[key] = result[key] * 1.02
+        return result
+
+    return f
+
+
+def test_a_model_agrees_with_itself_and_a_wrong_one_does_not(model: zoo.Model) -> None:
+    compiled = torch.compile(model.module, backend="aot_eager")
+    with torch.no_grad():
+        found = asked(model.module, compiled, model.call)
+        assert found.matches is True, found.notes
+        assert not any("random" in note for note in found.notes)
+        wrong = asked(model.module, off_by_a_fiftieth(model.module), model.call)
+        assert wrong.matches is False, wrong.notes
+
+
+def test_the_cache_of_the_reader_is_left_as_it_was() -> None:
+    llama = zoo.build("llama")
+    cache = llama.call[1]["past_key_values"]
+    with torch.no_grad():
+        llama.module(**llama.call[1])  # so that there is something in it
+        before = [layer.keys.clone() for layer in cache.layers]
+        step = {"input_ids": torch.tensor([[3]]), "past_key_values": cache}
+
+        def closure(input_ids: torch.Tensor) -> torch.Tensor:
+            return llama.module(input_ids, past_key_values=cache).logits
+
+        for eager, call in (
+            (llama.module, step),
+            (closure, {"input_ids": torch.tensor([[3]])}),
+        ):
+            found = asked(eager, torch.compile(eager, backend="eager"), ((), call))
+            assert found.matches is True, found.notes
+    after = [layer.keys for layer in cache.layers]
+    assert all(map(torch.equal, before, after))
+
+
+def test_bfloat16_rounds_in_another_way_once_it_is_compiled() -> None:
+    bert = zoo.build("bert")
+    module = bert.module.bfloat16()
+    with torch.no_grad():
+        found = asked(module, torch.compile(module), bert.call)
+        assert found.max_error > 0 and found.matches is True, found.notes
+        assert asked(module, off_by_a_fiftieth(module), bert.call).matches is False
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_a_training_step_of_a_language_model(train: bool) -> None:
+    """With dropout, in training mode, and without."""
+    bert = zoo.build("bert")
+    module = bert.module.train(train)
+
+    def step_with(lr: float) -> Callable:
+        optimizer = torch.optim.AdamW(module.parameters(), lr)
+
+        def step(**batch: torch.Tensor) -> torch.Tensor:
+            loss = module(**batch).last_hidden_state.square().mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            return loss.detach()
+
+        return step
+
+    weights = [p.detach().clone() for p in module.parameters()]
+    right, wrong = step_with(1e-3), step_with(2e-3)
+    found = asked(right, torch.compile(right, backend="eager"), bert.call)
+    assert found.matches is True, found.notes
+    found = asked(right, torch.compile(wrong, backend="eager"), bert.call)
+    assert found.matches is False, found.notes
+    assert all(map(torch.equal, weights, module.parameters()))

@@ -1,0 +1,444 @@
+"""Do two functions give the same answer?  Asked through compare(), on a fake clock."""
+
+import copy
+import dataclasses
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from helpers import compare
+from helpers.errors import InputError
+from tests.test_timing import FakeClock
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """Small sizes gain nothing from several, and lose much on a busy machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def asked(eager, compiled, *inputs, **options):
+    """Return what compare() says; a call takes a second of a clock that is not real."""
+    clock = FakeClock(per_call=1.0)
+    return compare(eager, compiled, *inputs, clock=clock, budget=1, **options)
+
+
+def notes(found):
+    return [note for note in found.notes if "captured" not in note]
+
+
+DIFFER = ["results differ: the speed-up is that of another computation"]
+
+
+# --------------------------------------------------------------------- what is returned
+
+
+def test_the_same_function_agrees_in_every_bit():
+    found = asked(torch.sin, torch.sin, torch.ones(8), rtol=0.0)
+    error = abs(math.sin(1) - float(torch.sin(torch.ones(1))))
+    assert found.matches is True and found.max_error == 0 and notes(found) == []
+    assert found.error64 == pytest.approx((error, error))
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    logits: torch.Tensor
+    loss: float = 0.0
+
+
+class Plain:
+    def __init__(self, x):
+        self.inside = [x]
+
+
+class Dictionary(dict):
+    pass
+
+
+FORMS = {
+    "tuple": lambda x: (x + 1, x),
+    "nested": lambda x: {"a": [x], "b": (x + 1, None)},
+    "dataclass": Output,
+    "object": Plain,
+    "dictionary": lambda x: Dictionary(x=x),
+    "distribution": lambda x: torch.distributions.Normal(x, 1.0),
+    "number": lambda x: x.sum().item(),
+    "whole number": lambda x: round(x.sum().item()),
+    "truth": lambda x: bool(x.sum() > 150),
+    "complex": lambda x: torch.complex(x, x),
+    "sparse": lambda x: x.to_sparse(),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_result_is_compared(form):
+    x, make = torch.arange(1.0, 17.0), FORMS[form]
+    assert asked(make, make, x).matches is True
+    found = asked(make, lambda x: make(x + 3), x)
+    assert found.matches is False and notes(found) == DIFFER
+    assert found.max_error > 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [lambda x: x[:3], lambda x: x.double(), lambda x: (x, x), lambda x: x[None]],
+)
+def test_another_form_is_another_answer(wrong):
+    assert asked(lambda x: x * 1, wrong, torch.ones(4)).matches is False
+
+
+def test_not_a_number_agrees_with_itself_only():
+    x = torch.tensor([math.nan, math.inf, 1.0])
+    assert asked(torch.clone, torch.clone, x).matches is True
+    for other in (0.0, math.inf, math.nan):
+        found = asked(torch.clone, lambda x, to=other: torch.full_like(x, to), x)
+        assert found.matches is False and found.max_error == math.inf
+
+
+def test_tolerances_are_taken_and_one_alone_leaves_the_other_at_zero():
+    x = torch.tensor([100.0, 0.0])
+
+    def off(by):
+        return lambda x: x + torch.tensor(by)
+
+    for by, options, matches in (
+        ([0.5, 0.0], {"rtol": 0.01}, True),
+        ([0.0, 0.5], {"rtol": 0.01}, False),
+        ([0.0, 0.5], {"atol": 0.5}, True),
+        ([0.0, 0.5], {"atol": 0.4}, False),
+        ([0.0, 1e-3], {}, False),
+    ):
+        assert asked(torch.clone, off(by), x, **options).matches is matches
+
+
+def test_kwargs_and_a_dictionary_reach_both_sides():
+    def f(batch, *, scale, shift=None):
+        return batch["x"] * scale + shift
+
+    kwargs = {"scale": 2.0, "shift": torch.ones(4)}
+    batch = {"x": torch.arange(4.0)}
+    assert asked(f, f, batch, kwargs=kwargs).matches is True
+    wrong = asked(f, lambda batch, **_: batch["x"], batch, kwargs=kwargs)
+    assert wrong.matches is False and wrong.max_error == 4
+
+
+# ------------------------------------------------------------------- the judge: float64
+
+
+def drift(amount):
+    return lambda x: x + amount
+
+
+def rounded(x):
+    """The identity, off by 1e-3 unless in float64."""
+    return x if x.dtype == torch.float64 else x + 1e-3
+
+
+def test_as_far_from_float64_as_twice_eager_is_a_match():
+    x = torch.zeros(8)
+    for amount, matches in ((1.9e-3, True), (-1.9e-3, True), (2.1e-3, False)):
+        found = asked(rounded, drift(amount), x)
+        assert found.matches is matches
+        assert found.error64 == pytest.approx((1e-3, abs(amount)))
+    assert asked(rounded, drift(1.9e-3), x, atol=1e-4).matches is False
+    assert asked(rounded, lambda x: x.double(), x).matches is False
+
+
+def test_where_eager_overflows_only_the_truth_will_do():
+    def eager(x):
+        return (x * 50_000) * 50 / 1e5 * (x / x)
+
+    x = torch.full((4,), 2.0).half()
+    for right in (lambda x: eager(x.float()).half(), eager):
+        assert asked(eager, right, x).matches is True
+    for wrong in (0.0, 51.0, -math.inf, math.nan):
+        found = asked(eager, lambda x, wrong=wrong: torch.full_like(x, wrong), x)
+        assert found.matches is False and found.error64[0] == math.inf
+
+
+def layers(dtype=torch.float32):
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64)).to(dtype)
+
+
+def in_pieces(model):
+    """Return the same as *model*, summed in another order, which rounds otherwise."""
+
+    def f(x):
+        hidden = model[1](model[0](x))
+        parts = zip(hidden.split(32, -1), model[2].weight.split(32, 1), strict=True)
+        return sum(h @ w.t() for h, w in parts) + model[2].bias
+
+    return f
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_short_dtypes_round_and_bugs_are_larger(dtype):
+    model, x = layers(dtype), torch.randn(128, 64).to(dtype)
+    right = in_pieces(model)
+    found = asked(model, right, x)
+    assert not torch.allclose(model(x), right(x), rtol=0.016, atol=1e-5)
+    assert found.matches is True and notes(found) == []
+    for bug in (lambda y: y * 1.05, lambda y: y.index_fill(0, torch.tensor(7), 0)):
+        assert asked(model, lambda x, bug=bug: bug(right(x)), x).matches is False
+
+
+def test_autocast_is_held_against_float64_too():
+    model, x = layers(), torch.randn(128, 64)
+
+    def cast(model):
+        def f(x):
+            with torch.autocast("cpu", torch.bfloat16):
+                return model(x).float()
+
+        return f
+
+    assert asked(cast(model), cast(in_pieces(model)), x).matches is True
+    wrong = asked(cast(model), cast(lambda x: model(x) * 1.05), x)
+    assert wrong.matches is False and wrong.error64 is not None
+
+
+def test_where_float64_cannot_run_the_notes_say_so():
+    ones = torch.ones(64, 8).tolist()
+
+    def only_float32(x):
+        return x @ torch.tensor(ones, dtype=torch.float32)
+
+    def other(x):
+        return sum(part.sum(-1, True) for part in x.split(8, 1)).expand(-1, 8)
+
+    x = torch.rand(8, 64)
+    found = asked(only_float32, other, x)
+    assert found.matches is True and found.error64 is None
+    (said,) = notes(found)
+    assert said.startswith("float64 could not run")
+    assert asked(only_float32, lambda x: other(x) + 1, x).matches is False
+
+
+def test_float64_leaves_no_trace():
+    model, x = layers(), torch.randn(2, 64)
+    model(x).sum().backward()
+    before = [(p, p.data_ptr(), p.grad) for p in model.parameters()]
+    asked(model, in_pieces(model), x)
+    for p, address, gradient in before:
+        assert p.dtype == torch.float32 and p.data_ptr() == address
+        assert p.grad is gradient
+    assert torch.get_default_dtype() == torch.float32
+
+
+def detector(nudge):
+    """Boxes by falling score, as torchvision returns them; two scores nearly tie."""
+
+    def f(boxes, scores):
+        scores = scores + nudge
+        order = scores.argsort(descending=True)
+        return {"boxes": boxes[order], "scores": scores[order], "labels": order}
+
+    return f
+
+
+def test_only_rows_whose_scores_tie_may_come_in_another_order():
+    boxes, scores = torch.rand(5, 4), torch.tensor([0.9, 0.5, 0.5 + 1e-7, 0.2, 0.1])
+    ties = torch.tensor([0, 2e-7, 0, 0, 0])
+    assert asked(detector(0.0), detector(ties), boxes, scores).matches is True
+    wrong = detector(torch.tensor([0, 0, 0, 0, 0.3]))
+    assert asked(detector(0.0), wrong, boxes, scores).matches is False
+    assert asked(detector(0.0), lambda b, s: detector(0.0)(b.flip(0), s), boxes,
+                 scores).matches is False  # fmt: skip
+
+
+# ------------------------------------------------------------ what a call leaves behind
+
+
+def training(model, lr=1e-2, momentum=0.9, skip=None, optimizer=torch.optim.SGD):
+    """Return a training step that returns nothing; *skip* is a gradient it loses."""
+    extra = {"momentum": momentum} if optimizer is torch.optim.SGD else {}
+    optimizer = optimizer(model.parameters(), lr, **extra)
+
+    def step(x):
+        model(x).square().mean().backward()
+        if skip is not None:
+            model[skip].weight.grad = None
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
+def net():
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 4)
+    )
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.AdamW])
+def test_a_training_step_is_compared_by_what_it_changes(optimizer):
+    x, model = torch.randn(32, 8), net()
+    before = copy.deepcopy(model.state_dict())
+    eager = training(model, optimizer=optimizer)
+    own = training(net(), optimizer=optimizer)
+    for right in (eager, own):  # the same model, or one of its own
+        found = asked(eager, right, x)
+        assert found.matches is True and notes(found) == []
+    wrong = {
+        "lr": training(model, lr=1.1e-2, optimizer=optimizer),
+        "a lost gradient": training(model, skip=3, optimizer=optimizer),
+        "no step": lambda x: model(x).square().mean().backward(),
+    }
+    for name, step in wrong.items():
+        found = asked(eager, step, x)
+        assert found.matches is False and notes(found) == DIFFER, name
+    after = model.state_dict()
+    assert all(torch.equal(after[name], value) for name, value in before.items())
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_a_compiled_training_step():
+    model, x = net(), torch.randn(32, 8)
+    step = training(model)
+    found = asked(step, torch.compile(step, backend="eager"), x)
+    assert found.matches is True and notes(found)[0].endswith("see graphs()")
+
+
+def test_a_changed_input_is_said_compared_and_the_reader_s_left_alone():
+    def grow(x):
+        x += 1
+        return x.sum()
+
+    def other(x):
+        total = (x + 1).sum()
+        x += 2
+        return total
+
+    x = torch.ones(4)
+    found = asked(grow, grow, x)
+    assert found.matches is True and torch.equal(x, torch.ones(4))
+    assert notes(found) == ["changes its inputs: each timed call sees other numbers"]
+    found = asked(grow, other, x)
+    assert found.matches is False and found.max_error == 0  # of what is returned
+
+
+class Cache:
+    """A key-value cache that grows, and a counter."""
+
+    def __init__(self):
+        self.keys, self.calls = [], 0
+
+    def add(self, x):
+        self.calls += 1
+        self.keys.append(x)
+        return torch.cat(self.keys) * self.calls
+
+
+def test_a_cache_that_grows_is_no_random_number():
+    cache, x = Cache(), torch.rand(2, 3)
+    for eager, inputs in ((lambda x: cache.add(x), (x,)), (Cache.add, (cache, x))):
+        found = asked(eager, eager, *inputs)
+        assert found.matches is True and notes(found) == []
+    assert cache.calls == 0 and cache.keys == []
+
+
+def test_a_static_cache_does_not_run_past_its_end():
+    room, x = torch.zeros(200), torch.ones(1)
+    place = [0]
+
+    def write(x):
+        room[place[0]] = x
+        place[0] += 1
+        return room.sum()
+
+    assert asked(write, write, x).matches is True
+    with pytest.raises(InputError, match=r"called again: IndexError.*\n.*setup=f"):
+        compare(write, write, x)
+
+
+def test_setup_makes_new_what_cannot_be_put_back():
+    def draw(numbers):
+        return next(numbers) * torch.ones(4)
+
+    def ten():
+        return iter(range(1, 1_000_000))
+
+    assert asked(draw, draw, setup=ten).matches is True
+    assert asked(lambda f: f() * 2, lambda f: f() * 2, lambda: torch.ones(2),
+                 setup=lambda: None).matches is True  # fmt: skip
+    assert asked(draw, lambda n: draw(n) + 1, setup=lambda: (ten(),)).matches is False
+
+
+# ----------------------------------------------------------------------- random numbers
+
+
+def test_random_numbers_are_compared_in_a_fresh_compile_that_draws_eager_s():
+    model = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.5), nn.Linear(16, 8))
+    x = torch.randn(32, 8)
+    found = asked(model, torch.compile(model, backend="eager"), x)
+    assert found.matches is True and "fallback_random" in notes(found)[0]
+    wrong = torch.compile(lambda x: model(x) * 1.5, backend="eager")
+    found = asked(model, wrong, x)
+    assert found.matches is False and notes(found)[1:] == DIFFER
+
+
+def test_random_numbers_of_no_compiled_function_are_said():
+    torch.manual_seed(3)
+    wanted = torch.rand(4)
+    torch.manual_seed(3)
+    found = asked(torch.rand_like, torch.rand_like, torch.ones(64))
+    assert found.matches is None and torch.equal(torch.rand(4), wanted)
+    assert notes(found) == [
+        "draws random numbers: results were not held against each other"
+    ]
+
+
+def test_what_differs_from_call_to_call_is_not_decided():
+    numbers = iter(range(10**9))
+    found = asked(lambda x: x + next(numbers), lambda x: x, torch.ones(2))
+    assert found.matches is None and "each call" in notes(found)[0]
+    # On a GPU, atomic additions come in another order in every call.
+    wavers = asked(lambda x: x + next(numbers) % 2 * 1e-7, lambda x: x, torch.ones(64))
+    assert wavers.matches is True
+
+
+# ---------------------------------------------------------------------------- bad input
+
+
+def failing(x):
+    raise RuntimeError("  no such thing\nsecond line")
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "said"),
+    [
+        (failing, torch.sin, "eager function raised RuntimeError: no such thing\nCall"),
+        (torch.sin, failing, "doctor"),
+        (failing, failing, "eager function raised"),
+        (lambda x: None, lambda x: None, "eager function returned no tensor or number"),
+        (torch.sin, lambda x: None, "compiled function returned no tensor or number"),
+        (lambda x: torch.ones(2, device="meta"),) * 2 + ("on meta has no numbers",),
+    ],
+)
+def test_functions_that_cannot_be_compared(a, b, said):
+    with pytest.raises(InputError, match=said):
+        asked(a, b, torch.randn(8))
+
+
+def test_devices_that_cannot_be_timed():
+    there = nn.Linear(2, 2, device="meta")
+    with pytest.raises(InputError, match=r"2 devices \(cpu, meta\)"):
+        asked(there, there, torch.ones(2))
+    with pytest.raises(InputError, match="meta cannot be timed here"):
+        asked(there, there, torch.ones(2, device="meta"))
+    with pytest.raises(InputError, match="meta"):
+        asked(lambda: there(torch.ones(2)), lambda: there(torch.ones(2)))
+
+
+def test_a_scripted_module_is_compared_like_any_other():
+    model, x = nn.Linear(4, 4), torch.randn(2, 4)
+    scripted = torch.jit.script(model)
+    assert asked(model, scripted, x).matches is True
+    assert asked(scripted, lambda x: scripted(x) + 1, x).matches is False
