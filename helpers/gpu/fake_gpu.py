@@ -640,7 +640,7 @@ class LoweringHere(Lowering):
     def settle(self) -> None:
         """Note which configuration of each kernel ran, now that it has."""
         for graph in self.graphs:
-            for name, kernel in vars(graph.module).items():
+            for name, kernel in vars(graph.module).items() if graph.module else ():
                 launchers = getattr(kernel, "launchers", None)
                 configs = list(getattr(kernel, "configs", None) or ())
                 if launchers and launchers[0].config in configs:
