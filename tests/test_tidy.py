@@ -112,8 +112,8 @@ def test_a_second_name_stays_when_the_first_one_changes() -> None:
         "t0 = tl.load(a + (x0), None)",
         "t1 = t0",
         "t0 = t0 + 1.0",
-        "n = n + 1",
         "m = n",
+        "n = n + 1",
         "tl.store(o + (x0), t1 * t0 * m, None)",
     )
     assert "t1 = t0" in text and "m = n" in text
