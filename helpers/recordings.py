@@ -201,19 +201,12 @@ class Recorded:
         """The timed cases: each has a value and a comparison, as in a sweep."""
         return tuple(f for f in self.findings if f.comparison)
 
-    def find(
-        self, value: int | float | str, series: str | None = None
-    ) -> Finding | None:
-        """Return the first finding for a value (8 or "8"), of any series or of one."""
+    def summary(self, value: int | float | str, series: str | None = None) -> str:
+        """Return what was found for a value (8 or "8"), on one line, nothing marked."""
         for f in self.findings:
             if str(f.value) == str(value) and series in (None, f.series):
-                return f
-        return None
-
-    def summary(self, value: int | float | str, series: str | None = None) -> str:
-        """Return what was found for one value, on one line, nothing marked."""
-        finding = self.find(value, series)
-        return finding.summary() if finding else "not recorded"
+                return f.summary()
+        return "not recorded"
 
     def line(self) -> str:
         """Return all of it on one line, nothing marked."""

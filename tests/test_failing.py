@@ -49,7 +49,11 @@ def test_a_report_says_where_and_what(report: Path) -> None:
     }
     assert [(one.cell, one.heading, *one.lines) for one in failures] == [
         ("Cell 2", "Is it?", "stdout - b", "stdout + c"),
-        ("Cell 3", "And under that", "claim: one is two. they rhyme"),
+        (
+            "Cell 3",
+            "And under that",
+            "claim: one is two. they rhyme\n  Claimed: 1 == 2",
+        ),
         ("Cell 4", "And under that", "error: ValueError: what\nnow"),
         ("Cell 5", "And under that", "stdout + <b>"),
     ]

@@ -174,7 +174,7 @@ def test_the_command_lists_and_refuses(capsys: pytest.CaptureFixture) -> None:
 
 def test_a_machine_that_only_records_needs_little(tmp_path: Path) -> None:
     """Nothing of Jupyter: a machine that is lent for its GPU has torch and little."""
-    without = "psutil platformdirs IPython ipywidgets nbformat pygments pytest"
+    without = "platformdirs IPython ipywidgets nbformat pygments pytest"
     code = f"""
 import sys
 sys.modules |= dict.fromkeys({without.split()!r})

@@ -80,7 +80,8 @@ def commands(script: str, env: dict[str, str]) -> Iterator[str]:
         if target not in targets:
             yield f"make knows no {target}"
     for module in re.findall(r"\bpython -m ([\w.]+)", script):
-        if importlib.util.find_spec(module) is None:
+        # Looking for pip, setuptools would leave distutils to pip in this process.
+        if module != "pip" and importlib.util.find_spec(module) is None:
             yield f"Python has no module {module}"
     for name in re.findall(r"-m tests\.proof (\w+)", script):
         if name not in NAMES:

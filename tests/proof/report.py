@@ -10,6 +10,10 @@ INTRODUCTION = """\
 
 Each table is written by the command below it. A command goes on where it stopped,
 so rows may be of several runs; the machine and the date are those of the last.
+
+The tables of the browser, of what is missing and of another torch are of runs before
+2026-11-22 09:00 UTC, by earlier forms of their commands: rows and columns that the
+commands no longer make were left out since, and nothing else was changed.
 """
 SECTIONS = {
     "faults": "Which cell notices a broken compiler?",
