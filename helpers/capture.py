@@ -181,13 +181,13 @@ def _graph_breaks(events: list[_torch.Event], fn: Any) -> tuple[GraphBreak, ...]
 def _frames_of(stack: Sequence[FrameSummary], fn: Any) -> list[FrameSummary]:
     """Return the frames from the call of *fn* to the line that breaks.
 
-    What only passes a call on, such as a decorator of torch, is left out.  Where
-    nothing else is left, *fn* itself cannot be entered, and its first line stands for
-    the place.
+    What only passes a call on, such as a decorator of torch, is left out, and so is
+    Python's own library.  Where nothing else is left, *fn* itself cannot be entered,
+    and its first line stands for the place.
     """
     callers = [i for i, f in enumerate(stack) if f.filename.startswith(_HELPERS)]
     inner = stack[callers[-1] + 1 :] if callers else stack
-    frames = [frame for frame in inner if not frame.filename.startswith(_PLUMBING)]
+    frames = [frame for frame in inner if not _is_plumbing(frame.filename)]
     fn = getattr(fn, "_torchdynamo_orig_callable", fn)
     code = getattr(getattr(fn, "forward", fn), "__code__", None)
     if frames or code is None:
@@ -195,13 +195,17 @@ def _frames_of(stack: Sequence[FrameSummary], fn: Any) -> list[FrameSummary]:
     return [FrameSummary(code.co_filename, code.co_firstlineno, code.co_name)]
 
 
-_TORCH = Path(torch.__file__).parent
-_PLUMBING = (
-    *(str(_TORCH / part) for part in ("_dynamo", "_compile.py", "_contextlib.py")),
-    *(str(_TORCH / part) for part in ("utils/_contextlib.py", "nn/modules/module.py")),
-    str(Path(sysconfig.get_path("stdlib"), "contextlib.py")),
-)
 _HELPERS = str(Path(__file__).parent)
+_TORCH = Path(torch.__file__).parent
+_PASSES_ON = ("_dynamo", "_compile.py", "utils/_contextlib.py", "nn/modules/module.py")
+_PLUMBING = ("<frozen", *(str(_TORCH / part) for part in _PASSES_ON))
+_PYTHON = sysconfig.get_path("stdlib")
+_INSTALLED = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
+
+
+def _is_plumbing(file: str) -> bool:
+    python = file.startswith(_PYTHON) and not file.startswith(_INSTALLED)
+    return python or file.startswith(_PLUMBING)
 
 
 def _graph_break(payload: str, frames: Sequence[FrameSummary]) -> GraphBreak:
@@ -264,14 +268,10 @@ def _file_name(file: str) -> str:
     """Return a name that is the same on every machine."""
     if "ipykernel" in file or file.startswith("<ipython"):
         return "the cell"
-    for folder in _LIBRARIES:  # the installed packages lie inside the standard library
+    for folder in _INSTALLED:
         if file.startswith(folder):
-            inside = PurePath(file).relative_to(folder)
-            return str(PurePath("site-packages", inside).as_posix())
+            return f"site-packages/{PurePath(file).relative_to(folder).as_posix()}"
     return PurePath(file).name
-
-
-_LIBRARIES = [sysconfig.get_path(kind) for kind in ("purelib", "platlib", "stdlib")]
 
 
 def original_name(name: str) -> str:

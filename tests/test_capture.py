@@ -2,6 +2,7 @@
 
 import inspect
 import linecache
+import logging
 import sysconfig
 import threading
 import time
@@ -216,6 +217,24 @@ def test_a_break_in_a_library_has_its_line_and_the_way_there():
     assert f"  through: {last}" in stop.whole
     (alone,) = graphs(checked, X).breaks
     assert (alone.file, alone.line) == (stop.file, 4) and "from:" not in str(alone)
+
+
+log = logging.getLogger("course")
+
+
+def test_a_break_in_pythons_own_library_is_at_the_line_that_calls_it():
+    def logs(x):
+        log.info("sum: %.3f", x.std())
+
+    def model(x):
+        for _ in range(2):
+            x = x.sin()
+            logs(x)
+        return x
+
+    (stop,) = graphs(model, X).breaks
+    assert (stop.function, stop.skipped) == ("logs", True)
+    assert stop.source.startswith("log.info(") and "print, log" in stop.fix
 
 
 @dataclass
@@ -549,16 +568,14 @@ def test_cuda_graphs_that_a_mode_asks_for_are_said_to_be_ignored():
 
 
 def test_the_log_of_the_compiler_is_put_back():
-    import logging
-
-    log = logging.getLogger("torch.__trace")
-    before = log.handlers[:], log.level
+    trace = logging.getLogger("torch.__trace")
+    before = trace.handlers[:], trace.level
     with _torch.trace() as events:
         torch.compile(scaled, backend="eager")(X)
     assert "dynamo_output_graph" in {event.kind for event in events}
     with pytest.raises(ZeroDivisionError), _torch.trace():
         print(1 / 0)
-    assert (log.handlers[:], log.level) == before
+    assert (trace.handlers[:], trace.level) == before
     seen = len(events)
     torch.compile(scaled, backend="eager")(torch.ones(3, 3))
     assert len(events) == seen
