@@ -159,8 +159,7 @@ def lowered() -> Iterator[list[Kernel]]:
 
         return define_kernel
 
-    scheduler = Scheduler
-    launch_library = scheduler.codegen_extern_call
+    launch_library = Scheduler.codegen_extern_call
 
     def codegen_extern_call(self: Any, node: Any) -> None:
         if name := _library_name(node.node):
@@ -172,8 +171,8 @@ def lowered() -> Iterator[list[Kernel]]:
         for language, cls in (("C++", CppScheduling), ("Triton", TritonScheduling)):
             method = generated(language, cls.define_kernel)
             stack.enter_context(patch(cls, "define_kernel", method))
-        name = "codegen_extern_call"
-        stack.enter_context(patch(scheduler, name, codegen_extern_call))
+        name = codegen_extern_call.__name__
+        stack.enter_context(patch(Scheduler, name, codegen_extern_call))
         yield kernels
 
 

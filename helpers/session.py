@@ -43,7 +43,7 @@ with needed_for("compiling with a mode or options"):
 
 
 class restored:
-    """Put back, after a block, what calls in it changed in what *objects* hold.
+    """Put back, after a block, what calls changed in what *objects* hold.
 
     *objects* are functions, modules, optimizers, inputs.  Put back are the attributes,
     parameters, gradients and buffers of modules, groups and state of optimizers, and
@@ -266,18 +266,17 @@ def _new_codes_forgotten() -> Iterator[None]:
 
     That is the functions *fn* calls; those the reader compiled before keep theirs.
     """
-    codes, forget = input_codes, reset_code
-    known = set(codes.seen_ids)
+    known = set(input_codes.seen_ids)
     try:
         yield
     finally:
         # Held here, so that none dies, and calls back, before it left the register.
-        alive = [code for ref in codes.seen if (code := ref()) is not None]
+        alive = [code for ref in input_codes.seen if (code := ref()) is not None]
         new = {id(code): code for code in alive if id(code) not in known}
-        codes.seen[:] = [ref for ref in codes.seen if id(ref()) not in new]
-        codes.seen_ids -= set(new)
+        input_codes.seen[:] = [ref for ref in input_codes.seen if id(ref()) not in new]
+        input_codes.seen_ids -= set(new)
         for code in new.values():
-            forget(code)
+            reset_code(code)
 
 
 @contextlib.contextmanager

@@ -6,7 +6,6 @@ import os
 import re
 import sys
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -54,25 +53,16 @@ def strictly(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
     """A test needs Triton when a helper says so, and there is none for every system."""
-    with _skipped_without_triton():
-        return (yield)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    with _skipped_without_triton():
-        return (yield)
-
-
-@contextmanager
-def _skipped_without_triton() -> Iterator[None]:
     try:
-        yield
+        return (yield)
     except Exception as problem:
         said = f"{problem}\n{getattr(problem, 'stderr', '')}"
         if version_of("triton") or not re.search(NO_TRITON, said):
             raise
         pytest.skip("there is no Triton here")
+
+
+pytest_runtest_call = pytest_runtest_setup
 
 
 def pytest_report_header() -> str:

@@ -13,78 +13,70 @@ from tests import refresh
 from tests.refresh import as_text, course_environment, deviation, main, normalised
 
 
-def _notebook(folder: Path, *sources: str) -> Path:
+def notebook(folder: Path, *sources: str) -> Path:
     path = folder / "01_is_it_so.ipynb"
     cells = [new_code_cell(source) for source in sources]
     path.write_text(as_text(normalised(new_notebook(cells=cells))), encoding="utf-8")
     return path
 
 
-def test_execute_and_store(tmp_path: Path, capsys) -> None:
-    path = _notebook(
-        tmp_path,
-        "import os\nfrom pathlib import Path\nprint(Path.cwd().name, flush=True)\n"
-        "print(os.environ['COURSE_STRICT'], os.environ['COURSE_QUIET'])",
-        "1 + 1",
-    )
-    assert main(["--force", str(path)]) == 0
-    first, second = nbformat.read(path, as_version=4).cells
-    assert [o.text for o in first.outputs] == [f"{tmp_path.name}\n1 1\n"]
-    assert second.outputs[0]["data"] == {"text/plain": "2"}
-    assert (first.execution_count, second.execution_count) == (1, 2)
-    assert deviation(path) is None
-    assert main(["--check", str(path)]) == 0
-    assert "ok" in capsys.readouterr().out
-
-
-def test_the_readers_progress_does_not_leak(tmp_path: Path, course_home: Path) -> None:
+def test_it_executes_and_stores_and_the_readers_progress_does_not_leak(
+    tmp_path: Path, course_home: Path, capsys: pytest.CaptureFixture
+) -> None:
     course_home.mkdir()
     guess = '{"predictions": {"01.p1": {"guess": "2 graphs", "right": true}}}'
     (course_home / "progress.json").write_text(guess)
-    path = _notebook(
+    path = notebook(
         tmp_path,
-        "from helpers import predict, score, start\nstart('01')",
+        "import os\nfrom pathlib import Path\nprint(Path.cwd().name, flush=True)\n"
+        "print(os.environ['COURSE_STRICT'], os.environ['COURSE_QUIET'])",
+        "from helpers import predict, score, start\nstart('01')\n"
         "predict('01.p1', '?', ['1 graph', '2 graphs'])\nscore('01')",
+        "1 + 1",
     )
     assert main(["--force", str(path)]) == 0
+    first, second, third = nbformat.read(path, as_version=4).cells
+    assert [o.text for o in first.outputs] == [f"{tmp_path.name}\n1 1\n"]
+    assert third.outputs[0]["data"] == {"text/plain": "2"}
+    assert [c.execution_count for c in (first, second, third)] == [1, 2, 3]
     text = path.read_text(encoding="utf-8")
-    assert "Your guess: none yet" in text
-    assert "0 of 1 made" in text
+    assert "Your guess: none yet" in text and "0 of 1 made" in text
     assert (course_home / "progress.json").read_text() == guess
+    assert deviation(path) is None and main(["--check", str(path)]) == 0
+    assert "ok" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("source", "words"),
+    ("source", "message"),
     [
-        ("1 / 0", "ZeroDivisionError"),
         ("from helpers import claim\nclaim('one is two', 1 == 2)", "ClaimFailed"),
         ("object()", "a memory address in text/plain"),
         ("import warnings\nwarnings.warn('mind')", "a warning in stderr"),
     ],
 )
 def test_nothing_is_stored_when_a_cell_fails_or_prints_what_it_must_not(
-    tmp_path: Path, capsys, source: str, words: str
+    source: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    path = _notebook(tmp_path, source)
+    path = notebook(tmp_path, source)
     before = path.read_text(encoding="utf-8")
     assert main(["--force", str(path)]) == 1
-    assert words in capsys.readouterr().out
+    assert message in capsys.readouterr().out
     assert path.read_text(encoding="utf-8") == before
 
 
-def test_another_torch_is_refused(tmp_path: Path, capsys, monkeypatch) -> None:
-    path = _notebook(tmp_path, "1 / 0")
+def test_another_torch_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(refresh, "version_of", lambda package: "2.99.0+cpu")
-    assert main([str(path)]) == 2
+    assert main([str(notebook(tmp_path, "1 / 0"))]) == 2
     assert "this is torch 2.99.0+cpu. Nothing was changed." in capsys.readouterr().out
-
-
-def test_the_reference_is_what_the_pins_name() -> None:
     assert refresh.reference_torch() == "2.13.0"
 
 
-def test_check_shows_what_is_not_normal(tmp_path: Path, capsys) -> None:
-    path = _notebook(tmp_path, "1")
+def test_check_shows_what_is_not_normal(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    path = notebook(tmp_path, "1")
     path.write_text(path.read_text().replace('"name": "python3"', '"name": "mine"'))
     assert main(["--check", str(path)]) == 1
     assert '"name": "mine"' in capsys.readouterr().out

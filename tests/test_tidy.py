@@ -120,6 +120,12 @@ def test_a_second_name_stays_when_the_first_one_changes() -> None:
     assert text[-1] == "tl.store(o + i, t1 * t0 * m)"
 
 
+def test_a_second_name_in_two_loops_gives_way() -> None:
+    (kernel,) = dumped("softmax over 4096").kernels
+    assert kernel.source.count("for ") == 2 and "r0_index" in kernel.source
+    assert "r0_1" in kernel.generated and "r0_1" not in kernel.source
+
+
 def test_a_long_line_is_broken_inside_its_brackets() -> None:
     names = ", ".join(f"argument_{i}" for i in range(12))
     text = tidy(

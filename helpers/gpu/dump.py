@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from helpers import session
 from helpers.codegen import folded
@@ -23,6 +22,7 @@ from helpers.gpu import fake_gpu as fake
 from helpers.gpu.fake_gpu import LoweredGraph, Lowering, LoweringHere
 from helpers.gpu.tidy import tidy
 from helpers.results import Result, write_atomically
+from helpers.tensors import tensors
 from helpers.text import Table, count, plain, pre, progress, size
 
 
@@ -50,7 +50,7 @@ def dump_triton(
     lower.  Raises Unavailable without the triton that this torch works with.
     """
     kwargs = kwargs or {}
-    session.check_callable(fn, (*inputs, *kwargs.values()))
+    session.check_callable(fn, (inputs, kwargs))
     fake.require_triton()
     here = gpu == "this"
     chosen = _find(gpu, (inputs, kwargs))
@@ -88,7 +88,8 @@ def _find(name: str, inputs: Any) -> gpus.Gpu:
             f"{gpu.name} has machine code only: dump for h100, then ask a kernel "
             f"for kernel.on({gpu.name!r})"
         )
-    if name == "this" and pytree.tree_leaves(inputs) and not session.on_gpu(inputs):
+    on_cpu = not session.on_gpu(inputs) and any(True for _ in tensors(inputs))
+    if name == "this" and on_cpu:
         raise InputError(
             "gpu='this' shows what runs on the GPU, and the inputs are on the CPU: "
             "move them, and the module, with .to('cuda')"
@@ -103,11 +104,10 @@ def _needing_gradients(fn: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def run(*inputs: Any, **kwargs: Any) -> Any:
-        leaves = pytree.tree_leaves((inputs, kwargs))
         parameters = [p for m in session.modules_of(fn) for p in m.parameters()]
-        tensors = [x for x in leaves if isinstance(x, torch.Tensor)]
-        if not any(t.requires_grad for t in (*tensors, *parameters)):
-            for tensor in tensors:
+        given = list(tensors((inputs, kwargs)))
+        if not any(t.requires_grad for t in (*given, *parameters)):
+            for tensor in given:
                 if tensor.is_floating_point():
                     tensor.requires_grad_()
         return fn(*inputs, **kwargs)

@@ -121,8 +121,8 @@ def check_numerics(dump: Any, limit_s: float = 120.0) -> Numerics:
     saved, and normal numbers for its gradients.  An output agrees within 8 times this:
     the relative tolerance of ``torch.testing`` for the graph's narrowest type, of the
     element or the output's root mean square, whichever is larger; plus how far eager
-    itself is from the same graph in float64.  A graph may take *limit_s* seconds, by
-    default ten times what a Transformer layer needs.
+    itself is from the same graph in float64.  A graph may take *limit_s* seconds, the
+    start of the interpreter not counted: a loop without end is stopped then.
 
     Raises InputError for a dump that was read from a file: it holds no graphs.
     """
@@ -550,8 +550,7 @@ def run(source: str, inputs: Sequence[Any], limit_s: float = 60.0) -> list[Any]:
 
     Its Triton kernels, also a reader's own, run in the interpreter.  Memory that
     nothing wrote holds NaN.  Raises InputError when a kernel fails, with its lines and
-    the error as it was raised, and when all takes longer than *limit_s* seconds: small
-    inputs take less than one.
+    the error as it was raised, and when all takes longer than *limit_s* seconds.
     """
     request = {"source": source, "inputs": list(inputs)}
     request |= {"gpu": "h100", "chosen": {}, "constants": {}}

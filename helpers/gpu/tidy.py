@@ -61,26 +61,34 @@ class _Simplify(ast.NodeTransformer):
     def __init__(self, function: ast.FunctionDef) -> None:
         nodes = list(ast.walk(function))
         names = [n for n in nodes if isinstance(n, ast.Name)]
+        stores = [n for n in names if isinstance(n.ctx, ast.Store)]
         self.read = {n.id for n in names if isinstance(n.ctx, ast.Load)}
-        stored = [n.id for n in names if isinstance(n.ctx, ast.Store)]
-        assigned = {
-            n.targets[0].id: n.value
-            for n in nodes
-            if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name)
-        }
-        parameters = {argument.arg for argument in function.args.args}
-        once = {n for n in assigned if stored.count(n) == 1} - parameters
-        never = parameters - set(stored)
+        self.stored = [n.id for n in sorted(stores, key=lambda n: n.lineno)]
+        self.parameters = {argument.arg for argument in function.args.args}
+        values: dict[str, list[ast.expr]] = {}  # what each name is set to
+        for node in nodes:
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                values.setdefault(node.targets[0].id, []).append(node.value)
         self.aliases = {
-            name: assigned[name].id
-            for name in once
-            if getattr(assigned[name], "id", None) in once | never
+            name: same[0].id
+            for name, same in values.items()
+            if len({ast.dump(value) for value in same}) == 1
+            and isinstance(same[0], ast.Name)
+            and self._is_alias(name, same[0].id)
         }
         self.constants = {
-            name: assigned[name].args[1]
-            for name in once
-            if called(assigned[name]) == "full" and _is_number(assigned[name].args[1])
+            name: value[0].args[1]
+            for name, value in values.items()
+            if self.stored.count(name) == 1 and name not in self.parameters
+            if called(value[0]) == "full" and _is_number(value[0].args[1])
         }
+
+    def _is_alias(self, name: str, other: str) -> bool:
+        """Return whether *name* is set to *other* each time after that is set."""
+        order = [stored for stored in self.stored if stored in (name, other)]
+        unchanged = other in self.parameters and other not in order
+        after = order == [other, name] * (len(order) // 2)
+        return name not in self.parameters and (unchanged or after)
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if isinstance(node.ctx, ast.Load):

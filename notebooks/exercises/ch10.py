@@ -76,7 +76,6 @@ PLANTED = (
         lambda: mock.patch.object(OutputGraph, "call_user_compiler", _sent_wrong),
         "eager",
     ),
-    ("nothing, once more", contextlib.nullcontext, None),
 )
 
 
