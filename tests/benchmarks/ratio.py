@@ -17,7 +17,7 @@ from helpers.benchmark import Comparison
 from tests.benchmarks.common import neighbours, record, table
 
 SIZES = {"one thread": 1 << 13, "all threads": 1 << 17}  # numbers
-WORK = 20  # operations to a unit, so that the call itself is next to nothing
+WORK = 50  # operations to a unit, so that the call itself is next to nothing
 
 
 def race(times: int, workload: str) -> Comparison:
@@ -29,10 +29,14 @@ def race(times: int, workload: str) -> Comparison:
     x, usual = torch.randn(SIZES[workload]), torch.get_num_threads()
     target = torch.empty_like(x)
 
+    def unit() -> None:
+        for _ in range(WORK):
+            torch.sigmoid(x, out=target)
+
     def repeat(times: int) -> Callable[[], torch.Tensor]:
         def f() -> torch.Tensor:
-            for _ in range(times * WORK):
-                torch.sigmoid(x, out=target)
+            for _ in range(times):
+                unit()  # with all that Python itself needs for it
             return target
 
         return f
