@@ -117,13 +117,6 @@ def is_compiled(fn: Callable[..., Any]) -> bool:
     return unwrap(fn) is not fn or bool(getattr(fn, "_compiled_call_impl", None))
 
 
-def copy_marks(source: torch.Tensor, target: torch.Tensor) -> None:
-    """Write on *target* what mark_dynamic and its kin wrote on *source*."""
-    for name, mark in vars(source).items():
-        if name.startswith(("_dynamo_", "_has_dynamo_", "_specialize_on")):
-            setattr(target, name, copy.copy(mark))
-
-
 def captured(fn: Callable[..., Any]) -> bool:
     """Return whether *fn* was compiled, called, and at least one graph captured.
 
