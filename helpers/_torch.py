@@ -8,12 +8,11 @@ so that a version without the name says what is lost.  Written for torch 2.11 to
 
 from __future__ import annotations
 
-import copy
 import logging
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from importlib import metadata
 from traceback import FrameSummary
 from typing import Any, NamedTuple
@@ -42,20 +41,15 @@ def needed_for(lost: str) -> Iterator[None]:
 with needed_for("seeing what the compiler did"):
     from torch._dynamo.eval_frame import _debug_get_cache_entry_list
     from torch._dynamo.exc import get_stack_above_dynamo
-    from torch._dynamo.utils import _compilation_metrics as compilation_metrics
+    from torch._dynamo.utils import _compilation_metrics
     from torch._dynamo.utils import counters as counters
     from torch._guards import TracingContext
 
+# torch's records of the compiles of this process, the last 64, the newest last.
+compile_history = _compilation_metrics
+
 # Which Triton the builds want that name none: the CPU wheels.
 _TRITON = {"2.11": "3.6", "2.12": "3.7", "2.13": "3.7", "2.14": "3.8", "2.15": "3.9"}
-
-
-def compile_history() -> list[Any]:
-    """Return torch's records of the compiles of this process, the newest last.
-
-    torch keeps the last 64.
-    """
-    return list(compilation_metrics)
 
 
 class Event(NamedTuple):
@@ -117,21 +111,14 @@ def is_compiled(fn: Callable[..., Any]) -> bool:
     return unwrap(fn) is not fn or bool(getattr(fn, "_compiled_call_impl", None))
 
 
-def copy_marks(source: torch.Tensor, target: torch.Tensor) -> None:
-    """Write on *target* what mark_dynamic and its kin wrote on *source*."""
-    for name, mark in vars(source).items():
-        if name.startswith(("_dynamo_", "_has_dynamo_", "_specialize_on")):
-            setattr(target, name, copy.copy(mark))
-
-
 def captured(fn: Callable[..., Any]) -> bool:
     """Return whether *fn* was compiled, called, and at least one graph captured.
 
     torch keeps its cache by code object, so other users of the same code count.
     """
     inner = unwrap(fn)
-    parts = inner.modules() if isinstance(inner, torch.nn.Module) else ()
-    targets = [unwrap(getattr(each, "forward", each)) for each in (inner, fn, *parts)]
+    modules = inner.modules() if isinstance(inner, torch.nn.Module) else ()
+    targets = [unwrap(getattr(f, "forward", f)) for f in (inner, fn, *modules)]
     return is_compiled(fn) and any(map(_calls_graph, targets))
 
 
@@ -162,13 +149,6 @@ def broken_promise(error: BaseException) -> str:
     )
 
 
-def fresh_caches() -> AbstractContextManager[None]:
-    """Return a context with empty Inductor and Triton caches, deleted after it."""
-    with needed_for("an honest cold start"):
-        from torch._inductor.utils import fresh_cache
-    return fresh_cache()
-
-
 def inductor_cache_dir() -> str:
     """Return the folder where Inductor keeps what it generated."""
     with needed_for("the cache folder"):
@@ -194,24 +174,3 @@ def triton_pair() -> tuple[str | None, str | None, bool]:
     installed = version_of("triton") or version_of("triton-windows")
     match = bool(wanted and installed and f"{installed}.".startswith(f"{wanted}."))
     return wanted, installed, match
-
-
-@contextmanager
-def cudagraph_log() -> Iterator[list[str]]:
-    """Collect what ``TORCH_LOGS=cudagraphs`` would print inside the block."""
-    with needed_for("what torch says about CUDA graphs"):
-        import torch._inductor.compile_fx  # noqa: F401  its loggers exist from then on
-    names = [n for n in logging.root.manager.loggerDict if n.endswith("__cudagraphs")]
-    logs, messages = [logging.getLogger(name) for name in names], list[str]()
-    levels = [log.level for log in logs]
-    collector = logging.Handler()
-    collector.emit = lambda record: messages.append(record.getMessage())
-    for log in logs:
-        log.addHandler(collector)
-        log.setLevel(logging.INFO)
-    try:
-        yield messages
-    finally:
-        for log, level in zip(logs, levels, strict=True):
-            log.removeHandler(collector)
-            log.setLevel(level)

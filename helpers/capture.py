@@ -10,20 +10,17 @@ the structured log and the exception behind each, compiles from torch's history 
 
 from __future__ import annotations
 
-import ast
 import copy
 import html
 import linecache
 import re
-import signal
 import sysconfig
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from traceback import FrameSummary
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -53,9 +50,9 @@ class GraphBreak:
 
     *line*, *source*, *function* and *file* are those of the line that breaks; *way* has
     the lines that lead to it, the outermost first, each with its source.  *reason* is
-    torch's in one line; *explanation*, *hints* and *link* are the parts of *message*,
-    which is all that torch says.  *fix* is what removes such a break, or '' where only
-    torch's hints are known to be right.  *skipped*: the whole function runs eagerly.
+    torch's in one line, *hints* its advice, and *message* all that it says.  *fix* is
+    what removes such a break, or '' where only torch's hints are known to be right.
+    *skipped*: the whole function runs eagerly.
     """
 
     reason: str
@@ -65,33 +62,21 @@ class GraphBreak:
     file: str
     fix: str
     skipped: bool = False
-    explanation: str = ""
     hints: tuple[str, ...] = ()
-    link: str = ""
     message: str = ""
     way: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        after = ", so the whole function runs eagerly" if self.skipped else ""
-        own = [line for line in self.way if " of site-packages/" not in line]
-        called = self.file.startswith("site-packages/")
-        return "\n".join(
-            [
-                f"line {self.line} of {self.file}, in {self.function}: {self.source}",
-                *([f"  from: {own[-1]}"] if called and own else []),
-                f"  why: {self.reason}{after}",
-                *([f"  fix: {self.fix}"] if self.fix else []),
-                *([f"  hint: {hint}" for hint in self.hints] if not self.fix else []),
-            ]
-        )
+        eagerly = ", so the whole function runs eagerly" if self.skipped else ""
+        callers = [line for line in self.way if " of site-packages/" not in line]
+        lines = [f"line {self.line} of {self.file}, in {self.function}: {self.source}"]
+        if callers and self.file.startswith("site-packages/"):
+            lines.append(f"  from: {callers[-1]}")
+        lines.append(f"  why: {self.reason}{eagerly}")
+        advice = [f"  fix: {self.fix}"] if self.fix else []
+        return "\n".join(lines + (advice or [f"  hint: {h}" for h in self.hints]))
 
     __repr__ = __str__
-
-    @property
-    def whole(self) -> str:
-        """All that is known: also the way to the line, and torch's message as it is."""
-        way = [f"  through: {line}" for line in self.way]
-        return "\n".join([str(self), *way, "", self.message])
 
 
 @dataclass(frozen=True, repr=False)
@@ -120,12 +105,12 @@ class Graphs(Result):
         return "\n".join([head, *graphs, *breaks])
 
     def _repr_html_(self) -> str:
-        folds = [
-            f"<details><summary>break {i} in torch's words: "
-            f"{html.escape(stop.reason)}</summary>{pre(stop.whole)}</details>"
-            for i, stop in enumerate(self.breaks, 1)
-        ]
-        return "".join([pre(self), *folds])
+        shown = pre(self)
+        for i, stop in enumerate(self.breaks, 1):
+            title = f"break {i} in torch's words: {html.escape(stop.reason)}"
+            words = pre("\n".join([*stop.way, "", stop.message]))
+            shown += f"<details><summary>{title}</summary>{words}</details>"
+        return shown
 
 
 def graphs(fn: Callable[..., Any], /, *inputs: Any, **kwargs: Any) -> Graphs:
@@ -170,9 +155,9 @@ def _graph_breaks(events: list[_torch.Event], fn: Any) -> tuple[GraphBreak, ...]
     places: dict[Any, GraphBreak] = {}
     for event in events:
         if event.kind == "dynamo_graph_break_reason":
-            frames = _frames_of(event.stack, fn)
+            frames = _frames_of(event.stack, fn) or [FrameSummary("?", 0, "?", line="")]
             stop = _graph_break(event.payload, frames)
-            column = getattr(frames[-1], "colno", None) if frames else None
+            column = getattr(frames[-1], "colno", None)
             place = stop.file, stop.line, column, stop.reason
             places[place] = stop if stop.skipped else places.get(place, stop)
     return tuple(places.values())
@@ -213,10 +198,8 @@ def _graph_break(payload: str, frames: Sequence[FrameSummary]) -> GraphBreak:
     message = payload.partition("Graph Break Reason: ")[2] or payload
     message = message.partition("\n\nUser code traceback:")[0].strip()
     head, _, rest = message.partition("\n\n")
-    skipped = "Skipping the function" in head
-    said = _sections(rest if head.endswith(":") and rest else message)
-    *callers, at = frames or [FrameSummary("?", 0, "?", line="")]
-    title, explanation = said["title"][0], " ".join(said["explanation"])
+    title, hints, explanation = _sections(rest if head.endswith(":") else message)
+    *callers, at = frames
     return GraphBreak(
         reason=title.rstrip("."),
         line=at.lineno or 0,
@@ -224,10 +207,8 @@ def _graph_break(payload: str, frames: Sequence[FrameSummary]) -> GraphBreak:
         function=original_name(at.name),
         file=_file_name(at.filename),
         fix=_advice(f"{title}: {explanation}", at),
-        skipped=skipped,
-        explanation=explanation,
-        hints=tuple(said["hint"]),
-        link=" ".join(said["link"]),
+        skipped="Skipping the function" in head,
+        hints=hints,
         message=message,
         way=tuple(
             f"line {frame.lineno} of {_file_name(frame.filename)}, "
@@ -237,31 +218,27 @@ def _graph_break(payload: str, frames: Sequence[FrameSummary]) -> GraphBreak:
     )
 
 
-_SECTIONS = {
-    "explanation": "Explanation: ",
-    "hint": "Hint: ",
-    "context": "Developer debug context: ",
-    "link": "For more details about this graph break, please visit: ",
-    "sources": "Stack variable source attribution:",
-}
+_SECTION = re.compile(
+    r"^\s*(Explanation|Hint|Developer debug context|For more details.*?visit):"
+    r"|^Stack variable source attribution:",
+    re.M,
+)
 _ANOTHER = "*** While handling this graph break, another"
 
 
-def _sections(message: str) -> dict[str, list[str]]:
-    """Return torch's title, explanation, hints and link; of two messages, the first."""
-    said: dict[str, list[str]] = {"title": [], **{name: [] for name in _SECTIONS}}
-    section = "title"
-    for line in message.partition(_ANOTHER)[0].split("\n"):
-        text = line.strip()
-        starts = (name for name, words in _SECTIONS.items() if text.startswith(words))
-        if start := next(starts, None):
-            section = start
-            said[section].append(text.removeprefix(_SECTIONS[section]))
-        elif text and (section == "title" or not said[section]):
-            said[section].append(text)
-        elif text:
-            said[section][-1] += f"\n    {text}"
-    return said
+def _sections(message: str) -> tuple[str, tuple[str, ...], str]:
+    """Return torch's title, its hints and its explanation; of two messages, the first.
+
+    A message is a title, and then sections, each below a heading of its own.
+    """
+    title, *rest = _SECTION.split(message.partition(_ANOTHER)[0])
+    sections = [
+        (heading, re.sub(r"\n\s*", "\n    ", text.strip()))
+        for heading, text in zip(rest[::2], rest[1::2], strict=True)
+    ]
+    hints = tuple(text for heading, text in sections if heading == "Hint")
+    explanations = [text for heading, text in sections if heading == "Explanation"]
+    return title.strip().split("\n")[0], hints, " ".join(explanations)
 
 
 def _file_name(file: str) -> str:
@@ -279,93 +256,47 @@ def original_name(name: str) -> str:
     return re.sub(r"^(torch_dynamo_resume_in_)+|(_at_\d+)+$", "", name)
 
 
-_TENSOR = "keep the value a tensor: no .item(), .tolist(), float() or int()"
-_LOG = "print, log or warn outside the compiled function"
-_RANDOM = "draw with torch.rand, or pass the number in as a tensor"
-_BEFORE = "do it before or after the call, and pass the result in"
-_OUTSIDE = "compile the forward only, and ask for gradients outside"
-# What removes a graph break: words of torch's reason, words of the source line, advice.
-# The first row of which both occur counts.  It holds only what is right for all that
-# torch says in these words; for the rest, torch's own hints are shown.
-_ADVICE = (
-    ("torch._dynamo.graph_break()", "", "remove the call that asks for the break"),
-    ("Tensor.item()", "", _TENSOR),
-    ("Tensor.tolist()", "", _TENSOR),
-    ("aten._local_scalar_dense", "random.", _RANDOM),
-    ("aten._local_scalar_dense", "", _TENSOR),
-    ("aten.masked_select", "", "keep the shape fixed: torch.where(mask, x, 0)"),
-    (
-        "aten.nonzero",
-        "[",
-        "keep the shape fixed: torch.where(mask, x, 0) instead of x[mask]",
+# What removes a graph break: a pattern of torch's reason and, below it, the line.
+# The first that fits counts.  These are right for all that torch says in such words;
+# for the rest, torch's own hints are shown.
+_ADVICE = {
+    r"torch\._dynamo\.graph_break\(\)": "remove the call that asks for the break",
+    r"_local_scalar_dense.*\n.*random\.|Random\.": (
+        "draw with torch.rand, or pass the number in as a tensor"
     ),
-    (
-        "torch.compiler.disable",
-        "",
-        "remove torch.compiler.disable, or call that function outside",
+    r"Tensor\.(item|tolist)\(\)|_local_scalar_dense": (
+        "keep the value a tensor: no .item(), .tolist(), float() or int()"
     ),
-    ("requires_grad_()", "", _OUTSIDE),
-    ("requires_grad=True", "", _OUTSIDE),
-    (".backward()", "", _OUTSIDE),
-    ("autograd.grad", "", _OUTSIDE),
-    ("context manager", "", "move that with block out of the compiled function"),
-    ("`print`", "", _LOG),
-    ("logging.", "", _LOG),
-    ("`_warnings.warn`", "", _LOG),
-    ("Random.", "", _RANDOM),
-    ("`time.", "", _BEFORE),
-    ("`posix.", "", _BEFORE),
-    ("method `now`", "datetime", _BEFORE),
-    ("`open`", "", _BEFORE),
-    ("`input`", "", _BEFORE),
-)
+    r"aten\.(masked_select|nonzero.*\n.*\[)": (
+        "keep the shape fixed: torch.where(mask, x, 0) instead of x[mask]"
+    ),
+    r"torch\.compiler\.disable": (
+        "remove torch.compiler.disable, or call that function outside"
+    ),
+    r"`print`|logging\.|`_warnings\.warn`": (
+        "print, log or warn outside the compiled function"
+    ),
+    r"`(time|posix)\.|`(open|input)`|method `now`": (
+        "do it before or after the call, and pass the result in"
+    ),
+}
 
 
 def _advice(reason: str, at: FrameSummary) -> str:
     """Return what removes a break with this *reason* at this line, or ''."""
-    # What follows is the same for every builtin, and names others as examples.
-    reason = reason.partition(" This function is either")[0]
+    line = at.line or ""
     if "Data-dependent branching" in reason:
-        return _advice_for_branch(at)
-    rows = [row for row in _ADVICE if row[0] in reason and row[1] in (at.line or "")]
-    return rows[0][2] if rows else ""
-
-
-def _advice_for_branch(at: FrameSummary) -> str:
-    """Return advice where both sides of the branch at this line only compute.
-
-    No torch.where replaces one that raises, prints, loops, or leaves a loop.
-    """
-    try:
-        tree = ast.parse("".join(linecache.getlines(at.filename)))
-    except SyntaxError:
-        return ""
-    branches = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.If, ast.IfExp, ast.While, ast.Assert))
-        and node.lineno <= (at.lineno or 0) <= (node.test.end_lineno or 0)
-    ]
-    computes = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.If)
-    for branch in branches:
-        body = [*branch.body, *branch.orelse] if isinstance(branch, ast.If) else []
-        if isinstance(branch, (ast.While, ast.Assert)) or not all(
-            isinstance(statement, computes) for statement in body
-        ):
-            return ""
-    where = "choose with torch.where, or torch.cond for two long branches"
-    return where if branches else ""
+        # No torch.where replaces a branch that raises, prints or leaves a loop.
+        body = linecache.getline(at.filename, (at.lineno or 0) + 1).strip()
+        computes = re.match(r"return\b|[\w.\[\]]+ [-+*/]?= ", body)
+        where = "choose with torch.where, or torch.cond for two long branches"
+        return where if computes and line.startswith("if ") else ""
+    # What follows is the same for every builtin, and names others as examples.
+    text = f"{reason.partition(' This function is either')[0]}\n{line}"
+    return next((fix for words, fix in _ADVICE.items() if re.search(words, text)), "")
 
 
 # ------------------------------------------------------------ compiles in a block
-
-
-class Compile(NamedTuple):
-    """A compile: function, reason, and ``forward``, ``backward`` or ``skipped``."""
-
-    name: str
-    reason: str
-    kind: str
 
 
 class Watch:
@@ -376,48 +307,39 @@ class Watch:
     """
 
     def __enter__(self) -> Watch:
-        self._before = _torch.compile_history()[-1:], copy.deepcopy(_torch.counters)
+        self._known = list(_torch.compile_history)  # kept alive, for ids are compared
+        self._counters = copy.deepcopy(_torch.counters)
         self._after: tuple[list[Any], Any] | None = None
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._after = _torch.compile_history(), copy.deepcopy(_torch.counters)
+        self._after = list(_torch.compile_history), copy.deepcopy(_torch.counters)
 
     def _records(self) -> list[Any]:
         """Return torch's records of the compiles since the block began."""
-        history = self._after[0] if self._after else _torch.compile_history()
-        last = next(iter(self._before[0]), None)
-        known = [i for i, record in enumerate(history, 1) if record is last]
-        return history[known[-1] :] if known else history
+        history = self._after[0] if self._after else _torch.compile_history
+        known = set(map(id, self._known))
+        return [record for record in history if id(record) not in known]
 
     def _counted(self, group: str) -> dict[str, int]:
         """Return by how much torch's counters of a *group* grew in the block."""
         now = (self._after[1] if self._after else _torch.counters)[group]
-        before = self._before[1][group]
-        return {k: n - before[k] for k, n in now.items() if n > before[k]}
+        return dict(now - self._counters[group])
 
-    @property
-    def events(self) -> tuple[Compile, ...]:
-        """The compiles so far, each with torch's reason ('' for a first one)."""
-        return tuple(
-            Compile(
-                original_name(record.co_name or ""),
-                _short(record.recompile_reason),
-                _kind(record),
-            )
-            for record in self._records()
-            if not record.is_runtime and not _at_limit(record.fail_reason)
-        )
+    def _compiles(self) -> list[Any]:
+        records = self._records()
+        return [r for r in records if not (r.is_runtime or _at_limit(r.fail_reason))]
 
     @property
     def compiles(self) -> int:
         """How many compiles so far; cheap enough to read between two blocks."""
-        return len(self.events)
+        return len(self._compiles())
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why it recompiled, each reason once."""
-        return tuple(dict.fromkeys(e.reason for e in self.events if e.reason))
+        """Why it recompiled, each of torch's reasons once."""
+        reasons = [_short(r.recompile_reason) for r in self._compiles()]
+        return tuple(dict.fromkeys(filter(None, reasons)))
 
     @property
     def graphs(self) -> int:
@@ -425,15 +347,10 @@ class Watch:
         return self._counted("stats").get("unique_graphs", 0)
 
     @property
-    def break_reasons(self) -> tuple[str, ...]:
-        """The first line of the reason of each kind of graph break."""
-        texts = {**self._counted("graph_break"), **self._counted("unimplemented")}
-        return tuple(text.split("\n")[0] for text in texts if not _at_limit(text))
-
-    @property
     def graph_breaks(self) -> int:
         """How many kinds of graph break were seen; graphs() shows each of them."""
-        return len(self.break_reasons)
+        kinds = {**self._counted("graph_break"), **self._counted("unimplemented")}
+        return sum(not _at_limit(kind) for kind in kinds)
 
     @property
     def limit_hit(self) -> bool:
@@ -456,12 +373,6 @@ class Watch:
 
 _NO_GPU = "CUDA graphs need tensors on an NVIDIA GPU"
 _SKIPPED = "CUDA graphs were skipped: TORCH_LOGS=cudagraphs says why"
-
-
-def _kind(record: Any) -> str:
-    if record.fail_type:
-        return "skipped"
-    return "backward" if record.is_forward is False else "forward"
 
 
 def _at_limit(text: str | None) -> bool:
@@ -519,14 +430,14 @@ class Recompiles(Result):
     def __str__(self) -> str:
         return f"{self.table()}\n{self._last()}"
 
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_() + pre(self._last())
+
     def _last(self) -> str:
         calls, compiles = count(len(self.calls), "call"), count(self.total, "compile")
         limit = "; the recompile limit was hit: new inputs run eagerly from then on"
         stopped = f"\n{self.stopped}" if self.stopped else ""
         return f"{calls}, {compiles}{limit if self.limit_hit else ''}{stopped}"
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_() + pre(self._last())
 
 
 def recompiles(
@@ -545,9 +456,9 @@ def recompiles(
     as it is: its cache counts, and the calls fill it.  Source: torch's history of
     compiles.
 
-    *budget* is in seconds.  A detector may compile hundreds of times for each size;
-    five minutes are more than a small model's sizes take, and less than a reader
-    waits.  When it is spent, or on Ctrl-C, what was found comes back, and says so.
+    *budget* is in seconds; five minutes are more than a small model's sizes take, and
+    less than a reader waits.  When it is spent no further call begins.  Then, and on
+    Ctrl-C, the calls so far come back, and say so.
 
     Raises InputError when a call raises, or *calls* holds something else.
     """
@@ -566,10 +477,9 @@ def _pairs(calls: Sequence[Any]) -> list[tuple[tuple[Any, ...], dict[str, Any]]]
     for call in calls if isinstance(calls, (list, tuple)) else ():
         if isinstance(call, Mapping):
             pairs.append(((), dict(call)))
-        elif isinstance(call, tuple) and [*map(type, call)] == [tuple, dict]:
-            pairs.append(call)
         elif isinstance(call, tuple):
-            pairs.append((call, {}))
+            is_pair = [*map(type, call)] == [tuple, dict]
+            pairs.append(call if is_pair else (call, {}))
     if not pairs or len(pairs) < len(calls):
         raise InputError(
             "calls must be a list of tuples, the inputs of each call: "
@@ -581,89 +491,52 @@ def _pairs(calls: Sequence[Any]) -> list[tuple[tuple[Any, ...], dict[str, Any]]]
 
 def _count(fn: Callable[..., Any], pairs: list[Any], budget: float) -> Recompiles:
     watches: list[Watch] = []
-    stopped = ""
-    try:
-        with _interrupted_after(budget) as spent:
-            for inputs, kwargs in pairs:
-                with Watch() as watch:
-                    watches.append(watch)
-                    session.call(fn, inputs, kwargs)
-    except KeyboardInterrupt:
-        why = f"the budget of {budget:g} s was spent" if spent else "interrupted"
-        stopped = f"stopped in call {len(watches)} of {len(pairs)}: {why}"
-    calls = tuple(map(_cost, watches))
-    return Recompiles(calls, any(watch.limit_hit for watch in watches), stopped)
-
-
-def _cost(watch: Watch) -> Call:
-    reasons = tuple(dict.fromkeys(map(_in_words, watch.reasons)))
-    first = ("first call",) if watch.compiles and not reasons else ()
-    return Call(watch.compiles, reasons or first, watch.reasons)
-
-
-@contextmanager
-def _interrupted_after(seconds: float) -> Iterator[list[bool]]:
-    """Interrupt the block as Ctrl-C does after *seconds*; the list then holds True.
-
-    Only Python's main thread can be interrupted: in another, the block runs on.
-    """
-    spent: list[bool] = []
-    lock, running = threading.Lock(), True
-
-    def interrupt() -> None:
-        with lock:
-            if running:
-                spent.append(True)
-                signal.raise_signal(signal.SIGINT)
-
-    timer = threading.Timer(seconds, interrupt)
-    timer.daemon = True
-    if threading.current_thread() is threading.main_thread():
-        timer.start()
-    try:
-        yield spent
-    finally:
-        with lock:
-            running = False
-        timer.cancel()
+    stopped, end = "", time.monotonic() + budget
+    for inputs, kwargs in pairs:
+        if watches and time.monotonic() > end:
+            why = f"the budget of {budget:g} s was spent"
+            stopped = f"stopped after call {len(watches)} of {len(pairs)}: {why}"
+            break
+        with Watch() as watch:
+            watches.append(watch)
+            try:
+                session.call(fn, inputs, kwargs)
+            except KeyboardInterrupt:
+                stopped = f"stopped in call {len(watches)} of {len(pairs)}: interrupted"
+                break
+    calls = []
+    for watch in watches:
+        reasons = tuple(dict.fromkeys(map(_in_words, watch.reasons)))
+        first = ("first call",) if watch.compiles and not reasons else ()
+        calls.append(Call(watch.compiles, reasons or first, watch.reasons))
+    return Recompiles(tuple(calls), any(w.limit_hit for w in watches), stopped)
 
 
 # What torch says of a failed guard, and how it is put here.
-_WORDS = (
-    (
-        r"tensor '(.+?)' size mismatch at index (\d+)\. expected (\S+), actual (\S+)",
-        "{0} has size {3} in dimension {1}, compiled for {2}",
+_TENSOR = r"tensor '(.+?)'"
+_SIZES = r"expected (\S+), actual (\S+)"
+_WORDS = {
+    rf"{_TENSOR} (size|stride) mismatch at index (\d+)\. {_SIZES}": (
+        "{0} has {1} {4} in dimension {2}, compiled for {3}"
     ),
-    (
-        r"tensor '(.+?)' stride mismatch at index (\d+)\. expected (\S+), actual (\S+)",
-        "{0} has stride {3} in dimension {1}, compiled for {2}",
+    rf"{_TENSOR} dtype mismatch\. {_SIZES}": "{0} has dtype {2}, compiled for {1}",
+    rf"{_TENSOR} rank mismatch\. {_SIZES}": (
+        "the number of dimensions of {0} is {2}, compiled for {1}"
     ),
-    (
-        r"tensor '(.+?)' dtype mismatch\. expected (\S+), actual (\S+)",
-        "{0} has dtype {2}, compiled for {1}",
+    rf"{_TENSOR} requires_grad": "{0} differs in whether it requires gradients",
+    rf"{_TENSOR} (?:Tensor )?(?:device|dispatch key)": (
+        "{0} is on another device, or another kind of tensor"
     ),
-    (
-        r"tensor '(.+?)' rank mismatch\. expected (\S+), actual (\S+)",
-        "the number of dimensions of {0} is {2}, compiled for {1}",
-    ),
-    (
-        r"tensor '(.+?)' requires_grad mismatch",
-        "{0} differs in whether it requires gradients",
-    ),
-    (
-        r"tensor '(.+?)' (?:Tensor )?(?:device|dispatch key)",
-        "{0} is on another device, or another kind of tensor",
-    ),
-    (r"GLOBAL_STATE changed: (\w+)", "the global setting {0} changed"),
-    (r"check_obj_id\((?:L\[')?(\w+)", "{0} is another object"),
-    (r"check_type_id\((?:L\[')?(\w+)", "{0} has another type"),
-    (r"^(?:L\[')?([\w.]+)(?:'\])? == (.+)", "{0} is no longer {1}"),
-)
+    r"GLOBAL_STATE changed: (\w+)": "the global setting {0} changed",
+    r"check_obj_id\((?:L\[')?(\w+)": "{0} is another object",
+    r"check_type_id\((?:L\[')?(\w+)": "{0} has another type",
+    r"^(?:L\[')?([\w.]+)(?:'\])? == (.+)": "{0} is no longer {1}",
+}
 
 
 def _in_words(guard: str) -> str:
     """Return the failed *guard* in words, or as it is when no words are known."""
-    for pattern, words in _WORDS:
+    for pattern, words in _WORDS.items():
         if match := re.search(pattern, guard):
             return words.format(*match.groups())
     return guard

@@ -51,13 +51,6 @@ class Kernel:
     bytes: int
     lines: tuple[str, ...] = ()
 
-    def row(self) -> tuple[str, ...]:
-        """Return the cells of a table row; the last depends on the machine."""
-        ops = ", ".join(self.ops)
-        counts = (self.loads, self.stores, self.reductions, size(self.bytes))
-        where = mark(f"{self.language}: {self.name}")
-        return (self.phase, ops, *map(str, counts), where)
-
 
 @dataclass(frozen=True, repr=False)
 class Kernels(Result):
@@ -82,9 +75,14 @@ class Kernels(Result):
         return tuple(k for k in self.kernels if k.language == "library")
 
     def table(self) -> Table:
-        """Return a row for each launch."""
+        """Return a row for each launch; its last cell depends on the machine."""
         headings = ("phase", "ops", "loads", "stores", "reductions", "bytes", "kernel")
-        return Table.of(headings, [kernel.row() for kernel in self.kernels])
+        rows = []
+        for k in self.kernels:
+            counts = k.loads, k.stores, k.reductions, size(k.bytes)
+            kernel = mark(f"{k.language}: {k.name}")
+            rows.append((k.phase, ", ".join(k.ops), *counts, kernel))
+        return Table.of(headings, rows)
 
     def _last(self) -> str:
         if not self.kernels:
@@ -151,9 +149,9 @@ def lowered() -> Iterator[list[Kernel]]:
     """
     kernels: list[Kernel] = []
 
-    def generated(language: str, original: Any) -> Callable[..., str]:
+    def generated(language: str, define: Any) -> Callable[..., str]:
         def define_kernel(self: Any, source: str, nodes: Any, *rest: Any, **more: Any):
-            name = original(self, source, nodes, *rest, **more)
+            name = define(self, source, nodes, *rest, **more)
             kernels.append(_kernel(name, language, _fused(nodes)))
             return name
 
@@ -166,13 +164,13 @@ def lowered() -> Iterator[list[Kernel]]:
             kernels.append(_kernel(name, "library", [node]))
         launch_library(self, node)
 
-    with contextlib.ExitStack() as stack:
-        patch = mock.patch.object
-        for language, cls in (("C++", CppScheduling), ("Triton", TritonScheduling)):
-            method = generated(language, cls.define_kernel)
-            stack.enter_context(patch(cls, "define_kernel", method))
-        name = codegen_extern_call.__name__
-        stack.enter_context(patch(Scheduler, name, codegen_extern_call))
+    cpp = generated("C++", CppScheduling.define_kernel)
+    triton = generated("Triton", TritonScheduling.define_kernel)
+    with (
+        mock.patch.object(CppScheduling, "define_kernel", cpp),
+        mock.patch.object(TritonScheduling, "define_kernel", triton),
+        mock.patch.object(Scheduler, "codegen_extern_call", codegen_extern_call),
+    ):
         yield kernels
 
 
@@ -195,26 +193,25 @@ def _kernel(name: str, language: str, groups: list[Any]) -> Kernel:
     graph = V.graph
     phase = "backward" if graph.is_backward else "forward"
     parts = [part for group in groups for part in group.get_nodes()]
-    reads = {n for g in groups for n in _buffers(g, reads=True)}
-    writes = {n for g in groups for n in _buffers(g, reads=False)}
     origins = _origins(parts)
+    ops = dict(op for op in map(_op, origins) if op[1])  # each call once
     return Kernel(
         name=name,
         language=language,
         phase="inference" if graph.is_inference else phase,
-        ops=_ops(origins) or (op_name(name.removeprefix("aten.")),),
+        ops=tuple(ops.values()) or (op_name(name.removeprefix("aten.")),),
         lines=tuple(dict.fromkeys(filter(None, map(program_line, origins)))),
-        loads=len(reads),
-        stores=len(writes),
+        loads=_buffers(groups, include_reads=True, include_writes=False),
+        stores=_buffers(groups, include_reads=False, include_writes=True),
         reductions=sum(bool(part.is_reduction()) for part in parts),
         bytes=sum(int(group.get_read_write_buffers_sizes()) for group in groups),
     )
 
 
-def _buffers(group: Any, reads: bool) -> list[str]:
-    count = group.get_read_write_buffer_accesses
-    sizes = count(include_reads=reads, include_writes=not reads)
-    return [name for name, bytes_ in sizes.items() if bytes_]
+def _buffers(groups: list[Any], **which: bool) -> int:
+    """Return how many tensors the *groups* access."""
+    sizes = [group.get_read_write_buffer_accesses(**which) for group in groups]
+    return len({name for table in sizes for name, moved in table.items() if moved})
 
 
 def _origins(parts: list[Any]) -> list[Any]:
@@ -228,12 +225,6 @@ def _origins(parts: list[Any]) -> list[Any]:
     return sorted(origins, key=order.__getitem__)
 
 
-def _ops(origins: list[Any]) -> tuple[str, ...]:
-    """Return the operations of the program, each call once."""
-    named = [_op(node) for node in origins]
-    return tuple(dict(pair for pair in named if pair[1]).values())
-
-
 def program_line(node: Any) -> str:
     """Return ``12: h = torch.sin(x)``: the caller's innermost line behind a node.
 
@@ -243,9 +234,8 @@ def program_line(node: Any) -> str:
     own = [frame for frame in frames if not frame[0].startswith(_TORCH)]
     if own:
         return f"{own[-1][1]}: {own[-1][2].strip()}"
-    names = ("nn_module_stack", "fwd_nn_module_stack")
-    stacks = [node.meta[name] for name in names if node.meta.get(name)]
-    modules = [pair for stack in stacks for pair in stack.values()]
+    stacks = [node.meta.get(f"{way}nn_module_stack") for way in ("", "fwd_")]
+    modules = [module for stack in stacks for module in (stack or {}).values()]
     if not modules:
         return ""
     path, kind = modules[-1]
@@ -297,26 +287,26 @@ class Code(Result):
         return " and ".join(languages) or "no kernels"
 
     @property
+    def _sources(self) -> dict[str, str]:
+        return {match[1]: match[2].strip() for match in _KERNEL.finditer(self.text)}
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The names of the kernels, in the order of the source."""
-        return tuple(dict.fromkeys(match[1] for match in _KERNEL.finditer(self.text)))
+        return tuple(self._sources)
 
     def kernel(self, name: str | None = None) -> str:
         """Return the source of one kernel; *name* may be left out if there is one.
 
         Raises KeyError, with the names there are.
         """
-        sources = {match[1]: match[2].strip() for match in _KERNEL.finditer(self.text)}
+        sources = self._sources
         if name is None and len(sources) == 1:
-            return next(iter(sources.values()))
+            (name,) = sources
         if name not in sources:
-            there_are = ", ".join(sources) or "none"
-            raise KeyError(f"no kernel {name!r}; there are: {there_are}")
+            names = ", ".join(sources) or "none"
+            raise KeyError(f"no kernel {name!r}; there are: {names}")
         return sources[name]
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the source to *path*, whole or not at all."""
-        write_atomically(path, self.text)
 
     def __str__(self) -> str:
         if not self.sections:
@@ -327,14 +317,12 @@ class Code(Result):
         return f"Generated code ({phases}): {facts}"
 
     def _repr_html_(self) -> str:
-        parts, end = [], 0
-        for match in _KERNEL.finditer(self.text):
-            parts.append(("python", self.text[end : match.start(2)]))
-            cpp = "cpp" in match[0].split("(")[0]
-            parts.append(("cpp" if cpp else "python", match[2]))
-            end = match.end(2)
-        parts.append(("python", self.text[end:]))
-        return folded(plain(self), parts)
+        kernels = [
+            ("cpp" if "#include" in source else "python", source)
+            for source in self._sources.values()
+        ]
+        rest = _KERNEL.sub(r"\1 = ...  # above", self.text)
+        return folded(plain(self), [*kernels, ("python", rest)])
 
 
 _KERNEL = re.compile(r"^(\w+) = async_compile\.\w+\(.*?r?'''(.*?)'''", re.M | re.S)
@@ -357,24 +345,20 @@ def output_code(
     """
     _, events = _compile(fn, inputs, kwargs, backward, (mode, options, dynamic))
     texts = [e.payload for e in events if e.kind == "inductor_output_code"]
-    code = Code(tuple((_phase(text), text) for text in texts))
+    phases = [re.search(r"AOT ID: \['\d+_(\w+)'\]", text) for text in texts]
+    names = [match[1] if match else "inference" for match in phases]
+    code = Code(tuple(zip(names, texts, strict=True)))
     if to is not None:
-        code.save(to)
+        write_atomically(to, code.text)
     return code
-
-
-def _phase(text: str) -> str:
-    identity = re.search(r"AOT ID: \['\d+_(\w+)'\]", text)
-    return identity[1] if identity else "inference"
 
 
 def folded(title: str, parts: Iterable[tuple[str, str]]) -> str:
     """Return HTML that folds under *title*: (language, source) parts, in colour."""
-    from pygments import highlight
-    from pygments.formatters import HtmlFormatter
-    from pygments.lexers import get_lexer_by_name
+    from pygments import formatters, highlight, lexers
 
-    look = HtmlFormatter(noclasses=True, nobackground=True, style="tango")
-    body = [highlight(text, get_lexer_by_name(name), look) for name, text in parts]
-    summary = f"<summary>{html.escape(title)}</summary>"
-    return f"<details open>{summary}{''.join(body)}</details>"
+    look = formatters.HtmlFormatter(noclasses=True, nobackground=True, style="tango")
+    shown = f"<summary>{html.escape(title)}</summary>"
+    for language, source in parts:
+        shown += highlight(source, lexers.get_lexer_by_name(language), look)
+    return f"<details open>{shown}</details>"

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from operator import is_
 from typing import Any
+from unittest import mock
 
 import torch
 
@@ -37,6 +38,7 @@ with needed_for("leaving the session as it was"):
     from torch._dynamo import utils as dynamo_utils
     from torch._dynamo.convert_frame import input_codes
     from torch._dynamo.eval_frame import reset_code
+    from torch.utils._python_dispatch import _disable_current_modes
 
 with needed_for("compiling with a mode or options"):
     from torch import _TorchCompileInductorWrapper
@@ -59,36 +61,36 @@ class restored:
     """
 
     def __init__(self, *objects: Any) -> None:
-        homes, items = _homes(objects), list(_held(objects))
-        cells = [item for item in items if isinstance(item, types.CellType)]
-        tables = [item for item in items if isinstance(item, (dict, list, set, deque))]
-        tables = [table for table in tables if not _is_namespace(table)]
-        generators = [item for item in items if isinstance(item, torch.Generator)]
-        leaves = [t for t in items if isinstance(t, torch.Tensor) and t.is_leaf]
-        values = [t for t in items if isinstance(t, torch.Tensor) and _comparable(t)]
-        self._cells = [(cell, _content(cell)) for cell in cells]
-        self._globals = [
-            (item.__globals__, name, item.__globals__[name])
-            for item in items
-            if isinstance(item, types.FunctionType) and _is_in(homes, item)
-            for name in _global_names(item)
-        ]
-        self._tables = [
-            (table, dict(table) if isinstance(table, dict) else list(table))
-            for table in tables
-        ]
-        self._generators = [(each, each.get_state()) for each in generators]
-        self._gradients = [(leaf, leaf.grad) for leaf in leaves]
+        self._cells, self._globals, self._tables = [], [], []
+        self._generators, self._gradients = [], []
         # A tensor, the memory it has, and a copy of what stands there.
-        self.values = [(t, t.detach(), t.detach().clone()) for t in values]
+        self.values: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
+        homes = _homes(objects)
+        for item in _reachable(objects):
+            if isinstance(item, types.CellType):
+                self._cells += [(item, value) for value in _in_cell(item)]
+            elif isinstance(item, types.FunctionType):
+                scope, names = item.__globals__, _global_names(item, homes)
+                self._globals += [(scope, name, scope[name]) for name in names]
+            elif isinstance(item, dict) and not _is_namespace(item):
+                self._tables.append((item, dict(item)))
+            elif isinstance(item, (list, set, deque)):
+                self._tables.append((item, list(item)))
+            elif isinstance(item, torch.Generator):
+                self._generators.append((item, item.get_state()))
+            elif isinstance(item, torch.Tensor):
+                if item.is_leaf:
+                    self._gradients.append((item, item.grad))
+                if _has_values(item):
+                    memory = item.detach()
+                    self.values.append((item, memory, memory.clone()))
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *exc: object) -> None:
         for cell, before in self._cells:
-            if before is not _EMPTY and _content(cell) is not before:
-                cell.cell_contents = before
+            cell.cell_contents = before
         for scope, name, before in self._globals:
             if scope.get(name) is not before:
                 scope[name] = before
@@ -111,15 +113,15 @@ class restored:
 
 def modules_of(*objects: Any) -> list[torch.nn.Module]:
     """Return the modules that functions hold, in closures, globals or ``self``."""
-    return [item for item in _held(objects) if isinstance(item, torch.nn.Module)]
+    return [item for item in _reachable(objects) if isinstance(item, torch.nn.Module)]
 
 
 def tensors_of(*objects: Any) -> list[torch.Tensor]:
     """Return the tensors that functions, optimizers and inputs hold, gradients too."""
-    return [item for item in _held(objects) if isinstance(item, torch.Tensor)]
+    return [item for item in _reachable(objects) if isinstance(item, torch.Tensor)]
 
 
-def _held(objects: tuple[Any, ...]) -> Iterator[Any]:
+def _reachable(objects: tuple[Any, ...]) -> Iterator[Any]:
     """Yield all that *objects* hold, each once."""
     homes = _homes(objects)
 
@@ -127,10 +129,9 @@ def _held(objects: tuple[Any, ...]) -> Iterator[Any]:
         if isinstance(item, types.FunctionType):
             yield _torch.unwrap(item)
             yield from item.__closure__ or ()
-            if _is_in(homes, item):
-                yield from (item.__globals__[name] for name in _global_names(item))
+            yield from (item.__globals__[name] for name in _global_names(item, homes))
         elif isinstance(item, types.CellType):
-            yield _content(item)
+            yield from _in_cell(item)
         elif isinstance(item, (types.MethodType, types.BuiltinMethodType)):
             yield item.__self__
             yield getattr(item, "__func__", None)
@@ -148,62 +149,55 @@ def _held(objects: tuple[Any, ...]) -> Iterator[Any]:
             yield item.forward
         elif isinstance(item, CONTAINERS):
             yield from item
-        elif hasattr(item, "__dict__") and _may_be_entered(item):
+        elif hasattr(item, "__dict__") and not _is_tool(item):
             yield vars(item)
 
     return walk(objects, parts)
 
 
-def _homes(objects: tuple[Any, ...]) -> list[dict[str, Any]]:
-    """Return the globals of the files that the given functions stand in."""
-    functions = [_torch.unwrap(item) for item in objects if callable(item)]
-    functions = [f.func if isinstance(f, partial) else f for f in functions]
-    functions = [inspect.unwrap(getattr(f, "forward", f)) for f in functions]
-    functions = [getattr(f, "__func__", f) for f in functions]
-    return [f.__globals__ for f in functions if isinstance(f, types.FunctionType)]
+def _homes(objects: tuple[Any, ...]) -> set[int]:
+    """Return the ids of the globals of the files that the given functions stand in."""
+    homes = set()
+    for item in filter(callable, objects):
+        fn = _torch.unwrap(item)
+        fn = fn.func if isinstance(fn, partial) else fn
+        fn = inspect.unwrap(getattr(fn, "forward", fn))
+        homes.add(id(getattr(fn, "__globals__", None)))
+    return homes
 
 
-def _is_in(homes: list[dict[str, Any]], fn: types.FunctionType) -> bool:
-    return any(fn.__globals__ is home for home in homes)
+def _global_names(fn: types.FunctionType, homes: set[int]) -> set[str]:
+    """Return the globals of *homes* that *fn*, or a function inside it, names."""
+    names, codes = set[str](), [fn.__code__]
+    for code in codes:
+        names.update(code.co_names)  # of globals, and of attributes
+        codes += [c for c in code.co_consts if isinstance(c, types.CodeType)]
+    return names & fn.__globals__.keys() if id(fn.__globals__) in homes else set()
 
 
-def _is_namespace(item: Any) -> bool:
-    """Return whether *item* is a module's globals, where the compiler writes too."""
-    return isinstance(item, dict) and "__builtins__" in item
+def _in_cell(cell: types.CellType) -> list[Any]:
+    try:
+        return [cell.cell_contents]
+    except ValueError:  # nothing is in it yet
+        return []
 
 
-def _may_be_entered(item: Any) -> bool:
-    """Return whether an object is the reader's or a model's, not a tool's.
+def _is_namespace(table: dict[Any, Any]) -> bool:
+    """Return whether *table* is a file's globals, where the compiler writes too."""
+    return "__builtins__" in table
+
+
+def _is_tool(item: Any) -> bool:
+    """Return whether an object is a tool's, and not the reader's or a model's.
 
     Behind a logger or a notebook's shell lies the whole session.
     """
     module = type(item).__module__ or ""
     package = module.partition(".")[0]
-    tool = package in sys.stdlib_module_names or package in _TOOLS
-    plain = not isinstance(item, (type, types.ModuleType))
-    return plain and (not tool or module == "types") and module[:7] != "torch._"
-
-
-_TOOLS = {"IPython", "ipykernel", "ipywidgets", "matplotlib", "tqdm", "traitlets"}
-
-
-def _global_names(fn: types.FunctionType) -> set[str]:
-    """Return the globals that *fn*, or a function inside it, names."""
-    names, codes = set[str](), [fn.__code__]
-    for code in codes:
-        names.update(code.co_names)  # of globals, and of attributes
-        codes += [c for c in code.co_consts if isinstance(c, types.CodeType)]
-    return names & fn.__globals__.keys()
-
-
-_EMPTY = object()
-
-
-def _content(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # nothing is in it yet
-        return _EMPTY
+    tools = {"IPython", "ipykernel", "ipywidgets", "matplotlib", "tqdm", "traitlets"}
+    standard = package in sys.stdlib_module_names and module != "types"
+    private = module.startswith("torch._") or package in tools
+    return standard or private or isinstance(item, (type, types.ModuleType))
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -214,7 +208,7 @@ def _same(a: Any, b: Any) -> bool:
     return same and (not isinstance(a, dict) or all(map(is_, a.values(), b.values())))
 
 
-def _comparable(t: torch.Tensor) -> bool:
+def _has_values(t: torch.Tensor) -> bool:
     """Return whether *t* has values in memory that can be compared and copied."""
     lazy = isinstance(t, torch.nn.parameter.UninitializedTensorMixin)
     plain = type(t).__torch_dispatch__ is torch.Tensor.__torch_dispatch__
@@ -243,21 +237,25 @@ def undisturbed(fn: Callable[..., Any] | None = None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _compiler_state() -> Iterator[None]:
-    counters, history = _torch.counters, _torch.compilation_metrics
-    warned = getattr(dynamo_utils, "warn_once_cache", set())
-    names = ("_CODE_STATE", "_INIT_CODE_STATE")  # what sizes were dynamic
-    learned = {name: getattr(pgo, name, None) for name in names}
-    saved = copy.deepcopy(counters), list(history), set(warned)
-    pgo._CODE_STATE = defaultdict(pgo.CodeState)
+    tables = (
+        _torch.counters,
+        _torch.compile_history,
+        getattr(dynamo_utils, "warn_once_cache", set()),
+    )
+    before = copy.deepcopy(_torch.counters), *map(copy.copy, tables[1:])
+    # What sizes were seen to change, in this process and in one before.
+    none, initial = defaultdict(pgo.CodeState), getattr(pgo, "_INIT_CODE_STATE", None)
     try:
-        with _new_codes_forgotten():
+        with (
+            mock.patch.object(pgo, "_CODE_STATE", none),
+            mock.patch.object(pgo, "_INIT_CODE_STATE", initial, create=True),
+            _new_codes_forgotten(),
+        ):
             yield
     finally:
-        for name, value in learned.items():
-            setattr(pgo, name, value)
-        for live, before in zip((counters, history, warned), saved, strict=True):
-            live.clear()
-            (live.extend if isinstance(before, list) else live.update)(before)
+        for table, saved in zip(tables, before, strict=True):
+            table.clear()
+            (table.extend if isinstance(table, deque) else table.update)(saved)
 
 
 @contextlib.contextmanager
@@ -271,8 +269,8 @@ def _new_codes_forgotten() -> Iterator[None]:
         yield
     finally:
         # Held here, so that none dies, and calls back, before it left the register.
-        alive = [code for ref in input_codes.seen if (code := ref()) is not None]
-        new = {id(code): code for code in alive if id(code) not in known}
+        codes = [code for ref in input_codes.seen if (code := ref()) is not None]
+        new = {id(code): code for code in codes if id(code) not in known}
         input_codes.seen[:] = [ref for ref in input_codes.seen if id(ref()) not in new]
         input_codes.seen_ids -= set(new)
         for code in new.values():
@@ -299,16 +297,13 @@ def _silent() -> Iterator[None]:
         return record.levelno != logging.WARNING
 
     names = [n for n in logging.root.manager.loggerDict if n.split(".")[0] == "torch"]
-    handlers = [h for name in names for h in logging.getLogger(name).handlers]
-    for handler in handlers:
-        handler.addFilter(no_warning)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for handler in handlers:
-            handler.removeFilter(no_warning)
+    with contextlib.ExitStack() as stack:
+        for handler in {h for name in names for h in logging.getLogger(name).handlers}:
+            handler.addFilter(no_warning)
+            stack.callback(handler.removeFilter, no_warning)
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        yield
 
 
 def compile_apart(fn: Callable[..., Any], **options: Any) -> Callable[..., Any]:
@@ -361,15 +356,12 @@ def inductor(
     try:
         wrapper = _TorchCompileInductorWrapper(mode, options, dynamic)
     except RuntimeError as error:
-        message = str(error).split(", known options are")[0]
-        raise ValueError(f"{message}. {_MODES}") from None
+        raise ValueError(
+            f"{str(error).split(', known options are')[0]}. A mode is one of default, "
+            "reduce-overhead, max-autotune and max-autotune-no-cudagraphs; options are "
+            "Inductor's, such as max_autotune"
+        ) from None
     return lambda graph, inputs, **_: wrapper(graph, inputs)
-
-
-_MODES = (
-    "A mode is one of default, reduce-overhead, max-autotune and "
-    "max-autotune-no-cudagraphs; options are Inductor's, such as max_autotune"
-)
 
 
 def check_callable(fn: Any, inputs: Any) -> None:
@@ -417,29 +409,25 @@ def call(fn: Callable[..., Any], inputs: Any, kwargs: dict[str, Any]) -> Any:
         if promise := _torch.broken_promise(error):
             raise InputError(promise) from error
         message = f"{type(error).__name__}: {str(error).strip().split(chr(10))[0]}"
-        if _torch.failed_compiling(error):
-            compiler, why = _torch.cpp_compiler()
-            missing = f"Inductor found no C++ compiler ({why})"
+        if not _torch.failed_compiling(error):
             raise InputError(
-                "the compiler failed, not your function. "
-                f"{message if compiler else missing}. "
-                "`python -m helpers doctor` says what is missing and how to get it"
+                f"the function raised {message}. Call it yourself, uncompiled and with "
+                "the same inputs, and make that work first"
             ) from error
+        compiler, why = _torch.cpp_compiler()
+        if not compiler:
+            message = f"Inductor found no C++ compiler ({why})"
         raise InputError(
-            f"the function raised {message}. Call it yourself, uncompiled and with the "
-            "same inputs, and make that work first"
+            f"the compiler failed, not your function. {message}. "
+            "`python -m helpers doctor` says what is missing and how to get it"
         ) from error
 
 
-def both_ways(
-    fn: Callable[..., Any],
-    backward: bool | None,
-    seed: Callable[..., Any] = torch.ones_like,
-) -> Callable[..., None]:
+def both_ways(fn: Callable[..., Any], backward: bool | None) -> Callable[..., None]:
     """Return a function that runs *fn* and, if asked or needed, its backward.
 
-    The backward starts at every tensor in what *fn* returns that requires gradients,
-    from *seed* of it.  What returns no tensor, such as a training step, only runs.
+    The backward starts with ones at every tensor in what *fn* returns that requires
+    gradients.  What returns no tensor, such as a training step, only runs.
     """
 
     def run(*inputs: Any, **kwargs: Any) -> None:
@@ -451,8 +439,9 @@ def both_ways(
                 "x.requires_grad_() on an input first"
             )
         if roots and backward is not False:
-            seeds = [seed(tensor) for tensor in roots]
-            torch.autograd.grad(roots, _leaves(roots), seeds, allow_unused=True)
+            with _disable_current_modes():  # who counts calls counts the function's
+                ones = [torch.ones_like(tensor) for tensor in roots]
+            torch.autograd.grad(roots, _leaves(roots), ones, allow_unused=True)
 
     return run
 

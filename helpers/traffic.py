@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from helpers import _torch, session
 from helpers.codegen import op_name
 from helpers.results import Result
-from helpers.text import Table, count, pre, size
+from helpers.text import Table, count, size
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,9 +35,6 @@ class EagerBytes(Result):
         rows = [(name, size(moved)) for name, moved in self.calls]
         last = f"{count(len(rows), 'call')}, {size(self.bytes)}"
         return f"{Table.of(('op', 'bytes'), rows)}\n{last}" if rows else last
-
-    def _repr_html_(self) -> str:
-        return pre(self)
 
 
 def eager_bytes(
@@ -66,15 +63,9 @@ def eager_bytes(
                 calls.append((op_name(func), moved))
             return result
 
-    def seed(tensor: Any) -> Any:  # the caller's work, not the function's
-        before = len(calls)
-        ones = torch.ones_like(tensor)
-        del calls[before:]
-        return ones
-
     def counted(*own: Any, **named: Any) -> None:
         with Count():
-            session.both_ways(_torch.unwrap(fn), backward, seed)(*own, **named)
+            session.both_ways(_torch.unwrap(fn), backward)(*own, **named)
 
     with session.undisturbed(fn):
         session.call(counted, inputs, kwargs or {})
@@ -120,36 +111,18 @@ def _moved_by_index(name: str, given: dict[str, Any]) -> int:
     """Return the bytes of a write in place to where an index names."""
     table = given["self"]
     if "indices" in given:  # of index_put_: a tensor, or None, for each dimension
-        numbers = _named(table, given["indices"])
+        numbers = torch.ops.aten.index(table, given["indices"]).numel()
     elif name.startswith("index"):  # a row for each index
-        rows = max(1, table.shape[given["dim"]]) if table.dim() else 1
-        numbers = given["index"].numel() * table.numel() // rows
+        numbers = table.index_select(given["dim"], given["index"]).numel()
     else:  # a number for each index
         numbers = given["index"].numel()
     places = numbers * table.itemsize
-    others = [value for key, value in given.items() if key != "self"]
     accumulates = name in _ACCUMULATES or given.get("accumulate")
     reads = sum(
         min(_size(t), places) if t.dtype == table.dtype else _size(t)
-        for t in _tensors(others)
+        for t in _tensors([value for key, value in given.items() if key != "self"])
     )
     return places * (2 if accumulates else 1) + reads
-
-
-def _named(table: Any, indices: Any) -> int:
-    """Return how many numbers of *table* the *indices* of its dimensions name."""
-    shapes, rest, dim = [], 1, 0
-    for index in indices:
-        if index is None:
-            rest *= table.shape[dim]
-            dim += 1
-        elif index.dtype in (torch.bool, torch.uint8):  # a mask of several dimensions
-            shapes.append((int(index.count_nonzero()),))
-            dim += index.dim()
-        else:
-            shapes.append(index.shape)
-            dim += 1
-    return prod(torch.broadcast_shapes(*shapes)) * rest * prod(table.shape[dim:])
 
 
 def _tensors(tree: Any) -> list[Any]:

@@ -222,7 +222,7 @@ def test_no_cpp_compiler_says_so():
 
     cpp_builder.cpp_compiler_search.cache_clear()
     with (
-        _torch.fresh_caches(),
+        torch._inductor.utils.fresh_cache(),
         config.patch({"cpp.cxx": ("no-such-compiler",)}),
         pytest.raises(InputError, match=r"no C\+\+ compiler.*doctor"),
     ):

@@ -15,7 +15,6 @@ import pytest
 import torch
 from torch.autograd import DeviceType
 
-from helpers import _torch
 from helpers.capture import graphs
 from helpers.errors import ResultError
 from helpers.gpu import dump, gpus
@@ -24,6 +23,7 @@ from tests.refresh import ROOT
 from tools.record_gpu import experiments, observations, programs, recorder
 from tools.record_gpu.__main__ import main
 from tools.record_gpu.cases import Case, Outcome, Setting, count_events
+from tools.record_gpu.observations import cudagraph_log
 
 QUICK = Setting("cpu", quick=True)
 TIMED = [case for case in recorder.cases(QUICK) if not case.gpu]
@@ -334,7 +334,7 @@ def test_launches_are_told_from_kernels_and_copies() -> None:
 
 
 def test_what_torch_logs_about_cuda_graphs_is_collected() -> None:
-    with _torch.cudagraph_log() as messages:
+    with cudagraph_log() as messages:
         names = [n for n in logging.root.manager.loggerDict if "__cudagraphs" in n]
         logging.getLogger(names[0]).warning("skipping cudagraphs due to %s", "x")
     logging.getLogger(names[0]).warning("outside")

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from helpers.tensors import clone, map_tensors, tensors
+from helpers.tensors import clone, tensors
 
 
 @dataclass
@@ -36,12 +36,11 @@ def test_tensors_are_found_in_anything_once_each_and_in_order():
     assert [*tensors("text")] == [*tensors(torch.nn.Linear)] == []
 
 
-def test_a_change_is_made_once_and_shares_what_holds_no_tensor():
+def test_a_tensor_is_copied_once_and_modules_are_shared():
     x, layer = torch.ones(2), torch.nn.Linear(2, 2)
     value = {"a": [x, x], "b": Pair(x, [layer])}
-    new = map_tensors(lambda t: t * 2, value)
-    assert new["a"][0] is new["a"][1] is new["b"].first
-    assert new["a"][0].tolist() == [2, 2] and x.tolist() == [1, 1]
+    new = clone(value)
+    assert new["a"][0] is new["a"][1] is new["b"].first is not x
     assert new["b"].rest[0] is layer and new["b"] is not value["b"]
 
 
@@ -65,19 +64,34 @@ def test_clones_keep_strides_leaves_and_aliases():
         torch.arange(24.0).reshape(4, 6)[:, 1:3],
         torch.arange(3.0).expand(4, 3),
         torch.arange(6).reshape(2, 3).to_sparse(),
+        torch.ones(3).as_subclass(type("Own", (torch.Tensor,), {})),
         torch.tensor([1 + 2j]).conj(),
         torch.ones(2, device="meta"),
         torch.empty(0),
+        torch.ones(2, requires_grad=True) * 2,
     ],
-    ids=["steps", "gaps", "expanded", "sparse", "conjugate", "meta", "empty"],
+    ids=lambda x: f"{tuple(x.shape)} {x.layout} {x.device}",
 )
 def test_a_clone_lies_in_memory_as_the_original(x):
     (new,) = clone((x,))
-    assert new is not x and new.shape == x.shape and new.device == x.device
+    assert (
+        new is not x
+        and type(new) is type(x)
+        and new.shape == x.shape
+        and new.device == x.device
+    )
     if x.layout is torch.strided:
         assert new.stride() == x.stride()
     if not x.is_meta:
         assert torch.equal(new.to_dense(), x.to_dense())
+
+
+def test_clones_share_the_memory_that_the_originals_share():
+    x = torch.zeros(10)
+    a, b = clone((x[:8], x[2:].requires_grad_()))
+    with torch.no_grad():
+        b[0] = 7
+    assert a[2] == 7 and not x.any()
 
 
 def test_a_clone_has_the_gradient_of_a_leaf_and_stays_a_parameter():

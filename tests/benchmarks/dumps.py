@@ -13,8 +13,9 @@ from collections import Counter
 from typing import Any
 
 import torch
+from torch._inductor.utils import fresh_cache
 
-from helpers import _torch, dump_triton
+from helpers import dump_triton
 from helpers.errors import InputError
 from helpers.gpu.gpus import here
 from tests.benchmarks.common import read, record, table
@@ -31,7 +32,7 @@ def main(real: bool) -> None:
         record("dumps-real", rows, "dumps --real")
     else:
         dump_triton(torch.sin, torch.ones(8))  # what a process does once
-        with _torch.fresh_caches():  # or a kernel may be one that was compiled before
+        with fresh_cache():  # or a kernel may be one that was compiled before
             rows = [dumped(kind) for kind in KINDS.values()]
         record(name(torch.__version__), rows, "dumps")
     print(table([{k: v for k, v in row.items() if k != "code"} for row in rows]))

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch._inductor.utils import fresh_cache
 
-from helpers._torch import fresh_caches
 from helpers.benchmark import Comparison, compare
 from helpers.timing import clock_for
 
@@ -90,7 +90,7 @@ def cold() -> Iterator[None]:
     """Run the block as in a new process: nothing compiled, nothing on disk."""
     free()
     try:
-        with fresh_caches():
+        with fresh_cache():
             yield
     finally:
         free()

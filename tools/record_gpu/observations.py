@@ -5,16 +5,17 @@ All of it needs a GPU but the bandwidth of a copy.
 
 from __future__ import annotations
 
+import logging
 import re
 import subprocess
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import torch
 
-from helpers._torch import cudagraph_log
 from helpers.capture import Watch
 from helpers.gpu import gpus
 from helpers.gpu.dump import dump_triton
@@ -161,6 +162,26 @@ def watch_cuda_graph(setting: Setting, program: Callable) -> Outcome:
         "says": says.split(". ")[0].split("\n")[0],
     }
     return Outcome(facts=facts, texts=texts)
+
+
+@contextmanager
+def cudagraph_log() -> Iterator[list[str]]:
+    """Collect what ``TORCH_LOGS=cudagraphs`` would print inside the block."""
+
+    names = [n for n in logging.root.manager.loggerDict if n.endswith("__cudagraphs")]
+    logs, messages = [logging.getLogger(name) for name in names], list[str]()
+    levels = [log.level for log in logs]
+    collector = logging.Handler()
+    collector.emit = lambda record: messages.append(record.getMessage())
+    for log in logs:
+        log.addHandler(collector)
+        log.setLevel(logging.INFO)
+    try:
+        yield messages
+    finally:
+        for log, level in zip(logs, levels, strict=True):
+            log.removeHandler(collector)
+            log.setLevel(level)
 
 
 # --- the Triton sources that were really generated ---------------------------------
