@@ -195,13 +195,8 @@ def _undecided(
         shown = " and ".join(sorted(backend.attention))
         yield f"which attention kernel PyTorch prefers; shown is {shown}"
     products = [node for node in nodes if str(node.target) in _PADDED]
-    sizes = [
-        (n, _ALIGNED.get(factor.meta["val"].dtype, 1))
-        for product in products
-        for factor in product.args[-2:]
-        for n in factor.meta["val"].shape[-2:]
-    ]
-    if any(n % aligned for n, aligned in sizes):
+    factors = [arg.meta["val"] for node in products for arg in node.args[-2:]]
+    if any(n % _ALIGNED.get(x.dtype, 1) for x in factors for n in x.shape[-2:]):
         yield "whether a matrix product of odd sizes is padded, which is timed"
     if mode in ("max-autotune", "max-autotune-no-cudagraphs"):
         yield "whether a Triton template beats the library's matrix product"

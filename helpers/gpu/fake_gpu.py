@@ -332,8 +332,7 @@ def gpu_attention(
     attn_mask: torch.Tensor | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
+    **options: Any,
 ) -> tuple[torch.Tensor, str]:
     """Return attention through a kernel that a GPU has for it, and that kernel's name.
 
@@ -345,6 +344,7 @@ def gpu_attention(
     half, new = query.dtype in (torch.float16, torch.bfloat16), gpu.capability >= (8, 0)
     width, batched = query.shape[-1], query.dim() == 4
     fits_flash = width == value.shape[-1] <= 256 and attn_mask is None
+    scale = options.get("scale")
     if allowed.flash_sdp_enabled() and batched and half and new and fits_flash:
         scale = width**-0.5 if scale is None else scale
         if width % 8:
@@ -356,7 +356,7 @@ def gpu_attention(
     alignment = 16 // query.element_size()
     aligned = width % alignment == value.shape[-1] % alignment == 0
     known = query.dtype in (torch.float32, torch.float16) or (half and new)
-    enabled = allowed.mem_efficient_sdp_enabled() and not enable_gqa
+    enabled = allowed.mem_efficient_sdp_enabled() and not options.get("enable_gqa")
     if enabled and batched and aligned and known:
         bias = attn_mask
         if bias is not None:
@@ -369,7 +369,6 @@ def gpu_attention(
             *inputs, bias, training, dropout_p, is_causal, scale=scale
         )
         return result[0], "memory-efficient attention"
-    options = {"scale": scale, "enable_gqa": enable_gqa}
     result = aten._scaled_dot_product_attention_math(
         *inputs, attn_mask, dropout_p, is_causal, **options
     )
@@ -404,15 +403,8 @@ def _noted_in(graph: LoweredGraph, load: bool) -> Iterator[None]:
 
     No public hook tells it, so the methods that write are wrapped.
     """
-    define_kernel = PythonWrapperCodegen.define_kernel
     generate_kernel_call = PythonWrapperCodegen.generate_kernel_call
     codegen, compile_to_module = GraphLowering.codegen, GraphLowering.compile_to_module
-
-    def noted_kernel(self: Any, name: str, body: str, *rest: Any, **more: Any) -> Any:
-        if body.startswith("async_compile.triton("):
-            call = ast.parse(body.strip(), mode="eval").body
-            graph.kernels[name] = ast.literal_eval(call.args[1]).strip() + "\n"
-        return define_kernel(self, name, body, *rest, **more)
 
     def noted_call(self: Any, name: str, args: Any, *rest: Any, **more: Any) -> Any:
         # It is the call of the launch that was noted last: both are written together.
@@ -426,6 +418,10 @@ def _noted_in(graph: LoweredGraph, load: bool) -> Iterator[None]:
         source, *rest = codegen(self)
         graph.source = getattr(source, "value", source)
         graph.constants = dict(self.constants)
+        for call in ast.walk(ast.parse(graph.source)):
+            if getattr(getattr(call, "func", None), "attr", "") == "triton":
+                name, kernel = map(ast.literal_eval, call.args[:2])
+                graph.kernels[name] = kernel.strip() + "\n"
         return source, *rest
 
     def noted_module(self: Any) -> Any:
@@ -433,23 +429,19 @@ def _noted_in(graph: LoweredGraph, load: bool) -> Iterator[None]:
             graph.module = compile_to_module(self)
             return graph.module
         self.codegen()
-        return types.SimpleNamespace(call=_never, runner=None, __file__=None)
+        # Nothing calls it: Lowering runs the program's own graph.
+        return types.SimpleNamespace(call=lambda *_: (), runner=None, __file__=None)
 
     operations = sum(node.op == "call_function" for node in graph.aten.graph.nodes)
     patch = mock.patch.multiple
-    calls = {"define_kernel": noted_kernel, "generate_kernel_call": noted_call}
     modules = {"codegen": noted_source, "compile_to_module": noted_module}
     with (
         progress(f"graph {graph.index} {graph.phase}", operations, "operations") as bar,
         lowered() as graph.launches,
-        patch(PythonWrapperCodegen, **calls),
+        patch(PythonWrapperCodegen, generate_kernel_call=noted_call),
         patch(GraphLowering, **modules),
     ):
         yield
-
-
-def _never(*_: Any) -> Any:
-    raise AssertionError("code for a GPU that is not here was called")
 
 
 def _argument(argument: Any, hints: dict[str, int]) -> str:
