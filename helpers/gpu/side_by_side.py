@@ -31,6 +31,7 @@ from helpers.results import Result
 from helpers.text import Table, mark, pre
 
 NONE = "not a line of its own"
+Lines = tuple[int, ...]  # numbers of lines, from 1
 
 
 def stages(
@@ -69,16 +70,17 @@ def stages(
     shown = nodes[chosen.name]
     traces = {n.name: program_line(n) for n in graph.aten.graph.nodes}
     program, first, places = _program(fn, [traces.get(n.name, "") for n in shown])
-    rows = [(key, key, (), ()) for key in lines if key.startswith("load ")]
-    for place, node in enumerate(shown):
-        rows.append((node.name, node.op, places[place], (place + 1,)))
-    rows += [(key, key, (), ()) for key in lines if key.startswith("store ")]
     ptx, ptx_lines = _ptx(chosen)
-    steps = []
-    for key, op, place, fx in rows:
-        triton = sorted(lines.get(key, ()))
-        instructions = sorted({n for line in triton for n in ptx_lines[line]})
-        steps.append(Step(op, place, fx, tuple(triton), tuple(instructions)))
+
+    def step(key: str, op: str, place: Lines = (), fx: Lines = ()) -> Step:
+        triton = tuple(sorted(lines.get(key, ())))
+        instructions = {n for line in triton for n in ptx_lines[line]}
+        return Step(op, place, fx, triton, tuple(sorted(instructions)))
+
+    steps = [step(key, key) for key in lines if key.startswith("load ")]
+    for number, (node, place) in enumerate(zip(shown, places, strict=True), 1):
+        steps.append(step(node.name, node.op, place, (number,)))
+    steps += [step(key, key) for key in lines if key.startswith("store ")]
     with torch.no_grad():
         cpp = output_code(fn, *inputs, kwargs=kwargs)
     return Stages(
@@ -286,7 +288,7 @@ def _ptx(kernel: DumpedKernel) -> tuple[str, dict[int, list[int]]]:
 
 def _program(
     fn: Callable[..., Any], traces: Sequence[str]
-) -> tuple[str, int, list[tuple[int, ...]]]:
+) -> tuple[str, int, list[Lines]]:
     """Return the text of *fn*, its first line's number, and the line of each trace.
 
     Lines of other functions, which *fn* calls, come after it.
@@ -299,7 +301,7 @@ def _program(
     except (OSError, TypeError):
         lines, first = [], 1
     own = {f"{n}: {line.strip()}": n - first + 1 for n, line in enumerate(lines, first)}
-    numbers: list[tuple[int, ...]] = []
+    numbers: list[Lines] = []
     for trace in traces:
         if trace and trace not in own:
             lines.append(f"line {trace}")
@@ -325,10 +327,10 @@ class Step(Result):
     """One operation, and the lines it became, counted from 1 in each text of Stages."""
 
     op: str
-    program: tuple[int, ...]
-    fx: tuple[int, ...]
-    triton: tuple[int, ...]
-    ptx: tuple[int, ...]
+    program: Lines
+    fx: Lines
+    triton: Lines
+    ptx: Lines
 
 
 @dataclass(frozen=True, repr=False)
