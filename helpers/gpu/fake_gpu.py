@@ -96,7 +96,8 @@ def gpu(chosen: Gpu) -> Iterator[None]:
     with ONE_AT_A_TIME, contextlib.ExitStack() as stack:
         for owner, name, value in _answers(chosen):
             stack.enter_context(mock.patch.object(owner, name, value))
-        # Private, since the public set_active() first makes a real driver, which fails.
+        # Private: to ask for the active driver, so as to put it back, would make a real
+        # one, which fails without a GPU.
         stack.enter_context(mock.patch.object(driver, "_active", fake_driver))
         stack.enter_context(_device_guard())
         _forget_device()
