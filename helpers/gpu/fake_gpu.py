@@ -419,10 +419,11 @@ def _noted_in(graph: LoweredGraph, load: bool) -> Iterator[None]:
         source, *rest = codegen(self)
         graph.source = getattr(source, "value", source)
         graph.constants = dict(self.constants)
-        for call in ast.walk(ast.parse(graph.source)):
+        for line in ast.parse(graph.source).body:
+            call = getattr(line, "value", None)
             if getattr(getattr(call, "func", None), "attr", "") == "triton":
-                name, kernel = map(ast.literal_eval, call.args[:2])
-                graph.kernels[name] = kernel.strip() + "\n"
+                kernel = ast.literal_eval(call.args[1]).strip() + "\n"
+                graph.kernels[line.targets[0].id] = kernel
         return source, *rest
 
     def noted_module(self: Any) -> Any:
