@@ -39,7 +39,7 @@ def test_a_pointwise_kernel_on_every_gpu(gpu: Gpu) -> None:
         assert "STG" in code.sass and "EXIT" in code.sass and not code.amdgcn
 
 
-def test_candidates_in_inductors_order_and_one_by_number_or_value() -> None:
+def test_candidates_in_inductors_order_and_one_by_number() -> None:
     kernel = source("pointwise chain")
     known = configs(kernel, H100)
     assert len(known) > 1 and all("XBLOCK" in config.blocks for config in known)
@@ -47,7 +47,6 @@ def test_candidates_in_inductors_order_and_one_by_number_or_value() -> None:
     assert str(Config({}, 1, 2)) == "1 warp, 2 stages"
     last = compile_kernel(kernel, H100, len(known) - 1)
     assert last.config == known[-1] != compile_kernel(kernel, H100).config
-    assert compile_kernel(kernel, H100, known[-1]) == last
     with pytest.raises(InputError, match="no configuration 99: there are 0: XBLOCK"):
         compile_kernel(kernel, H100, 99)
 
@@ -58,8 +57,8 @@ def test_the_grid_covers_the_elements() -> None:
     assert grid(kernel, H100, 0, ["in", "out", 10 * block]) == (10, 1, 1)
     assert grid(kernel, H100, 0, ["in", "out", f"{10 * block + 1}"]) == (11, 1, 1)
     assert grid(kernel, H100) == f"(ceil(xnumel / {block}), 1, 1)"
-    small = configs(kernel, H100)[-1]
-    assert grid(kernel, H100, small, ["in", "out", 1]) == (1, 1, 1)
+    last = len(configs(kernel, H100)) - 1
+    assert grid(kernel, H100, last, ["in", "out", 1]) == (1, 1, 1)
 
 
 @pytest.mark.parametrize(

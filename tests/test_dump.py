@@ -63,13 +63,13 @@ def test_a_program_without_tensor_operations_has_no_kernels() -> None:
 
 def test_what_follows_a_kernel_of_ones_own_is_not_guessed() -> None:
     dump = dumped("your own Triton kernel")
-    assert "tl.store(out + i" in dump.kernel("add_one").source
+    (own,) = (kernel for kernel in dump.kernels if "add_one" in kernel.name)
+    assert "tl.store(out + i" in own.source
     assert any("your own Triton kernel" in line for line in dump.undecided)
 
 
 def test_a_dynamic_size_is_an_argument_of_the_kernel() -> None:
     (kernel,) = dumped("dynamic batch").kernels
-    assert any(name.startswith("s") for name, _ in kernel.hints)
     assert "xmask = xindex < xnumel" in kernel.source  # the mask cannot vanish
     assert "3700" in kernel.arguments
     assert kernel.grid[0] == -(-37 * 100 // kernel.configs[0].blocks["XBLOCK"])
@@ -96,8 +96,6 @@ def test_the_text_of_a_dump() -> None:
     assert dump.bytes == sum(launch.bytes for launch in dump.launches)
     assert dump._repr_html_().count("<details") == len(dump.kernels)
     assert str(dump.library[0]).endswith("a call into a library, not generated")
-    with pytest.raises(KeyError, match=r"no kernel 'nope'; there are: .*addmm"):
-        dump.kernel("nope")
 
 
 # --- as on a GPU, not as on the CPU it was traced on ----------------------------------

@@ -24,7 +24,6 @@ def test_each_row_fits_together(gpu: Gpu) -> None:
     assert gpu.threads % gpu.warp == 0 and gpu.blocks * gpu.warp <= gpu.threads
     assert gpu.shared_block <= gpu.shared_optin <= gpu.shared
     assert 1e11 < gpu.bandwidth < 1e13 and gpu.l2 < gpu.memory
-    assert "https://" in gpu.source
     if gpu.language == "cuda":
         assert gpu.arch == f"sm_{10 * gpu.capability[0] + gpu.capability[1]}"
     assert gpu.properties.regs_per_multiprocessor == gpu.registers
@@ -170,7 +169,7 @@ def test_occupancy_and_what_limits_it(
     assert (found.blocks, found.limit) == (blocks, limit)
     assert found.warps == blocks * threads // 32
     assert found.fraction == found.warps * 32 / find(name).threads
-    assert f"limited by {limit}" in str(found) and "upper bound" in found.limits
+    assert f"limited by {limit}" in str(found)
 
 
 def test_occupancy_of_an_amd_gpu() -> None:

@@ -127,9 +127,7 @@ def followed(*body: str) -> dict[str, list[str]]:
     text = head + "".join(f"    {line}\n" for line in (*loads, *body))
     kernel = dumped("pointwise chain").kernels[0]
     kernel = replace(kernel, generated=text, arguments=("x", "y"))
-    flow = Flow([A, B])
-    flow.buffers |= {"x": {"x"}, "y": {"y"}}
-    lines = flow.follow(kernel)
+    lines = Flow([A, B], ("x", "y")).follow(kernel)
     return {n: text_of(kernel.source, tuple(sorted(lines.get(n, ())))) for n in "ab"}
 
 

@@ -103,7 +103,7 @@ def configs(source: str, gpu: Gpu) -> tuple[Config, ...]:
 
 
 def grid(
-    source: str, gpu: Gpu, config: Config | int = 0, arguments: Sequence[Any] = ()
+    source: str, gpu: Gpu, config: int = 0, arguments: Sequence[Any] = ()
 ) -> tuple[int, int, int] | str:
     """Return how many programs a launch starts in x, y and z.
 
@@ -111,37 +111,45 @@ def grid(
     Where a size is missing the formula comes back as text.
     """
     with _loaded(source, gpu) as tuner:
-        chosen, meta = _choose(tuner, config), tuner.inductor_meta
+        meta = tuner.inductor_meta
         names = [p.name for p in tuner.fn.params if not p.is_constexpr]
         names += meta.get("extra_launcher_args", ())  # a grid that the launch gives
         given = zip(names, map(str, arguments), strict=False)
         sizes = {n: int(text) for n, text in given if re.fullmatch(r"-?\d+", text)}
-        rule = triton_heuristics.GridExpr.from_meta(meta, chosen)
+        rule = triton_heuristics.GridExpr.from_meta(meta, tuner.configs[config])
         try:
-            return tuple(map(int, rule.eval_slow({**chosen.kwargs, **sizes})))
+            sizes |= tuner.configs[config].kwargs
+            return tuple(map(int, rule.eval_slow(sizes)))
         except NameError:
             text = f"({rule.x_grid}, {rule.y_grid}, {rule.z_grid})"
             return re.sub(r"-\(\((\w+)\) // -\((\w+)\)\)", r"ceil(\1 / \2)", text)
 
 
 def compile_kernel(
-    source: str, gpu: Gpu, config: Config | int = 0, lines: bool = False
+    source: str, gpu: Gpu, config: int = 0, lines: bool = False
 ) -> MachineCode:
     """Compile a kernel for *gpu*, also for another than it was generated for.
 
-    *config* is one of ``configs()``, or its number; with *lines* the PTX says which
+    *config* is a number in ``configs()``; with *lines* the PTX says which
     line of *source* each instruction comes from.  Raises Unavailable without Triton,
     InputError when the kernel cannot be compiled for this GPU.
     """
     with _loaded(source, gpu) as tuner:
-        chosen = _choose(tuner, config)
+        known = _configs(tuner)
+        if not 0 <= config < len(known):
+            names = "; ".join(f"{i}: {each}" for i, each in enumerate(known))
+            raise InputError(f"no configuration {config}: there are {names}")
+        chosen = tuner.configs[config]
         try:
             binary, log = _compiled(tuner, chosen, lines)
             used = _needs(gpu, binary)
             if used["spills"] and not log:  # it came from the cache, without the log
                 log = _compiled(tuner, chosen, lines, again=True)[1]
         except Exception as error:  # Triton's, LLVM's and ptxas' have no common kind
-            raise InputError(f"no machine code for {gpu}: {_reason(error)}") from error
+            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+            wrong = [line for line in lines if "error" in line.lower()]
+            reason = (wrong or lines or [type(error).__name__])[-1]
+            raise InputError(f"no machine code for {gpu}: {reason}") from error
         # cuobjdump counts arrays in local memory as spills, too; ptxas' log does not.
         if spilled := re.search(r"(\d+) bytes spill stores", log):
             used["spills"] = int(spilled[1]) // 4
@@ -149,7 +157,7 @@ def compile_kernel(
         return MachineCode(
             kernel=tuner.fn.__name__,
             gpu=gpu.name,
-            config=_config(tuner, chosen),
+            config=known[config],
             threads=threads,
             **used,
             shared=shared,
@@ -168,13 +176,16 @@ _STAGES = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 @contextlib.contextmanager
 def _loaded(source: str, gpu: Gpu) -> Iterator[Any]:
     """Yield the autotuner that Inductor makes of *source* on *gpu*; launch nothing."""
+    # What a kernel records of the GPU it was written for.
+    known = inductor_hints.DeviceProperties._fields
+    fields = {name: getattr(gpu.properties, name, None) for name in known}
+    fields |= {"type": gpu.language, "index": 0, "cc": gpu.target}
+    properties = inductor_hints.DeviceProperties(**fields)
     with (
         fake_gpu.gpu(gpu),
         mock.patch.dict(os.environ),  # the autotuner sets TRITON_CACHE_DIR
         inductor_config.patch(use_static_triton_launcher=False),
-        mock.patch.object(
-            inductor_hints, "DeviceProperties", return_value=_properties(gpu)
-        ),
+        mock.patch.object(inductor_hints, "DeviceProperties", return_value=properties),
     ):
         tuner = _tuner(source)
         if gpu.language == "hip":
@@ -196,18 +207,9 @@ def _tuner(source: str) -> Any:
     kind = triton_heuristics.CachingAutotuner
     tuners = [value for value in space.values() if isinstance(value, kind)]
     if len(tuners) != 1:
-        raise InputError(
-            f"one generated kernel is wanted, and this holds {len(tuners)}"
-        )
+        message = f"one generated kernel is wanted, and this holds {len(tuners)}"
+        raise InputError(message)
     return tuners[0]
-
-
-def _properties(gpu: Gpu) -> Any:
-    """Return what a kernel records of the GPU it was written for."""
-    known = inductor_hints.DeviceProperties._fields
-    fields = {name: getattr(gpu.properties, name, None) for name in known}
-    fields |= {"type": gpu.language, "index": 0, "cc": gpu.target}
-    return inductor_hints.DeviceProperties(**fields)
 
 
 def _compiled(
@@ -226,24 +228,14 @@ def _compiled(
 
 
 def _configs(tuner: Any) -> tuple[Config, ...]:
-    return tuple(_config(tuner, config) for config in tuner.configs)
-
-
-def _config(tuner: Any, config: Any) -> Config:
     meta = tuner.inductor_meta
-    fixed = meta.get("combo_grid_meta", {}).get("default_config") or {}
-    named = {k: v for k, v in meta.get("config_args", {}).items() if "BLOCK_" in k[:6]}
-    blocks = {**fixed, **named, **config.kwargs}
-    return Config(blocks, config.num_warps, config.num_stages)
-
-
-def _choose(tuner: Any, config: Config | int) -> Any:
-    known = _configs(tuner)
-    number = known.index(config) if config in known else config
-    if not isinstance(number, int) or not 0 <= number < len(known):
-        names = "; ".join(f"{i}: {candidate}" for i, candidate in enumerate(known))
-        raise InputError(f"no configuration {config}: there are {names}")
-    return tuner.configs[number]
+    fixed = dict(meta.get("combo_grid_meta", {}).get("default_config") or {})
+    named = meta.get("config_args", {})  # of a template
+    fixed |= {name: n for name, n in named.items() if name.startswith("BLOCK_")}
+    return tuple(
+        Config(fixed | config.kwargs, config.num_warps, config.num_stages)
+        for config in tuner.configs
+    )
 
 
 # --- reading what the compilers say -------------------------------------------------
@@ -274,11 +266,3 @@ def _cuobjdump(option: str, cubin: bytes) -> str:
         file.write_bytes(cubin)
         command = [knobs.nvidia.cuobjdump.path, option, str(file)]
         return subprocess.check_output(command, text=True, stderr=subprocess.STDOUT)
-
-
-def _reason(error: BaseException) -> str:
-    """Return the line of a compiler's message that says what is wrong."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    wrong = [line for line in lines if "error" in line.lower()]
-    reason = (wrong or lines or [type(error).__name__])[-1]
-    return re.sub(r"^\w+\(['\"](.*)['\"]\)$", r"\1", reason)

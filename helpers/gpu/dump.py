@@ -11,8 +11,10 @@ from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
+from torch.utils import _triton
 
 from helpers import session
 from helpers.codegen import folded
@@ -55,6 +57,8 @@ def dump_triton(
     here = gpu == "this"
     chosen = _find(gpu, (inputs, kwargs))
     backend = (LoweringHere if here else Lowering)(chosen, mode)
+    # Dynamo takes the reader's own kernels into a graph where it believes in Triton.
+    triton = mock.patch.object(_triton, "has_triton", return_value=True)
     with (
         fake.ONE_AT_A_TIME,
         session.undisturbed(fn),
@@ -62,11 +66,12 @@ def dump_triton(
         torch.set_grad_enabled(training),
     ):
         run = session.compile_apart(fn, backend=backend, dynamic=dynamic)
-        run = _needing_gradients(run) if training else run
+        if training:
+            run = _requiring_gradients(run)
         if here:  # each kernel has to run before its configuration is known
             run = session.both_ways(run, training)
         try:
-            with suppress(fake.Stopped), fake.own_kernels():
+            with suppress(fake.Stopped), triton:
                 session.call(run, inputs, kwargs)
         except InputError as error:
             if backend.error is None:
@@ -97,19 +102,15 @@ def _find(name: str, inputs: Any) -> gpus.Gpu:
     return gpu
 
 
-def _needing_gradients(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Return *fn* called with floating-point inputs that require gradients.
-
-    They are left alone where an input or a parameter of *fn* already does.
-    """
+def _requiring_gradients(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Let floating-point inputs require gradients, where nothing else does."""
 
     def run(*inputs: Any, **kwargs: Any) -> Any:
         parameters = [p for m in session.modules_of(fn) for p in m.parameters()]
         given = list(tensors((inputs, kwargs)))
         if not any(t.requires_grad for t in (*given, *parameters)):
             for tensor in given:
-                if tensor.is_floating_point():
-                    tensor.requires_grad_()
+                tensor.requires_grad_(tensor.is_floating_point())
         return fn(*inputs, **kwargs)
 
     return run
@@ -117,8 +118,7 @@ def _needing_gradients(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 def _not_lowered(gpu: gpus.Gpu, error: Exception) -> str:
     """Return what stopped Inductor, and where in the program."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    reason = lines[0] if lines else type(error).__name__
+    reason = next(filter(None, str(error).split("\n")), type(error).__name__)
     places = re.findall(r'File "[^"]+", line \d+, in .*\n.*', str(error))
     where = f" It stopped at: {' '.join(places[-1].split())}." if places else ""
     return (
@@ -174,7 +174,6 @@ def _launches(graph: LoweredGraph, gpu: str) -> Iterator[DumpedKernel]:
             stores=launch.stores,
             bytes=launch.bytes,
             arguments=arguments,
-            hints=tuple(graph.hints.items()),
             gpu=gpu,
             generated=graph.kernels.get(name, ""),
             chosen=graph.chosen.get(name, 0),
@@ -195,7 +194,9 @@ def _undecided(
     if backend.attention:
         shown = " and ".join(sorted(backend.attention))
         yield f"which attention kernel PyTorch prefers; shown is {shown}"
-    if any(map(_odd_product, nodes)):
+    products = [node for node in nodes if str(node.target) in _PADDED]
+    factors = [arg.meta["val"] for node in products for arg in node.args[-2:]]
+    if any(n % _ALIGNED.get(x.dtype, 1) for x in factors for n in x.shape[-2:]):
         yield "whether a matrix product of odd sizes is padded, which is timed"
     if mode in ("max-autotune", "max-autotune-no-cudagraphs"):
         yield "whether a Triton template beats the library's matrix product"
@@ -221,21 +222,13 @@ _PADDED = {f"aten.{name}.default" for name in ("mm", "addmm", "bmm")}
 _ALIGNED = {torch.float16: 8, torch.bfloat16: 8, torch.float32: 4}
 
 
-def _odd_product(node: torch.fx.Node) -> bool:
-    if str(node.target) not in _PADDED:
-        return False
-    factors = [arg.meta["val"] for arg in node.args if hasattr(arg, "meta")][-2:]
-    return any(n % _ALIGNED.get(x.dtype, 1) for x in factors for n in x.shape[-2:])
-
-
 @dataclass(frozen=True, repr=False)
 class DumpedKernel(Result):
     """One launch of a Triton kernel, or one call into a library (kind ``library``).
 
     *loads*, *stores* and *bytes* are Inductor's counts, each tensor once; *arguments*
     are those of the launch: buffers by the names that the generated module gives them,
-    and numbers; *hints* are the sizes that its symbols had.  Machine code is made when
-    it is first asked for.
+    and numbers.  Machine code is made when it is first asked for.
     """
 
     name: str
@@ -248,7 +241,6 @@ class DumpedKernel(Result):
     stores: int
     bytes: int
     arguments: tuple[str, ...]
-    hints: tuple[tuple[str, int], ...]
     gpu: str
     generated: str  # the kernel's own module, as Inductor wrote it
     chosen: int = 0  # which of configs() is shown; on a real GPU, the one that ran
@@ -294,12 +286,6 @@ class DumpedKernel(Result):
     spills = property(lambda self: self.on().spills, doc="Registers kept in memory.")
     shared = property(lambda self: self.on().shared, doc="Shared memory, in bytes.")
     occupancy = property(lambda self: self.on().occupancy, doc="Warps kept resident.")
-
-    def row(self) -> tuple[str, ...]:
-        """Return the cells of a table row."""
-        counts = str(self.loads), str(self.stores), size(self.bytes)
-        phase = f"{self.graph} {self.phase}"
-        return phase, self.kind, ", ".join(self.ops), *counts, self.name
 
     def __str__(self) -> str:
         return self.source or f"{self.name}: a call into a library, not generated"
@@ -355,18 +341,14 @@ class Dump(Result):
         """All that was generated, graph after graph."""
         return "\n".join(f"# {graph}\n{graph.source}" for graph in self.graphs)
 
-    def kernel(self, name: str) -> DumpedKernel:
-        """Return the first launch whose name holds *name*; KeyError with the names."""
-        for launch in self.launches:
-            if name in launch.name:
-                return launch
-        names = ", ".join(dict.fromkeys(k.name for k in self.launches))
-        raise KeyError(f"no kernel {name!r}; there are: {names or 'none'}")
-
     def table(self) -> Table:
         """Return a row for each launch."""
         headings = ("graph", "kind", "ops", "loads", "stores", "bytes", "name")
-        return Table.of(headings, [k.row() for k in self.launches])
+        rows = []
+        for k in self.launches:
+            graph, ops = f"{k.graph} {k.phase}", ", ".join(k.ops)
+            rows.append((graph, k.kind, ops, k.loads, k.stores, size(k.bytes), k.name))
+        return Table.of(headings, rows)
 
     def check_numerics(self) -> Any:
         """Run each kernel in Triton's interpreter and compare it with eager."""
@@ -391,17 +373,17 @@ class Dump(Result):
             name = f"graph-{graph.index}-{graph.phase}.py"
             write_atomically(root / name, graph.source)
         self.save(root / "dump.json")
-        lines = ["# What the GPU would run", "", "```", plain(self), "```", ""]
+        readme = f"# What the GPU would run\n\n```\n{plain(self)}\n```\n"
         kernels = {kernel.name: kernel for kernel in self.kernels}
         with progress("machine code", len(kernels), "kernels") as bar:
             for name, kernel in kernels.items():
                 for stage, file in _FILES.items():
                     path = root / "kernels" / name / file
                     write_atomically(path, getattr(kernel, stage))
-                lines += ["", f"## [{name}](kernels/{name}/source.py)", ""]
-                lines += _described(kernel)
+                readme += f"\n## [{name}](kernels/{name}/source.py)\n\n"
+                readme += f"```\n{kernel.on()}\n```\n"
                 bar.update()
-        write_atomically(root / "README.md", "\n".join(lines) + "\n")
+        write_atomically(root / "README.md", readme)
         return root
 
     def _text(self) -> str:
@@ -436,15 +418,3 @@ _FILES = {
     "ptx": "kernel.ptx",
     "sass": "kernel.sass",
 }
-
-
-def _described(kernel: DumpedKernel) -> list[str]:
-    """Return what the README of a folder says about *kernel*."""
-    return [
-        f"- {kernel.kind}: {', '.join(kernel.ops)}",
-        f"- launched as {kernel.grid} programs of {kernel.configs[kernel.chosen]}",
-        f"- {kernel.registers} registers a thread, {kernel.spills} spilled, "
-        f"{kernel.shared} bytes of shared memory",
-        f"- {kernel.occupancy}",
-        *(f"- `{line}`" for line in kernel.lines),
-    ]

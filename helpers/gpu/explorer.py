@@ -8,8 +8,8 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
 from typing import Any
 
 import torch
@@ -128,21 +128,16 @@ class Explorer(Result):
 
 @dataclass
 class Live:
-    """The settings that were asked for so far, and the widget that asks for more."""
+    """Asks for settings, each computed once, also from a widget."""
 
     make: Make
     gpus: tuple[str, ...]
     dtypes: tuple[torch.dtype, ...]
     lengths: tuple[int, ...]
     elements: int
-    known: dict[tuple[Any, ...], Setting] = field(default_factory=dict)
 
-    def at(self, gpu: str, dtype: torch.dtype, length: int) -> Setting:
-        """Return one setting; it is computed once."""
-        key = gpu, dtype, length
-        if key not in self.known:
-            self.known[key] = _setting(self.make, self.elements, *key)
-        return self.known[key]
+    def __post_init__(self) -> None:
+        self.at = cache(partial(_setting, self.make, self.elements))
 
     @cached_property
     def widget(self) -> Any:
@@ -160,8 +155,7 @@ class Live:
         def show(_: Any = None) -> None:
             key = gpu.value, dtype.value, length.value
             words = html.escape(f"{key[0]}, {_short(key[1])}, length {key[2]}")
-            if key not in self.known:
-                status.value = f"<progress></progress> {words}: compiling"
+            status.value = f"<progress></progress> {words}: compiling"
             try:
                 setting = self.at(*key)
                 title, code = count(setting.kernels, "kernel"), setting.source

@@ -5,10 +5,10 @@
     gpu(chosen)            a context in which *chosen* is the GPU of this machine
 
 Dynamo and AOTAutograd work as they always do on the CPU, so graph breaks and backward
-graphs are the program's own.  Three things make the rest a GPU's: what a device decides
-while a graph is traced is decided as on the GPU; tensors of the traced graph are fake,
-so that a copy of it can say that they are on the GPU; and while Inductor lowers that
-copy, what it asks about the device is answered for it.  Nothing is launched.
+graphs are the program's own.  Then: what depends on the device while a graph is traced
+is decided as on the GPU; the traced graph's tensors are fake, so a copy of it can say
+that they are on the GPU; and while Inductor lowers that copy, what it asks about the
+device is answered for it.  Nothing is launched.
 """
 
 from __future__ import annotations
@@ -53,7 +53,6 @@ with needed_for("Triton code for a GPU that is not here"):
     from torch._inductor.graph import GraphLowering
     from torch._inductor.runtime import triton_helpers
     from torch._subclasses.fake_tensor import FakeTensor
-    from torch.utils import _triton as triton_support
 
 ONE_AT_A_TIME = threading.RLock()  # what is patched belongs to the whole process
 CUDA, CPU = torch.device("cuda", 0), torch.device("cpu")
@@ -78,14 +77,6 @@ def require_triton() -> None:
         )
 
 
-def own_kernels() -> contextlib.AbstractContextManager[Any]:
-    """Return a context in which Dynamo takes the reader's Triton kernels into a graph.
-
-    On a machine without a GPU it would call them, which fails.
-    """
-    return mock.patch.object(triton_support, "has_triton", return_value=True)
-
-
 @contextlib.contextmanager
 def gpu(chosen: Gpu) -> Iterator[None]:
     """Make Inductor and Triton take *chosen* for the GPU of this machine.
@@ -93,14 +84,21 @@ def gpu(chosen: Gpu) -> Iterator[None]:
     Put back also after an exception.  A GPU that is really here is not touched.
     """
     require_triton()
+    from triton.backends.compiler import GPUTarget
     from triton.runtime import driver
 
+    target = GPUTarget(chosen.language, chosen.target, chosen.warp)
+    fake_driver = types.SimpleNamespace(  # what is asked when nothing is launched
+        get_current_target=lambda: target,
+        get_active_torch_device=lambda: CUDA,
+        get_current_device=lambda: 0,
+    )
     with ONE_AT_A_TIME, contextlib.ExitStack() as stack:
         for owner, name, value in _answers(chosen):
             stack.enter_context(mock.patch.object(owner, name, value))
-        # The active driver is made when first asked for, which fails without a GPU: so
-        # it is kept as it is, and not as the public reset_active() would have it.
-        stack.enter_context(mock.patch.object(driver, "_active", _Driver(chosen)))
+        # Private: to ask for the active driver, so as to put it back, would make a real
+        # one, which fails without a GPU.
+        stack.enter_context(mock.patch.object(driver, "_active", fake_driver))
         stack.enter_context(_device_guard())
         _forget_device()
         stack.callback(_forget_device)
@@ -136,24 +134,6 @@ def _answers(chosen: Gpu) -> Iterator[tuple[Any, str, Any]]:
         yield torch.version, "hip", torch.version.hip or "7.0"
     if hasattr(inductor_scheduler, "has_triton"):
         yield inductor_scheduler, "has_triton", always(True)
-
-
-class _Driver:
-    """What Triton asks of a driver when nothing is launched."""
-
-    def __init__(self, chosen: Gpu) -> None:
-        from triton.backends.compiler import GPUTarget
-
-        self.target = GPUTarget(chosen.language, chosen.target, chosen.warp)
-
-    def get_current_target(self) -> Any:
-        return self.target
-
-    def get_active_torch_device(self) -> torch.device:
-        return CUDA
-
-    def get_current_device(self) -> int:
-        return 0
 
 
 # c10::DeviceType, which is part of torch's stable interface.
@@ -234,33 +214,25 @@ def to_fake_cuda(
     Tensors in it are fake: they have shape, strides, dtype and device, but no data.
     """
     moved = copy_graph(graph)
-    for module in moved.modules():
-        if isinstance(module, torch.fx.GraphModule):
-            _move(module)
+    for part in moved.modules():
+        if isinstance(part, torch.fx.GraphModule):
+            for node in list(part.graph.nodes):
+                _move(part.graph, node)
+            part.recompile()
     return moved, [_on_cuda(value) for value in inputs]
 
 
-def _move(graph: torch.fx.GraphModule) -> None:
-    for node in list(graph.graph.nodes):
-        for name in {"val", "eager_input_vals"} & node.meta.keys():
-            node.meta[name] = pytree.tree_map(_on_cuda, node.meta[name])
-        node.args = pytree.tree_map(_on_cuda, node.args)
-        node.kwargs = pytree.tree_map(_on_cuda, node.kwargs)
-        if node.target is torch.ops.aten.lift_fresh_copy.default:
-            _copy_to_cuda(graph.graph, node)
-    graph.recompile()
-
-
-def _copy_to_cuda(graph: torch.fx.Graph, constant: torch.fx.Node) -> None:
-    """Let a constant that was made on the CPU be copied, as one made on a GPU is.
-
-    Behind it stands a real tensor, whose values Inductor reads; it cannot say that it
-    is elsewhere.
-    """
-    with graph.inserting_after(constant):
-        on_cuda = graph.call_function(torch.ops.prims.device_put.default)
-    constant.replace_all_uses_with(on_cuda)
-    on_cuda.args, on_cuda.meta = (constant, CUDA), dict(constant.meta)
+def _move(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
+    for name in {"val", "eager_input_vals"} & node.meta.keys():
+        node.meta[name] = pytree.tree_map(_on_cuda, node.meta[name])
+    node.args, node.kwargs = pytree.tree_map(_on_cuda, (node.args, node.kwargs))
+    if node.target is torch.ops.aten.lift_fresh_copy.default:
+        # A constant that was made on the CPU: behind it stands a real tensor, whose
+        # values Inductor reads, and which cannot say that it is elsewhere.
+        with graph.inserting_after(node):
+            on_cuda = graph.call_function(torch.ops.prims.device_put.default)
+        node.replace_all_uses_with(on_cuda)
+        on_cuda.args, on_cuda.meta = (node, CUDA), dict(node.meta)
 
 
 def _on_cuda(value: Any) -> Any:
@@ -298,17 +270,13 @@ def _say_device_of_nodes(nodes: Iterable[torch.fx.Node], device: torch.device) -
 # --- what a device decides while a graph is traced, decided for a GPU -----------------
 
 
-def decompositions() -> dict[Any, Callable[..., Any]]:
-    """Return Inductor's table, each entry deciding as it does on a GPU.
-
-    On a CPU small products become sums, a normalisation has other steps and narrower
-    statistics, and a convolution's backward keeps the sum for its bias.
-    """
-    return {op: _as_on_gpu(entry) for op, entry in select_decomp_table().items()}
-
-
 @cache
 def _as_on_gpu(decomposition: Callable[..., Any]) -> Callable[..., Any]:
+    """Let an entry of Inductor's table decide as it does on a GPU.
+
+    A CPU has other steps for small products, normalisations and convolutions.
+    """
+
     @wraps(decomposition)
     def decide(*args: Any, **kwargs: Any) -> Any:
         tracing = proxy_tensor.get_proxy_mode()
@@ -328,27 +296,29 @@ def _as_on_gpu(decomposition: Callable[..., Any]) -> Callable[..., Any]:
     return decide
 
 
-def _joint_passes(passes: Any, graph: torch.fx.GraphModule, *rest: Any, **more: Any):
-    """Run Inductor's *passes* over forward and backward while all is on the GPU.
+@contextlib.contextmanager
+def _nodes_on(device: torch.device, graph: torch.fx.Graph) -> Iterator[None]:
+    """Let the values of *graph* say that they are on *device* inside the block."""
+    _say_device_of_nodes(graph.nodes, device)
+    try:
+        yield
+    finally:
+        _say_device_of_nodes(graph.nodes, CPU if device == CUDA else CUDA)
 
-    Constants are folded as on the CPU, for that makes real tensors.
-    """
-    fold, nodes = joint_graph.constant_fold_uniform_value, graph.graph.nodes
+
+def _joint_passes(passes: Any, graph: torch.fx.GraphModule, *rest: Any, **more: Any):
+    """Run Inductor's *passes* over forward and backward while all is on the GPU."""
+    fold = joint_graph.constant_fold_uniform_value
 
     def folded(inner: torch.fx.GraphModule) -> Any:
-        _say_device_of_nodes(inner.graph.nodes, CPU)
-        try:
+        with _nodes_on(CPU, inner.graph):  # for that makes real tensors
             return fold(inner)
-        finally:
-            _say_device_of_nodes(inner.graph.nodes, CUDA)
 
-    _say_device_of_nodes(nodes, CUDA)
-    try:
-        with mock.patch.object(joint_graph, "constant_fold_uniform_value", folded):
-            return passes(graph, *rest, **more)
-    finally:
-        _say_device_of_nodes(nodes, CPU)
-        graph.recompile()
+    patched = mock.patch.object(joint_graph, fold.__name__, folded)
+    with _nodes_on(CUDA, graph.graph), patched:
+        result = passes(graph, *rest, **more)
+    graph.recompile()
+    return result
 
 
 _ATTENTION = "scaled_dot_product_attention"
@@ -363,8 +333,7 @@ def gpu_attention(
     attn_mask: torch.Tensor | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
+    **options: Any,
 ) -> tuple[torch.Tensor, str]:
     """Return attention through a kernel that a GPU has for it, and that kernel's name.
 
@@ -376,6 +345,7 @@ def gpu_attention(
     half, new = query.dtype in (torch.float16, torch.bfloat16), gpu.capability >= (8, 0)
     width, batched = query.shape[-1], query.dim() == 4
     fits_flash = width == value.shape[-1] <= 256 and attn_mask is None
+    scale = options.get("scale")
     if allowed.flash_sdp_enabled() and batched and half and new and fits_flash:
         scale = width**-0.5 if scale is None else scale
         if width % 8:
@@ -387,7 +357,7 @@ def gpu_attention(
     alignment = 16 // query.element_size()
     aligned = width % alignment == value.shape[-1] % alignment == 0
     known = query.dtype in (torch.float32, torch.float16) or (half and new)
-    enabled = allowed.mem_efficient_sdp_enabled() and not enable_gqa
+    enabled = allowed.mem_efficient_sdp_enabled() and not options.get("enable_gqa")
     if enabled and batched and aligned and known:
         bias = attn_mask
         if bias is not None:
@@ -400,7 +370,6 @@ def gpu_attention(
             *inputs, bias, training, dropout_p, is_causal, scale=scale
         )
         return result[0], "memory-efficient attention"
-    options = {"scale": scale, "enable_gqa": enable_gqa}
     result = aten._scaled_dot_product_attention_math(
         *inputs, attn_mask, dropout_p, is_causal, **options
     )
@@ -435,15 +404,8 @@ def _noted_in(graph: LoweredGraph, load: bool) -> Iterator[None]:
 
     No public hook tells it, so the methods that write are wrapped.
     """
-    define_kernel = PythonWrapperCodegen.define_kernel
     generate_kernel_call = PythonWrapperCodegen.generate_kernel_call
     codegen, compile_to_module = GraphLowering.codegen, GraphLowering.compile_to_module
-
-    def noted_kernel(self: Any, name: str, body: str, *rest: Any, **more: Any) -> Any:
-        if body.startswith("async_compile.triton("):
-            call = ast.parse(body.strip(), mode="eval").body
-            graph.kernels[name] = ast.literal_eval(call.args[1]).strip() + "\n"
-        return define_kernel(self, name, body, *rest, **more)
 
     def noted_call(self: Any, name: str, args: Any, *rest: Any, **more: Any) -> Any:
         # It is the call of the launch that was noted last: both are written together.
@@ -457,6 +419,11 @@ def _noted_in(graph: LoweredGraph, load: bool) -> Iterator[None]:
         source, *rest = codegen(self)
         graph.source = getattr(source, "value", source)
         graph.constants = dict(self.constants)
+        for line in ast.parse(graph.source).body:
+            call = getattr(line, "value", None)
+            if getattr(getattr(call, "func", None), "attr", "") == "triton":
+                kernel = ast.literal_eval(call.args[1]).strip() + "\n"
+                graph.kernels[line.targets[0].id] = kernel
         return source, *rest
 
     def noted_module(self: Any) -> Any:
@@ -464,23 +431,19 @@ def _noted_in(graph: LoweredGraph, load: bool) -> Iterator[None]:
             graph.module = compile_to_module(self)
             return graph.module
         self.codegen()
-        return types.SimpleNamespace(call=_never, runner=None, __file__=None)
+        # Nothing calls it: Lowering runs the program's own graph.
+        return types.SimpleNamespace(call=lambda *_: (), runner=None, __file__=None)
 
     operations = sum(node.op == "call_function" for node in graph.aten.graph.nodes)
     patch = mock.patch.multiple
-    calls = {"define_kernel": noted_kernel, "generate_kernel_call": noted_call}
     modules = {"codegen": noted_source, "compile_to_module": noted_module}
     with (
         progress(f"graph {graph.index} {graph.phase}", operations, "operations") as bar,
         lowered() as graph.launches,
-        patch(PythonWrapperCodegen, **calls),
+        patch(PythonWrapperCodegen, generate_kernel_call=noted_call),
         patch(GraphLowering, **modules),
     ):
         yield
-
-
-def _never(*_: Any) -> Any:
-    raise AssertionError("code for a GPU that is not here was called")
 
 
 def _argument(argument: Any, hints: dict[str, int]) -> str:
@@ -496,10 +459,8 @@ def _argument(argument: Any, hints: dict[str, int]) -> str:
 
 def _hints(inputs: Sequence[Any]) -> dict[str, int]:
     """Return the size that each symbol had in this call."""
-    sizes = [value for value in inputs if isinstance(value, torch.SymInt)]
-    for value in inputs:
-        if isinstance(value, torch.Tensor):
-            sizes += [n for n in value.shape if isinstance(n, torch.SymInt)]
+    shapes = [x.shape if isinstance(x, torch.Tensor) else (x,) for x in inputs]
+    sizes = [n for shape in shapes for n in shape if isinstance(n, torch.SymInt)]
     hints = {str(n.node.expr): n.node.hint for n in sizes}
     return {name: hint for name, hint in hints.items() if isinstance(hint, int)}
 
@@ -574,6 +535,7 @@ class Lowering:
                         node.target = self._attention
                 module.recompile()
         passes = partial(_joint_passes, compile_fx.joint_graph_passes)
+        table = {op: _as_on_gpu(entry) for op, entry in select_decomp_table().items()}
         with (
             gpu(self.gpu),
             functorch_config.patch(force_non_lazy_backward_lowering=True),
@@ -586,7 +548,7 @@ class Lowering:
                 inputs,
                 inner_compile=self._lower,
                 config_patches=self.options,
-                decompositions=decompositions(),
+                decompositions=table,
             )
 
     def _attention(self, *args: Any, **kwargs: Any) -> torch.Tensor:

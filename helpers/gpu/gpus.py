@@ -25,21 +25,20 @@ class Gpu:
 
     name: str
     title: str  # as the driver reports it
-    language: str  # "cuda" or "hip": the Triton back end
     arch: str  # "sm_90", "gfx942"
     capability: tuple[int, int]
-    warp: int
     multiprocessors: int
     memory: int  # as the driver reports it: a little under the published size
     bandwidth: float
     l2: int  # as the driver reports it
-    registers: int  # of 32 bits, per multiprocessor
     threads: int  # resident per multiprocessor
     blocks: int  # resident per multiprocessor
     shared: int  # per multiprocessor
-    shared_block: int  # per block, without asking for more
     shared_optin: int  # per block, when asked for
-    source: str
+    shared_block: int = 48 * KIB  # per block, without asking for more
+    registers: int = 64 * KIB  # of 32 bits, per multiprocessor
+    warp: int = 32
+    language: str = "cuda"  # the Triton back end; AMD's is "hip"
 
     @property
     def properties(self) -> SimpleNamespace:
@@ -85,43 +84,19 @@ _CAPABILITIES = {
     (12, 0): (1536, 24, 100 * KIB, 99 * KIB),
 }
 
-
-_WHITE_PAPERS = "https://images.nvidia.com/aem-dam"
-_TURING = (
-    "NVIDIA Turing GPU Architecture, "
-    f"{_WHITE_PAPERS}/en-zz/Solutions/design-visualization/technologies/"
-    "turing-architecture/NVIDIA-Turing-Architecture-Whitepaper.pdf"
-)
-_AMPERE = (
-    "NVIDIA A100 Tensor Core GPU Architecture, "
-    f"{_WHITE_PAPERS}/en-zz/Solutions/data-center/"
-    "nvidia-ampere-architecture-whitepaper.pdf; 80 GB: "
-    "https://www.nvidia.com/en-us/data-center/a100/"
-)
-_GA102 = (
-    "NVIDIA Ampere GA102 GPU Architecture, https://www.nvidia.com/content/PDF/"
-    "nvidia-ampere-ga-102-gpu-architecture-whitepaper-v2.1.pdf"
-)
-_ADA = (
-    "NVIDIA Ada GPU Architecture, "
-    f"{_WHITE_PAPERS}/Solutions/geforce/ada/nvidia-ada-gpu-architecture.pdf"
-)
-_L4 = "NVIDIA L4 Tensor Core GPU, https://www.nvidia.com/en-us/data-center/l4/"
-_HOPPER = "NVIDIA H100 Tensor Core GPU, https://www.nvidia.com/en-us/data-center/h100/"
-_H200 = "NVIDIA H200 Tensor Core GPU, https://www.nvidia.com/en-us/data-center/h200/"
-_B200 = "NVIDIA DGX B200, https://www.nvidia.com/en-us/data-center/dgx-b200/"
-
-# Name, title, capability, multiprocessors, memory in MiB, bandwidth in 1e9 bytes a
-# second, L2 in MiB, source.  Memory and L2 as torch reports them.
+# Memory in MiB and L2 in MiB as torch reports them, bandwidth in 1e9 bytes a second.
+# Sources: NVIDIA's white papers on Turing (T4), A100, GA102 and Ada, and its pages
+# https://www.nvidia.com/en-us/data-center/ a100, l4, h100, h200 and dgx-b200.
+# Name, title, capability, multiprocessors, memory, bandwidth, L2.
 _NVIDIA = (
-    ("t4", "Tesla T4", (7, 5), 40, 15102, 320, 4, _TURING),
-    ("a100", "NVIDIA A100-SXM4-80GB", (8, 0), 108, 81154, 2039, 40, _AMPERE),
-    ("rtx3090", "NVIDIA GeForce RTX 3090", (8, 6), 82, 24259, 936, 6, _GA102),
-    ("rtx4090", "NVIDIA GeForce RTX 4090", (8, 9), 128, 24563, 1008, 72, _ADA),
-    ("l4", "NVIDIA L4", (8, 9), 58, 22579, 300, 48, _L4),
-    ("h100", "NVIDIA H100 80GB HBM3", (9, 0), 132, 81090, 3350, 50, _HOPPER),
-    ("h200", "NVIDIA H200", (9, 0), 132, 143156, 4800, 60, _H200),
-    ("b200", "NVIDIA B200", (10, 0), 148, 182642, 8000, 126, _B200),
+    ("t4", "Tesla T4", (7, 5), 40, 15102, 320, 4),
+    ("a100", "NVIDIA A100-SXM4-80GB", (8, 0), 108, 81154, 2039, 40),
+    ("rtx3090", "NVIDIA GeForce RTX 3090", (8, 6), 82, 24259, 936, 6),
+    ("rtx4090", "NVIDIA GeForce RTX 4090", (8, 9), 128, 24563, 1008, 72),
+    ("l4", "NVIDIA L4", (8, 9), 58, 22579, 300, 48),
+    ("h100", "NVIDIA H100 80GB HBM3", (9, 0), 132, 81090, 3350, 50),
+    ("h200", "NVIDIA H200", (9, 0), 132, 143156, 4800, 60),
+    ("b200", "NVIDIA B200", (10, 0), 148, 182642, 8000, 126),
 )
 
 
@@ -133,15 +108,14 @@ def _nvidia(
     mib: int,
     gigabytes: float,
     l2: int,
-    source: str,
 ) -> Gpu:
-    threads, blocks, shared, optin = _CAPABILITIES[capability]
-    arch, memory = "sm_{}{}".format(*capability), mib * MIB
-    chip = (name, title, "cuda", arch, capability, 32, multiprocessors, memory)
-    store = (gigabytes * 1e9, l2 * MIB, 64 * KIB, threads, blocks, shared)
-    return Gpu(*chip, *store, 48 * KIB, optin, source)
+    arch = "sm_{}{}".format(*capability)
+    sizes = (multiprocessors, mib * MIB, gigabytes * 1e9, l2 * MIB)
+    return Gpu(name, title, arch, capability, *sizes, *_CAPABILITIES[capability])
 
 
+# Source: AMD CDNA 3 Architecture, https://www.amd.com/content/dam/amd/en/documents/
+# instinct-tech-docs/white-papers/amd-cdna-3-white-paper.pdf
 _MI300X = Gpu(
     name="mi300x",
     title="AMD Instinct MI300X",
@@ -159,8 +133,6 @@ _MI300X = Gpu(
     shared=64 * KIB,
     shared_block=64 * KIB,
     shared_optin=64 * KIB,
-    source="AMD CDNA 3 Architecture, https://www.amd.com/content/dam/amd/en/documents/"
-    "instinct-tech-docs/white-papers/amd-cdna-3-white-paper.pdf",
 )
 
 GPUS = {row[0]: _nvidia(*row) for row in _NVIDIA} | {"mi300x": _MI300X}
@@ -200,20 +172,23 @@ def here() -> Gpu:
         gigabytes = rate * getattr(has, "memory_bus_width", 0) / 8e9
         memory, l2 = has.total_memory // MIB, has.L2_cache_size // MIB
         chip = (key, title, capability, has.multi_processor_count)
-        GPUS[key] = _nvidia(*chip, memory, gigabytes, l2, "the driver")
+        GPUS[key] = _nvidia(*chip, memory, gigabytes, l2)
     return GPUS[key]
 
 
 @dataclass(frozen=True)
 class Occupancy:
-    """How much of a kernel one multiprocessor holds at a time, at most."""
+    """How much of a kernel one multiprocessor holds at a time, at most.
+
+    Left out are a grid too small to fill the GPU, blocks that end at different times,
+    kernels that run side by side, and registers moved between warps.
+    """
 
     blocks: int  # per multiprocessor; 0 when not even one fits
     warps: int  # per multiprocessor
     fraction: float  # of the warps that the multiprocessor can hold
     limit: str  # "registers", "shared memory", "warps" or "blocks"
     formula: str
-    limits: str  # what the estimate leaves out
 
     def __repr__(self) -> str:
         return (
@@ -222,11 +197,6 @@ class Occupancy:
         )
 
 
-_LEFT_OUT = (
-    "An upper bound from the registers, shared memory and threads of one block. It "
-    "leaves out a grid too small to fill the GPU, blocks that end at different times, "
-    "kernels that run side by side, and registers moved between warps."
-)
 _SCHEDULERS = 4  # per multiprocessor, each with a quarter of the registers
 
 
@@ -248,29 +218,20 @@ def occupancy(gpu: Gpu, threads: int, registers: int, shared: int) -> Occupancy:
     formula = [f"warps: {most} // {warps} = {fits['warps']} blocks"]
     formula += [f"blocks: {gpu.blocks} at most"]
     if registers:
-        per_warp = -(-registers // 8) * 8 * gpu.warp
-        resident = gpu.registers // _SCHEDULERS // per_warp  # for each scheduler
+        own, per_warp = gpu.registers // _SCHEDULERS, -(-registers // 8) * 8 * gpu.warp
         possible = registers <= (512 if hip else 256)  # of one thread
-        fits["registers"] = possible * resident * _SCHEDULERS // warps
+        fits["registers"] = possible * (own // per_warp) * _SCHEDULERS // warps
         formula += [
-            f"registers: {gpu.registers // _SCHEDULERS} // {per_warp} = {resident} "
-            f"warps for each of {_SCHEDULERS} schedulers, so {fits['registers']} blocks"
+            f"registers: {own} // {per_warp} = {own // per_warp} warps for each of "
+            f"{_SCHEDULERS} schedulers, so {fits['registers']} blocks"
         ]
-    unit = 512 if hip else 256 if gpu.capability < (8, 0) else 128
-    own = KIB if not hip and gpu.capability >= (8, 0) else 0  # CUDA's
-    if per_block := -(-(shared + own) // unit) * unit:
+    modern = gpu.capability >= (8, 0)
+    unit, reserved = (512, 0) if hip else (128, KIB) if modern else (256, 0)
+    if per_block := -(-(shared + reserved) // unit) * unit:
         possible = shared <= gpu.shared_optin
         fits["shared memory"] = possible * (gpu.shared // per_block)
-        formula += [
-            f"shared memory: {gpu.shared} // {per_block} = {fits['shared memory']} "
-            "blocks"
-        ]
-    blocks = min(fits.values())
-    return Occupancy(
-        blocks=blocks,
-        warps=blocks * warps,
-        fraction=blocks * warps / most,
-        limit=next(name for name, most in fits.items() if most == blocks),
-        formula="\n".join(formula),
-        limits=_LEFT_OUT,
-    )
+        blocks = fits["shared memory"]
+        formula += [f"shared memory: {gpu.shared} // {per_block} = {blocks} blocks"]
+    limit = min(fits, key=fits.get)
+    blocks, share = fits[limit], fits[limit] * warps / most
+    return Occupancy(blocks, blocks * warps, share, limit, "\n".join(formula))

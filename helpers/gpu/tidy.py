@@ -30,18 +30,18 @@ def tidy(source: str) -> str:
     functions = [n for n in ast.parse(source).body if "jit" in _decorators(n)]
     if not functions:
         raise ValueError("no @triton.jit function in this source")
-    return "\n\n".join(_tidied(source, function) for function in functions) + "\n"
-
-
-def _tidied(source: str, function: ast.FunctionDef) -> str:
-    decorators = _decorators(function)
-    if _BY_HAND & set(decorators) or len(decorators) == 1:
-        lines = source.splitlines()[function.lineno - 1 : function.end_lineno]
-        return "\n".join(["@triton.jit", *lines])
-    before = ""
-    while before != (before := ast.dump(function)):
-        _Simplify(function).visit(function)
-    return _text(function)
+    texts = []
+    for function in functions:
+        decorators = _decorators(function)
+        if _BY_HAND & {*decorators} or len(decorators) == 1:
+            lines = source.splitlines()[function.lineno - 1 : function.end_lineno]
+            texts.append("\n".join(["@triton.jit", *lines]))
+            continue
+        before = ""
+        while before != (before := ast.dump(function)):
+            _Simplify(function).visit(function)
+        texts.append(_text(function))
+    return "\n\n".join(texts) + "\n"
 
 
 def _decorators(node: ast.stmt) -> list[str]:
@@ -77,10 +77,10 @@ class _Simplify(ast.NodeTransformer):
             and self._is_alias(name, same[0].id)
         }
         self.constants = {
-            name: value[0].args[1]
-            for name, value in values.items()
+            name: value.args[1]
+            for name, (value, *_) in values.items()
             if self.stored.count(name) == 1 and name not in self.parameters
-            if called(value[0]) == "full" and _is_number(value[0].args[1])
+            if called(value) == "full" and _is_number(value.args[1])
         }
 
     def _is_alias(self, name: str, other: str) -> bool:
@@ -106,7 +106,10 @@ class _Simplify(ast.NodeTransformer):
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         self.generic_visit(node)
-        node.left, node.right = self._constant_inside(node.left, node.right)
+        left, right = (getattr(side, "id", "") for side in (node.left, node.right))
+        if (left in self.constants) != (right in self.constants):
+            node.left = self.constants.get(left, node.left)
+            node.right = self.constants.get(right, node.right)
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
@@ -120,14 +123,6 @@ class _Simplify(ast.NodeTransformer):
         self.generic_visit(node)
         flat = called(node.value) in ("arange", "full")
         return node.value if flat and ast.unparse(node.slice) == ":" else node
-
-    def _constant_inside(self, *sides: ast.expr) -> list[ast.expr]:
-        """Return two operands, with the value of one that is a constant."""
-        names = [getattr(side, "id", "") for side in sides]
-        constant = [name in self.constants for name in names]
-        if sum(constant) != 1:
-            return list(sides)
-        return [self.constants.get(n, s) for n, s in zip(names, sides, strict=True)]
 
 
 def _is_number(node: ast.expr) -> bool:
