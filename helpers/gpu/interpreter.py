@@ -18,11 +18,10 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
@@ -36,10 +35,21 @@ from helpers.errors import InputError
 from helpers.gpu import gpus
 from helpers.results import Result
 from helpers.tensors import clone
-from helpers.text import Table, count, mark, pre, progress
+from helpers.text import Table, count, mark, progress
 
 SEED = 0  # of what a program draws, on both sides
 SLACK = 8.0  # times the tolerance: a kernel takes sums in another order
+TOLERANCES = {  # relative, as in torch.testing.assert_close
+    torch.bfloat16: 1.6e-2,
+    torch.float16: 1e-3,
+    torch.float32: 1.3e-6,
+    torch.float64: 1e-7,
+}
+ATTENTION = {  # operations of aten that only a GPU has
+    getattr(torch.ops.aten, f"_scaled_dot_product_{kind}_attention{way}").default
+    for kind in ("efficient", "flash")
+    for way in ("", "_backward")
+}
 
 
 @dataclass(frozen=True)
@@ -91,27 +101,16 @@ class Numerics(Result):
         """Whether no kernel differs from eager."""
         return all(k.status != "differs" for k in self.kernels)
 
-    def table(self) -> Table:
-        """Return a row for each launch."""
-        headings = ("graph", "status", "programs", "blocks", "name", "error")
-        return Table.of(headings, [k.row() for k in self.kernels])
-
-    def _last(self) -> str:
+    def __str__(self) -> str:
         if not self.kernels:
             return "no Triton kernel to run"
+        headings = ("graph", "status", "programs", "blocks", "name", "error")
+        table = Table.of(headings, [k.row() for k in self.kernels])
         total = count(len(self.kernels), "kernel")
         verb = "agrees" if self.checked == 1 else "agree"
         reasons = [f"{k.name}: {k.reason}" for k in self.kernels if k.reason]
-        return "\n".join(
-            [f"{self.checked} of {total} {verb} with eager", *dict.fromkeys(reasons)]
-        )
-
-    def __str__(self) -> str:
-        return f"{self.table()}\n{self._last()}" if self.kernels else self._last()
-
-    def _repr_html_(self) -> str:
-        table = self.table()._repr_html_() if self.kernels else ""
-        return table + pre(self._last())
+        summary = f"{self.checked} of {total} {verb} with eager"
+        return "\n".join([str(table), summary, *dict.fromkeys(reasons)])
 
 
 def check_numerics(dump: Any, limit_s: float = 120.0) -> Numerics:
@@ -134,14 +133,13 @@ def check_numerics(dump: Any, limit_s: float = 120.0) -> Numerics:
         )
     # What really ran here names its configurations itself: the GPU is not asked.
     gpu = "h100" if dump.gpu == "this" else gpus.find(dump.gpu).name
-    launches, checked = list(dump.launches), list[CheckedKernel]()
+    launches, checked = iter(dump.launches), list[CheckedKernel]()
     saved: dict[int, dict[str, Any]] = {}  # by graph, what its forward saved
     with progress("graphs", len(captured)) as bar:
         for graph in captured:
-            of_graph = [launches.pop(0) for _ in graph.launches]
             kernels = [
                 CheckedKernel(launch.name, launch.graph, launch.phase, "not run")
-                for launch in of_graph
+                for launch in islice(launches, len(graph.launches))
                 if launch.kind != "library"
             ]
             if kernels or graph.phase == "forward":  # whose backward needs its values
@@ -161,9 +159,9 @@ def _check(
     """Return *kernels* with what running their *graph* on both sides showed."""
     known = saved.pop(graph.index, {}) if graph.phase == "backward" else {}
     inputs = _inputs(graph, known)
-    request = {"source": graph.source, "inputs": inputs}
-    request |= {"gpu": gpu, "chosen": graph.chosen, "constants": graph.constants}
-    answer = interpreter().ask(request, limit_s)
+    answer = interpreter().ask(
+        graph.source, inputs, limit_s, gpu, graph.chosen, graph.constants
+    )
     launches, error = answer["launches"], answer["error"]
     kernels = [
         replace(k, programs=x["programs"], blocks=x["blocks"], instead=x["instead"])
@@ -173,16 +171,22 @@ def _check(
     try:
         eager = Eager(graph, user_kernels).values(inputs)
     except Exception as problem:  # an operation of the program's, whichever it is
-        line = (str(problem).strip().splitlines() or [""])[0]
+        line = str(problem).strip().partition("\n")[0]
         why = error or f"eager cannot run: {type(problem).__name__}: {line}"
         return [replace(k, reason=why) for k in kernels]
-    outputs = _output_nodes(graph)
+    [output] = graph.aten.graph.find_nodes(op="output")
     if graph.phase == "forward":
-        names = [getattr(node, "name", "") for node in outputs]
+        names = [getattr(node, "name", "") for node in output.args[0]]
         saved[graph.index] = dict(zip(names, eager.values(), strict=False))
     if error:
-        return _stopped(kernels, len(launches), error)
-    if len(answer["outputs"]) != len(outputs) or len(launches) != len(kernels):
+        failed = max(len(launches) - 1, 0)  # the last that was started
+        return [
+            replace(
+                k, reason=error if i == failed else f"{kernels[failed].name} failed"
+            )
+            for i, k in enumerate(kernels)
+        ]
+    if len(answer["outputs"]) != len(output.args[0]) or len(launches) != len(kernels):
         why = "the module gave another number of outputs or launches"
         return [replace(k, status="differs", reason=why) for k in kernels]
     try:
@@ -190,21 +194,17 @@ def _check(
     except Exception:  # an operation that float64 does not have
         exact = eager
     given = [tensor for before, _ in user_kernels for tensor in before]
-    got = _named(graph, answer["outputs"], answer["inputs"], given)
-    tolerance = _tolerance(graph)
-    differences = {x: _difference(eager[x], got[x], exact[x], tolerance) for x in eager}
-    pairs = zip(kernels, launches, strict=True)
-    return [_verdict(kernel, launch, differences) for kernel, launch in pairs]
-
-
-def _stopped(
-    kernels: list[CheckedKernel], started: int, error: str
-) -> list[CheckedKernel]:
-    """Return *kernels*, the last of those *started* being the one that failed."""
-    failed = max(started - 1, 0)
+    computed = _named(graph, answer["outputs"], answer["inputs"], given)
+    values = [node.meta.get("val") for node in graph.aten.graph.nodes]
+    dtypes = {v.dtype for v in values if isinstance(v, torch.Tensor)}
+    tolerance = max((TOLERANCES.get(dtype, 0.0) for dtype in dtypes), default=0.0)
+    differences = {
+        name: _difference(eager[name], computed[name], exact[name], tolerance)
+        for name in eager
+    }
     return [
-        replace(k, reason=error if i == failed else f"{kernels[failed].name} failed")
-        for i, k in enumerate(kernels)
+        _verdict(kernel, launch, differences)
+        for kernel, launch in zip(kernels, launches, strict=True)
     ]
 
 
@@ -218,23 +218,6 @@ def _named(
     return named | {f"tensor {i} for your kernel": x for i, x in enumerate(given)}
 
 
-# --- comparing ---------------------------------------------------------------------
-
-_TOLERANCES = {  # relative, as in torch.testing.assert_close
-    torch.bfloat16: 1.6e-2,
-    torch.float16: 1e-3,
-    torch.float32: 1.3e-6,
-    torch.float64: 1e-7,
-}
-
-
-def _tolerance(graph: Any) -> float:
-    """Return the tolerance of the narrowest type that *graph* computes in."""
-    values = [node.meta.get("val") for node in graph.aten.graph.nodes]
-    dtypes = {v.dtype for v in values if isinstance(v, torch.Tensor)}
-    return max((_TOLERANCES.get(dtype, 0.0) for dtype in dtypes), default=0.0)
-
-
 def _difference(
     eager: Any, kernel: Any, exact: Any, tolerance: float
 ) -> tuple[float, float, bool]:
@@ -246,27 +229,26 @@ def _difference(
     the tensor's root mean square: after a subtraction, little but rounding is left.
     Whole numbers have to be equal.
     """
-    far = math.inf, math.inf, False
-    if not isinstance(eager, torch.Tensor) or not isinstance(kernel, torch.Tensor):
-        return (0.0, 0.0, True) if eager == kernel else far
-    if eager.shape != kernel.shape or eager.dtype != kernel.dtype:
-        return far
+    if not isinstance(eager, torch.Tensor):
+        return 0.0, 0.0, eager == kernel
+    if not isinstance(kernel, torch.Tensor) or eager.dtype != kernel.dtype:
+        return math.inf, math.inf, False
+    if eager.shape != kernel.shape:
+        return math.inf, math.inf, False
     if eager.is_complex():
         eager, kernel, exact = map(torch.view_as_real, (eager, kernel, exact))
     a, b, c = eager.double(), kernel.double(), exact.double()
-    equal = (a == b) | (a.isnan() & b.isnan())
-    if bool(equal.all()):
+    off = torch.where((a == b) | (a.isnan() & b.isnan()), 0.0, (a - b).abs())
+    off = off.nan_to_num(math.inf, math.inf)  # NaN on one side only
+    if not off.any():
         return 0.0, 0.0, True
-    if not bool((a.isfinite() & b.isfinite() | equal).all()):
-        return far
-    finite = a.isfinite()
-    a, b, c = a[finite], b[finite], c[finite]
-    off, size = (a - b).abs(), a.abs().clamp(min=float(a.square().mean().sqrt()))
+    finite = a.nan_to_num(0.0, 0.0, 0.0)
+    mean = max(float(finite.square().mean().sqrt()), sys.float_info.min)
+    size = finite.abs().clamp(min=mean)
     unsure = float((a - c).abs().nan_to_num(0.0, 0.0).max())
     allowed = SLACK * (tolerance * size + unsure)
     fine = off <= allowed if eager.is_floating_point() else off == 0
-    relative = off / size.clamp(min=torch.finfo(torch.float64).tiny)
-    return float(off.max()), float(relative.max()), bool(fine.all())
+    return float(off.max()), float((off / size).max()), bool(fine.all())
 
 
 def _verdict(
@@ -331,7 +313,7 @@ class Eager(torch.fx.Interpreter):
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
         """Return what *target* gives on the CPU, wherever it was traced for."""
         args, kwargs = pytree.tree_map(self._adapted, (args, kwargs))
-        name = str(target).split(".")[min(1, str(target).count("."))]
+        name = str(target).removeprefix("prims.").removesuffix(".default")
         if target in ATTENTION:
             return attention(target, *args, **kwargs)
         if name.startswith("triton_kernel_wrapper"):
@@ -368,11 +350,6 @@ class Eager(torch.fx.Interpreter):
         return {name: left[name] for name in tensors_to_clone}
 
 
-def _output_nodes(graph: Any) -> list[Any]:
-    [output] = graph.aten.graph.find_nodes(op="output")
-    return list(output.args[0])
-
-
 def _inputs(graph: Any, saved: dict[str, Any]) -> list[Any]:
     """Return a value for each placeholder: saved, of the call, or made up.
 
@@ -384,8 +361,11 @@ def _inputs(graph: Any, saved: dict[str, Any]) -> list[Any]:
     for node in graph.aten.graph.find_nodes(op="placeholder"):
         like = node.meta.get("val")
         options = [saved[node.name]] if node.name in saved else of_call
-        at = next((i for i, value in enumerate(options) if _fits(value, like)), None)
-        value = _made_up(like, generator) if at is None else options.pop(at)
+        kinds = list(map(_kind, options))
+        if _kind(like) in kinds:
+            value = options.pop(kinds.index(_kind(like)))
+        else:
+            value = _made_up(like, generator)
         if isinstance(value, torch.Tensor):
             # Copied one by one: in memory of others a wrong access would go unnoticed.
             value = clone(value.detach().cpu())
@@ -393,26 +373,26 @@ def _inputs(graph: Any, saved: dict[str, Any]) -> list[Any]:
     return values
 
 
-def _hint(size: Any) -> Any:
-    """Return the number that a symbolic *size* was in this call."""
-    return size.node.hint if hasattr(size, "node") else size
+def _numbers(sizes: Sequence[Any]) -> tuple[Any, ...]:
+    """Return *sizes* with the numbers that symbols were in this call."""
+    return tuple(n.node.hint if hasattr(n, "node") else n for n in sizes)
 
 
-def _fits(value: Any, like: Any) -> bool:
-    if not isinstance(like, torch.Tensor) or not isinstance(value, torch.Tensor):
-        return type(_hint(like)) is type(value)
-    shape = tuple(map(_hint, like.shape))
-    return tuple(value.shape) == shape and value.dtype is like.dtype
+def _kind(value: Any) -> Any:
+    """Return what a placeholder and its value have in common: dtype and shape."""
+    if isinstance(value, torch.Tensor):
+        return value.dtype, _numbers(value.shape)
+    return type(_numbers([value])[0])
 
 
 def _made_up(like: Any, generator: torch.Generator) -> Any:
     if not isinstance(like, torch.Tensor):
-        return _hint(like)
-    shape, stride = (tuple(map(_hint, sizes)) for sizes in (like.shape, like.stride()))
-    made = torch.empty_strided(shape, stride, dtype=like.dtype).zero_()
+        return _numbers([like])[0]
+    shape, stride = _numbers(like.shape), _numbers(like.stride())
+    value = torch.empty_strided(shape, stride, dtype=like.dtype).zero_()
     if like.dtype.is_floating_point:
-        made.copy_(torch.randn(shape, generator=generator))
-    return made
+        value.copy_(torch.randn(shape, generator=generator))
+    return value
 
 
 # --- what a GPU has, and eager on a CPU has not ---------------------------------------
@@ -424,51 +404,48 @@ def draw(size: Sequence[int], seed: int, mode: str, fourfold: bool) -> torch.Ten
     With *fourfold*, four neighbours share one round of the generator, unless the block
     is smaller than that.  The arithmetic is that of ``triton.language.random``.
     """
-    offset = np.arange(math.prod(size), dtype=np.uint64)
-    fourfold = fourfold and len(offset) > 2  # no block is larger than its numbers need
-    words = philox(seed, offset // np.uint64(4) if fourfold else offset)
-    signed = np.stack(words).astype(np.uint32).view(np.int32)  # (4, offsets)
-    positive = np.where(signed < 0, -signed - 1, signed).astype(np.float32)
+    total = math.prod(size)
+    fourfold = fourfold and total > 2  # no block is larger than its numbers need
+    rounds = math.ceil(total / 4) if fourfold else total
+    signed = philox(seed, rounds).astype(np.uint32).view(np.int32)  # (4, rounds)
+    positive = np.where(signed < 0, ~signed, signed).astype(np.float32)
     numbers = positive * np.float32(4.6566127342e-10)  # below 1
     if mode == "randn":  # Box and Muller: two normal numbers of two uniform ones
         radius = np.sqrt(-2 * np.log(np.maximum(np.float32(1e-7), numbers[::2])))
-        angle = np.float32(6.283185307179586) * numbers[1::2]
-        pairs = radius * np.cos(angle), radius * np.sin(angle)  # (2, offsets) each
-        numbers = np.stack([pairs[0][0], pairs[1][0], pairs[0][1], pairs[1][1]])
-    word = (offset % np.uint64(4)).astype(int) if fourfold else 0 * offset.astype(int)
-    drawn = numbers[word, np.arange(len(offset))]
-    return torch.from_numpy(drawn.astype(np.float32)).reshape(tuple(size))
+        angle = np.float32(2 * math.pi) * numbers[1::2]  # (2, rounds), as the radius
+        pairs = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+        numbers = pairs.reshape(4, rounds)
+    drawn = numbers.T.flatten()[:total] if fourfold else numbers[0]
+    return torch.from_numpy(drawn).reshape(tuple(size))
 
 
 def draw_integers(size: Sequence[int], seed: int, low: int, high: int) -> torch.Tensor:
     """Return Inductor's integers from *low* to below *high*."""
-    words = philox(seed, np.arange(math.prod(size), dtype=np.uint64))
+    words = philox(seed, math.prod(size))
     wide = words[0] | words[1] << np.uint64(32)
     drawn = (wide % np.uint64(high - low)).astype(np.int64) + low
     return torch.from_numpy(drawn).reshape(tuple(size))
 
 
-def philox(seed: int, offset: np.ndarray) -> list[np.ndarray]:
-    """Return four words of 32 bits for each offset.
+def philox(seed: int, rounds: int) -> np.ndarray:
+    """Return four words of 32 bits for each offset from 0 to *rounds*: (4, rounds).
 
     Source: Philox-4x32-10 of Salmon et al., "Parallel random numbers: as easy as
     1, 2, 3" (2011), keyed and counted as in ``triton.language.random``.
     """
     low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
-    first, second = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
-    keys = np.uint64(seed & 0xFFFFFFFF), np.uint64(seed >> 32 & 0xFFFFFFFF)
-    count = [offset & low, *(np.zeros_like(offset) for _ in range(3))]
+    key = np.array([[seed & 0xFFFFFFFF], [seed >> 32 & 0xFFFFFFFF]], np.uint64)
+    step = np.array([[0x9E3779B9], [0xBB67AE85]], np.uint64)
+    factor = np.array([[0xCD9E8D57], [0xD2511F53]], np.uint64)
+    words = np.zeros((4, rounds), np.uint64)
+    words[0] = np.arange(rounds)
     for _ in range(10):
-        a, b = first * count[0], second * count[2]
-        count = [
-            b >> half ^ count[1] ^ keys[0],
-            b & low,
-            a >> half ^ count[3] ^ keys[1],
-            a & low,
-        ]
-        steps = zip(keys, (0x9E3779B9, 0xBB67AE85), strict=True)
-        keys = tuple(key + np.uint64(step) & low for key, step in steps)
-    return count
+        # Rows 2 and 0, each multiplied to 64 bits: the high half is mixed with a key.
+        products = factor * words[[2, 0]]
+        mixed = products >> half ^ words[[1, 3]] ^ key
+        words = np.stack([mixed[0], products[0] & low, mixed[1], products[1] & low])
+        key = key + step & low
+    return words
 
 
 def attention(operation: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -479,67 +456,54 @@ def attention(operation: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
     """
     names = [argument.name for argument in operation._schema.arguments]
     given = {**dict(zip(names, args, strict=False)), **kwargs}
-    grad = given.get("grad_out", given.get("grad_out_"))
-    settings = [given.get("dropout_p", 0.0), given.get("is_causal"), given.get("scale")]
-    qkv = [given[name] for name in ("query", "key", "value")]
-    values = _attend(*qkv, given.get("attn_bias"), grad, *settings)
+    wide = torch.promote_types(given["query"].dtype, torch.float32)
+    leaves = [
+        given[name].detach().to(wide).requires_grad_()
+        for name in ("query", "key", "value", "attn_bias")
+        if given.get(name) is not None
+    ]
+    with torch.enable_grad():
+        values = [_attend(*leaves, **given)]
+    gradient = given.get("grad_out", given.get("grad_out_"))
+    if gradient is not None:
+        values = torch.autograd.grad(values, leaves, gradient.to(wide))
 
-    def on_meta(value: Any) -> Any:
-        return value.to("meta") if isinstance(value, torch.Tensor) else value
-
-    def filled(like: Any, value: Any) -> Any:
-        if not isinstance(like, torch.Tensor):
-            return like
-        new = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype)
-        return new.zero_() if value is None else new.copy_(value)
-
-    outputs = operation(*pytree.tree_map(on_meta, args), **kwargs)
-    values += [None] * (len(outputs) - len(values))
-    return tuple(map(filled, outputs, values))
+    on_meta = pytree.tree_map_only(torch.Tensor, lambda x: x.to("meta"), args)
+    outputs = list(operation(*on_meta, **kwargs))
+    for i, like in enumerate(outputs):
+        if isinstance(like, torch.Tensor):
+            outputs[i] = torch.empty_strided(
+                like.shape, like.stride(), dtype=like.dtype
+            ).copy_(values[i].detach() if i < len(values) else torch.zeros(()))
+    return tuple(outputs)
 
 
 def _attend(
-    q: Any,
-    k: Any,
-    v: Any,
-    bias: Any,
-    grad: Any,
-    dropout: float,
-    causal: Any,
-    scale: Any,
-) -> list[Any]:
-    """Return attention; with *grad*, the gradients of q, k, v and bias.
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    is_causal: bool = False,
+    dropout_p: float = 0.0,
+    scale: float | None = None,
+    **_: Any,
+) -> torch.Tensor:
+    """Return attention for queries of (batch, heads, rows, width).
 
-    Queries are (batch, heads, rows, width).  Several heads may share keys and values.
+    Several heads may share keys and values.
     """
-    wide = torch.promote_types(q.dtype, torch.float32)
-    shared = q.shape[1] // k.shape[1]
-    q, k, v = q.to(wide), *(x.to(wide).repeat_interleave(shared, 1) for x in (k, v))
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
-    scores = scale * q @ k.mT  # (batch, heads, rows, columns)
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+    scores = (scale or q.shape[-1] ** -0.5) * q @ k.mT  # (batch, heads, rows, columns)
     if bias is not None:
         scores = scores + bias
-    if causal:
+    if is_causal:
         scores = scores + torch.full_like(scores, -math.inf).triu(1)
-    weights, kept = scores.softmax(-1), torch.ones(())
-    if dropout:  # the same elements on both sides, forward and backward
+    weights = scores.softmax(-1)
+    if dropout_p:  # the same elements on both sides, forward and backward
         same = torch.Generator().manual_seed(SEED)
-        kept = (torch.rand(weights.shape, generator=same) >= dropout) / (1 - dropout)
-    if grad is None:
-        return [(weights * kept) @ v]
-    grad = grad.to(wide)
-    of_weights = grad @ v.mT * kept
-    of_scores = weights * (of_weights - (of_weights * weights).sum(-1, keepdim=True))
-    of_k, of_v = scale * of_scores.mT @ q, (weights * kept).mT @ grad
-    of_k, of_v = (x.unflatten(1, (-1, shared)).sum(2) for x in (of_k, of_v))
-    return [scale * of_scores @ k, of_k, of_v, None if bias is None else of_scores]
-
-
-ATTENTION = {  # operations of aten that only a GPU has
-    getattr(torch.ops.aten, f"_scaled_dot_product_{kind}_attention{way}").default
-    for kind in ("efficient", "flash")
-    for way in ("", "_backward")
-}
+        chosen = torch.rand(weights.shape, generator=same) >= dropout_p
+        weights = weights * chosen / (1 - dropout_p)
+    return weights @ v
 
 
 # --- the process with the interpreter ------------------------------------------------
@@ -552,9 +516,7 @@ def run(source: str, inputs: Sequence[Any], limit_s: float = 60.0) -> list[Any]:
     nothing wrote holds NaN.  Raises InputError when a kernel fails, with its lines and
     the error as it was raised, and when all takes longer than *limit_s* seconds.
     """
-    request = {"source": source, "inputs": list(inputs)}
-    request |= {"gpu": "h100", "chosen": {}, "constants": {}}
-    answer = interpreter().ask(request, limit_s)
+    answer = interpreter().ask(source, inputs, limit_s)
     if answer["error"]:
         raise InputError(answer["error"])
     return answer["outputs"]
@@ -586,93 +548,75 @@ def unpack(data: bytes) -> Any:
 class Interpreter:
     """One process for all graphs, and a new one after one that was lost."""
 
-    def __init__(self) -> None:
-        self.process: Any = None
-        self.one_at_a_time = threading.Lock()
+    process: subprocess.Popen[bytes] | None = None
 
-    def ask(self, request: dict[str, Any], limit_s: float) -> dict[str, Any]:
-        """Return what `interpreter_child.Module.run` does for *request*.
+    def ask(
+        self,
+        source: str,
+        inputs: Sequence[Any],
+        limit_s: float,
+        gpu: str = "h100",
+        chosen: dict[str, int] | None = None,
+        constants: dict[str, torch.Tensor] | None = None,
+    ) -> dict[str, Any]:
+        """Return what `interpreter_child.Module.run` does for a module and its inputs.
 
-        That is the *source* of a module, its *inputs*, the *gpu* it was written for,
-        the number of the configuration *chosen* for a kernel if not 0, and the
-        *constants* that are globals of the module.
+        The module was written for *gpu*; *chosen* is the number of a kernel's
+        configuration where it is not 0, and *constants* are globals of the module.
         A process that does not answer within *limit_s*, crashes, or is interrupted,
         is ended; then only the launches that were started and the error come back.
         """
-        with self.one_at_a_time:
-            try:
-                self.start()
-                self._wait_until_ready()
-                return self._ask(request, limit_s)
-            except BaseException:  # an interrupt, too: its answer would come next time
-                self.close()
-                raise
-
-    def _ask(self, request: dict[str, Any], limit_s: float) -> dict[str, Any]:
-        """Send *request*; the child says each launch it starts, and then the rest."""
-        started: list[dict[str, Any]] = []
-        end = time.monotonic() + limit_s
+        request = {"source": source, "inputs": list(inputs), "seed": SEED, "gpu": gpu}
+        request |= {"chosen": chosen or {}, "constants": constants or {}}
+        launches: list[dict[str, Any]] = []  # the child says each before it starts it
         try:
-            self.pipe.send_bytes(pack({**request, "seed": SEED}))
+            self._start()
+            self.pipe.send_bytes(pack(request))
+            end = time.monotonic() + limit_s
             while self.pipe.poll(max(0.0, end - time.monotonic())):
                 message = unpack(self.pipe.recv_bytes())
                 if "error" in message:
                     return message
-                started.append(message)
+                launches.append(message)
             error = f"stopped after {limit_s:g} s"
-        except (EOFError, OSError):
-            error = self._last_words()
+        except (EOFError, ConnectionError):
+            code = self.process.wait(10)
+            how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+            error = f"the interpreter crashed: {how}"
+        except BaseException:  # an interrupt, too: its answer would come next time
+            self.close()
+            raise
         self.close()
-        return {"launches": started, "error": error}
+        return {"launches": launches, "error": error}
 
-    def start(self) -> None:
-        """Begin to start the process, if there is none; return without waiting."""
+    def _start(self) -> None:
+        """Start the process if there is none, and wait for its imports."""
         if self.process is not None and self.process.poll() is None:
             return
-        self.close()  # somebody ended it
-        paths = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+        root = str(Path(__file__).parents[2])
         environment = {
             "TRITON_INTERPRET": "1",
             "CUDA_VISIBLE_DEVICES": "",
-            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+            "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", root)]),
         }
-        self.pipe, childs = Pipe()
-        self.stderr = tempfile.TemporaryFile()  # noqa: SIM115 - until close()
-        self.ready = False
-        module, handle = "helpers.gpu.interpreter_child", childs.fileno()
+        self.pipe, other_end = Pipe()
+        handle = other_end.fileno()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", module, str(handle)],
+            [sys.executable, "-m", "helpers.gpu.interpreter_child", str(handle)],
             pass_fds=[handle],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=self.stderr,
+            stderr=subprocess.DEVNULL,
             env={**os.environ, **environment},
         )
-        childs.close()
-
-    def _wait_until_ready(self) -> None:
-        """Wait up to two minutes for its imports: they count for no graph."""
-        if not self.ready and self.pipe.poll(120):
-            self.ready = bool(self.pipe.recv_bytes())
-
-    def _last_words(self) -> str:
-        code = self.process.wait(10)
-        if code < 0:
-            return f"the interpreter crashed: {signal.Signals(-code).name}"
-        self.stderr.seek(0)
-        lines = self.stderr.read().decode(errors="replace").strip().splitlines()
-        return f"the interpreter ended: {(lines or ['it said nothing'])[-1]}"
+        other_end.close()
+        if self.pipe.poll(120):
+            self.pipe.recv_bytes()
 
     def close(self) -> None:
         """End the process, if there is one."""
         process, self.process = self.process, None
-        if process is None:
-            return
-        process.terminate()  # not killed: what traces it may write its notes
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
+        if process is not None:
             process.kill()
             process.wait()
-        self.pipe.close()
-        self.stderr.close()
+            self.pipe.close()
