@@ -21,7 +21,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, zip_longest
 from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
@@ -72,13 +72,6 @@ class CheckedKernel:
     instead: str = ""  # Inductor's blocks, where larger ones were used
     reason: str = ""
 
-    def row(self) -> tuple[str, ...]:
-        """Return the cells of a table row; the errors depend on the machine."""
-        blocks = f"{self.blocks} for {self.instead}" if self.instead else self.blocks
-        error = mark(f"{self.relative:.1g}") if self.status != "not run" else ""
-        programs, phase = str(self.programs or ""), f"{self.graph} {self.phase}"
-        return (phase, self.status, programs, blocks, self.name, error)
-
 
 @dataclass(frozen=True, repr=False)
 class Numerics(Result):
@@ -105,12 +98,24 @@ class Numerics(Result):
         if not self.kernels:
             return "no Triton kernel to run"
         headings = ("graph", "status", "programs", "blocks", "name", "error")
-        table = Table.of(headings, [k.row() for k in self.kernels])
+        rows = [
+            (
+                f"{k.graph} {k.phase}",
+                k.status,
+                k.programs or "",
+                f"{k.blocks} for {k.instead}" if k.instead else k.blocks,
+                k.name,
+                mark(f"{k.relative:.1g}") if k.status != "not run" else "",
+            )
+            for k in self.kernels
+        ]
         total = count(len(self.kernels), "kernel")
         verb = "agrees" if self.checked == 1 else "agree"
         reasons = [f"{k.name}: {k.reason}" for k in self.kernels if k.reason]
         summary = f"{self.checked} of {total} {verb} with eager"
-        return "\n".join([str(table), summary, *dict.fromkeys(reasons)])
+        return "\n".join(
+            [str(Table.of(headings, rows)), summary, *dict.fromkeys(reasons)]
+        )
 
 
 def check_numerics(dump: Any, limit_s: float = 120.0) -> Numerics:
@@ -167,9 +172,11 @@ def _check(
         replace(k, programs=x["programs"], blocks=x["blocks"], instead=x["instead"])
         for k, x in zip(kernels, launches, strict=False)
     ] + kernels[len(launches) :]
-    user_kernels = [x["user"] for x in launches if x.get("user")]
+    if any(launch["user"] for launch in launches):
+        why = "it ran, but a kernel of your own has no eager twin to agree with"
+        return [replace(k, reason=error or why) for k in kernels]
     try:
-        eager = Eager(graph, user_kernels).values(inputs)
+        eager = Eager(graph).values(inputs)
     except Exception as problem:  # an operation of the program's, whichever it is
         line = str(problem).strip().partition("\n")[0]
         why = error or f"eager cannot run: {type(problem).__name__}: {line}"
@@ -178,44 +185,44 @@ def _check(
     if graph.phase == "forward":
         names = [getattr(node, "name", "") for node in output.args[0]]
         saved[graph.index] = dict(zip(names, eager.values(), strict=False))
-    if error:
-        failed = max(len(launches) - 1, 0)  # the last that was started
+    if error and kernels:
+        failed = kernels[max(len(launches) - 1, 0)].name  # the last that was started
+        others = f"{failed} failed"
         return [
-            replace(
-                k, reason=error if i == failed else f"{kernels[failed].name} failed"
-            )
-            for i, k in enumerate(kernels)
+            replace(k, reason=error if k.name == failed else others) for k in kernels
         ]
     if len(answer["outputs"]) != len(output.args[0]) or len(launches) != len(kernels):
         why = "the module gave another number of outputs or launches"
         return [replace(k, status="differs", reason=why) for k in kernels]
-    try:
-        exact = Eager(graph, user_kernels, wide=True).values(inputs)
-    except Exception:  # an operation that float64 does not have
-        exact = eager
-    given = [tensor for before, _ in user_kernels for tensor in before]
-    computed = _named(graph, answer["outputs"], answer["inputs"], given)
-    values = [node.meta.get("val") for node in graph.aten.graph.nodes]
-    dtypes = {v.dtype for v in values if isinstance(v, torch.Tensor)}
-    tolerance = max((TOLERANCES.get(dtype, 0.0) for dtype in dtypes), default=0.0)
-    differences = {
-        name: _difference(eager[name], computed[name], exact[name], tolerance)
-        for name in eager
-    }
-    return [
-        _verdict(kernel, launch, differences)
-        for kernel, launch in zip(kernels, launches, strict=True)
-    ]
+    computed = _named(graph, answer["outputs"], answer["inputs"])
+    differences = _differences(graph, inputs, eager, computed)
+    pairs = zip(kernels, launches, strict=True)
+    return [_verdict(kernel, launch["wrote"], differences) for kernel, launch in pairs]
 
 
-def _named(
-    graph: Any, outputs: Sequence[Any], inputs: Sequence[Any], given: Sequence[Any]
-) -> dict[str, Any]:
+def _named(graph: Any, outputs: Sequence[Any], inputs: Sequence[Any]) -> dict[str, Any]:
     """Return what is compared, by name, in the order in which the child counts."""
     named = {f"output {i}": value for i, value in enumerate(outputs)}
     if graph.phase != "backward":  # which may write to what was saved for it
         named |= {f"input {i} after the call": x for i, x in enumerate(inputs)}
-    return named | {f"tensor {i} for your kernel": x for i, x in enumerate(given)}
+    return named
+
+
+def _differences(
+    graph: Any, inputs: Sequence[Any], eager: dict[str, Any], computed: dict[str, Any]
+) -> dict[str, tuple[float, float, bool]]:
+    """Return the `_difference` of each value that eager and the kernels computed."""
+    try:
+        exact = Eager(graph, wide=True).values(inputs)
+    except Exception:  # an operation that float64 does not have
+        exact = eager
+    values = [node.meta.get("val") for node in graph.aten.graph.nodes]
+    dtypes = {v.dtype for v in values if isinstance(v, torch.Tensor)}
+    tolerance = max((TOLERANCES.get(dtype, 0.0) for dtype in dtypes), default=0.0)
+    return {
+        name: _difference(eager[name], computed[name], exact[name], tolerance)
+        for name in eager
+    }
 
 
 def _difference(
@@ -253,12 +260,12 @@ def _difference(
 
 def _verdict(
     kernel: CheckedKernel,
-    launch: dict[str, Any],
+    written: list[int],
     differences: dict[str, tuple[float, float, bool]],
 ) -> CheckedKernel:
-    """Return *kernel* with its verdict, and what is wrong where it differs."""
+    """Return *kernel* with its verdict; it wrote the values of the places *written*."""
     wrong = [name for name, (*_, fine) in differences.items() if not fine]
-    wrote = [name for i, name in enumerate(differences) if i in launch["wrote"]]
+    wrote = [name for i, name in enumerate(differences) if i in written]
     errors = [differences[name][:2] for name in wrote or differences] or [(0.0, 0.0)]
     error, relative = (max(column) for column in zip(*errors, strict=True))
     status, reason = "agrees", ""
@@ -266,9 +273,6 @@ def _verdict(
         own = [name for name in wrote if name in wrong]
         status, reason = "differs", f"wrong: {', '.join(own or wrong)}"
         reason += ", which it writes" if own else ""
-    if launch["user"]:
-        status = "not run"
-        reason = "it ran, but a kernel of your own has no eager twin to agree with"
     return replace(kernel, status=status, error=error, relative=relative, reason=reason)
 
 
@@ -279,18 +283,13 @@ class Eager(torch.fx.Interpreter):
     """Runs a traced graph operation by operation, on the CPU.
 
     What a GPU does otherwise is done its way: random numbers are those that the
-    kernels draw from the same seed, attention is that of a GPU.  A Triton kernel of
-    the user's has no eager twin: *user_kernels* holds the tensors that each launch of
-    one was given and left; the first are checked, the others taken over.  With *wide*
-    all floating-point numbers are float64.
+    kernels draw from the same seed, attention is that of a GPU.  With *wide* all
+    floating-point numbers are float64.
     """
 
-    def __init__(
-        self, graph: Any, user_kernels: Sequence[Any], wide: bool = False
-    ) -> None:
+    def __init__(self, graph: Any, wide: bool = False) -> None:
         super().__init__(graph.aten)
         self.lowered, self.wide = graph, wide
-        self.user_kernels, self.given = list(user_kernels), list[Any]()
         # Some kernels use all four numbers of each round of the generator.
         kernels = re.split(r"^# kernel path", graph.source, flags=re.MULTILINE)
         fourfold = [text for text in kernels if re.search(r"\.randn?4x\(", text)]
@@ -303,31 +302,27 @@ class Eager(torch.fx.Interpreter):
         with torch.no_grad():
             outputs = self.run(*inputs)
         outputs = outputs if isinstance(outputs, (tuple, list)) else [outputs]
-        return _named(self.lowered, outputs, inputs, self.given)
+        return _named(self.lowered, outputs, inputs)
 
     def run_node(self, node: torch.fx.Node) -> Any:
-        """Return the value of one operation."""
-        self.node_name = node.name
-        return super().run_node(node)
-
-    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
-        """Return what *target* gives on the CPU, wherever it was traced for."""
-        args, kwargs = pytree.tree_map(self._adapted, (args, kwargs))
-        name = str(target).removeprefix("prims.").removesuffix(".default")
-        if target in ATTENTION:
-            return attention(target, *args, **kwargs)
-        if name.startswith("triton_kernel_wrapper"):
-            return self._user_kernel(**kwargs)
-        if name == "inductor_seeds":
-            return torch.randint(-(2**63), 2**63 - 1, [args[0]])
-        if name == "inductor_random":
-            size, seed, mode = args
-            drawn = draw(size, int(seed), mode, self.node_name in self.fourfold)
-            return self._adapted(drawn)
-        if name == "inductor_randint":
-            low, high, size, seed = args
-            return draw_integers(size, int(seed), low, high)
-        return super().call_function(target, args, kwargs)
+        """Return the value of one operation on the CPU, wherever it was traced for."""
+        if node.op != "call_function":
+            return super().run_node(node)
+        parts = self.fetch_args_kwargs_from_env(node)
+        args, kwargs = pytree.tree_map(self._adapted, parts)
+        if node.target in ATTENTION:
+            return attention(node.target, *args, **kwargs)
+        match str(node.target):
+            case "prims.inductor_seeds.default":
+                return torch.randint(-(2**63), 2**63 - 1, args[:1])
+            case "prims.inductor_random.default":
+                size, seed, mode = args
+                drawn = draw(size, int(seed), mode, node.name in self.fourfold)
+                return self._adapted(drawn)
+            case "prims.inductor_randint.default":
+                low, high, size, seed = args
+                return draw_integers(size, int(seed), low, high)
+        return node.target(*args, **kwargs)
 
     def _adapted(self, value: Any) -> Any:
         if isinstance(value, torch.device):
@@ -338,16 +333,6 @@ class Eager(torch.fx.Interpreter):
             return value
         wide = self.wide and value.is_floating_point()
         return value.cpu().double() if wide else value.cpu()
-
-    def _user_kernel(self, kwargs: Any, tensors_to_clone: list[str], **_: Any) -> Any:
-        names = [name for name, x in kwargs.items() if isinstance(x, torch.Tensor)]
-        before, after = self.user_kernels.pop(0)
-        for name, given in zip(names, before, strict=True):
-            # What it alone writes to may be new, and hold anything.
-            read = name not in tensors_to_clone
-            self.given.append(kwargs[name] if read else self._adapted(given))
-        left = dict(zip(names, map(self._adapted, after), strict=True))
-        return {name: left[name] for name in tensors_to_clone}
 
 
 def _inputs(graph: Any, saved: dict[str, Any]) -> list[Any]:
@@ -456,54 +441,33 @@ def attention(operation: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
     """
     names = [argument.name for argument in operation._schema.arguments]
     given = {**dict(zip(names, args, strict=False)), **kwargs}
-    wide = torch.promote_types(given["query"].dtype, torch.float32)
-    leaves = [
-        given[name].detach().to(wide).requires_grad_()
-        for name in ("query", "key", "value", "attn_bias")
-        if given.get(name) is not None
-    ]
-    with torch.enable_grad():
-        values = [_attend(*leaves, **given)]
+    bias = given.get("attn_bias")
+    tensors = [given["query"], given["key"], given["value"]]
+    tensors += [] if bias is None else [bias]
+    wide = torch.promote_types(tensors[0].dtype, torch.float32)
+    tensors = [x.detach().to(wide).requires_grad_() for x in tensors]
+    with torch.enable_grad(), torch.random.fork_rng([]):
+        # Dropout spares the same elements on both sides, forward and backward.
+        torch.manual_seed(SEED)
+        values = torch.ops.aten._scaled_dot_product_attention_math(
+            *tensors[:3],
+            attn_mask=None if bias is None else tensors[3],
+            dropout_p=given.get("dropout_p", 0.0),
+            is_causal=given.get("is_causal", False),
+            scale=given.get("scale"),
+            enable_gqa=True,
+        )[:1]
     gradient = given.get("grad_out", given.get("grad_out_"))
     if gradient is not None:
-        values = torch.autograd.grad(values, leaves, gradient.to(wide))
+        values = torch.autograd.grad(values, tensors, gradient.to(wide))
 
     on_meta = pytree.tree_map_only(torch.Tensor, lambda x: x.to("meta"), args)
     outputs = list(operation(*on_meta, **kwargs))
-    for i, like in enumerate(outputs):
+    for i, (like, value) in enumerate(zip_longest(outputs, values)):
         if isinstance(like, torch.Tensor):
-            outputs[i] = torch.empty_strided(
-                like.shape, like.stride(), dtype=like.dtype
-            ).copy_(values[i].detach() if i < len(values) else torch.zeros(()))
+            new = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype)
+            outputs[i] = new.zero_() if value is None else new.copy_(value)
     return tuple(outputs)
-
-
-def _attend(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    bias: torch.Tensor | None = None,
-    is_causal: bool = False,
-    dropout_p: float = 0.0,
-    scale: float | None = None,
-    **_: Any,
-) -> torch.Tensor:
-    """Return attention for queries of (batch, heads, rows, width).
-
-    Several heads may share keys and values.
-    """
-    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
-    scores = (scale or q.shape[-1] ** -0.5) * q @ k.mT  # (batch, heads, rows, columns)
-    if bias is not None:
-        scores = scores + bias
-    if is_causal:
-        scores = scores + torch.full_like(scores, -math.inf).triu(1)
-    weights = scores.softmax(-1)
-    if dropout_p:  # the same elements on both sides, forward and backward
-        same = torch.Generator().manual_seed(SEED)
-        chosen = torch.rand(weights.shape, generator=same) >= dropout_p
-        weights = weights * chosen / (1 - dropout_p)
-    return weights @ v
 
 
 # --- the process with the interpreter ------------------------------------------------

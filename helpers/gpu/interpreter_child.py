@@ -8,7 +8,6 @@ this process replaces in torch and Triton ends with it; each replacement says wh
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import linecache
@@ -70,13 +69,11 @@ class Module:
     def __init__(self, request: dict[str, Any], pipe: Connection) -> None:
         self.request, self.pipe = request, pipe
         self.launches: list[dict[str, Any]] = []
-        self.alive: list[Any] = []  # so that no address is used twice
 
     def run(self) -> dict[str, Any]:
         """Return outputs, inputs as the call left them, launches, and any error.
 
-        Each launch says which of the outputs and inputs it wrote to, by their place,
-        and, if the kernel is the user's, the tensors it was given and left.
+        Each launch says which of the outputs and inputs it wrote to, by their place.
         """
         inputs, outputs, error = list(self.request["inputs"]), [], ""
         try:
@@ -87,13 +84,10 @@ class Module:
             error = _in_kernel(problem)
         places = [_storage(value) for value in [*outputs, *inputs]]
         for launch in self.launches:
-            launch["wrote"] = [i for i, x in enumerate(places) if x in launch["wrote"]]
-        return {
-            "outputs": outputs,
-            "inputs": inputs,
-            "launches": self.launches,
-            "error": error,
-        }
+            written = set(map(_storage, launch["wrote"]))
+            launch["wrote"] = [i for i, x in enumerate(places) if x in written]
+        answer = {"outputs": outputs, "inputs": inputs}
+        return {**answer, "launches": self.launches, "error": error}
 
     def _load(self) -> Callable[..., Any]:
         """Return the module's function ``call``, with every device the CPU."""
@@ -148,21 +142,17 @@ class Launcher:
             "programs": math.prod(grid(blocks)),
             "blocks": _text(blocks),
             "instead": "" if blocks == config.kwargs else _text(config.kwargs),
+            "user": self.tuner.custom_kernel,
         }
         self.module.pipe.send_bytes(pack(launch))  # before it can crash
 
         tensors = {n: x for n, x in arguments.items() if isinstance(x, torch.Tensor)}
         # Inductor names what a kernel of its own writes to.
         outputs = [x for name, x in tensors.items() if "out_ptr" in name]
-        launch |= {"wrote": [_storage(x) for x in outputs], "user": []}
-        self.module.launches.append(launch)
-        self.module.alive += tensors.values()
+        self.module.launches.append({**launch, "wrote": outputs})
         storages = [x.untyped_storage() for x in tensors.values()]
         ALLOWED[:] = {(s.data_ptr(), s.data_ptr() + s.nbytes()) for s in storages}
-        before = [x.clone() for x in tensors.values()]
         self.tuner.fn[grid(blocks)](**{**arguments, **blocks})
-        if self.tuner.custom_kernel:
-            launch["user"] = [before, [x.clone() for x in tensors.values()]]
 
     def _bind(
         self, blocks: dict[str, int], args: Sequence[Any]
@@ -189,15 +179,10 @@ class Launcher:
         """
         if not re.match(r"Grid\dD", self.tuner.inductor_meta["grid_type"]):
             return blocks
-
-        def programs(blocks: dict[str, int]) -> int:
-            return math.prod(grid(blocks))
-
         names = [name for name in ("XBLOCK", "YBLOCK", "ZBLOCK") if name in blocks]
-        while programs(blocks) > MOST_PROGRAMS:
-            blocks = min(
-                ({**blocks, name: 2 * blocks[name]} for name in names), key=programs
-            )
+        while math.prod(grid(blocks)) > MOST_PROGRAMS:
+            larger = [{**blocks, name: 2 * blocks[name]} for name in names]
+            blocks = min(larger, key=lambda blocks: math.prod(grid(blocks)))
         return blocks
 
 
@@ -261,17 +246,12 @@ def replace_parts() -> None:
     BUILDER.cast_impl = _cast
     BUILDER.create_fp_to_fp = lambda self, source, dtype, _: _cast(self, source, dtype)
     BUILDER.create_dot = _dot
-    # These go element by element: 120 s for a looped softmax that takes 2 s by blocks.
+    # This goes element by element: 120 s for a looped softmax that takes 2 s by blocks.
     interpreter.ReduceOps.generic_reduce = _reduce
-    interpreter.ScanOps.generic_scan = _scan
     # CUDA's library of functions is there for a GPU only.
     library = triton_helpers.libdevice
     for name in [n for n, f in vars(library).items() if callable(f) and n[0] != "_"]:
         setattr(library, name, functools.partial(_call_library, name))
-    # Whether integers overflow is worked out, and then asserted in debug mode only.
-    interpreter.interpreter_builder.options = dataclasses.replace(
-        interpreter.interpreter_builder.options, sanitize_overflow=False
-    )
 
 
 def _handle(data: np.ndarray, dtype: Any) -> Any:
@@ -362,20 +342,6 @@ def _reduce(self: Any, inputs: Any) -> list[Any]:
     return [self.to_tensor(a, x.dtype) for a, x in zip(arrays, inputs, strict=True)]
 
 
-def _scan(self: Any, inputs: Any) -> list[Any]:
-    """Let each element take in what lies 1, 2, 4, ... before it."""
-    arrays = [np.moveaxis(x.handle.data, self.axis, -1) for x in inputs]
-    length, step = arrays[0].shape[-1], 1
-    while step < length:
-        before = [np.roll(a, step, -1) for a in arrays]
-        sums = _combine(self, before, arrays, inputs)
-        late = np.arange(length) >= step  # the others have nothing so far before them
-        arrays = [np.where(late, s, a) for s, a in zip(sums, arrays, strict=True)]
-        step *= 2
-    arrays = [np.moveaxis(a, -1, self.axis) for a in arrays]
-    return [self.to_tensor(a, x.dtype) for a, x in zip(arrays, inputs, strict=True)]
-
-
 _FUNCTIONS: dict[str, Callable[..., Any]] = {  # where torch has another name, or none
     "fabs": torch.abs,
     "nearbyint": torch.round,
@@ -388,9 +354,9 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {  # where torch has another name, o
 
 
 def _call_library(function: str, *args: Any, **_: Any) -> Any:
-    """Return torch's version of a function of CUDA's library for mathematics."""
-    places = (_FUNCTIONS.get(function), getattr(torch, function, None))
-    known = next(filter(None, (*places, getattr(torch.special, function, None))), None)
+    """Return what torch gives for a *function* of CUDA's library for mathematics."""
+    known = _FUNCTIONS.get(function) or getattr(torch, function, None)
+    known = known or getattr(torch.special, function, None)
     if known is None:
         raise NotImplementedError(f"libdevice.{function} has no counterpart here")
     values = [
