@@ -238,9 +238,7 @@ def _difference(
     """
     if not isinstance(eager, torch.Tensor):
         return 0.0, 0.0, eager == kernel
-    if not isinstance(kernel, torch.Tensor) or eager.dtype != kernel.dtype:
-        return math.inf, math.inf, False
-    if eager.shape != kernel.shape:
+    if not isinstance(kernel, torch.Tensor) or _kind(eager) != _kind(kernel):
         return math.inf, math.inf, False
     if eager.is_complex():
         eager, kernel, exact = map(torch.view_as_real, (eager, kernel, exact))
@@ -301,7 +299,6 @@ class Eager(torch.fx.Interpreter):
         torch.manual_seed(SEED)
         with torch.no_grad():
             outputs = self.run(*inputs)
-        outputs = outputs if isinstance(outputs, (tuple, list)) else [outputs]
         return _named(self.lowered, outputs, inputs)
 
     def run_node(self, node: torch.fx.Node) -> Any:
@@ -364,7 +361,7 @@ def _numbers(sizes: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _kind(value: Any) -> Any:
-    """Return what a placeholder and its value have in common: dtype and shape."""
+    """Return the dtype and shape of a tensor, as numbers, or the type of a number."""
     if isinstance(value, torch.Tensor):
         return value.dtype, _numbers(value.shape)
     return type(_numbers([value])[0])
