@@ -35,7 +35,7 @@ from helpers.errors import InputError
 from helpers.gpu import gpus
 from helpers.results import Result
 from helpers.tensors import clone
-from helpers.text import Table, count, mark, progress
+from helpers.text import Table, count, mark, pre, progress
 
 SEED = 0  # of what a program draws, on both sides
 SLACK = 8.0  # times the tolerance: a kernel takes sums in another order
@@ -94,9 +94,8 @@ class Numerics(Result):
         """Whether no kernel differs from eager."""
         return all(k.status != "differs" for k in self.kernels)
 
-    def __str__(self) -> str:
-        if not self.kernels:
-            return "no Triton kernel to run"
+    def table(self) -> Table:
+        """Return a row for each launch; the errors depend on the machine."""
         headings = ("graph", "status", "programs", "blocks", "name", "error")
         rows = [
             (
@@ -109,13 +108,22 @@ class Numerics(Result):
             )
             for k in self.kernels
         ]
+        return Table.of(headings, rows)
+
+    def _last(self) -> str:
+        if not self.kernels:
+            return "no Triton kernel to run"
         total = count(len(self.kernels), "kernel")
         verb = "agrees" if self.checked == 1 else "agree"
         reasons = [f"{k.name}: {k.reason}" for k in self.kernels if k.reason]
         summary = f"{self.checked} of {total} {verb} with eager"
-        return "\n".join(
-            [str(Table.of(headings, rows)), summary, *dict.fromkeys(reasons)]
-        )
+        return "\n".join([summary, *dict.fromkeys(reasons)])
+
+    def __str__(self) -> str:
+        return f"{self.table()}\n{self._last()}" if self.kernels else self._last()
+
+    def _repr_html_(self) -> str:
+        return (self.table()._repr_html_() if self.kernels else "") + pre(self._last())
 
 
 def check_numerics(dump: Any, limit_s: float = 120.0) -> Numerics:
