@@ -52,7 +52,7 @@ def test_every_kernel_agrees(name: str) -> None:
     kernels = dumped(name).check_numerics().kernels
     yours = [k for k in kernels if "of your own" in k.reason]
     assert kernels
-    assert len(yours) == (name == "your own Triton kernel")
+    assert len(yours) == (len(kernels) if name == "your own Triton kernel" else 0)
     for kernel in kernels:
         assert kernel in yours or (kernel.status, kernel.reason) == ("agrees", "")
         assert kernel.programs > 0

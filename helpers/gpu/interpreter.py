@@ -18,11 +18,10 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice, zip_longest
 from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
@@ -40,6 +39,17 @@ from helpers.text import Table, count, mark, pre, progress
 
 SEED = 0  # of what a program draws, on both sides
 SLACK = 8.0  # times the tolerance: a kernel takes sums in another order
+TOLERANCES = {  # relative, as in torch.testing.assert_close
+    torch.bfloat16: 1.6e-2,
+    torch.float16: 1e-3,
+    torch.float32: 1.3e-6,
+    torch.float64: 1e-7,
+}
+ATTENTION = {  # operations of aten that only a GPU has
+    getattr(torch.ops.aten, f"_scaled_dot_product_{kind}_attention{way}").default
+    for kind in ("efficient", "flash")
+    for way in ("", "_backward")
+}
 
 
 @dataclass(frozen=True)
@@ -61,13 +71,6 @@ class CheckedKernel:
     blocks: str = ""  # such as XBLOCK 128
     instead: str = ""  # Inductor's blocks, where larger ones were used
     reason: str = ""
-
-    def row(self) -> tuple[str, ...]:
-        """Return the cells of a table row; the errors depend on the machine."""
-        blocks = f"{self.blocks} for {self.instead}" if self.instead else self.blocks
-        error = mark(f"{self.relative:.1g}") if self.status != "not run" else ""
-        programs, phase = str(self.programs or ""), f"{self.graph} {self.phase}"
-        return (phase, self.status, programs, blocks, self.name, error)
 
 
 @dataclass(frozen=True, repr=False)
@@ -92,9 +95,20 @@ class Numerics(Result):
         return all(k.status != "differs" for k in self.kernels)
 
     def table(self) -> Table:
-        """Return a row for each launch."""
+        """Return a row for each launch; the errors depend on the machine."""
         headings = ("graph", "status", "programs", "blocks", "name", "error")
-        return Table.of(headings, [k.row() for k in self.kernels])
+        rows = [
+            (
+                f"{k.graph} {k.phase}",
+                k.status,
+                k.programs or "",
+                f"{k.blocks} for {k.instead}" if k.instead else k.blocks,
+                k.name,
+                mark(f"{k.relative:.1g}") if k.status != "not run" else "",
+            )
+            for k in self.kernels
+        ]
+        return Table.of(headings, rows)
 
     def _last(self) -> str:
         if not self.kernels:
@@ -102,16 +116,14 @@ class Numerics(Result):
         total = count(len(self.kernels), "kernel")
         verb = "agrees" if self.checked == 1 else "agree"
         reasons = [f"{k.name}: {k.reason}" for k in self.kernels if k.reason]
-        return "\n".join(
-            [f"{self.checked} of {total} {verb} with eager", *dict.fromkeys(reasons)]
-        )
+        summary = f"{self.checked} of {total} {verb} with eager"
+        return "\n".join([summary, *dict.fromkeys(reasons)])
 
     def __str__(self) -> str:
         return f"{self.table()}\n{self._last()}" if self.kernels else self._last()
 
     def _repr_html_(self) -> str:
-        table = self.table()._repr_html_() if self.kernels else ""
-        return table + pre(self._last())
+        return (self.table()._repr_html_() if self.kernels else "") + pre(self._last())
 
 
 def check_numerics(dump: Any, limit_s: float = 120.0) -> Numerics:
@@ -134,14 +146,13 @@ def check_numerics(dump: Any, limit_s: float = 120.0) -> Numerics:
         )
     # What really ran here names its configurations itself: the GPU is not asked.
     gpu = "h100" if dump.gpu == "this" else gpus.find(dump.gpu).name
-    launches, checked = list(dump.launches), list[CheckedKernel]()
+    launches, checked = iter(dump.launches), list[CheckedKernel]()
     saved: dict[int, dict[str, Any]] = {}  # by graph, what its forward saved
     with progress("graphs", len(captured)) as bar:
         for graph in captured:
-            of_graph = [launches.pop(0) for _ in graph.launches]
             kernels = [
                 CheckedKernel(launch.name, launch.graph, launch.phase, "not run")
-                for launch in of_graph
+                for launch in islice(launches, len(graph.launches))
                 if launch.kind != "library"
             ]
             if kernels or graph.phase == "forward":  # whose backward needs its values
@@ -161,78 +172,65 @@ def _check(
     """Return *kernels* with what running their *graph* on both sides showed."""
     known = saved.pop(graph.index, {}) if graph.phase == "backward" else {}
     inputs = _inputs(graph, known)
-    request = {"source": graph.source, "inputs": inputs}
-    request |= {"gpu": gpu, "chosen": graph.chosen, "constants": graph.constants}
-    answer = interpreter().ask(request, limit_s)
+    answer = interpreter().ask(
+        graph.source, inputs, limit_s, gpu, graph.chosen, graph.constants
+    )
     launches, error = answer["launches"], answer["error"]
     kernels = [
         replace(k, programs=x["programs"], blocks=x["blocks"], instead=x["instead"])
         for k, x in zip(kernels, launches, strict=False)
     ] + kernels[len(launches) :]
-    user_kernels = [x["user"] for x in launches if x.get("user")]
+    if any(launch["user"] for launch in launches):
+        why = "it ran, but a kernel of your own has no eager twin to agree with"
+        return [replace(k, reason=error or why) for k in kernels]
     try:
-        eager = Eager(graph, user_kernels).values(inputs)
+        eager = Eager(graph).values(inputs)
     except Exception as problem:  # an operation of the program's, whichever it is
-        line = (str(problem).strip().splitlines() or [""])[0]
+        line = str(problem).strip().partition("\n")[0]
         why = error or f"eager cannot run: {type(problem).__name__}: {line}"
         return [replace(k, reason=why) for k in kernels]
-    outputs = _output_nodes(graph)
+    [output] = graph.aten.graph.find_nodes(op="output")
     if graph.phase == "forward":
-        names = [getattr(node, "name", "") for node in outputs]
+        names = [getattr(node, "name", "") for node in output.args[0]]
         saved[graph.index] = dict(zip(names, eager.values(), strict=False))
-    if error:
-        return _stopped(kernels, len(launches), error)
-    if len(answer["outputs"]) != len(outputs) or len(launches) != len(kernels):
+    if error and kernels:
+        failed = kernels[max(len(launches) - 1, 0)].name  # the last that was started
+        others = f"{failed} failed"
+        return [
+            replace(k, reason=error if k.name == failed else others) for k in kernels
+        ]
+    if len(answer["outputs"]) != len(output.args[0]) or len(launches) != len(kernels):
         why = "the module gave another number of outputs or launches"
         return [replace(k, status="differs", reason=why) for k in kernels]
-    try:
-        exact = Eager(graph, user_kernels, wide=True).values(inputs)
-    except Exception:  # an operation that float64 does not have
-        exact = eager
-    given = [tensor for before, _ in user_kernels for tensor in before]
-    got = _named(graph, answer["outputs"], answer["inputs"], given)
-    tolerance = _tolerance(graph)
-    differences = {x: _difference(eager[x], got[x], exact[x], tolerance) for x in eager}
+    computed = _named(graph, answer["outputs"], answer["inputs"])
+    differences = _differences(graph, inputs, eager, computed)
     pairs = zip(kernels, launches, strict=True)
-    return [_verdict(kernel, launch, differences) for kernel, launch in pairs]
+    return [_verdict(kernel, launch["wrote"], differences) for kernel, launch in pairs]
 
 
-def _stopped(
-    kernels: list[CheckedKernel], started: int, error: str
-) -> list[CheckedKernel]:
-    """Return *kernels*, the last of those *started* being the one that failed."""
-    failed = max(started - 1, 0)
-    return [
-        replace(k, reason=error if i == failed else f"{kernels[failed].name} failed")
-        for i, k in enumerate(kernels)
-    ]
-
-
-def _named(
-    graph: Any, outputs: Sequence[Any], inputs: Sequence[Any], given: Sequence[Any]
-) -> dict[str, Any]:
+def _named(graph: Any, outputs: Sequence[Any], inputs: Sequence[Any]) -> dict[str, Any]:
     """Return what is compared, by name, in the order in which the child counts."""
     named = {f"output {i}": value for i, value in enumerate(outputs)}
     if graph.phase != "backward":  # which may write to what was saved for it
         named |= {f"input {i} after the call": x for i, x in enumerate(inputs)}
-    return named | {f"tensor {i} for your kernel": x for i, x in enumerate(given)}
+    return named
 
 
-# --- comparing ---------------------------------------------------------------------
-
-_TOLERANCES = {  # relative, as in torch.testing.assert_close
-    torch.bfloat16: 1.6e-2,
-    torch.float16: 1e-3,
-    torch.float32: 1.3e-6,
-    torch.float64: 1e-7,
-}
-
-
-def _tolerance(graph: Any) -> float:
-    """Return the tolerance of the narrowest type that *graph* computes in."""
+def _differences(
+    graph: Any, inputs: Sequence[Any], eager: dict[str, Any], computed: dict[str, Any]
+) -> dict[str, tuple[float, float, bool]]:
+    """Return the `_difference` of each value that eager and the kernels computed."""
+    try:
+        exact = Eager(graph, wide=True).values(inputs)
+    except Exception:  # an operation that float64 does not have
+        exact = eager
     values = [node.meta.get("val") for node in graph.aten.graph.nodes]
     dtypes = {v.dtype for v in values if isinstance(v, torch.Tensor)}
-    return max((_TOLERANCES.get(dtype, 0.0) for dtype in dtypes), default=0.0)
+    tolerance = max((TOLERANCES.get(dtype, 0.0) for dtype in dtypes), default=0.0)
+    return {
+        name: _difference(eager[name], computed[name], exact[name], tolerance)
+        for name in eager
+    }
 
 
 def _difference(
@@ -246,37 +244,34 @@ def _difference(
     the tensor's root mean square: after a subtraction, little but rounding is left.
     Whole numbers have to be equal.
     """
-    far = math.inf, math.inf, False
-    if not isinstance(eager, torch.Tensor) or not isinstance(kernel, torch.Tensor):
-        return (0.0, 0.0, True) if eager == kernel else far
-    if eager.shape != kernel.shape or eager.dtype != kernel.dtype:
-        return far
+    if not isinstance(eager, torch.Tensor):
+        return 0.0, 0.0, eager == kernel
+    if not isinstance(kernel, torch.Tensor) or _kind(eager) != _kind(kernel):
+        return math.inf, math.inf, False
     if eager.is_complex():
         eager, kernel, exact = map(torch.view_as_real, (eager, kernel, exact))
     a, b, c = eager.double(), kernel.double(), exact.double()
-    equal = (a == b) | (a.isnan() & b.isnan())
-    if bool(equal.all()):
+    off = torch.where((a == b) | (a.isnan() & b.isnan()), 0.0, (a - b).abs())
+    off = off.nan_to_num(math.inf, math.inf)  # NaN on one side only
+    if not off.any():
         return 0.0, 0.0, True
-    if not bool((a.isfinite() & b.isfinite() | equal).all()):
-        return far
-    finite = a.isfinite()
-    a, b, c = a[finite], b[finite], c[finite]
-    off, size = (a - b).abs(), a.abs().clamp(min=float(a.square().mean().sqrt()))
+    finite = a.nan_to_num(0.0, 0.0, 0.0)
+    mean = max(float(finite.square().mean().sqrt()), sys.float_info.min)
+    size = finite.abs().clamp(min=mean)
     unsure = float((a - c).abs().nan_to_num(0.0, 0.0).max())
     allowed = SLACK * (tolerance * size + unsure)
     fine = off <= allowed if eager.is_floating_point() else off == 0
-    relative = off / size.clamp(min=torch.finfo(torch.float64).tiny)
-    return float(off.max()), float(relative.max()), bool(fine.all())
+    return float(off.max()), float((off / size).max()), bool(fine.all())
 
 
 def _verdict(
     kernel: CheckedKernel,
-    launch: dict[str, Any],
+    written: list[int],
     differences: dict[str, tuple[float, float, bool]],
 ) -> CheckedKernel:
-    """Return *kernel* with its verdict, and what is wrong where it differs."""
+    """Return *kernel* with its verdict; it wrote the values of the places *written*."""
     wrong = [name for name, (*_, fine) in differences.items() if not fine]
-    wrote = [name for i, name in enumerate(differences) if i in launch["wrote"]]
+    wrote = [name for i, name in enumerate(differences) if i in written]
     errors = [differences[name][:2] for name in wrote or differences] or [(0.0, 0.0)]
     error, relative = (max(column) for column in zip(*errors, strict=True))
     status, reason = "agrees", ""
@@ -284,9 +279,6 @@ def _verdict(
         own = [name for name in wrote if name in wrong]
         status, reason = "differs", f"wrong: {', '.join(own or wrong)}"
         reason += ", which it writes" if own else ""
-    if launch["user"]:
-        status = "not run"
-        reason = "it ran, but a kernel of your own has no eager twin to agree with"
     return replace(kernel, status=status, error=error, relative=relative, reason=reason)
 
 
@@ -297,18 +289,13 @@ class Eager(torch.fx.Interpreter):
     """Runs a traced graph operation by operation, on the CPU.
 
     What a GPU does otherwise is done its way: random numbers are those that the
-    kernels draw from the same seed, attention is that of a GPU.  A Triton kernel of
-    the user's has no eager twin: *user_kernels* holds the tensors that each launch of
-    one was given and left; the first are checked, the others taken over.  With *wide*
-    all floating-point numbers are float64.
+    kernels draw from the same seed, attention is that of a GPU.  With *wide* all
+    floating-point numbers are float64.
     """
 
-    def __init__(
-        self, graph: Any, user_kernels: Sequence[Any], wide: bool = False
-    ) -> None:
+    def __init__(self, graph: Any, wide: bool = False) -> None:
         super().__init__(graph.aten)
         self.lowered, self.wide = graph, wide
-        self.user_kernels, self.given = list(user_kernels), list[Any]()
         # Some kernels use all four numbers of each round of the generator.
         kernels = re.split(r"^# kernel path", graph.source, flags=re.MULTILINE)
         fourfold = [text for text in kernels if re.search(r"\.randn?4x\(", text)]
@@ -320,32 +307,27 @@ class Eager(torch.fx.Interpreter):
         torch.manual_seed(SEED)
         with torch.no_grad():
             outputs = self.run(*inputs)
-        outputs = outputs if isinstance(outputs, (tuple, list)) else [outputs]
-        return _named(self.lowered, outputs, inputs, self.given)
+        return _named(self.lowered, outputs, inputs)
 
     def run_node(self, node: torch.fx.Node) -> Any:
-        """Return the value of one operation."""
-        self.node_name = node.name
-        return super().run_node(node)
-
-    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
-        """Return what *target* gives on the CPU, wherever it was traced for."""
-        args, kwargs = pytree.tree_map(self._adapted, (args, kwargs))
-        name = str(target).split(".")[min(1, str(target).count("."))]
-        if target in ATTENTION:
-            return attention(target, *args, **kwargs)
-        if name.startswith("triton_kernel_wrapper"):
-            return self._user_kernel(**kwargs)
-        if name == "inductor_seeds":
-            return torch.randint(-(2**63), 2**63 - 1, [args[0]])
-        if name == "inductor_random":
-            size, seed, mode = args
-            drawn = draw(size, int(seed), mode, self.node_name in self.fourfold)
-            return self._adapted(drawn)
-        if name == "inductor_randint":
-            low, high, size, seed = args
-            return draw_integers(size, int(seed), low, high)
-        return super().call_function(target, args, kwargs)
+        """Return the value of one operation on the CPU, wherever it was traced for."""
+        if node.op != "call_function":
+            return super().run_node(node)
+        parts = self.fetch_args_kwargs_from_env(node)
+        args, kwargs = pytree.tree_map(self._adapted, parts)
+        if node.target in ATTENTION:
+            return attention(node.target, *args, **kwargs)
+        match str(node.target):
+            case "prims.inductor_seeds.default":
+                return torch.randint(-(2**63), 2**63 - 1, args[:1])
+            case "prims.inductor_random.default":
+                size, seed, mode = args
+                drawn = draw(size, int(seed), mode, node.name in self.fourfold)
+                return self._adapted(drawn)
+            case "prims.inductor_randint.default":
+                low, high, size, seed = args
+                return draw_integers(size, int(seed), low, high)
+        return node.target(*args, **kwargs)
 
     def _adapted(self, value: Any) -> Any:
         if isinstance(value, torch.device):
@@ -356,21 +338,6 @@ class Eager(torch.fx.Interpreter):
             return value
         wide = self.wide and value.is_floating_point()
         return value.cpu().double() if wide else value.cpu()
-
-    def _user_kernel(self, kwargs: Any, tensors_to_clone: list[str], **_: Any) -> Any:
-        names = [name for name, x in kwargs.items() if isinstance(x, torch.Tensor)]
-        before, after = self.user_kernels.pop(0)
-        for name, given in zip(names, before, strict=True):
-            # What it alone writes to may be new, and hold anything.
-            read = name not in tensors_to_clone
-            self.given.append(kwargs[name] if read else self._adapted(given))
-        left = dict(zip(names, map(self._adapted, after), strict=True))
-        return {name: left[name] for name in tensors_to_clone}
-
-
-def _output_nodes(graph: Any) -> list[Any]:
-    [output] = graph.aten.graph.find_nodes(op="output")
-    return list(output.args[0])
 
 
 def _inputs(graph: Any, saved: dict[str, Any]) -> list[Any]:
@@ -384,8 +351,11 @@ def _inputs(graph: Any, saved: dict[str, Any]) -> list[Any]:
     for node in graph.aten.graph.find_nodes(op="placeholder"):
         like = node.meta.get("val")
         options = [saved[node.name]] if node.name in saved else of_call
-        at = next((i for i, value in enumerate(options) if _fits(value, like)), None)
-        value = _made_up(like, generator) if at is None else options.pop(at)
+        kinds = list(map(_kind, options))
+        if _kind(like) in kinds:
+            value = options.pop(kinds.index(_kind(like)))
+        else:
+            value = _made_up(like, generator)
         if isinstance(value, torch.Tensor):
             # Copied one by one: in memory of others a wrong access would go unnoticed.
             value = clone(value.detach().cpu())
@@ -393,26 +363,26 @@ def _inputs(graph: Any, saved: dict[str, Any]) -> list[Any]:
     return values
 
 
-def _hint(size: Any) -> Any:
-    """Return the number that a symbolic *size* was in this call."""
-    return size.node.hint if hasattr(size, "node") else size
+def _numbers(sizes: Sequence[Any]) -> tuple[Any, ...]:
+    """Return *sizes* with the numbers that symbols were in this call."""
+    return tuple(n.node.hint if hasattr(n, "node") else n for n in sizes)
 
 
-def _fits(value: Any, like: Any) -> bool:
-    if not isinstance(like, torch.Tensor) or not isinstance(value, torch.Tensor):
-        return type(_hint(like)) is type(value)
-    shape = tuple(map(_hint, like.shape))
-    return tuple(value.shape) == shape and value.dtype is like.dtype
+def _kind(value: Any) -> Any:
+    """Return the dtype and shape of a tensor, as numbers, or the type of a number."""
+    if isinstance(value, torch.Tensor):
+        return value.dtype, _numbers(value.shape)
+    return type(_numbers([value])[0])
 
 
 def _made_up(like: Any, generator: torch.Generator) -> Any:
     if not isinstance(like, torch.Tensor):
-        return _hint(like)
-    shape, stride = (tuple(map(_hint, sizes)) for sizes in (like.shape, like.stride()))
-    made = torch.empty_strided(shape, stride, dtype=like.dtype).zero_()
+        return _numbers([like])[0]
+    shape, stride = _numbers(like.shape), _numbers(like.stride())
+    value = torch.empty_strided(shape, stride, dtype=like.dtype).zero_()
     if like.dtype.is_floating_point:
-        made.copy_(torch.randn(shape, generator=generator))
-    return made
+        value.copy_(torch.randn(shape, generator=generator))
+    return value
 
 
 # --- what a GPU has, and eager on a CPU has not ---------------------------------------
@@ -424,51 +394,48 @@ def draw(size: Sequence[int], seed: int, mode: str, fourfold: bool) -> torch.Ten
     With *fourfold*, four neighbours share one round of the generator, unless the block
     is smaller than that.  The arithmetic is that of ``triton.language.random``.
     """
-    offset = np.arange(math.prod(size), dtype=np.uint64)
-    fourfold = fourfold and len(offset) > 2  # no block is larger than its numbers need
-    words = philox(seed, offset // np.uint64(4) if fourfold else offset)
-    signed = np.stack(words).astype(np.uint32).view(np.int32)  # (4, offsets)
-    positive = np.where(signed < 0, -signed - 1, signed).astype(np.float32)
+    total = math.prod(size)
+    fourfold = fourfold and total > 2  # no block is larger than its numbers need
+    rounds = math.ceil(total / 4) if fourfold else total
+    signed = philox(seed, rounds).astype(np.uint32).view(np.int32)  # (4, rounds)
+    positive = np.where(signed < 0, ~signed, signed).astype(np.float32)
     numbers = positive * np.float32(4.6566127342e-10)  # below 1
     if mode == "randn":  # Box and Muller: two normal numbers of two uniform ones
         radius = np.sqrt(-2 * np.log(np.maximum(np.float32(1e-7), numbers[::2])))
-        angle = np.float32(6.283185307179586) * numbers[1::2]
-        pairs = radius * np.cos(angle), radius * np.sin(angle)  # (2, offsets) each
-        numbers = np.stack([pairs[0][0], pairs[1][0], pairs[0][1], pairs[1][1]])
-    word = (offset % np.uint64(4)).astype(int) if fourfold else 0 * offset.astype(int)
-    drawn = numbers[word, np.arange(len(offset))]
-    return torch.from_numpy(drawn.astype(np.float32)).reshape(tuple(size))
+        angle = np.float32(2 * math.pi) * numbers[1::2]  # (2, rounds), as the radius
+        pairs = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+        numbers = pairs.reshape(4, rounds)
+    drawn = numbers.T.flatten()[:total] if fourfold else numbers[0]
+    return torch.from_numpy(drawn).reshape(tuple(size))
 
 
 def draw_integers(size: Sequence[int], seed: int, low: int, high: int) -> torch.Tensor:
     """Return Inductor's integers from *low* to below *high*."""
-    words = philox(seed, np.arange(math.prod(size), dtype=np.uint64))
+    words = philox(seed, math.prod(size))
     wide = words[0] | words[1] << np.uint64(32)
     drawn = (wide % np.uint64(high - low)).astype(np.int64) + low
     return torch.from_numpy(drawn).reshape(tuple(size))
 
 
-def philox(seed: int, offset: np.ndarray) -> list[np.ndarray]:
-    """Return four words of 32 bits for each offset.
+def philox(seed: int, rounds: int) -> np.ndarray:
+    """Return four words of 32 bits for each offset from 0 to *rounds*: (4, rounds).
 
     Source: Philox-4x32-10 of Salmon et al., "Parallel random numbers: as easy as
     1, 2, 3" (2011), keyed and counted as in ``triton.language.random``.
     """
     low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
-    first, second = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
-    keys = np.uint64(seed & 0xFFFFFFFF), np.uint64(seed >> 32 & 0xFFFFFFFF)
-    count = [offset & low, *(np.zeros_like(offset) for _ in range(3))]
+    key = np.array([[seed & 0xFFFFFFFF], [seed >> 32 & 0xFFFFFFFF]], np.uint64)
+    step = np.array([[0x9E3779B9], [0xBB67AE85]], np.uint64)
+    factor = np.array([[0xCD9E8D57], [0xD2511F53]], np.uint64)
+    words = np.zeros((4, rounds), np.uint64)
+    words[0] = np.arange(rounds)
     for _ in range(10):
-        a, b = first * count[0], second * count[2]
-        count = [
-            b >> half ^ count[1] ^ keys[0],
-            b & low,
-            a >> half ^ count[3] ^ keys[1],
-            a & low,
-        ]
-        steps = zip(keys, (0x9E3779B9, 0xBB67AE85), strict=True)
-        keys = tuple(key + np.uint64(step) & low for key, step in steps)
-    return count
+        # Rows 2 and 0, each multiplied to 64 bits: the high half is mixed with a key.
+        products = factor * words[[2, 0]]
+        mixed = products >> half ^ words[[1, 3]] ^ key
+        words = np.stack([mixed[0], products[0] & low, mixed[1], products[1] & low])
+        key = key + step & low
+    return words
 
 
 def attention(operation: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -479,67 +446,33 @@ def attention(operation: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
     """
     names = [argument.name for argument in operation._schema.arguments]
     given = {**dict(zip(names, args, strict=False)), **kwargs}
-    grad = given.get("grad_out", given.get("grad_out_"))
-    settings = [given.get("dropout_p", 0.0), given.get("is_causal"), given.get("scale")]
-    qkv = [given[name] for name in ("query", "key", "value")]
-    values = _attend(*qkv, given.get("attn_bias"), grad, *settings)
+    bias = given.get("attn_bias")
+    tensors = [given["query"], given["key"], given["value"]]
+    tensors += [] if bias is None else [bias]
+    wide = torch.promote_types(tensors[0].dtype, torch.float32)
+    tensors = [x.detach().to(wide).requires_grad_() for x in tensors]
+    with torch.enable_grad(), torch.random.fork_rng([]):
+        # Dropout spares the same elements on both sides, forward and backward.
+        torch.manual_seed(SEED)
+        values = torch.ops.aten._scaled_dot_product_attention_math(
+            *tensors[:3],
+            attn_mask=None if bias is None else tensors[3],
+            dropout_p=given.get("dropout_p", 0.0),
+            is_causal=given.get("is_causal", False),
+            scale=given.get("scale"),
+            enable_gqa=True,
+        )[:1]
+    gradient = given.get("grad_out", given.get("grad_out_"))
+    if gradient is not None:
+        values = torch.autograd.grad(values, tensors, gradient.to(wide))
 
-    def on_meta(value: Any) -> Any:
-        return value.to("meta") if isinstance(value, torch.Tensor) else value
-
-    def filled(like: Any, value: Any) -> Any:
-        if not isinstance(like, torch.Tensor):
-            return like
-        new = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype)
-        return new.zero_() if value is None else new.copy_(value)
-
-    outputs = operation(*pytree.tree_map(on_meta, args), **kwargs)
-    values += [None] * (len(outputs) - len(values))
-    return tuple(map(filled, outputs, values))
-
-
-def _attend(
-    q: Any,
-    k: Any,
-    v: Any,
-    bias: Any,
-    grad: Any,
-    dropout: float,
-    causal: Any,
-    scale: Any,
-) -> list[Any]:
-    """Return attention; with *grad*, the gradients of q, k, v and bias.
-
-    Queries are (batch, heads, rows, width).  Several heads may share keys and values.
-    """
-    wide = torch.promote_types(q.dtype, torch.float32)
-    shared = q.shape[1] // k.shape[1]
-    q, k, v = q.to(wide), *(x.to(wide).repeat_interleave(shared, 1) for x in (k, v))
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
-    scores = scale * q @ k.mT  # (batch, heads, rows, columns)
-    if bias is not None:
-        scores = scores + bias
-    if causal:
-        scores = scores + torch.full_like(scores, -math.inf).triu(1)
-    weights, kept = scores.softmax(-1), torch.ones(())
-    if dropout:  # the same elements on both sides, forward and backward
-        same = torch.Generator().manual_seed(SEED)
-        kept = (torch.rand(weights.shape, generator=same) >= dropout) / (1 - dropout)
-    if grad is None:
-        return [(weights * kept) @ v]
-    grad = grad.to(wide)
-    of_weights = grad @ v.mT * kept
-    of_scores = weights * (of_weights - (of_weights * weights).sum(-1, keepdim=True))
-    of_k, of_v = scale * of_scores.mT @ q, (weights * kept).mT @ grad
-    of_k, of_v = (x.unflatten(1, (-1, shared)).sum(2) for x in (of_k, of_v))
-    return [scale * of_scores @ k, of_k, of_v, None if bias is None else of_scores]
-
-
-ATTENTION = {  # operations of aten that only a GPU has
-    getattr(torch.ops.aten, f"_scaled_dot_product_{kind}_attention{way}").default
-    for kind in ("efficient", "flash")
-    for way in ("", "_backward")
-}
+    on_meta = pytree.tree_map_only(torch.Tensor, lambda x: x.to("meta"), args)
+    outputs = list(operation(*on_meta, **kwargs))
+    for i, (like, value) in enumerate(zip_longest(outputs, values)):
+        if isinstance(like, torch.Tensor):
+            new = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype)
+            outputs[i] = new.zero_() if value is None else new.copy_(value)
+    return tuple(outputs)
 
 
 # --- the process with the interpreter ------------------------------------------------
@@ -552,9 +485,7 @@ def run(source: str, inputs: Sequence[Any], limit_s: float = 60.0) -> list[Any]:
     nothing wrote holds NaN.  Raises InputError when a kernel fails, with its lines and
     the error as it was raised, and when all takes longer than *limit_s* seconds.
     """
-    request = {"source": source, "inputs": list(inputs)}
-    request |= {"gpu": "h100", "chosen": {}, "constants": {}}
-    answer = interpreter().ask(request, limit_s)
+    answer = interpreter().ask(source, inputs, limit_s)
     if answer["error"]:
         raise InputError(answer["error"])
     return answer["outputs"]
@@ -586,93 +517,75 @@ def unpack(data: bytes) -> Any:
 class Interpreter:
     """One process for all graphs, and a new one after one that was lost."""
 
-    def __init__(self) -> None:
-        self.process: Any = None
-        self.one_at_a_time = threading.Lock()
+    process: subprocess.Popen[bytes] | None = None
 
-    def ask(self, request: dict[str, Any], limit_s: float) -> dict[str, Any]:
-        """Return what `interpreter_child.Module.run` does for *request*.
+    def ask(
+        self,
+        source: str,
+        inputs: Sequence[Any],
+        limit_s: float,
+        gpu: str = "h100",
+        chosen: dict[str, int] | None = None,
+        constants: dict[str, torch.Tensor] | None = None,
+    ) -> dict[str, Any]:
+        """Return what `interpreter_child.Module.run` does for a module and its inputs.
 
-        That is the *source* of a module, its *inputs*, the *gpu* it was written for,
-        the number of the configuration *chosen* for a kernel if not 0, and the
-        *constants* that are globals of the module.
+        The module was written for *gpu*; *chosen* is the number of a kernel's
+        configuration where it is not 0, and *constants* are globals of the module.
         A process that does not answer within *limit_s*, crashes, or is interrupted,
         is ended; then only the launches that were started and the error come back.
         """
-        with self.one_at_a_time:
-            try:
-                self.start()
-                self._wait_until_ready()
-                return self._ask(request, limit_s)
-            except BaseException:  # an interrupt, too: its answer would come next time
-                self.close()
-                raise
-
-    def _ask(self, request: dict[str, Any], limit_s: float) -> dict[str, Any]:
-        """Send *request*; the child says each launch it starts, and then the rest."""
-        started: list[dict[str, Any]] = []
-        end = time.monotonic() + limit_s
+        request = {"source": source, "inputs": list(inputs), "seed": SEED, "gpu": gpu}
+        request |= {"chosen": chosen or {}, "constants": constants or {}}
+        launches: list[dict[str, Any]] = []  # the child says each before it starts it
         try:
-            self.pipe.send_bytes(pack({**request, "seed": SEED}))
+            self._start()
+            self.pipe.send_bytes(pack(request))
+            end = time.monotonic() + limit_s
             while self.pipe.poll(max(0.0, end - time.monotonic())):
                 message = unpack(self.pipe.recv_bytes())
                 if "error" in message:
                     return message
-                started.append(message)
+                launches.append(message)
             error = f"stopped after {limit_s:g} s"
-        except (EOFError, OSError):
-            error = self._last_words()
+        except (EOFError, ConnectionError):
+            code = self.process.wait(10)
+            how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+            error = f"the interpreter crashed: {how}"
+        except BaseException:  # an interrupt, too: its answer would come next time
+            self.close()
+            raise
         self.close()
-        return {"launches": started, "error": error}
+        return {"launches": launches, "error": error}
 
-    def start(self) -> None:
-        """Begin to start the process, if there is none; return without waiting."""
+    def _start(self) -> None:
+        """Start the process if there is none, and wait for its imports."""
         if self.process is not None and self.process.poll() is None:
             return
-        self.close()  # somebody ended it
-        paths = [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+        root = str(Path(__file__).parents[2])
         environment = {
             "TRITON_INTERPRET": "1",
             "CUDA_VISIBLE_DEVICES": "",
-            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+            "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", root)]),
         }
-        self.pipe, childs = Pipe()
-        self.stderr = tempfile.TemporaryFile()  # noqa: SIM115 - until close()
-        self.ready = False
-        module, handle = "helpers.gpu.interpreter_child", childs.fileno()
+        self.pipe, other_end = Pipe()
+        handle = other_end.fileno()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", module, str(handle)],
+            [sys.executable, "-m", "helpers.gpu.interpreter_child", str(handle)],
             pass_fds=[handle],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=self.stderr,
+            stderr=subprocess.DEVNULL,
             env={**os.environ, **environment},
         )
-        childs.close()
-
-    def _wait_until_ready(self) -> None:
-        """Wait up to two minutes for its imports: they count for no graph."""
-        if not self.ready and self.pipe.poll(120):
-            self.ready = bool(self.pipe.recv_bytes())
-
-    def _last_words(self) -> str:
-        code = self.process.wait(10)
-        if code < 0:
-            return f"the interpreter crashed: {signal.Signals(-code).name}"
-        self.stderr.seek(0)
-        lines = self.stderr.read().decode(errors="replace").strip().splitlines()
-        return f"the interpreter ended: {(lines or ['it said nothing'])[-1]}"
+        other_end.close()
+        if self.pipe.poll(120):
+            self.pipe.recv_bytes()
 
     def close(self) -> None:
         """End the process, if there is one."""
         process, self.process = self.process, None
-        if process is None:
-            return
-        process.terminate()  # not killed: what traces it may write its notes
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
+        if process is not None:
             process.kill()
             process.wait()
-        self.pipe.close()
-        self.stderr.close()
+            self.pipe.close()

@@ -8,8 +8,6 @@ this process replaces in torch and Triton ends with it; each replacement says wh
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 import functools
 import itertools
 import linecache
@@ -17,7 +15,7 @@ import math
 import re
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -36,8 +34,9 @@ with needed_for("running Triton code without a GPU"):
 
 ATEN = torch.library.Library("aten", "IMPL")  # it acts as long as it is held
 MOST_PROGRAMS = 256  # in a launch: they run one by one, so fewer and larger are faster
-LARGEST_BLOCK = 1 << 17  # elements: at most a megabyte for each value of a kernel
 FILES = itertools.count()
+BUILDER = interpreter.InterpreterBuilder
+ALLOWED: list[tuple[int, int]] = []  # the memory of a launch's tensors: starts and ends
 
 
 def main() -> None:
@@ -70,30 +69,25 @@ class Module:
     def __init__(self, request: dict[str, Any], pipe: Connection) -> None:
         self.request, self.pipe = request, pipe
         self.launches: list[dict[str, Any]] = []
-        self.alive: list[Any] = []  # so that no address is used twice
 
     def run(self) -> dict[str, Any]:
         """Return outputs, inputs as the call left them, launches, and any error.
 
-        Each launch says which of the outputs and inputs it wrote to, by their place,
-        and, if the kernel is the user's, the tensors it was given and left.
+        Each launch says which of the outputs and inputs it wrote to, by their place.
         """
         inputs, outputs, error = list(self.request["inputs"]), [], ""
         try:
             call = self._load()
             torch.manual_seed(self.request["seed"])
-            outputs = [_detached(value) for value in call(list(inputs))]
+            outputs = list(call(list(inputs)))
         except Exception as problem:  # of the kernel: whatever it is, it is reported
             error = _in_kernel(problem)
         places = [_storage(value) for value in [*outputs, *inputs]]
         for launch in self.launches:
-            launch["wrote"] = [i for i, x in enumerate(places) if x in launch["wrote"]]
-        return {
-            "outputs": outputs,
-            "inputs": inputs,
-            "launches": self.launches,
-            "error": error,
-        }
+            written = set(map(_storage, launch["wrote"]))
+            launch["wrote"] = [i for i, x in enumerate(places) if x in written]
+        answer = {"outputs": outputs, "inputs": inputs}
+        return {**answer, "launches": self.launches, "error": error}
 
     def _load(self) -> Callable[..., Any]:
         """Return the module's function ``call``, with every device the CPU."""
@@ -132,93 +126,72 @@ class Launcher:
         exec(compile(text, file, "exec"), names)
         self.tuner = names[name]  # its configurations, and what Inductor noted of it
 
-    def run(self, *args: Any, stream: Any = None, **more: Any) -> None:
+    def run(self, *args: Any, **_: Any) -> None:
         """Launch the kernel: once for each program of its grid."""
-        chosen = self.tuner.configs[self.module.request["chosen"].get(self.name, 0)]
-        arguments, grid_arguments = self._bind(chosen, args)
-        config = self._with_fewer_programs(chosen, {**arguments, **grid_arguments})
-        grid = self._grid(config, {**arguments, **grid_arguments})
+        config = self.tuner.configs[self.module.request["chosen"].get(self.name, 0)]
+        arguments, of_grid = self._bind(config.kwargs, args)
+
+        def grid(blocks: dict[str, int]) -> tuple[int, ...]:
+            meta = {**triton_heuristics.config_to_dict(config), **blocks}
+            rule = triton_heuristics.GridExpr.from_meta(self.tuner.inductor_meta, meta)
+            sizes = rule.eval_slow({**blocks, **arguments, **of_grid})
+            return tuple(map(int, sizes))
+
+        blocks = self._larger(config.kwargs, grid)
         launch = {
-            "programs": math.prod(grid),
-            "blocks": _block_sizes(config),
-            "instead": "" if config is chosen else _block_sizes(chosen),
+            "programs": math.prod(grid(blocks)),
+            "blocks": _text(blocks),
+            "instead": "" if blocks == config.kwargs else _text(config.kwargs),
+            "user": self.tuner.custom_kernel,
         }
         self.module.pipe.send_bytes(pack(launch))  # before it can crash
 
         tensors = {n: x for n, x in arguments.items() if isinstance(x, torch.Tensor)}
         # Inductor names what a kernel of its own writes to.
         outputs = [x for name, x in tensors.items() if "out_ptr" in name]
-        launch |= {"wrote": [_storage(x) for x in outputs], "user": []}
-        self.module.launches.append(launch)
-        self.module.alive += tensors.values()
-        user = self.tuner.custom_kernel
-        before = [x.clone() for x in tensors.values()] if user else []
-        MEMORY.allow(tensors.values())
-        self.tuner.fn[grid](**{**arguments, **config.kwargs})
-        if user:
-            launch["user"] = [before, [x.clone() for x in tensors.values()]]
+        self.module.launches.append({**launch, "wrote": outputs})
+        storages = [x.untyped_storage() for x in tensors.values()]
+        ALLOWED[:] = {(s.data_ptr(), s.data_ptr() + s.nbytes()) for s in storages}
+        self.tuner.fn[grid(blocks)](**{**arguments, **blocks})
 
-    def _bind(self, config: Any, args: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _bind(
+        self, blocks: dict[str, int], args: Sequence[Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the arguments by name: the kernel's, and those of the grid alone."""
-        parameters, meta = self.tuner.fn.arg_names, self.tuner.triton_meta
+        parameters = self.tuner.fn.arg_names
         of_grid = self.tuner.inductor_meta.get("extra_launcher_args", ())
-        args, extra = args[: len(args) - len(of_grid)], args[len(args) - len(of_grid) :]
-        constants = {
-            name: value
-            for name, value in meta.get("constants", {}).items()
-            if name in parameters
-        }
-        given = [name for name in parameters if name not in config.kwargs]
-        if len(args) < len(given):  # a call may leave the constants out
+        count = len(args) - len(of_grid)
+        constants = self.tuner.triton_meta.get("constants", {})
+        constants = {name: x for name, x in constants.items() if name in parameters}
+        given = [name for name in parameters if name not in blocks]
+        if count < len(given):  # a call may leave the constants out
             given = [name for name in given if name not in constants]
-        arguments = {**constants, **dict(zip(given, args, strict=True))}
-        return arguments, dict(zip(of_grid, extra, strict=True))
+        arguments = {**constants, **dict(zip(given, args[:count], strict=True))}
+        return arguments, dict(zip(of_grid, args[count:], strict=True))
 
-    def _grid(self, config: Any, arguments: dict[str, Any]) -> tuple[int, ...]:
-        rule = triton_heuristics.GridExpr.from_meta(self.tuner.inductor_meta, config)
-        return tuple(map(int, rule.eval_slow({**config.kwargs, **arguments})))
+    def _larger(
+        self, blocks: dict[str, int], grid: Callable[..., tuple[int, ...]]
+    ) -> dict[str, int]:
+        """Return *blocks*, or larger ones where they take too many programs.
 
-    def _with_fewer_programs(self, config: Any, arguments: dict[str, Any]) -> Any:
-        """Return *config*, or one with larger blocks where it takes too many programs.
-
-        The block is doubled in the direction that saves more programs, until they are
-        few enough or its elements too many.  A kernel's result does not depend on it.
+        A block is doubled in the direction that saves more programs, until they are
+        few enough.  A kernel's result does not depend on it.
         """
         if not re.match(r"Grid\dD", self.tuner.inductor_meta["grid_type"]):
-            return config
-        # A persistent reduction takes whole rows, which no block size tells.
-        hints = {} if "R0_BLOCK" in config.kwargs else self.tuner.size_hints or {}
-        row = math.prod(size for name, size in hints.items() if name[0] == "r")
-
-        def programs(config: Any) -> int:
-            return math.prod(self._grid(config, arguments))
-
-        def doubled(config: Any, name: str) -> Any:
-            larger = copy.copy(config)
-            larger.kwargs = {**config.kwargs, name: 2 * config.kwargs[name]}
-            return larger
-
-        while programs(config) > MOST_PROGRAMS:
-            names = [name for name in ("XBLOCK", "YBLOCK") if name in config.kwargs]
-            larger = min((doubled(config, name) for name in names), key=programs)
-            sizes = [n for name, n in larger.kwargs.items() if "BLOCK" in name]
-            if math.prod(sizes) * row > LARGEST_BLOCK:
-                break
-            config = larger
-        return config
+            return blocks
+        names = [name for name in ("XBLOCK", "YBLOCK", "ZBLOCK") if name in blocks]
+        while math.prod(grid(blocks)) > MOST_PROGRAMS:
+            larger = [{**blocks, name: 2 * blocks[name]} for name in names]
+            blocks = min(larger, key=lambda blocks: math.prod(grid(blocks)))
+        return blocks
 
 
-def _block_sizes(config: Any) -> str:
-    sizes = config.kwargs.items()
-    return ", ".join(f"{name} {size}" for name, size in sizes if "BLOCK" in name)
+def _text(blocks: dict[str, int]) -> str:
+    return ", ".join(f"{name} {n}" for name, n in blocks.items() if "BLOCK" in name)
 
 
 def _storage(value: Any) -> int:
     return value.untyped_storage().data_ptr() if isinstance(value, torch.Tensor) else 0
-
-
-def _detached(value: Any) -> Any:
-    return value.detach() if isinstance(value, torch.Tensor) else value
 
 
 def _laid_out(value: torch.Tensor, size: Any, stride: Any, *_: Any) -> torch.Tensor:
@@ -232,7 +205,7 @@ def _laid_out(value: torch.Tensor, size: Any, stride: Any, *_: Any) -> torch.Ten
 def _empty(size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:
     """Return new memory; NaN shows where a kernel reads what none has written."""
     empty = torch.empty_strided(size, stride, dtype=dtype)
-    return empty.fill_(float("nan") if dtype.is_floating_point else 0)
+    return empty.fill_(math.nan if dtype.is_floating_point else 0)
 
 
 def _in_kernel(error: BaseException) -> str:
@@ -263,87 +236,51 @@ def replace_parts() -> None:
     torch.cuda.set_device = torch.cuda.synchronize = lambda *_: None
     # Attention kernels exist on a GPU only.
     for operation in ATTENTION:
-        ATEN.impl(operation, functools.partial(attention, operation), "CPU")
+        ATEN.impl(operation, functools.partial(attention, operation), "AutogradCPU")
 
-    builder = interpreter.InterpreterBuilder
     # Memory outside a kernel's tensors is read and written without a word.
-    builder.create_masked_load = _load_inside
-    builder.create_masked_store = _store_inside
-    # The same, and values that are broadcast are read past their end.
-    builder.create_atomic_rmw = _update_inside
+    _check_memory("create_masked_load", 0, 1, "loads")
+    _check_memory("create_masked_store", 0, 2, "stores")
+    _check_memory("create_atomic_rmw", 1, 3, "stores")
     # bfloat16 and float8 are cut off, not rounded, and integers cast to them wrongly.
-    builder.cast_impl = _cast
-    builder.create_fp_to_fp = lambda self, source, dtype, _: _cast(self, source, dtype)
-    builder.create_dot = _dot
-    # These go element by element: 120 s for a looped softmax that takes 2 s by blocks.
+    BUILDER.cast_impl = _cast
+    BUILDER.create_fp_to_fp = lambda self, source, dtype, _: _cast(self, source, dtype)
+    BUILDER.create_dot = _dot
+    # This goes element by element: 120 s for a looped softmax that takes 2 s by blocks.
     interpreter.ReduceOps.generic_reduce = _reduce
-    interpreter.ScanOps.generic_scan = _scan
     # CUDA's library of functions is there for a GPU only.
     library = triton_helpers.libdevice
     for name in [n for n, f in vars(library).items() if callable(f) and n[0] != "_"]:
-        setattr(library, name, _library_function(name))
-    # Whether integers overflow is worked out, and then asserted in debug mode only.
-    interpreter.interpreter_builder.options = dataclasses.replace(
-        interpreter.interpreter_builder.options, sanitize_overflow=False
-    )
-
-
-class Memory:
-    """The memory that a launch may touch: the storages of its tensors."""
-
-    def allow(self, tensors: Any) -> None:
-        """Allow the storages of *tensors*, and nothing else."""
-        storages = [x.untyped_storage() for x in tensors]
-        sizes = {s.data_ptr(): s.nbytes() for s in storages}
-        # Both (storages,), in the order of the addresses.
-        self.starts = np.array(sorted(sizes), dtype=np.uint64)
-        self.ends = np.array([k + sizes[k] for k in sorted(sizes)], dtype=np.uint64)
-
-    def check(self, pointers: Any, mask: Any, access: str) -> None:
-        """Raise IndexError where an element that is not masked lies outside.
-
-        The storage to hold an address against is the last that begins before it.
-        """
-        shape = np.broadcast_shapes(pointers.data.shape, mask.data.shape)
-        used = np.broadcast_to(mask.data, shape).astype(bool)
-        addresses = np.broadcast_to(pointers.data, shape)[used]
-        if not addresses.size:
-            return
-        width = np.uint64(max(1, pointers.get_element_ty().primitive_bitwidth // 8))
-        last = np.searchsorted(self.starts, addresses, side="right") - 1
-        inside = (last >= 0) & (addresses + width <= self.ends[np.maximum(last, 0)])
-        if not inside.all():
-            raise IndexError(f"{access} outside its buffers")
-
-
-MEMORY = Memory()
-_BUILDER = interpreter.InterpreterBuilder
-_load, _store = _BUILDER.create_masked_load, _BUILDER.create_masked_store
-_update, _cast_wide = _BUILDER.create_atomic_rmw, _BUILDER.cast_impl
-_dot_wide = _BUILDER.create_dot
-
-
-def _load_inside(self: Any, pointers: Any, mask: Any, *rest: Any) -> Any:
-    MEMORY.check(pointers, mask, "loads")
-    return _load(self, pointers, mask, *rest)
-
-
-def _store_inside(self: Any, pointers: Any, value: Any, mask: Any, *rest: Any) -> Any:
-    MEMORY.check(pointers, mask, "stores")
-    return _store(self, pointers, value, mask, *rest)
-
-
-def _update_inside(
-    self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *rest: Any
-) -> Any:
-    MEMORY.check(pointers, mask, "stores")
-    # The C++ behind it takes arrays for contiguous, and those of a broadcast are not.
-    whole = [_handle(x.data, x.dtype) for x in (pointers, value, mask)]
-    return _update(self, operation, *whole, *rest)
+        setattr(library, name, functools.partial(_call_library, name))
 
 
 def _handle(data: np.ndarray, dtype: Any) -> Any:
     return interpreter.TensorHandle(np.ascontiguousarray(data), dtype)
+
+
+def _check_memory(method: str, pointers: int, mask: int, access: str) -> None:
+    """Make *method* raise IndexError where an element lies outside the tensors.
+
+    Its arguments of number *pointers* and *mask* say which elements it touches.
+    """
+    original = getattr(BUILDER, method)
+
+    def checked(self: Any, *args: Any) -> Any:
+        # The C++ behind it takes all arrays for contiguous; a broadcast is not.
+        args = [
+            _handle(x.data, x.dtype) if isinstance(x, interpreter.TensorHandle) else x
+            for x in args
+        ]
+        width = max(1, args[pointers].get_element_ty().primitive_bitwidth // 8)
+        addresses, used = np.broadcast_arrays(args[pointers].data, args[mask].data)
+        outside = addresses[used.astype(bool)]
+        for start, end in ALLOWED:
+            outside = outside[(outside < start) | (outside + np.uint64(width) > end)]
+        if outside.size:
+            raise IndexError(f"{access} outside its buffers")
+        return original(self, *args)
+
+    setattr(BUILDER, method, checked)
 
 
 _NARROW = {  # what numpy lacks: torch's type, and the bits as the interpreter has them
@@ -351,6 +288,7 @@ _NARROW = {  # what numpy lacks: torch's type, and the bits as the interpreter h
     tl.float8e4nv: (torch.float8_e4m3fn, torch.uint8),
     tl.float8e5: (torch.float8_e5m2, torch.uint8),
 }
+_cast_wide, _dot_wide = BUILDER.cast_impl, BUILDER.create_dot
 
 
 def _widened(handle: Any) -> Any:
@@ -377,14 +315,12 @@ def _dot(self: Any, a: Any, b: Any, *rest: Any) -> Any:
 
 def _combine(self: Any, left: Any, right: Any, like: Any) -> list[np.ndarray]:
     """Return the kernel's own function of two lists of arrays, one for each value."""
-
-    def blocks(arrays: Any) -> list[Any]:
-        return [
-            tl.tensor(_handle(a, x.dtype), tl.block_type(x.dtype, list(a.shape)))
-            for a, x in zip(arrays, like, strict=True)
-        ]
-
-    result = self.combine_fn.fn(*blocks(left), *blocks(right))
+    blocks = [
+        self.to_tensor(array, tensor.dtype)
+        for arrays in (left, right)
+        for array, tensor in zip(arrays, like, strict=True)
+    ]
+    result = self.combine_fn.fn(*blocks)
     result = result if isinstance(result, tuple) else (result,)
     return [
         np.broadcast_to(x.handle.data, a.shape).astype(a.dtype)
@@ -394,36 +330,15 @@ def _combine(self: Any, left: Any, right: Any, like: Any) -> list[np.ndarray]:
 
 def _reduce(self: Any, inputs: Any) -> list[Any]:
     """Combine neighbour with neighbour, all pairs at once, until one is left."""
-    arrays, axis = [x.handle.data for x in inputs], self.axis
-    if axis is None:
-        arrays, axis = [a.reshape(-1) for a in arrays], 0
-    arrays = [np.moveaxis(a, axis, -1) for a in arrays]
+    inputs, axis = self.unravel(inputs, self.axis)
+    arrays = [np.moveaxis(x.handle.data, axis, -1) for x in inputs]
     while arrays[0].shape[-1] > 1:  # a power of two
         left, right = ([a[..., i::2] for a in arrays] for i in (0, 1))
         arrays = _combine(self, left, right, inputs)
-    if not self.keep_dims:
-        arrays = [a[..., 0] for a in arrays]
-    elif self.axis is None:
-        arrays = [a.reshape((1,) * len(inputs[0].shape)) for a in arrays]
-    else:
+    if self.keep_dims:
         arrays = [np.moveaxis(a, -1, axis) for a in arrays]
-    return [
-        self.to_tensor(a if a.shape else a[()], x.dtype)
-        for a, x in zip(arrays, inputs, strict=True)
-    ]
-
-
-def _scan(self: Any, inputs: Any) -> list[Any]:
-    """Let each element take in what lies 1, 2, 4, ... before it."""
-    arrays = [np.moveaxis(x.handle.data, self.axis, -1) for x in inputs]
-    length, step = arrays[0].shape[-1], 1
-    while step < length:
-        before = [np.roll(a, step, -1) for a in arrays]
-        sums = _combine(self, before, arrays, inputs)
-        late = np.arange(length) >= step  # the others have nothing so far before them
-        arrays = [np.where(late, s, a) for s, a in zip(sums, arrays, strict=True)]
-        step *= 2
-    arrays = [np.moveaxis(a, -1, self.axis) for a in arrays]
+    else:
+        arrays = [a[..., 0] for a in arrays]
     return [self.to_tensor(a, x.dtype) for a, x in zip(arrays, inputs, strict=True)]
 
 
@@ -432,40 +347,30 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {  # where torch has another name, o
     "nearbyint": torch.round,
     "llrint": lambda x: torch.round(x).to(torch.int64),
     "fast_tanhf": torch.tanh,
-    "j0": torch.special.bessel_j0,
-    "j1": torch.special.bessel_j1,
-    "y0": torch.special.bessel_y0,
-    "y1": torch.special.bessel_y1,
-    "cyl_bessel_i0": torch.special.i0,
-    "cyl_bessel_i1": torch.special.i1,
     "fma": lambda x, y, z: x * y + z,
     "mul_rn": torch.mul,
     "ilogb": lambda x: torch.frexp(x)[1] - 1,
 }
 
 
-def _library_function(function: str) -> Callable[..., Any]:
-    """Return torch's version of a function of CUDA's library for mathematics."""
+def _call_library(function: str, *args: Any, **_: Any) -> Any:
+    """Return what torch gives for a *function* of CUDA's library for mathematics."""
     known = _FUNCTIONS.get(function) or getattr(torch, function, None)
     known = known or getattr(torch.special, function, None)
-
-    def call(*args: Any, **_: Any) -> Any:
-        if known is None:
-            raise NotImplementedError(f"libdevice.{function} has no counterpart here")
-        values = [
-            torch.from_numpy(np.ascontiguousarray(a.handle.data))
-            if isinstance(a, tl.tensor)
-            else torch.tensor(getattr(a, "value", a))
-            for a in args
-        ]
-        result = known(*values)
-        data, name = result.numpy(), str(result.dtype).removeprefix("torch.")
-        dtype = tl.int1 if name == "bool" else getattr(tl, name)
-        block = any(isinstance(a, tl.tensor) and a.type.is_block() for a in args)
-        shaped = tl.block_type(dtype, list(data.shape)) if block else dtype
-        return tl.tensor(_handle(data, dtype), shaped)
-
-    return call
+    if known is None:
+        raise NotImplementedError(f"libdevice.{function} has no counterpart here")
+    values = [
+        torch.from_numpy(np.ascontiguousarray(a.handle.data))
+        if isinstance(a, tl.tensor)
+        else torch.tensor(getattr(a, "value", a))
+        for a in args
+    ]
+    result = known(*values)
+    name = str(result.dtype).removeprefix("torch.")
+    dtype = tl.int1 if name == "bool" else getattr(tl, name)
+    block = any(isinstance(a, tl.tensor) and a.type.is_block() for a in args)
+    shaped = tl.block_type(dtype, list(result.shape)) if block else dtype
+    return tl.tensor(_handle(result.numpy(), dtype), shaped)
 
 
 if __name__ == "__main__":
