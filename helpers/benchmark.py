@@ -31,11 +31,9 @@ from helpers.correctness import Setting, explained
 from helpers.errors import InputError
 from helpers.results import Machine, Result
 from helpers.stats import Interval
-from helpers.tensors import tensors
 from helpers.text import mark
 from helpers.timing import (
     Clock,
-    Faults,
     Plan,
     block,
     clock_for,
@@ -239,9 +237,7 @@ def compare(
     # Timed calls may draw numbers, and train, but not at the reader's cost.
     with correctness.seeded(seed), setting.state:
         with Watch() as first:
-            cold_start_s, gives_cuda = _first_call(setting, timer, eager, compiled)
-            if gives_cuda:  # by what a closure holds
-                device, timer = "cuda", clock or clock_for("cuda")
+            cold_start_s = _first_call(setting, timer, eager, compiled)
             compiled_s = _warm(setting, timer, compiled)
         agreed = correctness.NOT_ASKED
         if same_answer:
@@ -249,7 +245,7 @@ def compare(
         eager_s = _warm(setting, timer, eager)
         sides, faults = (eager, compiled), None
         if device == "cpu":
-            faults = [page_faults(setting.call(side)) for side in sides]
+            faults = tuple(page_faults(setting.call(side)) for side in sides)
         peaks = tuple(peak_bytes(setting.call(side), device) for side in sides)
         with Watch() as timed:
             plans = plans_for((eager_s, compiled_s), timer.sample_s)
@@ -267,13 +263,13 @@ def compare(
         compiles=first.compiles,
         graphs=first.graphs,
         graph_breaks=first.graph_breaks,
-        page_faults=faults and (faults[0].count, faults[1].count),
+        page_faults=faults,
         peak_bytes=None if None in peaks else peaks,
         matches=agreed.matches,
         max_error=agreed.max_error,
         error64=agreed.error64,
         rounds=tuple(race.rounds),
-        notes=(*agreed.notes, *_notes(first, race, compiled, faults or ())),
+        notes=(*agreed.notes, *_notes(first, race, compiled)),
         interrupted=race.interrupted,
         threads=torch.get_num_threads(),
         device=device,
@@ -283,18 +279,15 @@ def compare(
 
 def _first_call(
     setting: Setting, clock: Clock, eager: Callable, compiled: Callable
-) -> tuple[float, bool]:
-    """Return seconds of the compiled side's first call, and whether CUDA gave it."""
-    answer = []
+) -> float:
+    """Return seconds of the first call of the compiled side."""
     try:
         with explained("compiled"):
-            call = setting.call(compiled)
-            seconds = clock.sample(lambda: answer.append(call()), 1)
+            return clock.sample(setting.call(compiled), 1)
     except InputError:
         with explained("eager"):  # the fault may be in both
             setting.call(eager)()
         raise
-    return seconds, any(t.is_cuda for t in tensors(answer))
 
 
 def _warm(setting: Setting, clock: Clock, function: Callable) -> float:
@@ -386,9 +379,7 @@ def estimate(rounds: Sequence[Round]) -> tuple[list[Round], float, Interval | No
     return used, speedup, Interval(low, high, interval.confidence)
 
 
-def _notes(
-    first: Watch, race: _Race, compiled: Callable, faults: Sequence[Faults]
-) -> Iterator[str]:
+def _notes(first: Watch, race: _Race, compiled: Callable) -> Iterator[str]:
     """Yield what the compiler and the system did that a reader must know."""
     timed, rounds = race.watch, race.rounds
     if timed.compiles:
@@ -406,8 +397,6 @@ def _notes(
         yield f"interrupted after {text.count(len(rounds), 'round')}"
     if sum(r.clean for r in rounds) < min(_ENOUGH, len(rounds) // 2):
         yield "other processes disturbed most rounds: close them and repeat"
-    if any(side.dominate for side in faults):
-        yield "page faults dominate: call keep_memory() first to time the arithmetic"
 
 
 # --- fresh processes -----------------------------------------------------------
