@@ -444,22 +444,17 @@ def _in_processes(
 
 def _in_process(name: str, source: str, options: dict[str, Any]) -> Comparison:
     """Run one comparison in a fresh interpreter, in this folder, and return it."""
-    course = str(Path(__file__).parents[1])
+    where = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
     with tempfile.TemporaryDirectory() as folder:
         script, path = Path(folder, "comparison.py"), str(Path(folder, "result.json"))
         lines = _SCRIPT.format(name=name, source=source, options=options, path=path)
         script.write_text(lines, encoding="utf-8")
         done = subprocess.run(
             [sys.executable, script],
-            stderr=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
+            capture_output=True,
             text=True,
             errors="replace",
-            env={
-                **os.environ,
-                "COURSE_QUIET": "1",
-                "PYTHONPATH": os.pathsep.join([course, *sys.path]),
-            },
+            env={**os.environ, "COURSE_QUIET": "1", "PYTHONPATH": where},
         )
         if done.returncode == 0:
             return results.load(path)

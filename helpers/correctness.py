@@ -277,18 +277,11 @@ def _in_float64(
 
     def run(call: Callable[[], Any]) -> Any:
         narrow = [t for t in tensors_of(call) if _wide(t.dtype) != t.dtype]
-        on_gpu = any(t.is_cuda for t in narrow)
         memory = psutil.virtual_memory().available
-        memory = torch.cuda.mem_get_info()[0] if on_gpu else memory
         if not narrow or 32 * sum(t.numel() for t in narrow) > memory:
             raise InputError("nothing to widen, or no memory for it")
-        gradients = [(t, t.grad) for t in narrow if t.is_leaf and t.grad is not None]
-        for tensor, _ in gradients:
-            tensor.grad = None  # it must have the dtype of its tensor
-        for tensor in narrow:
+        for tensor in narrow:  # gradients are among them
             tensor.data = tensor.data.to(_wide(tensor.dtype))
-        for tensor, gradient in gradients:
-            tensor.grad = gradient
         usual = torch.get_default_dtype()
         torch.set_default_dtype(torch.float64)  # of what it makes by itself
         try:
