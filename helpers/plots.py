@@ -201,10 +201,8 @@ def plot_bytes(
     both = comparison is not None and bandwidth is not None
     figure, panels = _figure(11 if both else 7, 3, columns=1 + both)
     sizes = [text.size(n) for n in moved]
-    units = ("bytes", "KiB", "MiB", "GiB")
-    power = max(p for p in range(4) if 1024**p <= max(moved))
-    _bars(panels[0], names, [n / 1024**power for n in moved], sizes)
-    panels[0].set(title="moved to and from memory", xlabel=units[power])
+    _bars(panels[0], names, moved, sizes)
+    panels[0].set(title="bytes moved to and from memory", xticks=[])
     alt = f"Bytes moved: {names[0]} {sizes[0]}, {names[1]} {sizes[1]}."
     if both:
         rates = [n / s for n, s in zip(moved, comparison.median_s, strict=True)]
@@ -245,11 +243,7 @@ def _bars(axes: Axes, names: Any, lengths: list[float], labels: list[str]) -> No
 
 
 def _curves(
-    axes: Axes,
-    places: Sequence[Any],
-    comparisons: Sequence[Comparison],
-    more: str = "",
-    **style: Any,
+    axes: Axes, places: Sequence, comparisons: Sequence, more: str = "", **style: Any
 ) -> None:
     """Draw the median times of both sides over *places*."""
     for side, name in enumerate(comparisons[0].names):
