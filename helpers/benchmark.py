@@ -412,8 +412,8 @@ _HOW = (
 _SCRIPT = """\
 from __future__ import annotations
 {source}
-from helpers.benchmark import compare_made
-compare_made({name}(), {options!r}).save({path!r})
+from helpers.benchmark import compare_prepared
+compare_prepared({name}(), {options!r}).save({path!r})
 """
 
 
@@ -462,12 +462,12 @@ def _in_process(name: str, source: str, options: dict[str, Any]) -> Comparison:
     raise InputError(f"a fresh process failed: {last}\n{_HOW}")
 
 
-def compare_made(made: tuple, options: Mapping[str, Any]) -> Comparison:
+def compare_prepared(sides: tuple, options: Mapping[str, Any]) -> Comparison:
     """Return ``compare`` of ``(eager, compiled, inputs)`` or ``(..., kwargs)``.
 
     *inputs* is a tuple, or one input.
     """
-    eager, compiled, inputs, *kwargs = made
+    eager, compiled, inputs, *kwargs = sides
     inputs = inputs if isinstance(inputs, tuple) else (inputs,)
     if kwargs:
         options = {**options, "kwargs": kwargs[0]}

@@ -94,14 +94,16 @@ def plot_comparison(
     """
     if not comparisons:
         raise ValueError("plot_comparison needs at least one result of compare()")
-    labels = labels or ["{1} against\n{0}".format(*one.names) for one in comparisons]
+    labels = labels or [
+        "{1} against\n{0}".format(*result.names) for result in comparisons
+    ]
     if len(labels) != len(comparisons):
         raise ValueError(f"{len(comparisons)} results, but {len(labels)} labels")
     rows = range(len(comparisons))
     figure, (times, ratios) = _figure(11, 2.1 + 0.85 * len(rows), columns=2)
     for side, name in enumerate(comparisons[0].names):
         places = [row + 0.36 * side - 0.18 for row in rows]
-        seconds = [one.median_s[side] for one in comparisons]
+        seconds = [result.median_s[side] for result in comparisons]
         times.plot(seconds, places, SHAPES[side], color=COLOURS[side], label=name)
         for at in zip(seconds, places, strict=True):
             beside = {"xytext": (9, 0), "textcoords": "offset points", "va": "center"}
@@ -111,16 +113,16 @@ def plot_comparison(
     times.set_ylim(len(rows) - 0.4, -0.6)
     figure.legend(loc="outside upper left", ncols=2)
     beside = {"va": "center", "transform": ratios.get_yaxis_transform()}
-    for row, one in zip(rows, comparisons, strict=True):
-        _interval(ratios, one, one.speedup, row, "xerr")
-        ratios.text(1.03, row, f"{one.verdict}\n{one.speedup:.3g}x", **beside)
+    for row, result in zip(rows, comparisons, strict=True):
+        _interval(ratios, result, result.speedup, row, "xerr")
+        ratios.text(1.03, row, f"{result.verdict}\n{result.speedup:.3g}x", **beside)
     _ratio_axis(ratios.xaxis, comparisons)
     ratios.set(ylim=times.get_ylim(), yticks=[], xlabel="1x: no difference")
     alt = "Speed-up with its interval."
-    for label, one in zip(labels, comparisons, strict=True):
-        a, b = (mark(text.seconds(value)) for value in one.median_s)
-        alt += f" {' '.join(label.split())}: {mark(one.ratio())}; "
-        alt += f"median call: {one.names[0]} {a}, {one.names[1]} {b}."
+    for label, result in zip(labels, comparisons, strict=True):
+        a, b = (mark(text.seconds(value)) for value in result.median_s)
+        alt += f" {' '.join(label.split())}: {mark(result.ratio())}; "
+        alt += f"median call: {result.names[0]} {a}, {result.names[1]} {b}."
     return Picture(figure, alt)
 
 
@@ -153,10 +155,12 @@ def plot_sweep(
         pale = {"alpha": 0.4, "markersize": 6, "linewidth": 1}
         _curves(times, at, there, ", recorded", **pale)
         ratios.plot([], [], "D", color=QUIET, label=recorded.label)
-        for place, one in zip(at, there, strict=True):
-            _interval(ratios, one, place, one.speedup, "yerr", color=QUIET, fmt="D")
-    for place, one in zip(places, here, strict=True):
-        _interval(ratios, one, place, one.speedup, "yerr")
+        for place, result in zip(at, there, strict=True):
+            _interval(
+                ratios, result, place, result.speedup, "yerr", color=QUIET, fmt="D"
+            )
+    for place, result in zip(places, here, strict=True):
+        _interval(ratios, result, place, result.speedup, "yerr")
     ceilings = [ceiling] * len(places) if isinstance(ceiling, int | float) else ceiling
     if ceilings:
         if len(ceilings) != len(places):
@@ -247,19 +251,19 @@ def _curves(
 ) -> None:
     """Draw the median times of both sides over *places*."""
     for side, name in enumerate(comparisons[0].names):
-        seconds = [one.median_s[side] for one in comparisons]
+        seconds = [result.median_s[side] for result in comparisons]
         look = {"color": COLOURS[side], "marker": SHAPES[side], "ls": ("-", "--")[side]}
         axes.plot(places, seconds, label=name + more, **look, **style)
 
 
 def _interval(
-    axes: Axes, one: Comparison, x: float, y: float, error: str, **style: Any
+    axes: Axes, result: Comparison, x: float, y: float, error: str, **style: Any
 ) -> None:
     """Draw a speed-up with its interval; a hollow point where there is none."""
-    low, high = one.interval or (one.speedup, one.speedup)
-    sizes = [[max(0, one.speedup - low)], [max(0, high - one.speedup)]]
+    low, high = result.interval or (result.speedup, result.speedup)
+    sizes = [[max(0, result.speedup - low)], [max(0, high - result.speedup)]]
     style = {"fmt": "o", "color": "black", "capsize": 5, error: sizes, **style}
-    fill = style["color"] if one.interval else "white"
+    fill = style["color"] if result.interval else "white"
     axes.errorbar([x], [y], markerfacecolor=fill, **style)
 
 
@@ -274,7 +278,9 @@ def _ratio_axis(
     band(1 - SAME, 1 + SAME, color=QUIET, alpha=0.3, linewidth=0)
     axis.axes.set_title(f"speed-up, {comparisons[0].confidence:.0%} interval")
     ends = [1 - 3 * SAME, 1 + 3 * SAME, *more]
-    ends += [end for one in comparisons for end in one.interval or (one.speedup,)]
+    ends += [
+        end for result in comparisons for end in result.interval or (result.speedup,)
+    ]
     _limits(axis, min(ends), max(ends), 0.08, log=max(ends) > 3 * min(ends))
     low, high = axis.get_view_interval()
     gap = 0.1 * (high - low)  # a tick at 1, and none close to it
@@ -288,7 +294,7 @@ def _time_axis(
     axis: Any, comparisons: Sequence[Comparison], room: float = 0.08
 ) -> None:
     """Show seconds with their unit: from 0, or logarithmic once they spread."""
-    seconds = [value for one in comparisons for value in one.median_s]
+    seconds = [value for result in comparisons for value in result.median_s]
     spread = max(seconds) > 20 * min(seconds)
     low = min(seconds) if spread else 0
     _limits(axis, low, max(seconds), room, log=spread)

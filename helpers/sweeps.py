@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from helpers import results, text
-from helpers.benchmark import Comparison, compare_made
+from helpers.benchmark import Comparison, compare_prepared
 from helpers.results import Machine, Result
 from helpers.text import mark
 
@@ -37,8 +37,8 @@ class Sweep(Result):
         head = f"{self.parameter} ({self.unit})" if self.unit else self.parameter
         rows = []
         for point in self.points:
-            one = point.comparison
-            cells = (*map(text.seconds, one.median_s), one.ratio())
+            result = point.comparison
+            cells = (*map(text.seconds, result.median_s), result.ratio())
             rows.append((point.value, *map(mark, cells)))
         names = self.points[0].comparison.names if self.points else ("a", "b")
         title = "" if self.complete else "interrupted: these points are finished"
@@ -88,10 +88,10 @@ def sweep(
         try:
             for value in values:
                 bar.set_description_str(f"{parameter} {value}")
-                one = compare_made(make(value), {"budget": budget, **options})
-                points.append(Point(value, one))
+                result = compare_prepared(make(value), {"budget": budget, **options})
+                points.append(Point(value, result))
                 bar.update()
-                if one.interrupted:
+                if result.interrupted:
                     break
         except KeyboardInterrupt:
             pass
