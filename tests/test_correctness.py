@@ -231,27 +231,6 @@ def test_float64_leaves_no_trace():
     assert torch.get_default_dtype() == torch.float32
 
 
-def detector(nudge):
-    """Boxes by falling score, as torchvision returns them; two scores nearly tie."""
-
-    def f(boxes, scores):
-        scores = scores + nudge
-        order = scores.argsort(descending=True)
-        return {"boxes": boxes[order], "scores": scores[order], "labels": order}
-
-    return f
-
-
-def test_only_rows_whose_scores_tie_may_come_in_another_order():
-    boxes, scores = torch.rand(5, 4), torch.tensor([0.9, 0.5, 0.5 + 1e-7, 0.2, 0.1])
-    ties = torch.tensor([0, 2e-7, 0, 0, 0])
-    assert asked(detector(0.0), detector(ties), boxes, scores).matches is True
-    wrong = detector(torch.tensor([0, 0, 0, 0, 0.3]))
-    assert asked(detector(0.0), wrong, boxes, scores).matches is False
-    assert asked(detector(0.0), lambda b, s: detector(0.0)(b.flip(0), s), boxes,
-                 scores).matches is False  # fmt: skip
-
-
 # ------------------------------------------------------------ what a call leaves behind
 
 
@@ -306,7 +285,7 @@ def test_a_compiled_training_step():
     assert found.matches is True and notes(found)[0].endswith("see graphs()")
 
 
-def test_a_changed_input_is_said_compared_and_the_reader_s_left_alone():
+def test_a_changed_input_is_compared_and_the_reader_s_left_alone():
     def grow(x):
         x += 1
         return x.sum()
@@ -319,7 +298,7 @@ def test_a_changed_input_is_said_compared_and_the_reader_s_left_alone():
     x = torch.ones(4)
     found = asked(grow, grow, x)
     assert found.matches is True and torch.equal(x, torch.ones(4))
-    assert notes(found) == ["changes its inputs: each timed call sees other numbers"]
+    assert notes(found) == []
     found = asked(grow, other, x)
     assert found.matches is False and found.max_error == 0  # of what is returned
 

@@ -26,7 +26,7 @@ class FakeClock:
 
     # Slots, for what has attributes is put back between the calls of a comparison.
     __slots__ = ("extra", "per_call", "samples", "time", "waited", "waits")
-    sample_s = timing.WallClock.sample_s
+    sample_s = timing.Clock.sample_s
 
     def __init__(self, extra=lambda n: 0.0, waits=lambda n: 0.0, per_call=0.0):
         self.time = self.waited = 0.0
@@ -114,7 +114,7 @@ def test_waiting_for_another_process_is_seen():
     try:
         os.sched_setaffinity(busy.pid, {min(usual)})
         os.sched_setaffinity(0, {min(usual)})
-        with timing.WallClock().waiting() as waited:
+        with timing.Clock().waiting() as waited:
             before, end = waited(), time.monotonic() + 0.5
             while time.monotonic() < end:
                 pass
@@ -130,9 +130,9 @@ def test_waiting_for_another_process_is_seen():
 
 def test_wall_clock_counts_every_call():
     calls = []
-    assert timing.WallClock().sample(lambda: calls.append(time.sleep(1e-3)), 7) > 7e-3
+    assert timing.Clock().sample(lambda: calls.append(time.sleep(1e-3)), 7) > 7e-3
     assert len(calls) == 7
-    assert type(timing.clock_for("cpu")) is timing.WallClock
+    assert type(timing.clock_for("cpu")) is timing.Clock
 
 
 def test_cuda_time_is_between_events_round_all_the_calls(monkeypatch):
@@ -227,17 +227,9 @@ def test_garbage_is_not_collected_in_the_middle():
 
 @linux
 def test_fresh_pages_are_seen():
-    found = timing.page_faults(lambda: torch.ones(16 << 20))
-    assert found.count > 16  # 64 MiB, of which a page may be as much as 2
-    assert timing.page_faults(lambda: 1 + 1).count < 16
-
-
-@pytest.mark.parametrize(
-    ("count", "share", "dominate"),
-    [(16, 0.31, True), (15, 0.9, False), (1000, 0.3, False)],
-)
-def test_pages_dominate_when_many_cost_much(count, share, dominate):
-    assert timing.Faults(count, share).dominate is dominate
+    # 64 MiB, of which a page may be as much as 2.
+    assert timing.page_faults(lambda: torch.ones(16 << 20)) > 16
+    assert timing.page_faults(lambda: 1 + 1) < 16
 
 
 @linux
