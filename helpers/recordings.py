@@ -21,7 +21,7 @@ from helpers import results, stats
 from helpers.benchmark import Comparison, estimate
 from helpers.errors import ResultError
 from helpers.results import Machine, Result
-from helpers.text import Table, mark, pre, seconds, size
+from helpers.text import Table, mark, pre
 
 SCHEMA = 2
 DONE, FAILED, NOT_RUN = "done", "failed", "not run"
@@ -63,14 +63,6 @@ class Finding:
             number = f"{fact:.4g}" if isinstance(fact, float) else fact
             parts.append(f"{name} {number}")
         return ", ".join(parts or self.texts)
-
-    def costs(self) -> str:
-        """Return first call, both medians and peak memory; '' if nothing is timed."""
-        if self.comparison is None:
-            return ""
-        times = (self.comparison.cold_start_s, *self.comparison.median_s)
-        peaks = self.comparison.peak_bytes or ()
-        return ", ".join([*map(seconds, times), *map(size, peaks)])
 
 
 @dataclass(frozen=True, repr=False)
@@ -182,28 +174,19 @@ class Recorded:
         found = (f.summary() for f in self.findings if str(f.value) == str(value))
         return next(found, "not recorded")
 
+    def __str__(self) -> str:
+        cases = [f"{f.series} {f.value}: {f.summary()}" for f in self.findings]
+        return "\n".join(filter(None, [self.label, *cases, self.passed_over]))
+
     def line(self) -> str:
         """Return all of it on one line, nothing marked."""
-        cases = (f"{f.series} {f.value}: {f.summary()}" for f in self.findings)
-        text = f"{self.label}: {'; '.join(cases)}" if self else self.label
-        return f"{text}. {self.passed_over}" if self.passed_over else text
-
-    def table(self) -> Table:
-        """Return a row for each case."""
-        rows = [(f.series, f.value, f.summary(), f.costs()) for f in self.findings]
-        headings = ("series", "value", "found", "first call, then eager and compiled")
-        return Table.of(headings, rows, self.label)
-
-    def __str__(self) -> str:
-        return f"{self.table()}\n{self.passed_over}".strip() if self else self.line()
+        return "; ".join(str(self).splitlines())
 
     def __repr__(self) -> str:  # one mark: a page is the same with and without it
         return mark(self.line())
 
     def _repr_html_(self) -> str:
-        if not self:
-            return pre(self.line())
-        return self.table()._repr_html_() + (self.passed_over and pre(self.passed_over))
+        return pre(self)
 
 
 def recorded(

@@ -88,7 +88,7 @@ def test_a_false_claim_shows_what_was_claimed_and_what_was_found(said, learner) 
     claim("one graph", found.count == graphs - 1)
     assert (
         "\n  Claimed: found.count == graphs - 1\n"
-        "  Found: found.count is 3\n  Found: graphs - 1 is 1\n"
+        "  Found: found.count is 3\n  Found: graphs is 2\n"
     ) in said()
     claim(
         "no breaks",
@@ -97,7 +97,7 @@ def test_a_false_claim_shows_what_was_claimed_and_what_was_found(said, learner) 
     )
     text = said()
     assert "Found: found.count is 3" in text
-    assert "Found: len(found.breaks) is 2" in text
+    assert "Found: found.breaks is ('print', 'item')" in text
     claim("fast", condition=rows[0][1] < 0.1 or not rows)
     assert "Found: rows[0][1] is 7.5" in said()
     same = [True, False]
@@ -197,13 +197,6 @@ def test_start_says_when_compiling_is_switched_off(said, monkeypatch, switch) ->
     assert said().startswith(f"Not ready: {switch}=1 switches torch.compile off")
 
 
-def test_start_needs_triton_where_there_is_a_gpu(said, monkeypatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(teach, "find_spec", lambda name: name == "torch" or None)
-    start("01")
-    assert "Not ready: triton is not installed" in said()
-
-
 def test_start_quietens_one_warning_and_no_other() -> None:
     code = (
         "import warnings; from helpers import start; start('01')\n"
@@ -231,7 +224,7 @@ def test_a_prediction_without_a_guess(said, strictly) -> None:
     assert not progress_file().exists()
 
 
-@pytest.mark.parametrize("mine", [2, "2 graphs", "2", " 2 "])
+@pytest.mark.parametrize("mine", [2, "2 graphs"])
 def test_a_right_guess(said, mine) -> None:
     predict(*ASK, mine=mine)
     reveal("01.p1", "2 graphs")
@@ -259,16 +252,14 @@ def test_a_guess_at_options_that_the_course_changed_is_forgotten(said) -> None:
     assert "none yet" in said()
 
 
-@pytest.mark.parametrize("mine", [0, 3, -1, "3 graphs", "", 1.0, True, [1]])
+@pytest.mark.parametrize("mine", [0, 3, -1, "3 graphs", "", "2", 1.0, True, [1]])
 def test_a_guess_that_is_no_option_lists_them(mine) -> None:
     with pytest.raises(ValueError, match="Write 1 for '1 graph'; 2 for '2 graphs'"):
         predict(*ASK, mine=mine)
     assert not progress_file().exists()
 
 
-@pytest.mark.parametrize(
-    "options", [[], ["one"], ["a", "a"], [1, 2], ["1", "2"], "ab", None]
-)
+@pytest.mark.parametrize("options", [[], ["one"], ["a", "a"], [1, 2], "ab", None])
 def test_options_are_different_texts(options) -> None:
     with pytest.raises(ValueError, match="two or more different texts"):
         predict("01.p1", "?", options)
