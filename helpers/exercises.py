@@ -73,8 +73,7 @@ def chapter(number: str) -> dict[str, Exercise]:
     if path is None:
         raise ExerciseError(
             f"no exercises for notebook {number}: there is no {paths[0].name} in "
-            f"{paths[0].parent} or {paths[1].parent}. It comes with the course: run "
-            "the notebook in its own folder, or get the course again."
+            f"{paths[0].parent} or {paths[1].parent}. Run the notebook in its folder"
         )
     spec = spec_from_file_location(f"exercises_{path.stem}", path)
     module = module_from_spec(spec)
@@ -134,8 +133,7 @@ def hint(key: str, level: int = 1) -> None:
     """Print a hint: 1 is a nudge, 3 is nearly the answer, 0 prints none."""
     try:
         if level not in range(4):
-            message = f"A hint has level 1, 2 or 3 (0 for none), not {level!r}"
-            raise ExerciseError(message)
+            raise ExerciseError(f"A hint has level 1, 2 or 3 (0: none), not {level!r}")
         if level:
             print(f"Hint {level} of 3 for {key}: {find(key).hints[level - 1]}")
     except ExerciseError as error:
@@ -165,16 +163,11 @@ def _judge(exercise: Exercise, answer: Any) -> str | None:
             return _STUB
         cause = own[-1] if own else error
         who = "your answer" if own else "your answer, or the check with it,"
-        return "\n".join(
-            [
-                f"{who} raised {type(cause).__name__}: {cause}",
-                *(
-                    f"  your line {frame.lineno}, in {frame.name}: {frame.line}"
-                    for frame in _own_frames(cause)
-                ),
-                "  Call it yourself in a new cell, to see where it goes wrong.",
-            ]
-        )
+        lines = [f"{who} raised {type(cause).__name__}: {cause}"]
+        for frame in _own_frames(cause):
+            lines.append(f"  your line {frame.lineno}, in {frame.name}: {frame.line}")
+        lines.append("  Call it yourself in a new cell, to see where it goes wrong.")
+        return "\n".join(lines)
 
 
 def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
@@ -218,9 +211,10 @@ def _does_nothing(code: types.CodeType) -> bool:
     steps = list(dis.get_instructions(code))
     kinds = {step.opname for step in steps}
     if "RAISE_VARARGS" in kinds:
-        returns = any(kind.startswith("RETURN") for kind in kinds)
-        raised = {"NotImplementedError", NotImplementedError}  # by name before 3.14
-        return not returns and any(step.argval in raised for step in steps)
+        if any(kind.startswith("RETURN") for kind in kinds):
+            return False
+        raised = ("NotImplementedError", NotImplementedError)  # by name before 3.14
+        return any(step.argval in raised for step in steps)
     quiet = {"RESUME", "NOP", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE", "POP_TOP"}
     values = [step.argval for step in steps if "CONST" in step.opname]
     return kinds <= quiet and all(value is None or value is ... for value in values)
@@ -266,16 +260,16 @@ def difference(
 
     for arguments in inputs:
         result, wanted = answer(*copies(arguments)), reference(*copies(arguments))
-        shape = "given " + " and ".join(f"{[*x.shape]}" for x in arguments)
+        given = "given " + " and ".join(f"{[*x.shape]}" for x in arguments)
         if type(result) is not torch.Tensor:
             kind = type(result).__name__
-            return f"{shape}, it returned {kind}, and a tensor was asked for"
+            return f"{given}, it returned {kind}, and a tensor was asked for"
         if result.shape != wanted.shape:
             shapes = f"{[*result.shape]}, not {[*wanted.shape]}"
-            return f"{shape}, the result has shape {shapes}"
+            return f"{given}, the result has shape {shapes}"
         if not torch.allclose(result, wanted, rtol=tolerance, atol=tolerance):
             worst = (result - wanted).abs().max().item()
-            return f"{shape}, the numbers are off by up to {worst:.1g}"
+            return f"{given}, the numbers are off by up to {worst:.1g}"
     return None
 
 

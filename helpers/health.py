@@ -81,7 +81,7 @@ def doctor(compile: bool = True) -> Diagnosis:
     device.  That pays for what is built once per machine, so no lesson has to.
     """
     checks = {
-        "Python": _python,
+        "Python": lambda: (platform.python_version(),),
         "torch": _torch,
         "triton": _triton,
         "C++ compiler": _compiler,
@@ -115,16 +115,6 @@ def _row(name: str, check: Callable[[], tuple[str, ...]]) -> Row:
         if name in _FATAL:
             return Row(name, found, "missing", _FATAL[name])
         return Row(name, found, "note", "This could not be looked at")
-
-
-def _python() -> tuple[str, ...]:
-    version = platform.python_version()
-    if (3, 11) <= sys.version_info[:2] <= (3, 14):
-        return (version,)
-    advice = (
-        "The course is checked on Python 3.11 to 3.14. make setup PYTHON=python3.11"
-    )
-    return version, "note", advice
 
 
 def _torch() -> tuple[str, ...]:
@@ -207,9 +197,9 @@ def _gpu() -> tuple[str, ...]:
     if torch.version.cuda is None:
         found = f"driver {driver}, but a torch built without CUDA"
         return found, "note", f"{lesson}. make setup TORCH=default"
+    reason = "no device is visible: see CUDA_VISIBLE_DEVICES"
     try:
         torch.cuda.init()
-        reason = "no device is visible: see CUDA_VISIBLE_DEVICES"
     except Exception as error:
         reason = " ".join(str(error).split())[:160]
     found = f"driver {driver} and CUDA {torch.version.cuda} do not work: {reason}"

@@ -139,7 +139,9 @@ class Lesson:
 
     def begin(self, notebook: str) -> None:
         """Forget an earlier pass through a notebook, but not the progress."""
-        self.__init__(notebook, progress=self.progress)
+        self.notebook = notebook
+        for seen in (self.claims, self.questions, self.exercises):
+            seen.clear()
 
 
 lesson = Lesson()

@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import types
 from pathlib import Path
 from unittest import mock
 
@@ -216,12 +215,6 @@ def test_a_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None
     assert "TORCHINDUCTOR_CACHE_DIR" in found.advice
 
 
-def test_little_disk_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    free = types.SimpleNamespace(free=1 << 20)
-    monkeypatch.setattr(health.shutil, "disk_usage", lambda _: free)
-    assert row("cache folder").status == "note"
-
-
 def test_a_part_that_cannot_be_looked_at_is_a_row(monkeypatch) -> None:
     def broken() -> None:
         raise RuntimeError("first line\nsecond line")
@@ -246,17 +239,6 @@ def test_a_compiler_that_computes_wrong_numbers(monkeypatch) -> None:
     assert found.advice.startswith("The compiler computes wrong numbers here")
     assert "Delete the folder" in found.advice and "set CXX" in found.advice
     assert "AssertionError" not in str(found)
-
-
-def test_an_unknown_command_is_refused() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "helpers", "nurse"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-    )
-    assert done.returncode == 2
-    assert "invalid choice: 'nurse'" in done.stderr
 
 
 # What stands below an error.
@@ -330,25 +312,18 @@ def test_torchs_own_errors_never_stand_alone(tmp_path, monkeypatch) -> None:
     assert "C++ compiler" in health.what_to_do(caught.value)
 
 
-def below_each_cell(*sources: str) -> list[str]:
-    """Return what a real kernel shows below each cell, the first being start."""
+def test_a_kernel_says_what_helps_below_the_traceback() -> None:
+    health.explain_errors()  # outside a notebook: nothing
     first = 'from helpers import start\nstart("01")'
-    notebook = new_notebook(cells=[new_code_cell(s) for s in (first, *sources)])
+    sources = (first, "foo + 1", "foo + 1", "1 / 0")
+    notebook = new_notebook(cells=[new_code_cell(source) for source in sources])
     with course_environment():
         runner = client(notebook, ROOT / "notebooks")
         runner.allow_errors = True
         runner.execute()
-    return [
-        "\n".join(
-            text for output in cell.outputs for text in output.get("traceback", ())
-        )
-        for cell in notebook.cells[1:]
-    ]
-
-
-def test_a_kernel_says_what_helps_below_the_traceback() -> None:
-    health.explain_errors()  # outside a notebook: nothing
-    once, twice, mistake = below_each_cell("foo + 1", "foo + 1", "1 / 0")
+    once, twice, mistake = (
+        "\n".join(cell.outputs[0]["traceback"]) for cell in notebook.cells[1:]
+    )
     assert once.count("What to do: where a cell above defines 'foo'") == 1
     assert "NameError" in once and twice.count("What to do") == 1
     assert "ZeroDivisionError" in mistake and "What to do" not in mistake

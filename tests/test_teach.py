@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -54,9 +53,8 @@ def test_a_claim_that_holds(said, strictly, true) -> None:
 
 @pytest.mark.parametrize("false", [False, np.bool_(False), torch.tensor([False])])
 def test_a_false_claim_raises_in_ci(strictly, false) -> None:
-    with pytest.raises(ClaimFailed, match=r"one is two\. numbers differ") as caught:
+    with pytest.raises(ClaimFailed, match=r"one is two\. numbers differ\n  Claimed: f"):
         claim("one is two", false, "numbers differ")
-    assert isinstance(caught.value, AssertionError)
 
 
 def test_a_false_claim_explains_to_a_learner_and_goes_on(said, learner) -> None:
@@ -111,12 +109,6 @@ def test_a_false_claim_calls_nothing_again(said, learner) -> None:
     assert found.calls == 1
     assert "Claimed: found.ask(wanted)" in (text := said())
     assert "Found: wanted is 4" in text
-
-
-def test_in_ci_the_error_shows_what_was_found(strictly) -> None:
-    found = Found()
-    with pytest.raises(ClaimFailed, match=r"one graph\n  Claimed: found.count == 1\n"):
-        claim("one graph", found.count == 1)
 
 
 def test_a_notebook_shows_what_was_found(monkeypatch) -> None:
@@ -377,17 +369,6 @@ def test_a_folder_that_cannot_be_written_is_said_once(said, monkeypatch, error) 
     assert text.count("Your progress could not be saved") == 1
     assert "set COURSE_HOME" in text
     assert text.endswith("You said so too.\n")
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="folders have no owner here")
-def test_a_folder_that_is_a_file(said, course_home: Path) -> None:
-    course_home.write_text("in the way")
-    predict(*ASK, mine=1)
-    reveal("01.p1", "2 graphs")
-    text = said()
-    assert text.count("could not be saved") == 1
-    assert text.endswith("You said: 1 graph\n")
-    assert course_home.read_text() == "in the way"
 
 
 def test_what_a_newer_course_wrote_stays(said) -> None:
