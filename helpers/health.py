@@ -334,9 +334,8 @@ _ADVICE = (
     (
         r"^(?:UnpicklingError|EOFError|BadZipFile|JSONDecodeError)|file too short"
         r"|invalid ELF header|undefined symbol|Failed to import \S+\.py\b",
-        "a file in the compile cache may be damaged: delete the folder that "
-        "TORCHINDUCTOR_CACHE_DIR names, or else torchinductor_<your name> among the "
-        "temporary files, and restart the kernel",
+        "a file in the compile cache may be damaged: delete the folder {cache}, "
+        "restart the kernel",
     ),
 )
 
@@ -349,12 +348,16 @@ def what_to_do(error: BaseException) -> str | None:
     for cause in causes(error):
         if isinstance(cause, NameError) and "is not defined" in str(cause):
             return (
-                f"where a cell above defines {cause.name!r}, it has not run or has "
-                "failed: choose Run > Run All Above Selected Cell, then this cell again"
+                f"where a cell above defines {cause.name!r}, it has not run: choose "
+                "Run > Run All Above Selected Cell, then this cell again"
             )
         for pattern, advice in _ADVICE:
             if re.search(pattern, f"{type(cause).__name__}: {cause}"):
-                return advice
+                if "{cache}" not in advice:
+                    return advice
+                from helpers import _torch
+
+                return advice.format(cache=_torch.inductor_cache_dir())
     if any(type(cause).__module__.split(".")[0] == "torch" for cause in causes(error)):
         return (
             "if you changed a cell, undo that first; then restart the kernel and run "

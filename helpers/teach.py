@@ -21,7 +21,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -155,16 +154,15 @@ _NOISE = "TensorFloat32 tensor cores for float32 matrix multiplication available
 
 
 def start(notebook: str) -> None:
-    """Print one line: what this notebook runs on, or the first thing missing."""
-    lesson.begin(notebook)
-    health.explain_errors()
-    missing = _first_missing()
-    if missing:
-        print(f"Not ready: {missing}. What to do: {health.DOCTOR}.")
-        return
+    """Print one line: what this notebook runs on, or why nothing will compile."""
     import torch
 
+    lesson.begin(notebook)
+    health.explain_errors()
     warnings.filterwarnings("ignore", message=_NOISE)
+    if obstacle := _obstacle():
+        print(f"Not ready: {obstacle}. What to do: {health.DOCTOR}.")
+        return
     triton = version_of("triton")
     facts = (
         f"torch {torch.__version__}",
@@ -175,10 +173,8 @@ def start(notebook: str) -> None:
     print(f"Ready: notebook {notebook} on {mark(', '.join(facts))}")
 
 
-def _first_missing() -> str | None:
-    """Return the first thing without which nothing compiles; doctor looks at more."""
-    if find_spec("torch") is None:
-        return "torch is not installed"
+def _obstacle() -> str | None:
+    """Return the first thing that keeps torch from compiling; doctor looks at more."""
     for switch in ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"):
         if os.environ.get(switch) == "1":
             return f"{switch}=1 switches torch.compile off: unset it, and restart"

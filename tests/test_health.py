@@ -263,6 +263,7 @@ CAUSED_BY_THE_MACHINE = [
     (EOFError("Ran out of input"), "compile cache may be damaged"),
     (ImportError("k.so: file too short"), "may be damaged"),
     (RuntimeError("Failed to import cache/ng/cng4.py\nSyntaxError: "), "be damaged"),
+    (EOFError("no input"), f"delete the folder {_torch.inductor_cache_dir()}"),
 ]
 
 

@@ -164,21 +164,6 @@ def test_start_says_what_the_notebook_runs_on(said) -> None:
     assert text.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("missing", "words"),
-    [("torch", "torch is not installed"), ("compiler", "no C++ compiler was found")],
-)
-def test_start_names_the_first_missing_thing(said, monkeypatch, missing, words) -> None:
-    if missing == "torch":
-        monkeypatch.setattr(teach, "find_spec", lambda name: None)
-    else:
-        monkeypatch.setattr(teach.shutil, "which", lambda name: None)
-    start("01")
-    text = said()
-    assert text.startswith(f"Not ready: {words}")
-    assert "run `python -m helpers doctor`" in text
-
-
 @pytest.mark.parametrize("switch", ["TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"])
 def test_start_says_when_compiling_is_switched_off(said, monkeypatch, switch) -> None:
     monkeypatch.setenv(switch, "0")
@@ -187,6 +172,13 @@ def test_start_says_when_compiling_is_switched_off(said, monkeypatch, switch) ->
     monkeypatch.setenv(switch, "1")
     start("01")
     assert said().startswith(f"Not ready: {switch}=1 switches torch.compile off")
+
+
+def test_start_says_when_there_is_no_compiler(said, monkeypatch) -> None:
+    monkeypatch.setattr(teach.shutil, "which", lambda name: None)
+    start("01")
+    assert "Not ready: no C++ compiler was found" in (text := said())
+    assert "run `python -m helpers doctor`" in text
 
 
 def test_start_quietens_one_warning_and_no_other() -> None:
