@@ -321,6 +321,10 @@ _ADVICE = (
         f"{DOCTOR}",
     ),
     (
+        r"^Unavailable: ",
+        f"the message names what is missing, and how it is installed; or {DOCTOR}",
+    ),
+    (
         r"^MemoryError|OutOfMemoryError|can't allocate memory|Cannot allocate memory",
         "memory ran out: close other notebooks and programs, restart the kernel, and "
         "run from the top",
@@ -381,8 +385,7 @@ def explain_errors() -> None:
         from IPython import get_ipython
     except ImportError:
         return
-    shell = get_ipython()
-    if shell is not None:
+    if shell := get_ipython():
         shell.set_custom_exc((Exception,), _show)
 
 

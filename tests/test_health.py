@@ -16,6 +16,7 @@ from torch._inductor.lowering import lowerings
 
 from helpers import _torch, health, results
 from helpers.__main__ import main
+from helpers.errors import Unavailable
 from helpers.text import unmark
 from tests.refresh import ROOT, client, course_environment
 
@@ -255,6 +256,7 @@ OUT_OF_MEMORY = "[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 by
 CAUSED_BY_THE_MACHINE = [
     (NameError("name 'predict' is not defined", name="predict"), "'predict'"),
     (ModuleNotFoundError("No module named 'triton'"), "Triton is missing"),
+    (Unavailable("Triton is not installed"), "names what is missing"),
     (RuntimeError(OUT_OF_MEMORY), "memory ran out"),
     (MemoryError(), "memory ran out"),
     (OSError(28, "No space left on device"), "free some disk"),
