@@ -47,8 +47,6 @@ class Exercise:
     check: Check
 
     def __post_init__(self) -> None:
-        if not _KEY.fullmatch(self.key):
-            raise ExerciseError(f"an exercise is named like '01.2', not {self.key!r}")
         if len(self.hints) != 3:
             raise ExerciseError(f"{self.key}: an exercise has exactly three hints")
 
@@ -69,20 +67,17 @@ def chapter(number: str) -> dict[str, Exercise]:
 
     Raises ExerciseError when there is no such file, or when it cannot be used.
     """
-    here = Path.cwd()
-    folders = (_COURSE / "notebooks", here, here / "notebooks")
+    folders = (_COURSE / "notebooks", Path.cwd(), Path.cwd() / "notebooks")
     paths = [folder / "exercises" / f"ch{number}.py" for folder in folders]
     path = next(filter(Path.is_file, paths), None)
     if path is None:
         raise ExerciseError(
             f"no exercises for notebook {number}: there is no {paths[0].name} in "
-            f"{paths[0].parent} or {paths[1].parent}. It comes with the course: run "
-            "the notebook in its own folder, or get the course again."
+            f"{paths[0].parent} or {paths[1].parent}. Run the notebook in its folder"
         )
-    name = f"exercises_{path.stem}"
-    spec = spec_from_file_location(name, path)
+    spec = spec_from_file_location(f"exercises_{path.stem}", path)
     module = module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and torch look a module up by name
+    sys.modules[spec.name] = module  # dataclasses and torch look a module up by name
     try:
         spec.loader.exec_module(module)
     except Exception as error:
@@ -137,10 +132,8 @@ def check(key: str, answer: Any) -> None:
 def hint(key: str, level: int = 1) -> None:
     """Print a hint: 1 is a nudge, 3 is nearly the answer, 0 prints none."""
     try:
-        if level not in (0, 1, 2, 3):
-            raise ExerciseError(
-                f"A hint has level 1, 2 or 3 (0 for none), not {level!r}"
-            )
+        if level not in range(4):
+            raise ExerciseError(f"A hint has level 1, 2 or 3 (0: none), not {level!r}")
         if level:
             print(f"Hint {level} of 3 for {key}: {find(key).hints[level - 1]}")
     except ExerciseError as error:
@@ -159,39 +152,22 @@ def _report(error: ExerciseError) -> None:
 def _judge(exercise: Exercise, answer: Any) -> str | None:
     """Return None for a pass, or what to tell the reader."""
     try:
-        message = _STUB if is_stub(answer) else exercise.check(answer)
+        return _STUB if is_stub(answer) else exercise.check(answer)
     except (Exception, SystemExit) as error:
-        own = [e for e in causes(error) if _own_frames(e)]
+        # Of the error and its causes, the innermost that a line of the reader's raised.
+        own = [cause for cause in causes(error) if _own_frames(cause)]
         if isinstance(error, AssertionError) and not _ends_in_a_cell(error):
             return str(error) or "a check of the result failed"
         # A part of the answer that is not written yet, however deep it was called.
         if any(isinstance(e, NotImplementedError) and _ends_in_a_cell(e) for e in own):
             return _STUB
-        return _explained(own[-1] if own else error)
-    if message is not None and not message:
-        raise ExerciseError(f"the check of {exercise.key} said {message!r}")
-    return message
-
-
-def _explained(error: BaseException) -> str:
-    """Say what the reader's answer raised, on which of its own lines."""
-    frames = _own_frames(error)
-    who = "your answer" if frames else "your answer, or the check with it,"
-    return "\n".join(
-        [
-            f"{who} raised {_described(error)}",
-            *(f"  your line {f.lineno}, in {f.name}: {f.line}" for f in frames),
-            "  Call it yourself in a new cell, to see where it goes wrong.",
-        ]
-    )
-
-
-def _described(error: BaseException) -> str:
-    try:
-        said = str(error).strip()
-    except Exception:  # an exception of the reader's, which cannot say what it is
-        said = ""
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+        cause = own[-1] if own else error
+        who = "your answer" if own else "your answer, or the check with it,"
+        lines = [f"{who} raised {type(cause).__name__}: {cause}"]
+        for frame in _own_frames(cause):
+            lines.append(f"  your line {frame.lineno}, in {frame.name}: {frame.line}")
+        lines.append("  Call it yourself in a new cell, to see where it goes wrong.")
+        return "\n".join(lines)
 
 
 def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
@@ -235,12 +211,10 @@ def _does_nothing(code: types.CodeType) -> bool:
     steps = list(dis.get_instructions(code))
     kinds = {step.opname for step in steps}
     if "RAISE_VARARGS" in kinds:
-        returns = any(kind.startswith("RETURN") for kind in kinds)
-        named = any(
-            step.argval in ("NotImplementedError", NotImplementedError)
-            for step in steps
-        )
-        return named and not returns
+        if any(kind.startswith("RETURN") for kind in kinds):
+            return False
+        raised = ("NotImplementedError", NotImplementedError)  # by name before 3.14
+        return any(step.argval in raised for step in steps)
     quiet = {"RESUME", "NOP", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE", "POP_TOP"}
     values = [step.argval for step in steps if "CONST" in step.opname]
     return kinds <= quiet and all(value is None or value is ... for value in values)
@@ -261,10 +235,10 @@ def number(value: Any) -> float | None:
 
 def same(value: Any, wanted: Any) -> bool:
     """Return whether an answer is the number, text, bool or None that was wanted."""
-    if isinstance(wanted, str):
-        return isinstance(value, str) and value == wanted
     if wanted is None or isinstance(wanted, bool):
         return value is wanted
+    if isinstance(wanted, str):
+        return isinstance(value, str) and value == wanted
     return number(value) == wanted
 
 
@@ -286,16 +260,16 @@ def difference(
 
     for arguments in inputs:
         result, wanted = answer(*copies(arguments)), reference(*copies(arguments))
-        shape = "given " + " and ".join(f"{[*x.shape]}" for x in arguments)
+        given = "given " + " and ".join(f"{[*x.shape]}" for x in arguments)
         if type(result) is not torch.Tensor:
             kind = type(result).__name__
-            return f"{shape}, it returned {kind}, and a tensor was asked for"
+            return f"{given}, it returned {kind}, and a tensor was asked for"
         if result.shape != wanted.shape:
             shapes = f"{[*result.shape]}, not {[*wanted.shape]}"
-            return f"{shape}, the result has shape {shapes}"
+            return f"{given}, the result has shape {shapes}"
         if not torch.allclose(result, wanted, rtol=tolerance, atol=tolerance):
             worst = (result - wanted).abs().max().item()
-            return f"{shape}, the numbers are off by up to {worst:.1g}"
+            return f"{given}, the numbers are off by up to {worst:.1g}"
     return None
 
 
@@ -332,12 +306,8 @@ def made_up(**facts: Any) -> Any:
     """Return a Comparison that nobody measured: *facts* are known, the rest None."""
     from helpers.benchmark import Comparison
 
-    required = [
-        field.name
-        for field in dataclasses.fields(Comparison)
-        if field.default is field.default_factory is dataclasses.MISSING
-    ]
-    return Comparison(**{**dict.fromkeys(required), **facts})
+    names = [field.name for field in dataclasses.fields(Comparison)]
+    return Comparison(**{**dict.fromkeys(names), **facts})
 
 
 def opaque(graph: Any) -> list[str]:

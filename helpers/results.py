@@ -69,25 +69,24 @@ class Machine:
     def here(cls) -> Machine:
         """Return the record of this machine and these versions."""
         torch = sys.modules.get("torch")
-        gpu = driver = None
-        if torch is not None and torch.cuda.is_available():
-            gpu, driver = torch.cuda.get_device_name(), nvidia_driver()
+        gpu = torch is not None and torch.cuda.is_available()
+        memory = None
+        with suppress(ImportError):  # a GPU machine that only records may lack it
+            import psutil
+
+            memory = psutil.virtual_memory().total
         return cls(
             cpu=_cpu_name(),
             cores=available_cores(),
             threads=torch.get_num_threads() if torch is not None else None,
-            memory_bytes=memory_bytes(),
-            gpu=gpu,
-            driver=driver,
+            memory_bytes=memory,
+            gpu=torch.cuda.get_device_name() if gpu else None,
+            driver=nvidia_driver() if gpu else None,
             system=f"{platform.system()} {platform.machine()}",
             python=platform.python_version(),
             torch=torch.__version__ if torch is not None else version_of("torch"),
             triton=version_of("triton"),
         )
-
-    def __str__(self) -> str:
-        where = self.gpu or f"{self.cpu}, {self.cores} cores"
-        return f"{where}, {self.system}, torch {self.torch}"
 
 
 def version_of(package: str) -> str | None:
@@ -105,24 +104,11 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
-def memory_bytes() -> int | None:
-    """Return the machine's memory in bytes, or None where nothing tells."""
-    with suppress(ImportError):  # a GPU machine that only records may lack it
-        import psutil
-
-        return psutil.virtual_memory().total
-    with suppress(AttributeError, ValueError, OSError):
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return None
-
-
 def _cpu_name() -> str:
-    try:
+    with suppress(OSError):  # Linux alone has this file
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
     return platform.processor() or platform.machine()
 
 
@@ -153,23 +139,22 @@ def write_atomically(path: str | os.PathLike[str], text: str) -> Path:
     Raises OSError with advice when the folder cannot be written or is full.
     """
     target = Path(path)
-    temporary = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".part-")
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, target)
+        finally:  # whatever went wrong, Ctrl-C included
+            Path(temporary).unlink(missing_ok=True)
     except OSError as error:
         raise OSError(
             f"cannot write {target.name}: {error.strerror}. Nothing was changed; "
             "free some disk or name a folder that you may write to."
         ) from error
-    finally:  # whatever went wrong, Ctrl-C included
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
     return target
 
 
@@ -199,25 +184,23 @@ class Result:
         """Return the result that *text* holds; ResultError when it holds none."""
         try:
             whole = json.loads(text)
-            if whole["format"] != FORMAT:
-                raise ResultError(
-                    f"this file has format {whole['format']}, and this version of the "
-                    f"course reads {FORMAT}: measure again, or update the course"
-                )
-            kind = getattr(import_module(_HOMES[whole["kind"]]), whole["kind"])
-            # convert() holds each value against the annotation of its field.
-            result = msgspec.convert(whole["result"], kind)
-        except ResultError:
-            raise
+            stored, name = whole["format"], whole["kind"]
+            if stored == FORMAT:
+                kind = getattr(import_module(_HOMES[name]), name)
+                # convert() holds each value against the annotation of its field.
+                result = msgspec.convert(whole["result"], kind)
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise ResultError(
                 "this is not a results file, or it is damaged "
                 f"({type(error).__name__}: {error}): measure again"
             ) from error
-        if not issubclass(kind, cls):
+        if stored != FORMAT:
             raise ResultError(
-                f"this file holds a {kind.__name__}, not a {cls.__name__}"
+                f"this file has format {stored}, and this version of the course reads "
+                f"{FORMAT}: measure again, or update the course"
             )
+        if not isinstance(result, cls):
+            raise ResultError(f"this file holds a {name}, not a {cls.__name__}")
         return result
 
     def save(self, path: str | os.PathLike[str]) -> Path:

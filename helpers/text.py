@@ -19,17 +19,10 @@ from typing import Any
 from jinja2 import Environment
 from tqdm import tqdm
 
-_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
-_FACE = "font-family:var(--jp-code-font-family,monospace)"
-# A number stays in one piece, and a long name breaks where the page ends.
-_SHORT = f"white-space:pre;{_FACE}"
-_LONG = f"white-space:pre-wrap;overflow-wrap:anywhere;{_FACE}"
-_BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
-
 
 def mark(value: Any) -> str:
     """Return ``⟨value⟩``: the value depends on the machine, do not compare it."""
-    return f"⟨{str(value).replace('⟨', '').replace('⟩', '')}⟩"
+    return f"⟨{plain(value)}⟩"
 
 
 def unmark(text: str) -> str:
@@ -44,24 +37,24 @@ def plain(text: Any) -> str:
 
 def seconds(value: float) -> str:
     """Return a duration in seconds as text with three digits and its unit."""
-    for scale, unit in _UNITS:
-        if abs(value) >= 0.9995 * scale or unit == "ns":  # 999.7 ms is 1 s
+    for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if abs(value) >= 0.9995 * scale:  # 999.7 ms is 1 s
             return f"{value / scale:.3g} {unit}"
-    raise AssertionError("unreachable")
+    return f"{value / 1e-9:.3g} ns"
 
 
 def size(value: float) -> str:
     """Return a number of bytes as text, in powers of 1024."""
-    for unit in _BINARY:
-        if abs(value) < 1024 or unit == _BINARY[-1]:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(value) < 1024:
             return f"{value:.4g} {unit}"
         value /= 1024
-    raise AssertionError("unreachable")
+    return f"{value:.4g} TiB"
 
 
-def count(n: int, one: str, many: str | None = None) -> str:
+def count(n: int, one: str) -> str:
     """Return ``1 graph`` or ``3 graphs``."""
-    return f"{n} {one if n == 1 else many or one + 's'}"
+    return f"{n} {one if n == 1 else one + 's'}"
 
 
 @dataclass(frozen=True)
@@ -86,45 +79,40 @@ class Table:
     def __str__(self) -> str:
         # Marked cells differ in length between machines, so they do not count
         # towards the width of a column: the rest then stays where it was.
-        def width(cell: str) -> int:
-            return 0 if "⟨" in cell else len(cell)
-
-        grid = (self.headings, *self.rows)
-        widths = [max(width(row[i]) for row in grid) for i in range(len(grid[0]))]
-        lines = [self._line(row, widths) for row in grid]
-        lines.insert(1, "  ".join("─" * w for w in widths))
-        return "\n".join(([self.title] if self.title else []) + lines)
-
-    @staticmethod
-    def _line(row: tuple[str, ...], widths: list[int]) -> str:
-        cells = []
-        for cell, w in zip(row, widths, strict=True):
-            cells.append(cell if "⟨" in cell else cell.ljust(w))
-        return "  ".join(cells).rstrip()
+        widths = [
+            max(0 if "⟨" in cell else len(cell) for cell in column)
+            for column in zip(self.headings, *self.rows, strict=True)
+        ]
+        lines = [self.title] if self.title else []
+        for row in (self.headings, ["─" * width for width in widths], *self.rows):
+            cells = [
+                cell if "⟨" in cell else cell.ljust(width)
+                for cell, width in zip(row, widths, strict=True)
+            ]
+            lines.append("  ".join(cells).rstrip())
+        return "\n".join(lines)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return _TABLE.render(table=self, short=_SHORT, long=_LONG)
+        return _TABLE.render(table=self)
 
 
-_TABLE = Environment(autoescape=True, trim_blocks=True).from_string("""\
-{% macro cell(tag, text) %}
-<{{ tag }} style="text-align:left;{{ short if text|length <= 16 else long }}">\
+# A number stays in one piece, and a long name breaks where the page ends.
+_TABLE = Environment(autoescape=True).from_string("""\
+{% macro cell(tag, text) -%}
+<{{ tag }} style="text-align:left;font-family:var(--jp-code-font-family,monospace);\
+white-space:pre{{ "-wrap;overflow-wrap:anywhere" if text|length > 16 }}">\
 {{ text }}</{{ tag }}>
-{% endmacro %}
+{%- endmacro %}
 <table>
-{% if table.title %}
-<caption style="text-align:left;white-space:nowrap">{{ table.title }}</caption>
-{% endif %}
+<caption style="text-align:left">{{ table.title }}</caption>
 <thead><tr>
 {% for text in table.headings %}{{ cell("th", text) }}{% endfor %}
 </tr></thead>
-<tbody>
 {% for row in table.rows %}
 <tr>{% for text in row %}{{ cell("td", text) }}{% endfor %}</tr>
 {% endfor %}
-</tbody>
 </table>""")
 
 
@@ -138,8 +126,7 @@ def progress(what: str, total: float, unit: str = "") -> tqdm:
     """Return a bar for long work: a context manager with ``update(n)``.
 
     It vanishes when the work ends.  Silent where nobody watches: in a file, and
-    under ``COURSE_QUIET=1``.  *total* is in *unit*, such as ``s``; without one, in
-    steps.
+    under ``COURSE_QUIET=1``.  *total* is in *unit*, such as ``s``, or in steps.
     """
     quiet = os.environ.get("COURSE_QUIET") == "1"
     notebook = "ipykernel" in sys.modules

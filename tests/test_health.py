@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import types
 from pathlib import Path
 from unittest import mock
 
@@ -81,7 +80,7 @@ def test_only_marks_differ_between_machines(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_html_says_the_same() -> None:
-    found = health.Diagnosis((health.Row("torch", "1 < 2", "missing", "Lost", "Fix"),))
+    found = health.Diagnosis((health.Row("torch", "1 < 2", "missing", "Lost. Fix"),))
     page = found._repr_html_()
     assert "1 &lt; 2" in page
     assert "Lost. Fix" in page
@@ -130,7 +129,7 @@ def test_the_pair_of_torch_and_triton(
     monkeypatch.setattr(sys, "platform", "linux")
     found = row("triton")
     assert found.status == status
-    assert ("3.7.1" in found.fix) == (status != "ok")
+    assert ("3.7.1" in found.advice) == (status != "ok")
 
 
 def test_missing_headers_are_as_bad_as_no_compiler(
@@ -169,7 +168,7 @@ def test_a_gpu_that_cannot_be_used(
     seen = row("GPU")
     assert seen.status == "note"
     assert found in seen.found
-    assert fix in seen.fix
+    assert fix in seen.advice
 
 
 def test_more_threads_than_a_container_allows(
@@ -180,7 +179,7 @@ def test_more_threads_than_a_container_allows(
     monkeypatch.setattr("torch.get_num_threads", lambda: 4)
     found = row("threads")
     assert found.status == "note"
-    assert "OMP_NUM_THREADS=1" in found.fix
+    assert "OMP_NUM_THREADS=1" in found.advice
 
 
 def test_the_memory_of_a_container(
@@ -201,7 +200,7 @@ def test_a_cache_folder_with_a_space(
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "my cache"))
     found = row("cache folder")
     assert (found.status, found.found) == ("missing", "a space in its name")
-    assert "Set TORCHINDUCTOR_CACHE_DIR" in found.fix
+    assert "Set TORCHINDUCTOR_CACHE_DIR" in found.advice
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "Ærø東京"))
     assert row("cache folder").status != "missing"
 
@@ -214,13 +213,7 @@ def test_a_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None
     found = row("cache folder")
     assert found.status == "missing"
     assert "No space left" in found.found
-    assert "TORCHINDUCTOR_CACHE_DIR" in found.fix
-
-
-def test_little_disk_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    free = types.SimpleNamespace(free=1 << 20)
-    monkeypatch.setattr(health.shutil, "disk_usage", lambda _: free)
-    assert row("cache folder").status == "note"
+    assert "TORCHINDUCTOR_CACHE_DIR" in found.advice
 
 
 def test_a_part_that_cannot_be_looked_at_is_a_row(monkeypatch) -> None:
@@ -244,20 +237,9 @@ def test_a_compiler_that_computes_wrong_numbers(monkeypatch) -> None:
     assert re.fullmatch(
         r"cpu: the compiled function is off by \S+ from eager", found.found
     )
-    assert found.costs.startswith("The compiler computes wrong numbers here")
-    assert "Delete the folder" in found.fix and "set CXX" in found.fix
+    assert found.advice.startswith("The compiler computes wrong numbers here")
+    assert "Delete the folder" in found.advice and "set CXX" in found.advice
     assert "AssertionError" not in str(found)
-
-
-def test_an_unknown_command_is_refused() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "helpers", "nurse"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-    )
-    assert done.returncode == 2
-    assert "invalid choice: 'nurse'" in done.stderr
 
 
 # What stands below an error.
@@ -277,7 +259,7 @@ CAUSED_BY_THE_MACHINE = [
     (Unavailable("Triton is not installed"), "names what is missing"),
     (RuntimeError(OUT_OF_MEMORY), "memory ran out"),
     (MemoryError(), "memory ran out"),
-    (OSError(28, "No space left on device"), "the disk is full"),
+    (OSError(28, "No space left on device"), "free some disk"),
     (OSError(30, "Read-only file system"), "TORCHINDUCTOR_CACHE_DIR"),
     (PermissionError(13, "Permission denied"), "TORCHINDUCTOR_CACHE_DIR"),
     (EOFError("Ran out of input"), "compile cache may be damaged"),
@@ -333,45 +315,18 @@ def test_torchs_own_errors_never_stand_alone(tmp_path, monkeypatch) -> None:
     assert "C++ compiler" in health.what_to_do(caught.value)
 
 
-def below_each_cell(*sources: str) -> list[str]:
-    """Return what a real kernel shows below each cell, the first being start."""
+def test_a_kernel_says_what_helps_below_the_traceback() -> None:
+    health.explain_errors()  # outside a notebook: nothing
     first = 'from helpers import start\nstart("01")'
-    notebook = new_notebook(cells=[new_code_cell(s) for s in (first, *sources)])
+    sources = (first, "foo + 1", "foo + 1", "1 / 0")
+    notebook = new_notebook(cells=[new_code_cell(source) for source in sources])
     with course_environment():
         runner = client(notebook, ROOT / "notebooks")
         runner.allow_errors = True
         runner.execute()
-    return [
-        "\n".join(
-            text for output in cell.outputs for text in output.get("traceback", ())
-        )
-        for cell in notebook.cells[1:]
-    ]
-
-
-def test_a_kernel_says_what_helps_below_the_traceback() -> None:
-    health.explain_errors()  # outside a notebook: nothing
-    once, twice, mistake = below_each_cell("foo + 1", "foo + 1", "1 / 0")
+    once, twice, mistake = (
+        "\n".join(cell.outputs[0]["traceback"]) for cell in notebook.cells[1:]
+    )
     assert once.count("What to do: where a cell above defines 'foo'") == 1
     assert "NameError" in once and twice.count("What to do") == 1
     assert "ZeroDivisionError" in mistake and "What to do" not in mistake
-
-
-def test_a_name_that_an_earlier_error_kept_back_names_the_cell_to_mend() -> None:
-    broken = "found = int('one')\nwidth = 3"
-    shown = below_each_cell(
-        "1 / 0  # another error, which keeps no name back",
-        broken,
-        "rows = width * 2",
-        "rows + 1",
-        "gone + 1",
-        broken.replace("one", "1"),
-        "width + 1",
-        "rows + 1",
-    )
-    mend = "What to do: cell [3], `found = int('one')`, failed before it could define "
-    assert f"{mend}'width'" in shown[2]
-    assert f"{mend}'rows'" in shown[3]  # not cell 4, which only lacked a name itself
-    assert "where a cell above defines 'gone'" in shown[4]
-    assert not shown[5] and not shown[6]
-    assert "where a cell above defines 'rows'" in shown[7]

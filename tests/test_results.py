@@ -188,9 +188,7 @@ def test_the_machine_names_what_numbers_depend_on() -> None:
     assert machine.torch == torch.__version__
     assert machine.cores >= 1 and machine.memory_bytes > 2**28
     assert machine.threads == torch.get_num_threads()
-    assert machine.gpu or str(machine).startswith(
-        f"{machine.cpu}, {machine.cores} cores"
-    )
+    assert machine.cpu and machine.system and machine.python
 
 
 def test_a_gpu_is_named_with_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,7 +201,6 @@ def test_a_gpu_is_named_with_its_driver(monkeypatch: pytest.MonkeyPatch) -> None
     finally:
         results.nvidia_driver.cache_clear()
     assert (machine.gpu, machine.driver) == ("NVIDIA H100", "555.42")
-    assert str(machine).startswith("NVIDIA H100, ")
 
 
 def test_cores_are_those_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,9 +211,9 @@ def test_cores_are_those_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> No
     assert results.available_cores() == 1
 
 
-def test_memory_is_known_without_psutil(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_psutil_is_still_known(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "psutil", None)
-    assert results.memory_bytes() > 2**28
+    assert Machine.here().memory_bytes is None
 
 
 # --- side by side -----------------------------------------------------------------

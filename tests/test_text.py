@@ -42,11 +42,7 @@ def test_units_in_words() -> None:
         2**50: "1024 TiB",
     }
     assert {value: size(value) for value in sizes} == sizes
-    assert [count(1, "graph"), count(2, "graph"), count(0, "a", "b")] == [
-        "1 graph",
-        "2 graphs",
-        "0 b",
-    ]
+    assert [count(1, "graph"), count(2, "graph")] == ["1 graph", "2 graphs"]
 
 
 def test_columns_stand_where_they_stood_whatever_is_marked() -> None:
