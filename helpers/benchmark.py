@@ -31,9 +31,11 @@ from helpers.correctness import Setting, explained
 from helpers.errors import InputError
 from helpers.results import Machine, Result
 from helpers.stats import Interval
+from helpers.tensors import tensors
 from helpers.text import mark
 from helpers.timing import (
     Clock,
+    Faults,
     Plan,
     block,
     clock_for,
@@ -237,7 +239,9 @@ def compare(
     # Timed calls may draw numbers, and train, but not at the reader's cost.
     with correctness.seeded(seed), setting.state:
         with Watch() as first:
-            cold_start_s = _first_call(setting, timer, eager, compiled)
+            cold_start_s, gives_cuda = _first_call(setting, timer, eager, compiled)
+            if gives_cuda:  # by what a closure holds
+                device, timer = "cuda", clock or clock_for("cuda")
             compiled_s = _warm(setting, timer, compiled)
         agreed = correctness.NOT_ASKED
         if same_answer:
@@ -245,7 +249,7 @@ def compare(
         eager_s = _warm(setting, timer, eager)
         sides, faults = (eager, compiled), None
         if device == "cpu":
-            faults = tuple(page_faults(setting.call(side)) for side in sides)
+            faults = [page_faults(setting.call(side)) for side in sides]
         peaks = tuple(peak_bytes(setting.call(side), device) for side in sides)
         with Watch() as timed:
             plans = plans_for((eager_s, compiled_s), timer.sample_s)
@@ -263,13 +267,13 @@ def compare(
         compiles=first.compiles,
         graphs=first.graphs,
         graph_breaks=first.graph_breaks,
-        page_faults=faults,
+        page_faults=faults and (faults[0].count, faults[1].count),
         peak_bytes=None if None in peaks else peaks,
         matches=agreed.matches,
         max_error=agreed.max_error,
         error64=agreed.error64,
         rounds=tuple(race.rounds),
-        notes=(*agreed.notes, *_notes(first, race, compiled)),
+        notes=(*agreed.notes, *_notes(first, race, compiled, faults or ())),
         interrupted=race.interrupted,
         threads=torch.get_num_threads(),
         device=device,
@@ -279,15 +283,18 @@ def compare(
 
 def _first_call(
     setting: Setting, clock: Clock, eager: Callable, compiled: Callable
-) -> float:
-    """Return seconds of the first call of the compiled side."""
+) -> tuple[float, bool]:
+    """Return seconds of the compiled side's first call, and whether CUDA gave it."""
+    answer = []
     try:
         with explained("compiled"):
-            return clock.sample(setting.call(compiled), 1)
+            call = setting.call(compiled)
+            seconds = clock.sample(lambda: answer.append(call()), 1)
     except InputError:
         with explained("eager"):  # the fault may be in both
             setting.call(eager)()
         raise
+    return seconds, any(t.is_cuda for t in tensors(answer))
 
 
 def _warm(setting: Setting, clock: Clock, function: Callable) -> float:
@@ -379,7 +386,9 @@ def estimate(rounds: Sequence[Round]) -> tuple[list[Round], float, Interval | No
     return used, speedup, Interval(low, high, interval.confidence)
 
 
-def _notes(first: Watch, race: _Race, compiled: Callable) -> Iterator[str]:
+def _notes(
+    first: Watch, race: _Race, compiled: Callable, faults: Sequence[Faults]
+) -> Iterator[str]:
     """Yield what the compiler and the system did that a reader must know."""
     timed, rounds = race.watch, race.rounds
     if timed.compiles:
@@ -397,6 +406,8 @@ def _notes(first: Watch, race: _Race, compiled: Callable) -> Iterator[str]:
         yield f"interrupted after {text.count(len(rounds), 'round')}"
     if sum(r.clean for r in rounds) < min(_ENOUGH, len(rounds) // 2):
         yield "other processes disturbed most rounds: close them and repeat"
+    if any(side.dominate for side in faults):
+        yield "page faults dominate: call keep_memory() first to time the arithmetic"
 
 
 # --- fresh processes -----------------------------------------------------------

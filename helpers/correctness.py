@@ -74,6 +74,8 @@ def agreement(
     reference = _in_float64(setting, eager, answer, seed)
     matches = _matches(answer, other, reference, rtol, atol)
     max_error, error64, notes = _largest(answer, other), None, []
+    if answer.inputs_changed:
+        notes.append("changes its inputs: each timed call sees other numbers")
     if reference is not None:
         error64 = _largest(reference, answer), _largest(reference, other)
     elif rtol is None and atol is None and max_error > 0:
@@ -147,6 +149,7 @@ class Outcome:
     """New minus old value of each tensor that changed, and all of each new one."""
     dtypes: set[torch.dtype]
     """Of the results, and of all tensors that the function and its inputs hold."""
+    inputs_changed: bool
 
 
 class Setting:
@@ -189,25 +192,32 @@ class Setting:
         """
         with explained(side), seeded(seed):
             call = self.call(function)
-            before = {id(t): t for t in tensors_of(call)}
+            reachable = tensors_of(call)
             results = _values(run(call))
         if any(t.is_meta for t in results):
             raise InputError("a tensor on meta has no numbers: make it on the cpu")
         old = {id(tensor): value for tensor, _, value in self.state.values}
-        # What cannot be compared is neither there before nor new.
-        after = [t for t in tensors_of(call) if t.layout is torch.strided]
-        after = [t for t in after if id(t) in old or id(t) not in before]
         # In the order of the state, which both sides share, and then what is new.
         place = {key: position for position, key in enumerate(old)}
-        after.sort(key=lambda t: place.get(id(t), len(place)))
-        changes = [_change(t.detach(), old.get(id(t))) for t in after]
-        changes = [change for change in changes if change is not None]
+        after = sorted(tensors_of(call), key=lambda t: place.get(id(t), len(place)))
+        not_comparable = {id(t) for t in reachable} - old.keys()
+        after = [t for t in after if id(t) not in not_comparable]
+        after = [t for t in after if t.layout is torch.strided]
+        changes = {id(t): _change(t.detach(), old.get(id(t))) for t in after}
+        changes = {key: change for key, change in changes.items() if change is not None}
         if not results and not changes:
             raise InputError(
                 f"the {side} function returned no tensor or number, and changed none, "
                 "so nothing shows that both sides compute the same: return a result"
             )
-        return Outcome(results, changes, {t.dtype for t in (*after, *results)})
+        return Outcome(
+            results,
+            list(changes.values()),
+            dtypes={t.dtype for t in (*after, *results)},
+            inputs_changed=any(
+                id(t) in changes for t in tensors((self.inputs, self.kwargs))
+            ),
+        )
 
 
 def _values(result: Any) -> list[torch.Tensor]:

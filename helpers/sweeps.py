@@ -76,6 +76,8 @@ def sweep(
     values = list(values)
     if not values:
         raise ValueError("a sweep needs at least one value")
+    if len(set(values)) != len(values):
+        raise ValueError(f"a value occurs twice in {values}")
     if not all(isinstance(value, (int, float, str)) for value in values):
         raise TypeError("values are plain numbers or words: use .tolist() on an array")
     points: list[Point] = []

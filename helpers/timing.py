@@ -46,10 +46,7 @@ def device() -> str:
 
 
 class Clock:
-    """The processor's clock: for functions that are done when they return.
-
-    Those that leave a GPU at work, which no input told, are waited for.
-    """
+    """The processor's clock: for functions that are done when they return."""
 
     sample_s = 100e-6
     """Seconds a sample should last at least: long against reading the clock."""
@@ -63,8 +60,6 @@ class Clock:
         start = time.perf_counter_ns()
         for _ in range(calls):
             call()
-        if torch.cuda.is_initialized():
-            torch.cuda.synchronize()
         return (time.perf_counter_ns() - start) * 1e-9
 
     @contextmanager
@@ -278,16 +273,32 @@ def keep_memory() -> bool:
     return bool(mallopt(_M_MMAP_MAX, 0) and mallopt(_M_TRIM_THRESHOLD, 2**31 - 1))
 
 
-def page_faults(call: Callable[[], Any], calls: int = 3) -> int:
-    """Return the page faults per call: pages that the system had to supply."""
+@dataclass(frozen=True)
+class Faults:
+    """Page faults of one call, and the share of its processor time they took."""
+
+    count: int
+    share: float
+
+    @property
+    def dominate(self) -> bool:
+        """Return whether the kernel's work on pages outweighs the arithmetic."""
+        return self.count >= 16 and self.share > 0.3  # a page can be 2 MiB
+
+
+def page_faults(call: Callable[[], Any], calls: int = 3) -> Faults:
+    """Return the page faults per call and the system's share of processor time."""
     try:
-        from resource import RUSAGE_SELF, getrusage
+        import resource
     except ImportError:  # Windows
-        return 0
-    before = getrusage(RUSAGE_SELF).ru_minflt
+        return Faults(0, 0.0)
+    start = resource.getrusage(resource.RUSAGE_SELF)
     for _ in range(calls):
         call()
-    return round((getrusage(RUSAGE_SELF).ru_minflt - before) / calls)
+    end = resource.getrusage(resource.RUSAGE_SELF)
+    system, user = end.ru_stime - start.ru_stime, end.ru_utime - start.ru_utime
+    share = system / (system + user) if system + user else 0.0
+    return Faults(round((end.ru_minflt - start.ru_minflt) / calls), share)
 
 
 def peak_bytes(call: Callable[[], Any], device: str) -> int | None:

@@ -62,6 +62,7 @@ def test_inputs_are_a_tuple_one_value_or_keywords_too():
     ("values", "error", "said"),
     [
         ([], ValueError, "at least one value"),
+        ([1, 2, 1], ValueError, r"twice in \[1, 2, 1\]"),
         ([(1, 2)], TypeError, "tolist"),
         ([None], TypeError, "plain numbers"),
     ],

@@ -227,9 +227,17 @@ def test_garbage_is_not_collected_in_the_middle():
 
 @linux
 def test_fresh_pages_are_seen():
-    # 64 MiB, of which a page may be as much as 2.
-    assert timing.page_faults(lambda: torch.ones(16 << 20)) > 16
-    assert timing.page_faults(lambda: 1 + 1) < 16
+    found = timing.page_faults(lambda: torch.ones(16 << 20))
+    assert found.count > 16  # 64 MiB, of which a page may be as much as 2
+    assert timing.page_faults(lambda: 1 + 1).count < 16
+
+
+@pytest.mark.parametrize(
+    ("count", "share", "dominate"),
+    [(16, 0.31, True), (15, 0.9, False), (1000, 0.3, False)],
+)
+def test_pages_dominate_when_many_cost_much(count, share, dominate):
+    assert timing.Faults(count, share).dominate is dominate
 
 
 @linux
