@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
+import linecache
 import os
 import random
 import subprocess
 import sys
-import tempfile
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -27,16 +28,16 @@ import torch
 
 from helpers import _torch, correctness, results, stats, text
 from helpers.capture import Watch
-from helpers.correctness import Setting, explained
+from helpers.correctness import Setting
 from helpers.errors import InputError
 from helpers.results import Machine, Result
 from helpers.stats import Interval
 from helpers.tensors import tensors
 from helpers.text import mark
 from helpers.timing import (
+    Block,
     Clock,
     Faults,
-    Plan,
     block,
     clock_for,
     page_faults,
@@ -130,15 +131,7 @@ class Comparison(Result):
             "faster": f"{self.calls_to_pay_back:.0f} calls",
             "cannot tell": "cannot tell",
         }.get(self.verdict, "no number of calls")
-        faults = peaks = "not known"
-        if self.page_faults is not None:
-            faults = "{}, {}".format(*self.page_faults)
-        if self.peak_bytes is not None:
-            peaks = "{}, {}".format(*map(text.size, self.peak_bytes))
-        difference = f"{self.max_error:.2g}"
-        if self.error64 is not None:
-            off_a, off_b = self.error64
-            difference += f" (from float64: {a} {off_a:.2g}, {b} {off_b:.2g})"
+        peak = ("", "") if self.peak_bytes is None else map(text.size, self.peak_bytes)
         clean = sum(r.clean for r in self.rounds)
         return (
             ("verdict", self.ratio()),
@@ -146,9 +139,12 @@ class Comparison(Result):
             (f"{b}, median call", text.seconds(self.median_s[1])),
             (f"{b}, first call", text.seconds(self.cold_start_s)),
             ("paid back after", calls),
-            ("page faults a call", faults),
-            ("peak memory", peaks),
-            ("largest difference", difference),
+            (
+                "page faults a call",
+                ", ".join(map(str, self.page_faults or ("not known",))),
+            ),
+            ("peak memory", ", ".join(p for p in peak if p) or "not known"),
+            ("largest difference", self._errors()),
             (
                 "measured in",
                 f"{self.scope}: {len(self.rounds)} rounds, {clean} undisturbed, "
@@ -156,6 +152,13 @@ class Comparison(Result):
             ),
             ("notes", "; ".join(self.notes) or "none"),
         )
+
+    def _errors(self) -> str:
+        said = f"{self.max_error:.2g}"
+        if self.error64 is not None:
+            a, b = self.error64
+            said += f" (from float64: {self.names[0]} {a:.2g}, {self.names[1]} {b:.2g})"
+        return said
 
     def table(self) -> text.Table:
         """Return the result as a table: facts plain, measured values marked."""
@@ -190,12 +193,13 @@ def compare(
     """Return how much faster *compiled* is than *eager* on *inputs*.
 
     Both are called as ``f(*inputs, **kwargs)``, on one copy of them.  What calls change
-    in the inputs or in what the functions hold (parameters, gradients, the state of an
-    optimizer, a key-value cache) belongs to the answer: it is compared, put back before
-    each call that is compared and each block that is timed, and at the end.  So a
-    training step can be raced.  *setup* is called before each of these, outside the
-    clock, for what cannot be put back; what it returns, unless None, takes the place
-    of the inputs (a tuple, or one).
+    in the inputs or in what the functions hold (parameters, gradients, running
+    statistics, the state of an optimizer, a key-value cache) belongs to the answer: it
+    is compared, put back before each call that is compared and each block that is
+    timed, and at the end.  So a training step can be raced.
+
+    *setup* is called before each of these, outside the clock, for what cannot be put
+    back; what it returns, unless None, takes the place of the inputs (a tuple, or one).
 
     *budget* is in seconds of timing, and six rounds are timed in any case; it ends
     earlier when half the width of the 95 % interval falls below *precision*, a share of
@@ -204,12 +208,13 @@ def compare(
 
     *processes* above 1 repeats it in fresh processes, since where memory lands differs
     between them, and gives the spread.  Pass one self-contained function that returns
-    ``(eager, compiled, inputs)`` or ``(eager, compiled, inputs, kwargs)`` instead.
+    ``(eager, compiled, inputs)`` or ``(eager, compiled, inputs, kwargs)`` instead;
+    Ctrl-C ends that early and keeps what is measured.
 
-    *rtol* and *atol* are the tolerance of the answers, relative and absolute; without
-    them it is that of the dtype, or twice the error that eager has against float64.
-    ``same_answer=False`` races two functions that are not meant to agree, such as a
-    computation and a plain copy of its data.  *names* are those of the two sides.
+    *names* are those of the two sides.  *rtol* and *atol* are the tolerance of the
+    answers, relative and absolute; without them it is that of the dtype, or twice the
+    error that eager has against float64.  ``same_answer=False`` races two functions
+    that are not meant to agree, such as a computation and a plain copy of its data.
     *seed* fixes the order of the sides in each round and the random numbers that they
     draw.  *clock* times them instead of the one for their device.
 
@@ -226,8 +231,8 @@ def compare(
         )
     if processes > 1:
         options = {"budget": budget, "precision": precision, "rtol": rtol, "atol": atol}
-        options |= {"same_answer": same_answer, "seed": seed, "names": names}
-        return _in_processes(eager, compiled, processes, options)
+        options |= {"same_answer": same_answer, "seed": seed}
+        return _in_processes(eager, compiled, processes, options, names)
     if compiled is None or not callable(eager) or not callable(compiled):
         raise InputError(
             "compare takes two functions and their inputs: compare(f, "
@@ -235,26 +240,25 @@ def compare(
         )
     device = correctness.device_of((inputs, kwargs), eager, compiled)
     setting = Setting((eager, compiled), inputs, kwargs, setup)
-    timer = clock or clock_for(device)
     # Timed calls may draw numbers, and train, but not at the reader's cost.
     with correctness.seeded(seed), setting.state:
+        timer = clock or clock_for(device)
         with Watch() as first:
-            cold_start_s, gives_cuda = _first_call(setting, timer, eager, compiled)
-            if gives_cuda:  # by what a closure holds
+            cold_start_s, answer = _first_call(setting, timer, eager, compiled, seed)
+            if any(t.is_cuda for t in answer.results):  # by what a closure holds
                 device, timer = "cuda", clock or clock_for("cuda")
-            compiled_s = _warm(setting, timer, compiled)
+            compiled_s = _warm(setting, timer, compiled, first)
         agreed = correctness.NOT_ASKED
         if same_answer:
-            agreed = correctness.agreement(setting, eager, compiled, rtol, atol, seed)
-        eager_s = _warm(setting, timer, eager)
-        sides, faults = (eager, compiled), None
-        if device == "cpu":
-            faults = [page_faults(setting.call(side)) for side in sides]
-        peaks = tuple(peak_bytes(setting.call(side), device) for side in sides)
+            agreed = correctness.agreement(
+                setting, eager, compiled, answer, rtol, atol, seed
+            )
+        with Watch() as watch:
+            eager_s = _warm(setting, timer, eager, watch)
+        race = _Race(setting, timer, (eager, compiled), (eager_s, compiled_s))
         with Watch() as timed:
-            plans = plans_for((eager_s, compiled_s), timer.sample_s)
-            race = _Race(setting, timer, sides, plans, timed)
-            race.run(budget, precision, seed, pin=device == "cpu")
+            race.run(budget, precision, seed, timed, pin=device == "cpu")
+        faults, peaks = race.memory(device)
     used, speedup, interval = estimate(race.rounds)
     return Comparison(
         names=names,
@@ -268,12 +272,17 @@ def compare(
         graphs=first.graphs,
         graph_breaks=first.graph_breaks,
         page_faults=faults and (faults[0].count, faults[1].count),
-        peak_bytes=None if None in peaks else peaks,
+        peak_bytes=peaks,
         matches=agreed.matches,
         max_error=agreed.max_error,
         error64=agreed.error64,
         rounds=tuple(race.rounds),
-        notes=(*agreed.notes, *_notes(first, race, compiled, faults or ())),
+        notes=(
+            *agreed.notes,
+            *_input_notes((inputs, kwargs)),
+            *_compiler_notes(first, timed, compiled),
+            *_timing_notes(race, faults),
+        ),
         interrupted=race.interrupted,
         threads=torch.get_num_threads(),
         device=device,
@@ -282,68 +291,87 @@ def compare(
 
 
 def _first_call(
-    setting: Setting, clock: Clock, eager: Callable, compiled: Callable
-) -> tuple[float, bool]:
-    """Return seconds of the compiled side's first call, and whether CUDA gave it."""
-    answer = []
+    setting: Setting, clock: Clock, eager: Callable, compiled: Callable, seed: int
+) -> tuple[float, correctness.Outcome]:
+    """Return seconds of the first call of the compiled side, and what it gave."""
+    seconds: list[float] = []
+
+    def timed(call: Callable[[], Any]) -> Any:
+        result: list[Any] = []
+        seconds.append(clock.sample(lambda: result.append(call()), 1))
+        return result.pop()
+
     try:
-        with explained("compiled"):
-            call = setting.call(compiled)
-            seconds = clock.sample(lambda: answer.append(call()), 1)
+        answer = setting.outcome("compiled", compiled, seed, timed)
     except InputError:
-        with explained("eager"):  # the fault may be in both
-            setting.call(eager)()
+        setting.outcome("eager", eager, seed)  # the fault may be in both
         raise
-    return seconds, any(t.is_cuda for t in tensors(answer))
+    return seconds[0], answer
 
 
-def _warm(setting: Setting, clock: Clock, function: Callable) -> float:
+def _warm(setting: Setting, clock: Clock, function: Callable, watch: Watch) -> float:
     """Call until nothing compiles, three times and 50 ms at least; return s/call."""
-    start, times, settled, compiles = clock.now(), [], 0, 0
-    with Watch() as watch, explained("again"):
-        while settled < 3 or clock.now() - start < 0.05:
-            if len(times) % 3 == 0:  # or room in a cache would come to its end
-                call = setting.call(function)
+    start, settled, times, compiles = clock.now(), 0, list[float](), watch.compiles
+    while settled < 3 or clock.now() - start < 0.05:
+        if len(times) % 3 == 0:  # or what calls use up, as room in a cache, would end
+            call = setting.call(function)
+        with _again():
             times.append(clock.sample(call, 1))
-            settled = settled + 1 if watch.compiles == compiles else 0
-            compiles = watch.compiles
-            if len(times) >= 64 and clock.now() - start > 1:
-                break  # it compiles on every call: the notes will tell
+        settled = settled + 1 if watch.compiles == compiles else 0
+        compiles = watch.compiles
+        if len(times) >= 64 and clock.now() - start > 1:
+            break  # it compiles on every call: the notes will say so
     return max(stats.quantile(times, 0.25), 1e-9)
 
 
-@dataclass
+@contextmanager
+def _again() -> Iterator[None]:
+    """Say what may be wrong with a function that fails when it is called again."""
+    try:
+        yield
+    except Exception as error:
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(
+            f"a function failed when it was called again: {type(error).__name__}: "
+            f"{first}\nIf it uses something up, such as room in a cache, that comes "
+            "back only before each block of calls: pass setup=f, which makes it anew."
+        ) from error
+
+
 class _Race:
     """Rounds of both sides, one block each in random order."""
 
-    setting: Setting
-    clock: Clock
-    sides: tuple[Callable, Callable]
-    plans: list[Plan]
-    watch: Watch
-    rounds: list[Round] = field(default_factory=list)
-    interrupted: bool = False
+    def __init__(
+        self,
+        setting: Setting,
+        clock: Clock,
+        sides: tuple[Callable, Callable],
+        per_call: tuple[float, float],
+    ) -> None:
+        self.rounds: list[Round] = []
+        self.interrupted = False
+        self._setting, self._clock, self._sides = setting, clock, sides
+        self._plans = plans_for(per_call, clock.sample_s)
 
-    def run(self, budget: float, precision: float, seed: int, pin: bool) -> None:
+    def run(
+        self, budget: float, precision: float, seed: int, watch: Watch, pin: bool
+    ) -> None:
         """Time until the interval is narrow, the budget spent, or Ctrl-C."""
-        coin, clock, look = random.Random(seed), self.clock, _FIRST_LOOK
-        with (
-            quiet_interpreter(),
-            pinned_threads() if pin else nullcontext(),
-            text.progress("timing", budget, "s") as bar,
-        ):
+        coin, clock, look = random.Random(seed), self._clock, _FIRST_LOOK
+        with ExitStack() as stack:
+            stack.enter_context(quiet_interpreter())
+            if pin:
+                stack.enter_context(pinned_threads())
+            bar = stack.enter_context(text.progress("timing", budget, "s"))
             start = clock.now()
             try:
                 while clock.now() - start < budget or len(self.rounds) < _FEWEST:
-                    self.rounds.append(self._round(a_first=coin.random() < 0.5))
+                    self.rounds.append(self._round(coin.random() < 0.5, watch))
                     bar.update(min(clock.now() - start, budget) - bar.n)
-                    if len(self.rounds) < look:
-                        continue
-                    look = max(look + 1, int(look * 1.25))
-                    _, _, interval = estimate(self.rounds)
-                    clean = sum(r.clean for r in self.rounds)
-                    if clean >= _FIRST_LOOK and interval.half_width <= precision:
-                        break  # a disturbed machine gets more time
+                    if len(self.rounds) >= look:
+                        look = max(look + 1, int(look * 1.25))
+                        if self._is_enough(precision):
+                            break
             except KeyboardInterrupt:
                 if len(self.rounds) < _FEWEST:
                     timed = text.count(len(self.rounds), "round")
@@ -351,16 +379,39 @@ class _Race:
                     raise KeyboardInterrupt(f"{timed} timed, {needed}") from None
                 self.interrupted = True
 
-    def _round(self, a_first: bool) -> Round:
+    def _is_enough(self, precision: float) -> bool:
+        """Return whether the interval is narrow; a disturbed machine gets more time."""
+        if sum(r.clean for r in self.rounds) < _FIRST_LOOK:
+            return False
+        _, _, interval = estimate(self.rounds)
+        return interval.half_width <= precision
+
+    def _round(self, a_first: bool, watch: Watch) -> Round:
         """Time one block of each side, from the state put back."""
-        compiles, blocks = self.watch.compiles, {}
+        compiles, blocks = watch.compiles, dict[int, Block]()
         for side in (0, 1) if a_first else (1, 0):
-            call = self.setting.call(self.sides[side])
-            with explained("again"):
-                blocks[side] = block(self.clock, call, self.plans[side])
+            call = self._setting.call(self._sides[side])
+            with _again():
+                blocks[side] = block(self._clock, call, self._plans[side])
         a, b = blocks[0], blocks[1]
-        clean = not (a.waited or b.waited) and self.watch.compiles == compiles
+        clean = not (a.waited or b.waited) and watch.compiles == compiles
         return Round(a.seconds, b.seconds, a_first, clean, a.waited, b.waited)
+
+    def memory(
+        self, device: str
+    ) -> tuple[tuple[Faults, ...] | None, tuple[int, int] | None]:
+        """Return page faults and peak memory of a call of each side, where known."""
+        faults = peaks = None
+        if self.interrupted:
+            return None, None
+        try:
+            call, sides = self._setting.call, self._sides
+            if device == "cpu":
+                faults = tuple(page_faults(call(side)) for side in sides)
+            peaks = tuple(peak_bytes(call(side), device) for side in sides)
+        except KeyboardInterrupt:  # the rounds are worth more than these
+            self.interrupted = True
+        return faults, None if peaks and None in peaks else peaks
 
 
 def estimate(rounds: Sequence[Round]) -> tuple[list[Round], float, Interval | None]:
@@ -386,11 +437,31 @@ def estimate(rounds: Sequence[Round]) -> tuple[list[Round], float, Interval | No
     return used, speedup, Interval(low, high, interval.confidence)
 
 
-def _notes(
-    first: Watch, race: _Race, compiled: Callable, faults: Sequence[Faults]
-) -> Iterator[str]:
-    """Yield what the compiler and the system did that a reader must know."""
-    timed, rounds = race.watch, race.rounds
+# --- what a reader of the number must know -------------------------------------
+
+
+def _input_notes(inputs: tuple[Any, ...]) -> Iterator[str]:
+    """Yield what about the inputs makes a timing unlike that of real data.
+
+    Zeros draw less power and can skip work; denormal numbers, below 1.2e-38 in
+    float32, are ten to a hundred times slower on many CPUs.
+    """
+    for position, t in enumerate(tensors(inputs)):
+        if not t.is_floating_point() or t.numel() < 2 or type(t) is torch.nn.Parameter:
+            continue
+        sample = t.detach().flatten()[:: max(1, t.numel() // 65536)].double()
+        native = t.device.type == "cpu" and t.dtype in (torch.float32, torch.float64)
+        tiny = torch.finfo(t.dtype).tiny if native else 0.0
+        if bool((sample == 0).all()):
+            yield f"input {position} is all zeros: use random numbers"
+        elif float(((sample != 0) & (sample.abs() < tiny)).double().mean()) > 0.01:
+            yield f"input {position} holds denormal numbers, which are slow"
+        elif not bool(sample.isfinite().all()):
+            yield f"input {position} holds NaN or infinity"
+
+
+def _compiler_notes(first: Watch, timed: Watch, compiled: Callable) -> Iterator[str]:
+    """Yield what the compiler did that a reader of the number must know."""
     if timed.compiles:
         why = "; ".join(timed.reasons) or "torch gives no reason"
         yield f"recompiled while being timed ({why}): those rounds count as disturbed"
@@ -402,11 +473,16 @@ def _notes(
         yield "the recompile limit was hit: from then on it ran eagerly"
     for why in dict.fromkeys((*first.ignored, *timed.ignored)):
         yield f"the mode was ignored here: {why}"
+
+
+def _timing_notes(race: _Race, faults: tuple[Faults, ...] | None) -> Iterator[str]:
+    """Yield what about the timing itself a reader must know."""
     if race.interrupted:
-        yield f"interrupted after {text.count(len(rounds), 'round')}"
-    if sum(r.clean for r in rounds) < min(_ENOUGH, len(rounds) // 2):
+        yield f"interrupted after {text.count(len(race.rounds), 'round')}"
+    clean = sum(r.clean for r in race.rounds)
+    if clean < min(_ENOUGH, len(race.rounds) // 2):
         yield "other processes disturbed most rounds: close them and repeat"
-    if any(side.dominate for side in faults):
+    if any(side.dominate for side in faults or ()):
         yield "page faults dominate: call keep_memory() first to time the arithmetic"
 
 
@@ -420,72 +496,85 @@ _HOW = (
     "processes=N takes one self-contained function, with its imports inside, that "
     "returns (eager, compiled, inputs): compare(make, processes=5)"
 )
-_SCRIPT = """\
-from __future__ import annotations
-{source}
-from helpers.benchmark import compare_prepared
-compare_prepared({name}(), {options!r}).save({path!r})
-"""
+_MARK = "comparison:"
 
 
 def _in_processes(
-    make: Callable, compiled: Any, processes: int, options: dict[str, Any]
+    make: Callable,
+    compiled: Any,
+    processes: int,
+    options: dict[str, Any],
+    names: tuple[str, str],
 ) -> Comparison:
     """Return ``compare(*make(), **options)`` of several processes as one.
 
     Ctrl-C leaves the processes that are done, if there are two.
     """
+    if compiled is not None or not callable(make):
+        raise InputError(_HOW)
     try:
         source = textwrap.dedent(inspect.getsource(make))
-    except (OSError, TypeError):  # typed at a prompt, or no function
-        source = ""
-    if compiled is not None or not source.startswith(("def ", "@")):
+    except (OSError, TypeError) as error:
+        raise InputError(f"the source of {make!r} is not to be had. {_HOW}") from error
+    if not source.lstrip().startswith(("def ", "@")):
         raise InputError(_HOW)
+    order = {"name": make.__name__, "source": source, "options": options}
     runs: list[Comparison] = []
     with text.progress("fresh processes", processes) as bar:
         try:
             while len(runs) < processes:
-                runs.append(_in_process(make.__name__, source, options))
+                runs.append(_in_process(order))
                 bar.update()
         except KeyboardInterrupt:
             if len(runs) < 2:
                 raise
-    return combine(runs)
+    return combine(tuple(runs), names)
 
 
-def _in_process(name: str, source: str, options: dict[str, Any]) -> Comparison:
+def _in_process(order: dict[str, Any]) -> Comparison:
     """Run one comparison in a fresh interpreter, in this folder, and return it."""
-    where = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
-    with tempfile.TemporaryDirectory() as folder:
-        script, path = Path(folder, "comparison.py"), str(Path(folder, "result.json"))
-        lines = _SCRIPT.format(name=name, source=source, options=options, path=path)
-        script.write_text(lines, encoding="utf-8")
-        done = subprocess.run(
-            [sys.executable, script],
-            capture_output=True,
-            text=True,
-            errors="replace",
-            env={**os.environ, "COURSE_QUIET": "1", "PYTHONPATH": where},
-        )
-        if done.returncode == 0:
-            return results.load(path)
+    course, more = str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")
+    path = os.pathsep.join([course, more] if more else [course])
+    done = subprocess.run(
+        [sys.executable, "-c", "from helpers import benchmark; benchmark.answer()"],
+        input=json.dumps(order),
+        capture_output=True,
+        text=True,
+        errors="replace",
+        env={**os.environ, "COURSE_QUIET": "1", "PYTHONPATH": path},
+    )
+    for line in reversed(done.stdout.splitlines()):
+        if line.startswith(_MARK):
+            return Comparison.from_json(json.loads(line[len(_MARK) :]))
     last = (done.stderr.strip() or "it said nothing").splitlines()[-1]
     raise InputError(f"a fresh process failed: {last}\n{_HOW}")
 
 
-def compare_prepared(sides: tuple, options: Mapping[str, Any]) -> Comparison:
+def answer() -> None:
+    """Read an order as JSON from standard input, and write its comparison as JSON."""
+    order = json.load(sys.stdin)
+    # Dynamo and error messages read source lines: give the text a file of its own.
+    name, source = f"<{order['name']}>", order["source"]
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    space: dict[str, Any] = {"__name__": "__comparison__"}
+    exec(compile(source, name, "exec"), space)
+    result = compare_made(space[order["name"]](), order["options"])
+    print(_MARK + json.dumps(result.to_json()), flush=True)
+
+
+def compare_made(made: tuple, options: Mapping[str, Any]) -> Comparison:
     """Return ``compare`` of ``(eager, compiled, inputs)`` or ``(..., kwargs)``.
 
     *inputs* is a tuple, or one input.
     """
-    eager, compiled, inputs, *kwargs = sides
+    eager, compiled, inputs, *kwargs = made
     inputs = inputs if isinstance(inputs, tuple) else (inputs,)
     if kwargs:
         options = {**options, "kwargs": kwargs[0]}
     return compare(eager, compiled, *inputs, **options)
 
 
-def combine(runs: Sequence[Comparison]) -> Comparison:
+def combine(runs: tuple[Comparison, ...], names: tuple[str, str]) -> Comparison:
     """Return one comparison for several of the same, one per process.
 
     The speed-up is the median of theirs, and the interval is exact: the sign interval
@@ -493,13 +582,12 @@ def combine(runs: Sequence[Comparison]) -> Comparison:
     (93.75 % for five).
     """
     ratios = [run.speedup for run in runs]
-    interval = stats.sign_interval(ratios)
-    if interval is None:  # n values all miss their median on one side: 2 in 2**n
-        interval = Interval(min(ratios), max(ratios), 1 - 2.0 ** (1 - len(runs)))
+    interval = stats.sign_interval(ratios) or stats.range_interval(ratios)
     middle = sorted(runs, key=lambda run: run.speedup)[len(runs) // 2]
     notes = dict.fromkeys(note for run in runs for note in run.notes)
     return dataclasses.replace(
         middle,
+        names=names,
         speedup=median(ratios),
         interval=(interval.low, interval.high),
         confidence=interval.confidence,

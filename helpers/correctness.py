@@ -29,12 +29,13 @@ _RTOL = {torch.float16: 1e-3, torch.bfloat16: 1.6e-2, torch.float32: 1.3e-6}
 _ROUGH = 0.05
 """Above this share of its size, a difference of random results is no rounding."""
 
+_Run = Callable[[Callable[[], Any]], Any]
 _Tensors = Sequence[torch.Tensor]
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Whether both sides gave the same answer.
+    """What running both sides once told.
 
     *matches* is None when it was not decided, because the function draws random
     numbers or two different computations are raced.  Errors are the largest
@@ -50,62 +51,6 @@ class Agreement:
 
 NOT_ASKED = Agreement(None, notes=("two different computations, on purpose",))
 _DIFFER = "results differ: the speed-up is that of another computation"
-
-
-def agreement(
-    setting: Setting,
-    eager: Callable,
-    compiled: Callable,
-    rtol: float | None = None,
-    atol: float | None = None,
-    seed: int = 0,
-) -> Agreement:
-    """Return whether *compiled* gives in this *setting* the answer of *eager*.
-
-    With *rtol* or *atol*, what is returned must agree within them, and without them as
-    ``torch.testing.assert_close`` has it for the dtype, or else be about as near to
-    float64 as eager is (`_near`).  *seed* is that of the random numbers.
-    """
-    answer = setting.outcome("eager", eager, seed)
-    # Not to the bit: on a GPU, sums in another order differ in their last digits.
-    if not _matches(answer, setting.outcome("eager", eager, seed + 1)):
-        return _with_random_numbers(setting, eager, compiled, answer, seed)
-    other = setting.outcome("compiled", compiled, seed)
-    reference = _in_float64(setting, eager, answer, seed)
-    matches = _matches(answer, other, reference, rtol, atol)
-    max_error, error64, notes = _largest(answer, other), None, []
-    if answer.inputs_changed:
-        notes.append("changes its inputs: each timed call sees other numbers")
-    if reference is not None:
-        error64 = _largest(reference, answer), _largest(reference, other)
-    elif rtol is None and atol is None and max_error > 0:
-        notes.append("float64 could not run: the tolerance of the dtype decided")
-    if not matches:
-        notes.append(_DIFFER)
-    return Agreement(matches, max_error, error64, tuple(notes))
-
-
-def _with_random_numbers(
-    setting: Setting, eager: Callable, compiled: Callable, answer: Outcome, seed: int
-) -> Agreement:
-    """Compare a fresh compile that draws eager's numbers, where there can be one."""
-    if not _matches(answer, setting.outcome("eager", eager, seed)):
-        return Agreement(None, notes=("each call gives another result, seed or not",))
-    note = "draws random numbers: "
-    if not _torch.is_compiled(compiled):
-        note += "results were not held against each other"
-        return Agreement(None, notes=(note,))
-    with torch._inductor.config.patch(fallback_random=True):
-        other = setting.outcome("compiled", compile_apart(compiled), seed)
-    note += "a fresh compile that draws those of eager (fallback_random) was compared"
-    max_error, pairs = _largest(answer, other), _pairs(answer, other)
-    if pairs is None or any(_size(x, y)[0] > _ROUGH * _size(x)[0] for x, y in pairs):
-        return Agreement(False, max_error, notes=(note, _DIFFER))
-    # Smaller differences may be rounding, which no float64 of the same numbers judges.
-    return Agreement(_matches(answer, other) or None, max_error, notes=(note,))
-
-
-# --- one call, from the same state each time -----------------------------------
 
 
 def device_of(inputs: Any, *functions: Any) -> str:
@@ -140,15 +85,18 @@ def seeded(seed: int) -> Iterator[None]:
         yield
 
 
+# --- one call, from the same state each time -----------------------------------
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What one call returned, and what it changed of the tensors that it can reach."""
 
     results: list[torch.Tensor]
-    changes: list[torch.Tensor]
-    """New minus old value of each tensor that changed, and all of each new one."""
-    dtypes: set[torch.dtype]
-    """Of the results, and of all tensors that the function and its inputs hold."""
+    forms: list[tuple[torch.Size, torch.dtype]]
+    """Of each tensor that the function and its inputs hold after the call."""
+    changes: list[torch.Tensor | None]
+    """Of the same tensors: new minus old value, all of a new one, None for none."""
     inputs_changed: bool
 
 
@@ -179,45 +127,39 @@ class Setting:
         return partial(function, *inputs, **self.kwargs)
 
     def outcome(
-        self,
-        side: str,
-        function: Callable,
-        seed: int,
-        run: Callable[[Callable[[], Any]], Any] = lambda call: call(),
+        self, side: str, function: Callable, seed: int, run: _Run = lambda call: call()
     ) -> Outcome:
         """Return what one call of *function* gives, from the state put back.
 
         *run* runs the call it is given.  Raises InputError, in which *side* names the
         function, when it fails or nothing shows what it computes.
         """
-        with explained(side), seeded(seed):
-            call = self.call(function)
-            reachable = tensors_of(call)
-            results = _values(run(call))
+        old = {id(tensor): value for tensor, _, value in self.state.values}
+        place = {key: position for position, key in enumerate(old)}
+        try:
+            with seeded(seed):
+                call = self.call(function)
+                known = tensors_of(call)
+                result = run(call)
+        except Exception as error:
+            raise _failed(side, error) from error
+        results = _values(result)
         if any(t.is_meta for t in results):
             raise InputError("a tensor on meta has no numbers: make it on the cpu")
-        old = {id(tensor): value for tensor, _, value in self.state.values}
         # In the order of the state, which both sides share, and then what is new.
-        place = {key: position for position, key in enumerate(old)}
-        after = sorted(tensors_of(call), key=lambda t: place.get(id(t), len(place)))
-        not_comparable = {id(t) for t in reachable} - old.keys()
-        after = [t for t in after if id(t) not in not_comparable]
-        after = [t for t in after if t.layout is torch.strided]
-        changes = {id(t): _change(t.detach(), old.get(id(t))) for t in after}
-        changes = {key: change for key, change in changes.items() if change is not None}
-        if not results and not changes:
+        held = sorted(tensors_of(call), key=lambda t: place.get(id(t), len(place)))
+        skipped = {id(t) for t in known} - old.keys()  # those that cannot be compared
+        held = [t for t in held if id(t) not in skipped and t.layout is torch.strided]
+        changes = [_change(t.detach(), old.get(id(t))) for t in held]
+        changed = {id(t) for t, c in zip(held, changes, strict=True) if c is not None}
+        if not results and not changed:
             raise InputError(
                 f"the {side} function returned no tensor or number, and changed none, "
                 "so nothing shows that both sides compute the same: return a result"
             )
-        return Outcome(
-            results,
-            list(changes.values()),
-            dtypes={t.dtype for t in (*after, *results)},
-            inputs_changed=any(
-                id(t) in changes for t in tensors((self.inputs, self.kwargs))
-            ),
-        )
+        ours = {id(t) for t in tensors((self.inputs, self.kwargs))}
+        forms = [(t.shape, t.dtype) for t in held]
+        return Outcome(results, forms, changes, not changed.isdisjoint(ours))
 
 
 def _values(result: Any) -> list[torch.Tensor]:
@@ -235,51 +177,88 @@ def _change(new: torch.Tensor, old: torch.Tensor | None) -> torch.Tensor | None:
     if old is None or old.shape != new.shape:
         return new.clone()
     old = old.to(new.dtype)
-    if _size(new, old)[1] == 0:
+    if torch.equal(new, old) or _size(new, old)[1] == 0:  # with not-a-numbers
         return None
     return new.clone() if new.dtype == torch.bool else new - old
 
 
-_FAILED = {
-    "eager": (
-        "the eager function raised",
-        "Call it by itself first and mend that; there is nothing to time yet.",
-    ),
-    "compiled": (
-        "the compiled function raised",
-        "Eager ran, so compiling failed: `python -m helpers doctor` checks the "
-        "compiler and triton, and graphs(fn, *inputs) shows how far Dynamo came.",
-    ),
-    "again": (
-        "a function failed when it was called again:",
-        "If it uses something up, such as room in a cache, that comes back only before "
-        "each block of calls: pass setup=f, which makes it anew.",
-    ),
-}
+def _failed(side: str, error: Exception) -> InputError:
+    """Return what to tell the reader when the function of one *side* raised."""
+    if isinstance(error, InputError):
+        return error
+    if promise := _torch.broken_promise(error):
+        return InputError(promise)
+    first = (str(error).strip() or type(error).__name__).splitlines()[0]
+    advice = {
+        "eager": "Call it by itself first and mend that; there is nothing to time yet.",
+        "compiled": "Eager ran, so compiling failed: `python -m helpers doctor` checks "
+        "the compiler and triton, and graphs(fn, *inputs) shows how far Dynamo came.",
+    }
+    return InputError(
+        f"the {side} function raised {type(error).__name__}: {first}\n{advice[side]}"
+    )
 
 
-@contextmanager
-def explained(call: str) -> Iterator[None]:
-    """Turn what a *call* raises (a key of _FAILED) into an InputError with advice."""
-    try:
-        yield
-    except InputError:
-        raise
-    except Exception as error:
-        if promise := _torch.broken_promise(error):
-            raise InputError(promise) from error
-        what, advice = _FAILED[call]
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise InputError(f"{what} {type(error).__name__}: {first}\n{advice}") from error
+# --- the judgement -------------------------------------------------------------
 
 
-# --- the judge: float64 --------------------------------------------------------
+def agreement(
+    setting: Setting,
+    eager: Callable,
+    compiled: Callable,
+    first: Outcome,
+    rtol: float | None = None,
+    atol: float | None = None,
+    seed: int = 0,
+) -> Agreement:
+    """Hold *first*, what *compiled* gave, against eager, and both against float64.
+
+    With *rtol* or *atol*, what is returned must agree within them, and without them as
+    ``torch.testing.assert_close`` has it for the dtype, or else be about as near to
+    float64 as eager is (`_near`).  *seed* is that of *first*.
+    """
+    out = setting.outcome("eager", eager, seed)
+    # Not to the bit: on a GPU, sums in another order differ in their last digits.
+    if not _matches(out, setting.outcome("eager", eager, seed + 1)):
+        return _with_random_numbers(setting, eager, compiled, out, seed)
+    notes = []
+    if out.inputs_changed:
+        notes.append("changes its inputs: each timed call sees other numbers")
+    reference = _in_float64(setting, eager, out, seed)
+    matches = _matches(out, first, reference, rtol, atol)
+    if reference is None and rtol is None and atol is None and _apart(out, first):
+        notes.append("float64 could not run: the tolerance of the dtype decided")
+    if not matches:
+        notes.append(_DIFFER)
+    error64 = None
+    if reference is not None:
+        error64 = _largest(reference, out), _largest(reference, first)
+    return Agreement(matches, _largest(out, first), error64, tuple(notes))
+
+
+def _with_random_numbers(
+    setting: Setting, eager: Callable, compiled: Callable, out: Outcome, seed: int
+) -> Agreement:
+    """Compare a fresh compile that draws eager's numbers, where there can be one."""
+    if not _matches(out, setting.outcome("eager", eager, seed)):
+        return Agreement(None, notes=("each call gives another result, seed or not",))
+    note = "draws random numbers: "
+    if not _torch.is_compiled(compiled):
+        note += "results were not held against each other"
+        return Agreement(None, notes=(note,))
+    with torch._inductor.config.patch(fallback_random=True):
+        first = setting.outcome("compiled", compile_apart(compiled), seed)
+    note += "a fresh compile that draws those of eager (fallback_random) was compared"
+    error = _largest(out, first)
+    if _apart(out, first) > _ROUGH:
+        return Agreement(False, error, notes=(note, _DIFFER))
+    return Agreement(_matches(out, first) or None, error, notes=(note,))
 
 
 def _in_float64(
-    setting: Setting, eager: Callable, answer: Outcome, seed: int
+    setting: Setting, eager: Callable, out: Outcome, seed: int
 ) -> Outcome | None:
-    """Return what *eager*, which gave *answer*, gives in float64; None if it cannot.
+    """Return what *eager*, which gave *out*, gives in float64; None if it cannot.
 
     All floating-point tensors that it can reach, also in a closure, are made float64
     where they are, for this call: the state that is put back has them as they were.
@@ -287,15 +266,20 @@ def _in_float64(
 
     def run(call: Callable[[], Any]) -> Any:
         narrow = [t for t in tensors_of(call) if _wide(t.dtype) != t.dtype]
-        memory = psutil.virtual_memory().available
-        if not narrow or 32 * sum(t.numel() for t in narrow) > memory:
+        if not narrow or 32 * sum(t.numel() for t in narrow) > _free_bytes(narrow[0]):
             raise InputError("nothing to widen, or no memory for it")
-        for tensor in narrow:  # gradients are among them
+        gradients = [(t, t.grad) for t in narrow if t.is_leaf and t.grad is not None]
+        for tensor, _ in gradients:
+            tensor.grad = None  # it must have the dtype of its tensor
+        for tensor in narrow:
             tensor.data = tensor.data.to(_wide(tensor.dtype))
+        for tensor, gradient in gradients:
+            tensor.grad = gradient
         usual = torch.get_default_dtype()
         torch.set_default_dtype(torch.float64)  # of what it makes by itself
         try:
-            return pytree.tree_map_only(float, torch.tensor, call())
+            result = call()
+            return pytree.tree_map_only(float, torch.tensor, result)
         finally:
             torch.set_default_dtype(usual)
 
@@ -305,11 +289,11 @@ def _in_float64(
             outcome = setting.outcome("eager", eager, seed, run)
     except Exception:  # a dtype it cannot do is no reason to stop
         return None
-    if [t.shape for t in outcome.results] != [t.shape for t in answer.results]:
+    if [t.shape for t in outcome.results] != [t.shape for t in out.results]:
         return None
     wide = all(_wide(t.dtype) == t.dtype for t in outcome.results)
     # What ends in float32 is a judge of what is rounded further, as under autocast.
-    coarse = _relative_error(outcome.results, answer.results) > 1e-5
+    coarse = _relative_error(outcome.results, out.results) > 1e-5
     return outcome if wide or coarse else None
 
 
@@ -319,55 +303,72 @@ def _wide(dtype: torch.dtype) -> torch.dtype:
     return torch.float64 if dtype.is_floating_point else dtype
 
 
+def _free_bytes(tensor: torch.Tensor) -> int:
+    if tensor.is_cuda:
+        return torch.cuda.mem_get_info()[0]
+    return psutil.virtual_memory().available
+
+
 # --- rounding, or another answer? ----------------------------------------------
 
 
-def _pairs(a: Outcome, b: Outcome) -> list[tuple[torch.Tensor, torch.Tensor]] | None:
-    """Return what two outcomes returned and changed in pairs; None for other forms.
-
-    Both sides may hold one model or each its own: what counts is the order.
-    """
-    forms = [
-        [(t.shape, t.dtype) for t in side.results] + [t.shape for t in side.changes]
-        for side in (a, b)
-    ]
-    if forms[0] != forms[1]:
-        return None
-    return list(zip(a.results + a.changes, b.results + b.changes, strict=True))
-
-
 def _matches(
-    answer: Outcome,
+    out: Outcome,
     other: Outcome,
     reference: Outcome | None = None,
     rtol: float | None = None,
     atol: float | None = None,
 ) -> bool:
-    """Return whether *other* is *answer* up to rounding; *reference* is in float64."""
-    pairs = _pairs(answer, other)
-    if pairs is None:
+    """Return whether *other* is *out* up to rounding, given *out* in float64 or not."""
+    changes = _paired_changes(out, other, reference)
+    if _forms(out.results) != _forms(other.results) or changes is None:
         return False
     if rtol is not None or atol is not None:
+        pairs = [*zip(out.results, other.results, strict=True)]
+        pairs += [(x, y) for x, y, _ in changes]
         return all(_close(x, y, rtol or 0.0, atol or 0.0) for x, y in pairs)
-    truths, changes = answer.results, answer.changes
-    share = max((_RTOL.get(dtype, 0.0) for dtype in answer.dtypes), default=0.0)
+    truths, share = out.results, _coarsest(out)
     if reference:
         # What eager is off, as a share of all it gives: of one number alone, eager may
         # be nearer to the truth by chance.
         truths = reference.results
-        share = 2 * _relative_error(truths, answer.results)
-        if [t.shape for t in reference.changes] == [t.shape for t in changes]:
-            changes = reference.changes
+        share = 2 * _relative_error(truths, out.results)
+    results = _in_order_of(out.results, other.results)
     same = all(
         _close(x, y) or _near(x, y, truth, 2, share, 4)
-        for x, y, truth in zip(answer.results, other.results, truths, strict=True)
+        for x, y, truth in zip(out.results, results, truths, strict=True)
     )
     # An update is a small difference of large numbers, and an optimizer may turn noise
     # into a full step: no more is asked than that it is the same step.
-    return same and all(
-        _near(x, y, truth, 4, 0.02, math.inf)
-        for x, y, truth in zip(answer.changes, other.changes, changes, strict=True)
-    )
+    return same and all(_near(*change, 4, 0.02, math.inf) for change in changes)
+
+
+def _paired_changes(
+    out: Outcome, other: Outcome, reference: Outcome | None
+) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] | None:
+    """Return (eager, compiled, float64) of each change; None where they do not pair.
+
+    Both sides may hold one model or each its own: what counts is the order.
+    """
+    truths = out.changes
+    if reference and len(reference.changes) == len(out.changes):
+        truths = reference.changes
+    ours = list(zip(out.changes, truths, strict=True))
+    theirs = other.changes
+    if out.forms != other.forms:  # one holds more: pair what was changed
+        ours = [(x, truth) for x, truth in ours if x is not None]
+        theirs = [y for y in theirs if y is not None]
+    if len(ours) != len(theirs):
+        return None
+    triples = []
+    for (x, truth), y in zip(ours, theirs, strict=True):
+        known = x if x is not None else y
+        if known is not None:
+            zero = torch.zeros_like(known)
+            triples.append(tuple(zero if t is None else t for t in (x, y, truth)))
+    if any(len({t.shape for t in triple}) > 1 for triple in triples):
+        return None
+    return triples
 
 
 def _near(
@@ -404,7 +405,9 @@ def _close(
 ) -> bool:
     """Return whether two tensors agree as ``torch.testing.assert_close`` has it."""
     try:
-        torch.testing.assert_close(y, x, rtol=rtol, atol=atol, equal_nan=True)
+        for a, b in _pieces(x, y):
+            if not torch.equal(a, b):  # which is quicker to see
+                torch.testing.assert_close(b, a, rtol=rtol, atol=atol, equal_nan=True)
     except AssertionError:
         return False
     return True
@@ -413,9 +416,7 @@ def _close(
 def _size(x: torch.Tensor, y: torch.Tensor | None = None) -> tuple[float, float]:
     """Return root mean square and largest absolute value of *x*, or of ``x - y``."""
     total, largest = 0.0, 0.0
-    y = torch.zeros_like(x) if y is None else y
-    flat = x.reshape(-1).split(_PIECE), y.reshape(-1).split(_PIECE)
-    for a, b in zip(*flat, strict=True):
+    for a, b in _pieces(x, torch.zeros_like(x) if y is None else y):
         if a.dtype == b.dtype and torch.equal(a, b):  # empty ones, too
             continue
         wide = torch.complex128 if a.is_complex() or b.is_complex() else torch.float64
@@ -436,9 +437,65 @@ def _relative_error(truths: _Tensors, results: _Tensors) -> float:
     return math.sqrt(off / size) if 0 < size < math.inf and off < math.inf else 0.0
 
 
-def _largest(a: Outcome, b: Outcome) -> float:
+def _pieces(
+    x: torch.Tensor, y: torch.Tensor
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Yield pairs of flat pieces, so that large results cost little memory."""
+    x, y = x.reshape(-1), y.reshape(-1)
+    yield from zip(x.split(_PIECE), y.split(_PIECE), strict=True)
+
+
+def _largest(out: Outcome, other: Outcome) -> float:
     """Return the largest absolute difference, infinite where the forms differ."""
-    a, b = (a.results, b.results) if a.results else (a.changes, b.changes)
+    changes = [[c for c in side.changes if c is not None] for side in (out, other)]
+    a, b = (out.results, other.results) if out.results else changes
     if [t.shape for t in a] != [t.shape for t in b]:
         return math.inf
     return max((_size(x, y)[1] for x, y in zip(a, b, strict=True)), default=0.0)
+
+
+def _apart(out: Outcome, other: Outcome) -> float:
+    """Return the largest difference of a result or change, as a share of its size."""
+    changes = _paired_changes(out, other, None)
+    if _forms(out.results) != _forms(other.results) or changes is None:
+        return math.inf
+    pairs = [*zip(out.results, other.results, strict=True)]
+    pairs += [(x, y) for x, y, _ in changes]
+    far = [(_size(x, y)[0], _size(x)[0]) for x, y in pairs]
+    return max((apart / (size or apart or 1.0) for apart, size in far), default=0.0)
+
+
+def _forms(values: _Tensors) -> list[tuple[torch.Size, torch.dtype]]:
+    return [(t.shape, t.dtype) for t in values]
+
+
+def _coarsest(out: Outcome) -> float:
+    """Return the relative tolerance of the shortest dtype that takes part."""
+    dtypes = [dtype for _, dtype in (*out.forms, *_forms(out.results))]
+    return max((_RTOL.get(dtype, 0.0) for dtype in dtypes), default=0.0)
+
+
+def _in_order_of(results: _Tensors, others: _Tensors) -> _Tensors:
+    """Return *others* with rows in the order of *results*, where scores tie.
+
+    A detector sorts its boxes by score, and scores that are equal up to rounding may
+    come in either order.  Only rows within such a tie are exchanged.
+    """
+    for scores, score in zip(results, others, strict=True):
+        n = len(scores) if scores.dim() == 1 and scores.is_floating_point() else 0
+        if n < 2 or bool((scores.diff() > 0).any()) or not _close(scores, score):
+            continue
+        tolerance = 1e-5 + 10 * _RTOL.get(scores.dtype, 0.0) * scores[1:].abs()
+        ties = scores.diff().abs() <= tolerance
+        group = torch.cat([ties.new_zeros(1), ~ties]).cumsum(0)  # (n,)
+        rows = [p for p, t in enumerate(results) if t.shape[:1] == (n,)]
+        ours, theirs = (
+            torch.cat([side[p].reshape(n, -1).double() for p in rows], 1)
+            for side in (results, others)
+        )  # (n, numbers in a row)
+        far = torch.cdist(ours, theirs)
+        far[group[:, None] != group] = math.inf
+        order = far.argmin(1)
+        if len(order.unique()) == n:
+            others = [t[order] if p in rows else t for p, t in enumerate(others)]
+    return others

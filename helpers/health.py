@@ -5,6 +5,7 @@ Below it: what to do about an error that ends a cell, told in one line.
 
 from __future__ import annotations
 
+import dis
 import os
 import platform
 import re
@@ -344,6 +345,19 @@ _ADVICE = (
 )
 
 
+@dataclass(frozen=True)
+class FailedCell:
+    """A cell that ended in an error, and the names that are missing because of it."""
+
+    number: int
+    first_line: str
+    defines: set[str]
+    missing: set[str]
+
+
+_failed: list[FailedCell] = []  # of this kernel, and not mended since
+
+
 def what_to_do(error: BaseException) -> str | None:
     """Return what helps against *error* or one of its causes, in one sentence.
 
@@ -351,10 +365,7 @@ def what_to_do(error: BaseException) -> str | None:
     """
     for cause in causes(error):
         if isinstance(cause, NameError) and "is not defined" in str(cause):
-            return (
-                f"where a cell above defines {cause.name!r}, it has not run: choose "
-                "Run > Run All Above Selected Cell, then this cell again"
-            )
+            return _missing_name(cause.name)
         for pattern, advice in _ADVICE:
             if re.search(pattern, f"{type(cause).__name__}: {cause}"):
                 if "{cache}" not in advice:
@@ -368,6 +379,22 @@ def what_to_do(error: BaseException) -> str | None:
             f"from the top. If it comes again, {DOCTOR}"
         )
     return None
+
+
+def _missing_name(name: str | None) -> str:
+    if cell := _cell_to_mend(name):
+        return (
+            f"cell [{cell.number}], `{cell.first_line}`, failed before it could define "
+            f"{name!r}: mend that cell first, then run it and the cells below it"
+        )
+    return (
+        f"where a cell above defines {name!r}, it has not run: choose Run > Run All "
+        "Above Selected Cell, then this cell again"
+    )
+
+
+def _cell_to_mend(name: str | None) -> FailedCell | None:
+    return next((cell for cell in _failed if name in cell.missing), None)
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
@@ -387,6 +414,7 @@ def explain_errors() -> None:
         return
     if shell := get_ipython():
         shell.set_custom_exc((Exception,), _show)
+        shell.events.register("post_run_cell", _note_failure)
 
 
 def _show(
@@ -401,3 +429,32 @@ def _show(
     if what_to_do(error) and note not in getattr(error, "__notes__", ()):
         error.add_note(note)
     shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
+
+
+def _note_failure(result: Any) -> None:
+    """Remember a cell that failed, until a cell that defines the same names runs.
+
+    What fails for want of a name that an earlier cell owes is that cell's failure:
+    then the names of this cell are missing because of it, too.
+    """
+    source = result.info.raw_cell or ""
+    names = _defined_names(source)
+    _failed[:] = [cell for cell in _failed if not cell.defines <= names]
+    if result.success or not names:
+        return
+    error = result.error_in_exec
+    if isinstance(error, NameError) and (cell := _cell_to_mend(error.name)):
+        cell.missing.update(names)
+    else:
+        first_line = source.strip().splitlines()[0]
+        number = result.execution_count or 0
+        _failed.append(FailedCell(number, first_line, names, set(names)))
+
+
+def _defined_names(source: str) -> set[str]:
+    """Return the names that a cell assigns, defines or imports."""
+    try:
+        steps = dis.get_instructions(compile(source, "<cell>", "exec"))
+    except SyntaxError:  # or a line for IPython: then any word may be one
+        return set(re.findall(r"[^\W\d]\w*", source))
+    return {step.argval for step in steps if step.opname == "STORE_NAME"}

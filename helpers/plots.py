@@ -10,8 +10,10 @@ import base64
 import functools
 import html
 import io
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from helpers import text
@@ -81,6 +83,27 @@ class Picture:
         data = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
         return f'<img alt="{alt}" style="max-width:100%" src="{data}">'
 
+    @styled
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write a .png or .svg file, whole or not at all; return its path.
+
+        Raises ValueError for another ending, OSError where nothing can be written.
+        """
+        path = Path(path)
+        if path.suffix not in (".png", ".svg"):
+            raise ValueError(f"a picture is saved as .png or .svg, not {path.name!r}")
+        part = path.with_name(f".part-{path.name}")
+        try:
+            self.figure.savefig(part, dpi=200, metadata={"Title": plain(self.alt)})
+            os.replace(part, path)
+        except OSError as error:
+            raise OSError(
+                f"cannot write {path.name}: {error.strerror}; name another folder"
+            ) from error
+        finally:  # whatever went wrong, Ctrl-C included
+            part.unlink(missing_ok=True)
+        return path
+
 
 @styled
 def plot_comparison(
@@ -94,16 +117,14 @@ def plot_comparison(
     """
     if not comparisons:
         raise ValueError("plot_comparison needs at least one result of compare()")
-    labels = labels or [
-        "{1} against\n{0}".format(*result.names) for result in comparisons
-    ]
+    labels = labels or ["{1} against\n{0}".format(*one.names) for one in comparisons]
     if len(labels) != len(comparisons):
         raise ValueError(f"{len(comparisons)} results, but {len(labels)} labels")
     rows = range(len(comparisons))
     figure, (times, ratios) = _figure(11, 2.1 + 0.85 * len(rows), columns=2)
     for side, name in enumerate(comparisons[0].names):
         places = [row + 0.36 * side - 0.18 for row in rows]
-        seconds = [result.median_s[side] for result in comparisons]
+        seconds = [one.median_s[side] for one in comparisons]
         times.plot(seconds, places, SHAPES[side], color=COLOURS[side], label=name)
         for at in zip(seconds, places, strict=True):
             beside = {"xytext": (9, 0), "textcoords": "offset points", "va": "center"}
@@ -113,16 +134,16 @@ def plot_comparison(
     times.set_ylim(len(rows) - 0.4, -0.6)
     figure.legend(loc="outside upper left", ncols=2)
     beside = {"va": "center", "transform": ratios.get_yaxis_transform()}
-    for row, result in zip(rows, comparisons, strict=True):
-        _interval(ratios, result, result.speedup, row, "xerr")
-        ratios.text(1.03, row, f"{result.verdict}\n{result.speedup:.3g}x", **beside)
+    for row, one in zip(rows, comparisons, strict=True):
+        _interval(ratios, one, (one.speedup, row), "xerr")
+        ratios.text(1.03, row, f"{one.verdict}\n{one.speedup:.3g}x", **beside)
     _ratio_axis(ratios.xaxis, comparisons)
     ratios.set(ylim=times.get_ylim(), yticks=[], xlabel="1x: no difference")
     alt = "Speed-up with its interval."
-    for label, result in zip(labels, comparisons, strict=True):
-        a, b = (mark(text.seconds(value)) for value in result.median_s)
-        alt += f" {' '.join(label.split())}: {mark(result.ratio())}; "
-        alt += f"median call: {result.names[0]} {a}, {result.names[1]} {b}."
+    for label, one in zip(labels, comparisons, strict=True):
+        a, b = (mark(text.seconds(value)) for value in one.median_s)
+        alt += f" {' '.join(label.split())}: {mark(one.ratio())}; "
+        alt += f"median call: {one.names[0]} {a}, {one.names[1]} {b}."
     return Picture(figure, alt)
 
 
@@ -142,32 +163,32 @@ def plot_sweep(
         raise ValueError("this sweep has no points: run sweep() again")
     values = [point.value for point in sweep.points]
     words = any(isinstance(value, str) for value in values)
-    # A number is its own place on the axis, and words stand in a row.
-    places = list(range(len(values))) if words else values
-    here = [point.comparison for point in sweep.points]
-    points = recorded.points if recorded is not None else ()
-    points = [point for point in points if not words or point.value in values]
-    there = [point.comparison for point in points]
+    place_of = {value: place if words else value for place, value in enumerate(values)}
+    here = {place_of[point.value]: point.comparison for point in sweep.points}
+    there = {}
+    for point in recorded.points if recorded is not None else ():
+        if words and point.value in place_of:
+            there[place_of[point.value]] = point.comparison
+        elif not words and not isinstance(point.value, str):
+            there[point.value] = point.comparison
+    places, comparisons = list(here), [*here.values(), *there.values()]
     figure, (times, ratios) = _figure(9, 6.4, rows=2)
-    _curves(times, places, here)
+    _curves(times, here)
     if there:
-        at = [values.index(p.value) if words else p.value for p in points]
         pale = {"alpha": 0.4, "markersize": 6, "linewidth": 1}
-        _curves(times, at, there, ", recorded", **pale)
+        _curves(times, there, ", recorded", **pale)
         ratios.plot([], [], "D", color=QUIET, label=recorded.label)
-        for place, result in zip(at, there, strict=True):
-            _interval(
-                ratios, result, place, result.speedup, "yerr", color=QUIET, fmt="D"
-            )
-    for place, result in zip(places, here, strict=True):
-        _interval(ratios, result, place, result.speedup, "yerr")
+    _time_axis(times.yaxis, comparisons)
+    for place, one in there.items():
+        _interval(ratios, one, (place, one.speedup), "yerr", color=QUIET, fmt="D")
+    for place, one in here.items():
+        _interval(ratios, one, (place, one.speedup), "yerr")
     ceilings = [ceiling] * len(places) if isinstance(ceiling, int | float) else ceiling
     if ceilings:
         if len(ceilings) != len(places):
             raise ValueError(f"{len(places)} points, but {len(ceilings)} ceilings")
         ratios.plot(places, ceilings, ":", color=CEILING, label="ceiling")
-    _time_axis(times.yaxis, here + there)
-    _ratio_axis(ratios.yaxis, here + there, ceilings or ())
+    _ratio_axis(ratios.yaxis, comparisons, ceilings or ())
     figure.legend(loc="outside upper left", ncols=2 if there else 3)
     times.set_title("median time of a call" + " (interrupted)" * (not sweep.complete))
     ratios.set(xlabel=f"{sweep.parameter} ({sweep.unit})".replace(" ()", ""))
@@ -177,7 +198,7 @@ def plot_sweep(
     turn = 30 if len("  ".join(shown)) > 70 else 0  # room for long labels
     ratios.set_xticks(places, shown, rotation=turn)
     ratios.minorticks_off()
-    alt = f"Times of {' and '.join(here[0].names)} and the speed-up."
+    alt = f"Times of {' and '.join(comparisons[0].names)} and the speed-up."
     for point in sweep.points:
         alt += f" {sweep.parameter} {point.value}: {mark(point.comparison.ratio())}."
     if recorded is not None:  # one mark, whatever is recorded
@@ -205,8 +226,10 @@ def plot_bytes(
     both = comparison is not None and bandwidth is not None
     figure, panels = _figure(11 if both else 7, 3, columns=1 + both)
     sizes = [text.size(n) for n in moved]
-    _bars(panels[0], names, moved, sizes)
-    panels[0].set(title="bytes moved to and from memory", xticks=[])
+    units = ("bytes", "KiB", "MiB", "GiB")
+    power = max(p for p in range(4) if 1024**p <= max(moved))
+    _bars(panels[0], names, [n / 1024**power for n in moved], sizes)
+    panels[0].set(title="moved to and from memory", xlabel=units[power])
     alt = f"Bytes moved: {names[0]} {sizes[0]}, {names[1]} {sizes[1]}."
     if both:
         rates = [n / s for n, s in zip(moved, comparison.median_s, strict=True)]
@@ -247,40 +270,44 @@ def _bars(axes: Axes, names: Any, lengths: list[float], labels: list[str]) -> No
 
 
 def _curves(
-    axes: Axes, places: Sequence, comparisons: Sequence, more: str = "", **style: Any
+    axes: Axes, comparisons: dict[Any, Comparison], more: str = "", **style: Any
 ) -> None:
-    """Draw the median times of both sides over *places*."""
-    for side, name in enumerate(comparisons[0].names):
-        seconds = [result.median_s[side] for result in comparisons]
+    """Draw the median times of both sides over the places of the comparisons."""
+    for side, name in enumerate(next(iter(comparisons.values())).names):
+        seconds = [one.median_s[side] for one in comparisons.values()]
         look = {"color": COLOURS[side], "marker": SHAPES[side], "ls": ("-", "--")[side]}
-        axes.plot(places, seconds, label=name + more, **look, **style)
+        axes.plot(list(comparisons), seconds, label=name + more, **look, **style)
 
 
 def _interval(
-    axes: Axes, result: Comparison, x: float, y: float, error: str, **style: Any
+    axes: Axes,
+    one: Comparison,
+    place: tuple[Any, Any],
+    error: str,
+    color: str = "black",
+    fmt: str = "o",
 ) -> None:
     """Draw a speed-up with its interval; a hollow point where there is none."""
-    low, high = result.interval or (result.speedup, result.speedup)
-    sizes = [[max(0, result.speedup - low)], [max(0, high - result.speedup)]]
-    style = {"fmt": "o", "color": "black", "capsize": 5, error: sizes, **style}
-    fill = style["color"] if result.interval else "white"
-    axes.errorbar([x], [y], markerfacecolor=fill, **style)
+    low, high = one.interval or (one.speedup, one.speedup)
+    sizes = [[max(0, one.speedup - low)], [max(0, high - one.speedup)]]
+    fill = color if one.interval else "white"
+    style = {"fmt": fmt, "color": color, "mfc": fill, "capsize": 5, error: sizes}
+    axes.errorbar(*([at] for at in place), **style)
 
 
 def _ratio_axis(
     axis: Any, comparisons: Sequence[Comparison], more: Sequence[float] = ()
 ) -> None:
     """Show the intervals, 1 with its band, and a logarithmic axis once they spread."""
-    vertical = axis.axis_name == "x"
-    line = axis.axes.axvline if vertical else axis.axes.axhline
-    band = axis.axes.axvspan if vertical else axis.axes.axhspan
+    line, band = {
+        "x": (axis.axes.axvline, axis.axes.axvspan),
+        "y": (axis.axes.axhline, axis.axes.axhspan),
+    }[axis.axis_name]
     line(1, color=QUIET)
     band(1 - SAME, 1 + SAME, color=QUIET, alpha=0.3, linewidth=0)
     axis.axes.set_title(f"speed-up, {comparisons[0].confidence:.0%} interval")
     ends = [1 - 3 * SAME, 1 + 3 * SAME, *more]
-    ends += [
-        end for result in comparisons for end in result.interval or (result.speedup,)
-    ]
+    ends += [end for one in comparisons for end in one.interval or (one.speedup,)]
     _limits(axis, min(ends), max(ends), 0.08, log=max(ends) > 3 * min(ends))
     low, high = axis.get_view_interval()
     gap = 0.1 * (high - low)  # a tick at 1, and none close to it
@@ -294,7 +321,7 @@ def _time_axis(
     axis: Any, comparisons: Sequence[Comparison], room: float = 0.08
 ) -> None:
     """Show seconds with their unit: from 0, or logarithmic once they spread."""
-    seconds = [value for result in comparisons for value in result.median_s]
+    seconds = [value for one in comparisons for value in one.median_s]
     spread = max(seconds) > 20 * min(seconds)
     low = min(seconds) if spread else 0
     _limits(axis, low, max(seconds), room, log=spread)

@@ -34,7 +34,14 @@ class Interval:
 
 def quantile(values: Sequence[float], share: float) -> float:
     """Return the order statistic of *values* at *share* (0 lowest, 1 highest)."""
+    if not values:
+        raise ValueError("no values: measure something first")
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+def _tail(n: int, rank: int) -> float:
+    """Return P(X < rank) for X ~ Binomial(n, 1/2)."""
+    return sum(math.comb(n, i) for i in range(rank)) / 2**n
 
 
 def sign_interval(values: Sequence[float], confidence: float = 0.95) -> Interval | None:
@@ -45,14 +52,23 @@ def sign_interval(values: Sequence[float], confidence: float = 0.95) -> Interval
     *confidence*.  At 95 % that takes six values.
     """
     ordered, n = sorted(values), len(values)
-    interval, below = None, 0  # of 2**n flips of n coins, those with < k heads
-    for k in range(1, n // 2 + 1):
-        below += math.comb(n, k - 1)
-        coverage = 1 - 2 * below / 2**n
-        if coverage < confidence:
-            break
-        interval = Interval(ordered[k - 1], ordered[-k], coverage)
-    return interval
+    rank = 0
+    while rank < n // 2 and 1 - 2 * _tail(n, rank + 1) >= confidence:
+        rank += 1
+    if rank == 0:
+        return None
+    return Interval(ordered[rank - 1], ordered[-rank], 1 - 2 * _tail(n, rank))
+
+
+def range_interval(values: Sequence[float]) -> Interval:
+    """Return lowest to highest: what a handful of processes can support.
+
+    The range of *n* independent values holds their median with probability
+    ``1 - 2 ** (1 - n)``: 93.75 % for five.
+    """
+    if len(values) < 2:
+        raise ValueError("a spread needs at least two values")
+    return Interval(min(values), max(values), 1 - 2.0 ** (1 - len(values)))
 
 
 def speedup(a: Sequence[float], b: Sequence[float]) -> tuple[float, Interval | None]:
@@ -60,6 +76,8 @@ def speedup(a: Sequence[float], b: Sequence[float]) -> tuple[float, Interval | N
 
     *a* and *b* are seconds, one of each per round; both must be positive.
     """
+    if len(a) != len(b) or not a:
+        raise ValueError("speedup needs as many times of one side as of the other")
     logs = [math.log(x / y) for x, y in zip(a, b, strict=True)]
     interval = sign_interval(logs)
     if interval is not None:
@@ -68,15 +86,15 @@ def speedup(a: Sequence[float], b: Sequence[float]) -> tuple[float, Interval | N
     return math.exp(median(logs)), interval
 
 
-def verdict(interval: Interval | None) -> str:
+def verdict(interval: Interval | None, same: float = SAME) -> str:
     """Return what an interval of a/b says about b.
 
-    ``faster`` or ``slower`` when the whole interval is beyond `SAME` of 1,
+    ``faster`` or ``slower`` when the whole interval is beyond *same* of 1,
     ``same`` when the whole interval is within, else ``cannot tell``.
     """
     if interval is None:
         return "cannot tell"
-    low, high = 1 / (1 + SAME), 1 + SAME
+    low, high = 1 / (1 + same), 1 + same
     if interval.low > high:
         return "faster"
     if interval.high < low:

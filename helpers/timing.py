@@ -15,14 +15,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-import psutil
-import torch
+from typing import Any, Protocol
 
 from helpers import text
 from helpers.results import Result
@@ -39,57 +36,79 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
 
 def device() -> str:
     """Return where the course runs: ``cuda`` where there is a GPU, else ``cpu``."""
+    import torch
+
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 # --- clocks --------------------------------------------------------------------
 
 
-class Clock:
-    """The processor's clock: for functions that are done when they return."""
+class Clock(Protocol):
+    """What measuring needs of time; the tests pass one that they control."""
 
-    sample_s = 100e-6
+    sample_s: float
     """Seconds a sample should last at least: long against reading the clock."""
 
     def now(self) -> float:
         """Return seconds since some moment."""
-        return time.perf_counter()
 
     def sample(self, call: Callable[[], Any], calls: int) -> float:
         """Return seconds that *calls* calls took, the device's work included."""
+
+    def waiting(self) -> AbstractContextManager[Callable[[], float]]:
+        """Give a function: seconds our threads were ready but not running so far."""
+
+
+@contextmanager
+def waiting_threads() -> Iterator[Callable[[], float]]:
+    """Give a function that returns how long threads of this process had to wait.
+
+    Seconds for which a thread could run but another process had its core, summed over
+    the threads that there are now.  Linux counts them per thread in
+    ``/proc/self/task/*/schedstat``, second field, in nanoseconds; elsewhere this
+    is always 0, and what disturbed a timing goes unnoticed.
+    """
+    with ExitStack() as stack:
+        files = []  # kept open: 3 µs a thread and reading, not 10
+        for thread in _threads():
+            with suppress(OSError):  # the thread has just ended
+                file = os.open(f"{_TASKS}/{thread}/schedstat", os.O_RDONLY)
+                files.append(file)
+                stack.callback(os.close, file)
+
+        def waited() -> float:
+            total = 0
+            for file in files:
+                with suppress(OSError):
+                    total += int(os.pread(file, 99, 0).split()[1])
+            return total * 1e-9
+
+        yield waited
+
+
+def _threads() -> list[int]:
+    """Return the threads of this process by number; none where there is no /proc."""
+    with suppress(OSError):
+        return [int(name) for name in os.listdir(_TASKS)]
+    return []
+
+
+class WallClock:
+    """The processor's clock: for functions that are done when they return."""
+
+    sample_s = 100e-6
+    now = staticmethod(time.perf_counter)
+    waiting = staticmethod(waiting_threads)
+
+    def sample(self, call: Callable[[], Any], calls: int) -> float:
         start = time.perf_counter_ns()
         for _ in range(calls):
             call()
         return (time.perf_counter_ns() - start) * 1e-9
 
-    @contextmanager
-    def waiting(self) -> Iterator[Callable[[], float]]:
-        """Give a function that returns how long threads of this process had to wait.
 
-        Seconds for which a thread could run but another process had its core, summed
-        over the threads that there are now.  Linux counts them per thread in
-        ``/proc/self/task/*/schedstat``, second field, in nanoseconds; elsewhere this
-        is always 0, and what disturbed a timing goes unnoticed.
-        """
-        with ExitStack() as stack:
-            files = []  # kept open: 3 µs a thread and reading, not 10
-            for thread in _threads():
-                with suppress(OSError):  # the thread has just ended
-                    file = os.open(f"{_TASKS}/{thread}/schedstat", os.O_RDONLY)
-                    files.append(file)
-                    stack.callback(os.close, file)
-
-            def waited() -> float:
-                total = 0
-                for file in files:
-                    with suppress(OSError):
-                        total += int(os.pread(file, 99, 0).split()[1])
-                return total * 1e-9
-
-            yield waited
-
-
-class CudaClock(Clock):
+class CudaClock(WallClock):
     """CUDA events round the calls: launches are asynchronous, events are not.
 
     Where the host cannot launch as fast as the GPU works, the events hold the
@@ -99,6 +118,8 @@ class CudaClock(Clock):
     sample_s = 500e-6  # a pair of events costs some ten microseconds
 
     def __init__(self) -> None:
+        import torch
+
         self._start = torch.cuda.Event(enable_timing=True)
         self._stop = torch.cuda.Event(enable_timing=True)
 
@@ -113,7 +134,7 @@ class CudaClock(Clock):
 
 def clock_for(device: str) -> Clock:
     """Return the clock that times work on *device*, ``cpu`` or ``cuda``."""
-    return CudaClock() if device == "cuda" else Clock()
+    return CudaClock() if device == "cuda" else WallClock()
 
 
 # --- blocks --------------------------------------------------------------------
@@ -128,7 +149,7 @@ class Plan:
 
 
 def plans_for(
-    per_call: Sequence[float], sample_s: float = Clock.sample_s
+    per_call: Sequence[float], sample_s: float = WallClock.sample_s
 ) -> list[Plan]:
     """Return a plan for each of the functions that take *per_call* seconds a call.
 
@@ -223,33 +244,18 @@ def pinned_threads() -> Iterator[bool]:
                 os.sched_setaffinity(tid, before.get(tid, usual))
 
 
-def _threads() -> list[int]:
-    """Return the threads of this process by number; none where there is no /proc."""
-    with suppress(OSError):
-        return [int(name) for name in os.listdir(_TASKS)]
-    return []
-
-
 def _places() -> dict[int, int]:
-    """Return {thread: core} for this thread and its workers, or nothing.
+    """Return {thread: core} for this thread and its workers, or nothing."""
+    import torch
 
-    Which threads are the workers of a parallel loop is seen by who runs during one.
-    """
-    wanted, this = torch.get_num_threads(), threading.get_native_id()
+    wanted = torch.get_num_threads()
     if not hasattr(os, "sched_setaffinity") or wanted < 2:
         return {}
-    x, process, end = torch.ones(1 << 20), psutil.Process(), time.monotonic() + 0.05
-    before = {t.id: t.user_time for t in process.threads()}
-    while time.monotonic() < end:
-        torch.add(x, 1, out=x)
-    ran = {t.id: t.user_time - before.get(t.id, 0.0) for t in process.threads()}
-    workers = [tid for tid in ran if tid != this and ran[tid] > 0.01]
-    workers = sorted(workers, key=ran.__getitem__, reverse=True)[: wanted - 1]
-    # One hyperthread of each core first.
     cores = sorted(os.sched_getaffinity(0), key=lambda n: (_second_of_core(n), n))
-    if len(workers) < wanted - 1 or len(cores) < wanted:
+    threads = [threading.get_native_id(), *_workers(wanted - 1)]
+    if len(threads) != wanted or wanted > len(cores):
         return {}
-    return dict(zip([this, *workers], cores, strict=False))
+    return dict(zip(threads, cores, strict=False))
 
 
 def _second_of_core(number: int) -> bool:
@@ -258,6 +264,29 @@ def _second_of_core(number: int) -> bool:
     with suppress(OSError, ValueError):
         return int(re.split("[-,]", Path(path).read_text())[0]) < number
     return False
+
+
+def _workers(wanted: int) -> list[int]:
+    """Return the threads that run when a parallel loop does, this one apart."""
+    import torch
+
+    def ran() -> dict[int, float]:
+        """Return {thread: seconds it ran}, the first field of schedstat."""
+        seconds = {}
+        for tid in _threads():
+            with suppress(OSError, ValueError):  # the thread has just ended
+                text = Path(f"{_TASKS}/{tid}/schedstat").read_text()
+                seconds[tid] = int(text.split()[0]) * 1e-9
+        return seconds
+
+    x = torch.ones(1 << 20)
+    before, end = ran(), time.monotonic() + 0.05
+    while time.monotonic() < end:
+        torch.add(x, 1, out=x)
+    grown = {tid: seconds - before.get(tid, 0.0) for tid, seconds in ran().items()}
+    del grown[threading.get_native_id()]
+    busiest = sorted(grown, key=grown.__getitem__, reverse=True)[:wanted]
+    return [tid for tid in busiest if grown[tid] > 0.01]
 
 
 def keep_memory() -> bool:
@@ -308,6 +337,8 @@ def peak_bytes(call: Callable[[], Any], device: str) -> int | None:
     through ``/proc/self/clear_refs`` (man 5 proc); elsewhere None.
     """
     if device == "cuda":
+        import torch
+
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
@@ -320,13 +351,16 @@ def peak_bytes(call: Callable[[], Any], device: str) -> int | None:
         # Freed memory that the allocator holds would hide what the call takes.
         ctypes.CDLL(None).malloc_trim(0)
         Path("/proc/self/clear_refs").write_text("5")
-        before = psutil.Process().memory_info().rss
+        before = _status_kib("VmRSS")
         call()
-        status = Path("/proc/self/status").read_text()
-        peak = int(re.search(r"VmHWM:\s*(\d+) kB", status)[1]) * 1024
-    except (OSError, AttributeError, TypeError):  # no such file, or no such line
+        return max(0, _status_kib("VmHWM") - before) * 1024
+    except (OSError, AttributeError, StopIteration):
         return None
-    return max(0, peak - before)
+
+
+def _status_kib(field: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(field)).split()[1])
 
 
 # --- the ceiling of a memory-bound function ------------------------------------
@@ -355,6 +389,8 @@ def copy_bandwidth(
     blocks are timed in any case.  One read and one write are counted per element, as
     in STREAM's *copy* (McCalpin, 1995); the write's own read for ownership is not.
     """
+    import torch
+
     source = torch.ones(working_set // 8, device=device)
     target = torch.zeros_like(source)
     clock = clock_for(device)

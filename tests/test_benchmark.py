@@ -230,6 +230,23 @@ def test_a_mode_that_is_ignored_on_a_cpu_is_said():
     assert any("mode was ignored" in note for note in found.notes)
 
 
+@pytest.mark.parametrize(
+    ("x", "word"),
+    [
+        (torch.zeros(64), "input 0 is all zeros"),
+        (torch.full((64,), 1e-40), "denormal"),
+        (torch.tensor([1.0, float("nan")]), "NaN"),
+        (torch.full((64,), 1e-6).half(), None),
+        (torch.full((64,), 1e-200, dtype=torch.double), None),
+        (torch.zeros(64, dtype=torch.int64), None),
+    ],
+)
+def test_odd_inputs_are_said(x, word):
+    said = compare(torch.abs, torch.abs, x, clock=FakeClock(per_call=1), **QUICK).notes
+    assert len(said) == 1 + (word is not None)
+    assert word is None or word in said[0]
+
+
 def test_no_compiler(monkeypatch):
     from torch._inductor import cpp_builder, exc
 
@@ -281,6 +298,7 @@ def test_an_interrupt_keeps_the_rounds_that_are_timed():
     found = interrupted_at(7 + 8 * 4)
     assert found.interrupted and found.verdict == "same" and len(found.rounds) == 8
     assert "interrupted after 8 rounds" in found.notes
+    assert found.page_faults is found.peak_bytes is None
     assert Comparison.from_json(found.to_json()) == found
 
 
@@ -384,15 +402,15 @@ def runs(*speedups):
 
 
 def test_processes_are_combined_by_their_medians():
-    found = combine(runs(2.0, 4.0, 3.0))
+    found = combine(runs(2.0, 4.0, 3.0), ("a", "b"))
     assert (found.speedup, found.interval) == (3.0, (2.0, 4.0))
     assert found.confidence == 0.75 and found.verdict == "faster"
     assert found.median_s == (3.0, 1.0) and found.cold_start_s == 30.0
-    assert found.max_error == 4.0
+    assert found.max_error == 4.0 and found.names == ("a", "b")
     assert found.notes == ("of all", "of 2.0", "of 4.0", "of 3.0")
     assert [r.a_s for r in found.rounds] == [2.0, 4.0, 3.0]
     assert found.scope == "3 fresh processes"
-    many = combine(runs(*range(1, 10)))
+    many = combine(runs(*range(1, 10)), ("a", "b"))
     assert many.interval == (2, 8)
     assert many.confidence == stats.sign_interval([*range(9)]).confidence
 
@@ -400,8 +418,8 @@ def test_processes_are_combined_by_their_medians():
 def test_one_wrong_answer_spoils_all():
     good = runs(1.0, 2.0, 3.0)
     bad = dataclasses.replace(good[0], matches=False)
-    assert combine(good).matches is True
-    assert combine((bad, *good[1:])).matches is False
+    assert combine(good, ("a", "b")).matches is True
+    assert combine((bad, *good[1:]), ("a", "b")).matches is False
 
 
 def make_different():
@@ -416,9 +434,7 @@ def make_different():
 def test_fresh_processes_get_the_options_and_the_folder(tmp_path, monkeypatch):
     (tmp_path / "here.txt").write_text("in the reader's folder")
     monkeypatch.chdir(tmp_path)
-    options = {"processes": 2, "budget": 0.1, "atol": 2.0, "names": ("old", "new")}
-    found = compare(make_different, **options)
-    assert found.names == ("old", "new")
+    found = compare(make_different, processes=2, budget=0.1, atol=2.0)
     assert found.matches is True and found.max_error == 1
     assert found.scope == "2 fresh processes" and found.confidence == 0.5
 

@@ -231,6 +231,27 @@ def test_float64_leaves_no_trace():
     assert torch.get_default_dtype() == torch.float32
 
 
+def detector(nudge):
+    """Boxes by falling score, as torchvision returns them; two scores nearly tie."""
+
+    def f(boxes, scores):
+        scores = scores + nudge
+        order = scores.argsort(descending=True)
+        return {"boxes": boxes[order], "scores": scores[order], "labels": order}
+
+    return f
+
+
+def test_only_rows_whose_scores_tie_may_come_in_another_order():
+    boxes, scores = torch.rand(5, 4), torch.tensor([0.9, 0.5, 0.5 + 1e-7, 0.2, 0.1])
+    ties = torch.tensor([0, 2e-7, 0, 0, 0])
+    assert asked(detector(0.0), detector(ties), boxes, scores).matches is True
+    wrong = detector(torch.tensor([0, 0, 0, 0, 0.3]))
+    assert asked(detector(0.0), wrong, boxes, scores).matches is False
+    assert asked(detector(0.0), lambda b, s: detector(0.0)(b.flip(0), s), boxes,
+                 scores).matches is False  # fmt: skip
+
+
 # ------------------------------------------------------------ what a call leaves behind
 
 

@@ -315,18 +315,45 @@ def test_torchs_own_errors_never_stand_alone(tmp_path, monkeypatch) -> None:
     assert "C++ compiler" in health.what_to_do(caught.value)
 
 
-def test_a_kernel_says_what_helps_below_the_traceback() -> None:
-    health.explain_errors()  # outside a notebook: nothing
+def below_each_cell(*sources: str) -> list[str]:
+    """Return what a real kernel shows below each cell, the first being start."""
     first = 'from helpers import start\nstart("01")'
-    sources = (first, "foo + 1", "foo + 1", "1 / 0")
-    notebook = new_notebook(cells=[new_code_cell(source) for source in sources])
+    notebook = new_notebook(cells=[new_code_cell(s) for s in (first, *sources)])
     with course_environment():
         runner = client(notebook, ROOT / "notebooks")
         runner.allow_errors = True
         runner.execute()
-    once, twice, mistake = (
-        "\n".join(cell.outputs[0]["traceback"]) for cell in notebook.cells[1:]
-    )
+    return [
+        "\n".join(
+            text for output in cell.outputs for text in output.get("traceback", ())
+        )
+        for cell in notebook.cells[1:]
+    ]
+
+
+def test_a_kernel_says_what_helps_below_the_traceback() -> None:
+    health.explain_errors()  # outside a notebook: nothing
+    once, twice, mistake = below_each_cell("foo + 1", "foo + 1", "1 / 0")
     assert once.count("What to do: where a cell above defines 'foo'") == 1
     assert "NameError" in once and twice.count("What to do") == 1
     assert "ZeroDivisionError" in mistake and "What to do" not in mistake
+
+
+def test_a_name_that_an_earlier_error_kept_back_names_the_cell_to_mend() -> None:
+    broken = "found = int('one')\nwidth = 3"
+    shown = below_each_cell(
+        "1 / 0  # another error, which keeps no name back",
+        broken,
+        "rows = width * 2",
+        "rows + 1",
+        "gone + 1",
+        broken.replace("one", "1"),
+        "width + 1",
+        "rows + 1",
+    )
+    mend = "What to do: cell [3], `found = int('one')`, failed before it could define "
+    assert f"{mend}'width'" in shown[2]
+    assert f"{mend}'rows'" in shown[3]  # not cell 4, which only lacked a name itself
+    assert "where a cell above defines 'gone'" in shown[4]
+    assert not shown[5] and not shown[6]
+    assert "where a cell above defines 'rows'" in shown[7]

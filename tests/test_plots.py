@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from pathlib import Path
 
 import matplotlib as mpl
 import pytest
@@ -254,3 +255,39 @@ def test_no_figure_is_left_for_pyplot_to_show() -> None:
 
     PICTURES["four"]()
     assert plt.get_fignums() == []
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_saving(ending: str, tmp_path: Path) -> None:
+    target = tmp_path / f"picture.{ending}"
+    assert PICTURES["one"]().save(target) == target
+    start = target.read_bytes()[:5]
+    assert start == {"png": b"\x89PNG\r", "svg": b"<?xml"}[ending]
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_saving_where_nothing_can_be_written(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"cannot write a\.png: .*; name another folder"):
+        PICTURES["one"]().save(tmp_path / "nowhere" / "a.png")
+
+
+def test_saving_half_way_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: Path, **_: object) -> None:
+        file.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    target = tmp_path / "a.png"
+    target.write_text("before")
+    picture = PICTURES["one"]()
+    monkeypatch.setattr(picture.figure, "savefig", full)
+    with pytest.raises(OSError, match="No space left"):
+        picture.save(target)
+    assert target.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_another_ending_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"\.png or \.svg, not 'a\.gif'"):
+        PICTURES["one"]().save(tmp_path / "a.gif")

@@ -87,8 +87,9 @@ def test_the_speedup_is_the_median_of_the_ratios_not_the_ratio_of_the_medians():
     assert ratio == pytest.approx(2)  # the middle of logarithms
     _, interval = stats.speedup([2.0, 4, 8, 16, 32, 64, 128, 256], [1.0] * 8)
     assert (interval.low, interval.high) == pytest.approx((2, 256))
-    with pytest.raises(ValueError, match="longer"):
-        stats.speedup([1.0], [1.0, 2.0])
+    for a, b in (([1.0], [1.0, 2.0]), ([], [])):
+        with pytest.raises(ValueError, match="as many times"):
+            stats.speedup(a, b)
 
 
 @given(st.lists(times, min_size=6, max_size=40))
@@ -130,6 +131,14 @@ def test_half_the_width_does_not_depend_on_the_scale(low, width, factor):
     assert stats.Interval(1.0, 1.21, 0.95).half_width == pytest.approx(0.1)
 
 
+def test_the_range_of_a_few_processes():
+    assert stats.range_interval([2.0, 1.0]) == stats.Interval(1.0, 2.0, 0.5)
+    found = stats.range_interval([3.0, 1.0, 2.0, 5.0, 4.0])
+    assert found == stats.Interval(1.0, 5.0, 0.9375)
+    with pytest.raises(ValueError, match="two"):
+        stats.range_interval([1.0])
+
+
 @given(st.floats(0, 100), times, times)
 def test_pay_back_is_the_first_call_that_pays(cold, a, b):
     n = stats.calls_to_pay_back(cold, a, b)
@@ -153,3 +162,5 @@ def test_quantiles_are_values_that_occurred():
     found = [stats.quantile(values, share) for share in shares]
     assert found == [10, 10, 20, 30, 40, 40, 40]
     assert values == [40, 10, 30, 20]
+    with pytest.raises(ValueError, match="no values"):
+        stats.quantile([], 0.5)
