@@ -28,21 +28,33 @@ from helpers.results import Result
 from helpers.text import Table, mark
 
 DOCTOR = "run `python -m helpers doctor` in a terminal; it has the fix"
-_NEEDED = 2 << 30  # bytes of memory and of disk
-_CGROUP = Path("/sys/fs/cgroup")  # the limits of a container
+MEMORY_NEEDED = DISK_NEEDED = 2 << 30
+_CGROUP = Path("/sys/fs/cgroup")
+
+# What installs a C++ compiler: the first of these that is on the PATH.
+_INSTALLERS = {
+    "apt": "apt install g++ python3-dev",
+    "dnf": "dnf install gcc-c++ python3-devel",
+    "pacman": "pacman -S gcc",
+    "winget": "winget install Microsoft.VisualStudio.2022.BuildTools, then its C++ "
+    "workload; start Jupyter from the Native Tools prompt",
+}
 
 
 @dataclass(frozen=True)
 class Row:
-    """One part of the machine; *status* is ``ok``, ``note`` or ``missing``.
-
-    *advice* says what a lack costs and what to do about it.
-    """
+    """One part of the machine; *status* is ``ok``, ``note`` or ``missing``."""
 
     name: str
     found: str
     status: str = "ok"
-    advice: str = ""
+    costs: str = ""
+    fix: str = ""
+
+    @property
+    def advice(self) -> str:
+        """Return what the lack costs and what to do about it, or ''."""
+        return ". ".join(part for part in (self.costs, self.fix) if part)
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,13 +66,13 @@ class Diagnosis(Result):
     @property
     def ok(self) -> bool:
         """Return whether nothing that the course needs is missing."""
-        return self.verdict == "yes"
+        return all(row.status != "missing" for row in self.rows)
 
     @property
     def verdict(self) -> str:
         """Return ``yes``, or ``no`` and what is missing."""
-        missing = [row.name for row in self.rows if row.status == "missing"]
-        return f"no, for want of: {', '.join(missing)}" if missing else "yes"
+        lacks = [row.name for row in self.rows if row.status == "missing"]
+        return f"no, for want of: {', '.join(lacks)}" if lacks else "yes"
 
     def table(self) -> Table:
         """Return the rows as a table, with marks around what may differ."""
@@ -75,65 +87,61 @@ class Diagnosis(Result):
         return self.table()._repr_html_() + text.pre(str(self).splitlines()[-1])
 
 
+def _one_line(value: Any) -> str:
+    return " ".join(str(value).split())
+
+
 def doctor(compile: bool = True) -> Diagnosis:
     """Return what this machine has, part by part; never raises.
 
     With *compile*, a small function is compiled, run and differentiated on each
     device.  That pays for what is built once per machine, so no lesson has to.
     """
-    checks = {
-        "Python": lambda: (platform.python_version(),),
-        "torch": _torch,
-        "triton": _triton,
-        "C++ compiler": _compiler,
-        "GPU": _gpu,
-        "threads": _threads,
-        "cache folder": _cache,
-        "memory": _memory,
-        "first compile": _first_compile if compile else lambda: ("not tried", "note"),
-    }
-    return Diagnosis(tuple(_row(name, check) for name, check in checks.items()))
+    last = _first_compile if compile else lambda: ("not tried", "note")
+    checks = (*_CHECKS, ("first compile", last))
+    return Diagnosis(tuple(_look(name, check) for name, check in checks))
 
 
-_FATAL = {
-    "torch": "Nothing runs. make clean setup",
-    "first compile": "Nothing compiles. See the rows above",
-}
-
-
-def _row(name: str, check: Callable[[], tuple[str, ...]]) -> Row:
-    """Return the row of *check*, which gives what is found, a status and advice.
-
-    That a check fails is a finding, not an error.
-    """
+def _look(name: str, check: Callable[[], tuple[str, ...]]) -> Row:
+    """Return the row of *check*; its failure is a finding, not an error."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return Row(name, *check())
+            return Row(name, *map(_one_line, check()))
     except Exception as error:  # torch may be broken in any way
         message = " ".join(str(error).split()[:25])  # a cause may be on line two
         found = f"fails with {type(error).__name__}: {message}"
-        if name in _FATAL:
-            return Row(name, found, "missing", _FATAL[name])
+        if name == "torch" and name not in sys.modules:
+            return Row(name, found, "missing", "Nothing runs", "make clean setup")
+        if name == "first compile":
+            return Row(name, found, "missing", "Nothing compiles", "See the rows above")
         return Row(name, found, "note", "This could not be looked at")
+
+
+def _python() -> tuple[str, ...]:
+    found = platform.python_version()
+    if (3, 11) <= sys.version_info[:2] <= (3, 14):
+        return (found,)
+    costs = "The course is checked on Python 3.11 to 3.14"
+    return found, "note", costs, "make setup PYTHON=python3.11"
 
 
 def _torch() -> tuple[str, ...]:
     import torch
 
-    version = torch.__version__
-    release = tuple(int(part) for part in version.split(".")[:2])
+    found = torch.__version__
+    release = tuple(int(part) for part in found.split(".")[:2])
     if not (2, 11) <= release <= (2, 15):
         status = "missing" if release < (2, 11) else "note"
-        return version, status, "The course is checked on 2.11 to 2.15. make setup"
+        return found, status, "The course is checked on 2.11 to 2.15", "make setup"
     import helpers
 
     try:  # their modules need private names of torch, and say what is lost
         for name in helpers.__all__:
             getattr(helpers, name)
     except Unavailable as error:
-        return version, "note", str(error)
-    return (version,)
+        return found, "note", str(error)
+    return (found,)
 
 
 def _triton() -> tuple[str, ...]:
@@ -144,27 +152,26 @@ def _triton() -> tuple[str, ...]:
     wanted, installed, matches = _torch.triton_pair()
     if matches:
         return (f"{installed}, the pair of torch {torch.__version__}",)
+    need = torch.cuda.is_available()
     found = f"{installed or 'none'}; torch {torch.__version__} wants {wanted or '?'}"
-    status, advice = "note", "Triton kernels are not shown"
-    if torch.cuda.is_available():
-        status = "note" if installed else "missing"
-        advice = "Nothing compiles for the GPU"
-    if sys.platform.startswith("linux"):
-        advice += f". pip install 'triton=={wanted}.*'"
-    return found, status, advice
+    costs = "Nothing compiles for the GPU" if need else "Triton kernels are not shown"
+    linux = sys.platform.startswith("linux")
+    fix = f"pip install 'triton=={wanted}.*'" if linux else ""
+    return found, "missing" if need and not installed else "note", costs, fix
 
 
 def _compiler() -> tuple[str, ...]:
     from helpers import _torch
 
-    advice = f"torch.compile cannot build kernels for the CPU. {_install()}"
+    costs = "torch.compile cannot build kernels for the CPU"
     name, _ = _torch.cpp_compiler()
     if name is None:
-        return "none that runs", "missing", advice
+        return "none that runs", "missing", costs, _install()
+    header = Path(sysconfig.get_paths()["include"], "Python.h")
+    if os.name != "nt" and not header.exists():
+        return f"{Path(name).name}, but no Python.h", "missing", costs, _install()
     if os.name == "nt":
         return (Path(name).name,)
-    if not Path(sysconfig.get_paths()["include"], "Python.h").exists():
-        return f"{Path(name).name}, but no Python.h", "missing", advice
     version = subprocess.check_output([name, "--version"], text=True, timeout=60)
     return (version.splitlines()[0],)
 
@@ -177,12 +184,8 @@ def _install() -> str:
         return "conda install -c conda-forge cxx-compiler"
     if sys.platform == "darwin":
         return "xcode-select --install"
-    if sys.platform == "win32":
-        return (
-            "winget install Microsoft.VisualStudio.2022.BuildTools, then its C++ "
-            "workload; start Jupyter from the Native Tools prompt"
-        )
-    return "apt install g++ python3-dev, or what your system calls them"
+    here = (fix for name, fix in _INSTALLERS.items() if shutil.which(name))
+    return next(here, "Install g++ or clang++, and set CXX to it")
 
 
 def _gpu() -> tuple[str, ...]:
@@ -190,22 +193,26 @@ def _gpu() -> tuple[str, ...]:
 
     lesson, driver = "Every lesson runs on the CPU", results.nvidia_driver()
     if torch.cuda.is_available():
-        gpu = torch.cuda.get_device_properties(0)
-        memory = text.size(gpu.total_memory)
-        return (f"{gpu.name}, {memory}, driver {driver or 'not known'}",)
+        own = torch.cuda.get_device_properties(0)
+        memory = text.size(own.total_memory)
+        found = f"{own.name}, {memory}, driver {driver or 'not known'}"
+        if torch.version.hip is None and (own.major, own.minor) < (7, 0):
+            costs = f"Triton needs compute capability 7.0. {lesson}"
+            return f"{found}, {own.major}.{own.minor}", "note", costs
+        return (found,)
     if driver is None:
         return "no NVIDIA GPU", "note", lesson
     if torch.version.cuda is None:
         found = f"driver {driver}, but a torch built without CUDA"
-        return found, "note", f"{lesson}. make setup TORCH=default"
-    reason = "no device is visible: see CUDA_VISIBLE_DEVICES"
+        return found, "note", lesson, "make setup TORCH=default"
     try:
         torch.cuda.init()
+        reason = "no device is visible: see CUDA_VISIBLE_DEVICES"
     except Exception as error:
-        reason = " ".join(str(error).split())[:160]
+        reason = _one_line(error)[:160]
     found = f"driver {driver} and CUDA {torch.version.cuda} do not work: {reason}"
     fix = "Update the driver, or take an older CUDA: make setup TORCH=cu126"
-    return found, "note", f"{lesson}. {fix}"
+    return found, "note", lesson, fix
 
 
 def _threads() -> tuple[str, ...]:
@@ -219,27 +226,29 @@ def _threads() -> tuple[str, ...]:
     if threads <= cores:
         return (found,)
     costs = "Threads wait for one another, and timings are noise"
-    return found, "note", f"{costs}. Set OMP_NUM_THREADS={cores} before Jupyter starts"
+    return found, "note", costs, f"Set OMP_NUM_THREADS={cores} before Jupyter starts"
 
 
 def _cache() -> tuple[str, ...]:
     from helpers import _torch
 
     try:
-        folder = Path(_torch.inductor_cache_dir())  # made by asking for it
+        folder = Path(_torch.inductor_cache_dir())
         results.write_atomically(folder / "doctor", "written by doctor()\n").unlink()
     except OSError as error:
         fix = "Set TORCHINDUCTOR_CACHE_DIR to a folder that you may write to"
-        return str(error), "missing", f"Nothing compiles. {fix}"
+        return str(error), "missing", "Nothing compiles", fix
     if os.name == "posix" and re.search(r"\s", str(folder)):
-        costs = "torch hands the C++ compiler a name that ends there"
         fix = "Set TORCHINDUCTOR_CACHE_DIR to a folder without one"
-        return "a space in its name", "missing", f"{costs}. {fix}"
+        cut = "torch hands the C++ compiler a name that ends there"
+        return "a space in its name", "missing", cut, fix
     free = shutil.disk_usage(folder).free
-    if free >= _NEEDED:
-        return (f"{text.size(free)} free",)
+    used = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    found = f"{text.size(used)} used, {text.size(free)} free"
+    if free >= DISK_NEEDED:
+        return (found,)
     fix = "Free some, or set TORCHINDUCTOR_CACHE_DIR to a folder with more"
-    return f"{text.size(free)} free", "note", f"A full disk ends a compile. {fix}"
+    return found, "note", "A compile fails once the disk is full", fix
 
 
 def _memory() -> tuple[str, ...]:
@@ -252,10 +261,10 @@ def _memory() -> tuple[str, ...]:
         used = int((_CGROUP / "memory.current").read_text())
         total, free = min(total, limit), min(free, limit - used)
     found = f"{text.size(free)} of {text.size(total)} free"
-    if free >= _NEEDED:
+    if free >= MEMORY_NEEDED:
         return (found,)
     costs = "A notebook may take 2 GiB, and a kernel that runs out is killed"
-    return found, "note", f"{costs}. Shut down other kernels and programs"
+    return found, "note", costs, "Shut down other kernels and programs"
 
 
 def _first_compile() -> tuple[str, ...]:
@@ -269,7 +278,7 @@ def _first_compile() -> tuple[str, ...]:
     def value_and_slope(fn: Callable[..., Any], x: torch.Tensor) -> torch.Tensor:
         value = fn(x)
         [slope] = torch.autograd.grad(value, x)
-        return torch.cat([value.detach().view(1), slope.flatten()])  # (1 + 64 * 64,)
+        return torch.cat([value.detach().view(1), slope.flatten()])
 
     devices, took = ["cpu"] + ["cuda"] * torch.cuda.is_available(), []
     waiting = "the first compile takes up to a minute, once per machine"
@@ -280,27 +289,46 @@ def _first_compile() -> tuple[str, ...]:
             result = value_and_slope(compiled, x)
             took.append(f"{device} {text.seconds(time.perf_counter() - start)}")
             wanted = value_and_slope(small, x)
-            if not torch.allclose(result, wanted, rtol=1e-3, atol=1e-6):
-                error = (result - wanted).abs().max().item()
-                return (
-                    f"{device}: the compiled function is off by {error:.1g} from eager",
-                    "missing",
-                    "The compiler computes wrong numbers here, so no result can be "
-                    f"trusted. Delete the folder {_torch.inductor_cache_dir()}, whose "
-                    "files may be damaged. If it stays, take another C++ compiler (set "
-                    "CXX), driver or torch (make clean setup)",
-                )
+            if not torch.allclose(result, wanted, rtol=1e-3, atol=1e-5):
+                return _wrong_numbers(device, (result - wanted).abs().max().item())
             bar.update()
     if not _torch.captured(compiled):
         fix = "Unset TORCH_COMPILE_DISABLE and TORCHDYNAMO_DISABLE, restart the kernel"
-        return "it is switched off", "missing", f"Nothing compiles. {fix}"
+        return "it is switched off", "missing", "Nothing compiles", fix
     return (", ".join(took),)
+
+
+def _wrong_numbers(device: str, error: float) -> tuple[str, ...]:
+    from helpers import _torch
+
+    found = f"{device}: the compiled function is off by {error:.1g} from eager"
+    costs = "The compiler computes wrong numbers here, so no result can be trusted"
+    fix = (
+        f"Delete the folder {_torch.inductor_cache_dir()}, whose files may be damaged, "
+        "and run doctor again. If it stays, take another "
+        + ("C++ compiler (set CXX) " if device == "cpu" else "driver ")
+        + "or another torch (make clean setup)"
+    )
+    return found, "missing", costs, fix
+
+
+_CHECKS = (
+    ("Python", _python),
+    ("torch", _torch),
+    ("triton", _triton),
+    ("C++ compiler", _compiler),
+    ("GPU", _gpu),
+    ("threads", _threads),
+    ("cache folder", _cache),
+    ("memory", _memory),
+)
 
 
 # What to do about an error that ends a cell: one line below the traceback.
 #
-# Errors that this machine causes and cells that ran out of order are told apart from
-# mistakes in a program, which the traceback itself explains best.
+# Errors that this machine causes (no compiler, no memory, a full disk, a damaged
+# cache) and cells that ran out of order are told apart from mistakes in a program,
+# which the traceback itself explains best.
 
 # The type and text of an error, and what helps; the first row that fits decides.
 _ADVICE = (
@@ -331,10 +359,14 @@ _ADVICE = (
         "run from the top",
     ),
     (
-        r"No space left on device|Disk quota exceeded|^PermissionError"
-        r"|Read-only file system",
-        "a folder is full, or may not be written to: free some disk, or set "
-        "TORCHINDUCTOR_CACHE_DIR and TMPDIR to other folders before Jupyter starts",
+        r"No space left on device|Disk quota exceeded",
+        "the disk is full: free some of it, or set TORCHINDUCTOR_CACHE_DIR to a "
+        "folder with more before Jupyter starts",
+    ),
+    (
+        r"^PermissionError|Read-only file system",
+        "this folder may not be written to: set TORCHINDUCTOR_CACHE_DIR and TMPDIR to "
+        "folders of your own before Jupyter starts",
     ),
     (
         r"^(?:UnpicklingError|EOFError|BadZipFile|JSONDecodeError)|file too short"
@@ -363,7 +395,8 @@ def what_to_do(error: BaseException) -> str | None:
 
     None for an error that neither the machine nor the order of cells explains.
     """
-    for cause in causes(error):
+    chain = list(causes(error))
+    for cause in chain:
         if isinstance(cause, NameError) and "is not defined" in str(cause):
             return _missing_name(cause.name)
         for pattern, advice in _ADVICE:
@@ -373,7 +406,7 @@ def what_to_do(error: BaseException) -> str | None:
                 from helpers import _torch
 
                 return advice.format(cache=_torch.inductor_cache_dir())
-    if any(type(cause).__module__.split(".")[0] == "torch" for cause in causes(error)):
+    if any(type(cause).__module__.split(".")[0] == "torch" for cause in chain):
         return (
             "if you changed a cell, undo that first; then restart the kernel and run "
             f"from the top. If it comes again, {DOCTOR}"
@@ -399,11 +432,12 @@ def _cell_to_mend(name: str | None) -> FailedCell | None:
 
 def causes(error: BaseException) -> Iterator[BaseException]:
     """Yield the error and what it came from, the innermost last."""
-    seen: list[BaseException] = []
-    while error is not None and error not in seen:
-        seen.append(error)
-        yield error
-        error = error.__cause__ or error.__context__
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        current = current.__cause__ or current.__context__
 
 
 def explain_errors() -> None:
@@ -412,7 +446,8 @@ def explain_errors() -> None:
         from IPython import get_ipython
     except ImportError:
         return
-    if shell := get_ipython():
+    shell = get_ipython()
+    if shell is not None:
         shell.set_custom_exc((Exception,), _show)
         shell.events.register("post_run_cell", _note_failure)
 

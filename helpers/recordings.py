@@ -3,14 +3,18 @@
 ``python -m tools.record_gpu`` writes one JSON file for each GPU into
 ``data/recorded/``.  A file is checked whenever it is read: every speed-up, interval
 and verdict is computed again from its samples, so that no number can be prettier
-than what was measured.  Where nothing is recorded, or only a damaged file, a lesson
-shows a sentence that says so, and goes on.
+than what was measured.
+
+A lesson shows a recording beside what the reader's machine measured.  Where nothing
+is recorded, or only a damaged file, a sentence says so in the same place, and the
+lesson goes on.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +25,7 @@ from helpers import results, stats
 from helpers.benchmark import Comparison, estimate
 from helpers.errors import ResultError
 from helpers.results import Machine, Result
-from helpers.text import Table, mark, pre
+from helpers.text import Table, mark, pre, seconds, size
 
 SCHEMA = 2
 DONE, FAILED, NOT_RUN = "done", "failed", "not run"
@@ -60,9 +64,18 @@ class Finding:
             return " ".join(f"{self.status}: {self.message}".split())
         parts = [self.comparison.ratio()] if self.comparison else []
         for name, fact in self.facts.items():
-            number = f"{fact:.4g}" if isinstance(fact, float) else fact
-            parts.append(f"{name} {number}")
-        return ", ".join(parts or self.texts)
+            parts.append(
+                f"{name} {fact:.4g}" if isinstance(fact, float) else f"{name} {fact}"
+            )
+        return ", ".join(parts or self.texts) or DONE
+
+    def costs(self) -> str:
+        """Return first call, both medians and peak memory; '' if nothing is timed."""
+        if self.comparison is None:
+            return ""
+        times = (self.comparison.cold_start_s, *self.comparison.median_s)
+        peaks = self.comparison.peak_bytes or ()
+        return ", ".join([*map(seconds, times), *map(size, peaks)])
 
 
 @dataclass(frozen=True, repr=False)
@@ -104,21 +117,36 @@ def read(path: str | os.PathLike[str]) -> Recording:
     return recording
 
 
+# --- why to believe it ------------------------------------------------------------
+
+
 def _faults(recording: Recording) -> Iterator[str]:
-    """Yield why a recording that can be read is not to be believed."""
+    """Yield what is wrong with a recording that can be read."""
     if recording.schema != SCHEMA:
         yield f"it has schema {recording.schema}, and this course reads {SCHEMA}"
     if recording.machine.gpu is None and not recording.quick:
         yield "no GPU is named, and its sizes are those of one"
+    if not re.match(r"\d{4}-\d\d-\d\dT", recording.when):
+        yield f"{recording.when!r} is no time"
+    keys = [finding.key for finding in recording.findings]
+    if len(set(keys)) < len(keys):
+        yield "a case occurs twice"
     for finding in recording.findings:
-        case = " ".join(map(str, finding.key))
-        outcome = bool(finding.comparison or finding.facts or finding.texts)
-        if outcome != (finding.status == DONE):
-            something = "something" if outcome else "nothing"
-            yield f"{case}: {finding.status}, and {something} was found"
-        if finding.comparison:
-            for fault in _timing_faults(finding.comparison, recording.machine):
-                yield f"{case}: {fault}"
+        for fault in _finding_faults(finding, recording.machine):
+            yield f"{' '.join(map(str, finding.key))}: {fault}"
+
+
+def _finding_faults(finding: Finding, machine: Machine) -> Iterator[str]:
+    if finding.status != DONE and not finding.message:
+        yield f"{finding.status}, and not why"
+    outcome = finding.comparison or finding.facts or finding.texts
+    if (finding.status == DONE) != bool(outcome):
+        yield f"{finding.status}, and {'something' if outcome else 'nothing'} was found"
+    numbers = [fact for fact in finding.facts.values() if not isinstance(fact, str)]
+    if not all(math.isfinite(n) and n >= 0 for n in (finding.seconds, *numbers)):
+        yield "a number is negative or not finite"
+    if finding.comparison:
+        yield from _timing_faults(finding.comparison, machine)
 
 
 def _timing_faults(comparison: Comparison, machine: Machine) -> Iterator[str]:
@@ -138,12 +166,16 @@ def _timing_faults(comparison: Comparison, machine: Machine) -> Iterator[str]:
 def _follows(comparison: Comparison) -> bool:
     """Return whether the results are what the samples give, computed anew."""
     rounds, speedup, interval = estimate(comparison.rounds)
-    medians = median(r.a_s for r in rounds), median(r.b_s for r in rounds)
-    computed = (speedup, *medians, interval.confidence, interval.low, interval.high)
-    stated = (comparison.speedup, *comparison.median_s, comparison.confidence)
-    stated += comparison.interval or (math.nan, math.nan)
-    close = all(map(math.isclose, stated, computed))
-    return close and comparison.verdict == stats.verdict(interval)
+    computed = [speedup, interval.confidence if interval else 0.0]
+    computed += [median(r.a_s for r in rounds), median(r.b_s for r in rounds)]
+    computed += [interval.low, interval.high] if interval else []
+    stated = [comparison.speedup, comparison.confidence]
+    stated += [*comparison.median_s, *(comparison.interval or ())]
+    return (
+        len(stated) == len(computed)
+        and all(math.isclose(*pair) for pair in zip(stated, computed, strict=True))
+        and comparison.verdict == stats.verdict(interval)
+    )
 
 
 # --- what a lesson shows ----------------------------------------------------------
@@ -169,24 +201,39 @@ class Recorded:
         """The timed cases: each has a value and a comparison, as in a sweep."""
         return tuple(f for f in self.findings if f.comparison)
 
-    def summary(self, value: int | float | str) -> str:
+    def summary(self, value: int | float | str, series: str | None = None) -> str:
         """Return what was found for a value (8 or "8"), on one line, nothing marked."""
-        found = (f.summary() for f in self.findings if str(f.value) == str(value))
-        return next(found, "not recorded")
-
-    def __str__(self) -> str:
-        cases = [f"{f.series} {f.value}: {f.summary()}" for f in self.findings]
-        return "\n".join(filter(None, [self.label, *cases, self.passed_over]))
+        for f in self.findings:
+            if str(f.value) == str(value) and series in (None, f.series):
+                return f.summary()
+        return "not recorded"
 
     def line(self) -> str:
         """Return all of it on one line, nothing marked."""
-        return "; ".join(str(self).splitlines())
+        cases = []
+        several = len({f.series for f in self.findings}) > 1
+        for f in self.findings:
+            name = f"{f.series} {f.value}" if several else f"{f.value}"
+            cases.append(f"{name}: {f.summary()}")
+        text = f"{self.label}: {'; '.join(cases)}" if cases else self.label
+        return " ".join(f"{text}. {self.passed_over}".split()).removesuffix(".")
+
+    def table(self) -> Table:
+        """Return a row for each case."""
+        rows = [(f.series, f.value, f.summary(), f.costs()) for f in self.findings]
+        headings = ("series", "value", "found", "first call, then eager and compiled")
+        return Table.of(headings, rows, self.label)
+
+    def __str__(self) -> str:
+        return f"{self.table()}\n{self.passed_over}".strip() if self else self.line()
 
     def __repr__(self) -> str:  # one mark: a page is the same with and without it
         return mark(self.line())
 
     def _repr_html_(self) -> str:
-        return pre(self)
+        if not self:
+            return pre(self.line())
+        return self.table()._repr_html_() + (self.passed_over and pre(self.passed_over))
 
 
 def recorded(
@@ -211,10 +258,14 @@ def recorded(
     if not recordings:
         return Recorded(f"No GPU recording is here yet: {_HOW}", (), passed_over)
     gpu = Machine.here().gpu
-    own = [r for r in recordings if gpu and r.machine.gpu == gpu]
-    newest = max(own or recordings, key=lambda recording: recording.when)
-    wanted = [f for f in newest.findings if f.experiment == experiment]
-    findings = tuple(f for f in wanted if series in (None, f.series))
+    newest = max(
+        recordings, key=lambda r: (gpu is not None and r.machine.gpu == gpu, r.when)
+    )
+    findings = tuple(
+        f
+        for f in newest.findings
+        if f.experiment == experiment and series in (None, f.series)
+    )
     if findings:
         return Recorded(newest.label, findings, passed_over)
     place = newest.label.replace("recorded on", "The recording of")

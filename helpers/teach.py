@@ -9,6 +9,7 @@ be read or written, the lesson goes on.
 from __future__ import annotations
 
 import ast
+import copy
 import inspect
 import json
 import linecache
@@ -18,9 +19,9 @@ import sys
 import textwrap
 import warnings
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -46,7 +47,7 @@ def strict() -> bool:
     return chosen.lower() in ("1", "true", "yes", "on")
 
 
-# The reader's file, and the record of this kernel.
+# What is kept: the reader's file, and the record of this kernel.
 
 
 def progress_file() -> Path:
@@ -70,17 +71,22 @@ def _stored() -> Entries:
     path = progress_file()
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
-        for section in ("predictions", "exercises"):
-            for entry in stored.get(section, {}).values():
-                entry.keys()  # each entry must be a dictionary
-        return stored
+        sections = [stored.get(name, {}) for name in ("predictions", "exercises")]
+        entries = [entry for section in sections for entry in section.values()]
+        if all(isinstance(entry, dict) for entry in entries):
+            return stored
     except FileNotFoundError:
         return {}
     except (ValueError, AttributeError, RecursionError):
-        when = datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f")
-        aside = path.rename(path.with_name(f"progress.damaged-{when}.json"))
-        print(f"Your progress file was damaged. It is kept as {aside}.")
+        pass
+    when = datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f")
+    aside = path.with_name(f"progress.damaged-{when}.json")
+    try:
+        path.rename(aside)
+    except FileNotFoundError:  # another notebook has just moved it
         return {}
+    print(f"Your progress file was damaged. It is kept as {aside}.")
+    return {}
 
 
 class Progress:
@@ -113,17 +119,18 @@ class Progress:
                 write_atomically(path, text + "\n")
         except (OSError, NotImplementedError) as error:  # there may be no locks
             if not self.complained:
+                self.complained = True
                 print(
                     f"Your progress could not be saved ({error}). It is kept until "
                     "this kernel stops. To keep it longer, set COURSE_HOME to a "
                     "folder that you may write to."
                 )
-            self.complained = True
 
     def _merged(self, stored: Entries) -> Entries:
+        record = copy.deepcopy(stored)
         for section, entries in self.changes.items():
-            stored.setdefault(section, {}).update(entries)
-        return stored
+            record.setdefault(section, {}).update(entries)
+        return record
 
 
 @dataclass
@@ -137,10 +144,11 @@ class Lesson:
     progress: Progress = field(default_factory=Progress)
 
     def begin(self, notebook: str) -> None:
-        """Forget an earlier pass through a notebook, but not the progress."""
+        """Forget the claims and questions of an earlier pass through a notebook."""
         self.notebook = notebook
-        for seen in (self.claims, self.questions, self.exercises):
-            seen.clear()
+        self.claims.clear()
+        self.questions.clear()
+        self.exercises.clear()
 
 
 lesson = Lesson()
@@ -148,36 +156,45 @@ lesson = Lesson()
 
 # Start and score: the first and the last cell.
 
-# torch gives this advice on newer GPUs only, in every notebook: the page would differ
-# between machines for a choice that no lesson here makes in passing.
+# torch advises lower precision for matmuls on newer GPUs, in every notebook and on
+# those GPUs only.  The page would differ between machines for a choice that no
+# lesson here makes in passing.  Nothing else is quietened.
 _NOISE = "TensorFloat32 tensor cores for float32 matrix multiplication available"
 
 
 def start(notebook: str) -> None:
-    """Print one line: what this notebook runs on, or why nothing will compile."""
-    import torch
-
+    """Print one line: what this notebook runs on, or the first thing missing."""
     lesson.begin(notebook)
     health.explain_errors()
-    warnings.filterwarnings("ignore", message=_NOISE)
-    if obstacle := _obstacle():
-        print(f"Not ready: {obstacle}. What to do: {health.DOCTOR}.")
+    missing = _first_missing()
+    if missing:
+        print(f"Not ready: {missing}. What to do: {health.DOCTOR}.")
         return
+    import torch
+
+    warnings.filterwarnings("ignore", message=_NOISE)
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     triton = version_of("triton")
     facts = (
         f"torch {torch.__version__}",
         f"triton {triton}" if triton else "no triton",
-        torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU",
+        gpu or "CPU",
         count(torch.get_num_threads(), "thread"),
     )
     print(f"Ready: notebook {notebook} on {mark(', '.join(facts))}")
 
 
-def _obstacle() -> str | None:
-    """Return the first thing that keeps torch from compiling; doctor looks at more."""
+def _first_missing() -> str | None:
+    """Return the first thing without which nothing compiles; all of it says doctor."""
+    if find_spec("torch") is None:
+        return "torch is not installed"
+    import torch
+
     for switch in ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"):
         if os.environ.get(switch) == "1":
             return f"{switch}=1 switches torch.compile off: unset it, and restart"
+    if torch.cuda.is_available() and find_spec("triton") is None:
+        return "triton is not installed, and torch.compile needs it on this GPU"
     usual = ("cl",) if sys.platform == "win32" else ("c++", "g++", "clang++")
     if not any(map(shutil.which, (os.environ.get("CXX", ""), *usual))):
         return "no C++ compiler was found, and torch.compile needs one on the CPU"
@@ -194,13 +211,14 @@ def score(notebook: str) -> None:
         return
     record = lesson.progress.read()
     asked = [record["predictions"].get(key, {}) for key in lesson.questions]
-    answers = [entry["right"] for entry in asked if "right" in entry]
-    passed = [key for key in lesson.exercises if key in record["exercises"]]
+    answered = [entry for entry in asked if "right" in entry]
+    right = sum(entry["right"] is True for entry in answered)
+    passed = sum(key in record["exercises"] for key in lesson.exercises)
     holds = sum(lesson.claims.values())
     print(f"Notebook {notebook}")
     print(f"  claims       {holds} of {len(lesson.claims)} hold")
-    print(f"  predictions  {len(answers)} of {len(asked)} made, {sum(answers)} right")
-    print(f"  exercises    {len(passed)} of {len(lesson.exercises)} passed")
+    print(f"  predictions  {len(answered)} of {len(asked)} made, {right} right")
+    print(f"  exercises    {passed} of {len(lesson.exercises)} passed")
 
 
 # Claims.
@@ -217,25 +235,11 @@ def claim(text: str, condition: Any, why: str = "") -> None:
     """
     if not isinstance(text, str) or not text.strip():
         raise TypeError("claim(text, condition): text says in words what holds")
-    # numpy.bool and a torch tensor both say their dtype and give their item.
-    if str(getattr(condition, "dtype", "")) in ("bool", "torch.bool"):
-        if any(length != 1 for length in condition.shape):
-            raise TypeError(
-                f"claim {text!r}: the condition has shape {tuple(condition.shape)}, "
-                "not one answer: say .all() or .any()"
-            )
-        condition = bool(condition.item())
-    if not isinstance(condition, bool):
-        raise TypeError(
-            f"claim {text!r}: the condition is of type {type(condition).__name__}, not "
-            "True or False: compare it with something, as in `graphs == 2`"
-        )
-    lesson.claims[text] = condition
-    if condition:
+    lesson.claims[text] = holds = _as_bool(text, condition)
+    if holds:
         print(f"✓ holds: {text}")
         return
-    lines = _claimed_and_found(inspect.currentframe().f_back)
-    found = "".join(f"\n  {line}" for line in lines)
+    found = "".join(f"\n  {line}" for line in _sides(inspect.currentframe().f_back))
     if strict():
         raise ClaimFailed((f"{text}. {why}" if why else text) + found)
     print(f"✗ does not hold here: {text}{found}")
@@ -248,37 +252,69 @@ def claim(text: str, condition: Any, why: str = "") -> None:
     )
 
 
-def _claimed_and_found(frame: FrameType) -> Iterator[str]:
+def _as_bool(text: str, condition: Any) -> bool:
+    if isinstance(condition, bool):
+        return condition
+    # numpy.bool and a torch tensor both say their dtype and give their item.
+    if str(getattr(condition, "dtype", "")) in ("bool", "torch.bool"):
+        shape = tuple(condition.shape)
+        if all(length == 1 for length in shape):
+            return bool(condition.item())
+        raise TypeError(
+            f"claim {text!r}: the condition has shape {shape}, not one answer: "
+            "say .all() or .any()"
+        )
+    kind = "None" if condition is None else f"of type {type(condition).__name__}"
+    raise TypeError(
+        f"claim {text!r}: the condition is {kind}, not True or False: "
+        "compare it with something, as in `graphs == 2`"
+    )
+
+
+def _sides(frame: FrameType) -> Iterator[str]:
     """Yield what the call of claim in *frame* claimed, and the values in it.
 
     The call is found in the source by its position.  Nothing is called again: only
-    names, attributes and items are read once more.
+    names, attributes, items, lengths and sums of them are read once more.
     """
-    here = inspect.getframeinfo(frame).positions
+    at = inspect.getframeinfo(frame).positions
     lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
     try:
-        nodes = ast.walk(ast.parse("".join(lines)))
+        nodes = [*ast.walk(ast.parse("".join(lines)))]
     except SyntaxError:
         return
     calls = [node for node in nodes if isinstance(node, ast.Call)]
-    places = [(c.lineno, c.end_lineno, c.col_offset, c.end_col_offset) for c in calls]
-    if here not in places:  # no source, as in a shell
+    places = [(c.lineno, c.col_offset, c.end_lineno, c.end_col_offset) for c in calls]
+    place = (at.lineno, at.col_offset, at.end_lineno, at.end_col_offset)
+    if place not in places:  # no source, as in a shell
         return
-    call = calls[places.index(here)]
-    keywords = [word.value for word in call.keywords if word.arg == "condition"]
-    condition = [*call.args[1:2], *keywords][0]
+    call = calls[places.index(place)]
+    named = [word.value for word in call.keywords if word.arg == "condition"]
+    condition = [*call.args[1:2], *named][0]
     yield f"Claimed: {ast.unparse(condition)}"
     for source in dict.fromkeys(map(ast.unparse, _readable(condition))):
-        with suppress(Exception):  # a value that cannot be read any more
+        try:
             value = eval(source, frame.f_globals, frame.f_locals)
+        except Exception:  # a value that cannot be read any more, whatever it is
+            continue
+        if not callable(value):
             yield f"Found: {source} is {textwrap.shorten(repr(value), 200)}"
 
 
+_READ = (
+    *(ast.Name, ast.Attribute, ast.Subscript, ast.Slice, ast.Constant, ast.Tuple),
+    *(ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.expr_context),
+)
+
+
 def _readable(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the names, attributes and items of a condition that need no call."""
-    calls = any(isinstance(part, ast.Call) for part in ast.walk(node))
-    parts = list(ast.iter_child_nodes(node))
-    if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and not calls:
+    """Yield the largest parts of a condition that can be read without calling."""
+    is_length = isinstance(node, ast.Call) and ast.unparse(node.func) == "len"
+    is_negated = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+    whole = node.args[0] if is_length else node
+    if isinstance(node, ast.Constant) or not isinstance(node, ast.expr):
+        return
+    if not is_negated and all(isinstance(part, _READ) for part in ast.walk(whole)):
         yield node
         return
     if isinstance(node, (ast.GeneratorExp, ast.ListComp, ast.SetComp)):
@@ -286,6 +322,8 @@ def _readable(node: ast.AST) -> Iterator[ast.AST]:
     elif isinstance(node, ast.Call):
         receiver = [node.func.value] if isinstance(node.func, ast.Attribute) else []
         parts = [*receiver, *node.args]
+    else:
+        parts = list(ast.iter_child_nodes(node))
     for part in parts:
         yield from _readable(part)
 
@@ -301,28 +339,35 @@ def predict(
     *mine* is the number of an option, from 1, or its text; None asks for one.
     ValueError names the options when it is neither.
     """
-    texts = isinstance(options, list) and all(isinstance(t, str) for t in options)
-    if not texts or not 2 <= len(options) == len(set(options)):
-        raise ValueError(f"{key}: options must be two or more different texts")
-    lesson.questions[key] = tuple(options)
+    choices = tuple(options) if isinstance(options, (list, tuple)) else ()
+    words = all(isinstance(t, str) and not t.strip().isdigit() for t in choices)
+    if len(choices) < 2 or len(set(choices)) < len(choices) or not words:
+        raise ValueError(
+            f"{key}: options must be two or more different texts, and not bare "
+            "numbers, which the number of an option would be taken for"
+        )
+    lesson.questions[key] = choices
     print(f"{key}  {question}")
-    for number, option in enumerate(options, 1):
-        print(f"  {number}. {option}")
+    print("\n".join(f"  {n}. {text}" for n, text in enumerate(choices, 1)))
     if mine is not None:
-        numbered = dict(enumerate(options, 1))
-        guess = numbered.get(mine) if type(mine) is int else mine
-        if guess not in options:
-            listed = "; ".join(f"{n} for {text!r}" for n, text in numbered.items())
-            raise ValueError(
-                f"{key}: mine={mine!r} is none of the options. Write {listed}."
-            )
+        guess = _chosen(key, choices, mine)
         lesson.progress.put("predictions", key, {"guess": guess})
         print(f"Your guess: {guess}")
     elif guess := _guess(key):
         print(f"Your guess on record: {guess}")
     else:
-        numbers = ", ".join(str(n) for n in range(1, len(options)))
-        print(f"Your guess: none yet. Set mine={numbers} or {len(options)}, run again.")
+        numbers = ", ".join(str(n) for n in range(1, len(choices)))
+        print(f"Your guess: none yet. Set mine={numbers} or {len(choices)}, run again.")
+
+
+def _chosen(key: str, choices: tuple[str, ...], mine: int | str) -> str:
+    if mine in choices:
+        return mine
+    number = int(mine) if isinstance(mine, str) and mine.strip().isdigit() else mine
+    if type(number) is int and 1 <= number <= len(choices):
+        return choices[number - 1]
+    listed = "; ".join(f"{n} for {text!r}" for n, text in enumerate(choices, 1))
+    raise ValueError(f"{key}: mine={mine!r} is none of the options. Write {listed}.")
 
 
 def _guess(key: str) -> str | None:

@@ -75,8 +75,15 @@ def clone(value: Any) -> Any:
 def _copy(tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
     value = tensor.detach()
     strided = type(value) is torch.Tensor and value.layout is torch.strided
-    if strided and not value.is_nested:
-        new = copy.deepcopy(value, memo)  # the memory once for all that share it
+    if strided and not value.is_nested and value.numel():
+        steps = zip(value.shape, value.stride(), strict=True)
+        span = 1 + sum((n - 1) * step for n, step in steps)  # elements, with gaps
+        memory = value.untyped_storage().nbytes()
+        if memory > 4 * span * value.itemsize + (64 << 20):  # a batch of a data set
+            block = value.as_strided((span,), (1,)).clone()
+            new = block.as_strided(value.shape, value.stride())
+        else:
+            new = copy.deepcopy(value, memo)  # the memory once for all that share it
     else:
         new = value.clone()
     if isinstance(tensor, torch.nn.Parameter):

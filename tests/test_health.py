@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import types
 from pathlib import Path
 from unittest import mock
 
@@ -80,7 +81,7 @@ def test_only_marks_differ_between_machines(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_html_says_the_same() -> None:
-    found = health.Diagnosis((health.Row("torch", "1 < 2", "missing", "Lost. Fix"),))
+    found = health.Diagnosis((health.Row("torch", "1 < 2", "missing", "Lost", "Fix"),))
     page = found._repr_html_()
     assert "1 &lt; 2" in page
     assert "Lost. Fix" in page
@@ -129,7 +130,7 @@ def test_the_pair_of_torch_and_triton(
     monkeypatch.setattr(sys, "platform", "linux")
     found = row("triton")
     assert found.status == status
-    assert ("3.7.1" in found.advice) == (status != "ok")
+    assert ("3.7.1" in found.fix) == (status != "ok")
 
 
 def test_missing_headers_are_as_bad_as_no_compiler(
@@ -168,7 +169,7 @@ def test_a_gpu_that_cannot_be_used(
     seen = row("GPU")
     assert seen.status == "note"
     assert found in seen.found
-    assert fix in seen.advice
+    assert fix in seen.fix
 
 
 def test_more_threads_than_a_container_allows(
@@ -179,7 +180,7 @@ def test_more_threads_than_a_container_allows(
     monkeypatch.setattr("torch.get_num_threads", lambda: 4)
     found = row("threads")
     assert found.status == "note"
-    assert "OMP_NUM_THREADS=1" in found.advice
+    assert "OMP_NUM_THREADS=1" in found.fix
 
 
 def test_the_memory_of_a_container(
@@ -200,7 +201,7 @@ def test_a_cache_folder_with_a_space(
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "my cache"))
     found = row("cache folder")
     assert (found.status, found.found) == ("missing", "a space in its name")
-    assert "Set TORCHINDUCTOR_CACHE_DIR" in found.advice
+    assert "Set TORCHINDUCTOR_CACHE_DIR" in found.fix
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "Ærø東京"))
     assert row("cache folder").status != "missing"
 
@@ -213,7 +214,13 @@ def test_a_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None
     found = row("cache folder")
     assert found.status == "missing"
     assert "No space left" in found.found
-    assert "TORCHINDUCTOR_CACHE_DIR" in found.advice
+    assert "TORCHINDUCTOR_CACHE_DIR" in found.fix
+
+
+def test_little_disk_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    free = types.SimpleNamespace(free=1 << 20)
+    monkeypatch.setattr(health.shutil, "disk_usage", lambda _: free)
+    assert row("cache folder").status == "note"
 
 
 def test_a_part_that_cannot_be_looked_at_is_a_row(monkeypatch) -> None:
@@ -237,9 +244,20 @@ def test_a_compiler_that_computes_wrong_numbers(monkeypatch) -> None:
     assert re.fullmatch(
         r"cpu: the compiled function is off by \S+ from eager", found.found
     )
-    assert found.advice.startswith("The compiler computes wrong numbers here")
-    assert "Delete the folder" in found.advice and "set CXX" in found.advice
+    assert found.costs.startswith("The compiler computes wrong numbers here")
+    assert "Delete the folder" in found.fix and "set CXX" in found.fix
     assert "AssertionError" not in str(found)
+
+
+def test_an_unknown_command_is_refused() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "helpers", "nurse"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert done.returncode == 2
+    assert "invalid choice: 'nurse'" in done.stderr
 
 
 # What stands below an error.
@@ -259,7 +277,7 @@ CAUSED_BY_THE_MACHINE = [
     (Unavailable("Triton is not installed"), "names what is missing"),
     (RuntimeError(OUT_OF_MEMORY), "memory ran out"),
     (MemoryError(), "memory ran out"),
-    (OSError(28, "No space left on device"), "free some disk"),
+    (OSError(28, "No space left on device"), "the disk is full"),
     (OSError(30, "Read-only file system"), "TORCHINDUCTOR_CACHE_DIR"),
     (PermissionError(13, "Permission denied"), "TORCHINDUCTOR_CACHE_DIR"),
     (EOFError("Ran out of input"), "compile cache may be damaged"),

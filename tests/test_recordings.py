@@ -85,6 +85,7 @@ DAMAGE: dict[str, tuple[Damage, str]] = {
     "another schema": (lambda r: r.update(schema=1), f"schema 1.*reads {SCHEMA}"),
     "no schema": (lambda r: r.pop("schema"), "damaged"),
     "real sizes, no GPU": (lambda r: r.update(quick=False), "no GPU is named"),
+    "no time": (lambda r: r.update(when="yesterday"), "'yesterday' is no time"),
     "a word for a number": (lambda r: timed(r).update(speedup="fast"), "damaged"),
     "findings are no list": (lambda r: r.update(findings=7), "damaged"),
     "NaN": (lambda r: timed(r)["rounds"][0].update(a_s=float("nan")), "not a finite"),
@@ -101,8 +102,11 @@ DAMAGE: dict[str, tuple[Damage, str]] = {
         "another machine",
     ),
     "another torch": (lambda r: r["machine"].update(torch="2.99"), "another torch"),
+    "twice": (lambda r: r["findings"].append(r["findings"][0]), "occurs twice"),
     "an unknown status": (lambda r: case(r).update(status="fine"), "damaged.*'fine'"),
     "nothing found": (lambda r: case(r).update(facts={}), "nothing was found"),
+    "failed, not why": (lambda r: r["findings"][4].update(message=""), "not why"),
+    "no number": (lambda r: case(r).update(seconds=float("nan")), "not finite"),
 }
 
 

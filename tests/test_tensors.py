@@ -124,3 +124,10 @@ def test_a_copy_has_the_marks_of_its_dimensions(mark):
     assert marks(new) == marks(x)
     assert vars(x)
     assert all(vars(new)[k] is not v for k, v in marks(x).items() if v is not True)
+
+
+def test_a_small_view_of_a_large_tensor_is_copied_alone():
+    rows = torch.zeros(1 << 25)[:100].view(10, 10)[:, :4]  # of 128 MiB
+    new = clone(rows)
+    assert new.stride() == rows.stride() and torch.equal(new, rows)
+    assert new.untyped_storage().nbytes() < 1000
