@@ -539,7 +539,9 @@ class Interpreter:
         request |= {"chosen": chosen or {}, "constants": constants or {}}
         launches: list[dict[str, Any]] = []  # the child says each before it starts it
         try:
-            self._start()
+            self.start()
+            if not self.ready and self.pipe.poll(120):  # its imports count for no graph
+                self.ready = bool(self.pipe.recv_bytes())
             self.pipe.send_bytes(pack(request))
             end = time.monotonic() + limit_s
             while self.pipe.poll(max(0.0, end - time.monotonic())):
@@ -558,8 +560,8 @@ class Interpreter:
         self.close()
         return {"launches": launches, "error": error}
 
-    def _start(self) -> None:
-        """Start the process if there is none, and wait for its imports."""
+    def start(self) -> None:
+        """Begin to start the process, if there is none; return without waiting."""
         if self.process is not None and self.process.poll() is None:
             return
         root = str(Path(__file__).parents[2])
@@ -579,8 +581,7 @@ class Interpreter:
             env={**os.environ, **environment},
         )
         other_end.close()
-        if self.pipe.poll(120):
-            self.pipe.recv_bytes()
+        self.ready = False
 
     def close(self) -> None:
         """End the process, if there is one."""
