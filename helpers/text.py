@@ -100,20 +100,21 @@ class Table:
 
 # A number stays in one piece, and a long name breaks where the page ends.
 _TABLE = Environment(autoescape=True).from_string("""\
-{% macro cell(tag, text) -%}
-<{{ tag }} style="text-align:left;font-family:var(--jp-code-font-family,monospace);\
-white-space:pre{{ "-wrap;overflow-wrap:anywhere" if text|length > 16 }}">\
-{{ text }}</{{ tag }}>
-{%- endmacro %}
+{%- macro cell(tag, text) -%}
+<{{ tag }} style="text-align:left;\
+white-space:pre{{ "-wrap;overflow-wrap:anywhere" if text|length > 16 }};\
+font-family:var(--jp-code-font-family,monospace)">{{ text }}</{{ tag }}>
+{%- endmacro -%}
+{%- macro line(tag, row) -%}
+<tr>{% for text in row %}{{ cell(tag, text) }}{% endfor %}</tr>
+{%- endmacro -%}
 <table>
-<caption style="text-align:left">{{ table.title }}</caption>
-<thead><tr>
-{% for text in table.headings %}{{ cell("th", text) }}{% endfor %}
-</tr></thead>
-{% for row in table.rows %}
-<tr>{% for text in row %}{{ cell("td", text) }}{% endfor %}</tr>
-{% endfor %}
-</table>""")
+{%- if table.title -%}
+<caption style="text-align:left;white-space:nowrap">{{ table.title }}</caption>
+{%- endif -%}
+<thead>{{ line("th", table.headings) }}</thead><tbody>
+{%- for row in table.rows %}{{ line("td", row) }}{% endfor -%}
+</tbody></table>""")
 
 
 def pre(text: Any) -> str:
