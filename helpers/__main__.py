@@ -59,8 +59,8 @@ def _dump(chosen: argparse.Namespace) -> int:
     options = {"gpu": chosen.gpu, "training": chosen.training, "mode": chosen.mode}
     try:
         module = import_module(name)
-        inputs = getattr(module, chosen.inputs)()
-        print(dump_triton(getattr(module, function), *inputs, to=chosen.to, **options))
+        fn, inputs = getattr(module, function), getattr(module, chosen.inputs)()
+        print(dump_triton(fn, *inputs, to=chosen.to, **options))
     except (ImportError, AttributeError, ValueError, Unavailable, OSError) as error:
         print(f"dump: {error}", file=sys.stderr)
         return 1
