@@ -13,7 +13,8 @@ so rows may be of several runs; the machine and the date are those of the last.
 
 The tables of the browser, of what is missing and of another torch are of runs before
 2026-11-22 09:00 UTC, by earlier forms of their commands: rows and columns that the
-commands no longer make were left out since, and nothing else was changed.
+commands no longer make were left out since, and the two counts of what was moved in
+the browser were added up; nothing else was changed.
 """
 SECTIONS = {
     "faults": "Which cell notices a broken compiler?",
