@@ -29,7 +29,7 @@ from typing import Any
 import platformdirs
 from filelock import FileLock
 
-from helpers import health
+from helpers import health, logs
 from helpers.results import version_of, write_atomically
 from helpers.text import count, mark
 
@@ -173,6 +173,7 @@ def start(notebook: str) -> None:
     import torch
 
     warnings.filterwarnings("ignore", message=_NOISE)
+    logs.on_the_page()
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     triton = version_of("triton")
     facts = (

@@ -19,7 +19,7 @@ from tests.refresh import texts, unfit
 SETUP = """\
 import torch
 
-from helpers import check, claim, hint, predict, reveal, score, start
+from helpers import check, claim, device, hint, predict, reveal, score, start
 
 start("{id}")"""
 CHECK = 'hint("{key}", level=0)  # 1 is a nudge, 3 is nearly the answer'

@@ -1,0 +1,68 @@
+"""torch's own log, as it reads on a page.
+
+In a terminal, each line of the log begins with its level, the time, the process and
+the file that wrote it, and it goes to standard error.  On a page it stands between the
+other lines that a cell prints, and whatever differs from run to run is marked or cut.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from typing import Any
+
+from helpers.text import mark
+
+_lines: list[str] = []
+
+# A cell's file, the folder of an installed file, and what differs from run to run.
+_CELL = re.compile(r"\S*ipykernel_\d+[/\\]\d+\.py|<ipython-input-[^>]*>")
+_INSTALLED = re.compile(r"[^\s\"'=]*[/\\]site-packages[/\\]")
+_VARIES = re.compile(
+    r"\b0x[0-9a-fA-F]{6,}\b|\b\d{9,}\b|\b\d+\.\d+ [mu]s\b|(?<=\"num_threads\":)\d+"
+)
+
+
+def logged() -> str:
+    """Return what torch has logged since ``torch._logging.set_logs`` was last called."""
+    return "\n".join(_lines)
+
+
+def on_the_page() -> None:
+    """Let torch's log come to the page from now on, without the terminal's prefix."""
+    import torch._logging._internal as torch_logs
+
+    usual = torch_logs._setup_handlers
+
+    def page_handlers(create_handler: Any, log: logging.Logger) -> None:
+        if create_handler is not logging.StreamHandler:  # a file that was asked for
+            usual(create_handler, log)
+            return
+        _lines.clear()
+        handler = torch_logs._track_handler(_PageHandler())
+        handler.setLevel(logging.DEBUG)
+        log.addHandler(handler)
+
+    if not hasattr(usual, "for_the_page"):
+        page_handlers.for_the_page = True
+        torch_logs._setup_handlers = page_handlers
+        torch_logs._init_logs()
+
+
+class _PageHandler(logging.Handler):
+    """Prints a record where the cell prints, with the number of the compile."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        import torch
+
+        text = record.getMessage()
+        if record.exc_info and record.levelno >= logging.ERROR:
+            text += f"\n{record.exc_info[1]}"
+        text = _CELL.sub("<cell>", text)
+        text = _INSTALLED.sub("", text)
+        text = _VARIES.sub(lambda match: mark(match[0]), text)
+        if compile_id := torch._guards.CompileContext.current_trace_id():
+            text = f"[{compile_id}] {text}"
+        _lines.append(text)
+        print(text, file=sys.stdout)

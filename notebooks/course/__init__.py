@@ -1,0 +1,1 @@
+"""What the lessons do beside the page: one topic a module."""
