@@ -25,7 +25,7 @@ _VARIES = re.compile(
 
 
 def logged() -> str:
-    """Return what torch has logged since ``torch._logging.set_logs`` was last called."""
+    """Return what torch logged since ``torch._logging.set_logs`` was last called."""
     return "\n".join(_lines)
 
 

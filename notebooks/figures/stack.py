@@ -1,9 +1,9 @@
 """Draws the stack of torch.compile, once for each part that a lesson is about.
 
-    python notebooks/figures/stack.py      # writes the stack-*.svg beside this file
+    python notebooks/figures/stack.py      # writes the stack*.svg here
 
-Text stays text, so it can be searched and read aloud.  The white ground keeps it
-readable on a dark page.
+Text stays text, so it can be searched and read aloud.  The white ground keeps
+it readable on a dark page.
 """
 
 from pathlib import Path
@@ -28,8 +28,10 @@ def box(number: int, title: str, does: str, marked: bool) -> str:
     )
     fill, ink = (BLUE, "white") if marked else (PALE, DARK)
     return f"""\
-<rect x="{x}" y="{TOP}" width="{WIDTH}" height="{HEIGHT}" rx="6" fill="{fill}"/>
-<text x="{middle}" y="{TOP + 25}" fill="{ink}" font-weight="bold">{title}</text>
+<rect x="{x}" y="{TOP}" width="{WIDTH}" height="{HEIGHT}" rx="6"
+ fill="{fill}"/>
+<text x="{middle}" y="{TOP + 25}" fill="{ink}" font-weight="bold">{title}
+</text>
 <text x="{middle}" y="{TOP + 45}" fill="{ink}" font-size="13">{does}</text>
 """
 
@@ -42,14 +44,15 @@ def arrow(number: int, label: str) -> str:
         f'font-size="13">{label}</text>\n'
     )
     return (
-        f'<path d="M{x + 3} {y} H{x + GAP - 9}" stroke="{DARK}" stroke-width="2"/>\n'
+        f'<path d="M{x + 3} {y} H{x + GAP - 9}" stroke="{DARK}" '
+        'stroke-width="2"/>\n'
         f'<path d="M{x + GAP - 3} {y} l-8 -5 v10 z" fill="{DARK}"/>\n'
         f"{words if label else ''}"
     )
 
 
 def guards(marked: bool) -> str:
-    """Return the way of a later call: past the compiler while the guards hold."""
+    """Return the way of a later call, past the compiler."""
     start, end = 12 + WIDTH / 2, 12 + 4 * (WIDTH + GAP) + WIDTH / 2
     ink, width = (BLUE, 3) if marked else (DARK, 1.5)
     style = f'stroke="{ink}" stroke-width="{width}" fill="none"'
@@ -58,7 +61,8 @@ def guards(marked: bool) -> str:
     return (
         f'<path d="M{start} {TOP - 4} V36 H{end} V{TOP - 10}" {style}/>\n'
         f'<path d="M{end} {TOP - 4} l-5 -8 h10 z" fill="{ink}"/>\n'
-        f'<text x="{(start + end) / 2}" y="26" fill="{ink}"{weight}>{words}</text>\n'
+        f'<text x="{(start + end) / 2}" y="26" fill="{ink}"{weight}>'
+        f"{words}</text>\n"
     )
 
 
@@ -74,9 +78,10 @@ def stack(*marked: str) -> str:
     if marked:
         title += f", marked: {', '.join(marked)}"
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'width="{width}" height="{height}" font-family="sans-serif" font-size="15" '
-        f'text-anchor="middle" role="img">\n<title>{title}</title>\n'
+        '<svg xmlns="http://www.w3.org/2000/svg" role="img" '
+        f'viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        'font-family="sans-serif" font-size="15" text-anchor="middle">\n'
+        f"<title>{title}</title>\n"
         f'<rect width="{width}" height="{height}" rx="8" fill="white"/>\n'
         f"{''.join(shapes)}</svg>\n"
     )
