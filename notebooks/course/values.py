@@ -1,4 +1,4 @@
-"""Are compiled results right?  Forward and backward, with float64 as the judge."""
+"""Are compiled results right?  float64 judges them, forward and backward."""
 
 from __future__ import annotations
 
