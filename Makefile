@@ -19,11 +19,8 @@ setup: ## build the environment in .venv
 	@command -v $(PYTHON) >/dev/null || { echo "setup: no $(PYTHON) here: install Python 3.11 to 3.14 (Debian, Ubuntu: apt install python3 python3-venv python3-dev)" >&2; exit 1; }
 	@$(PYTHON) bootstrap.py --torch "$(TORCH)"
 
-# Jupyter refuses to run as root, which containers do, unless told.
-lab: setup ## open JupyterLab on the first notebook
-	@$(PY) -m jupyter lab $$([ "$$(id -u)" = 0 ] && echo --allow-root) --log-level=WARN \
-	  --ServerApp.root_dir="$(CURDIR)" --LabApp.news_url="" \
-	  --LabApp.default_url=/lab/tree/$$(ls notebooks/00_*.ipynb)
+lab: setup ## open your own copies of the lessons in JupyterLab
+	@$(PY) -m tools.lab
 
 # Each run starts from an empty compile cache, so that a broken compiler cannot
 # hide behind kernels of an earlier run, and shares it from then on.

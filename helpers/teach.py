@@ -174,6 +174,11 @@ def start(notebook: str) -> None:
 
     warnings.filterwarnings("ignore", message=_NOISE)
     logs.on_the_page()
+    modules = str(_COURSE / "notebooks")  # for a copy of the lesson elsewhere
+    if modules not in sys.path:
+        sys.path.append(modules)
+    if _can_click():
+        _narrow_the_page()
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     triton = version_of("triton")
     facts = (
@@ -183,6 +188,13 @@ def start(notebook: str) -> None:
         count(torch.get_num_threads(), "thread"),
     )
     print(f"Ready: notebook {notebook} on {mark(', '.join(facts))}")
+
+
+def _narrow_the_page() -> None:
+    """Keep lines short enough to read on a wide screen."""
+    from IPython.display import HTML, display
+
+    display(HTML("<style>.jp-Notebook .jp-Cell {max-width: 64rem}</style>"))
 
 
 def _first_missing() -> str | None:
@@ -220,6 +232,25 @@ def score(notebook: str) -> None:
     print(f"  claims       {holds} of {len(lesson.claims)} hold")
     print(f"  predictions  {len(answered)} of {len(asked)} made, {right} right")
     print(f"  exercises    {passed} of {len(lesson.exercises)} passed")
+    for line in _over_all(record):
+        print(line)
+
+
+def _over_all(record: Entries) -> Iterator[str]:
+    """Yield what is on record of all lessons, and which of them to read again."""
+    revealed = {k: e["right"] for k, e in record["predictions"].items() if "right" in e}
+    if not revealed and not record["exercises"]:
+        return
+    right, passed = sum(revealed.values()), len(record["exercises"])
+    yield (
+        f"All lessons so far: {right} of {count(len(revealed), 'prediction')} right, "
+        f"{count(passed, 'exercise')} passed"
+    )
+    surprised = sorted(
+        {key[:2] for key, was_right in revealed.items() if not was_right}
+    )
+    if surprised:
+        yield f"  read again where a guess was wrong: {', '.join(surprised)}"
 
 
 # Claims.
@@ -349,6 +380,9 @@ def predict(
         )
     lesson.questions[key] = choices
     print(f"{key}  {question}")
+    if mine is None and not _guess(key) and _can_click():
+        _show_buttons(key, choices)
+        return
     print("\n".join(f"  {n}. {text}" for n, text in enumerate(choices, 1)))
     if mine is not None:
         guess = _chosen(key, choices, mine)
@@ -359,6 +393,32 @@ def predict(
     else:
         numbers = ", ".join(str(n) for n in range(1, len(choices)))
         print(f"Your guess: none yet. Set mine={numbers} or {len(choices)}, run again.")
+
+
+def _can_click() -> bool:
+    """Return whether a reader watches, who may click."""
+    return "ipykernel" in sys.modules and os.environ.get("COURSE_QUIET") != "1"
+
+
+def _show_buttons(key: str, choices: tuple[str, ...]) -> None:
+    """Show a button for each option; a click keeps the guess, and may be repeated."""
+    import ipywidgets
+    from IPython.display import display
+
+    said = ipywidgets.Label("Your guess: click one")
+    fits = ipywidgets.Layout(width="auto", max_width="100%")
+    buttons = [ipywidgets.Button(description=text, layout=fits) for text in choices]
+
+    def keep(clicked: Any) -> None:
+        lesson.progress.put("predictions", key, {"guess": clicked.description})
+        said.value = f"Your guess: {clicked.description}"
+        for button in buttons:
+            button.button_style = "info" if button is clicked else ""
+
+    for button in buttons:
+        button.on_click(keep)
+    row = ipywidgets.Layout(flex_flow="row wrap")
+    display(ipywidgets.VBox([ipywidgets.Box(buttons, layout=row), said]))
 
 
 def _chosen(key: str, choices: tuple[str, ...], mine: int | str) -> str:

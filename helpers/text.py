@@ -2,7 +2,8 @@
 
 Values that depend on the machine stand between two marks, ⟨like this⟩, and
 everything else is the same on every machine.  One sanitize rule in the tests
-blanks what stands between the marks, so the rest is compared to the letter.
+blanks what stands between the marks, so the rest is compared to the letter.  In
+HTML such values are underlined with dots instead.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jinja2 import Environment
+from markupsafe import Markup
 from tqdm import tqdm
 
 
@@ -95,7 +97,7 @@ class Table:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return _TABLE.render(table=self)
+        return _TABLE.render(table=self, underlined=underlined, legend=_LEGEND)
 
 
 # A number stays in one piece, and a long name breaks where the page ends.
@@ -103,7 +105,7 @@ _TABLE = Environment(autoescape=True).from_string("""\
 {%- macro cell(tag, text) -%}
 <{{ tag }} style="text-align:left;\
 white-space:pre{{ "-wrap;overflow-wrap:anywhere" if text|length > 16 }};\
-font-family:var(--jp-code-font-family,monospace)">{{ text }}</{{ tag }}>
+font-family:var(--jp-code-font-family,monospace)">{{ underlined(text) }}</{{ tag }}>
 {%- endmacro -%}
 {%- macro line(tag, row) -%}
 <tr>{% for text in row %}{{ cell(tag, text) }}{% endfor %}</tr>
@@ -114,13 +116,29 @@ font-family:var(--jp-code-font-family,monospace)">{{ text }}</{{ tag }}>
 {%- endif -%}
 <thead>{{ line("th", table.headings) }}</thead><tbody>
 {%- for row in table.rows %}{{ line("td", row) }}{% endfor -%}
-</tbody></table>""")
+</tbody></table>
+{%- if "⟨" in table|string %}{{ legend }}{% endif %}""")
+
+_UNDERLINED = (
+    '<span style="text-decoration:underline dotted" '
+    'title="depends on the machine">\\1</span>'
+)
+_LEGEND = Markup(
+    '<div style="font-size:smaller;opacity:0.75">'
+    f"{_UNDERLINED.replace(chr(92) + '1', 'underlined with dots')}: measured here, and "
+    "different on another machine</div>"
+)
+
+
+def underlined(text: Any) -> Markup:
+    """Return *text* as HTML, with marked values underlined in place of the marks."""
+    return Markup(re.sub(r"⟨([^⟩\n]*)⟩", _UNDERLINED, html.escape(str(text))))
 
 
 def pre(text: Any) -> str:
     """Return *text* as an HTML block that keeps its line breaks."""
     style = "white-space:pre-wrap;line-height:1.4;margin:0"
-    return f'<pre style="{style}">{html.escape(str(text))}</pre>'
+    return f'<pre style="{style}">{underlined(text)}</pre>'
 
 
 def progress(what: str, total: float, unit: str = "") -> tqdm:

@@ -305,6 +305,40 @@ def test_score_counts_this_pass_and_no_earlier_one(said, learner) -> None:
     )
 
 
+def test_score_sums_up_all_lessons_and_says_what_to_read_again(said, learner) -> None:
+    for key, guess in (("01.p1", 1), ("08.p2", 2), ("03.p1", 2)):
+        predict(key, *ASK[1:], mine=guess)
+        reveal(key, "1 graph")
+    lesson.progress.put("exercises", "01.1", {"passed": True})
+    lesson.begin("03")
+    said()
+    score("03")
+    assert said().splitlines()[-2:] == [
+        "All lessons so far: 1 of 3 predictions right, 1 exercise passed",
+        "  read again where a guess was wrong: 03, 08",
+    ]
+
+
+def test_a_click_is_a_guess_and_may_be_repeated(said, monkeypatch) -> None:
+    import IPython.display
+
+    shown: list = []
+    monkeypatch.setattr(teach, "_can_click", lambda: True)
+    monkeypatch.setattr(IPython.display, "display", shown.append)
+    predict(*ASK)
+    assert said() == "01.p1  How many graphs?\n"  # the buttons have the options
+    [box] = shown
+    row, label = box.children
+    assert [button.description for button in row.children] == ASK[2]
+    for button in (row.children[1], row.children[0]):
+        button.click()
+    assert label.value == "Your guess: 1 graph"
+    reveal("01.p1", "1 graph")
+    assert said().endswith("You said so too.\n")
+    predict(*ASK)  # with a guess on record, there is nothing to click
+    assert "Your guess on record: 1 graph" in said() and len(shown) == 1
+
+
 def test_score_of_a_notebook_that_was_not_started(said) -> None:
     score("02")
     assert said().startswith('Run the first cell, start("02")')

@@ -80,6 +80,15 @@ def test_html_shows_every_cell_as_it_is(text: str) -> None:
     assert "<b>" not in pre("<b>") and "&lt;b&gt;" in pre("<b>")
 
 
+def test_marks_are_for_text_and_html_underlines() -> None:
+    page = Table.of(["time"], [("⟨1.2 ms⟩ <b>",)])._repr_html_()
+    assert "⟨" not in page and "dotted" in page
+    assert ">1.2 ms</span> &lt;b&gt;" in page
+    assert "different on another machine" in page
+    assert "another machine" not in Table.of(["graphs"], [("3",)])._repr_html_()
+    assert ">3 GB/s</span>" in pre("⟨3 GB/s⟩") and "⟨" not in pre("⟨3 GB/s⟩")
+
+
 # --- progress ---------------------------------------------------------------------
 
 

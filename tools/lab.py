@@ -1,0 +1,206 @@
+"""Open the lessons in JupyterLab: the reader's own copies, without outputs.
+
+    python -m tools.lab              # what `make lab` runs
+    python -m tools.lab --no-browser
+
+The copies lie in ``lessons/``, which git ignores.  Nothing that the reader wrote is
+written over: after an update of the course, a lesson whose cells the reader did not
+change is renewed, one that was changed stays, and the new one is laid beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+from filelock import FileLock, Timeout
+
+from helpers.results import write_atomically
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ("*.md", "figures/*.svg")  # what the lessons link to
+RECORD = ".delivered.json"  # what was brought, by name: a digest of it
+
+
+def deliver(course: Path, own: Path) -> Iterator[str]:
+    """Bring the lessons of *course* into the folder *own*; yield what happened.
+
+    A line for each file that was not simply there or simply new.  Raises OSError when
+    the folder cannot be written, after which what is there is as it was.
+    """
+    own.mkdir(parents=True, exist_ok=True)
+    with FileLock(own / ".lock", timeout=30):
+        record = _recorded(own)
+        wanted = {path.name: _cleared(path) for path in course.glob("[0-9]*.ipynb")}
+        for pattern in PAGES:
+            for path in course.glob(pattern):
+                name = path.relative_to(course).as_posix()
+                wanted[name] = path.read_text(encoding="utf-8")
+        for name in sorted(wanted):
+            yield from _bring(own, name, wanted[name], record)
+            write_atomically(own / RECORD, json.dumps(record, indent=1) + "\n")
+        for name in sorted(record.keys() - wanted.keys()):
+            yield from _retire(own, name, record)
+        write_atomically(own / RECORD, json.dumps(record, indent=1) + "\n")
+
+
+def _bring(own: Path, name: str, text: str, record: dict[str, str]) -> Iterator[str]:
+    """Put *text* where it belongs, unless the reader's own work lies there."""
+    target, new = own / name, digest(text)
+    if not target.exists():
+        if name in record:
+            yield f"{name} was gone: here is a fresh one"
+        write_atomically(target, text)
+        record[name] = new
+        return
+    here = digest(target.read_text(encoding="utf-8", errors="replace"))
+    if here == new:  # perhaps with outputs: those stay
+        record[name] = new
+    elif here == record.get(name):
+        write_atomically(target, text)
+        record[name] = new
+        yield f"{name} was renewed"
+    elif record.get(name) != new:
+        beside = _beside(target, new)
+        if beside is not None:
+            write_atomically(beside, text)
+            yield f"{name} has your changes and stays: the new one is {beside.name}"
+        record[name] = new
+
+
+def _beside(target: Path, new: str) -> Path | None:
+    """Return a free name beside *target*; None where the new text has one already."""
+    number = 1
+    while True:
+        more = f"-{number}" if number > 1 else ""
+        beside = target.with_name(f"{target.stem}-new{more}{target.suffix}")
+        if not beside.exists():
+            return beside
+        if digest(beside.read_text(encoding="utf-8", errors="replace")) == new:
+            return None
+        number += 1
+
+
+def _retire(own: Path, name: str, record: dict[str, str]) -> Iterator[str]:
+    """Remove a page that the course no longer has, unless the reader changed it."""
+    target, brought = own / name, record.pop(name)
+    if not target.exists():
+        return
+    if digest(target.read_text(encoding="utf-8", errors="replace")) == brought:
+        target.unlink()
+        yield f"{name} is no longer in the course, and was removed"
+    else:
+        yield f"{name} is no longer in the course; yours stays"
+
+
+def digest(text: str) -> str:
+    """Return a digest of what a person writes: of a notebook, the cells alone.
+
+    Outputs, counts and metadata come from running, and are not counted.
+    """
+    try:
+        cells = json.loads(text)["cells"]
+        text = json.dumps([[cell["cell_type"], _source(cell)] for cell in cells])
+    except (ValueError, KeyError, TypeError):  # a page, or a damaged notebook
+        pass
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _source(cell: dict) -> str:
+    source = cell["source"]
+    return source if isinstance(source, str) else "".join(source)
+
+
+def _recorded(own: Path) -> dict[str, str]:
+    try:
+        record = json.loads((own / RECORD).read_text(encoding="utf-8"))
+        return {str(name): str(known) for name, known in record.items()}
+    except (OSError, ValueError, AttributeError):
+        return {}  # then whatever differs counts as the reader's
+
+
+def _cleared(path: Path) -> str:
+    """Return the text of a notebook without outputs, so no answer is given away."""
+    notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    return nbformat.writes(notebook, version=4).rstrip("\n") + "\n"
+
+
+# --- JupyterLab ----------------------------------------------------------------------
+
+
+def workspace(first: str) -> dict:
+    """Return JupyterLab's layout: the first lesson, its table of contents beside it."""
+    tab = f"notebook:lessons/{first}"
+    dock = {"type": "tab-area", "currentIndex": 0, "widgets": [tab]}
+    sides = ["filebrowser", "running-sessions", "@jupyterlab/toc:plugin"]
+    layout = {
+        "main": {"dock": dock, "current": tab},
+        "left": {
+            "collapsed": False,
+            "visible": True,
+            "current": "@jupyterlab/toc:plugin",
+            "widgets": sides,
+        },
+        "relativeSizes": [0.2, 0.8, 0],
+    }
+    opened = {"path": f"lessons/{first}", "factory": "Notebook"}
+    return {
+        "data": {
+            "layout-restorer:data": layout,
+            tab: {"data": opened},
+        },
+        "metadata": {"id": "course"},
+    }
+
+
+def command(first: str, arguments: list[str]) -> list[str]:
+    """Return the command that opens JupyterLab on the *first* lesson."""
+    from jupyterlab_server.workspaces_handler import WorkspacesManager
+
+    spaces = ROOT / ".cache" / "lab"
+    WorkspacesManager(str(spaces)).save("course", json.dumps(workspace(first)))
+    options = {
+        "ServerApp.root_dir": ROOT,
+        "LabApp.news_url": "",
+        "LabApp.workspaces_dir": spaces,
+        "LabApp.default_url": f"/lab/workspaces/course/tree/lessons/{first}",
+    }
+    line = [sys.executable, "-m", "jupyter", "lab", "--log-level=WARN"]
+    # Jupyter refuses to run as root, which containers do, unless told.
+    line += ["--allow-root"] if getattr(os, "geteuid", lambda: 1)() == 0 else []
+    return [*line, *(f"--{k}={v}" for k, v in options.items()), *arguments]
+
+
+def main(arguments: list[str]) -> int:
+    """Renew the copies, and open the first of them."""
+    own = ROOT / "lessons"
+    try:
+        for line in deliver(ROOT / "notebooks", own):
+            print(line)
+    except (OSError, Timeout) as error:
+        print(f"lab: {error}", file=sys.stderr)
+        print(
+            f"lab: your copies in {own.name}/ could not be renewed; what is there "
+            "stays as it was",
+            file=sys.stderr,
+        )
+    lessons = sorted(path.name for path in own.glob("[0-9]*.ipynb"))
+    if not lessons:
+        return 1
+    try:
+        return subprocess.call(command(lessons[0], arguments), cwd=ROOT)
+    except KeyboardInterrupt:
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
