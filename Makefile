@@ -3,7 +3,7 @@
 # make help  the rest
 
 .DEFAULT_GOAL := help
-.PHONY: help lab setup test format refresh browser bench record clean
+.PHONY: help lab setup test site format refresh browser bench record clean
 MAKEFLAGS += --no-print-directory
 
 # An environment that is there goes on with its own Python.
@@ -33,6 +33,9 @@ test: setup ## run every check: format, lint, helpers, exercises, notebooks
 	$(PY) -m ruff check .
 	$(PY) -m pytest tests
 	$(PY) tests/strict.py
+
+site: setup ## build the lessons as HTML that needs no network, in .cache/site
+	@$(PY) -m tools.site
 
 format: setup ## format the code and mend what the linter can
 	$(PY) -m ruff check --fix .

@@ -1,0 +1,1 @@
+"""Builds the course as a site: HTML that needs no network and no kernel."""
