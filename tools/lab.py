@@ -141,6 +141,7 @@ def workspace(first: str) -> dict:
     """Return JupyterLab's layout: the first lesson, its table of contents beside it."""
     tab = f"notebook:lessons/{first}"
     dock = {"type": "tab-area", "currentIndex": 0, "widgets": [tab]}
+    # By the names under which JupyterLab restores them.
     sides = ["filebrowser", "running-sessions", "@jupyterlab/toc:plugin"]
     layout = {
         "main": {"dock": dock, "current": tab},
@@ -162,15 +163,19 @@ def workspace(first: str) -> dict:
     }
 
 
+_NO_NEWS = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}
+
+
 def command(first: str, arguments: list[str]) -> list[str]:
     """Return the command that opens JupyterLab on the *first* lesson."""
     from jupyterlab_server.workspaces_handler import WorkspacesManager
 
-    spaces = ROOT / ".cache" / "lab"
+    spaces, settings = (ROOT / ".cache" / "lab" / name for name in ("space", "set"))
     WorkspacesManager(str(spaces)).save("course", json.dumps(workspace(first)))
+    write_atomically(settings / "overrides.json", json.dumps(_NO_NEWS))
     options = {
         "ServerApp.root_dir": ROOT,
-        "LabApp.news_url": "",
+        "LabApp.app_settings_dir": settings,
         "LabApp.workspaces_dir": spaces,
         "LabApp.default_url": f"/lab/workspaces/course/tree/lessons/{first}",
     }
@@ -196,10 +201,15 @@ def main(arguments: list[str]) -> int:
     lessons = sorted(path.name for path in own.glob("[0-9]*.ipynb"))
     if not lessons:
         return 1
-    try:
-        return subprocess.call(command(lessons[0], arguments), cwd=ROOT)
-    except KeyboardInterrupt:
-        return 0
+    return run(command(lessons[0], arguments))
+
+
+def run(line: list[str]) -> int:
+    """Become JupyterLab, so that whoever ends this program ends that."""
+    os.chdir(ROOT)
+    if os.name != "nt":
+        os.execv(line[0], line)
+    return subprocess.call(line)  # Windows cannot become another program
 
 
 if __name__ == "__main__":
