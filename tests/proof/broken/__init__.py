@@ -87,7 +87,7 @@ def fault(
 ) -> Callable[[Patch], Patch]:
     """Register the decorated function, which changes *module*, as a fault.
 
-    Its docstring says what a user would meet; *notebooks* are ids, "05 07".
+    Its docstring says what a user would meet; *notebooks* are ids, "07 10 11".
     """
 
     def register(patch: Patch) -> Patch:

@@ -17,7 +17,7 @@ setting(
     "vectorisation off",
     CONFIG,
     {"cpp.simdlen": 1},
-    "05",
+    "07",
     count("loadu("),
     "Generated C++ handles one number a step, and is slower than eager.",
 )
@@ -25,13 +25,13 @@ setting(
     "threads forced to one",
     CONFIG,
     {"cpp.threads": 1},
-    "05",
+    "07",
     count("omp for"),
     "Compiled code keeps one core busy, where eager used them all.",
 )
 
 
-@fault("vector exp wrong", CPP, "05 00", lambda: right(_softmax, inputs()[0]))
+@fault("vector exp wrong", CPP, "07 00", lambda: right(_softmax, inputs()[0]))
 def wrong_exp(cpp: Any) -> None:
     """Vectorised code computes another function than the same line does alone."""
     cpp.CppVecOverrides.exp = staticmethod(lambda x: f"{x}.exp2()")
@@ -51,7 +51,7 @@ def on_source(module: Any, change: Any) -> None:
     module.AsyncCompile.cpp_pybinding = cpp_pybinding
 
 
-@fault("the tail is not computed", ASYNC, "05", lambda: _odd())
+@fault("the tail is not computed", ASYNC, "07", lambda: _odd())
 def no_tail(async_compile: Any) -> None:
     """Sizes that are no multiple of a vector keep garbage in their last elements."""
     on_source(
@@ -68,7 +68,7 @@ def _odd() -> bool:
     return right(chain, torch.ones(1003))
 
 
-@fault("stale kernel", ASYNC, "05 10 07", lambda: _stale())
+@fault("stale kernel", ASYNC, "07 16 18 10 11", lambda: _stale())
 def same_name_same_kernel(async_compile: Any) -> None:
     """A kernel built earlier is run, because arguments and loops are the same."""
     built: dict[Any, Any] = {}
@@ -93,7 +93,7 @@ def _stale() -> list[bool]:
 
 
 @fault(
-    "computed twice", "torch._inductor.codegen.common", "05", count("sin(", wasteful)
+    "computed twice", "torch._inductor.codegen.common", "07", count("sin(", wasteful)
 )
 def no_cse(common: Any) -> None:
     """The same subexpression is computed again wherever it is used."""
@@ -114,7 +114,7 @@ def triton(fn: Any, *given: Any) -> Any:
     return dump_triton(fn, *given).kernels
 
 
-@fault("Triton forgets its masks", TRITON, "06", lambda: _masks())
+@fault("Triton forgets its masks", TRITON, "08 09", lambda: _masks())
 def no_masks(module: Any) -> None:
     """The last program of a kernel reads and writes beyond the end of its tensors."""
     module.TritonKernel.filter_masks = lambda self, mask_vars: mask_vars.clear()
@@ -126,7 +126,7 @@ def _masks() -> int:
     return triton(chain, torch.ones(1000))[0].source.count("xmask)")
 
 
-@fault("Triton exp wrong", TRITON, "06", lambda: _triton_exp())
+@fault("Triton exp wrong", TRITON, "08 09", lambda: _triton_exp())
 def wrong_triton_exp(module: Any) -> None:
     """A GPU computes something else than the program says, and a laptop does not."""
     original = module.TritonOverrides.exp
@@ -152,7 +152,7 @@ setting(
     "alignment forgotten",
     CONFIG,
     {"triton.divisible_by_16": False},
-    "06",
+    "08 09",
     lambda: ".v4" in triton(chain, wide())[0].ptx,
     "Loads on the GPU become four times as many, and memory is no longer kept busy.",
 )
@@ -161,7 +161,7 @@ setting(
 @fault(
     "one candidate only",
     "torch._inductor.runtime.triton_heuristics",
-    "09",
+    "12",
     lambda: _tried(),
 )
 def first_config(heuristics: Any) -> None:

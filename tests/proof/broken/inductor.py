@@ -36,14 +36,17 @@ def chain(x: Any) -> Any:
     return x
 
 
-@fault("fusion off", "torch._inductor.scheduler", "05 07", count(LOOP))
+@fault("fusion off", "torch._inductor.scheduler", "07 10 11", count(LOOP))
 def no_fusion(scheduler: Any) -> None:
     """Each loop is a kernel of its own, and each result makes a trip to memory."""
     scheduler.Scheduler.can_fuse = lambda *_, **__: False
 
 
 @fault(
-    "extra kernel", "torch._inductor.fx_passes.post_grad", "05 07", count("detach_copy")
+    "extra kernel",
+    "torch._inductor.fx_passes.post_grad",
+    "07 10 11",
+    count("detach_copy"),
 )
 def copy_results(post_grad: Any) -> None:
     """Every result is copied once more by a kernel that has no other use."""
@@ -76,7 +79,7 @@ setting(
     "pattern matcher off",
     CONFIG,
     {"pattern_matcher": False},
-    "05",
+    "07",
     lambda: count("scaled_dot_product", attention, *heads())(),
     "Attention written by hand is no longer recognised, and takes memory by the row.",
 )
@@ -85,7 +88,7 @@ setting(
 @fault(
     "attention loses its scale",
     "torch._inductor.fx_passes.fuse_attention",
-    "05",
+    "07",
     lambda: right(attention, *heads()),
 )
 def no_scale(fuse_attention: Any) -> None:
@@ -101,7 +104,7 @@ def no_scale(fuse_attention: Any) -> None:
 @fault(
     "pass hook never called",
     "torch._inductor.fx_passes.post_grad",
-    "05",
+    "07",
     lambda: _called("post_grad_custom_pre_pass"),
 )
 def no_hook(post_grad: Any) -> None:
@@ -119,13 +122,13 @@ setting(
     "constant folding off",
     CONFIG,
     {"joint_graph_constant_folding": False},
-    "05",
+    "07",
     lambda: code(wasteful, inputs()[0]).count(" * "),
     "Work whose result is known beforehand is done again in each call.",
 )
 
 
-@fault("freezing folds nothing", "torch._inductor.freezing", "05 09", lambda: _folded())
+@fault("freezing folds nothing", "torch._inductor.freezing", "07 12", lambda: _folded())
 def no_freezing(freezing: Any) -> None:
     """A model is frozen for serving, and computes its batch norms in every call."""
     freezing.constant_fold = freezing.binary_folding_pass = lambda *_, **__: None
@@ -144,7 +147,7 @@ def _folded() -> int:
         return count("batch_norm", net, torch.randn(2, 3, 8, 8))()
 
 
-@fault("wrong lowering", "torch._inductor.lowering", "10 05 00", right)
+@fault("wrong lowering", "torch._inductor.lowering", "16 18 07 00", right)
 def wrong_erf(lowering: Any) -> None:
     """Answers are a little wrong, on every input, in compiled code alone."""
     import torch
@@ -156,7 +159,7 @@ def wrong_erf(lowering: Any) -> None:
 @fault(
     "wrong reduction",
     "torch._inductor.lowering",
-    "10 00",
+    "16 18 00",
     lambda: right(_mean, inputs()[0]),
 )
 def mean_of_one_less(lowering: Any) -> None:
@@ -181,7 +184,7 @@ setting(
     "sizes are not checked",
     CONFIG,
     {"size_asserts": False},
-    "05 10",
+    "07 16 18",
     lambda: count("assert_size_stride(arg")(),
     "An input or an operator with another layout than promised is read all the same.",
 )
@@ -189,13 +192,15 @@ setting(
     "memory is not reused",
     CONFIG,
     {"allow_buffer_reuse": False, "inplace_buffers": False},
-    "05",
+    "07",
     lambda: count("= empty_strided")(),
     "A compiled model needs more memory than it did, and runs out.",
 )
 
 
-@fault("dropout is not repeatable", "torch._inductor.ir", "05 10", lambda: _repeats())
+@fault(
+    "dropout is not repeatable", "torch._inductor.ir", "07 16 18", lambda: _repeats()
+)
 def fresh_seed(ir: Any) -> None:
     """The same seed gives another result each time: no run can be repeated."""
     original = ir.RandomSeeds.codegen
@@ -221,7 +226,7 @@ setting(
     "rounds after every operation",
     CONFIG,
     {"emulate_precision_casts": True},
-    "10 07",
+    "16 18 10 11",
     lambda: right_bits(chain),
     "Fused bfloat16 code casts back and forth as eager does: slower, and less exact.",
 )
@@ -235,7 +240,7 @@ def right_bits(fn: Any) -> bool:
     return torch.equal(torch.compile(fn)(x), fn(x))
 
 
-@fault("dtype promoted", "torch", "10 07", lambda: _dtype())
+@fault("dtype promoted", "torch", "16 18 10 11", lambda: _dtype())
 def promote(torch: Any) -> None:
     """bfloat16 goes in and float32 comes out: memory doubles behind the model."""
     call = torch._TorchCompileInductorWrapper.__call__

@@ -16,7 +16,7 @@ BIN = START.parent / "bin"
 @fault(
     "options ignored",
     "torch",
-    "05 09",
+    "07 12",
     lambda: _settings(options={"max_fusion_size": 1}),
 )
 def no_options(torch: Any) -> None:
@@ -24,7 +24,7 @@ def no_options(torch: Any) -> None:
     forget(torch, lambda mode, options: bool(options))
 
 
-@fault("mode ignored", "torch", "09", lambda: _settings(mode="max-autotune"))
+@fault("mode ignored", "torch", "12", lambda: _settings(mode="max-autotune"))
 def no_mode(torch: Any) -> None:
     """mode="max-autotune" does what the default does."""
     forget(torch, lambda mode, options: mode not in (None, "default"))
@@ -64,7 +64,7 @@ def _settings(**how: Any) -> dict[str, Any]:
 
 
 @fault(
-    "CUDA graphs forgotten", "torch", "09", lambda: _settings(mode="reduce-overhead")
+    "CUDA graphs forgotten", "torch", "12", lambda: _settings(mode="reduce-overhead")
 )
 def no_cudagraphs(torch: Any) -> None:
     """reduce-overhead launches kernels one by one, and says nothing."""
@@ -99,7 +99,7 @@ def first_calls(*modes: str) -> list[str]:
 variable(
     "caches disabled",
     {"TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"},
-    "09 10",
+    "12 16 18",
     lambda: first_calls("default", "default"),
     "Each start of the program pays for all of its compiles again.",
 )
@@ -108,7 +108,7 @@ variable(
 @fault(
     "cache key without settings",
     "torch._inductor.codecache",
-    "09",
+    "12",
     lambda: first_calls("default", "max-autotune"),
 )
 def short_key(codecache: Any) -> None:
@@ -122,7 +122,7 @@ def short_key(codecache: Any) -> None:
     codecache.FxGraphHashDetails.__init__ = __init__
 
 
-@fault("random seed ignored", "torch.random", "05 10", lambda: _seeded())
+@fault("random seed ignored", "torch.random", "07 16 18", lambda: _seeded())
 def no_seed(random: Any) -> None:
     """torch.manual_seed returns, and the next numbers are others all the same."""
     random.manual_seed = lambda seed: random.default_generator

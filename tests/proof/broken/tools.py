@@ -10,7 +10,9 @@ from tests.proof.broken.probes import did, inputs, printed, rows, sine
 SAME_CODE = {"cache": "shared"}
 
 
-@fault("logs silent", "torch._logging._internal", "10", lambda: _logged(), **SAME_CODE)
+@fault(
+    "logs silent", "torch._logging._internal", "16 18", lambda: _logged(), **SAME_CODE
+)
 def no_logs(internal: Any) -> None:
     """set_logs is accepted, and nothing is ever logged."""
     internal.set_logs = lambda **_: None
@@ -31,7 +33,11 @@ def _logged() -> bool:
 
 
 @fault(
-    "trace silent", "torch._logging._internal", "03 00", lambda: _breaks(), **SAME_CODE
+    "trace silent",
+    "torch._logging._internal",
+    "03 04 00",
+    lambda: _breaks(),
+    **SAME_CODE,
 )
 def no_trace(internal: Any) -> None:
     """The structured trace is empty: tools that read it report no graph break."""
@@ -47,7 +53,7 @@ def _breaks() -> int:
 @fault(
     "compiles are not recorded",
     "torch._dynamo.utils",
-    "08 00",
+    "13 14 00",
     lambda: _recorded(),
     **SAME_CODE,
 )
@@ -64,7 +70,11 @@ def _recorded() -> int:
 
 
 @fault(
-    "profiler empty", "torch.profiler.profiler", "10", lambda: _profiled(), **SAME_CODE
+    "profiler empty",
+    "torch.profiler.profiler",
+    "16 18",
+    lambda: _profiled(),
+    **SAME_CODE,
 )
 def no_events(profiler: Any) -> None:
     """The profiler runs, and its list of events is empty."""
@@ -83,7 +93,7 @@ def _profiled() -> bool:
 @fault(
     "bisector names the wrong place",
     "torch._inductor.compiler_bisector",
-    "10",
+    "16 18",
     lambda: _bisected(),
     **SAME_CODE,
 )
@@ -106,7 +116,7 @@ def _bisected() -> Any:
 @fault(
     "minifier shortens nothing",
     "torch._functorch.fx_minifier",
-    "10",
+    "16 18",
     lambda: _minified(),
     **SAME_CODE,
 )
@@ -146,7 +156,7 @@ def _minified() -> int:
 @fault(
     "fake of an operator ignored",
     "torch._library.custom_ops",
-    "10 07",
+    "16 18 10 11",
     lambda: _fake(),
     **SAME_CODE,
 )
@@ -174,7 +184,7 @@ def _fake() -> bool:
 @fault(
     "recompile does not rebuild",
     "torch.fx.graph_module",
-    "04",
+    "05 06",
     lambda: _rebuilt(),
     **SAME_CODE,
 )
