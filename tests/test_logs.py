@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import subprocess
 import sys
 
+from helpers import logs
 from helpers.text import unmark
 from tests.refresh import UNFIT, WARNING
 
@@ -50,3 +52,18 @@ def test_the_log_stands_between_the_lines_that_are_printed() -> None:
     assert not re.search(WARNING, shown, re.MULTILINE)
     assert not re.search(UNFIT["a memory address"], shown)
     assert not re.search(r"\b\d{9,}\b", shown)
+
+
+def test_files_of_cells_and_of_packages_have_no_folders() -> None:
+    record = logging.LogRecord("torch", 20, "x", 1, "", None, None)
+    for message, shown in (
+        ('File "/tmp/ipykernel_12/345.py", line 3', 'File "<cell>", line 3'),
+        ("f in /tmp/ipykernel_12/345.py:1", "f in <cell>:1"),
+        ("at /usr/lib/site-packages/torch/nn/x.py:7", "at torch/nn/x.py:7"),
+        ("id 140260902994144", "id ⟨140260902994144⟩"),
+        ("took 12.5 us", "took ⟨12.5 us⟩"),
+    ):
+        record.msg = message
+        logs._lines.clear()
+        logs._PageHandler().emit(record)
+        assert logs.logged() == shown
