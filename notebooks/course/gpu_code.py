@@ -19,7 +19,7 @@ ACCESS = re.compile(r"\b(ld|st)\.global\S*?(?:\.v(\d))?\.[bfsu](\d+) ")
 
 
 def as_written(kernel: DumpedKernel) -> str:
-    """Return a kernel as Inductor wrote it; a hash of the machine is marked."""
+    """Return a kernel as Inductor wrote it, the machine's hash marked."""
     text = kernel.generated.strip()
     return re.sub(r"'[0-9A-F]{64}'", lambda found: mark(found[0]), text)
 
@@ -122,8 +122,8 @@ def tile_on(kernel: DumpedKernel, rows: int, columns: int) -> Picture:
     _tiles(sides[1], "the result", shape, (y, x), (down, across))
     words = (
         f"Program ({across}, {down}) of {kernel.grid[0]} by {kernel.grid[1]} "
-        f"takes a block of x with {x} rows of {y} neighbours, and writes it to "
-        f"the mirrored place of the result, as {y} rows of {x} neighbours."
+        f"takes a block of x with {x} rows of {y} neighbours, and writes it "
+        f"to the mirrored place of the result, {y} rows of {x} neighbours."
     )
     return Picture(figure, words)
 

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, PathPatch
 from matplotlib.path import Path
 
-from helpers import codegen, session
+from helpers import codegen
 from helpers.plots import Picture, styled
 from helpers.text import count, mark
 

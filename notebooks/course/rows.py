@@ -16,7 +16,6 @@ from helpers.gpu.dump import DumpedKernel
 from helpers.plots import COLOURS, SHAPES, Picture, styled
 from helpers.text import Table, mark, size
 
-
 _NAMES = {"reduction": "looped", "persistent reduction": "persistent"}
 
 
@@ -37,8 +36,8 @@ def reads(kernel: DumpedKernel) -> int:
 def reduction_table(kernels: dict[Any, Sequence[DumpedKernel]]) -> Table:
     """Return a row for each kernel: its kind, programs, reads and bytes."""
     rows = [
-        (length, k.kind, k.grid[0], reads(k), k.loads, size(k.bytes))
-        for length, several in kernels.items()
+        (name, k.kind, k.grid[0], reads(k), k.loads, size(k.bytes))
+        for name, several in kernels.items()
         for k in several
     ]
     headings = (

@@ -130,9 +130,4 @@ def _advice(result, wrong, h, x):
             "\n  bfloat16 has no such arithmetic. Do as the generated kernel does: "
             "tl.load(...).to(tl.float32)"
         )
-    if isinstance(result, str) and "torch" in result:
-        return (
-            "\n  Inside a kernel there is no torch: write GELU with tl.erf and "
-            "arithmetic"
-        )
     return ""

@@ -62,7 +62,7 @@ def standardise(kernel):
         "4 rows of 128 columns": (4, (normal(4, 128, seed=1),), (128,), 128),
         "5 rows of 100 columns": (5, (normal(5, 100, seed=2) + 3,), (100,), 128),
         "1 row of 100 columns": (1, (normal(1, 100, seed=4) + 3,), (100,), 128),
-        "3 rows of 1 column": (3, (normal(3, 1, seed=3),), (1,), 16),
+        "3 rows of 7 columns": (3, (normal(3, 7, seed=3),), (7,), 8),
     }
     results = interpreted(kernel, cases.values())
     found = dict(zip(cases, results, strict=True))
@@ -91,7 +91,7 @@ def _advice(cases, found):
     if torch.is_tensor(result) and fault(result, _standardised(one)) is None:
         return "\n  one row alone is right: rows lie `columns` apart, not BLOCK"
     if isinstance(several, str) and "outside its buffers" in several:
-        return "\n  Rows lie `columns` apart, not BLOCK."
+        return "\n  rows lie `columns` apart, not BLOCK"
     return ""
 
 

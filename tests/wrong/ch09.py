@@ -1,7 +1,7 @@
 # Wrong answers to the exercises of lesson 09, each with what it must be told.
 
 
-# %% 09.1: Rows lie `columns` apart
+# %% 09.1: rows lie `columns` apart
 @triton.jit
 def standardise(x, out, columns, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
