@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 from unittest import mock
 
@@ -187,7 +188,7 @@ def _words(drawn: Drawn, labels: dict[str, str]) -> str:
     return f"{head.replace('launchs', 'launches')}: {'; '.join(rows)}. {kinds}"
 
 
-# --- Where things stand: layers from above, long edges through places of their own
+# --- Where things stand: layers, and long edges through places of their own
 
 
 def _layers(
@@ -224,7 +225,7 @@ def _places(
     layers: list[list[str]], chains: list[list[str]]
 ) -> dict[str, tuple[float, float]]:
     """Return x and y of each name; neighbours in a graph stand close by."""
-    pairs = {p for c in chains for p in zip(c, c[1:], strict=False)}
+    pairs = {p for c in chains for p in pairwise(c)}
     near: dict[str, list[str]] = {}
     for a, b in pairs:
         near.setdefault(a, []).append(b)
@@ -260,7 +261,7 @@ def _spread(
 def _edge(axes: Axes, points: list[tuple[float, float]]) -> None:
     """Draw a smooth line from the foot of a box to the head of another."""
     corners, codes = [points[0]], [Path.MOVETO]
-    for (x0, y0), (x1, y1) in zip(points, points[1:], strict=False):
+    for (x0, y0), (x1, y1) in pairwise(points):
         half = (y0 + y1) / 2
         corners += [(x0, half), (x1, half), (x1, y1)]
         codes += [Path.CURVE4] * 3
