@@ -1,0 +1,143 @@
+"""What the exercises do with a kernel of the reader's: run it, and read it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+import torch
+
+from helpers import dump_triton
+from helpers.errors import InputError
+from helpers.gpu import interpreter
+from helpers.text import count
+
+# Programs, tensors, numbers behind them, and BLOCK.
+Case = tuple[int, tuple[torch.Tensor, ...], tuple[int, ...], int]
+
+
+def normal(*shape: int, seed: int) -> torch.Tensor:
+    """Return normal numbers, the same each time."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator)
+
+
+def short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def not_a_kernel(kernel: Any, names: list[str]) -> str | None:
+    """Say why *kernel* cannot be launched as the exercise does."""
+    from triton.runtime import JITFunction
+
+    if not isinstance(kernel, JITFunction):
+        return "that is no Triton kernel: put @triton.jit above it"
+    if list(kernel.arg_names) != names:
+        found = list(kernel.arg_names)
+        return f"its parameters are {found}, and {names} were wanted"
+    return None
+
+
+def interpreted(
+    kernel: Any, cases: Iterable[Case]
+) -> list[torch.Tensor | str]:
+    """Return what each launch leaves in a last tensor, or what went wrong.
+
+    The tensor for the results is added here, full of NaN, so that what is
+    never written is seen.
+    """
+
+    def launch(*tensors, programs, numbers, block):
+        out = torch.full_like(tensors[0], float("nan"))
+        kernel[(programs,)](*tensors, out, *numbers, BLOCK=block)
+        return out
+
+    results: list[torch.Tensor | str] = []
+    for programs, tensors, numbers, block in cases:
+        case = partial(launch, programs=programs, numbers=numbers, block=block)
+        try:
+            [graph] = dump_triton(case, *tensors, dynamic=False).graphs
+            [result] = interpreter.run(graph.source, tensors)
+        except InputError as error:
+            result = _said(str(error))
+        results.append(result)
+    return results
+
+
+def _said(message: str) -> str:
+    """Return an error, or what it means where it is not the compiler's."""
+    called = re.search(r"Unsupported function referenced: (.+?)>", message)
+    if not called:
+        return message
+    name = called[1].split()[-1]
+    return (
+        f"a kernel cannot call {name}, a function of torch. It has tl, "
+        "arithmetic, and other functions under @triton.jit"
+    )
+
+
+def fault(result: torch.Tensor | str, wanted: torch.Tensor) -> str | None:
+    """Return what is wrong with what a kernel stored, or None."""
+    if isinstance(result, str):
+        if "outside its buffers" in result:
+            result += (
+                "\n  On a GPU that belongs to somebody else: is there a "
+                "mask, and does each program begin where it should?"
+            )
+        return result
+    missing = result.isnan().flatten().nonzero().flatten().tolist()
+    if len(missing) == result.numel():
+        return "every number is NaN, or was never written"
+    if missing:
+        where = f"{missing[0]} to {missing[-1]}"
+        many = f"{len(missing)} of {result.numel()}"
+        return f"{many} were never written, {where}"
+    tolerance = 1e-2 if wanted.dtype is torch.bfloat16 else 1e-5
+    near = torch.isclose(result, wanted, rtol=tolerance, atol=tolerance)
+    if bool(near.all()):
+        return None
+    first = int((~near).flatten().nonzero()[0])
+    pair = [float(tensor.flatten()[first]) for tensor in (result, wanted)]
+    return (
+        f"{int((~near).sum())} of {result.numel()} numbers are wrong; number "
+        f"{first} is {pair[0]:.5g}, and eager has {pair[1]:.5g}"
+    )
+
+
+def load_sizes(kernel: Any) -> list[int]:
+    """Return the bytes of each load instruction of a thread."""
+    pattern = r"\bld\.global\S*?(?:\.v(\d))?\.b(\d+) "
+    found = re.findall(pattern, kernel.ptx)
+    return [int(vector or 1) * int(bits) // 8 for vector, bits in found]
+
+
+def traffic(
+    launch: Callable[..., Any],
+    generated: Callable[..., Any],
+    *inputs: torch.Tensor,
+) -> str | None:
+    """Hold the loads and stores of a kernel against the generated one's."""
+    own, best = (
+        dump_triton(fn, *inputs, dynamic=False).kernels[0]
+        for fn in (launch, generated)
+    )
+    for kind in ("load", "store"):
+        many, few = (
+            len(re.findall(rf"\btt\.{kind}\b", kernel.ttir))
+            for kernel in (own, best)
+        )
+        if many > few:
+            return (
+                f"the numbers are right, with {count(many, kind)} where the "
+                f"generated kernel has {few}: keep what you have in a variable"
+            )
+    narrow, wide = min(load_sizes(own)), min(load_sizes(best))
+    if narrow < wide:
+        return (
+            f"the numbers are right, but a thread loads {narrow} bytes at a "
+            f"time, and {wide} in the generated kernel: a program's numbers "
+            "must be neighbours"
+        )
+    return None

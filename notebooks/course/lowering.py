@@ -1,0 +1,88 @@
+"""What Inductor does between a graph and its code: its own logs, shortened."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch._functorch import config as functorch_config
+from torch._inductor import config as inductor_config
+
+from helpers import output_code
+from helpers.logs import logged
+from helpers.text import Table
+
+
+@contextlib.contextmanager
+def past_the_caches() -> Iterator[None]:
+    """Lower each graph anew: one from the cache is not counted or logged."""
+    torch.compiler.reset()
+    with (
+        inductor_config.patch(fx_graph_cache=False),
+        functorch_config.patch(enable_autograd_cache=False),
+    ):
+        yield
+
+
+def log_of(artifacts: str, fn: Callable[..., Any], *inputs: Any) -> str:
+    """Return what ``TORCH_LOGS=artifacts`` says while *fn* is compiled."""
+    torch._logging.set_logs(**dict.fromkeys(artifacts.split(","), True))
+    try:
+        with past_the_caches(), contextlib.redirect_stdout(io.StringIO()):
+            torch.compile(fn)(*inputs)
+        return re.sub(r"^\[[\d/]+\] ", "", logged(), flags=re.MULTILINE)
+    finally:
+        torch._logging.set_logs()
+
+
+def node(name: str, log: str) -> str:
+    """Return what a log of the IR says of one node."""
+    parts = re.split(r"\n\n+", log)
+    return next(p for p in parts if re.search(rf"^{name}: ", p, re.M)).strip()
+
+
+# What a loop body does, without loads, stores and the arithmetic of indices.
+_COMPUTED = re.compile(r" = ops\.(?!load|store|constant|index_expr)(\w+)\(")
+
+
+def loops(log: str) -> Table:
+    """Return what each node of the IR reads, writes and computes."""
+    rows = []
+    for part in re.split(r"\n(?=\w+: \w*Node)", log):
+        head = re.match(r"(?:.*\n)?(op\w+): (\w+)", part)
+        if not head:
+            continue
+        reads, writes = (
+            re.findall(r"Dep\((?:name=)?'(\w+)'", _field(part, which))
+            for which in (r"(?:un)?met_dependencies", "writes")
+        )
+        computes = _COMPUTED.findall(part)
+        library = re.findall(r"node\.kernel = (\S+)", part)
+        what = ", ".join(computes) or " ".join(library)
+        rows.append((head[1], " ".join(reads), " ".join(writes), what))
+    return Table.of(["node", "reads", "writes", "computes"], rows)
+
+
+def _field(part: str, name: str) -> str:
+    """Return the text of a field of the first node in *part*."""
+    found = re.findall(rf"^op\w+\.{name} =(.*?\])$", part, re.M | re.S)
+    return " ".join(found)
+
+
+def decisions(log: str) -> list[str]:
+    """Return the lines in which the scheduler says what it fuses, and not."""
+    kept = r"^(?:fusing|cannot fuse|completed fusion).*"
+    return list(dict.fromkeys(re.findall(kept, log, re.MULTILINE)))
+
+
+def call_lines(
+    fn: Callable[..., Any], *inputs: Any, **options: Any
+) -> list[str]:
+    """Return the lines of the generated ``call()``, stripped."""
+    text = output_code(fn, *inputs, options=options).text
+    body = re.search(r"def call\(.*?\n(.*?return .*?)\n", text, re.S)[1]
+    return [line.strip() for line in body.split("\n")]

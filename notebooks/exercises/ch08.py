@@ -1,0 +1,133 @@
+"""Checks and hints of lesson 08."""
+
+import torch
+from course.kernel_checks import (
+    fault,
+    interpreted,
+    normal,
+    not_a_kernel,
+    short,
+    traffic,
+)
+from torch.nn import functional as F
+
+from helpers.exercises import difference, exercise
+
+# --- 08.1 ----------------------------------------------------------------------
+
+
+def _lost(a, b, c):
+    h = a * b
+    return torch.where(h > 0, h, 0.1 * a) + c[:, None]
+
+
+MISREAD = {
+    "tmp6 is tmp0 * 0.1: what is multiplied by 0.1 is a, not a * b": lambda a, b, c: (
+        F.leaky_relu(a * b, 0.1) + c[:, None]
+    ),
+    "tmp4 looks at tmp2: the product decides, not a": lambda a, b, c: (
+        torch.where(a > 0, a * b, 0.1 * a) + c[:, None]
+    ),
+    "tmp7 is where(tmp4, tmp2, tmp6): tmp2 where tmp4 is true": lambda a, b, c: (
+        torch.where(a * b > 0, 0.1 * a, a * b) + c[:, None]
+    ),
+    "tmp8 is added behind tmp7, to every element": lambda a, b, c: torch.where(
+        a * b > 0, a * b + c[:, None], 0.1 * a
+    ),
+}
+
+
+@exercise(
+    "08.1",
+    hints=(
+        "Which elements of b and c does one element of a meet? x0 counts 0 to 95 and "
+        "begins again, x1 stays the same for 96 elements.",
+        "b goes along the columns and c along the rows, so c needs a second dimension. "
+        "tmp2 is a * b; tmp7 chooses between tmp2 and tmp6.",
+        "h = a * b; then torch.where(h > 0, h, 0.1 * a) + c[:, None].",
+    ),
+    passed="You read a kernel, index arithmetic included. b is read once for each row, "
+    "from the cache: evict_last asks to keep it there.",
+)
+def lost(answer):
+    cases = [
+        (normal(50, 96, seed=s), normal(96, seed=s + 1), normal(50, seed=s + 2))
+        for s in (1, 11)
+    ]
+    try:
+        wrong = difference(answer, _lost, cases)
+    except RuntimeError as error:
+        if "must match the size" not in str(error):
+            raise
+        return (
+            f"shapes do not meet ({error}). x0 is the column and belongs to b, x1 is "
+            "the row and belongs to c"
+        )
+    if wrong is None:
+        return None
+    for why, misread in MISREAD.items():
+        if difference(answer, misread, cases) is None:
+            return f"{wrong}: {why}"
+    return wrong
+
+
+# --- 08.2 ----------------------------------------------------------------------
+
+
+def _generated(h, x):
+    return x + F.gelu(h)
+
+
+@exercise(
+    "08.2",
+    hints=(
+        "Copy `double`. Two tensors come in, so there are two loads.",
+        "The pieces: i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), the mask "
+        "i < n in all three accesses, and gelu(h) = h * 0.5 * (1 + erf(h / sqrt(2))). "
+        "bfloat16 becomes float32 with .to(tl.float32).",
+        "a = tl.load(h + i, mask=i < n).to(tl.float32), b likewise from x, then "
+        "tl.store(out + i, b + a * 0.5 * (1 + tl.erf(a * 0.7071067811865476)), "
+        "mask=i < n).",
+    ),
+    passed="It agrees with eager in every element, touches nothing else, and reads as "
+    "many bytes, as wide, as the kernel that Inductor generated.",
+)
+def add_gelu(kernel):
+    if wrong := not_a_kernel(kernel, ["h", "x", "out", "n", "BLOCK"]):
+        return wrong
+
+    def launch(h, x):
+        out = torch.empty_like(h)
+        kernel[((h.numel() + 255) // 256,)](h, x, out, h.numel(), BLOCK=256)
+        return out
+
+    cases = {}
+    for n, dtype in (
+        (1024, torch.float32),
+        (1000, torch.float32),
+        (999, torch.bfloat16),
+    ):
+        h, x = (normal(n, seed=seed).to(dtype) for seed in (1, 2))
+        cases[f"n = {n} in {short(dtype)}"] = ((n + 255) // 256, (h, x), (n,), 256)
+    results = interpreted(kernel, cases.values())
+    for (what, case), result in zip(cases.items(), results, strict=True):
+        h, x = case[1]
+        wanted = _generated(h.double(), x.double()).to(h.dtype)
+        if wrong := fault(result, wanted):
+            return f"{what}: {wrong}{_advice(result, wrong, h, x)}"
+    return traffic(launch, _generated, normal(4096, seed=1), normal(4096, seed=2))
+
+
+def _advice(result, wrong, h, x):
+    """Return what a fault of this kernel most likely comes from."""
+    tanh_form = x + F.gelu(h, approximate="tanh")
+    if torch.is_tensor(result) and torch.allclose(
+        result.double(), tanh_form.double(), rtol=1e-5, atol=1e-5
+    ):
+        return "\n  that is GELU's tanh form: F.gelu means the one with erf"
+    if "get_bf16" in wrong:
+        return (
+            "\n  bfloat16 has no such arithmetic. Do as the generated kernel does: "
+            "tl.load(...).to(tl.float32)"
+        )
+    return ""
