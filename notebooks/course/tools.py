@@ -106,7 +106,9 @@ def _setting(**values: Any) -> Callable[[Function], Any]:
     return lambda function: (function, values)
 
 
-def _with_twin(function: Function) -> tuple[Function, dict[str, Any]]:
+def _with_python_version(
+    function: Function,
+) -> tuple[Function, dict[str, Any]]:
     @torch.compiler.substitute_in_graph(bisect.bisect)
     def in_python(a, x, lo=0, hi=None, *, key=None):
         return sum(border <= x for border in a)
@@ -159,7 +161,7 @@ TOOLS = (
         _setting(trace_autograd_ops=True),
     ),
     Tool("dont_skip_tracing", "default_collate, of torch", collates, _traced),
-    Tool("substitute_in_graph", "bisect, in C", buckets, _with_twin),
+    Tool("substitute_in_graph", "bisect, in C", buckets, _with_python_version),
     Tool("assume_constant_result", "json.loads", configured, _constant),
     Tool(
         "nonstrict_trace",
