@@ -1,8 +1,9 @@
-"""The zoo of notebook 03: lines that break a graph, and lines people fear for.
+"""The zoo of lesson 04: lines that break a graph, and lines people fear for.
 
 Each snippet is a small function as it was given.  Where it breaks, the
-function below it does the same in one graph: ``@name.mend(tool)`` names the
-tool.  Both are called with each of the snippet's inputs.
+function below it does the same in one graph: ``@name.repair(tool)`` names the
+tool.  Both are called with each of the snippet's inputs, which take every
+branch, also the one that raises.
 
     for snippet in ZOO:
         snippet.given(*snippet.inputs[0])
@@ -38,60 +39,76 @@ X = torch.linspace(-1, 2, 8)
 INPUTS = ((X,), (-X,), (X / 7,))  # so that both sides of each branch are taken
 
 ZOO: list["Snippet"] = []
+_group = ""  # the heading below which the next snippets stand
+
+
+def group(name: str) -> None:
+    """Put the snippets that follow below a heading."""
+    global _group
+    _group = name
 
 
 @dataclasses.dataclass
 class Snippet:
     """A function as given and, if it breaks, one that does the same unbroken.
 
-    *settings* are those of the compiler under which *mended* has one graph.
+    *settings* are those of the compiler under which *repaired* has one graph.
     """
 
     name: str
+    group: str
     given: Callable[..., Any]
     inputs: tuple[tuple[Any, ...], ...]
-    mended: Callable[..., Any] | None = None
+    repaired: Callable[..., Any] | None = None
     tool: str = ""
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
 
-    def mend(self, tool: str, **settings: Any) -> Callable[..., "Snippet"]:
+    def repair(self, tool: str, **settings: Any) -> Callable[..., "Snippet"]:
         """Decorator: the function does the same, by *tool*."""
 
         def keep(function: Callable[..., Any]) -> "Snippet":
-            self.mended, self.tool, self.settings = function, tool, settings
+            self.repaired, self.tool, self.settings = function, tool, settings
             return self
 
         return keep
 
-    def mend_by(self, **settings: Any) -> None:
-        """Mend the given function by a setting of the compiler."""
-        self.mend(next(iter(settings)), **settings)(self.given)
+    def repair_by(self, **settings: Any) -> None:
+        """Repair the given function by a setting of the compiler."""
+        self.repair(next(iter(settings)), **settings)(self.given)
 
     def agrees(self) -> bool:
-        """Return whether mended, compiled, returns and prints what given does.
+        """Return whether repaired, compiled, does what given does in eager.
 
-        given runs in eager; both get each of the inputs, in copies.
+        That is: returns the same, prints the same, and raises where it
+        raises.  Both get each of the inputs, in copies.
         """
-        compiled = torch.compile(self.mended or self.given, backend="eager")
-        for inputs in self.inputs:
-            (wanted, said), (found, also) = (
-                _run(f, inputs) for f in (self.given, compiled)
-            )
-            if wanted.shape != found.shape or said != also:
-                return False
-            if not torch.allclose(wanted, found):
-                return False
-        return True
+        ours = self.repaired or self.given
+        compiled = torch.compile(ours, backend="eager")
+        return all(
+            _same(_run(self.given, inputs), _run(compiled, inputs))
+            for inputs in self.inputs
+        )
 
 
-def _run(
-    f: Callable[..., torch.Tensor], inputs: tuple[Any, ...]
-) -> tuple[torch.Tensor, str]:
-    """Return what f returns, and what it prints."""
+Outcome = tuple[torch.Tensor | None, str]
+
+
+def _same(wanted: Outcome, found: Outcome) -> bool:
+    (a, said), (b, also) = wanted, found
+    if a is None or b is None or said != also:
+        return a is b and said == also
+    return a.shape == b.shape and torch.allclose(a, b, equal_nan=True)
+
+
+def _run(f: Callable[..., torch.Tensor], inputs: tuple[Any, ...]) -> Outcome:
+    """Return what f returns (None: it raises), and what it prints."""
     text = io.StringIO()
     with contextlib.redirect_stdout(text), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return f(*copy.deepcopy(inputs)), text.getvalue()
+        try:
+            return f(*copy.deepcopy(inputs)), text.getvalue()
+        except (ValueError, AssertionError, RuntimeError):
+            return None, text.getvalue()
 
 
 def snippet(
@@ -100,13 +117,13 @@ def snippet(
     """Decorator: put the function into the zoo."""
 
     def keep(function: Callable[..., Any]) -> Snippet:
-        ZOO.append(Snippet(name, function, inputs or INPUTS))
+        ZOO.append(Snippet(name, _group, function, inputs or INPUTS))
         return ZOO[-1]
 
     return keep
 
 
-# --- A branch or a loop asks a tensor --------------------------------------
+group("A branch or a loop asks a tensor")
 
 
 @snippet("if on a tensor")
@@ -116,7 +133,7 @@ def branch(x):
     return x.sin()
 
 
-@branch.mend("torch.where")
+@branch.repair("torch.where")
 def branch(x):
     return torch.where(x.sum() > 0, x.cos(), x.sin())
 
@@ -131,7 +148,7 @@ def long_branch(x):
     return x
 
 
-@long_branch.mend("torch.cond")
+@long_branch.repair("torch.cond")
 def long_branch(x):
     def up(x):
         for _ in range(3):
@@ -151,7 +168,7 @@ def halving(x):
     return x
 
 
-@halving.mend("while_loop")
+@halving.repair("while_loop")
 def halving(x):
     def too_large(x):
         return x.abs().max() > 0.1
@@ -166,7 +183,7 @@ def repeat(x, times):
     return x
 
 
-@repeat.mend("while_loop with a counter")
+@repeat.repair("while_loop with a counter")
 def repeat(x, times):
     def more(i, x):
         return i < times
@@ -185,7 +202,7 @@ def converge(x):
     return x
 
 
-@converge.mend("a mask: later steps change nothing")
+@converge.repair("a mask: later steps change nothing")
 def converge(x):
     going = torch.tensor(True)
     for _ in range(10):
@@ -202,7 +219,7 @@ def any_positive(x):
     return x.cos()
 
 
-@any_positive.mend("torch.stack, .any(), torch.where")
+@any_positive.repair("torch.stack, .any(), torch.where")
 def any_positive(x):
     sums = torch.stack([part.sum() for part in x.split(2)])
     return torch.where((sums > 1).any(), x * 2, x.cos())
@@ -214,13 +231,16 @@ def if_equal(x):
     return y + 1 if torch.equal(x, x.abs()) else y
 
 
-@if_equal.mend("compare, .all(), torch.where")
+@if_equal.repair("compare, .all(), torch.where")
 def if_equal(x):
     y = x.sin()
     return torch.where((x == x.abs()).all(), y + 1, y)
 
 
-@snippet("if isnan: raise")
+NAN, INF = X * math.nan, X * math.inf
+
+
+@snippet("if isnan: raise", (X,), (INF,), (NAN,))
 def guard_nan(x):
     y = x.exp()
     if torch.isnan(y).any():
@@ -228,26 +248,26 @@ def guard_nan(x):
     return y + 1
 
 
-@guard_nan.mend("assert, which a graph can hold")
+@guard_nan.repair("assert, which a graph can hold")
 def guard_nan(x):
     y = x.exp()
-    assert torch.isfinite(y).all(), "not a number"
+    assert (~torch.isnan(y)).all(), "not a number"
     return y + 1
 
 
-@snippet("assert not on a tensor")
+@snippet("assert not on a tensor", (X,), (INF,), (X * 5,))
 def guard_large(x):
     assert not (x > 9).any()
     return x.exp()
 
 
-@guard_large.mend("assert without the not")
+@guard_large.repair("assert without the not")
 def guard_large(x):
     assert (x <= 9).all()
     return x.exp()
 
 
-# --- A tensor becomes a Python number or list ------------------------------
+group("A tensor becomes a Python number or list")
 
 
 @snippet(".item() as a factor")
@@ -255,7 +275,7 @@ def scaled(x):
     return x.sin() * x.sum().item()
 
 
-@scaled.mend("leave out the .item()")
+@scaled.repair("leave out the .item()")
 def scaled(x):
     return x.sin() * x.sum()
 
@@ -265,7 +285,7 @@ def scalar(x):
     return x.sin() * x.sum().item()
 
 
-scalar.mend_by(capture_scalar_outputs=True)
+scalar.repair_by(capture_scalar_outputs=True)
 
 
 @snippet("if on an .item()")
@@ -276,7 +296,7 @@ def clipped(x):
     return y + 1
 
 
-@clipped.mend("torch.where")
+@clipped.repair("torch.where")
 def clipped(x):
     y = x.sin()
     return torch.where(x.max() > 1, y / 2, y) + 1
@@ -287,7 +307,7 @@ def tempered(x):
     return x * math.exp(float(x.max()))
 
 
-@tempered.mend("torch.exp in place of math.exp")
+@tempered.repair("torch.exp in place of math.exp")
 def tempered(x):
     return x * torch.exp(x.max())
 
@@ -299,7 +319,7 @@ def extremes(x):
     return torch.tensor([high, low])
 
 
-@extremes.mend("torch.stack")
+@extremes.repair("torch.stack")
 def extremes(x):
     return torch.stack([x.max(), x.min()])
 
@@ -309,7 +329,7 @@ def picked(x, i):
     return x.sin()[i.item()]
 
 
-@picked.mend("index by the tensor")
+@picked.repair("index by the tensor")
 def picked(x, i):
     return x.sin().index_select(0, i.reshape(1))[0]
 
@@ -319,7 +339,7 @@ def list_max(x):
     return x.sin() * max(x.tolist())
 
 
-@list_max.mend("a torch function: amax")
+@list_max.repair("a torch function: amax")
 def list_max(x):
     return x.sin() * x.amax()
 
@@ -329,12 +349,12 @@ def list_sorted(x):
     return x.sin() + torch.tensor(sorted(x.tolist()))
 
 
-@list_sorted.mend("a torch function: sort")
+@list_sorted.repair("a torch function: sort")
 def list_sorted(x):
     return x.sin() + x.sort().values
 
 
-# --- A shape depends on data -----------------------------------------------
+group("A shape depends on data")
 
 
 @snippet("x[mask].sum()")
@@ -342,7 +362,7 @@ def masked_sum(x):
     return x[x > 0].sum()
 
 
-@masked_sum.mend("torch.where keeps the shape")
+@masked_sum.repair("torch.where keeps the shape")
 def masked_sum(x):
     return torch.where(x > 0, x, 0).sum()
 
@@ -352,7 +372,7 @@ def positive(x):
     return x.sin()[(x > 0).nonzero().squeeze(-1)]
 
 
-positive.mend_by(capture_dynamic_output_shape_ops=True)
+positive.repair_by(capture_dynamic_output_shape_ops=True)
 
 
 @snippet("len(unique())", (X.round(),), (X,))
@@ -360,7 +380,7 @@ def kinds(x):
     return x.sin() / len(x.unique())
 
 
-@kinds.mend("sort, and count the steps")
+@kinds.repair("sort, and count the steps")
 def kinds(x):
     steps = x.sort().values.diff() != 0
     return x.sin() / (steps.sum() + 1)
@@ -375,13 +395,13 @@ def parted(x, sizes):
     return first.sum() - second.sum()
 
 
-@parted.mend("a mask made of the sizes")
+@parted.repair("a mask made of the sizes")
 def parted(x, sizes):
     inside = torch.arange(len(x)) < sizes[0]
     return torch.where(inside, x, -x).sum()
 
 
-# --- A side effect, or the world outside -----------------------------------
+group("A side effect, or the world outside")
 
 
 @snippet("print")
@@ -391,7 +411,7 @@ def printed(x):
     return y.cos()
 
 
-printed.mend_by(reorderable_logging_functions={print})
+printed.repair_by(reorderable_logging_functions={print})
 
 
 @snippet("print in a loop")
@@ -402,7 +422,7 @@ def printed_often(x):
     return x
 
 
-printed_often.mend_by(reorderable_logging_functions={print})
+printed_often.repair_by(reorderable_logging_functions={print})
 
 
 log = logging.getLogger("zoo")
@@ -415,7 +435,7 @@ def logged(x):
     return y.cos()
 
 
-@logged.mend("torch.compiler.is_compiling")
+@logged.repair("torch.compiler.is_compiling")
 def logged(x):
     y = x.sin()
     if not torch.compiler.is_compiling():
@@ -430,7 +450,7 @@ def warned(x):
     return y.cos()
 
 
-@warned.mend("let the caller warn")
+@warned.repair("let the caller warn")
 def warned(x):
     return x.sin().cos()
 
@@ -446,7 +466,7 @@ def timed(x):
     return y + 1
 
 
-@timed.mend("let the caller time it")
+@timed.repair("let the caller time it")
 def timed(x):
     return x.sin().cumsum(0) + 1
 
@@ -458,7 +478,7 @@ def tidy(x):
     return y.cos()
 
 
-@tidy.mend("let the caller do it")
+@tidy.repair("let the caller do it")
 def tidy(x):
     return x.sin().cos()
 
@@ -474,7 +494,7 @@ def from_file(x):
 SIZE = 0  # len of the file, read once, before the first call
 
 
-@from_file.mend("read it before the call")
+@from_file.repair("read it before the call")
 def from_file(x):
     return x.sin().cos() + SIZE
 
@@ -489,7 +509,7 @@ def locked(x):
     return y + 1
 
 
-@locked.mend("let the caller take the lock")
+@locked.repair("let the caller take the lock")
 def locked(x):
     return x.sin() + 1
 
@@ -503,12 +523,12 @@ def noisy(x):
 NOISE = torch.from_numpy(np.random.default_rng(0).random(8, dtype=np.float32))
 
 
-@noisy.mend("draw it outside, pass it in")
+@noisy.repair("draw it outside, pass it in")
 def noisy(x, noise=NOISE):
     return x.sin() + noise
 
 
-# --- Python that Dynamo cannot enter ---------------------------------------
+group("Python that Dynamo cannot enter")
 
 
 @snippet("a function that torch lacks")
@@ -528,7 +548,7 @@ def _(x):
     return torch.empty_like(x)
 
 
-@interpolated.mend("torch.library.custom_op")
+@interpolated.repair("torch.library.custom_op")
 def interpolated(x):
     return x.sin() + interp(x)
 
@@ -553,7 +573,7 @@ def _(x):
     return torch.empty_like(x)
 
 
-@helped.mend("torch.library.custom_op around it")
+@helped.repair("torch.library.custom_op around it")
 def helped(x):
     return hidden_op(x.sin()).cos()
 
@@ -563,7 +583,7 @@ def bucket(x):
     return x.sin() * bisect.bisect([2, 4, 16], len(x))
 
 
-@bucket.mend("the same in Python")
+@bucket.repair("the same in Python")
 def bucket(x):
     return x.sin() * sum(border <= len(x) for border in [2, 4, 16])
 
@@ -578,7 +598,7 @@ def gain():
     return json.loads('{"gain": 2}')["gain"]
 
 
-@configured.mend("torch.compiler.assume_constant_result")
+@configured.repair("torch.compiler.assume_constant_result")
 def configured(x):
     return x.sin() * gain()
 
@@ -595,7 +615,7 @@ def weighed(x):
 allowed = torch.compiler.allow_in_graph(lambda x: measured(x))
 
 
-@weighed.mend("torch.compiler.allow_in_graph")
+@weighed.repair("torch.compiler.allow_in_graph")
 def weighed(x):
     return allowed(x.sin()).cos()
 
@@ -607,7 +627,7 @@ def shallow(x):
     return first * second
 
 
-@shallow.mend("list(...)")
+@shallow.repair("list(...)")
 def shallow(x):
     parts = [x, x + 1]
     first, second = list(parts)
@@ -620,7 +640,7 @@ def deep(x):
     return y.add_(1) * x
 
 
-@deep.mend(".clone()")
+@deep.repair(".clone()")
 def deep(x):
     y = x.clone()
     return y.add_(1) * x
@@ -640,7 +660,7 @@ class Pair:
         self.value = value
 
 
-@classy.mend("move the class out")
+@classy.repair("move the class out")
 def classy(x):
     return Pair(x.sin()).value + 1
 
@@ -655,12 +675,12 @@ def slope(w):
     return w.grad * 2
 
 
-@slope.mend("torch.func.grad")
+@slope.repair("torch.func.grad")
 def slope(w):
     return torch.func.grad(lambda w: (w * w).sum())(w) * 2
 
 
-# --- What people fear, and need not ----------------------------------------
+group("What people fear, and need not")
 
 
 @snippet("NumPy functions")

@@ -1,0 +1,37 @@
+# Other right answers to the exercises of notebook 04.
+
+
+# %% 04.1: torch.cond
+def repaired(logits, temperature, history):
+    assert (logits == logits).all(), "the model has diverged"
+    large = (logits.max() > 5).to(logits.dtype)
+    probs = torch.softmax(logits / (1 + large) / temperature, dim=-1)
+    likely = probs > 0.01
+    entropy = torch.special.entr(probs).masked_fill(~likely, 0).sum()
+    history.append(entropy)
+    first = probs.sort(descending=True).values
+    sure = torch.cond(
+        entropy > 1, lambda p: p[:3].sum(), lambda p: p[0].clone(), (first,)
+    )
+    return probs, sure
+
+
+# %% 04.2: a copy of stranger that finds other functions
+def adopted(stranger, note, namespace):
+    import types
+
+    weigh = torch._dynamo.nonstrict_trace(namespace["weigh"])
+    names = {**namespace, "weigh": weigh, "note": lambda text: None}
+    copy = types.FunctionType(stranger.__code__, names)
+    return torch.compile(copy, fullgraph=True, backend="aot_eager")
+
+
+# %% 04.3: made from a function, the fake on meta
+def annotated(bits: torch.Tensor) -> torch.Tensor:
+    return longest_run(bits)
+
+
+longest_run_op = torch.library.custom_op(
+    "course::longest_run", annotated, mutates_args=()
+)
+longest_run_op.register_fake(lambda bits: torch.empty_like(bits[:, 0]).long())
