@@ -116,6 +116,28 @@ def _asked(lower: Callable[[], Sequence[Any]], inputs: Any) -> Asked:
     return Asked(tuple(launches), log)
 
 
+def launch_table(
+    cpu: dict[str, Asked], h100: dict[str, Asked] | None = None
+) -> Table:
+    """Return launches and trips of programs, and why pairs were refused.
+
+    With *h100*, the trips of both processors instead of the reasons.
+    """
+    rows = []
+    for name, here in cpu.items():
+        if h100 is None:
+            counts = here.generated, here.library, f"{here.trips:.3g}"
+            rows.append((name, *counts, here.said))
+        else:
+            there = h100[name]
+            counts = there.generated, there.library, f"{there.trips:.3g}"
+            rows.append((name, f"{here.trips:.3g}", *counts))
+    headings = ["kernels", "library", "trips", "refused, says the log"]
+    if h100 is not None:
+        headings = ["CPU: trips", "H100: kernels", "library", "trips"]
+    return Table.of(("in the middle", *headings), rows)
+
+
 # --- a picture --------------------------------------------------------------
 
 

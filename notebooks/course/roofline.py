@@ -173,7 +173,7 @@ def trips_picture(
     axes.set(xlabel="operations in the chain", ylabel="trips of the array")
     top = max(eager.values())
     axes.set(xticks=[*eager], ylim=(-0.12 * top, 1.2 * top))
-    axes.set_yticks([0, top / 2, top])
+    axes.set_yticks([top / 2, top])
     axes.legend(loc="upper left")
     return Picture(figure, alt)
 
