@@ -208,7 +208,7 @@ def roofline(machine: Machine, programs: Sequence[Timed]) -> Picture:
         axes.annotate(
             str(number),
             (one.intensity, middle),
-            xytext=(-16, 4) if one.side else (9, -13),
+            xytext=(-16, 4) if one.side or number == 1 else (9, -13),
             textcoords="offset points",
             fontweight="bold",
         )
