@@ -1,0 +1,118 @@
+"""Checks and hints of notebook 11."""
+
+import torch
+
+from helpers import kernels
+from helpers.exercises import difference, exercise
+from helpers.text import count
+
+# --- 11.1 ----------------------------------------------------------------------
+
+
+@exercise(
+    "11.1",
+    hints=(
+        "A chain has two. What is returned on the way has to be written, too; and "
+        "what must be known of the whole array is read twice.",
+        "3: return h and something made of h, or subtract a mean of all. 6: a sort or "
+        "a running sum in the middle is a library call between two kernels.",
+        "4: return the chain's intermediate results, all three, or put a running sum "
+        "before one last kernel. Ask ask(trips(4), torch.randn(256, 256)).trips.",
+    ),
+    passed="Counted by the machine, and placed by you.",
+)
+def by_trips(trips):
+    torch.manual_seed(0)
+    x = torch.randn(256, 256)
+    for wanted in (2, 3, 4, 6):
+        function = trips(wanted)
+        if not callable(function):
+            return f"trips({wanted}) is no function"
+        found = kernels(function, x)
+        if found.breaks:
+            return f"trips({wanted}) has {count(found.breaks, 'graph break')}"
+        if not found.kernels:
+            return f"trips({wanted}): nothing is computed, so nothing is moved"
+        made = found.bytes / x.nbytes
+        if abs(made - wanted) > 0.1:
+            return f"trips({wanted}): the machine counts {made:.3g} trips"
+    return None
+
+
+# --- 11.2 ----------------------------------------------------------------------
+
+
+def _scores(x, gain):
+    h = torch.relu(x) * gain
+    return (h - h.amax(-1, keepdim=True)).exp()
+
+
+@exercise(
+    "11.2",
+    hints=(
+        "ask(scores, x, gain).launches for an x of 512 by 512: two of them are "
+        "library calls, about which the log says nothing.",
+        "A product with a diagonal matrix is an operation on single elements. And "
+        "who needs only the largest number does not have to sort.",
+        "torch.relu(x) * gain, and h.amax(-1, keepdim=True).",
+    ),
+    passed="Same numbers, one kernel, and nothing goes to memory in between.",
+)
+def one_kernel(lean):
+    torch.manual_seed(0)
+    cases = [
+        (torch.randn(rows, columns), torch.rand(columns) - 0.2)
+        for rows, columns in ((64, 64), (7, 300), (512, 256))
+    ]
+    if fault := difference(lean, _scores, cases):
+        return f"these are not the numbers of scores: {fault}"
+    x, gain = cases[-1]
+    found = kernels(lean, x, gain)
+    if found.library:
+        lines = [line for kernel in found.library for line in kernel.lines]
+        return f"a library is still called, by {'; '.join(dict.fromkeys(lines))}"
+    if found.breaks:
+        return "there is a graph break now: graphs(lean, x, gain) says where"
+    limit = 2 * x.nbytes + gain.nbytes + 8 * len(x)
+    if found.bytes > limit:
+        return f"it still moves {found.bytes} bytes, and {limit} are enough"
+    return None
+
+
+# --- 11.3 ----------------------------------------------------------------------
+
+
+@exercise(
+    "11.3",
+    hints=(
+        "graphs(momentum_step, p, grad, m) names the line. What does Python need "
+        "there that only the tensor knows?",
+        "The branch saves work that costs nothing in a fused kernel. What does clamp "
+        "do to a gradient that is small already?",
+        "Without any if: grad = grad.clamp(-1, 1), and the other lines as they are.",
+    ),
+    passed="One kernel, three reads and two writes: the branch cost more than it "
+    "saved.",
+)
+def in_one_piece(whole_step):
+    torch.manual_seed(0)
+    for name, scale in (("small", 0.1), ("large", 10.0)):
+        p, m, grad = torch.randn(3, 32, 48).unbind()
+        grad = grad.clamp(-3, 3) * scale
+        wanted_m = m * 0.9 + grad.clamp(-1, 1)
+        wanted_p, given = p - 0.1 * wanted_m, grad.clone()
+        whole_step(p, grad, m)
+        if not torch.equal(grad, given):
+            return f"{name} gradients: it changed grad itself"
+        for which, got, wanted in (("m", m, wanted_m), ("p", p, wanted_p)):
+            if not torch.allclose(got, wanted, atol=1e-6):
+                return f"{name} gradients: {which} is not what momentum_step leaves"
+    inputs = tuple(torch.randn(256, 256) for _ in range(3))
+    found, enough = kernels(whole_step, *inputs), 5 * inputs[0].nbytes
+    if found.breaks:
+        return f"{count(found.breaks, 'graph break')} left: does Python still ask?"
+    if found.library:
+        return f"{found.library[0].name} is launched, which Inductor did not write"
+    if found.bytes > enough:
+        return f"it moves {found.bytes} bytes, and {enough} are enough"
+    return None
