@@ -37,7 +37,10 @@ def logged() -> str:
 
 def on_the_page() -> None:
     """Let torch's log come to the page from now on, without the terminal's prefix."""
-    import torch._logging._internal as torch_logs
+    from helpers._torch import needed_for  # here, for `teach` is used without torch
+
+    with needed_for("torch's log on a page"):
+        import torch._logging._internal as torch_logs
 
     usual = torch_logs._setup_handlers
 
