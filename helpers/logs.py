@@ -20,7 +20,7 @@ _lines: list[str] = []
 _CELL = re.compile(r"[^\s\"]*ipykernel_\d+[/\\]\d+\.py|<ipython-input-[^>]*>")
 _INSTALLED = re.compile(r"[^\s\"'=]*[/\\]site-packages[/\\]")
 _VARIES = re.compile(
-    r"\b0x[0-9a-fA-F]{6,}\b|\b\d{9,}\b|\b\d+\.\d+ [mu]s\b|(?<=\"num_threads\":)\d+"
+    r"\b0x[0-9a-fA-F]{6,}\b|(?<![\d.])\b\d{9,}\b|\b\d+\.\d+ [mu]s\b|(?<=\"num_threads\":)\d+"
     r"|(?<=_)[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}\b"
 )
 # The frames of Jupyter itself, in which the cell was called.
