@@ -158,7 +158,7 @@ lesson = Lesson()
 
 # torch advises lower precision for matmuls on newer GPUs, in every notebook and on
 # those GPUs only.  The page would differ between machines for a choice that no
-# lesson here makes in passing.  Nothing else is quietened.
+# lesson here makes in passing.
 _NOISE = "TensorFloat32 tensor cores for float32 matrix multiplication available"
 
 
@@ -173,6 +173,8 @@ def start(notebook: str) -> None:
     import torch
 
     warnings.filterwarnings("ignore", message=_NOISE)
+    # The profiler writes a line with the time and its process at each start and stop.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     logs.on_the_page()
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     triton = version_of("triton")
