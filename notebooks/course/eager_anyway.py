@@ -100,7 +100,7 @@ def first_lines(error: Exception, many: int) -> str:
     """Return the first lines of an error, marked, without torch's folder."""
     lines = str(error).split("\n")[:many]
     return "\n".join(
-        mark(re.sub(r"\S*site-packages[/\\]", "", line)) for line in lines
+        mark(re.sub(r"[^\s(]*site-packages[/\\]", "", line)) for line in lines
     )
 
 
