@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,9 +10,6 @@ from typing import Any
 import torch
 
 from helpers.text import mark
-
-# The profiler's library writes its own progress to the page otherwise.
-os.environ.setdefault("KINETO_LOG_LEVEL", "6")
 
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
 # Times with their unit, shares, how often, and the hash of a compiled graph.
