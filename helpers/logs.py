@@ -17,10 +17,16 @@ from helpers.text import mark
 _lines: list[str] = []
 
 # A cell's file, the folder of an installed file, and what differs from run to run.
-_CELL = re.compile(r"\S*ipykernel_\d+[/\\]\d+\.py|<ipython-input-[^>]*>")
+_CELL = re.compile(r"[^\s\"]*ipykernel_\d+[/\\]\d+\.py|<ipython-input-[^>]*>")
 _INSTALLED = re.compile(r"[^\s\"'=]*[/\\]site-packages[/\\]")
 _VARIES = re.compile(
     r"\b0x[0-9a-fA-F]{6,}\b|\b\d{9,}\b|\b\d+\.\d+ [mu]s\b|(?<=\"num_threads\":)\d+"
+    r"|(?<=_)[0-9a-f]{8}(?:_[0-9a-f]{4}){3}_[0-9a-f]{12}\b"
+)
+# The frames of Jupyter itself, in which the cell was called.
+_JUPYTER = re.compile(
+    r'(?<=User code traceback:\n)(?:  File "(?!<cell>).*\n(?:    .*\n)*)+'
+    r'(?=  File "<cell>)'
 )
 
 
@@ -60,6 +66,7 @@ class _PageHandler(logging.Handler):
         if record.exc_info and record.levelno >= logging.ERROR:
             text += f"\n{record.exc_info[1]}"
         text = _CELL.sub("<cell>", text)
+        text = _JUPYTER.sub("", text)
         text = _INSTALLED.sub("", text)
         text = _VARIES.sub(lambda match: mark(match[0]), text)
         if compile_id := torch._guards.CompileContext.current_trace_id():
