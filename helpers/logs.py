@@ -17,7 +17,7 @@ from helpers.text import mark
 _lines: list[str] = []
 
 # A cell's file, the folder of an installed file, and what differs from run to run.
-_CELL = re.compile(r"[^\s\"]*ipykernel_\d+[/\\]\d+\.py|<ipython-input-[^>]*>")
+_CELL = re.compile(r"[^\s\"(]*ipykernel_\d+[/\\]\d+\.py|<ipython-input-[^>]*>")
 _INSTALLED = re.compile(r"[^\s\"'=]*[/\\]site-packages[/\\]")
 _VARIES = re.compile(
     r"\b0x[0-9a-fA-F]{6,}\b|\b\d{9,}\b|\b\d+\.\d+ [mu]s\b|(?<=\"num_threads\":)\d+"
