@@ -6,14 +6,13 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import torch
 from matplotlib.figure import Figure
 from torch import nn
 
-from helpers import session
 from helpers.plots import CEILING, COLOURS, QUIET, Picture, styled
 
 BOOK = Path(__file__).parents[2] / "data" / "alice.txt"
@@ -26,12 +25,12 @@ def book() -> list[Sentence]:
     text = BOOK.read_text(encoding="ascii").lower()
     pieces = re.split(r"(?<=[.!?])\W+", text)
     words = [re.findall("[a-z']+", piece) for piece in pieces]
-    known = {word: n for n, word in enumerate(sorted({*sum(words, [])}), 1)}
+    known = {word: n for n, word in enumerate(sorted({*chain(*words)}), 1)}
     return [[known[word] for word in line] for line in words if line]
 
 
 class Encoder(nn.Module):
-    """One vector for each sentence: the mean over its words, not its padding."""
+    """One vector for each sentence: the mean over its words."""
 
     def __init__(self, words: int, width: int = 64) -> None:
         super().__init__()
@@ -79,9 +78,7 @@ def in_buckets(
     ]
 
 
-def padded(
-    batch: Sequence[Sentence], edge: int | None = None
-) -> torch.Tensor:
+def padded(batch: Sequence[Sentence], edge: int | None = None) -> torch.Tensor:
     """Return a batch as a tensor, padded with 0 to an edge or its longest."""
     edge = edge or max(map(len, batch))
     return torch.tensor([line + [0] * (edge - len(line)) for line in batch])
@@ -105,3 +102,61 @@ def chosen_edges(lengths: Sequence[int], most: int, last: int) -> list[int]:
 
 def _padded_length(lengths: Sequence[int], edges: Sequence[int]) -> int:
     return sum(edges[bisect_left(edges, n)] for n in lengths)
+
+
+# -------------------------------------------------------------- the picture
+
+COUNTS = range(1, 13)
+
+
+def bucket_curves(
+    seen: Sequence[Sentence], to_come: Sequence[Sentence]
+) -> dict[str, list[float]]:
+    """Return the work for 1 to 12 buckets, with edges from three recipes.
+
+    Edges are chosen on the sentences *seen*, and counted on those *to_come*.
+    """
+    last = max(map(len, [*seen, *to_come]))
+    lengths = [len(sentence) for sentence in seen]
+    recipes: dict[str, Callable[[int], list[int]]] = {
+        "equal steps": lambda k: [last * n // k for n in range(1, k + 1)],
+        "each half the next": lambda k: sorted(
+            {-(-last // 2**n) for n in range(k)}
+        ),
+        "chosen": lambda k: chosen_edges(lengths, k, last),
+    }
+    return {
+        name: [
+            work(padded(b, e) for e, b in in_buckets(to_come, edges(k)))
+            for k in COUNTS
+        ]
+        for name, edges in recipes.items()
+    }
+
+
+@styled
+def work_picture(
+    curves: dict[str, list[float]], dynamic: dict[str, float], limit: int
+) -> Picture:
+    """Return a picture of work against the number of graphs."""
+    figure = Figure(figsize=(9.5, 5.2), layout="constrained")
+    axes = figure.subplots()
+    inks = (("o-", COLOURS[0]), ("s-", COLOURS[1]), ("^-", CEILING))
+    alt = "Computed tokens for each real one, against the number of graphs."
+    for (name, curve), (shape, ink) in zip(curves.items(), inks, strict=True):
+        axes.plot(COUNTS, curve, shape, color=ink, label=f"buckets, {name}")
+        some = [f"{k} graphs {curve[k - 1]:.2f}" for k in (1, 4, 8, 12)]
+        alt += f" Buckets, {name}: {', '.join(some)}."
+    for (name, value), shape in zip(dynamic.items(), "*PX", strict=False):
+        axes.plot(
+            1, value, f"k{shape}", ms=14, ls="", label=f"dynamic, {name}"
+        )
+        alt += f" Dynamic, {name}: 1 graph, {value:.2f}."
+    axes.axvline(limit, color=QUIET, ls=":")
+    axes.text(limit + 0.1, 8, "recompile limit", color=QUIET)
+    axes.set_yscale("log", base=2)
+    axes.set(xticks=COUNTS, xlabel="graphs", ylabel="computed / real tokens")
+    axes.set_yticks([1, 2, 4, 8])
+    axes.yaxis.set_major_formatter("{x:g}")
+    figure.legend(loc="outside right upper")
+    return Picture(figure, f"{alt} The recompile limit is {limit} graphs.")

@@ -6,6 +6,7 @@ after the other, and the first version whose guards all hold runs.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import re
@@ -30,18 +31,19 @@ from helpers.text import Table, pre
 def versions_run(
     function: Callable[..., Any],
     calls: Sequence[tuple[Any, ...]],
+    stance: str = "default",
     **options: Any,
 ) -> list[int | str]:
     """Return for each call the number of the version that ran, or "eager".
 
     *function* is compiled anew, with *options* as for ``torch.compile`` and a
-    backend that notes which of its graphs runs.
+    backend that numbers its graphs from 0 and notes which of them runs.
     """
     ran: list[int] = []
+    numbers = itertools.count()
 
     def backend(graph: Any, inputs: Any) -> Callable[..., Any]:
-        compile_id = torch._guards.CompileContext.current_compile_id()
-        number = compile_id.frame_compile_id
+        number = next(numbers)
 
         def run(*tensors: Any) -> Any:
             ran.append(number)
@@ -54,7 +56,8 @@ def versions_run(
         apart = session.compile_apart(function, backend=backend, **options)
         for inputs in calls:
             ran.clear()
-            apart(*inputs)
+            with torch.compiler.set_stance(stance):
+                apart(*inputs)
             served.append(ran[0] if ran else "eager")
     return served
 
