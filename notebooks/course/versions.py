@@ -65,11 +65,12 @@ def versions_run(
 @contextmanager
 def _no_recompile_log() -> Iterator[None]:
     """Keep torch's own log for the compiles that the page shows."""
-    logging.disable(logging.DEBUG)
+    before = logging.root.manager.disable
+    logging.disable(max(before, logging.DEBUG))
     try:
         yield
     finally:
-        logging.disable(logging.NOTSET)
+        logging.disable(before)
 
 
 def compiles_before_it_raises(
