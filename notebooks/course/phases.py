@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,9 @@ import torch
 
 from helpers.plots import Picture, styled
 from helpers.text import mark, seconds
+
+# The profiler would write a report of its own below a cell.
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")
 
 # Each lies inside the one before: the name, and the field of the record.
 NESTED = {
