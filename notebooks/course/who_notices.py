@@ -110,16 +110,19 @@ def pytest_on(file: str, bug: str | None = None) -> str:
     With a *bug*, the compiler of that process has it.
     """
     folder = Path(__file__).resolve().parents[1]
-    start = (
-        "import contextlib, sys; sys.path.insert(0, '.'); import pytest; "
-        "from course.planted import planted; "
-        "bug = sys.argv.pop(1); "
-        "block = planted(bug) if bug else contextlib.nullcontext(); "
-        "block.__enter__(); "
-        "sys.exit(pytest.main(sys.argv[1:]))"
-    )
+    start = """
+import contextlib, sys
+sys.path.insert(0, ".")
+import pytest
+from course.planted import planted
+bug = sys.argv.pop(1)
+with planted(bug) if bug else contextlib.nullcontext():
+    code = pytest.main(sys.argv[1:])
+sys.exit(code)
+"""
     options = [
         "-q",
+        "--color=no",
         "--no-header",
         "--tb=no",
         "-p",
