@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable
@@ -198,3 +199,14 @@ def test_strict_comparison_notices_facts_and_only_facts(tmp_path: Path) -> None:
     }
     assert passed == {name for name, (_, _, same) in STRICT.items() if same}
     assert done.returncode == 1
+
+
+# --- pictures that are shipped -----------------------------------------------------
+
+
+def test_the_drawn_stack_is_what_its_program_draws() -> None:
+    folder = ROOT / "notebooks" / "figures"
+    drawn = runpy.run_path(str(folder / "stack.py"))["pictures"]()
+    shipped = {path.name: path.read_text("utf-8") for path in folder.glob("*.svg")}
+    assert shipped == drawn
+    assert all("<title>" in text for text in drawn.values())

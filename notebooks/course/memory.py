@@ -9,12 +9,8 @@ the optimizer, is not counted.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-
-# Or the profiler writes to standard error when it starts and stops.
-os.environ.setdefault("KINETO_LOG_LEVEL", "6")
 
 from matplotlib.figure import Figure
 from torch.profiler import ProfilerActivity, profile

@@ -1,0 +1,103 @@
+"""One call as a strip: a piece for each launch, as wide as what it moves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from helpers.plots import CEILING, COLOURS, Picture, styled
+from helpers.text import Table, count, mark, size
+
+KINDS = ("matrix products", "attention", "everything between")
+_LOOKS = ((COLOURS[0], ""), (CEILING, ".."), (COLOURS[1], "//"))
+# The kind and the bytes of each launch, in order.
+Strip = list[tuple[str, int]]
+
+
+def kind_of(name: str) -> str:
+    """Return what an operation or a library call is, by its name."""
+    last = name.rpartition(".")[2]
+    if last in ("mm", "addmm", "bmm"):
+        return KINDS[0]
+    return KINDS[1] if "attention" in last else KINDS[2]
+
+
+def eager_strip(calls: Any) -> Strip:
+    """Return the strip of what eager runs, from ``eager_bytes(...)``."""
+    return [(kind_of(name), moved) for name, moved in calls.calls]
+
+
+def compiled_strip(launches: Any) -> Strip:
+    """Return the strip of what compiled code runs, from ``kernels(...)``."""
+    return [
+        (
+            kind_of(kernel.name) if kernel in launches.library else KINDS[2],
+            kernel.bytes,
+        )
+        for kernel in launches.kernels
+    ]
+
+
+def total(strip: Strip, kind: str) -> int:
+    """Return the bytes that the launches of one kind move."""
+    return sum(moved for its_kind, moved in strip if its_kind == kind)
+
+
+@styled
+def draw(strips: dict[str, Strip]) -> Picture:
+    """Return the strips below one another, on one scale."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 3.6), layout="constrained")
+    axes = figure.subplots()
+    words = []
+    for row, (name, strip) in enumerate(strips.items()):
+        start = 0.0
+        for kind, moved in strip:
+            colour, hatch = _LOOKS[KINDS.index(kind)]
+            width = moved / 2**20
+            style = {"color": colour, "hatch": hatch, "edgecolor": "white"}
+            axes.barh(row, width, 0.55, left=start, linewidth=0.8, **style)
+            start += width
+        launches = count(len(strip), "launch").replace("chs", "ches")
+        beside = {"xytext": (0, 26), "textcoords": "offset points"}
+        label = f"{name}: {launches}, {start:.0f} MiB"
+        axes.annotate(label, (0, row), va="bottom", size=15, **beside)
+        parts = [f"{kind} {size(total(strip, kind))}" for kind in KINDS]
+        words.append(f"{name}: {mark(f'{launches}: ' + ', '.join(parts))}.")
+    handles = [
+        axes.bar(0, 0, color=colour, hatch=hatch, edgecolor="white")
+        for colour, hatch in _LOOKS
+    ]
+    figure.legend(handles, KINDS, loc="outside lower left", ncols=3)
+    axes.set(yticks=[], ylim=(len(strips) - 0.6, -0.75))
+    axes.set_xlabel("moved to and from memory in one call (MiB)")
+    axes.grid(axis="y", visible=False)
+    axes.spines["left"].set_visible(False)
+    return Picture(figure, " ".join(words))
+
+
+def launches(compiled: Any, many: int) -> Table:
+    """Return the first launches of ``kernels(...)``."""
+    rows = [
+        [mark(k.language), mark(_computes(k)), mark(size(k.bytes))]
+        for k in compiled.kernels[:many]
+    ]
+    return Table.of(["written in", "operations", "moves"], rows)
+
+
+def _computes(kernel: Any) -> str:
+    """Return the operations of a kernel; of a library call, its own."""
+    own = kernel.ops[-1:] if kernel.language == "library" else kernel.ops
+    return ", ".join(own)
+
+
+def inside(call: Any) -> list[str]:
+    """Return the matrix products and the like that a call runs, in order."""
+    from torch.profiler import profile
+
+    with profile() as profiled:
+        call()
+    names = [event.name for event in profiled.events()]
+    wanted = ("mm", "addmm", "bmm", "_softmax", "native_layer_norm")
+    wanted += ("_addmm_activation",)
+    return [name for name in names if name.removeprefix("aten::") in wanted]

@@ -1,0 +1,298 @@
+"""Which version of a compiled function serves a call, and what was asked.
+
+A code object has a list of compiled versions.  A call asks the guards of one
+after the other, and the first version whose guards all hold runs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
+from torch._dynamo.eval_frame import _debug_get_cache_entry_list
+
+from helpers import recompiles, session
+from helpers.plots import COLOURS, QUIET, Picture, styled
+from helpers.text import Table, pre
+
+# ---------------------------------------------------- what each call ran
+
+
+def versions_run(
+    function: Callable[..., Any],
+    calls: Sequence[tuple[Any, ...]],
+    stance: str = "default",
+    **options: Any,
+) -> list[int | str]:
+    """Return for each call the number of the version that ran, or "eager".
+
+    *function* is compiled anew, with *options* as for ``torch.compile`` and a
+    backend that numbers its graphs from 0 and notes which of them runs.
+    """
+    ran: list[int] = []
+    numbers = itertools.count()
+
+    def backend(graph: Any, inputs: Any) -> Callable[..., Any]:
+        number = next(numbers)
+
+        def run(*tensors: Any) -> Any:
+            ran.append(number)
+            return graph(*tensors)
+
+        return run
+
+    served: list[int | str] = []
+    with session.undisturbed(function), _no_recompile_log():
+        apart = session.compile_apart(function, backend=backend, **options)
+        for inputs in calls:
+            ran.clear()
+            with torch.compiler.set_stance(stance):
+                apart(*inputs)
+            served.append(ran[0] if ran else "eager")
+    return served
+
+
+@contextmanager
+def _no_recompile_log() -> Iterator[None]:
+    """Keep torch's own log for the compiles that the page shows."""
+    before = logging.root.manager.disable
+    logging.disable(max(before, logging.DEBUG))
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+def compiles_before_it_raises(
+    function: Callable[..., Any],
+    calls: Sequence[tuple[Any, ...]],
+    **options: Any,
+) -> int:
+    """Return how many calls pass before the recompile limit is an error."""
+    with session.undisturbed(function):
+        apart = session.compile_apart(function, backend="eager", **options)
+        for done, inputs in enumerate(calls):
+            try:
+                apart(*inputs)
+            except torch._dynamo.exc.FailOnRecompileLimitHit:
+                return done
+    return len(calls)
+
+
+def second_user_is_served(
+    function: Callable[..., Any],
+    calls: Sequence[tuple[Any, ...]],
+    **options: Any,
+) -> bool:
+    """Return whether a second torch.compile of *function* gets to compile.
+
+    The first one has used all *calls* but the last, the second only that one.
+    """
+    graphs: list[Any] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        graphs.append(graph)
+        return graph
+
+    with session.undisturbed(function):
+        same = session.fresh_code(function)
+        greedy = torch.compile(same, backend="eager", **options)
+        modest = torch.compile(same, backend=backend, **options)
+        for inputs in calls[:-1]:
+            greedy(*inputs)
+        modest(*calls[-1])
+    return bool(graphs)
+
+
+def reasons_after(
+    lines: Sequence[str], make: Callable[[], Any], x: torch.Tensor
+) -> Table:
+    """Return, for each line, what the call in it costs a model compiled for x.
+
+    A line may use ``model`` and ``x``, and ``call``, which calls the compiled
+    model.  Each line begins with a fresh model that was called once.
+    """
+    rows = []
+    for line in lines:
+        torch.compiler.reset()
+        model, seen = make(), []
+        compiled = torch.compile(model, backend="eager")
+        compiled(x)
+
+        def call(
+            x: torch.Tensor, compiled: Any = compiled, seen: list[Any] = seen
+        ) -> None:
+            seen.extend(recompiles(compiled, [(x,)]).calls)
+
+        exec(line, {"torch": torch, "model": model, "x": x, "call": call})
+        rows.append([line, seen[0].compiles, "; ".join(seen[0].reasons)])
+    return Table.of(["after this line", "compiles", "why"], rows)
+
+
+# -------------------------------------------------------------- what was asked
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A version whose guards a call asked: its id, its guards, what failed."""
+
+    version: str
+    guards: str
+    holds: bool
+    failed: str
+
+
+def versions(function: Callable[..., Any]) -> list[Any]:
+    """Return torch's versions of a function, in the order of asking."""
+    original = getattr(function, "_torchdynamo_orig_callable", function)
+    return list(_debug_get_cache_entry_list(original))
+
+
+def asked(
+    function: Callable[..., Any], name: str, **inputs: Any
+) -> list[Asked]:
+    """Ask the guards of each version of *function*, as a call would.
+
+    All versions come back, also those behind the one that runs; the guards
+    shown are those on the size of the tensor *name*.
+    """
+    found = []
+    for entry in versions(function):
+        result = entry.guard_manager.check_verbose(inputs)
+        failed = " ".join(map(str, result.verbose_code_parts))
+        version = str(entry.compile_id)
+        guards = _size_guards(str(entry.guard_manager), name)
+        found.append(Asked(version, guards, result.result, _short(failed)))
+    return found
+
+
+def _size_guards(tree: str, name: str) -> str:
+    size = re.search(rf"check_tensor\(L\['{name}'\].*? size=\[(.*?)\]", tree)
+    more = re.findall(r"LAMBDA_GUARD: (.*?size\(\).*?)  #", tree)
+    parts = [f"size=[{size[1]}]" if size else "", *more]
+    return ", ".join(_local(part) for part in parts if part)
+
+
+def _local(text: str) -> str:
+    return re.sub(r"L\['(\w+)'\]", r"\1", text)
+
+
+def _short(failed: str) -> str:
+    return _local(failed.split("  #")[0]).replace("tensor 'x' ", "")
+
+
+def guards_in(function: Callable[..., Any]) -> int:
+    """Return how many guards the versions of a function have together."""
+    trees = [str(entry.guard_manager) for entry in versions(function)]
+    return sum(len(re.findall(r"\+- [A-Z_]+: ", tree)) for tree in trees)
+
+
+# ----------------------------------------------------------------- the picture
+
+
+@styled
+def path_picture(
+    function: Callable[..., Any], rows: int, gain: Any
+) -> Picture:
+    """Return a picture of the versions of scale, and of a call's way."""
+    x = torch.empty(rows, len(gain), device=gain.device)
+    steps = asked(function, "x", x=x, gain=gain)
+    figure = Figure(figsize=(9.5, 1.1 + 1.15 * len(steps)))
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(0, 9.5), ylim=(-1.15 * len(steps) - 0.1, 1))
+    axes.set_axis_off()
+    _box(axes, 0.2, 0.5, 2.5, f"a call: {rows} rows", "", COLOURS[0])
+    served, words = None, []
+    for place, step in enumerate(steps):
+        at = -1.15 * place - 0.55
+        reached = served is None
+        ink = COLOURS[0] if reached else QUIET
+        way = {"color": ink, "ls": "-" if reached else ":", "zorder": 0}
+        axes.plot([0.8, 0.8, 1.5], [at + 1.15, at, at], **way)
+        title = f"version {step.version}"
+        _box(
+            axes, 1.5, at, 4.3, title, step.guards, ink, reached and step.holds
+        )
+        said = "not asked"
+        if reached:
+            said = (
+                "all hold: it runs" if step.holds else f"fails: {step.failed}"
+            )
+            ink = COLOURS[not step.holds]
+            served = step.version if step.holds else None
+        axes.text(6.0, at, _wrapped(said), va="center", color=ink)
+        words.append(f"version {step.version} ({step.guards}): {said}")
+    if served is None:
+        words.append("none holds: a new version is compiled")
+        axes.text(3.0, 0.5, words[-1], va="center", color=COLOURS[1])
+    return Picture(figure, f"A call with {rows} rows. {'; '.join(words)}.")
+
+
+def _box(
+    axes: Any,
+    x: float,
+    y: float,
+    width: float,
+    title: str,
+    text: str,
+    ink: str,
+    runs: bool = False,
+) -> None:
+    inside = "#DCEBF5" if runs else "white"
+    style = {"boxstyle": "round,pad=0.08", "fc": inside, "ec": ink, "lw": 2}
+    axes.add_patch(FancyBboxPatch((x, y - 0.32), width, 0.64, **style))
+    up = 0.14 if text else 0
+    axes.text(x + 0.1, y + up, title, va="center", weight="bold")
+    axes.text(x + 0.1, y - 0.17, text, va="center", size=12)
+
+
+def _wrapped(text: str) -> str:
+    for mark in (" mismatch", ". "):
+        head, found, tail = text.partition(mark)
+        text = f"{head}{found.rstrip(' .')}\n{tail.strip()}" if found else text
+    return text
+
+
+@dataclass(frozen=True, repr=False)
+class Slider:
+    """A picture that follows a slider; without a kernel, its first state."""
+
+    draw: Callable[[int], Picture]
+    first: int
+    last: int
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import display
+
+        quiet = os.environ.get("COURSE_QUIET") == "1"
+        if quiet or "ipykernel" not in sys.modules:
+            display(self.draw(self.first))
+            return
+        words = "In a live notebook, a slider stands here."
+        data = {"text/plain": words, "text/html": pre(words)}
+        display(self.widget()._repr_mimebundle_() | data, raw=True)
+
+    def widget(self) -> Any:
+        """Return the slider, and below it the picture of its value."""
+        import ipywidgets
+
+        slider = ipywidgets.IntSlider(
+            value=self.first, min=0, max=self.last, description="rows"
+        )
+        shown = ipywidgets.HTML(self.draw(self.first)._repr_html_())
+
+        def show(change: dict[str, Any]) -> None:
+            shown.value = self.draw(change["new"])._repr_html_()
+
+        slider.observe(show, "value")
+        return ipywidgets.VBox([slider, shown])

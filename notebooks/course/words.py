@@ -1,0 +1,30 @@
+"""torch's own messages, without what differs from machine to machine."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+_CELL = re.compile(r"[^\s\"'(]*ipykernel_\d+[/\\]\d+\.py")
+_INSTALLED = re.compile(rf"{re.escape(str(Path(torch.__file__).parents[1]))}/")
+
+
+def words_of(error: BaseException) -> str:
+    """Return what an error says; with ``<cell>`` for a cell's file."""
+    text = _CELL.sub("<cell>", str(error))
+    return _INSTALLED.sub("", text).strip()
+
+
+@contextmanager
+def raises_quietly() -> Iterator[None]:
+    """Keep torch from logging the text of an error that the page prints."""
+    logging.disable(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)

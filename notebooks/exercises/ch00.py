@@ -1,0 +1,151 @@
+"""Checks and hints of notebook 00."""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from helpers import eager_bytes, kernels
+from helpers.exercises import difference, exercise, number
+
+# --- 00.1: what an answer meets ------------------------------------------------
+
+
+def two_faced(x):
+    """One graph, and another answer once it is compiled, as some libraries have."""
+    return x + 1 if torch.compiler.is_compiling() else x
+
+
+def noisy(x):
+    """One graph; Inductor draws other numbers than eager, whatever the seed."""
+    return x + torch.rand_like(x)
+
+
+def interrupted(x):
+    """The right answers, in two graphs: it prints half way, though nothing."""
+    x = x.sin()
+    print(end="")
+    return x * 2
+
+
+class LongSums(nn.Module):
+    """One graph; sums long rows, so compiled rounds in another way than eager."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(512, 64)
+
+    def forward(self, x):
+        x = x / x.square().mean(-1, keepdim=True).sqrt()
+        return F.gelu(self.inner(x)).softmax(-1)
+
+
+@exercise(
+    "00.1",
+    hints=(
+        "Three things make it go well: how many graphs, how many breaks, and the "
+        "same answers. The page measured all three.",
+        "graphs(model, *inputs) has .count and .breaks. torch.allclose(a, b, "
+        "rtol=..., atol=...) compares two tensors up to rounding.",
+        "well = one graph and no breaks and torch.allclose of compiled(*inputs) and "
+        "model(*inputs). Return the pair (compiled, well).",
+    ),
+    passed="You can hand this to a colleague: one line, and the proof beside it.",
+)
+def compile_and_prove(answer):
+    def tried(model, x):
+        pair = answer(model, x)
+        assert isinstance(pair, tuple) and len(pair) == 2 and callable(pair[0]), (
+            "it returns something else than a pair: first the compiled model, then "
+            "True or False"
+        )
+        compiled, well = pair
+        if isinstance(well, torch.Tensor) and well.numel() == 1:
+            well = bool(well)
+        assert isinstance(well, bool), f"the second is {well!r}, not True or False"
+        return compiled, well
+
+    def seeded(model):
+        torch.manual_seed(1)
+        return model(x)
+
+    torch.manual_seed(0)
+    x = torch.randn(64)
+    compiled, well = tried(two_faced, x)
+    if torch.equal(compiled(x), two_faced(x)):
+        return (
+            "what you return first runs eagerly: torch.compile returns the compiled "
+            "function, and leaves the one that it was given as it is"
+        )
+    if well:
+        return (
+            "you say that all is well with a function that adds 1 once it is "
+            "compiled: hold its answers against those of eager"
+        )
+    compiled, _ = tried(noisy, x)
+    if torch.equal(seeded(compiled), seeded(noisy)):
+        return (
+            "what you return draws the numbers of eager's own generator, so Inductor "
+            "never saw it: torch.compile(model), and no other backend"
+        )
+    model, rows = LongSums().eval().requires_grad_(False), torch.randn(32, 512)
+    wanted = model(rows)
+    compiled, well = tried(model, rows)
+    if any(weight.dtype != torch.float32 for weight in model.parameters()):
+        return "the model is no longer what it was: it belongs to your reader"
+    if compiled(rows).dtype != wanted.dtype:
+        return f"the compiled answers are {compiled(rows).dtype}, not {wanted.dtype}"
+    if not well:
+        return (
+            "you say that a model went wrong which is one graph and differs from "
+            "eager by rounding alone: compare with a tolerance"
+        )
+    if tried(interrupted, x)[1]:
+        return (
+            "you say that all is well with a model that has a graph break: its "
+            "answers are right, and only part of it is compiled"
+        )
+    return None
+
+
+# --- 00.2: bytes -----------------------------------------------------------------
+
+
+def _gelu_gate(gate, value):
+    return F.gelu(gate, approximate="tanh") * value
+
+
+@exercise(
+    "00.2",
+    hints=(
+        "Write the formula as it stands. In eager each of your operations reads and "
+        "writes whole arrays; the kernel touches each array of the function once.",
+        "(2 / torch.pi) ** 0.5 is a plain number, and costs nothing. An operation on "
+        "one array and a number moves 2 arrays, on two arrays 3.",
+        "0.5 * g * (1 + torch.tanh(0.79788456 * (g + 0.044715 * g**3))) is the gelu. "
+        "The kernel moves 3 arrays. eager_bytes and kernels count it for you.",
+    ),
+    passed="Compiled, it moves no more than the library's own: write it to be read.",
+)
+def readable_for_free(answer):
+    gelu_gate, times = answer
+    torch.manual_seed(0)
+    inputs = tuple(torch.randn(2, 4096).unbind())
+    if fault := difference(gelu_gate, _gelu_gate, [inputs]):
+        return f"{fault}: check the formula term by term"
+    before, after = eager_bytes(gelu_gate, *inputs), kernels(gelu_gate, *inputs)
+    used = [name for name, _ in before.calls]
+    if len(used) < 6 or "gelu" in used:
+        return (
+            f"gelu_gate is {', '.join(used)}, so the library does the work: spell it "
+            "out in + * ** and torch.tanh"
+        )
+    if len(after.kernels) != 1:
+        return f"compiled, it is {len(after.kernels)} kernels, and one was wanted"
+    if number(times) is None:
+        return f"times is {times!r}: a number was wanted"
+    if not abs(number(times) - before.bytes / after.bytes) <= 0.1:
+        return (
+            f"times is {number(times):g}: the kernel reads two arrays and writes one. "
+            f"Count what each of your {len(used)} operations reads and writes"
+        )
+    return None

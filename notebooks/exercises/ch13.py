@@ -1,0 +1,125 @@
+"""Checks and hints of notebook 13."""
+
+import torch
+
+from helpers import graphs, recompiles
+from helpers.exercises import CountingBackend, difference, exercise, fresh
+from helpers.text import count
+
+# --- 13.1 ----------------------------------------------------------------------
+
+CALLS = 24
+
+
+class Warmup(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.layer = torch.nn.Linear(width, width)
+        self.step = 0
+
+    def forward(self, x):
+        self.step += 1
+        return x + min(self.step / 10, 1.0) * self.layer(x)
+
+
+def _seeded(cls):
+    torch.manual_seed(0)
+    return cls(6)
+
+
+@exercise(
+    "13.1",
+    hints=(
+        "A float would settle after a second compile. Which values are never guarded, "
+        "in the last table of the lesson?",
+        "The values of tensors. A buffer can count, if its key stays out of the "
+        "checkpoint. min() of a tensor and a number would be a branch on its value, "
+        "and the graph needs another operation for it.",
+        "self.register_buffer('step', torch.zeros(()), persistent=False), and "
+        "part = (self.step / 10).clamp(max=1).",
+    ),
+    passed="The step is a tensor: its value flows through the one graph there is.",
+)
+def mended_class(answer):
+    if not (isinstance(answer, type) and issubclass(answer, torch.nn.Module)):
+        return f"Mended is {answer!r:.60}, and a module class was asked for"
+    model, reference = _seeded(answer), _seeded(Warmup)
+    if strange := model.state_dict().keys() ^ reference.state_dict().keys():
+        return f"the keys of the state_dict differ: {', '.join(sorted(strange))}"
+    for n in range(1, 14):
+        x = torch.linspace(-1, 1, 12).reshape(2, 6) * n
+        if not torch.allclose(model(x), reference(x), atol=1e-5):
+            return f"call {n} returns something else than Warmup does"
+        if int(getattr(model, "step", -1)) != n:
+            return f"int(model.step) is not {n} after {count(n, 'call')}"
+    found = graphs(_seeded(answer), x)
+    if found.count != 1 or found.breaks:
+        return f"one graph was asked for. Found: {found}"
+    with torch.compiler.config.patch(recompile_limit=64):
+        cost = recompiles(_seeded(answer), [(x,)] * CALLS)
+    if cost.total > 1:
+        last = [call for call in cost.calls if call.compiles][-1]
+        return (
+            f"{CALLS} calls cost {cost.total} compiles, and 1 was asked for. "
+            f"The last one compiled because {'; '.join(last.reasons)}"
+        )
+    return None
+
+
+# --- 13.2 ----------------------------------------------------------------------
+
+FULL = 64
+EPOCHS = ((64, 64, 16), (64, 64, 9), (64, 31, 64), (2, 64, 5))
+
+
+def _step(x):
+    return (x - x.mean(0)).sigmoid()
+
+
+def _rows(graph):
+    """Return the number of rows that a captured graph was made for."""
+    inputs = [
+        n.meta.get("example_value") for n in graph.graph.find_nodes(op="placeholder")
+    ]
+    [x] = [value for value in inputs if isinstance(value, torch.Tensor)]
+    return x.shape[0]
+
+
+@exercise(
+    "13.2",
+    hints=(
+        "By default, the version for any number of rows goes to the front and takes "
+        "the full batches too. What could keep the two kinds of batches apart?",
+        "Two calls of torch.compile, one with dynamic=False and one with "
+        "dynamic=True. Which of them runs is decided by len(x), outside.",
+        "exact = torch.compile(step, backend=backend, dynamic=False); open_ = the same "
+        "with dynamic=True; return lambda x: exact(x) if len(x) == 64 else open_(x).",
+    ),
+    passed="Full batches keep the code that was made for them, in every epoch.",
+)
+def full_batches(answer):
+    torch.manual_seed(0)
+    backend = CountingBackend()
+    compiled = answer(fresh(_step), backend)
+    if not callable(compiled):
+        return f"it returned {type(compiled).__name__}, not a function"
+    for n, sizes in enumerate(EPOCHS, 1):
+        for rows in sizes:
+            backend.ran.clear()
+            if fault := difference(compiled, _step, [(torch.randn(rows, 8),)]):
+                return f"in epoch {n}, {fault}"
+            if not backend.ran:
+                return f"in epoch {n}, {rows} rows ran no graph: is it compiled?"
+            made_for = _rows(backend.ran[-1])
+            if rows == FULL and not isinstance(made_for, int):
+                return (
+                    f"in epoch {n}, a full batch ran the version for any number of "
+                    "rows, not the one made for 64"
+                )
+    if len(backend.captured) > 2:
+        made = ", ".join(str(_rows(graph)) for graph in backend.captured)
+        return (
+            f"{count(len(backend.captured), 'compile')}, for {made} rows, and 2 were "
+            "asked for"
+        )
+    return None

@@ -1,0 +1,75 @@
+# Wrong answers to the exercises of notebook 02, each with what it must be told.
+
+
+# %% 02.1: still working
+def seconds_per_call(launch, wait, now):
+    launch()
+    wait()
+    begin = now()
+    for _ in range(21):
+        launch()
+    return (now() - begin) / 21
+
+
+# %% 02.1: the first call
+def seconds_per_call(launch, wait, now):
+    begin = now()
+    for _ in range(21):
+        launch()
+        wait()
+    return (now() - begin) / 21
+
+
+# %% 02.1: interrupted
+def seconds_per_call(launch, wait, now):
+    launch()
+    wait()
+    begin = now()
+    for _ in range(21):
+        launch()
+        wait()
+    return (now() - begin) / 21
+
+
+# %% 02.1: call is not the typical one
+def seconds_per_call(launch, wait, now):
+    times = []
+    for _ in range(21):
+        begin = now()
+        launch()
+        wait()
+        times.append(now() - begin)
+    return min(times)
+
+
+# %% 02.2: take turns
+def race_of(eager, compiled):
+    from statistics import median
+
+    a = median(eager() for _ in range(30))
+    b = median(compiled() for _ in range(30))
+    if a > 1.05 * b:
+        return "faster"
+    return "slower" if b > 1.05 * a else "cannot tell"
+
+
+# %% 02.2: always comes out ahead
+def race_of(eager, compiled):
+    from statistics import median
+
+    ratio = median(eager() / compiled() for _ in range(30))
+    return "faster" if ratio > 1 else "slower"
+
+
+# %% 02.2: such a difference can be told
+def race_of(eager, compiled):
+    return "cannot tell"
+
+
+# %% 02.2: a mean follows the few long calls
+def race_of(eager, compiled):
+    pairs = [(eager(), compiled()) for _ in range(30)]
+    ratio = sum(a for a, _ in pairs) / sum(b for _, b in pairs)
+    if ratio > 1.1:
+        return "faster"
+    return "slower" if ratio < 1 / 1.1 else "cannot tell"

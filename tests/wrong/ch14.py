@@ -1,0 +1,47 @@
+# Wrong answers to the exercises of notebook 14, each with what it must be told.
+
+
+# %% 14.1: to a constant by: return torch.stack
+def mended(x):
+    mean = x.mean(0)
+    return torch.stack([(row - mean).norm() for row in x])
+
+
+# %% 14.1: given [7, 5], the numbers are off
+def mended(x):
+    return (x - x.sum(0) / 32).norm(dim=1)  # the number of rows, typed in
+
+
+# %% 14.1: and one was asked for
+def mended(x):
+    if x.shape[0] > 10:
+        return (x - x.mean(0)).norm(dim=1)
+    return (x - x.mean(0)).square().sum(1).sqrt()
+
+
+# %% 14.1: hidden in an operator
+@torch.library.custom_op("course::distances", mutates_args=())
+def mended(x: torch.Tensor) -> torch.Tensor:
+    return distances(x)
+
+
+@mended.register_fake
+def _(x):
+    return x.new_empty(x.shape[0])
+
+
+# %% 14.2: still needs a compile
+def warm_up(compiled, make, sizes):
+    compiled(make(sizes[0]))
+
+
+# %% 14.2: and at most 4 were asked for
+def warm_up(compiled, make, sizes):
+    for n in sizes:
+        compiled(make(n))
+
+
+# %% 14.2: were compiled, and 1 would do
+def warm_up(compiled, make, sizes):
+    compiled(make(sizes[0]))  # exact
+    compiled(make(sizes[-1]))  # open
