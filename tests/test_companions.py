@@ -160,6 +160,7 @@ if __name__ == "__main__":
     fast(torch.randn(8))
 """
 SECOND_SIZE = "    fast(torch.randn(9))\n"
+BREAK = ("return", "print(end='')\n    return")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="lines for a POSIX shell")
@@ -167,6 +168,8 @@ SECOND_SIZE = "    fast(torch.randn(9))\n"
 def test_a_line_of_shell_runs(code: str, tmp_path: Path) -> None:
     """With a train.py that is short, and the python that runs this test."""
     script = SCRIPT + (SECOND_SIZE if "recompiles" in code else "")
+    if "graph_breaks" in code:
+        script = script.replace(*BREAK)
     if "FORCE_DISABLE_CACHES" in code:  # a compile without any cache takes its time
         script = "import torch\nassert torch.compiler.config.force_disable_caches"
     (tmp_path / "train.py").write_text(script)

@@ -153,7 +153,7 @@ def not_dynamic(dynamo: Any) -> None:
 @fault(
     "constant changed on the way",
     "torch._dynamo.output_graph",
-    "00 16 18",
+    "00 05 02 07 16",
     probes.right,
 )
 def other_eps(output_graph: Any) -> None:
