@@ -22,7 +22,7 @@ def right_values(
     exact = _forward_and_backward(_in_float64(eager), inputs, torch.float64)
     usual = _forward_and_backward(eager, inputs)
     ours = _forward_and_backward(compiled, inputs)
-    return len(ours) == len(usual) and all(map(_as_near, exact, usual, ours))
+    return len(ours) == len(usual) and all(map(as_near, exact, usual, ours))
 
 
 def _in_float64(eager: Callable[..., Any]) -> Callable[..., Any]:
@@ -71,14 +71,17 @@ def _needs_gradient(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.requires_grad
 
 
-def _as_near(
+def as_near(
     exact: torch.Tensor, usual: torch.Tensor, ours: torch.Tensor
 ) -> bool:
+    """Return whether *ours* is as near to *exact* as *usual* is, about."""
     if exact.shape != ours.shape or usual.dtype != ours.dtype:
         return False
     if not ours.is_floating_point() or not ours.numel():
         return torch.equal(usual, ours)
     if not torch.equal(usual.isfinite(), ours.isfinite()):
+        return False
+    if not torch.equal(usual.isnan(), ours.isnan()):
         return False
     dtype = ours.dtype
     exact, usual, ours = exact.double(), usual.double(), ours.double()

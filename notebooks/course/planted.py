@@ -1,0 +1,248 @@
+"""Bugs to plant in the compiler, to see who notices.
+
+    with planted("atan2's lowering"):
+        ...  # compiled anew, without caches, by a broken compiler
+
+Each is taken out again when the block ends, whatever happens in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+import torch
+from torch._dynamo.variables.ctx_manager import AutocastModeVariable
+from torch._functorch import config as autograd_config
+from torch._inductor import config as inductor_config
+from torch._inductor import ir
+from torch._inductor.async_compile import AsyncCompile
+from torch._inductor.decomposition import select_decomp_table
+from torch._inductor.lowering import lowerings
+from torch._inductor.virtualized import V
+
+aten = torch.ops.aten
+
+
+@dataclass(frozen=True)
+class Bug:
+    """A fault, how it is planted, and the first backend that has it.
+
+    ``one_call``: whether one call is enough to show it.
+    """
+
+    name: str
+    plant: Callable[[], contextlib.AbstractContextManager[Any]]
+    backend: str = "inductor"
+    one_call: bool = True
+
+
+BUGS: dict[str, Bug] = {}
+
+
+def _bug(
+    name: str, backend: str = "inductor", one_call: bool = True
+) -> Callable[[Any], Any]:
+    def keep(plant: Any) -> Any:
+        BUGS[name] = Bug(name, plant, backend, one_call)
+        return plant
+
+    return keep
+
+
+@contextlib.contextmanager
+def planted(name: str) -> Iterator[Bug]:
+    """Plant a bug; take it out, and all that was compiled with it."""
+    bug = BUGS[name]
+    torch.compiler.reset()
+    try:
+        with bug.plant(), uncached():
+            yield bug
+    finally:
+        torch.compiler.reset()
+
+
+@contextlib.contextmanager
+def uncached() -> Iterator[None]:
+    """Take no graph from a cache, and leave none there."""
+    with (
+        inductor_config.patch(fx_graph_cache=False),
+        autograd_config.patch(enable_autograd_cache=False),
+    ):
+        yield
+
+
+def lowered(op: Any, wrong: Callable[..., Any]) -> Any:
+    """Plant *wrong*, which is given the true lowering of *op* first."""
+    true = lowerings[op]
+    return mock.patch.dict(
+        lowerings, {op: lambda *given, **how: wrong(true, *given, **how)}
+    )
+
+
+def decomposed(op: Any, wrong: Callable[..., Any]) -> Any:
+    """Plant *wrong*, which is given the true decomposition of *op* first."""
+    table = select_decomp_table()
+    true = table[op]
+    return mock.patch.dict(
+        table, {op: lambda *given, **how: wrong(true, *given, **how)}
+    )
+
+
+# Wrong values.
+
+
+@_bug("atan2's lowering")
+def _atan2() -> Any:
+    return lowered(aten.atan2.default, lambda true, a, b: true(b, a))
+
+
+@_bug("maximum forgets NaN")
+def _maximum() -> Any:
+    def larger(true: Any, a: Any, b: Any) -> Any:
+        at_least = lowerings[aten.ge.Tensor](a, b)
+        return lowerings[aten.where.self](at_least, a, b)
+
+    return lowered(aten.maximum.default, larger)
+
+
+@_bug("the last elements of an odd size")
+def _tail() -> Any:
+    build = AsyncCompile.cpp_pybinding
+
+    def without_tail(self: Any, kinds: Any, source: str) -> Any:
+        never = source.replace("C10_UNLIKELY(", "C10_UNLIKELY(false && ")
+        return build(self, kinds, never)
+
+    return mock.patch.object(AsyncCompile, "cpp_pybinding", without_tail)
+
+
+@_bug("a size is remembered, not asked", one_call=False)
+def _hint() -> Any:
+    def mean(true: Any, x: Any, axes: Any, *rest: Any, **how: Any) -> Any:
+        total = lowerings[aten.sum.dim_IntList](x, axes, *rest, **how)
+        sizes = [x.get_size()[axis] for axis in axes]
+        seen = map(V.graph.sizevars.guarding_hint_or_throw, sizes)
+        return lowerings[aten.div.Tensor](total, float(math.prod(seen)))
+
+    return lowered(aten.mean.dim, mean)
+
+
+# Wrong gradients, where results are right.
+
+
+@_bug("hardswish's gradient", "aot_eager_decomp_partition")
+def _hardswish() -> Any:
+    def steep(true: Any, grad: Any, x: Any) -> Any:
+        return true(grad, x) * 1.1
+
+    return decomposed(aten.hardswish_backward.default, steep)
+
+
+@_bug("an embedding's repeated rows", "aot_eager_decomp_partition")
+def _embedding() -> Any:
+    def last_wins(true: Any, grad: Any, index: Any, rows: Any, *_: Any) -> Any:
+        empty = grad.new_zeros(rows, grad.shape[-1])
+        flat = grad.reshape(-1, grad.shape[-1])
+        return torch.index_put(empty, (index.reshape(-1),), flat)
+
+    return decomposed(aten.embedding_dense_backward.default, last_wins)
+
+
+@_bug("the gradient of a slice", "aot_eager_decomp_partition")
+def _slice() -> Any:
+    def shifted(true: Any, grad: Any, *rest: Any) -> Any:
+        sizes, dim, start, *others = rest
+        if start == 0:
+            return true(grad, *rest)
+        return true(grad, sizes, dim, start, *others).roll(1, dim)
+
+    return decomposed(aten.slice_backward.default, shifted)
+
+
+@_bug("gelu's gradient", "aot_eager_decomp_partition")
+def _gelu() -> Any:
+    def steep(true: Any, grad: Any, x: Any, **how: Any) -> Any:
+        return true(grad, x, **how) * 1.1
+
+    return decomposed(aten.gelu_backward.default, steep)
+
+
+# What one call does not show.
+
+
+@_bug("a global is not guarded", "eager", one_call=False)
+def _global() -> Any:
+    from torch._dynamo.guards import GuardBuilder
+
+    return _without(
+        GuardBuilder,
+        ["CONSTANT_MATCH", "EQUALS_MATCH"],
+        lambda guard: guard.originating_source.name.startswith("G["),
+    )
+
+
+@_bug("one tensor given twice is not guarded", "aot_eager", one_call=False)
+def _alias() -> Any:
+    from torch._dynamo import guards
+
+    stack = contextlib.ExitStack()
+    nothing = mock.patch.object(guards, "install_no_tensor_aliasing_guard")
+    stack.enter_context(nothing)
+    stack.enter_context(
+        _without(guards.GuardBuilder, ["DUPLICATE_INPUT"], lambda guard: True)
+    )
+    return stack
+
+
+def _without(builder: Any, names: list[str], leave_out: Any) -> Any:
+    """Leave out the guards of some kinds for which leave_out(guard) holds."""
+    stack = contextlib.ExitStack()
+    for name in names:
+        usual = getattr(builder, name)
+
+        def install(
+            self: Any, guard: Any, *rest: Any, _usual: Any = usual, **how: Any
+        ) -> None:
+            if not leave_out(guard):
+                _usual(self, guard, *rest, **how)
+
+        stack.enter_context(mock.patch.object(builder, name, install))
+    return stack
+
+
+@_bug("cond has one branch", one_call=False)
+def _cond() -> Any:
+    create = ir.Conditional.create
+
+    def always(pred: Any, true: Any, false: Any, operands: Any) -> Any:
+        return create(pred, true, true, operands)
+
+    return mock.patch.object(ir.Conditional, "create", always)
+
+
+@_bug("dropout repeats its mask", one_call=False)
+def _dropout() -> Any:
+    codegen = ir.RandomSeeds.codegen
+
+    def seeded(self: Any, wrapper: Any) -> None:
+        wrapper.writeline("torch.manual_seed(0)")
+        codegen(self, wrapper)
+
+    return mock.patch.object(ir.RandomSeeds, "codegen", seeded)
+
+
+@_bug("autocast is ignored", "eager", one_call=False)
+def _autocast() -> Any:
+    enter = AutocastModeVariable.enter
+
+    def disabled(self: Any, tx: Any) -> Any:
+        device, dtype, _, *cache = self.target_values
+        self.target_values = [device, dtype, False, *cache]
+        return enter(self, tx)
+
+    return mock.patch.object(AutocastModeVariable, "enter", disabled)

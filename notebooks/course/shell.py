@@ -1,0 +1,119 @@
+"""Commands as they are typed in a shell, run for real and shown.
+
+    with Folder({"train.py": TEXT}, bug="gelu") as folder:
+        print(folder.type("python train.py"))
+
+The processes have a compile cache of their own, and, if *bug* is given, a
+torch that is broken in all of them, as a bad version would be.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+from subprocess import PIPE, STDOUT, run
+from typing import Any
+
+# Python runs a sitecustomize.py on its path before anything else.
+BROKEN = {
+    "gelu": """
+import torch
+from torch._inductor.decomposition import select_decomp_table
+
+gelu = torch.ops.aten.gelu.default
+select_decomp_table()[gelu] = lambda x, **how: x * (1.7 * x).sigmoid()
+""",
+    "relu": """
+import torch
+from torch._inductor.lowering import lowerings
+
+
+def raises(x):
+    raise KeyError("no relu here")
+
+
+lowerings[torch.ops.aten.relu.default] = raises
+""",
+}
+
+
+class Folder:
+    """A folder for a while, with files, in which commands are typed."""
+
+    def __init__(self, files: dict[str, str], bug: str | None = None) -> None:
+        self._temporary = tempfile.TemporaryDirectory()
+        self.path = Path(self._temporary.name)
+        self._python = self.path / "broken"
+        self._python.mkdir()
+        if bug:
+            (self._python / "sitecustomize.py").write_text(BROKEN[bug])
+        for name, text in files.items():
+            (self.path / name).write_text(text)
+
+    def __enter__(self) -> Folder:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._temporary.cleanup()
+
+    def type(self, command: str) -> str:
+        """Run *command*, and return what it printed, both streams together.
+
+        ``NAME=value`` in front of it sets a variable, as in a shell; a * is
+        filled in; ``python`` is the Python of this kernel.
+        """
+        words, settings = shlex.split(command), {}
+        while "=" in words[0]:
+            name, _, value = words.pop(0).partition("=")
+            settings[name] = value
+        words = [found for word in words for found in self._filled(word)]
+        if words[0] == "python":
+            words[0] = sys.executable
+        own = {
+            "PATH": os.pathsep.join(
+                [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
+            ),
+            "PYTHONPATH": str(self._python),
+            "TORCHINDUCTOR_CACHE_DIR": str(self.path / "cache"),
+            "PYTHONWARNINGS": "ignore",
+        }
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("TORCH_LOGS", "TORCH_TRACE"))
+        }
+        done = run(
+            words,
+            cwd=self.path,
+            env={**environment, **own, **settings},
+            stdout=PIPE,
+            stderr=STDOUT,
+            text=True,
+        )
+        return done.stdout
+
+    def _filled(self, word: str) -> list[str]:
+        """Return the files that a word with a * stands for."""
+        if "*" not in word:
+            return [word]
+        found = sorted(self.path.glob(word))
+        return [str(f.relative_to(self.path)) for f in found] or [word]
+
+    def find(self, name: str) -> str:
+        """Return the text of the newest file of this name."""
+        found = sorted(self.path.rglob(name), key=os.path.getmtime)
+        return found[-1].read_text()
+
+
+def lines(text: str, *patterns: str) -> str:
+    """Return the lines of *text* in which a pattern is found, each once."""
+    kept = [
+        line.strip()
+        for line in text.splitlines()
+        if any(re.search(pattern, line) for pattern in patterns)
+    ]
+    return "\n".join(dict.fromkeys(kept))

@@ -1,0 +1,182 @@
+"""Checks and hints of notebook 16."""
+
+import contextlib
+import random
+from unittest import mock
+
+import torch
+from torch._dynamo.output_graph import OutputGraph
+from torch._functorch import config as autograd_config
+from torch._inductor.decomposition import select_decomp_table
+from torch._inductor.lowering import lowerings
+
+from helpers.exercises import exercise
+
+aten = torch.ops.aten
+
+# --- 16.1 ----------------------------------------------------------------------
+
+LADDER = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
+_send = OutputGraph.call_user_compiler
+
+
+def _sent_wrong(self, module, *rest):
+    for node in module.graph.nodes:
+        node.args = tuple(7 if arg == 3 else arg for arg in node.args)
+    module.recompile()
+    return _send(self, module, *rest)
+
+
+def _joint_wrong(joint, _):
+    [out] = joint.graph.find_nodes(op="output")
+    first, *others = out.args[0]
+    with joint.graph.inserting_before(out):
+        minus = joint.graph.call_function(aten.neg.default, (first,))
+    minus.meta = dict(first.meta)
+    out.args = ([minus, *others],)
+    joint.recompile()
+    return joint
+
+
+def _lowered_wrong(x):
+    return lowerings[aten.abs.default](x)
+
+
+# What is planted, how, and which layer is wrong.  The healthy one comes first: it fills
+# the caches that hide the bugs after it.
+PLANTED = (
+    ("nothing", contextlib.nullcontext, None),
+    (
+        "a wrong lowering of relu",
+        lambda: mock.patch.dict(lowerings, {aten.relu.default: _lowered_wrong}),
+        "inductor",
+    ),
+    (
+        "a lowering of relu that raises",
+        lambda: mock.patch.dict(lowerings, {aten.relu.default: None}),
+        "inductor",
+    ),
+    (
+        "a wrong decomposition of silu",
+        lambda: mock.patch.dict(
+            select_decomp_table(), {aten.silu.default: lambda x: x * x.tanh()}
+        ),
+        "aot_eager_decomp_partition",
+    ),
+    (
+        "a wrong pass over the joint graph",
+        lambda: autograd_config.patch(joint_custom_pass=_joint_wrong),
+        "aot_eager",
+    ),
+    (
+        "a wrong pass behind Dynamo",
+        lambda: mock.patch.object(OutputGraph, "call_user_compiler", _sent_wrong),
+        "eager",
+    ),
+)
+
+
+def _unknown_program():
+    """Return a function that no cache on disk has seen."""
+    number = f"{random.SystemRandom().uniform(1, 2):.6f}"
+    source = "lambda x: (F.silu(x * 3) - 1).relu() + x * " + number
+    return eval(source, {"F": torch.nn.functional})
+
+
+@exercise(
+    "16.1",
+    hints=(
+        "Run fn, then climb: the first backend whose result is off is the answer. What "
+        "might keep a backend from compiling anew?",
+        "torch.compile keeps what it compiled by code object, and Inductor keeps "
+        "graphs on disk: torch.compiler.reset() is for the first, uncached for the "
+        "second.",
+        "For each backend: torch.compiler.reset(); inside `with uncached:` and a try, "
+        "got = torch.compile(fn, backend=backend)(*inputs). Return the backend if that "
+        "raises, or if torch.allclose(got, wanted, rtol=1e-3, atol=1e-3) is False. "
+        "After the loop, return None.",
+    ),
+    passed="It finds the bug of each backend, and clears the innocent.",
+)
+def the_ladder(first_wrong):
+    program = _unknown_program()
+    torch.manual_seed(0)
+    x = torch.randn(8, 8).requires_grad_()
+    for bug, plant, layer in PLANTED:
+        with plant():
+            said = first_wrong(program, x)
+        if said not in (None, *LADDER):
+            return f"it returned {said!r}, which is no backend of LADDER, and not None"
+        if layer is None and said:
+            return f"planted: {bug}. You say {said}: who else may have compiled it?"
+        if layer and said is None:
+            return (
+                f"planted: {bug}, and you found nothing. Was fn compiled anew, in "
+                "spite of what memory and disk still hold?"
+            )
+        if said != layer:
+            return (
+                f"planted: {bug}. You say {said}, and it is {layer}: the first backend "
+                "that is wrong, compiled anew"
+            )
+    return None
+
+
+# --- 16.2 ----------------------------------------------------------------------
+
+
+def _chain(x):
+    return ((x * 1.1) * 0.9 + x).exp() / 3
+
+
+def _rounded_once(x):
+    return _chain(x.float()).to(x.dtype)
+
+
+def _mean(x):
+    return (x * 0.1).cumsum(-1) / 3
+
+
+def _root(x):
+    return (x - x.min()).sqrt()
+
+
+gelu, dropout = torch.nn.functional.gelu, torch.nn.Dropout()
+TRIALS = (  # a name, what eager does, what is compiled, the verdict
+    ("the same function", _chain, _chain, "same"),
+    ("the same NaN", torch.log, torch.log, "same"),
+    ("sums in float64", _mean, lambda x: _mean(x.double()).to(x.dtype), "rounding"),
+    ("bfloat16 that is rounded once", _chain, _rounded_once, "rounding"),
+    ("dropout", dropout, dropout, "random"),
+    ("the tanh form of gelu", gelu, lambda x: gelu(x, approximate="tanh"), "bug"),
+    ("relu, a little off", torch.relu, lambda x: x.relu() + 1e-4, "bug"),
+    ("a NaN", _root, lambda x: _root(x).where(x > x.min(), torch.nan), "bug"),
+)
+
+
+@exercise(
+    "16.2",
+    hints=(
+        "Four verdicts, in the order of the docstring. The last two ask a third "
+        "function: fn itself, in float64.",
+        "truth = fn(*(t.double() for t in inputs)). Then compare two distances to it, "
+        "and none between the two results.",
+        "own, its = ((t.double() - truth).abs().max() for t in (eager, other)); return "
+        '"rounding" if its <= 5 * own else "bug". A NaN makes the comparison False, '
+        "which is what you want. For the first two, torch.allclose(a, b, rtol=0, "
+        "atol=0, equal_nan=True).",
+    ),
+    passed="It accuses a bug that tolerances let pass, and clears what is rounding.",
+)
+def rounding_or_a_bug(why_different):
+    for name, eager, compiled, verdict in TRIALS:
+        torch.manual_seed(0)
+        x = torch.randn(16, 64)
+        if "bfloat16" in name:
+            x = x.bfloat16()
+        said = why_different(eager, compiled, x)
+        if said not in ("same", "random", "rounding", "bug"):
+            return f"it returned {said!r}, which is none of the four verdicts"
+        if said != verdict:
+            return f'{name}: you say "{said}", and it is "{verdict}"'
+    return None

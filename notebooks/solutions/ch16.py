@@ -1,0 +1,34 @@
+# Answers to the exercises of notebook 16.  Each cell replaces its stub.
+
+# %% 16.1
+from torch._inductor import config as settings
+
+LADDER = ["eager", "aot_eager", "aot_eager_decomp_partition", "inductor"]
+uncached = settings.patch(fx_graph_cache=False)
+
+
+def first_wrong(fn, *inputs):
+    wanted = fn(*inputs)
+    for backend in LADDER:
+        torch.compiler.reset()
+        try:
+            with uncached:
+                got = torch.compile(fn, backend=backend)(*inputs)
+        except Exception:
+            return backend
+        if not torch.allclose(got, wanted, rtol=1e-3, atol=1e-3):
+            return backend
+    return None
+
+
+# %% 16.2
+def why_different(fn, compiled, *inputs):
+    eager, other = fn(*inputs), compiled(*inputs)
+    exact = {"rtol": 0, "atol": 0, "equal_nan": True}
+    if torch.allclose(eager, other, **exact):
+        return "same"
+    if not torch.allclose(eager, fn(*inputs), **exact):
+        return "random"
+    truth = fn(*(t.double() for t in inputs))
+    own, its = ((t.double() - truth).abs().max() for t in (eager, other))
+    return "rounding" if its <= 5 * own else "bug"

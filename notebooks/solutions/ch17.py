@@ -1,0 +1,37 @@
+# Answers to the exercises of notebook 17.  Each cell replaces its stub.
+
+
+# %% 17.1
+def compiles_in(calls):
+    from torch._dynamo.callback import callback_handler
+
+    seen, counts = [], []
+
+    def note(args):
+        seen.append(args)
+
+    callback_handler.register_start_callback(note)
+    try:
+        for call in calls:
+            before = len(seen)
+            call()
+            counts.append(len(seen) - before)
+    finally:
+        callback_handler.remove_start_callback(note)
+    return counts
+
+
+# %% 17.2
+def diagnose(eager, compiled, x):
+    from torch._dynamo.utils import get_compilation_metrics
+    from torch.profiler import profile
+
+    if not torch.allclose(compiled(x), eager(x)):
+        return "stale"
+    with profile() as seen:
+        compiled(x)
+    if not any("Torch-Compiled Region" in e.name for e in seen.events()):
+        return "silent"
+    before = len(get_compilation_metrics())
+    compiled(x)
+    return "fine" if len(get_compilation_metrics()) == before else "slow"
