@@ -37,26 +37,18 @@ class Break(NamedTuple):
     minutes: int
 
 
-_OF_06 = ("How wide is a load?", "A row, whole or in pieces")
-_OF_06 += ("A whole model, and its numbers",)
-_CHECKPOINT = "A checkpoint from a compiled model"
 # The first number is the minutes of the whole route; what the stops do not take is
 # left for polls and questions.
 ROUTES: dict[str, tuple[int, tuple[Stop | Break, ...]]] = {
     "2 hours": (
         120,
         (
-            Stop("00", ("00.2",)),
-            Stop("01", ("01.1",), (_CHECKPOINT, "Proof for a running service")),
-            Stop(
-                "02", (), ("The launch is not the work", "Where is the turning point?")
-            ),
+            Stop("00", ("00.1",)),
+            Stop("01", ("01.1",)),
+            Stop("02", (), ("Large results are new pages", "From which size on?")),
             Break(5),
-            Stop(
-                "03",
-                ("03.1",),
-                ("fullgraph=True is another program", "A model somebody else wrote"),
-            ),
+            Stop("03", ("03.1",)),
+            Stop("04", ("04.2",)),
         ),
     ),
     "half a day": (
@@ -66,10 +58,13 @@ ROUTES: dict[str, tuple[int, tuple[Stop | Break, ...]]] = {
             Stop("01", ("01.1",)),
             Stop("02", ("02.1",)),
             Break(15),
-            Stop("03", ("03.2",)),
-            Break(5),
-            Stop("08", ("08.1",), ("Promises about a dimension",)),
-            Stop("06", (), _OF_06),
+            Stop("03", ("03.1",)),
+            Stop("04", ("04.2",)),
+            Stop("13", ("13.1",)),
+            Stop("14", ("14.1",)),
+            Break(10),
+            Stop("05"),
+            Stop("07"),
         ),
     ),
     "a day": (
@@ -79,14 +74,19 @@ ROUTES: dict[str, tuple[int, tuple[Stop | Break, ...]]] = {
             Stop("01", ("01.1",)),
             Stop("02", ("02.1",)),
             Break(15),
-            Stop("03", ("03.2",)),
-            Stop("04", (), ("A pass rewrites it", "Keep it, or compute it again?")),
-            Stop("05", ("05.1",), ("Random numbers",)),
+            Stop("03", ("03.1",)),
+            Stop("04", ("04.2",)),
+            Stop("13", ("13.1",)),
+            Stop("14", ("14.1",)),
+            Stop("05", ("05.1",)),
+            Stop("07", ("07.1",)),
             Break(15),
-            Stop("06", (), _OF_06),
-            Stop("07", ("07.2",)),
-            Stop("08", ("08.1",)),
-            Stop("10", (), ("What it says when asked", "The errors people meet")),
+            Stop("08"),
+            Stop("10", ("10.1",)),
+            Stop("11"),
+            Stop("12", ("12.1",)),
+            Stop("16", ("16.1",)),
+            Stop("17"),
         ),
     ),
 }
@@ -221,7 +221,7 @@ def block(mark: str) -> str:
     """Return what stands between a pair of marks."""
     if mark == "pages":
         rows = ((f"[{key}]({key}.md)", L.course["title"]) for key, L in LESSONS.items())
-        return table("page, chapter", rows)
+        return table("page, lesson", rows)
     kind, _, key = mark.partition(" ")
     return timing(LESSONS[key]) if kind == "timing" else route(mark)
 

@@ -11,7 +11,11 @@ SAME_CODE = {"cache": "shared"}
 
 
 @fault(
-    "logs silent", "torch._logging._internal", "16 18", lambda: _logged(), **SAME_CODE
+    "logs silent",
+    "torch._logging._internal",
+    "17 13 01",
+    lambda: _logged(),
+    **SAME_CODE,
 )
 def no_logs(internal: Any) -> None:
     """set_logs is accepted, and nothing is ever logged."""
@@ -35,7 +39,7 @@ def _logged() -> bool:
 @fault(
     "trace silent",
     "torch._logging._internal",
-    "03 04 00",
+    "04 03 00",
     lambda: _breaks(),
     **SAME_CODE,
 )
@@ -53,7 +57,7 @@ def _breaks() -> int:
 @fault(
     "compiles are not recorded",
     "torch._dynamo.utils",
-    "13 14 00",
+    "17 13 14",
     lambda: _recorded(),
     **SAME_CODE,
 )
@@ -72,7 +76,7 @@ def _recorded() -> int:
 @fault(
     "profiler empty",
     "torch.profiler.profiler",
-    "16 18",
+    "17 02 01",
     lambda: _profiled(),
     **SAME_CODE,
 )
@@ -93,7 +97,7 @@ def _profiled() -> bool:
 @fault(
     "bisector names the wrong place",
     "torch._inductor.compiler_bisector",
-    "16 18",
+    "16",
     lambda: _bisected(),
     **SAME_CODE,
 )
@@ -116,7 +120,7 @@ def _bisected() -> Any:
 @fault(
     "minifier shortens nothing",
     "torch._functorch.fx_minifier",
-    "16 18",
+    "16",
     lambda: _minified(),
     **SAME_CODE,
 )
@@ -156,7 +160,7 @@ def _minified() -> int:
 @fault(
     "fake of an operator ignored",
     "torch._library.custom_ops",
-    "16 18 10 11",
+    "04 11",
     lambda: _fake(),
     **SAME_CODE,
 )
@@ -184,7 +188,7 @@ def _fake() -> bool:
 @fault(
     "recompile does not rebuild",
     "torch.fx.graph_module",
-    "05 06",
+    "05",
     lambda: _rebuilt(),
     **SAME_CODE,
 )
