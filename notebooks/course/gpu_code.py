@@ -48,6 +48,18 @@ def access_table(named: dict[str, DumpedKernel]) -> Table:
     return Table.of(["case", "mask", "loads", "stores"], rows)
 
 
+def config_table(kernel: DumpedKernel) -> Table:
+    """Return a row for each config: what one of its threads works on."""
+    rows = []
+    for i, config in enumerate(kernel.configs):
+        code = kernel.on(config=i)
+        numbers = config.blocks["XBLOCK"] // code.threads
+        loads = said(widths(kernel, config=i))
+        rows.append((config, numbers, loads, mark(code.registers)))
+    headings = "config, numbers a thread, loads of a thread, registers"
+    return Table.of(headings.split(", "), rows)
+
+
 def same_machine_code(kernel: DumpedKernel) -> bool:
     """Return whether the tidied text gives the same PTX as Inductor's."""
     start = kernel.generated.rindex("@triton.jit\n")

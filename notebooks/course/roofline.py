@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -57,6 +58,14 @@ class Timed:
     high: float
     side: int = 0  # 0: eager, 1: compiled
 
+    def __str__(self) -> str:
+        return f"{self.name}: {mark(self.middle)}"
+
+    @property
+    def middle(self) -> str:
+        """The middle half of the times, as text."""
+        return f"{seconds(self.low)} to {seconds(self.high)}"
+
     @property
     def intensity(self) -> float:
         """Operations for each byte."""
@@ -79,10 +88,11 @@ def call_seconds(function: Callable[..., Any], *inputs: Any) -> list[float]:
         globals={"function": function, "inputs": inputs},
         num_threads=torch.get_num_threads(),
     )
-    first = timer.timeit(1).median
-    calls = max(1, round(3e-3 / first))
-    blocks = max(5, min(30, round(0.2 / (calls * first))))
-    return sorted(timer.timeit(calls).median for _ in range(blocks))
+    start = time.perf_counter()
+    function(*inputs)
+    once = time.perf_counter() - start
+    run = timer.blocked_autorange(min_run_time=max(0.1, 3 * once))
+    return sorted(run.times)
 
 
 def timed(
@@ -95,7 +105,8 @@ def timed(
     counted = (kernels if compiled else eager_bytes)(function, *inputs)
     work = operations(function, *inputs)
     run = torch.compile(function) if compiled else function
-    run(*inputs)
+    if compiled:
+        run(*inputs)
     times = call_seconds(run, *inputs)
     quartiles = (
         times[round(share * (len(times) - 1))] for share in (0.25, 0.5, 0.75)
@@ -135,9 +146,8 @@ def seconds_table(bytes_per_s: float, programs: Sequence[Timed]) -> Table:
     rows = []
     for one in programs:
         copied = one.bytes / bytes_per_s
-        middle = f"{seconds(one.low)} to {seconds(one.high)}"
         share = f"{copied / one.median:.0%}"
-        cells = mark(seconds(copied)), mark(middle), mark(share)
+        cells = mark(seconds(copied)), mark(one.middle), mark(share)
         rows.append((one.name, size(one.bytes), *cells))
     headings = ("program", "bytes", "a copy of as much")
     return Table.of((*headings, "timed", "copy / timed"), rows)
