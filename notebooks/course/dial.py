@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,14 +44,23 @@ class Setting:
 
 
 def settings(
-    fn: Callable[..., Any], inputs: Iterable[Any], shares: Iterable[float]
+    fn: Callable[..., Any],
+    inputs: Iterable[Any],
+    shares: Iterable[float],
+    known: Mapping[float, tuple[Graphs, int]],
 ) -> list[Setting]:
-    """Compile *fn* up to Inductor, once for each budget."""
+    """Compile *fn* up to Inductor, once for each budget.
+
+    What is *known*, graphs and the bytes kept, is not compiled again.
+    """
     given, found = list(inputs), []
     for share in shares:
-        with budget(share):
-            graphs = aot_graphs(fn, *given)
-        kept = saved_bytes(graphs.compiled, *given)
+        if share in known:
+            graphs, kept = known[share]
+        else:
+            with budget(share):
+                graphs = aot_graphs(fn, *given)
+            kept = saved_bytes(graphs.compiled, *given)
         found.append(Setting(share, kept, tuple(_fates(graphs))))
     return found
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils.data import default_collate
 
-from course.breaks import quietly
+from course.breaks import quietly, untimed_guards
 from helpers.text import Table
 
 Function = Callable[[torch.Tensor], torch.Tensor]
@@ -195,7 +195,7 @@ def tried(tool: Tool) -> Used:
     """Compile a function without the tool and with it, for two inputs."""
     before = quietly(tool.function, INPUTS[0])
     function, values = tool.use(tool.function)
-    with torch._dynamo.config.patch(values):
+    with torch._dynamo.config.patch(values), untimed_guards():
         after = quietly(function, INPUTS[0])
         compiled = torch.compile(function, backend="aot_eager", dynamic=False)
         same, lines = [], 0

@@ -76,18 +76,24 @@ class Snippet:
         """Repair the given function by a setting of the compiler."""
         self.repair(next(iter(settings)), **settings)(self.given)
 
-    def agrees(self) -> bool:
-        """Return whether repaired, compiled, does what given does in eager.
+    def checked(self) -> tuple[int, bool]:
+        """Compile repaired; return its graphs, and whether it acts as given.
 
-        That is: returns the same, prints the same, and raises where it
-        raises.  Both get each of the inputs, in copies.
+        That is: returns the same, prints the same, and raises where given
+        raises, in eager.  Both get each of the inputs, in copies.  A graph
+        break raises, so a function with one does not act as given.
         """
-        ours = self.repaired or self.given
-        compiled = torch.compile(ours, backend="eager")
-        return all(
-            _same(_run(self.given, inputs), _run(compiled, inputs))
-            for inputs in self.inputs
+        graphs: list[Any] = []
+        compiled = torch.compile(
+            self.repaired,
+            backend=lambda graph, _: graphs.append(graph) or graph.forward,
         )
+        with torch._dynamo.error_on_graph_break(True):
+            agree = [
+                _same(_run(self.given, inputs), _run(compiled, inputs))
+                for inputs in self.inputs
+            ]
+        return len(graphs), all(agree)
 
 
 Outcome = tuple[torch.Tensor | None, str]
@@ -474,7 +480,7 @@ def timed(x):
 @snippet("gc.collect")
 def tidy(x):
     y = x.sin()
-    gc.collect()
+    gc.collect(0)
     return y.cos()
 
 
