@@ -12,9 +12,9 @@ Each table is written by the command below it. A command goes on where it stoppe
 so rows may be of several runs; the machine and the date are those of the last.
 
 The tables of the browser, of what is missing and of another torch are of runs before
-2026-11-22 09:00 UTC, by earlier forms of their commands: rows and columns that the
-commands no longer make were left out since, and the two counts of what was moved in
-the browser were added up; nothing else was changed.
+2026-11-22 09:00 UTC, over the twelve chapters that the lessons have replaced since:
+their numbers are those of the chapters. The table of broken compilers is being made
+anew over the lessons, and has the faults that were planted so far.
 """
 SECTIONS = {
     "faults": "Which cell notices a broken compiler?",
