@@ -32,7 +32,7 @@ from helpers.results import version_of, write_atomically  # noqa: E402
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 CELL_METADATA = ("jupyter", "reason", "tags")
 WIDGET = "application/vnd.jupyter.widget-view+json"
-SECONDS_PER_CELL = 300
+SECONDS_PER_CELL = 600
 # What an output must not show: it would be another text on another machine, or on
 # the next run.  Outputs that teach a warning are tagged shows-warning.
 UNFIT = {

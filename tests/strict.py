@@ -34,7 +34,7 @@ class Rules:
         config.option.nbval_lax = False
         config.option.nbval_current_env = True
         config.option.nbval_sanitize_with = str(ROOT / "tests" / "sanitize.cfg")
-        config.option.nbval_cell_timeout = 300.0
+        config.option.nbval_cell_timeout = 600.0
         config.option.nbval_kernel_startup_timeout = 120.0
 
     def pytest_collectstart(self, collector: pytest.Collector) -> None:
