@@ -229,7 +229,12 @@ def sweep(
     break, and the operations of each program are counted in the graph.
     """
     rows = []
-    with progress("programs", len(programs)) as bar:
+    with (
+        progress("programs", len(programs)) as bar,
+        warnings.catch_warnings(),
+    ):
+        # Lowerings of torch call functions of torch that are deprecated.
+        warnings.filterwarnings("ignore", "", FutureWarning, r"torch\.")
         for first in range(0, len(programs), together):
             group = programs[first : first + together]
             rows += _rows(group, options)

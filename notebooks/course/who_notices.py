@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from subprocess import PIPE, STDOUT, run
@@ -107,6 +108,9 @@ def picture(found: dict[str, dict[str, bool]]) -> Picture:
     return Picture(figure, f"Who notices which planted bug. {words}.")
 
 
+_IN_CI = ("CI", "BUILD_NUMBER")
+
+
 def pytest_on(file: str, bug: str | None = None) -> str:
     """Return what ``pytest -q`` says of *file*, run in a process of its own.
 
@@ -135,5 +139,15 @@ sys.exit(code)
     ]
     options += ["-W", "ignore", "-c", "/dev/null", "--rootdir", "."]
     command = [sys.executable, "-c", start, bug or "", file, *options]
-    done = run(command, cwd=folder, stdout=PIPE, stderr=STDOUT, text=True)
+    # pytest's summary is another one where it believes to be in CI.
+    variables = {k: v for k, v in os.environ.items() if k not in _IN_CI}
+    variables["COLUMNS"] = "160"
+    done = run(
+        command,
+        cwd=folder,
+        env=variables,
+        stdout=PIPE,
+        stderr=STDOUT,
+        text=True,
+    )
     return done.stdout
