@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-import os
 import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +21,7 @@ from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 
 from helpers import recompiles, session
 from helpers.plots import COLOURS, QUIET, Picture, styled
-from helpers.text import Table, pre
+from helpers.text import Table
 
 # ---------------------------------------------------- what each call ran
 
@@ -261,38 +259,3 @@ def _wrapped(text: str) -> str:
         head, found, tail = text.partition(mark)
         text = f"{head}{found.rstrip(' .')}\n{tail.strip()}" if found else text
     return text
-
-
-@dataclass(frozen=True, repr=False)
-class Slider:
-    """A picture that follows a slider; without a kernel, its first state."""
-
-    draw: Callable[[int], Picture]
-    first: int
-    last: int
-
-    def _ipython_display_(self) -> None:
-        from IPython.display import display
-
-        quiet = os.environ.get("COURSE_QUIET") == "1"
-        if quiet or "ipykernel" not in sys.modules:
-            display(self.draw(self.first))
-            return
-        words = "In a live notebook, a slider stands here."
-        data = {"text/plain": words, "text/html": pre(words)}
-        display(self.widget()._repr_mimebundle_() | data, raw=True)
-
-    def widget(self) -> Any:
-        """Return the slider, and below it the picture of its value."""
-        import ipywidgets
-
-        slider = ipywidgets.IntSlider(
-            value=self.first, min=0, max=self.last, description="rows"
-        )
-        shown = ipywidgets.HTML(self.draw(self.first)._repr_html_())
-
-        def show(change: dict[str, Any]) -> None:
-            shown.value = self.draw(change["new"])._repr_html_()
-
-        slider.observe(show, "value")
-        return ipywidgets.VBox([slider, shown])
