@@ -16,7 +16,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from tests.proof import common, faults
+from tests.proof import common, faults, report
 from tests.proof.broken import FAULTS, Fault, environment
 from tests.proof.faults import CONTROL, in_order, look, probe, row, variables
 from tests.proof.notice import notices
@@ -52,6 +52,9 @@ def test_what_is_recorded_is_still_in_the_notebooks() -> None:
     """A claim that was reworded or moved needs a new run of its fault."""
     rows = common.read("faults")["rows"]
     assert {row["fault"] for row in rows} <= {CONTROL, *FAULTS}
+    assert (common.FOLDER / "README.md").read_text("utf-8") == report.page()
+    for fault in report.not_run(rows):  # none is left out in silence
+        assert fault in report.page().split("Not run yet: ")[1].split("\n")[0]
     for each in rows:
         assert each["noticed by"] != "no notebook" or (
             each["fault"] == CONTROL or FAULTS[each["fault"]].unnoticed

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from helpers.results import write_atomically
+from tests.proof.broken import FAULTS
 from tests.proof.common import FOLDER, markdown, read
 
 INTRODUCTION = """\
@@ -25,6 +28,11 @@ SECTIONS = {
 }
 
 
+def not_run(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the faults that have no row."""
+    return [name for name in FAULTS if name not in {row["fault"] for row in rows}]
+
+
 def page() -> str:
     """Return the whole page; a proof that never ran says which command runs it."""
     parts = [INTRODUCTION]
@@ -38,6 +46,8 @@ def page() -> str:
         where = f"{m['gpu'] or m['cpu']}, {m['cores']} cores, torch {m['torch']}"
         when = kept["when"][:10]
         parts.append(f"{markdown(kept['rows'])}\n")
+        if name == "faults" and (waiting := not_run(kept["rows"])):
+            parts.append(f"Not run yet: {', '.join(waiting)}.\n")
         parts.append(f"*{where}, {when}: `{kept['command']}`*\n")
     return "\n".join(parts)
 
