@@ -69,6 +69,13 @@ def _relu() -> Any:
     )
 
 
+def _relu_raises() -> Any:
+    def raises(true: Any, x: Any) -> Any:
+        raise KeyError("no relu here")
+
+    return lowered(aten.relu.default, raises)
+
+
 BUGS: dict[str, Callable[[], Any]] = {
     "none": contextlib.nullcontext,
     "a constant, behind Dynamo": _behind_dynamo,
@@ -76,6 +83,7 @@ BUGS: dict[str, Callable[[], Any]] = {
     "gelu's decomposition": _gelu,
     "erf's lowering": _erf,
     "relu's lowering": _relu,
+    "relu's lowering raises": _relu_raises,
 }
 
 

@@ -3,8 +3,8 @@
     with Folder({"train.py": TEXT}, bug="gelu") as folder:
         print(folder.type("python train.py"))
 
-The processes have a compile cache of their own, and, if *bug* is given, a
-torch that is broken in all of them, as a bad version would be.
+If *bug* is given, torch is broken in all processes, as a bad version would be,
+and they have a compile cache of their own.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from torch._inductor.decomposition import select_decomp_table
 gelu = torch.ops.aten.gelu.default
 select_decomp_table()[gelu] = lambda x, **how: x * (1.7 * x).sigmoid()
 """,
-    "relu": """
+    "sin": """
 import torch
 from torch._inductor.lowering import lowerings
 
 
 def raises(x):
-    raise KeyError("no relu here")
+    raise KeyError("no sin here")
 
 
-lowerings[torch.ops.aten.relu.default] = raises
+lowerings[torch.ops.aten.sin.default] = raises
 """,
 }
 
@@ -49,6 +49,7 @@ class Folder:
         self.path = Path(self._temporary.name)
         self._python = self.path / "broken"
         self._python.mkdir()
+        self._bug = bug
         if bug:
             (self._python / "sitecustomize.py").write_text(BROKEN[bug])
         for name, text in files.items():
@@ -58,6 +59,10 @@ class Folder:
         return self
 
     def __exit__(self, *_: Any) -> None:
+        self.remove()
+
+    def remove(self) -> None:
+        """Remove the folder, where it was not opened by ``with``."""
         self._temporary.cleanup()
 
     def type(self, command: str) -> str:
@@ -78,9 +83,13 @@ class Folder:
                 [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
             ),
             "PYTHONPATH": str(self._python),
-            "TORCHINDUCTOR_CACHE_DIR": str(self.path / "cache"),
             "PYTHONWARNINGS": "ignore",
         }
+        if self._bug:  # what it builds must stay here
+            own["TORCHINDUCTOR_CACHE_DIR"] = str(self.path / "cache")
+        else:  # kernels may come from the usual cache, graphs may not
+            own["TORCHINDUCTOR_FX_GRAPH_CACHE"] = "0"
+            own["TORCHINDUCTOR_AUTOGRAD_CACHE"] = "0"
         environment = {
             name: value
             for name, value in os.environ.items()
@@ -102,6 +111,10 @@ class Folder:
             return [word]
         found = sorted(self.path.glob(word))
         return [str(f.relative_to(self.path)) for f in found] or [word]
+
+    def files(self, pattern: str) -> list[str]:
+        """Return the names of the files that a pattern with * stands for."""
+        return sorted(f.name for f in self.path.glob(pattern) if f.is_file())
 
     def find(self, name: str) -> str:
         """Return the text of the newest file of this name."""
