@@ -105,7 +105,7 @@ def drop_all_guards(dynamo: Any) -> None:
     optimize_with(dynamo, guard_filter_fn=lambda guards: [False] * len(guards))
 
 
-@fault("module guards skipped", OPTIMIZE, "03 13 17", lambda: _scale(), **SAME_CODE)
+@fault("module guards skipped", OPTIMIZE, "03 13", lambda: _scale(), **SAME_CODE)
 def drop_module_guards(dynamo: Any) -> None:
     """A changed attribute of the model is not noticed: the old value is used."""
     import torch
