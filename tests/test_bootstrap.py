@@ -19,6 +19,7 @@ import bootstrap
 ROOT = Path(__file__).resolve().parents[1]
 FILES = ("bootstrap.py", "Makefile", "requirements.txt", "pyproject.toml")
 PLACES = {
+    "ROOT": "",
     "VENV": ".venv",
     "STATE": ".venv/course.json",
     "PYTHON": ".venv/bin/python",
@@ -33,7 +34,6 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     for name in FILES:
         shutil.copy(ROOT / name, folder)
-    monkeypatch.setattr(bootstrap, "ROOT", str(folder))
     for name, path in PLACES.items():
         monkeypatch.setattr(bootstrap, name, str(folder / path))
     monkeypatch.setattr(sys, "argv", ["bootstrap.py"])
@@ -50,60 +50,44 @@ def stopped(capsys: pytest.CaptureFixture[str]) -> str:
     return line
 
 
-def refuse(number: int) -> object:
-    def raises(*_: object, **__: object) -> None:
-        raise OSError(number, os.strerror(number))
-
-    return raises
+def full_disk(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 LITTLE = types.SimpleNamespace(free=2**30)
 # What is wrong with the machine (what to replace, by what), and the line it gets.
-MISSING: dict[str, tuple[dict[str, object], str]] = {
-    "an old Python": (
-        {"HERE": "3.9", "sys.version_info": (3, 9, 2)},
-        "Python 3.9 is too old: the course needs 3.11 to 3.14",
+MISSING: list[tuple[dict[str, object], str]] = [
+    (
+        {"HERE": "3.9", "sys.version_info": (3, 9, 2), "runs": lambda name: False},
+        "Python 3.9 is too old: the course needs 3.11 to 3.14; install one",
     ),
-    "a new Python": (
-        {"HERE": "3.15", "sys.version_info": (3, 15, 0)},
-        "3.15 is too new: the course needs 3.11 to 3.14; make setup PYTHON=python3.14",
+    (
+        {"sys.version_info": (3, 15, 0), "runs": lambda name: name == "python3.14"},
+        "too new: the course needs 3.11 to 3.14; make setup PYTHON=python3.14",
     ),
-    "no compiler": ({"runs": lambda name: False}, "apt install g++"),
-    "another compiler": (
-        {"runs": lambda name: name == "clang++"},
-        "export CXX=clang++",
-    ),
-    "no venv": ({"importlib.util.find_spec": lambda name: None}, "-venv"),
-    "no headers": (
-        {"sysconfig.get_paths": lambda: {"include": "/none"}},
-        "Python.h is missing",
-    ),
-    "no disk": ({"shutil.disk_usage": lambda _: LITTLE}, "has 1.0 GiB free"),
-    "a full disk": ({"os.makedirs": refuse(errno.ENOSPC)}, "the disk is full"),
-    "a folder of others": ({"os.makedirs": refuse(errno.EACCES)}, "cannot write in"),
-    "another TORCH": (
-        {"sys.argv": ["bootstrap.py", "--torch", "rocket"]},
-        "TORCH=rocket is not known",
-    ),
-}
+    ({"runs": lambda name: False}, "apt install g++"),
+    ({"runs": lambda name: name == "clang++"}, "export CXX=clang++"),
+    ({"importlib.util.find_spec": lambda name: None}, "-venv"),
+    ({"sysconfig.get_paths": lambda: {"include": "/none"}}, "Python.h is missing"),
+    ({"shutil.disk_usage": lambda _: LITTLE}, "has 1.0 GiB free"),
+    ({"os.makedirs": full_disk}, "the disk is full"),
+    ({"sys.argv": ["bootstrap.py", "--torch", "rocket"]}, "TORCH=rocket is not known"),
+]
 
 
-@pytest.mark.parametrize("name", MISSING)
+@pytest.mark.parametrize(("replaced", "message"), MISSING)
 def test_what_is_missing_is_said_in_one_line(
-    name: str,
+    replaced: dict[str, object],
+    message: str,
     checkout: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    replaced, message = MISSING[name]
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.delenv("CXX", raising=False)
-    if "Python" in name:
-        monkeypatch.setattr(bootstrap, "runs", lambda name: name == "python3.14")
     for target, value in replaced.items():
         monkeypatch.setattr(f"bootstrap.{target}", value)
-    for part in message.split("; "):
-        assert part in (line := stopped(capsys)), line
+    assert message in stopped(capsys)
 
 
 def test_the_script_keeps_to_old_syntax() -> None:
@@ -127,24 +111,19 @@ def test_what_is_not_ours_is_left_alone(
         ("ERROR: Could not install: [Errno 13] Permission denied", "cannot write"),
         ("ERROR: No matching distribution found for torch", "no build for this"),
         ("some words\nERROR: {odd} ending\n", "failed: ERROR: {odd} ending"),
-        ("", "the installation failed: no message"),
     ],
 )
-def test_why_an_installation_failed(log: str, advice: str) -> None:
-    assert advice in bootstrap.explain(log) and "\n" not in bootstrap.explain(log)
-
-
-def test_a_failed_step_tells_and_leaves_the_log(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
+def test_a_failed_step_tells_why_and_leaves_the_log(
+    log: str, advice: str, checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bootstrap.check_folder()
-    code = "print('Downloading torch-2.whl (527.0 MB)'); raise SystemExit('dns error')"
+    code = f"import sys; print('Downloading torch-2.whl (527.0 MB)'); print({log!r})"
     with pytest.raises(SystemExit):
-        bootstrap.step(sys.executable, "-c", code)
+        bootstrap.step(sys.executable, "-c", f"{code}; sys.exit(1)")
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "setup: downloading torch (527.0 MB)"
-    assert "no network" in lines[1]
-    assert "dns error" in (checkout / ".cache" / "setup.log").read_text()
+    assert advice in lines[1] and len(lines) == 2
+    assert log in (checkout / ".cache" / "setup.log").read_text()
 
 
 @pytest.fixture
@@ -193,20 +172,17 @@ def test_another_torch_is_a_new_environment_and_stays_chosen(build) -> None:
     assert "--clear" in build("--torch", "default")[0]
 
 
-@pytest.mark.parametrize("damage", ["moved", "no python", "odd state", "broke off"])
-def test_what_cannot_be_used_is_made_again(damage: str, checkout: Path, build) -> None:
+def test_what_cannot_be_used_is_made_again(checkout: Path, build) -> None:
     first = build()
     state = checkout / ".venv" / "course.json"
-    if damage == "moved":
-        state.write_text(state.read_text().replace(str(checkout), "/elsewhere"))
-    elif damage == "no python":
-        (checkout / ".venv" / "bin" / "python").unlink()
-    elif damage == "odd state":
-        state.write_text("[half")
-    else:
-        half = {**json.loads(state.read_text()), "sources": "half"}
-        state.write_text(json.dumps(half))
-    assert build() == (first[1:] if damage == "broke off" else first)
+    state.write_text(state.read_text().replace(str(checkout), "/elsewhere"))  # moved
+    assert build() == first
+    (checkout / ".venv" / "bin" / "python").unlink()
+    assert build() == first
+    state.write_text("[half")
+    assert build() == first
+    state.write_text(json.dumps({**json.loads(state.read_text()), "sources": "half"}))
+    assert build() == first[1:]
 
 
 @pytest.mark.skipif(not shutil.which("make"), reason="no make on this machine")
