@@ -37,6 +37,17 @@ class Break(NamedTuple):
     minutes: int
 
 
+# How both longer routes begin: to prove, to measure, to read what was captured.
+BEGINNING = (
+    Stop("00", ("00.1",)),
+    Stop("01", ("01.1",)),
+    Stop("02", ("02.1",)),
+    Break(15),
+    Stop("03", ("03.1",)),
+    Stop("04", ("04.2",)),
+    Stop("13", ("13.1",)),
+    Stop("14", ("14.1",)),
+)
 # The first number is the minutes of the whole route; what the stops do not take is
 # left for polls and questions.
 ROUTES: dict[str, tuple[int, tuple[Stop | Break, ...]]] = {
@@ -51,33 +62,11 @@ ROUTES: dict[str, tuple[int, tuple[Stop | Break, ...]]] = {
             Stop("04", ("04.2",)),
         ),
     ),
-    "half a day": (
-        240,
-        (
-            Stop("00", ("00.1",)),
-            Stop("01", ("01.1",)),
-            Stop("02", ("02.1",)),
-            Break(15),
-            Stop("03", ("03.1",)),
-            Stop("04", ("04.2",)),
-            Stop("13", ("13.1",)),
-            Stop("14", ("14.1",)),
-            Break(10),
-            Stop("05"),
-            Stop("07"),
-        ),
-    ),
+    "half a day": (240, (*BEGINNING, Break(10), Stop("05"), Stop("07"))),
     "a day": (
         420,
         (
-            Stop("00", ("00.1",)),
-            Stop("01", ("01.1",)),
-            Stop("02", ("02.1",)),
-            Break(15),
-            Stop("03", ("03.1",)),
-            Stop("04", ("04.2",)),
-            Stop("13", ("13.1",)),
-            Stop("14", ("14.1",)),
+            *BEGINNING,
             Stop("05", ("05.1",)),
             Stop("07", ("07.1",)),
             Break(15),

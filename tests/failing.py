@@ -20,7 +20,6 @@ from typing import Any
 from xml.etree import ElementTree
 
 from packaging.specifiers import SpecifierSet
-from packaging.version import InvalidVersion, Version
 
 from helpers.results import version_of
 from tests.refresh import texts
@@ -40,7 +39,7 @@ class Failure:
     where: str  # the file of the notebook, or the module of a test
     cell: str
     heading: str
-    torch: str
+    torch: str  # "" where none is installed
     lines: tuple[str, ...]
     triton: bool = True  # whether it is installed there
 
@@ -53,8 +52,8 @@ def properties(item: Any, error: BaseException) -> list[tuple[str, str]]:
     lines = [*_raised(item.test_outputs or [])]
     lines = lines or [*_differing(item)] or [f"error: {_first(str(error))}"]
     return [
-        ("torch", version_of("torch") or "none"),
-        ("triton", version_of("triton") or "none"),
+        ("torch", version_of("torch") or ""),
+        ("triton", version_of("triton") or ""),
         ("heading", heading(item.parent.nb.cells, item.cell)),
         *(("line", line) for line in lines),
     ]
@@ -63,11 +62,9 @@ def properties(item: Any, error: BaseException) -> list[tuple[str, str]]:
 def _raised(outputs: list[Any]) -> Iterator[str]:
     for output in outputs:
         if output.output_type == "error":
-            message = COLOUR.sub("", output.evalue).strip()
             is_claim = output.ename == "ClaimFailed"
-            yield (
-                f"claim: {message}" if is_claim else f"error: {output.ename}: {message}"
-            )
+            kind = "claim" if is_claim else f"error: {output.ename}"
+            yield f"{kind}: {COLOUR.sub('', output.evalue).strip()}"
 
 
 def _differing(item: Any) -> Iterator[str]:
@@ -89,18 +86,15 @@ def _lines(item: Any, outputs: list[Any] | None) -> dict[str, list[str]]:
 
 def heading(cells: list[Any], until: Any) -> str:
     """Return the heading that a cell stands under."""
-    found = ["the first cell"]
-    for cell in cells:
-        if cell is until:
-            break
-        if cell.cell_type == "markdown":
-            found += re.findall(r"^#+ (.+)$", cell.source, re.MULTILINE)
-    return found[-1]
+    before = cells[: next(n for n, cell in enumerate(cells) if cell is until)]
+    words = "\n".join(c.source for c in before if c.cell_type == "markdown")
+    found = re.findall(r"^#+ (.+)$", words, re.MULTILINE)
+    return found[-1] if found else "the first cell"
 
 
 def _first(text: str) -> str:
-    lines = [ln.strip() for ln in COLOUR.sub("", text).splitlines() if ln.strip()]
-    return lines[0] if lines else ""
+    lines = [line.strip() for line in COLOUR.sub("", text).splitlines()]
+    return next(filter(None, lines), "")
 
 
 # --- read from its report ---------------------------------------------------------
@@ -112,26 +106,27 @@ def read(report: Path) -> list[Failure]:
     ValueError says that the file is no such report, as after a run that was killed.
     """
     try:
-        cases = ElementTree.parse(report).getroot().iter("testcase")
-        problems = [(c, [*c.findall("failure"), *c.findall("error")]) for c in cases]
+        cases = [*ElementTree.parse(report).getroot().iter("testcase")]
     except (OSError, ElementTree.ParseError) as error:
         raise ValueError(f"{report}: no report can be read from it: {error}") from None
-    return [_failure(case, found[0]) for case, found in problems if found]
-
-
-def _failure(case: ElementTree.Element, problem: ElementTree.Element) -> Failure:
-    pairs = [(p.get("name"), p.get("value", "")) for p in case.iter("property")]
-    values = dict(pairs)
-    lines = tuple(value for name, value in pairs if name == "line")
-    return Failure(
-        # JUnit has a module there, and so a dot for each folder.
-        where=re.sub(r"^.*\.(?=\w+\.ipynb$)", "", case.get("classname", "")),
-        cell=case.get("name", ""),
-        heading=values.get("heading", ""),
-        torch=values.get("torch", ""),
-        lines=lines or (f"error: {_first(problem.get('message', ''))}",),
-        triton=values.get("triton") != "none",
-    )
+    failed = []
+    for case in cases:
+        for problem in [*case.findall("failure"), *case.findall("error")][:1]:
+            said = case.iterfind("properties/property[@name='line']")
+            values = {p.get("name"): p.get("value") for p in case.iter("property")}
+            lines = [line.get("value") for line in said]
+            failed.append(
+                Failure(
+                    # JUnit has a module there, and so a dot for each folder.
+                    re.sub(r"^.*\.(?=\w+\.ipynb$)", "", case.get("classname", "")),
+                    case.get("name", ""),
+                    values.get("heading", ""),
+                    values.get("torch", ""),
+                    tuple(lines) or (f"error: {_first(problem.get('message', ''))}",),
+                    triton=values.get("triton") != "",
+                )
+            )
+    return failed
 
 
 # --- and explained ------------------------------------------------------------------
@@ -144,13 +139,11 @@ def known(path: Path = KNOWN) -> list[dict[str, Any]]:
 
 def covers(entry: dict[str, Any], failure: Failure, line: str) -> bool:
     """Return whether an entry of known.toml is why *failure* says *line*."""
-    try:
-        version = Version(failure.torch).public
-    except InvalidVersion:
-        return False
+    public = failure.torch.split("+")[0]
     return (
         failure.where.startswith(entry.get("notebook", ""))
-        and SpecifierSet(entry["torch"]).contains(version, prereleases=True)
+        and public != ""
+        and SpecifierSet(entry["torch"]).contains(public, prereleases=True)
         and not (failure.triton and not entry.get("triton", True))
         and any(re.search(pattern, line) for pattern in entry["lines"])
     )

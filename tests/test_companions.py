@@ -94,9 +94,6 @@ def test_each_term_is_one_sentence_and_taught_where_it_says() -> None:
         assert text.endswith(".") and not re.search(r"[.?!] [A-Z]", text), term
         missing += [(term, L.id) for L in linked(where) if not is_taught(term, L)]
     assert missing == []
-
-
-def test_a_term_that_is_taught_nowhere_is_noticed() -> None:
     assert not any(is_taught("quantisation", lesson) for lesson in LESSONS.values())
 
 
@@ -145,11 +142,6 @@ def test_a_line_of_python_runs(code: str) -> None:
         compile(code, "cheat_sheet", "exec")
     else:
         run(code)
-
-
-def test_a_line_that_is_wrong_is_noticed() -> None:
-    with pytest.raises(RuntimeError, match="recompile"):
-        run('with torch.compiler.set_stance("fail_on_recompile"): compiled(y)')
 
 
 SCRIPT = """\
@@ -283,8 +275,6 @@ POLL = r"^\*\*(\d\d\.p\d+)\*\* (.+)\n\n- Expect: (.+)\n- The machine: (.+)\n- Wh
 def faults(number: str, text: str) -> Iterator[str]:
     """Yield what is wrong with the facilitator's page of a notebook."""
     lesson = LESSONS[number]
-    if not text.startswith(f"# Teaching {companions.link(lesson)}\n"):
-        yield "the title is not that of the notebook"
     late = text.partition("## When late")[2].partition("\n## ")[0]
     for title in re.findall(r"^- \*(.+?)\*: ", late, re.M):
         if (2, title) not in lesson.headings:
@@ -304,20 +294,18 @@ def faults(number: str, text: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("number", LESSONS)
 def test_a_facilitators_page_keeps_to_its_notebook(number: str) -> None:
-    page = WORKSHOP / f"{number}.md"
-    assert list(faults(number, page.read_text(encoding="utf-8"))) == []
+    text = (WORKSHOP / f"{number}.md").read_text(encoding="utf-8")
+    assert text.startswith(f"# Teaching {companions.link(LESSONS[number])}\n")
+    assert list(faults(number, text)) == []
 
 
 Change = Callable[[str], str]
 BROKEN: list[tuple[Change, str]] = [
     (lambda t: t.replace("01.p2", "01.p9"), "01.p9 is no poll"),
-    (lambda t: t.replace("Expect: in every", "Expect: in any"), "or no option"),
     (lambda t: t.replace("Expect: in every step", "Expect: in no step"), "is right"),
     (lambda t: t.replace("machine: in no", "machine: in each"), "the machine says"),
-    (lambda t: t.replace("in how many steps", "in which steps"), "asks"),
     (lambda t: t.replace("- *What the wrapper", "- *How the wrapper"), "no section"),
     (lambda t: t.replace("- Expect: one graph\n", ""), "polls, and not two"),
-    (lambda t: t.replace("Is it even", "Was it ever"), "the title is not"),
 ]
 
 

@@ -59,25 +59,17 @@ def test_a_report_says_where_and_what(report: Path) -> None:
     ]
 
 
-def test_as_markdown_it_names_each_cell_and_keeps_to_one_line(
+def test_as_markdown_each_line_is_short_and_half_a_report_is_said_to_be_none(
     report: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert failing.main([str(report.parent)]) == 0
+    assert failing.main([str(report)]) == 0
     text = capsys.readouterr().out
     assert f"### 97_is_it.ipynb, torch {version_of('torch')}\n" in text
     assert "- **Cell 3**: And under that\n  - `` claim: one is two. they rh" in text
-    assert "`` error: ValueError: what now ``" in text and "`` stdout + <b> ``" in text
-    assert "Cell 0" not in text and "Cell 1" not in text
-    assert "not listed: 0" in text
-
-
-@pytest.mark.parametrize("text", ["", "<testsuites><testcase"])
-def test_half_a_report_is_said_to_be_none(
-    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    report = tmp_path / "half.xml"
-    report.write_text(text)
-    assert failing.main([str(report)]) == 1
+    assert "`` error: ValueError: what now ``" in text and "not listed: 0" in text
+    half = report.with_name("half.xml")
+    half.write_text("<testsuites><testcase")
+    assert failing.main([str(half)]) == 1
     assert "no report can be read" in capsys.readouterr().out
 
 
@@ -135,7 +127,7 @@ MISSING = "error: Missing: Triton is"
         (failure("stdout + max(", where="05_x.ipynb"), ""),
         (failure(MISSING, triton=False), "There is none."),
         (failure(MISSING), ""),
-        (failure("stdout + max(", torch="none"), ""),
+        (failure("stdout + max(", torch=""), ""),
     ],
 )
 def test_a_difference_is_explained_when_each_of_its_lines_is(
@@ -146,10 +138,11 @@ def test_a_difference_is_explained_when_each_of_its_lines_is(
     assert failing.explanation(one, failing.known(path)) == why
 
 
-@pytest.mark.parametrize(("score", "known"), [("33 of 34", True), ("34 of 34", False)])
-def test_a_score_is_explained_by_a_claim_that_does_not_hold(
-    score: str, known: bool
-) -> None:
+def test_a_score_is_explained_by_a_claim_that_does_not_hold() -> None:
     stored = "stdout -   claims       35 of 35 hold"
-    lines = stored, f"stdout +   claims    {score} hold"
-    assert bool(failing.explanation(failure(*lines), failing.known())) is known
+    for score, why in (
+        ("33 of 34", "The score counts the claims above."),
+        ("34 of 34", ""),  # the page is stale, and that is no matter of torch
+    ):
+        one = failure(stored, f"stdout +   claims    {score} hold")
+        assert failing.explanation(one, failing.known()) == why

@@ -47,27 +47,6 @@ def repaired(logits, temperature, history):
     return probs, torch.where(entropy > 1, three, probs.max())
 
 
-# %% 04.1: hides in an operator
-def repaired(logits, temperature, history):
-    probs, sure, entropy = torch.ops.course.sampled(logits, temperature)
-    history.append(entropy)
-    return probs, sure
-
-
-@torch.library.custom_op("course::sampled", mutates_args=())
-def op(
-    x: torch.Tensor, temperature: float
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    kept = []
-    probs, sure = sampled(x, temperature, kept)
-    return probs, sure.clone(), torch.tensor(kept[0])
-
-
-@op.register_fake
-def _(x, temperature):
-    return torch.empty_like(x), x.new_empty(()), x.new_empty(())
-
-
 # %% 04.2: something breaks it still
 def adopted(stranger, note, namespace):
     namespace["weigh"] = torch._dynamo.nonstrict_trace(namespace["weigh"])
@@ -91,19 +70,6 @@ def adopted(stranger, note, namespace):
             return compiled(*inputs)
 
     return call
-
-
-# %% 04.2: note still breaks the graph
-def adopted(stranger, note, namespace):
-    namespace["weigh"] = torch._dynamo.nonstrict_trace(namespace["weigh"])
-    return torch.compile(stranger, fullgraph=True)
-
-
-# %% 04.2: namespace has another note now
-def adopted(stranger, note, namespace):
-    namespace["note"] = lambda text: None
-    namespace["weigh"] = torch._dynamo.nonstrict_trace(namespace["weigh"])
-    return torch.compile(stranger, fullgraph=True)
 
 
 # %% 04.3: in the middle of a function:

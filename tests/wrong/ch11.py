@@ -11,19 +11,6 @@ def trips(n):
     return run
 
 
-# %% 11.1: trips(4) has 1 graph break
-def trips(n):
-    def run(x):
-        h = torch.relu(x * 0.9)
-        if n == 3:
-            return h, h + 0.1
-        if n > 3:
-            torch._dynamo.graph_break()
-        return torch.relu(h + 0.1)
-
-    return run
-
-
 # %% 11.1: trips(2): nothing is computed
 def trips(n):
     return lambda x: x.t()  # a view
@@ -62,12 +49,6 @@ def whole_step(p, grad, m):
     m.mul_(0.9).add_(grad)  # the branch is gone, and the clamp with it
     p.sub_(0.1 * m)
     return p, m
-
-
-# %% 11.3: small gradients: m is not what
-def whole_step(p, grad, m):
-    m = m * 0.9 + grad.clamp(-1, 1)
-    return p - 0.1 * m, m  # new tensors: the caller's are as they were
 
 
 # %% 11.3: it changed grad itself
