@@ -38,23 +38,11 @@ def test_tensors_are_found_in_anything_once_each_and_in_order():
 
 def test_a_tensor_is_copied_once_and_modules_are_shared():
     x, layer = torch.ones(2), torch.nn.Linear(2, 2)
-    value = {"a": [x, x], "b": Pair(x, [layer])}
+    value = {"a": [x, x, "text"], "b": Pair(x, [layer])}
     new = clone(value)
     assert new["a"][0] is new["a"][1] is new["b"].first is not x
     assert new["b"].rest[0] is layer and new["b"] is not value["b"]
-
-
-def test_clones_keep_strides_leaves_and_aliases():
-    x = torch.arange(12.0).reshape(3, 4).t().requires_grad_()
-    a, (b, c), d = clone((x, [x, x[:, 1:]], "text"))
-    assert a is b
-    assert a is not x
-    assert a.stride() == x.stride()
-    assert c.stride() == x[:, 1:].stride()
-    assert a.requires_grad
-    assert a.is_leaf
-    assert torch.equal(a, x)
-    assert d == "text"
+    assert new["a"][2] == "text"
 
 
 @pytest.mark.parametrize(
@@ -68,18 +56,16 @@ def test_clones_keep_strides_leaves_and_aliases():
         torch.tensor([1 + 2j]).conj(),
         torch.ones(2, device="meta"),
         torch.empty(0),
+        torch.arange(12.0).reshape(3, 4).t().requires_grad_(),
         torch.ones(2, requires_grad=True) * 2,
     ],
     ids=lambda x: f"{tuple(x.shape)} {x.layout} {x.device}",
 )
 def test_a_clone_lies_in_memory_as_the_original(x):
     (new,) = clone((x,))
-    assert (
-        new is not x
-        and type(new) is type(x)
-        and new.shape == x.shape
-        and new.device == x.device
-    )
+    assert new is not x and type(new) is type(x) and new.is_leaf
+    assert new.requires_grad == x.requires_grad
+    assert (new.shape, new.device) == (x.shape, x.device)
     if x.layout is torch.strided:
         assert new.stride() == x.stride()
     if not x.is_meta:

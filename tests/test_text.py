@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import html
+import re
 import sys
 import types
-from html.parser import HTMLParser
 
 import IPython.display
 import pytest
@@ -56,27 +57,11 @@ def test_columns_stand_where_they_stood_whatever_is_marked() -> None:
         Table.of(["a", "b", "c"], [("a", "b")])
 
 
-class Cells(HTMLParser):
-    """Collects the texts of the cells of an HTML table."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tag, self.cells = "", list[str]()
-
-    def handle_starttag(self, tag: str, attrs: list) -> None:
-        self.tag = tag
-        self.cells += [""] * (tag in ("td", "th"))
-
-    def handle_data(self, data: str) -> None:
-        if self.tag in ("td", "th"):
-            self.cells[-1] += data.strip("\n")
-
-
 @given(st.text(st.characters(min_codepoint=32, exclude_categories=["Cs", "Cc"])))
 def test_html_shows_every_cell_as_it_is(text: str) -> None:
-    parser = Cells()
-    parser.feed(Table.of(["head"], [(text,)])._repr_html_())
-    assert parser.cells == ["head", text]
+    page = Table.of(["head"], [(text,)])._repr_html_()
+    cells = re.findall(r"<t[dh]\b[^>]*>(.*?)</t[dh]>", page, re.DOTALL)
+    assert [html.unescape(cell).strip("\n") for cell in cells] == ["head", text]
     assert "<b>" not in pre("<b>") and "&lt;b&gt;" in pre("<b>")
 
 
