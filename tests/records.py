@@ -32,3 +32,20 @@ def write(file: Path, kind: str, command: str, rows: Rows, **settings: Any) -> N
 def read(file: Path) -> dict[str, Any] | None:
     """Return what *file* holds, or None when it was never written."""
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+
+
+def markdown(rows: Rows) -> str:
+    """Return rows that share their keys as a Markdown table."""
+    lines = [[*rows[0]], ["---"] * len(rows[0]), *(row.values() for row in rows)]
+    return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
+
+
+def _cell(value: object) -> str:
+    return " ".join(str(value).split()).replace("|", "\\|")
+
+
+def origin(kept: dict[str, Any]) -> str:
+    """Return one line: where, when and with what the rows of a file were made."""
+    m = kept["machine"]
+    where = f"{m['gpu'] or m['cpu']}, {m['cores']} cores, torch {m['torch']}"
+    return f"*{where}, {kept['when'][:10]}: `{kept['command']}`*"

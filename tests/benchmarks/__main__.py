@@ -2,19 +2,9 @@
 
 import argparse
 import os
+from importlib import import_module
 
-from tests.benchmarks import (
-    aa,
-    bandwidth,
-    dumps,
-    kernel,
-    lessons,
-    lines,
-    picture,
-    ratio,
-    report,
-    startup,
-)
+from tests.benchmarks import report
 
 
 def main() -> None:
@@ -27,27 +17,16 @@ def main() -> None:
     parser.add_argument("--real", action="store_true", help="dumps: against this GPU")
     parser.add_argument("--notebook", action="append", help="lessons: only this, as 06")
     given = parser.parse_args()
-    match given.name:
-        case "aa":
-            aa.main(given.runs, given.others)
-        case "ratio":
-            ratio.main(given.runs)
-        case "bandwidth":
-            bandwidth.main(min(given.runs, 5))
-        case "dumps":
-            dumps.main(given.real)
-        case "kernel":
-            kernel.main()
-        case "startup":
-            startup.main(min(given.runs, 11))
-        case "lessons":
-            lessons.main(given.notebook or ())
-        case "lines":
-            lines.main()
-        case "picture":
-            picture.main()
-        case "report":
-            report.main()
+    settings = {
+        "aa": (given.runs, given.others),
+        "ratio": (given.runs,),
+        "bandwidth": (min(given.runs, 5),),
+        "dumps": (given.real,),
+        "startup": (min(given.runs, 11),),
+        "lessons": (given.notebook or (),),
+    }
+    benchmark = import_module(f"tests.benchmarks.{given.name}")
+    benchmark.main(*settings.get(given.name, ()))
 
 
 if __name__ == "__main__":

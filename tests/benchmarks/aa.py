@@ -15,7 +15,7 @@ import torch
 from torch.utils.benchmark import Timer
 
 from helpers import compare
-from tests.benchmarks.common import neighbour, record, table
+from tests.benchmarks.common import neighbours, record, table
 
 SAME = 0.01
 
@@ -79,7 +79,7 @@ def main(runs: int, others: int) -> None:
         for name, (f, x) in workloads().items():
             for tool, race in TOOLS.items():
                 times = runs if tool == "compare" else others
-                with neighbour(busy):
+                with neighbours(int(busy), rest=0.03):
                     found = [race(f, x) for _ in range(times)]
                 off = [abs(ratio - 1) for ratio, _, _ in found]
                 width = median(half for *_, half in found)

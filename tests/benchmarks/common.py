@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from helpers.text import Table
 from tests import records
-from tests.records import Rows
 
 FOLDER = Path(__file__).parents[2] / "data" / "benchmarks"
 
 
-def record(name: str, rows: Rows, command: str = "", **settings: Any) -> None:
+def record(name: str, rows: records.Rows, command: str = "", **settings: Any) -> None:
     """Write the rows of a benchmark, with all that is needed to repeat it.
 
     *command* is what follows ``python -m tests.benchmarks``, where not the name.
@@ -30,44 +29,28 @@ def read(name: str) -> dict[str, Any] | None:
     return records.read(FOLDER / f"{name}.json")
 
 
-def table(rows: list[dict[str, Any]]) -> Table:
+def table(rows: records.Rows) -> Table:
     """Return rows that share their keys as a table."""
     return Table.of(tuple(rows[0]), [tuple(row.values()) for row in rows])
 
 
-def _work_and_rest() -> None:
-    """Work 30 ms, rest 30 ms, until ended: a neighbour busy half the time."""
+def _work(rest: float) -> None:
+    """Work 30 ms and rest, until ended."""
     while True:
         end = time.perf_counter() + 0.03
         while time.perf_counter() < end:
             pass
-        time.sleep(0.03)
-
-
-def _work() -> None:
-    """Work until ended."""
-    while True:
-        pass
+        time.sleep(rest)
 
 
 @contextmanager
-def neighbour(busy: bool) -> Iterator[None]:
-    """Run another process, busy half the time, beside the block, if *busy*."""
-    with _beside(_work_and_rest, int(busy)):
-        yield
-
-
-@contextmanager
-def neighbours(processes: int) -> Iterator[None]:
-    """Run so many processes, each busy all the time, beside the block."""
-    with _beside(_work, processes):
-        yield
-
-
-@contextmanager
-def _beside(work: Callable[[], None], processes: int) -> Iterator[None]:
+def neighbours(processes: int, rest: float = 0.0) -> Iterator[None]:
+    """Run so many busy processes beside the block, that rest so long every 30 ms."""
     context = multiprocessing.get_context("spawn")
-    children = [context.Process(target=work, daemon=True) for _ in range(processes)]
+    children = [
+        context.Process(target=_work, args=(rest,), daemon=True)
+        for _ in range(processes)
+    ]
     for child in children:
         child.start()
     if children:

@@ -17,10 +17,9 @@ from torch._inductor.utils import fresh_cache
 
 from helpers import dump_triton
 from helpers.errors import InputError
-from helpers.gpu.gpus import here
 from tests.benchmarks.common import read, record, table
 from tests.kinds import KINDS, Kind
-from tools.record_gpu.observations import without_hash
+from tools.record_gpu.observations import hold_sources
 
 REFERENCE = "2.13"
 
@@ -79,28 +78,15 @@ def _digest(source: str) -> str:
 
 def compared(kind: Kind) -> dict[str, Any]:
     """Return one row: the dump with the GPU hidden, against what really ran."""
-    fn, inputs = kind.make()
-    settings = {"training": kind.training, "dynamic": kind.dynamic}
-    hidden = dump_triton(fn, *inputs, gpu=here().name, **settings)
+    on_cpu = kind.make()
     with torch.device("cuda"):
-        fn, inputs = kind.make()
+        on_gpu = kind.make()
+    how = {"training": kind.training, "dynamic": kind.dynamic}
     try:
-        real = dump_triton(fn, *inputs, gpu="this", **settings)
+        facts = hold_sources(*((fn, *xs) for fn, xs in (on_gpu, on_cpu)), **how).facts
     except InputError as error:  # such as a tensor that is made on the CPU
-        return {
-            "program": kind.name,
-            "launches": "not to compare",
-            "source": str(error),
-        }
-    names = [[k.name for k in dump.launches] for dump in (hidden, real)]
-    both = (hidden, real)
-    texts = [[without_hash(k.generated) for k in dump.kernels] for dump in both]
-    differ = [a.name for a, b, c in zip(real.kernels, *texts, strict=False) if b != c]
-    row = {
-        "program": kind.name,
-        "launches": "same" if names[0] == names[1] else f"{names[0]} != {names[1]}",
-        "source": "same" if texts[0] == texts[1] else f"differs: {', '.join(differ)}",
-    }
+        facts = {"launches": "not to compare", "sources": str(error)}
+    row = {"program": kind.name, **{k: facts[k] for k in ("launches", "sources")}}
     print(row, flush=True)
     return row
 

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from helpers.results import write_atomically
 from tests.benchmarks import dumps
 from tests.benchmarks.common import read
+from tests.records import markdown, origin
 
 README = Path(__file__).parents[2] / "README.md"
 NAMES = ("aa", "ratio", "bandwidth", "startup", "lessons", "picture", "kernel", "dumps")
 NAMES += ("lines",)
-
-
-def machine(kept: dict[str, Any]) -> str:
-    """Return one line: where, when and with what a benchmark ran."""
-    m = kept["machine"]
-    where = m["gpu"] or f"{m['cpu']}, {m['cores']} cores"
-    return f"*{where}, torch {m['torch']}, {kept['when'][:10]}: `{kept['command']}`*"
 
 
 def section(name: str) -> str:
@@ -28,15 +21,12 @@ def section(name: str) -> str:
         return f"*Not measured yet: `python -m tests.benchmarks {name}`.*"
     if name == "picture":
         alt = kept["settings"]["alt"]
-        return f"![{alt}](data/benchmarks/three_fates.png)\n\n{machine(kept)}"
+        return f"![{alt}](data/benchmarks/three_fates.png)\n\n{origin(kept)}"
     if name == "kernel":
         code, shown = kept["rows"][0]["code"], kept["rows"][0]["shown"]
-        return f"```python\n{code}```\n\n```python\n{shown}\n```\n\n{machine(kept)}"
+        return f"```python\n{code}```\n\n```python\n{shown}\n```\n\n{origin(kept)}"
     rows = dumps.versions() if name == "dumps" else kept["rows"]
-    lines = [rows[0], dict.fromkeys(rows[0], "---"), *rows]
-    head = "| " + " | ".join(rows[0]) + " |"
-    body = ["| " + " | ".join(map(str, row.values())) + " |" for row in lines[1:]]
-    return "\n".join([head, *body, "", machine(kept)])
+    return f"{markdown(rows)}\n\n{origin(kept)}"
 
 
 def render(text: str) -> str:

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from tests import records
-from tests.records import Rows
 
 FOLDER = Path(__file__).parents[2] / "data" / "proofs"
 
 
-def record(name: str, rows: Rows, command: str = "", **settings: Any) -> None:
+def record(name: str, rows: records.Rows, command: str = "", **settings: Any) -> None:
     """Write the rows of a proof, with all that is needed to repeat it.
 
     *command* is what follows ``python -m tests.proof``, where not the name.
@@ -23,14 +22,3 @@ def record(name: str, rows: Rows, command: str = "", **settings: Any) -> None:
 def read(name: str) -> dict[str, Any] | None:
     """Return what the proof recorded, or None when it never ran."""
     return records.read(FOLDER / f"{name}.json")
-
-
-def markdown(rows: list[dict[str, Any]]) -> str:
-    """Return rows that share their keys as a Markdown table."""
-    lines = [dict.fromkeys(rows[0], "---"), *rows]
-    body = ["| " + " | ".join(map(_cell, row.values())) + " |" for row in lines]
-    return "\n".join(["| " + " | ".join(rows[0]) + " |", *body])
-
-
-def _cell(value: object) -> str:
-    return " ".join(str(value).split()).replace("|", "\\|")

@@ -6,7 +6,8 @@ from typing import Any
 
 from helpers.results import write_atomically
 from tests.proof.broken import FAULTS
-from tests.proof.common import FOLDER, markdown, read
+from tests.proof.common import FOLDER, read
+from tests.records import markdown, origin
 
 INTRODUCTION = """\
 # Can the checks fail?
@@ -42,13 +43,10 @@ def page() -> str:
         if kept is None:
             parts.append(f"*Not run yet: `python -m tests.proof {name}`.*\n")
             continue
-        m = kept["machine"]
-        where = f"{m['gpu'] or m['cpu']}, {m['cores']} cores, torch {m['torch']}"
-        when = kept["when"][:10]
         parts.append(f"{markdown(kept['rows'])}\n")
         if name == "faults" and (waiting := not_run(kept["rows"])):
             parts.append(f"Not run yet: {', '.join(waiting)}.\n")
-        parts.append(f"*{where}, {when}: `{kept['command']}`*\n")
+        parts.append(f"{origin(kept)}\n")
     return "\n".join(parts)
 
 

@@ -201,13 +201,13 @@ def _source(setting: Setting, name: str) -> Outcome:
     on_cpu = make()
     with torch.device(setting.device):
         on_gpu = make()
-    return hold_sources(on_gpu, on_cpu, training)
+    return hold_sources(on_gpu, on_cpu, training=training)
 
 
-def hold_sources(on_gpu: tuple, on_cpu: tuple, training: bool = False) -> Outcome:
+def hold_sources(on_gpu: tuple, on_cpu: tuple, **how: bool) -> Outcome:
     """Dump (function, *inputs) as it runs here and as it would, and compare both."""
-    ran = dump_triton(*on_gpu, gpu="this", training=training)
-    dump = dump_triton(*on_cpu, gpu=gpus.here().name, training=training)
+    ran = dump_triton(*on_gpu, gpu="this", **how)
+    dump = dump_triton(*on_cpu, gpu=gpus.here().name, **how)
     launches = [[launch.name for launch in d.launches] for d in (ran, dump)]
     texts = [[without_hash(k.generated) for k in d.kernels] for d in (ran, dump)]
     facts: Facts = {
