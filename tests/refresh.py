@@ -2,7 +2,6 @@
 
     python tests/refresh.py                    # every notebook of the course
     python tests/refresh.py notebooks/01_*.ipynb
-    python tests/refresh.py --check            # only say what is not in normal form
 
 A notebook is replaced only when every cell ran and no output is unfit to print.
 """
@@ -67,10 +66,12 @@ def normalised(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     metadata = {"course": course, "kernelspec": KERNEL}
     metadata["language_info"] = {"name": "python"}
     whole = nbformat.v4.new_notebook(metadata=metadata, cells=[])
-    seen: set[str] = set()
+    seen: list[str] = []
     for cell in notebook.cells:
         fresh = nbformat.from_dict(dict(cell))
-        fresh["id"] = _stable_id(fresh, seen)
+        name = cell.get("id") or cell.cell_type
+        fresh["id"] = f"{name}-{len(seen)}" if name in seen else name
+        seen.append(fresh["id"])
         fresh["source"] = cell.source.strip("\n")
         kept = {k: cell.metadata[k] for k in CELL_METADATA if cell.metadata.get(k)}
         fresh["metadata"] = nbformat.from_dict(kept)
@@ -78,34 +79,7 @@ def normalised(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
         if cell.cell_type == "code":
             fresh["outputs"] = [_output(out) for out in _joined(cell.outputs)]
         whole.cells.append(fresh)
-    _renumber(whole)
     return whole
-
-
-def _stable_id(cell: nbformat.NotebookNode, seen: set[str]) -> str:
-    """Return the cell's own id, or one from its words when it has none of worth."""
-    found = cell.get("id", "")
-    if not found or found in seen:
-        words = re.findall(r"[a-z0-9]+", cell.source.lower())[:5]
-        stem = "-".join(words)[:40] or cell.cell_type
-        found = next(i for i in _numbered(stem) if i not in seen)
-    seen.add(found)
-    return found
-
-
-def _numbered(stem: str) -> Iterator[str]:
-    yield stem
-    yield from (f"{stem}-{n}" for n in range(2, 1000))
-
-
-def _renumber(notebook: nbformat.NotebookNode) -> None:
-    """Count the executed cells from 1, as a fresh kernel does."""
-    executed = [c for c in notebook.cells if c.get("execution_count")]
-    for number, cell in enumerate(executed, 1):
-        cell["execution_count"] = number
-        for output in cell.outputs:
-            if "execution_count" in output:
-                output["execution_count"] = number
 
 
 def _joined(outputs: list) -> list:
@@ -170,7 +144,7 @@ def unfit(notebook: nbformat.NotebookNode) -> list[str]:
 def deviation(path: Path) -> str | None:
     """Return how a file differs from its normal form, or None when it does not."""
     text = path.read_text(encoding="utf-8")
-    wanted = as_text(normalised(nbformat.reads(text, as_version=4)))
+    wanted = as_text(normalised(read(path)))
     if text == wanted:
         return None
     pairs = difflib.unified_diff(
@@ -231,18 +205,13 @@ def refresh(path: Path) -> list[str]:
     return problems
 
 
-def reference_torch() -> str | None:
-    """Return the version of torch that the exact pins name."""
-    pins = ROOT / "requirements.txt"
-    text = pins.read_text(encoding="utf-8") if pins.exists() else ""
-    found = re.search(r"^torch==([\d.]+)", text, re.MULTILINE)
-    return found[1] if found else None
-
-
-def _not_reference() -> str | None:
-    here, wanted = version_of("torch") or "none", reference_torch()
+def not_the_reference() -> str:
+    """Return why this torch must not store outputs, or "" where it may."""
+    pins = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+    wanted = re.search(r"^torch==([\d.]+)", pins, re.MULTILINE)[1]
+    here = version_of("torch") or "none"
     if here.split("+")[0] == wanted:
-        return None
+        return ""
     return (
         f"The stored outputs come from torch {wanted}, and this is torch {here}. "
         "Nothing was changed. Use that version (make setup), or say --force."
@@ -252,24 +221,18 @@ def _not_reference() -> str | None:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("notebook", nargs="*", type=Path, default=notebooks())
-    parser.add_argument("--check", action="store_true", help="change nothing")
     parser.add_argument("--force", action="store_true", help="with any torch")
     chosen = parser.parse_args(arguments)
-    refusal = None if chosen.check or chosen.force else _not_reference()
-    if refusal:
+    if not chosen.force and (refusal := not_the_reference()):
         print(refusal)
         return 2
     failed = 0
     for path in chosen.notebook:
         began = time.perf_counter()
-        if chosen.check:
-            problems = [d for d in [deviation(path)] if d] + unfit(read(path))
-        else:
-            print(f"{path.name} ...", end=" ", flush=True)
-            problems = refresh(path)
-            print(f"{time.perf_counter() - began:.0f} s", end=" ")
-        print(f"{path.name}: not in normal form" if problems else "ok")
-        print(*problems, sep="\n") if problems else None
+        print(f"{path.name} ...", end=" ", flush=True)
+        problems = refresh(path)
+        took = f"{time.perf_counter() - began:.0f} s"
+        print(f"{took}:", *problems or ["ok"], sep="\n" if problems else " ")
         failed += bool(problems)
     return 1 if failed else 0
 
