@@ -15,7 +15,7 @@ import torch
 from nbformat.v4 import new_code_cell, new_notebook
 from torch._inductor.lowering import lowerings
 
-from helpers import _torch, health, results
+from helpers import _torch, health
 from helpers.__main__ import main
 from helpers.errors import Unavailable
 from helpers.text import unmark
@@ -98,101 +98,86 @@ def test_a_torch_that_does_not_import_is_a_row(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("version", "status"),
-    [
-        *(("2.10.2", "missing"), ("2.11.0", "ok"), ("2.13.0+cpu", "ok")),
-        *(("2.15.1+cu130", "ok"), ("2.16.0", "note"), ("3.0.0a0+git", "note")),
-    ],
-)
-def test_the_range_of_torch(
-    version: str, status: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("torch.__version__", version)
-    found = row("torch")
-    assert found.status == status
-    assert found.found == version
+def too_old() -> None:
+    raise RuntimeError("too old")
 
 
-@pytest.mark.parametrize(
-    ("pair", "gpu", "status"),
-    [
-        (("3.7.1", "3.7.1", True), False, "ok"),
-        (("3.7.1", "3.9.0", False), False, "note"),
-        (("3.7.1", None, False), False, "note"),
-        (("3.7.1", None, False), True, "missing"),
-    ],
-)
-def test_the_pair_of_torch_and_triton(
-    pair: tuple, gpu: bool, status: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_torch, "triton_pair", lambda: pair)
-    monkeypatch.setattr("torch.cuda.is_available", lambda: gpu)
-    monkeypatch.setattr(sys, "platform", "linux")
-    found = row("triton")
-    assert found.status == status
-    assert ("3.7.1" in found.fix) == (status != "ok")
+def full(path: Path, text: str) -> None:
+    raise OSError("cannot write doctor: No space left on device.")
 
 
-def test_missing_headers_are_as_bad_as_no_compiler(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(
-        health.sysconfig, "get_paths", lambda: {"include": str(tmp_path)}
-    )
-    found = row("C++ compiler")
-    assert found.status == "missing"
-    assert "Python.h" in found.found
+def triton(wanted: str, found: str | None, gpu: bool = False) -> dict[str, object]:
+    pair = wanted, found, wanted == found
+    return {
+        "helpers._torch.triton_pair": lambda: pair,
+        "torch.cuda.is_available": lambda: gpu,
+        "sys.platform": "linux",
+    }
 
 
-@pytest.mark.parametrize(
-    ("driver", "cuda", "found", "fix"),
-    [
-        (None, None, "no NVIDIA GPU", ""),
-        ("550.1", None, "a torch built without CUDA", "TORCH=default"),
-        ("550.1", "13.0", "do not work: too old", "Update the driver"),
-    ],
-)
-def test_a_gpu_that_cannot_be_used(
-    driver: str | None,
-    cuda: str | None,
-    found: str,
-    fix: str,
+def gpu(driver: str | None, cuda: str | None) -> dict[str, object]:
+    return {
+        "helpers.results.nvidia_driver": lambda: driver,
+        "torch.cuda.is_available": lambda: False,
+        "torch.cuda.init": too_old,
+        "torch.version.cuda": cuda,
+    }
+
+
+CACHE = "cache folder"
+LITTLE = types.SimpleNamespace(free=1 << 20)
+# What is so on a machine, the row that tells it, its status, and what is said of it.
+MACHINES: list[tuple[dict[str, object], str, str, str]] = [
+    ({"torch.__version__": "2.10.2"}, "torch", "missing", "2.10.2"),
+    ({"torch.__version__": "2.11.0"}, "torch", "ok", "2.11.0"),
+    ({"torch.__version__": "2.15.1+cu130"}, "torch", "ok", r"2.15.1\+cu130"),
+    ({"torch.__version__": "2.16.0"}, "torch", "note", "2.16.0"),
+    ({"torch.__version__": "3.0.0a0+git"}, "torch", "note", r"3.0.0a0\+git"),
+    (triton("3.7.1", "3.7.1"), "triton", "ok", "3.7.1"),
+    (triton("3.7.1", "3.9.0"), "triton", "note", "3.7.1"),
+    (triton("3.7.1", None), "triton", "note", "3.7.1"),
+    (triton("3.7.1", None, gpu=True), "triton", "missing", "3.7.1"),
+    (gpu(None, None), "GPU", "note", "no NVIDIA GPU"),
+    (gpu("550.1", None), "GPU", "note", "built without CUDA .*TORCH=default"),
+    (gpu("550.1", "13.0"), "GPU", "note", "do not work: too old .*Update the driver"),
+    (
+        {"sysconfig.get_paths": lambda: {"include": "/none"}},
+        "C++ compiler",
+        "missing",
+        "Python.h",
+    ),
+    ({"shutil.disk_usage": lambda _: LITTLE}, CACHE, "note", "free"),
+    ({"helpers.results.write_atomically": full}, CACHE, "missing", "No space .*_DIR"),
+]
+
+
+@pytest.mark.parametrize(("machine", "name", "status", "words"), MACHINES)
+def test_what_is_so_on_a_machine_is_said_in_its_row(
+    machine: dict[str, object],
+    name: str,
+    status: str,
+    words: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def init() -> None:
-        raise RuntimeError("too old")
-
-    monkeypatch.setattr(results, "nvidia_driver", lambda: driver)
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    monkeypatch.setattr("torch.cuda.init", init)
-    monkeypatch.setattr("torch.version.cuda", cuda)
-    seen = row("GPU")
-    assert seen.status == "note"
-    assert found in seen.found
-    assert fix in seen.fix
+    for target, value in machine.items():
+        monkeypatch.setattr(target, value)
+    found = row(name)
+    assert found.status == status
+    assert re.search(words, f"{found.found} {found.costs} {found.fix}")
 
 
-def test_more_threads_than_a_container_allows(
+def test_a_container_allows_less_than_the_machine_has(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "cpu.max").write_text("100000 100000\n")
-    monkeypatch.setattr(health, "_CGROUP", tmp_path)
-    monkeypatch.setattr("torch.get_num_threads", lambda: 4)
-    found = row("threads")
-    assert found.status == "note"
-    assert "OMP_NUM_THREADS=1" in found.fix
-
-
-def test_the_memory_of_a_container(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
     (tmp_path / "memory.max").write_text(f"{3 << 30}\n")
     (tmp_path / "memory.current").write_text(f"{2 << 30}\n")
     monkeypatch.setattr(health, "_CGROUP", tmp_path)
-    found = row("memory")
-    assert found.status == "note"
-    assert found.found == "1 GiB of 3 GiB free"
+    monkeypatch.setattr("torch.get_num_threads", lambda: 4)
+    threads, memory = row("threads"), row("memory")
+    assert threads.status == memory.status == "note"
+    assert "OMP_NUM_THREADS=1" in threads.fix
+    assert memory.found == "1 GiB of 3 GiB free"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="doctor says it of POSIX only")
@@ -200,28 +185,11 @@ def test_a_cache_folder_with_a_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "my cache"))
-    found = row("cache folder")
+    found = row(CACHE)
     assert (found.status, found.found) == ("missing", "a space in its name")
     assert "Set TORCHINDUCTOR_CACHE_DIR" in found.fix
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "Ærø東京"))
-    assert row("cache folder").status != "missing"
-
-
-def test_a_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(path: Path, text: str) -> None:
-        raise OSError("cannot write doctor: No space left on device.")
-
-    monkeypatch.setattr(results, "write_atomically", full)
-    found = row("cache folder")
-    assert found.status == "missing"
-    assert "No space left" in found.found
-    assert "TORCHINDUCTOR_CACHE_DIR" in found.fix
-
-
-def test_little_disk_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    free = types.SimpleNamespace(free=1 << 20)
-    monkeypatch.setattr(health.shutil, "disk_usage", lambda _: free)
-    assert row("cache folder").status == "note"
+    assert row(CACHE).status != "missing"
 
 
 def test_a_part_that_cannot_be_looked_at_is_a_row(monkeypatch) -> None:

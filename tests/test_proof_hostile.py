@@ -55,10 +55,9 @@ def test_the_place_is_as_it_says(
 
 def test_a_damaged_cache_has_no_whole_file(tmp_path: Path) -> None:
     place = Place(tmp_path)
-    files = [place.cache / name for name in ("a", "b")]
     place.cache.mkdir()
-    for file in files:
-        file.write_bytes(b"0123456789")
+    files = [place.cache / name for name in ("a", "b")]
+    assert all(file.write_bytes(b"0123456789") for file in files)
     CONDITIONS["a damaged cache"].between(place)
     assert [file.read_bytes() for file in files] == [b"01234", b"01234\xff6789"]
 

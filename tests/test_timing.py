@@ -58,24 +58,22 @@ class FakeClock:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "plan"),
+    ("seconds", "plans"),
     [
-        (1e-6, Plan(100, 80)),
-        (1e-4, Plan(1, 80)),
-        (1e-3, Plan(1, 8)),
-        (4e-3, Plan(1, 3)),
-        (10e-3, Plan(1, 3)),
-        (1.0, Plan(1, 2)),  # one to warm the cache, one that counts
+        ([1e-6], [Plan(100, 80)]),
+        ([1e-4], [Plan(1, 80)]),
+        ([1e-3], [Plan(1, 8)]),
+        ([4e-3], [Plan(1, 3)]),
+        ([10e-3], [Plan(1, 3)]),
+        ([1.0], [Plan(1, 2)]),  # one to warm the cache, one that counts
+        # Samples of both sides are equally long, and no longer than a block.
+        ([1e-3, 1e-5], [Plan(1, 8), Plan(100, 8)]),
+        ([1e-5, 1e-3], [Plan(100, 8), Plan(1, 8)]),
+        ([1.0, 1e-3], [Plan(1, 2), Plan(8, 3)]),
     ],
 )
-def test_a_block_lasts_about_8_ms_of_samples_of_100_us(seconds, plan):
-    assert plans_for([seconds]) == [plan]
-
-
-def test_samples_of_both_sides_are_equally_long():
-    assert plans_for([1e-3, 1e-5]) == [Plan(1, 8), Plan(100, 8)]
-    assert plans_for([1e-5, 1e-3]) == [Plan(100, 8), Plan(1, 8)]
-    assert plans_for([1.0, 1e-3]) == [Plan(1, 2), Plan(8, 3)]  # no longer than a block
+def test_a_block_lasts_about_8_ms_of_samples_of_100_us(seconds, plans):
+    assert plans_for(seconds) == plans
 
 
 def test_a_block_is_the_lower_quartile_of_its_last_three_fifths():
@@ -208,16 +206,14 @@ def test_pinning_survives_a_system_that_forbids_it(monkeypatch):
         assert not pinned
 
 
-def test_garbage_is_not_collected_in_the_middle():
-    with contextlib.suppress(KeyboardInterrupt), timing.quiet_interpreter():
-        assert not gc.isenabled()
-        raise KeyboardInterrupt
-    assert gc.isenabled()
-    gc.disable()
+@pytest.mark.parametrize("collects", [True, False])
+def test_garbage_is_not_collected_in_the_middle(collects):
+    (gc.enable if collects else gc.disable)()
     try:
-        with timing.quiet_interpreter():
-            pass
-        assert not gc.isenabled()  # a collector that was off stays off
+        with contextlib.suppress(KeyboardInterrupt), timing.quiet_interpreter():
+            assert not gc.isenabled()
+            raise KeyboardInterrupt
+        assert gc.isenabled() is collects
     finally:
         gc.enable()
 
@@ -249,12 +245,9 @@ print(before, kept, timing.page_faults(lambda: 1 + 1).count)
     assert idle < 16
 
 
-@pytest.mark.parametrize(
-    ("count", "share", "dominate"),
-    [(16, 0.31, True), (15, 0.9, False), (1000, 0.3, False)],
-)
-def test_pages_dominate_when_many_cost_much(count, share, dominate):
-    assert timing.Faults(count, share).dominate is dominate
+def test_pages_dominate_when_many_cost_much():
+    costs = [(16, 0.31), (15, 0.9), (1000, 0.3)]
+    assert [timing.Faults(*cost).dominate for cost in costs] == [True, False, False]
 
 
 @linux

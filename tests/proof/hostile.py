@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from nbformat import NotebookNode
 
 from tests.proof import common
 from tests.proof.notice import differences
-from tests.refresh import ROOT, notebooks, read
+from tests.refresh import ROOT, notebooks, read, texts
 
 # The quickest that need a compiler, Triton, a cache, and files of their own.
 USUAL = [path for path in notebooks() if path.stem[:2] in ("01", "07", "08")]
@@ -225,32 +225,24 @@ def judged(
     condition: Condition, stored: NotebookNode, ran: NotebookNode
 ) -> tuple[str, str]:
     """Return how a finished reading went, and the first thing that it said."""
-    outputs = [out for cell in ran.cells for out in cell.get("outputs", [])]
-    texts = [_text(output) for output in outputs]
-    for text, output in zip(texts, outputs, strict=True):
-        if output.output_type == "error" and not ADVICE.search(text):
-            return BARE, f"{output.ename}: {output.evalue}".strip().split("\n")[0]
-    if condition.keeps and not any(condition.keeps in text for text in texts):
+    for output in (out for cell in ran.cells for out in cell.get("outputs", [])):
+        if output.output_type == "error":
+            text = "\n".join([output.evalue, *output.traceback])
+            if not ADVICE.search(text):
+                return BARE, f"{output.ename}: {output.evalue}".strip().split("\n")[0]
+    shown = [pair for cell in ran.cells for pair in texts(cell)]
+    said = "\n".join(text for kind, text in shown if kind != "text/html")
+    if condition.keeps not in said:
         return LOST, f"nothing says {condition.keeps!r}"
-    if advice := ADVICE.search("\n".join(texts)):
+    if advice := ADVICE.search(said):
         return SAYS, advice[0]
     if condition.steps[-1] == "reversed" or condition.keeps:
         return AS_STORED, ""
-    other = next(_other(stored, ran), None)
-    return (AS_STORED, "") if other is None else (DIFFERS, other)
-
-
-def _text(output: NotebookNode) -> str:
-    if output.output_type == "error":
-        return "\n".join([output.evalue, *output.traceback])
-    return output.get("text", "") or output.get("data", {}).get("text/plain", "")
-
-
-def _other(stored: NotebookNode, ran: NotebookNode) -> Iterator[str]:
-    """Yield what is printed otherwise than on the page, in each reading of it."""
-    for number, cell in enumerate(ran.cells):
+    for number, cell in enumerate(ran.cells):  # each reading, where there were two
         page = stored.cells[number % len(stored.cells)]
-        yield from (text for _, text in differences(page, cell))
+        for _, other in differences(page, cell):
+            return DIFFERS, other
+    return AS_STORED, ""
 
 
 def _badness(outcome: tuple[str, str]) -> int:
@@ -259,14 +251,15 @@ def _badness(outcome: tuple[str, str]) -> int:
 
 def row(condition: Condition, found: dict[str, tuple[str, str]]) -> dict[str, Any]:
     """Return what is recorded of a condition, over its notebooks."""
-    by_outcome: dict[str, list[str]] = {}
-    for notebook, (outcome, _) in found.items():
-        by_outcome.setdefault(outcome, []).append(notebook)
+    by_outcome = [
+        f"{outcome}: {', '.join(n for n, (own, _) in found.items() if own == outcome)}"
+        for outcome in dict.fromkeys(outcome for outcome, _ in found.values())
+    ]
     _, said = max(found.values(), key=_badness)
     return {
         "condition": condition.name,
         "as on, with": condition.meets,
-        "notebooks": "; ".join(f"{o}: {', '.join(n)}" for o, n in by_outcome.items()),
+        "notebooks": "; ".join(by_outcome),
         "one of them said": said[:160],
     }
 
