@@ -173,13 +173,18 @@ def command(first: str, arguments: list[str]) -> list[str]:
     spaces, settings = (ROOT / ".cache" / "lab" / name for name in ("space", "set"))
     WorkspacesManager(str(spaces)).save("course", json.dumps(workspace(first)))
     write_atomically(settings / "overrides.json", json.dumps(_NO_NEWS))
+    page = f"/lab/workspaces/course/tree/lessons/{first}"
     options = {
         "ServerApp.root_dir": ROOT,
+        "ServerApp.default_url": page,  # what JupyterHub opens
         "LabApp.app_settings_dir": settings,
         "LabApp.workspaces_dir": spaces,
-        "LabApp.default_url": f"/lab/workspaces/course/tree/lessons/{first}",
+        "LabApp.default_url": page,
     }
-    line = [sys.executable, "-m", "jupyter", "lab", "--log-level=WARN"]
+    # JupyterHub starts it too, and then asks for its own way in.
+    hub = "JUPYTERHUB_SERVICE_URL" in os.environ
+    program = ["jupyterhub.singleuser"] if hub else ["jupyter", "lab"]
+    line = [sys.executable, "-m", *program, "--log-level=WARN"]
     # Jupyter refuses to run as root, which containers do, unless told.
     line += ["--allow-root"] if getattr(os, "geteuid", lambda: 1)() == 0 else []
     return [*line, *(f"--{k}={v}" for k, v in options.items()), *arguments]
