@@ -13,7 +13,7 @@ from tests.refresh import ROOT
 FOLDERS = {
     "helpers/": "the package, without gpu/",
     "helpers/gpu/": "GPU code without a GPU",
-    "tools/": "opens and publishes the lessons, records on a GPU",
+    "tools/": "opens and publishes the lessons, serves a room, records on a GPU",
     "notebooks/course/": "what the lessons do beside the page",
     "notebooks/exercises/": "what the exercises check",
     "notebooks/solutions/": "the answers",

@@ -1,0 +1,122 @@
+"""The two hubs agree and limit what they say; `python -m tests.proof hub` runs one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tomllib
+from collections import defaultdict
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pytest
+import yaml
+
+from tests.refresh import ROOT
+from tools import lab
+from tools.hub import __main__ as hub
+
+VALUES = yaml.safe_load((ROOT / "tools" / "hub" / "values.yaml").read_text())
+PERSON = VALUES["singleuser"]
+linux = pytest.mark.skipif(sys.platform != "linux", reason="accounts of Linux")
+
+
+@pytest.fixture
+def config(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The settings of jupyterhub_config.py, as JupyterHub reads them."""
+    settings = defaultdict(SimpleNamespace)
+    for name, value in {"PORT": "8000", "REPOSITORY": "a", "BRANCH": "main"}.items():
+        monkeypatch.setenv(f"COURSE_{name}", value)
+    named = type("Config", (), {"__getattr__": lambda _, name: settings[name]})()
+    code = compile(hub.CONFIG.read_text(), str(hub.CONFIG), "exec")
+    usual = signal.getsignal(signal.SIGINT)
+    exec(code, {"get_config": lambda: named})
+    signal.signal(signal.SIGINT, usual)
+    return named
+
+
+@linux
+def test_both_hubs_start_a_person_alike(config: Any) -> None:
+    assert config.Spawner.cmd == PERSON["cmd"]
+    variables = set(config.Spawner.environment)
+    assert variables == {name for name in PERSON["extraEnv"] if name in variables}
+    memory, cores = PERSON["memory"], PERSON["cpu"]
+    assert set(memory.values()) == {config.Spawner.mem_limit} == {"2G"}
+    assert set(cores.values()) == {config.Spawner.cpu_limit} == {2}
+    assert PERSON["extraEnv"]["OMP_NUM_THREADS"] == "2"
+    assert config.PAMAuthenticator.allowed_groups == {hub.GROUP}
+
+
+@linux
+def test_what_a_person_runs_is_below_the_limits(config: Any) -> None:
+    config.Spawner.cmd = [sys.executable, "-c", "import os, resource as r"]
+    config.Spawner.cmd[-1] += "; print(r.getrlimit(r.RLIMIT_DATA))"
+    config.Spawner.cmd[-1] += "; print(len(os.sched_getaffinity(0)))"
+    person = SimpleNamespace(mem_limit=1 << 31)
+    config.Spawner.pre_spawn_hook(person)
+    done = subprocess.run(person.cmd, capture_output=True, text=True, check=True)
+    cores = min(2, len(os.sched_getaffinity(0)))
+    assert done.stdout.split("\n")[:2] == [f"({1 << 31}, {1 << 31})", str(cores)]
+
+
+def test_jupyterhub_starts_the_lessons_as_make_lab_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alone = lab.command("00_a_lesson.ipynb", [])
+    monkeypatch.setenv("JUPYTERHUB_SERVICE_URL", "http://127.0.0.1:1")
+    below = lab.command("00_a_lesson.ipynb", [])
+    assert below[:3] == [sys.executable, "-m", "jupyterhub.singleuser"]
+    assert set(below) - set(alone) == {"jupyterhub.singleuser"}
+    [page] = (word for word in below if word.startswith("--ServerApp.default_url="))
+    assert page.endswith("/lab/workspaces/course/tree/lessons/00_a_lesson.ipynb")
+
+
+def test_the_link_pulls_where_the_first_start_does() -> None:
+    parts = urlsplit(hub.link("https://hub", "https://git/a b", "main", "00_a.ipynb"))
+    assert parts.path == "/hub/user-redirect/git-pull"
+    asked = {name: value for name, [value] in parse_qs(parts.query).items()}
+    assert asked.pop("urlpath") == "lab/workspaces/course/tree/lessons/00_a.ipynb"
+    folder = asked.pop("targetPath")
+    assert asked == {"repo": "https://git/a b", "branch": "main"}
+    assert f'"$COURSE_BRANCH" {folder}\ncd {folder} ' in PERSON["cmd"][2]
+    assert PERSON["extraEnv"]["NBGITPULLER_PARENTPATH"] == ".."
+
+
+def test_the_page_has_the_link() -> None:
+    first = min(path.name for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
+    link = unquote(hub.link("https://HUB", "REPOSITORY", "main", first))
+    assert f"\n{link}\n" in (ROOT / "notebooks/workshop/routes.md").read_text()
+
+
+@linux
+def test_what_is_missing_is_said_with_its_remedy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(hub.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(hub.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        port = busy.getsockname()[1]
+        said = [*hub.missing(port - 1)]
+    wanted = ["uv pip install --group hub"] * 2 + ["npm install", "apt install git"]
+    wanted += ["util-linux", f"port {port} is in use", "where everybody can read"]
+    assert len(said) == len(wanted)
+    assert all(want in line for want, line in zip(wanted, said, strict=True))
+
+
+def test_the_hub_needs_nothing_of_the_course() -> None:
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    assert [need.split(">")[0] for need in groups["hub"]] == [
+        "jupyterhub",
+        "nbgitpuller",
+    ]
+    assert "jupyterhub" not in (ROOT / "requirements.txt").read_text()
+    assert "--group hub" in (ROOT / "tools" / "hub" / "Dockerfile").read_text()

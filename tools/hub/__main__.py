@@ -1,0 +1,151 @@
+"""Start a JupyterHub for a room on this Linux machine.
+
+    python -m tools.hub ann ben cem             # with an account for each
+    python -m tools.hub                         # again, for the same people
+    python -m tools.hub --port=8000 --ip=0.0.0.0 --ssl-key=FILE --ssl-cert=FILE
+
+Options that are not listed below go to JupyterHub. Everybody gets a copy of the course
+as it is committed here, or from COURSE_REPOSITORY. Ctrl-C stops all servers; what
+people wrote stays in their homes, and `userdel --remove NAME` removes it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import pwd
+import re
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from grp import getgrnam
+from pathlib import Path
+from urllib.parse import urlencode
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIG = Path(__file__).with_name("jupyterhub_config.py")
+GROUP = "torch-compile-course"  # of all accounts that are made here
+
+
+def missing(port: int) -> Iterator[str]:
+    """Yield what stands in the way, and what to do about it."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        # Only root makes accounts, and starts programs as somebody else.
+        yield "people are accounts of the machine: run it on Linux, as root"
+        return
+    for module in ("jupyterhub", "nbgitpuller"):
+        if importlib.util.find_spec(module) is None:
+            yield f"no {module} here: {sys.executable} -m uv pip install --group hub"
+    for program, package in {
+        "configurable-http-proxy": "npm install --global configurable-http-proxy",
+        "git": "apt install git",
+        "setpriv": "apt install util-linux",
+    }.items():
+        if shutil.which(program) is None:
+            yield f"no {program} here: {package}"
+    for each in (port, port + 1, port + 2):
+        with socket.socket() as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                trial.bind(("127.0.0.1", each))
+            except OSError:
+                yield f"port {each} is in use: stop that program, or choose --port"
+    nobody = pwd.getpwnam("nobody")
+    who = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+    look = [sys.executable, "-c", f"import os, torch; os.listdir({str(ROOT)!r})"]
+    try:
+        subprocess.run(look, cwd="/", check=True, capture_output=True, **who)
+    except (OSError, subprocess.CalledProcessError):
+        yield (
+            f"other accounts cannot run {sys.executable}: install Python and the "
+            "course where everybody can read, such as /opt"
+        )
+
+
+def add(name: str) -> str:
+    """Make an account and return its password, or '' where we made it before."""
+    if not re.fullmatch(r"[a-z][a-z0-9-]{0,30}", name):
+        sys.exit(f"hub: {name} is no name for an account: use a to z, 0 to 9 and -")
+    if name in getgrnam(GROUP).gr_mem:
+        return ""
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        pass
+    else:
+        sys.exit(f"hub: {name} is an account of this machine: choose another name")
+    # Nobody else may look into the home.
+    line = ["useradd", "--create-home", "--key", "HOME_MODE=0700"]
+    line += ["--shell", "/bin/bash", "--groups", GROUP, name]
+    subprocess.run(line, check=True)
+    password = secrets.token_hex(5)
+    subprocess.run(["chpasswd"], input=f"{name}:{password}", text=True, check=True)
+    return password
+
+
+def source(state: Path) -> tuple[str, str]:
+    """Return the repository and the branch that people get the course from."""
+    if repository := os.environ.get("COURSE_REPOSITORY"):
+        return repository, os.environ.get("COURSE_BRANCH", "main")
+    # A bundle, for git does not read the repository of another account.
+    git = ["git", "-C", str(ROOT)]
+    asked = [*git, "symbolic-ref", "--short", "HEAD"]
+    branch = subprocess.run(asked, check=True, capture_output=True, text=True)
+    bundle = state.with_name("course.bundle")
+    line = [*git, "bundle", "create", "--quiet", str(bundle), "HEAD"]
+    subprocess.run([*line, branch.stdout.strip()], check=True)
+    return str(bundle), branch.stdout.strip()
+
+
+def link(hub: str, repository: str, branch: str, first: str) -> str:
+    """Return the address that pulls the course and opens the *first* lesson."""
+    wanted = {"repo": repository, "branch": branch}
+    wanted["targetPath"] = "torch-compile-course"
+    wanted["urlpath"] = f"lab/workspaces/course/tree/lessons/{first}"
+    return f"{hub}/hub/user-redirect/git-pull?{urlencode(wanted)}"
+
+
+def main(arguments: list[str]) -> None:
+    """Make the accounts, and become JupyterHub, so that Ctrl-C ends that."""
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        "tools.hub", description=__doc__, formatter_class=form
+    )
+    parser.add_argument("people", nargs="*", help="names of new accounts")
+    parser.add_argument("--port", type=int, default=8000, help="and the next two")
+    asked, rest = parser.parse_known_args(arguments)
+    # People's servers find this Python under its plain name.
+    folder = str(Path(sys.executable).parent)
+    os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    if found := [*missing(asked.port)]:
+        sys.exit("\n".join(f"hub: {line}" for line in found))
+    os.umask(0o022)  # everybody reads what people get the course from
+    subprocess.run(["groupadd", "--force", GROUP], check=True)
+    for name, password in [(name, add(name)) for name in asked.people]:
+        print(f"{name}: {password or 'as before'}")
+    state = ROOT / ".cache" / "hub"
+    state.mkdir(parents=True, exist_ok=True)
+    state.chmod(0o700)  # JupyterHub's keys
+    repository, branch = source(state)
+    first = min(path.name for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
+    print(
+        "Everybody opens",
+        link(f"http://localhost:{asked.port}", repository, branch, first),
+    )
+    print("Ctrl-C stops it.", flush=True)
+    os.environ |= {
+        "COURSE_PORT": str(asked.port),
+        "COURSE_REPOSITORY": repository,
+        "COURSE_BRANCH": branch,
+    }
+    os.chdir(state)
+    line = [sys.executable, "-m", "jupyterhub", f"--config={CONFIG}", *rest]
+    os.execv(line[0], line)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
