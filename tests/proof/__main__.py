@@ -12,6 +12,7 @@ NAMES = {
     "hostile": "run the notebooks where something is missing or in the way",
     "mutants": "change a helper in one place, again and again: does a test fail?",
     "browser": "run all of every notebook in JupyterLab, and move each widget",
+    "hub": "let three people run a lesson at once, below one hub on this machine",
     "versions": "run the notebooks on another torch, and list what differs",
     "report": "write what the others recorded into data/proofs/README.md",
 }

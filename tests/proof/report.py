@@ -25,6 +25,7 @@ SECTIONS = {
     "hostile": "What happens where something is missing?",
     "mutants": "Which tests notice a helper that lies?",
     "browser": "Do all cells run, and all widgets move, in a browser?",
+    "hub": "Can a room share one machine?",
     "versions": "What differs on another torch?",
 }
 

@@ -1,0 +1,393 @@
+"""Let three people work in one room: a hub on this machine, and lesson 00 at once.
+
+    python -m tests.proof hub
+    python -m tests.proof hub limits privacy   # only these, and starting and stopping
+
+Each runs the lesson through the hub, as JupyterLab does. Then somebody looks for
+another's files, fills the memory and updates the course, and the hub is stopped, at
+rest and half way. Accounts that it makes are removed again. Needs root, Linux and
+`python -m uv pip install --group hub`, and the course where every account can read it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from statistics import median
+from typing import Any
+
+import nbformat
+import psutil
+import requests
+import websocket
+from nbformat.v4 import new_output, output_from_msg
+
+from tests.proof import common
+from tests.proof.browser import judged
+from tests.refresh import ROOT, notebooks
+from tools.hub.__main__ import source
+
+NAMES = ("room-ann", "room-ben", "room-cem")
+LESSON = f"lessons/{notebooks()[0].name}"
+PATIENCE = 600  # seconds
+FULL = "import torch\nfull = [torch.ones(1 << 26) for _ in range(32)]  # 8 GiB"
+# Without a socket of its own, a kernel's output could be heard on a port.
+LISTEN = """\
+import zmq
+ear = zmq.Context().socket(zmq.SUB)
+ear.subscribe(b"")
+for port in {}:
+    ear.connect(f"tcp://127.0.0.1:{{port}}")
+"""
+HEAR = "print('something' if ear.poll(3000) else 'nothing')"
+FETCH = "import urllib.request\nprint(urllib.request.urlopen({!r}).read())"
+
+
+class Person:
+    """Somebody who signed in with a name and a password, and acts through the hub."""
+
+    def __init__(self, port: int, name: str, password: str) -> None:
+        self.name, self.hub = name, f"http://127.0.0.1:{port}"
+        web = requests.Session()
+        web.get(f"{self.hub}/hub/login")
+        form = {"username": name, "password": password, "_xsrf": _cookie(web)}
+        web.post(f"{self.hub}/hub/login", form)
+        made = web.post(
+            f"{self.hub}/hub/api/users/{name}/tokens",
+            params={"_xsrf": _cookie(web)},
+            headers={"Referer": f"{self.hub}/hub/"},
+        )
+        made.raise_for_status()
+        self.pass_on = {"Authorization": f"token {made.json()['token']}"}
+
+    def ask(
+        self, how: str, path: str, whose: str = "", /, **json: Any
+    ) -> requests.Response:
+        """Send a request to *path* of the hub, or of the server of *whose*."""
+        start = f"/user/{whose}/api" if whose else "/hub/api"
+        address = f"{self.hub}{start}/{path}"
+        return requests.request(
+            how, address, headers=self.pass_on, json=json or None, timeout=PATIENCE
+        )
+
+    def start(self) -> None:
+        self.ask("POST", f"users/{self.name}/server")  # signing in may have done it
+        _until(lambda: self._server().get("ready"))
+
+    def stop(self) -> None:
+        self.ask("DELETE", f"users/{self.name}/server").raise_for_status()
+        _until(lambda: not self._server())
+
+    def _server(self) -> dict[str, Any]:
+        return self.ask("GET", f"users/{self.name}").json()["servers"].get("", {})
+
+    def read(self) -> nbformat.NotebookNode:
+        found = self.ask("GET", f"contents/{LESSON}", self.name)
+        found.raise_for_status()
+        return nbformat.from_dict(found.json()["content"])
+
+    def write(self, notebook: nbformat.NotebookNode) -> None:
+        whole = {"type": "notebook", "content": notebook}
+        self.ask("PUT", f"contents/{LESSON}", self.name, **whole).raise_for_status()
+
+    @contextmanager
+    def kernel(self) -> Iterator[Callable[[str], list]]:
+        """Start a kernel; yield what runs a cell and returns its outputs."""
+        kernel = self.ask(
+            "POST",
+            "sessions",
+            self.name,
+            path=LESSON,
+            name="",
+            type="notebook",
+            kernel={"name": "python3"},
+        ).json()["kernel"]["id"]
+        address = f"{self.hub}/user/{self.name}/api/kernels/{kernel}/channels"
+        channel = websocket.create_connection(
+            address.replace("http", "ws", 1), header=self.pass_on, timeout=PATIENCE
+        )
+        try:
+            yield lambda code: _executed(channel, code)
+        finally:
+            channel.close()
+            self.ask("DELETE", f"kernels/{kernel}", self.name)
+
+    def lesson(self) -> tuple[float, str]:
+        """Run and save the lesson; return the seconds, and what is wrong or ''."""
+        notebook, start = self.read(), time.monotonic()
+        with self.kernel() as run:
+            for number, cell in enumerate(notebook.cells, 1):
+                if cell.cell_type == "code":
+                    cell.outputs, cell.execution_count = run(cell.source), number
+        seconds = time.monotonic() - start
+        self.write(notebook)
+        return seconds, "; ".join(judged(notebook)[1])
+
+    def says(self, cell: str) -> str:
+        """Run a cell in a fresh kernel; return the text of its outputs."""
+        with self.kernel() as run:
+            return _text(run(cell))
+
+    def ports(self) -> list[int]:
+        """Return the ports on which this person's processes listen."""
+        found = [c for p in processes(self.name) for c in p.net_connections("tcp")]
+        return [c.laddr.port for c in found if c.status == psutil.CONN_LISTEN]
+
+
+def _text(outputs: list) -> str:
+    """Return what a reader sees of the outputs of a cell, without the traceback."""
+    texts = [output.get("text") or output.get("evalue", "") for output in outputs]
+    return "\n".join(texts).strip()
+
+
+def _until(so: Callable[[], Any]) -> None:
+    """Wait until it is so; TimeoutError when that takes too long."""
+    end = time.monotonic() + PATIENCE
+    while not so():
+        if time.monotonic() > end:
+            raise TimeoutError
+        time.sleep(0.2)
+
+
+def processes(name: str) -> list[psutil.Process]:
+    """Return what runs below an account."""
+    every = psutil.process_iter(["username"])
+    return [process for process in every if process.info["username"] == name]
+
+
+def _cookie(web: requests.Session) -> str:
+    return next(c.value for c in web.cookies if c.name == "_xsrf" and c.path == "/hub/")
+
+
+def _executed(channel: websocket.WebSocket, code: str) -> list:
+    own = uuid.uuid4().hex
+    header = {"msg_id": own, "msg_type": "execute_request", "session": own}
+    header |= {"username": "", "version": "5.3"}
+    content = {"code": code, "silent": False, "allow_stdin": False}
+    message = {"channel": "shell", "header": header, "content": content}
+    channel.send(json.dumps(message | {"parent_header": {}, "metadata": {}}))
+    outputs = []
+    while True:
+        received = channel.recv()
+        if isinstance(received, bytes):  # a widget's buffer
+            continue
+        message = json.loads(received)
+        state = message["content"].get("execution_state")
+        if state in ("restarting", "dead"):
+            return [*outputs, new_output("error", ename="the kernel", evalue=state)]
+        if message["parent_header"].get("msg_id") != own:
+            continue
+        kind = message["msg_type"]
+        if kind in ("stream", "display_data", "execute_result", "error"):
+            outputs.append(output_from_msg(message))
+        if state == "idle":
+            return outputs
+
+
+# --- what is tried -------------------------------------------------------------------
+
+
+def work(*people: Person) -> Iterator[tuple[str, str, bool]]:
+    """Let all run the lesson; yield what was tried, what happened, whether it may."""
+    with ThreadPoolExecutor() as pool:
+
+        def at_once() -> tuple[float, list[str]]:
+            seconds, wrong = zip(*pool.map(Person.lesson, people), strict=True)
+            return median(seconds), [w for w in wrong if w]
+
+        cold, wrong = at_once()
+        said = f"{len(people)} ran all cells, and all claims hold"
+        yield "all run lesson 00 at once", "; ".join(wrong) or said, not wrong
+        alone, failed = people[0].lesson()
+        warm, wrong = at_once()
+        said = (
+            f"warm, all at once: {warm / alone:.1f} times as long as one alone; "
+            f"the first time: {cold / alone:.1f} times"
+        )
+        yield "the same again, one alone and all", said, not (wrong or failed)
+
+
+def privacy(ann: Person, ben: Person, *_: Person) -> Iterator[tuple[str, str, bool]]:
+    """Let *ann* look for what is *ben*'s."""
+    answer = ann.ask("GET", f"contents/{LESSON}", ben.name)
+    said = f"{answer.status_code} {answer.reason}"
+    yield "ask the hub for another's lesson", said, answer.status_code == 403
+    said = ann.says(f"open('/home/{ben.name}/torch-compile-course/{LESSON}')")
+    yield "open another's lesson in a cell", said, "Permission denied" in said
+    own = f"http://127.0.0.1:{ben.ports()[0]}/user/{ben.name}/api/contents/{LESSON}"
+    said = ann.says(FETCH.format(own))
+    yield "ask another's server at its own port", said, "403" in said
+    with ann.kernel() as run, ben.kernel() as other:
+        run(LISTEN.format(ben.ports()))
+        other("import time\nfor _ in range(9): print('private'); time.sleep(0.1)")
+        heard = _text(run(HEAR))
+    yield "listen at all ports of another", f"heard: {heard}", heard == "nothing"
+
+
+def limits(ann: Person, ben: Person, *_: Person) -> Iterator[tuple[str, str, bool]]:
+    """Let *ann* fill the memory and lose a kernel, while *ben* goes on."""
+    before = ann.read()
+    with ann.kernel() as run, ben.kernel() as other:
+        run("from helpers import start\nstart('00')")
+        said = run(FULL)[-1].traceback[-1]  # below the error itself
+        yield "fill the memory", said, "What to do: memory ran out" in said
+        kept = _text(run("print(len(torch.ones(9)))"))
+        theirs = _text(other("print(6 * 7)"))
+        said = f"the same kernel: {kept}; another's: {theirs}"
+        yield "go on after that", said, (kept, theirs) == ("9", "42")
+    said = ann.says("import os\nos.abort()")
+    yield "a kernel that dies", f"JupyterLab is told: {said}", said == "restarting"
+    same = ann.read() == before
+    yield "the lesson after both", "as it was saved" if same else "changed", same
+
+
+def again(ann: Person, *_: Person) -> Iterator[tuple[str, str, bool]]:
+    """Let *ann* change a lesson, start anew, and come in by the link."""
+    notebook = ann.read()
+    notebook.cells[0].source = "# My own words"
+    ann.write(notebook)
+    ann.stop()
+    ann.start()
+    same = ann.read().cells[0].source == "# My own words"
+    yield "change a lesson, and start the server again", "her words" * same, same
+    repository, branch = source(ROOT / ".cache" / "hub")
+    wanted = {"repo": repository, "branch": branch}
+    wanted["targetpath"] = "torch-compile-course"
+    pulled = requests.get(
+        f"{ann.hub}/user/{ann.name}/git-pull/api", wanted, headers=ann.pass_on
+    )
+    last = pulled.text.strip().split("\n")[-1]
+    yield "pull the course by the link", last, '"phase": "finished"' in last
+    page = requests.get(f"{ann.hub}/user/{ann.name}/", headers=ann.pass_on)
+    yield "what opens", page.url.removeprefix(ann.hub), page.url.endswith(LESSON)
+
+
+PARTS = {part.__name__: part for part in (work, privacy, limits, again)}
+
+# --- the hub -------------------------------------------------------------------------
+
+
+def command(port: int) -> list[str]:
+    return [sys.executable, "-m", "tools.hub", *NAMES, f"--port={port}"]
+
+
+@contextmanager
+def hub(port: int, passwords: dict[str, str]) -> Iterator[subprocess.Popen]:
+    """Start the hub, and fill in the *passwords* of new accounts."""
+    pipes = {"stdout": subprocess.PIPE, "text": True, "cwd": ROOT}
+    process = subprocess.Popen(command(port), start_new_session=True, **pipes)
+    try:
+        for line in process.stdout:
+            if new := re.fullmatch(r"(room-\w+): (\w+)\n", line):
+                passwords[new[1]] = new[2]
+            if line.startswith("Ctrl-C"):
+                break
+        else:
+            sys.exit("hub: it did not start")
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            process.wait(120)
+
+
+def stopped(port: int, process: subprocess.Popen) -> tuple[str, bool]:
+    """Press Ctrl-C; return what is left of the hub in the end."""
+    process.send_signal(signal.SIGINT)
+    process.wait(120)
+    for _ in range(60):  # after a kill, the servers end by themselves
+        left = [p for name in NAMES for p in processes(name)]
+        busy = [each for each in range(port, port + 3) if _open(each)]
+        if not left and not busy:
+            break
+        time.sleep(0.5)
+    return f"{len(left)} processes and {len(busy)} ports are left", not left + busy
+
+
+def _open(port: int) -> bool:
+    with socket.socket() as trial:
+        return trial.connect_ex(("127.0.0.1", port)) == 0
+
+
+def refused(port: int, **variables: str) -> str:
+    """Return what a hub says that cannot start."""
+    done = subprocess.run(
+        command(port),
+        cwd=ROOT,
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+    )
+    return done.stderr.strip() if done.returncode else "it started"
+
+
+def everything(port: int, parts: list[str]) -> Iterator[tuple[str, str, bool]]:
+    """Yield what was tried, what happened, and whether that is as it should be."""
+    said = refused(port, PATH="/usr/sbin:/usr/bin:/sbin:/bin")
+    yield "start without the proxy", said, "npm install" in said
+    passwords: dict[str, str] = {}
+    with hub(port, passwords) as process:
+        people = everybody(port, passwords)
+        for one in people:
+            one.start()
+        said = refused(port)
+        yield "start a second hub on its port", said, "is in use" in said
+        for part in parts:
+            yield from PARTS[part](*people)
+        yield "Ctrl-C", *stopped(port, process)
+    with hub(port, passwords) as process:
+        for one in everybody(port, passwords):
+            one.ask("POST", f"users/{one.name}/server")
+        yield "Ctrl-C while servers start", *stopped(port, process)
+    with hub(port, passwords) as process:
+        _until(lambda: _open(port))
+        yield "Ctrl-C while the hub starts", *stopped(port, process)
+    with hub(port, passwords) as process:
+        for one in everybody(port, passwords):
+            one.start()
+        process.kill()
+        yield "kill the hub", *stopped(port, process)
+
+
+def everybody(port: int, passwords: dict[str, str]) -> list[Person]:
+    """Wait for the hub, and sign all people in."""
+    _until(
+        lambda: _open(port) and requests.get(f"http://127.0.0.1:{port}/hub/login").ok
+    )
+    return [Person(port, name, passwords[name]) for name in NAMES]
+
+
+def main(arguments: list[str]) -> int:
+    """Try what was asked and record; return 1 when something is not as it should be."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.proof hub", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument("part", nargs="*", default="all", choices=["all", *PARTS])
+    asked = parser.parse_args(arguments).part
+    parts = [*PARTS] if "all" in asked else asked
+    port = 8700
+    while any(map(_open, range(port, port + 3))):
+        port += 3
+    kept = (common.read("hub") or {}).get("rows", [])
+    rows = {row["what was tried"]: row for row in kept}
+    try:
+        for tried, said, good in everything(port, parts):
+            rows[tried] = {"what was tried": tried, "what happened": said[:300]}
+            rows[tried]["as it should be"] = "yes" if good else "no"
+            print(*rows[tried].values(), sep=" | ", flush=True)
+            common.record("hub", [*rows.values()])
+    finally:
+        for name in NAMES:  # JupyterHub has ended what they ran
+            subprocess.run(["userdel", "--remove", name], capture_output=True)
+    return int(any(row["as it should be"] == "no" for row in rows.values()))
