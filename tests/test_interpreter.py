@@ -99,7 +99,7 @@ PROGRAMS = {  # each was once said to differ, or not to run
 def test_a_program_that_is_right_agrees(name: str) -> None:
     fn, inputs, training = PROGRAMS[name]
     result = dump_triton(fn, *inputs, training=training).check_numerics()
-    assert result.kernels and result.share == 1, result
+    assert 0 < result.checked == len(result.kernels), result
 
 
 def test_the_state_of_the_program_stays_as_it_was() -> None:
@@ -110,7 +110,7 @@ def test_the_state_of_the_program_stays_as_it_was() -> None:
         cache.length.add_(1)
         return cache.values.sum(0)
 
-    assert dump_triton(step, torch.ones(1, 8)).check_numerics().share == 1
+    assert dump_triton(step, torch.ones(1, 8)).check_numerics().checked == 3
     assert not cache.values.any() and cache.length.item() == 2
 
 
@@ -205,8 +205,8 @@ def test_a_planted_bug_is_seen(name: str, sabotaged: Any) -> None:
 
 def test_what_is_wrong_is_said(sabotaged: Any) -> None:
     said = {name: kernels[0].reason for name, kernels in sabotaged.items()}
-    assert said["cosine for sine"] == "wrong: output 0, which it writes"
-    assert said["half of it written"] == "wrong: output 1, which it writes"
+    assert said["cosine for sine"] == "wrong: output 0"
+    assert said["half of it written"] == "wrong: output 1"
     assert said["a wrong input changed"].startswith("wrong: ")
     assert "loads outside its buffers" in said["reads past the end"]
     assert "stores outside its buffers" in said["no mask on a store"]
@@ -231,15 +231,14 @@ def test_a_crash_costs_its_own_graph_only(programs: dict[str, Dump]) -> None:
     assert [k.status for k in result.kernels] == ["not run", "agrees", "not run"]
     assert "SIGSEGV" in result.kernels[0].reason
     assert result.kernels[2].reason == "stopped after 5 s"
-    assert result.checked == 1 and result.share == 1 / 3 and result.ok
+    assert result.checked == 1 and result.ok
 
 
 def test_many_programs_become_fewer(sabotaged: Any) -> None:
     result = dump_triton(lambda x: x.t() + 1, torch.rand(600, 500)).check_numerics()
     (kernel,) = result.kernels
     assert kernel.status == "agrees" and 0 < kernel.programs <= 256
-    assert kernel.instead and kernel.blocks != kernel.instead
-    assert f"{kernel.blocks} for {kernel.instead}" in str(result)
+    assert " for " in kernel.blocks and kernel.blocks in str(result)
 
 
 # --- the result --------------------------------------------------------------------
@@ -307,7 +306,7 @@ def test_an_interrupt_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(KeyboardInterrupt):
             dump.check_numerics()
     assert processes[0].poll() is not None
-    assert dump.check_numerics().share == 1
+    assert dump.check_numerics().checked == 1
 
 
 # --- a kernel of the reader's --------------------------------------------------------

@@ -55,15 +55,14 @@ def test_each_operation_is_found_in_every_text(shown: Stages) -> None:
     for op, (program, triton) in wanted.items():
         assert any(program in x for x in text_of(shown.program, steps[op].program)), op
         assert any(triton in x for x in text_of(shown.triton, steps[op].triton)), op
-    assert "tmp0.sin()" in shown.cpp and shown.cpp.startswith("// ")
 
 
 def test_two_uses_of_one_operation_are_told_apart(shown: Stages) -> None:
     first, second = (step for step in shown.steps if step.op == "mul")
     assert text_of(shown.triton, first.triton) == ["tmp3 = tmp1 * 2.0"]
     assert text_of(shown.triton, second.triton) == ["tmp9 = tmp5 * tmp8"]
-    last = ["return torch.relu(h * g).sum(-1)"]
-    assert text_of(shown.program, second.program) == last
+    (last,) = text_of(shown.program, second.program)
+    assert last.endswith(": return torch.relu(h * g).sum(-1)")
 
 
 def test_ptx_comes_from_the_line_that_is_shown(shown: Stages) -> None:

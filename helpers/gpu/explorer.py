@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import html
 import itertools
 import os
 import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -18,7 +17,7 @@ from helpers.codegen import folded
 from helpers.errors import InputError
 from helpers.gpu.dump import dump_triton
 from helpers.results import Result
-from helpers.text import Table, count, mark, pre, size
+from helpers.text import Table, mark, size
 
 Make = Callable[[int], Callable[..., Any]]
 
@@ -44,12 +43,13 @@ def explore(
             "explore wants a function of n that returns a function of one tensor, and "
             "at least one GPU, dtype and length: explore(make, lengths=(1, 2, 4))"
         )
-    live = Live(make, tuple(gpus), tuple(dtypes), tuple(lengths), elements)
+    setting = cache(partial(_setting, make, elements))
     ends = dict.fromkeys((min(lengths), max(lengths)))
     keys = [(gpus[0], *pair) for pair in itertools.product(dtypes, ends)]
     keys += [(gpu, dtypes[0], max(lengths)) for gpu in gpus[1:]]
-    result = Explorer(tuple(live.at(*key) for key in keys))
-    object.__setattr__(result, "live", live)
+    result = Explorer(tuple(setting(*key) for key in keys))
+    widget = partial(_widget, setting, gpus, dtypes, lengths)
+    object.__setattr__(result, "widget", widget)
     return result
 
 
@@ -74,23 +74,11 @@ class Setting(Result):
     occupancy: float
     source: str
 
-    def row(self) -> tuple[Any, ...]:
-        """Return the cells of a table row; what ptxas decides is marked."""
-        moved = (self.kernels, self.loads, self.stores, size(self.bytes), self.block)
-        used = mark(self.registers), mark(f"{self.occupancy:.0%}")
-        return self.gpu, self.dtype, self.length, *moved, f"{self.load_bytes} B", *used
-
 
 _HEADINGS = ("GPU", "dtype", "length", "kernels", "loads", "stores", "bytes", "block")
 _HEADINGS += ("widest load", "registers", "occupancy")
 # What other programs show in place of the widget.
 _ASLEEP = "In a live notebook, sliders stand here."
-# JupyterLab ignores that in a notebook that is opened again, and puts an error, a bare
-# text, in place of a widget whose kernel has gone.  The table above it is enough.
-_NO_DEAD_WIDGET = (
-    '<style class="explored">.jp-OutputArea:has(.explored) '
-    ".jp-OutputArea-output.jupyter-widgets:not(:has(*)) { display: none }</style>"
-)
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,11 +86,17 @@ class Explorer(Result):
     """Settings computed in advance; in a live notebook, a widget below their table."""
 
     settings: tuple[Setting, ...]
-    live = None  # not a field: a stored result has no program to ask
+    widget = None  # not a field: a stored result has no program to ask
 
     def table(self) -> Table:
-        """Return a row for each setting."""
-        return Table.of(_HEADINGS, [setting.row() for setting in self.settings])
+        """Return a row for each setting; what ptxas decides is marked."""
+        rows = []
+        for s in self.settings:
+            moved = (s.kernels, s.loads, s.stores, size(s.bytes), s.block)
+            used = mark(s.registers), mark(f"{s.occupancy:.0%}")
+            load = f"{s.load_bytes} B"
+            rows.append((s.gpu, s.dtype, s.length, *moved, load, *used))
+        return Table.of(_HEADINGS, rows)
 
     def __str__(self) -> str:
         return str(self.table())
@@ -116,61 +110,30 @@ class Explorer(Result):
         from IPython.display import display
 
         data = {"text/plain": str(self), "text/html": self._repr_html_()}
+        display(data, raw=True)
         # Not where a notebook is saved by a script: without its kernel it is dead.
-        quiet = os.environ.get("COURSE_QUIET") == "1"
-        if not self.live or "ipykernel" not in sys.modules or quiet:
-            display(data, raw=True)
-            return
-        widget = self.live.widget._repr_mimebundle_()
-        display(data | {"text/html": data["text/html"] + _NO_DEAD_WIDGET}, raw=True)
-        display(widget | {"text/plain": _ASLEEP, "text/html": pre(_ASLEEP)}, raw=True)
+        watched = "ipykernel" in sys.modules and os.environ.get("COURSE_QUIET") != "1"
+        if self.widget and watched:
+            live = self.widget()._repr_mimebundle_()
+            display(live | {"text/plain": _ASLEEP}, raw=True)
 
 
-@dataclass
-class Live:
-    """Asks for settings, each computed once, also from a widget."""
+def _widget(
+    setting: Callable[..., Setting],
+    gpus: Sequence[str],
+    dtypes: Sequence[torch.dtype],
+    lengths: Sequence[int],
+) -> Any:
+    """Return lists of GPUs and types, a slider for the length, and what they give."""
+    import ipywidgets
+    from IPython.display import display
 
-    make: Make
-    gpus: tuple[str, ...]
-    dtypes: tuple[torch.dtype, ...]
-    lengths: tuple[int, ...]
-    elements: int
+    def show(gpu: str, dtype: torch.dtype, length: int) -> None:
+        display(Explorer((setting(gpu, dtype, length),)))
 
-    def __post_init__(self) -> None:
-        self.at = cache(partial(_setting, self.make, self.elements))
-
-    @cached_property
-    def widget(self) -> Any:
-        """A slider for the length, lists of types and GPUs, and what they give."""
-        import ipywidgets
-
-        types = [(_short(dtype), dtype) for dtype in self.dtypes]
-        gpu = ipywidgets.Dropdown(options=self.gpus, description="GPU")
-        dtype = ipywidgets.Dropdown(options=types, description="dtype")
-        length = ipywidgets.SelectionSlider(
-            options=self.lengths, description="length", continuous_update=False
-        )
-        shown, status = ipywidgets.HTML(), ipywidgets.HTML()
-
-        def show(_: Any = None) -> None:
-            key = gpu.value, dtype.value, length.value
-            words = html.escape(f"{key[0]}, {_short(key[1])}, length {key[2]}")
-            status.value = f"<progress></progress> {words}: compiling"
-            try:
-                setting = self.at(*key)
-                title, code = count(setting.kernels, "kernel"), setting.source
-                table = Table.of(_HEADINGS, [setting.row()])._repr_html_()
-                shown.value = table + folded(title, [("python", code)])
-            except Exception as error:  # whatever a reader's function raises
-                reason = str(error).strip().split("\n")[0]
-                shown.value = pre(f"{type(error).__name__}: {reason}")
-            status.value = words
-
-        for control in (gpu, dtype, length):
-            control.observe(show, "value")
-        show()
-        controls = ipywidgets.HBox([gpu, dtype, length])
-        return ipywidgets.VBox([controls, status, shown])
+    slider = ipywidgets.SelectionSlider(options=lengths, continuous_update=False)
+    types = [(_short(dtype), dtype) for dtype in dtypes]
+    return ipywidgets.interactive(show, gpu=list(gpus), dtype=types, length=slider)
 
 
 def _short(dtype: torch.dtype) -> str:

@@ -56,9 +56,8 @@ ATTENTION = {  # operations of aten that only a GPU has
 class CheckedKernel:
     """One launch: whether its graph's outputs agree, and how far off they are at most.
 
-    *error* and *relative* are the largest difference from eager of what it wrote
-    (else of all outputs), as it is and over the output's size; *reason* is '' unless
-    something is wrong.
+    *error* and *relative* are the largest difference from eager, as it is and over the
+    output's size; *reason* is '' unless something is wrong.
     """
 
     name: str
@@ -68,8 +67,7 @@ class CheckedKernel:
     error: float = 0.0
     relative: float = 0.0
     programs: int = 0
-    blocks: str = ""  # such as XBLOCK 128
-    instead: str = ""  # Inductor's blocks, where larger ones were used
+    blocks: str = ""  # XBLOCK 128, or XBLOCK 512 for XBLOCK 128: larger than Inductor's
     reason: str = ""
 
 
@@ -85,11 +83,6 @@ class Numerics(Result):
         return sum(k.status == "agrees" for k in self.kernels)
 
     @property
-    def share(self) -> float:
-        """The fraction of kernels that agree with eager; 1 when there is none."""
-        return self.checked / len(self.kernels) if self.kernels else 1.0
-
-    @property
     def ok(self) -> bool:
         """Whether no kernel differs from eager."""
         return all(k.status != "differs" for k in self.kernels)
@@ -102,7 +95,7 @@ class Numerics(Result):
                 f"{k.graph} {k.phase}",
                 k.status,
                 k.programs or "",
-                f"{k.blocks} for {k.instead}" if k.instead else k.blocks,
+                k.blocks,
                 k.name,
                 mark(f"{k.relative:.1g}") if k.status != "not run" else "",
             )
@@ -172,13 +165,12 @@ def _check(
     """Return *kernels* with what running their *graph* on both sides showed."""
     known = saved.pop(graph.index, {}) if graph.phase == "backward" else {}
     inputs = _inputs(graph, known)
-    answer = interpreter().ask(
-        graph.source, inputs, limit_s, gpu, graph.chosen, graph.constants
-    )
+    request = {"gpu": gpu, "chosen": graph.chosen, "constants": graph.constants}
+    answer = interpreter().ask(graph.source, inputs, limit_s, **request)
     launches, error = answer["launches"], answer["error"]
     kernels = [
-        replace(k, programs=x["programs"], blocks=x["blocks"], instead=x["instead"])
-        for k, x in zip(kernels, launches, strict=False)
+        replace(kernel, programs=launch["programs"], blocks=launch["blocks"])
+        for kernel, launch in zip(kernels, launches, strict=False)
     ] + kernels[len(launches) :]
     if any(launch["user"] for launch in launches):
         why = "it ran, but a kernel of your own has no eager twin to agree with"
@@ -204,12 +196,19 @@ def _check(
         return [replace(k, status="differs", reason=why) for k in kernels]
     computed = _named(graph, answer["outputs"], answer["inputs"])
     differences = _differences(graph, inputs, eager, computed)
-    pairs = zip(kernels, launches, strict=True)
-    return [_verdict(kernel, launch["wrote"], differences) for kernel, launch in pairs]
+    errors, relative, fine = zip(*differences.values(), strict=True)
+    wrong = [name for name, same in zip(differences, fine, strict=True) if not same]
+    verdict = {
+        "status": "differs" if wrong else "agrees",
+        "error": max(errors),
+        "relative": max(relative),
+        "reason": f"wrong: {', '.join(wrong)}" if wrong else "",
+    }
+    return [replace(kernel, **verdict) for kernel in kernels]
 
 
 def _named(graph: Any, outputs: Sequence[Any], inputs: Sequence[Any]) -> dict[str, Any]:
-    """Return what is compared, by name, in the order in which the child counts."""
+    """Return what is compared, by name."""
     named = {f"output {i}": value for i, value in enumerate(outputs)}
     if graph.phase != "backward":  # which may write to what was saved for it
         named |= {f"input {i} after the call": x for i, x in enumerate(inputs)}
@@ -262,24 +261,6 @@ def _difference(
     allowed = SLACK * (tolerance * size + unsure)
     fine = off <= allowed if eager.is_floating_point() else off == 0
     return float(off.max()), float((off / size).max()), bool(fine.all())
-
-
-def _verdict(
-    kernel: CheckedKernel,
-    written: list[int],
-    differences: dict[str, tuple[float, float, bool]],
-) -> CheckedKernel:
-    """Return *kernel* with its verdict; it wrote the values of the places *written*."""
-    wrong = [name for name, (*_, fine) in differences.items() if not fine]
-    wrote = [name for i, name in enumerate(differences) if i in written]
-    errors = [differences[name][:2] for name in wrote or differences] or [(0.0, 0.0)]
-    error, relative = (max(column) for column in zip(*errors, strict=True))
-    status, reason = "agrees", ""
-    if wrong:
-        own = [name for name in wrote if name in wrong]
-        status, reason = "differs", f"wrong: {', '.join(own or wrong)}"
-        reason += ", which it writes" if own else ""
-    return replace(kernel, status=status, error=error, relative=relative, reason=reason)
 
 
 # --- the eager side ------------------------------------------------------------------
@@ -520,23 +501,17 @@ class Interpreter:
     process: subprocess.Popen[bytes] | None = None
 
     def ask(
-        self,
-        source: str,
-        inputs: Sequence[Any],
-        limit_s: float,
-        gpu: str = "h100",
-        chosen: dict[str, int] | None = None,
-        constants: dict[str, torch.Tensor] | None = None,
+        self, source: str, inputs: Sequence[Any], limit_s: float, **more: Any
     ) -> dict[str, Any]:
-        """Return what `interpreter_child.Module.run` does for a module and its inputs.
+        """Return what `interpreter_child.run_module` does for a module and its inputs.
 
-        The module was written for *gpu*; *chosen* is the number of a kernel's
-        configuration where it is not 0, and *constants* are globals of the module.
+        *more* may hold the *gpu* that it was written for, *chosen*, the number of a
+        kernel's configuration where it is not 0, and *constants*, globals of it.
         A process that does not answer within *limit_s*, crashes, or is interrupted,
         is ended; then only the launches that were started and the error come back.
         """
-        request = {"source": source, "inputs": list(inputs), "seed": SEED, "gpu": gpu}
-        request |= {"chosen": chosen or {}, "constants": constants or {}}
+        request = {"gpu": "h100", "chosen": {}, "constants": {}, **more}
+        request |= {"source": source, "inputs": list(inputs), "seed": SEED}
         launches: list[dict[str, Any]] = []  # the child says each before it starts it
         try:
             self.start()

@@ -52,131 +52,123 @@ def main() -> None:
             except EOFError:
                 return
             with fake_gpu.gpu(gpus.find(request["gpu"])):
-                answer = Module(request, pipe).run()
+                answer = run_module(request, pipe)
             pipe.send_bytes(pack(answer))
 
 
 # --- one module, and its launches ----------------------------------------------------
 
 
-class Module:
-    """One call of a generated module.
+def run_module(request: dict[str, Any], pipe: Connection) -> dict[str, Any]:
+    """Return outputs, inputs as the call left them, launches, and any error."""
+    inputs, outputs, error = list(request["inputs"]), [], ""
+    compiler = Compiler(request["chosen"], pipe)
+    try:
+        call = _load(request["source"], compiler, request["constants"])
+        torch.manual_seed(request["seed"])
+        outputs = list(call(list(inputs)))
+    except Exception as problem:  # of the kernel: whatever it is, it is reported
+        error = _in_kernel(problem)
+    answer = {"outputs": outputs, "inputs": inputs}
+    return {**answer, "launches": compiler.launches, "error": error}
 
-    It stands where the module expects Inductor's compiler, so that each of its kernels
-    becomes a `Launcher`.
-    """
 
-    def __init__(self, request: dict[str, Any], pipe: Connection) -> None:
-        self.request, self.pipe = request, pipe
+def _load(
+    source: str, compiler: Compiler, constants: dict[str, Any]
+) -> Callable[..., Any]:
+    """Return a module's function ``call``, with every device the CPU."""
+    source = re.sub(r"^from torch.* as get_raw_stream$", "", source, flags=re.M)
+    source = source.replace("= AsyncCompile()", "= COMPILER")
+    source = re.sub(r"device\(type='cuda', index=\d+\)", "device('cpu')", source)
+    source = re.sub(r"(['\"])cuda(:\d+)?\1", "'cpu'", source)
+    # An input, or what a library gives, may be laid out otherwise on a GPU.
+    layout = r"assert_size_stride\((\w+), (.*)\)$"
+    source = re.sub(layout, r"\1 = LAID_OUT(\1, \2)", source, flags=re.M)
+    names = {"COMPILER": compiler, "LAID_OUT": _laid_out, "get_raw_stream": int}
+    names["__name__"] = "generated"
+    exec(compile(source, "<generated module>", "exec"), names)
+    names |= {"empty_strided_cuda": _empty, **constants}
+    return names["call"]
+
+
+class Compiler:
+    """Stands where a module expects Inductor's: its kernels become `Launcher`s."""
+
+    def __init__(self, chosen: dict[str, int], pipe: Connection) -> None:
+        self.chosen, self.pipe = chosen, pipe
         self.launches: list[dict[str, Any]] = []
-
-    def run(self) -> dict[str, Any]:
-        """Return outputs, inputs as the call left them, launches, and any error.
-
-        Each launch says which of the outputs and inputs it wrote to, by their place.
-        """
-        inputs, outputs, error = list(self.request["inputs"]), [], ""
-        try:
-            call = self._load()
-            torch.manual_seed(self.request["seed"])
-            outputs = list(call(list(inputs)))
-        except Exception as problem:  # of the kernel: whatever it is, it is reported
-            error = _in_kernel(problem)
-        places = [_storage(value) for value in [*outputs, *inputs]]
-        for launch in self.launches:
-            written = set(map(_storage, launch["wrote"]))
-            launch["wrote"] = [i for i, x in enumerate(places) if x in written]
-        answer = {"outputs": outputs, "inputs": inputs}
-        return {**answer, "launches": self.launches, "error": error}
-
-    def _load(self) -> Callable[..., Any]:
-        """Return the module's function ``call``, with every device the CPU."""
-        source = self.request["source"]
-        source = re.sub(r"^from torch.* as get_raw_stream$", "", source, flags=re.M)
-        source = source.replace("= AsyncCompile()", "= COMPILER")
-        source = re.sub(r"device\(type='cuda', index=\d+\)", "device('cpu')", source)
-        source = re.sub(r"(['\"])cuda(:\d+)?\1", "'cpu'", source)
-        # An input, or what a library gives, may be laid out otherwise on a GPU.
-        layout = r"assert_size_stride\((\w+), (.*)\)$"
-        source = re.sub(layout, r"\1 = LAID_OUT(\1, \2)", source, flags=re.M)
-        names = {"COMPILER": self, "LAID_OUT": _laid_out, "get_raw_stream": int}
-        names["__name__"] = "generated"
-        exec(compile(source, "<generated module>", "exec"), names)
-        names |= {"empty_strided_cuda": _empty, **self.request["constants"]}
-        return names["call"]
 
     def triton(self, name: str, text: str, **_: Any) -> Launcher:
         """Return the kernel *name*, defined by *text*, as ``AsyncCompile`` does."""
-        return Launcher(self, name, text)
-
-    def wait(self, _: Any) -> None:
-        """Do nothing: no kernel is being compiled in the background."""
-
-
-class Launcher:
-    """What a generated module calls to launch a kernel."""
-
-    def __init__(self, module: Module, name: str, text: str) -> None:
-        self.module, self.name = module, name
         # The interpreter reads a kernel's text through its file, and there is none.
         text = text.replace("device='cuda'", "device='cpu'")
         file = f"<kernel {next(FILES)}>"
         linecache.cache[file] = (len(text), None, text.splitlines(True), file)
         names = {"__name__": file, "__file__": file}
         exec(compile(text, file, "exec"), names)
-        self.tuner = names[name]  # its configurations, and what Inductor noted of it
+        return Launcher(self, names[name], self.chosen.get(name, 0))
+
+    def wait(self, _: Any) -> None:
+        """Do nothing: no kernel is being compiled in the background."""
+
+    def launched(self, launch: dict[str, Any]) -> None:
+        """Note a launch, and say it before it can crash."""
+        self.launches.append(launch)
+        self.pipe.send_bytes(pack(launch))
+
+
+class Launcher:
+    """What a generated module calls to launch a kernel."""
+
+    def __init__(self, compiler: Compiler, tuner: Any, chosen: int) -> None:
+        self.compiler = compiler
+        self.tuner = tuner  # its configurations, and what Inductor noted of it
+        self.config = tuner.configs[chosen]
 
     def run(self, *args: Any, **_: Any) -> None:
         """Launch the kernel: once for each program of its grid."""
-        config = self.tuner.configs[self.module.request["chosen"].get(self.name, 0)]
-        arguments, of_grid = self._bind(config.kwargs, args)
+        arguments, of_grid = self._bind(args)
 
         def grid(blocks: dict[str, int]) -> tuple[int, ...]:
-            meta = {**triton_heuristics.config_to_dict(config), **blocks}
+            meta = {**triton_heuristics.config_to_dict(self.config), **blocks}
             rule = triton_heuristics.GridExpr.from_meta(self.tuner.inductor_meta, meta)
             sizes = rule.eval_slow({**blocks, **arguments, **of_grid})
             return tuple(map(int, sizes))
 
-        blocks = self._larger(config.kwargs, grid)
-        launch = {
-            "programs": math.prod(grid(blocks)),
-            "blocks": _text(blocks),
-            "instead": "" if blocks == config.kwargs else _text(config.kwargs),
-            "user": self.tuner.custom_kernel,
-        }
-        self.module.pipe.send_bytes(pack(launch))  # before it can crash
-
-        tensors = {n: x for n, x in arguments.items() if isinstance(x, torch.Tensor)}
-        # Inductor names what a kernel of its own writes to.
-        outputs = [x for name, x in tensors.items() if "out_ptr" in name]
-        self.module.launches.append({**launch, "wrote": outputs})
-        storages = [x.untyped_storage() for x in tensors.values()]
+        blocks = self._larger(grid)
+        used, usual = _text(blocks), _text(self.config.kwargs)
+        self.compiler.launched(
+            {
+                "programs": math.prod(grid(blocks)),
+                "blocks": used if used == usual else f"{used} for {usual}",
+                "user": self.tuner.custom_kernel,
+            }
+        )
+        tensors = [x for x in arguments.values() if isinstance(x, torch.Tensor)]
+        storages = [tensor.untyped_storage() for tensor in tensors]
         ALLOWED[:] = {(s.data_ptr(), s.data_ptr() + s.nbytes()) for s in storages}
         self.tuner.fn[grid(blocks)](**{**arguments, **blocks})
 
-    def _bind(
-        self, blocks: dict[str, int], args: Sequence[Any]
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _bind(self, args: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the arguments by name: the kernel's, and those of the grid alone."""
         parameters = self.tuner.fn.arg_names
         of_grid = self.tuner.inductor_meta.get("extra_launcher_args", ())
         count = len(args) - len(of_grid)
         constants = self.tuner.triton_meta.get("constants", {})
         constants = {name: x for name, x in constants.items() if name in parameters}
-        given = [name for name in parameters if name not in blocks]
+        given = [name for name in parameters if name not in self.config.kwargs]
         if count < len(given):  # a call may leave the constants out
             given = [name for name in given if name not in constants]
         arguments = {**constants, **dict(zip(given, args[:count], strict=True))}
         return arguments, dict(zip(of_grid, args[count:], strict=True))
 
-    def _larger(
-        self, blocks: dict[str, int], grid: Callable[..., tuple[int, ...]]
-    ) -> dict[str, int]:
-        """Return *blocks*, or larger ones where they take too many programs.
+    def _larger(self, grid: Callable[..., tuple[int, ...]]) -> dict[str, int]:
+        """Return Inductor's blocks, or larger ones where those take too many programs.
 
         A block is doubled in the direction that saves more programs, until they are
         few enough.  A kernel's result does not depend on it.
         """
+        blocks = self.config.kwargs
         if not re.match(r"Grid\dD", self.tuner.inductor_meta["grid_type"]):
             return blocks
         names = [name for name in ("XBLOCK", "YBLOCK", "ZBLOCK") if name in blocks]
@@ -188,10 +180,6 @@ class Launcher:
 
 def _text(blocks: dict[str, int]) -> str:
     return ", ".join(f"{name} {n}" for name, n in blocks.items() if "BLOCK" in name)
-
-
-def _storage(value: Any) -> int:
-    return value.untyped_storage().data_ptr() if isinstance(value, torch.Tensor) else 0
 
 
 def _laid_out(value: torch.Tensor, size: Any, stride: Any, *_: Any) -> torch.Tensor:

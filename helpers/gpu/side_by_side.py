@@ -1,4 +1,4 @@
-"""The same program side by side: your code, the FX graph, Triton, PTX, and the C++.
+"""The same program side by side: your code, the FX graph, Triton and PTX.
 
 Inductor prints a kernel as assignments, so graph and kernel are flows of values.  A
 line computes a node of the graph when it prints that operation on values that are the
@@ -11,17 +11,13 @@ from __future__ import annotations
 
 import ast
 import html
-import inspect
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
-from helpers import _torch
-from helpers.codegen import output_code, program_line
+from helpers.codegen import program_line
 from helpers.errors import InputError
 from helpers.gpu import gpus
 from helpers.gpu.compile import compile_kernel
@@ -44,10 +40,10 @@ def stages(
     """Return ``fn(*inputs, **kwargs)`` at every stage, with each operation lined up.
 
     The FX graph is what Inductor made the kernel from; the Triton kernel and its PTX
-    are for *gpu*, the C++ for this machine's CPU.  *kernel* is its number among the
-    generated kernels, or a part of its name.  Source: stack traces of the FX nodes, the
-    flow of values through the kernel, and the line numbers in the PTX.  An operation
-    without a line has none: it was fused away, or moves nothing.
+    are for *gpu*.  *kernel* is its number among the generated kernels, or a part of its
+    name.  Source: stack traces of the FX nodes, the flow of values through the kernel,
+    and the line numbers in the PTX.  An operation without a line has none: it was fused
+    away, or moves nothing.
 
     Raises InputError and Unavailable as `dump_triton` does, and InputError where there
     is no such kernel.
@@ -69,7 +65,7 @@ def stages(
 
     shown = nodes[chosen.name]
     traces = {n.name: program_line(n) for n in graph.aten.graph.nodes}
-    program, first, places = _program(fn, [traces.get(n.name, "") for n in shown])
+    program = list(dict.fromkeys(filter(None, (traces.get(n.name) for n in shown))))
     ptx, ptx_lines = _ptx(chosen)
 
     def step(key: str, op: str, place: Lines = (), fx: Lines = ()) -> Step:
@@ -78,21 +74,19 @@ def stages(
         return Step(op, place, fx, triton, tuple(sorted(instructions)))
 
     steps = [step(key, key) for key in lines if key.startswith("load ")]
-    for number, (node, place) in enumerate(zip(shown, places, strict=True), 1):
+    for number, node in enumerate(shown, 1):
+        trace = traces.get(node.name)
+        place = (program.index(trace) + 1,) if trace else ()
         steps.append(step(node.name, node.op, place, (number,)))
     steps += [step(key, key) for key in lines if key.startswith("store ")]
-    with torch.no_grad():
-        cpp = output_code(fn, *inputs, kwargs=kwargs)
     return Stages(
         gpu=chosen.gpu,
         kernel=chosen.name,
         others=tuple(k.name for k in dump.kernels if k is not chosen),
-        first=first,
-        program=program,
-        fx="".join(f"{node.text}\n" for node in shown),
+        program="\n".join(program),
+        fx="\n".join(node.text for node in shown),
         triton=chosen.source,
         ptx=ptx,
-        cpp="\n".join(f"// {name}\n{cpp.kernel(name)}" for name in cpp.names),
         steps=tuple(steps),
     )
 
@@ -257,7 +251,7 @@ class Flow:
         return computed
 
 
-# --- PTX and the program --------------------------------------------------------------
+# --- PTX ------------------------------------------------------------------------------
 
 _PLACE = re.compile(r"^\s*\.loc\s.*<generated kernel>:(\d+)(?!.*<generated kernel>)")
 
@@ -286,34 +280,9 @@ def _ptx(kernel: DumpedKernel) -> tuple[str, dict[int, list[int]]]:
     return "\n".join(shown) + "\n", places
 
 
-def _program(
-    fn: Callable[..., Any], traces: Sequence[str]
-) -> tuple[str, int, list[Lines]]:
-    """Return the text of *fn*, its first line's number, and the line of each trace.
-
-    Lines of other functions, which *fn* calls, come after it.
-    """
-    fn = _torch.unwrap(fn)
-    fn = fn.forward if isinstance(fn, torch.nn.Module) else fn
-    try:
-        lines, first = inspect.getsourcelines(fn)
-        lines = [line.rstrip() for line in lines]
-    except (OSError, TypeError):
-        lines, first = [], 1
-    own = {f"{n}: {line.strip()}": n - first + 1 for n, line in enumerate(lines, first)}
-    numbers: list[Lines] = []
-    for trace in traces:
-        if trace and trace not in own:
-            lines.append(f"line {trace}")
-            own[trace] = len(lines)
-        numbers.append((own[trace],) if trace else ())
-    return "\n".join(lines) + "\n", first, numbers
-
-
 # --- what is shown --------------------------------------------------------------------
 
 _COLUMNS = {"program": "program", "fx": "FX graph", "triton": "Triton", "ptx": "PTX"}
-_COLUMNS |= {"cpp": "C++ on this CPU"}
 # Okabe & Ito, Color Universal Design, 2008, without black; a number goes with each.
 _COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
 # All columns fit the page: lines go on below, and a column scrolls by itself.
@@ -337,32 +306,28 @@ class Step(Result):
 class Stages(Result):
     """A kernel at every stage: the whole texts, and a step for each operation.
 
-    *first* is the number that the program's first line has in its file or cell;
-    *others* are the program's kernels that are not shown; *cpp* is the whole program's,
-    without lines: C++ has other kernels.
+    *program* has the lines that the operations come from, each with its number in its
+    file or cell; *others* are the program's kernels that are not shown.
     """
 
     gpu: str
     kernel: str
     others: tuple[str, ...]
-    first: int
     program: str
     fx: str
     triton: str
     ptx: str
-    cpp: str
     steps: tuple[Step, ...]
 
     def table(self) -> Table:
         """Return a row for each operation; the PTX depends on the compiler."""
         rows = []
         for step in self.steps:
-            program = _statement(self.program, step.program)
-            if step.program:
-                program = f"{step.program[0] + self.first - 1}: {program}"
-            fx = _statement(self.fx, step.fx)
-            triton = _statement(self.triton, step.triton)
-            rows.append((step.op, program, fx, triton, mark(self._counted(step.ptx))))
+            texts = [
+                _statement(getattr(self, name), getattr(step, name))
+                for name in ("program", "fx", "triton")
+            ]
+            rows.append((step.op, *texts, mark(self._counted(step.ptx))))
         return Table.of(("op", "program", "FX graph", "Triton", "PTX"), rows)
 
     def _counted(self, numbers: Sequence[int]) -> str:
@@ -393,7 +358,7 @@ class Stages(Result):
         """Return one text as HTML; lines have their step's number and colour."""
         numbers = defaultdict(list)  # of the steps, by line
         for number, step in enumerate(self.steps):
-            for line in getattr(step, name, ()):
+            for line in getattr(step, name):
                 numbers[line].append(number)
         rows = []
         for place, line in enumerate(getattr(self, name).splitlines(), 1):
@@ -403,10 +368,8 @@ class Stages(Result):
                 colour = _COLOURS[of[0] % len(_COLOURS)]
                 look = f"border-left:6px solid {colour};background:{colour}44"
                 tags = f"<b>[{', '.join(str(number + 1) for number in of)}]</b> "
-            start = self.first - 1 if name == "program" else 0
             line = re.sub(r"^ +", lambda m: m[0][::4], line)  # room is scarce
-            text = f"{place + start:>3} {tags}{html.escape(line)}"
-            rows.append(f'<div style="{look}">{text}</div>')
+            rows.append(f'<div style="{look}">{tags}{html.escape(line)}&nbsp;</div>')
         return f'<div style="{_BOX}">{"".join(rows)}</div>'
 
 

@@ -18,7 +18,7 @@ from tests.models.zoo import Model
 def check(fn: Callable[..., Any], *inputs: Any, training: bool = False) -> None:
     """Fail unless *fn* has kernels, and each agrees with eager."""
     numerics = dump_triton(fn, *inputs, training=training).check_numerics()
-    assert numerics.kernels and numerics.share == 1, numerics
+    assert 0 < numerics.checked == len(numerics.kernels), numerics
 
 
 def first(output: Any) -> torch.Tensor:
