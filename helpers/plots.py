@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from helpers.benchmark import Comparison
     from helpers.recordings import Recorded
     from helpers.sweeps import Sweep
-    from helpers.timing import Bandwidth
 
 
 # Okabe & Ito, Color Universal Design, 2008: blue, vermilion, bluish green.
@@ -85,23 +84,14 @@ class Picture:
 
     @styled
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write a .png or .svg file, whole or not at all; return its path.
+        """Write a .png or .svg file; return its path.
 
-        Raises ValueError for another ending, OSError where nothing can be written.
+        Raises ValueError for another ending.
         """
         path = Path(path)
         if path.suffix not in (".png", ".svg"):
             raise ValueError(f"a picture is saved as .png or .svg, not {path.name!r}")
-        part = path.with_name(f".part-{path.name}")
-        try:
-            self.figure.savefig(part, dpi=200, metadata={"Title": plain(self.alt)})
-            os.replace(part, path)
-        except OSError as error:
-            raise OSError(
-                f"cannot write {path.name}: {error.strerror}; name another folder"
-            ) from error
-        finally:  # whatever went wrong, Ctrl-C included
-            part.unlink(missing_ok=True)
+        self.figure.savefig(path, dpi=200, metadata={"Title": plain(self.alt)})
         return path
 
 
@@ -148,14 +138,9 @@ def plot_comparison(
 
 
 @styled
-def plot_sweep(
-    sweep: Sweep,
-    ceiling: float | Sequence[float] | None = None,
-    recorded: Recorded | None = None,
-) -> Picture:
+def plot_sweep(sweep: Sweep, recorded: Recorded | None = None) -> Picture:
     """Return a picture of a sweep: both times, and below them the speed-up.
 
-    *ceiling* is the speed-up that theory allows, one number or one per point.
     *recorded*, from ``recorded()``, adds what a GPU gave, paler and marked as such;
     of a sweep over words, at those words.
     """
@@ -171,7 +156,7 @@ def plot_sweep(
             there[place_of[point.value]] = point.comparison
         elif not words and not isinstance(point.value, str):
             there[point.value] = point.comparison
-    places, comparisons = list(here), [*here.values(), *there.values()]
+    comparisons = [*here.values(), *there.values()]
     figure, (times, ratios) = _figure(9, 6.4, rows=2)
     _curves(times, here)
     if there:
@@ -183,12 +168,7 @@ def plot_sweep(
         _interval(ratios, one, (place, one.speedup), "yerr", color=QUIET, fmt="D")
     for place, one in here.items():
         _interval(ratios, one, (place, one.speedup), "yerr")
-    ceilings = [ceiling] * len(places) if isinstance(ceiling, int | float) else ceiling
-    if ceilings:
-        if len(ceilings) != len(places):
-            raise ValueError(f"{len(places)} points, but {len(ceilings)} ceilings")
-        ratios.plot(places, ceilings, ":", color=CEILING, label="ceiling")
-    _ratio_axis(ratios.yaxis, comparisons, ceilings or ())
+    _ratio_axis(ratios.yaxis, comparisons)
     figure.legend(loc="outside upper left", ncols=2 if there else 3)
     times.set_title("median time of a call" + " (interrupted)" * (not sweep.complete))
     ratios.set(xlabel=f"{sweep.parameter} ({sweep.unit})".replace(" ()", ""))
@@ -196,7 +176,7 @@ def plot_sweep(
         ratios.set_xscale("log")
     shown = [value if words else f"{value:,}" for value in values]
     turn = 30 if len("  ".join(shown)) > 70 else 0  # room for long labels
-    ratios.set_xticks(places, shown, rotation=turn)
+    ratios.set_xticks(list(here), shown, rotation=turn)
     ratios.minorticks_off()
     alt = f"Times of {' and '.join(comparisons[0].names)} and the speed-up."
     for point in sweep.points:
@@ -207,42 +187,26 @@ def plot_sweep(
 
 
 @styled
-def plot_bytes(
-    eager: Any,
-    compiled: Any,
-    comparison: Comparison | None = None,
-    bandwidth: Bandwidth | None = None,
-) -> Picture:
+def plot_bytes(eager: Any, compiled: Any) -> Picture:
     """Return a picture of the bytes that each side moves to and from memory.
 
     *eager* and *compiled* are numbers of bytes or results that have ``.bytes``.
-    With the *comparison* of the same two and the *bandwidth* of this machine, a
-    second panel shows the share of that bandwidth which each side reaches.
     """
     moved = [getattr(side, "bytes", side) for side in (eager, compiled)]
     if max(moved) <= 0:
         raise ValueError("neither side moves a byte: there is nothing to draw")
-    names = comparison.names if comparison else ("eager", "compiled")
-    both = comparison is not None and bandwidth is not None
-    figure, panels = _figure(11 if both else 7, 3, columns=1 + both)
-    sizes = [text.size(n) for n in moved]
-    units = ("bytes", "KiB", "MiB", "GiB")
+    names, sizes = ("eager", "compiled"), [text.size(n) for n in moved]
     power = max(p for p in range(4) if 1024**p <= max(moved))
-    _bars(panels[0], names, [n / 1024**power for n in moved], sizes)
-    panels[0].set(title="moved to and from memory", xlabel=units[power])
-    alt = f"Bytes moved: {names[0]} {sizes[0]}, {names[1]} {sizes[1]}."
-    if both:
-        rates = [n / s for n, s in zip(moved, comparison.median_s, strict=True)]
-        shares = [100 * rate / bandwidth.bytes_per_s for rate in rates]
-        labels = [f"{share:.0f} %" for share in shares]
-        copy = f"{bandwidth.bytes_per_s / 1e9:.3g} GB/s"
-        _bars(panels[1], names, shares, labels)
-        panels[1].axvline(100, color=CEILING, linestyle=":")
-        panels[1].set(title="memory bandwidth reached", yticks=[])
-        panels[1].set(xlabel=f"% of a copy's {copy}", xlim=(0, 1.25 * max(*shares, 96)))
-        alt += f" Share of the {mark(copy)} that a copy reaches: "
-        alt += f"{names[0]} {mark(labels[0])}, {names[1]} {mark(labels[1])}."
-    return Picture(figure, alt)
+    figure, (axes,) = _figure(7, 3)
+    for row, n in enumerate(moved):
+        style = {"color": COLOURS[row], "hatch": HATCHES[row], "edgecolor": "white"}
+        bar = axes.barh(row, n / 1024**power, 0.6, **style)
+        axes.bar_label(bar, [sizes[row]], padding=6)
+    axes.set(title="moved to and from memory", yticks=[0, 1], yticklabels=names)
+    axes.set(xlabel=("bytes", "KiB", "MiB", "GiB")[power], ylim=(1.6, -0.6))
+    axes.set_xlim(0, 1.25 * max(moved) / 1024**power)
+    axes.grid(axis="y", visible=False)
+    return Picture(figure, f"Bytes moved: eager {sizes[0]}, compiled {sizes[1]}.")
 
 
 # --- parts of a picture --------------------------------------------------------
@@ -258,15 +222,6 @@ def _figure(
     figure.get_layout_engine().set(w_pad=0.15, h_pad=0.08)
     panels = figure.subplots(rows, columns, sharex=rows > 1, squeeze=False)
     return figure, list(panels.flat)
-
-
-def _bars(axes: Axes, names: Any, lengths: list[float], labels: list[str]) -> None:
-    for row, length in enumerate(lengths):
-        style = {"color": COLOURS[row], "hatch": HATCHES[row], "edgecolor": "white"}
-        axes.bar_label(axes.barh(row, length, 0.6, **style), [labels[row]], padding=6)
-    axes.set(yticks=[0, 1], yticklabels=names, ylim=(1.6, -0.6))
-    axes.set_xlim(0, 1.25 * max(lengths))
-    axes.grid(axis="y", visible=False)
 
 
 def _curves(
@@ -295,9 +250,7 @@ def _interval(
     axes.errorbar(*([at] for at in place), **style)
 
 
-def _ratio_axis(
-    axis: Any, comparisons: Sequence[Comparison], more: Sequence[float] = ()
-) -> None:
+def _ratio_axis(axis: Any, comparisons: Sequence[Comparison]) -> None:
     """Show the intervals, 1 with its band, and a logarithmic axis once they spread."""
     line, band = {
         "x": (axis.axes.axvline, axis.axes.axvspan),
@@ -306,7 +259,7 @@ def _ratio_axis(
     line(1, color=QUIET)
     band(1 - SAME, 1 + SAME, color=QUIET, alpha=0.3, linewidth=0)
     axis.axes.set_title(f"speed-up, {comparisons[0].confidence:.0%} interval")
-    ends = [1 - 3 * SAME, 1 + 3 * SAME, *more]
+    ends = [1 - 3 * SAME, 1 + 3 * SAME]
     ends += [end for one in comparisons for end in one.interval or (one.speedup,)]
     _limits(axis, min(ends), max(ends), 0.08, log=max(ends) > 3 * min(ends))
     low, high = axis.get_view_interval()

@@ -16,6 +16,7 @@ import copy
 import inspect
 import logging
 import random
+import re
 import sys
 import types
 import warnings
@@ -395,6 +396,12 @@ def on_gpu(inputs: Any) -> bool:
     return any(tensor.is_cuda for tensor in tensors(inputs))
 
 
+# What Triton says of a kernel that calls, say, a function of torch.
+_NOT_IN_TRITON = re.compile(
+    r"Unsupported function referenced: <.*?(?:function|method) ([\w.]+)"
+)
+
+
 def call(fn: Callable[..., Any], inputs: Any, kwargs: dict[str, Any]) -> Any:
     """Return ``fn(*inputs, **kwargs)`` on copies of the tensors.
 
@@ -413,6 +420,11 @@ def call(fn: Callable[..., Any], inputs: Any, kwargs: dict[str, Any]) -> Any:
             raise InputError(
                 f"the function raised {message}. Call it yourself, uncompiled and with "
                 "the same inputs, and make that work first"
+            ) from error
+        if called := _NOT_IN_TRITON.search(message):
+            raise InputError(
+                f"a Triton kernel cannot call {called[1]}: it has tl, arithmetic, and "
+                "other functions under @triton.jit. Write that part with these"
             ) from error
         compiler, why = _torch.cpp_compiler()
         if not compiler:

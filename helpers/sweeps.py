@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from helpers import results, text
 from helpers.benchmark import Comparison, compare_made
-from helpers.errors import ResultError
 from helpers.results import Machine, Result
 from helpers.text import mark
 
@@ -62,7 +58,6 @@ def sweep(
     parameter: str,
     unit: str = "",
     budget: float = 1.0,
-    path: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> Sweep:
     """Return ``compare`` over the *values* of one parameter.
@@ -72,14 +67,11 @@ def sweep(
     values.  *budget* is seconds of timing per point, half of what one comparison gets,
     as there are several, and *options* go to ``compare``.
 
-    Ctrl-C ends it early and keeps every finished point.  With *path*, each point is
-    saved as soon as it is measured, and a sweep that was interrupted goes on where it
-    stopped, on the same machine and versions.  One function compiled for more than
-    eight sizes needs ``dynamic=True``, or torch stops compiling it.
+    Ctrl-C ends it early and keeps every finished point.  One function compiled for more
+    than eight sizes needs ``dynamic=True``, or torch stops compiling it.
 
-    Raises ValueError or TypeError for *values* that make no sweep, ResultError when
-    *path* holds something else, and what ``compare`` raises, with the points before it
-    in its attribute ``sweep``.
+    Raises ValueError or TypeError for *values* that make no sweep, and what ``compare``
+    raises, with the points before it in its attribute ``sweep``.
     """
     values = list(values)
     if not values:
@@ -88,56 +80,25 @@ def sweep(
         raise ValueError(f"a value occurs twice in {values}")
     if not all(isinstance(value, (int, float, str)) for value in values):
         raise TypeError("values are plain numbers or words: use .tolist() on an array")
-    done = _read(path, parameter, unit) if path is not None else {}
-    # Points that the file holds besides are not drawn, but stay in it.
-    stored = [*values, *(value for value in done if value not in values)]
+    points: list[Point] = []
 
-    def collect(values: list) -> Sweep:
-        """Return the finished points in this order; complete if that is all."""
-        points = tuple(done[value] for value in values if value in done)
-        return Sweep(parameter, unit, points, complete=len(points) == len(values))
+    def finished() -> Sweep:
+        complete = len(points) == len(values)
+        return Sweep(parameter, unit, tuple(points), complete)
 
     with text.progress(parameter, len(values)) as bar:
         try:
-            for position, value in enumerate(values):
+            for value in values:
                 bar.set_description_str(f"{parameter} {value}")
-                bar.update(position - bar.n)
-                if value in done:
-                    continue
                 one = compare_made(make(value), {"budget": budget, **options})
-                done[value] = Point(value, one)
-                if path is not None:
-                    _save(collect(stored), path)
+                points.append(Point(value, one))
+                bar.update()
                 if one.interrupted:
                     break
         except KeyboardInterrupt:
             pass
         except Exception as error:
-            error.sweep = collect(values)
+            error.sweep = finished()
             error.add_note(f"at {parameter} {value}; the points before are in .sweep")
             raise
-    return collect(values)
-
-
-def _save(sweep: Sweep, path: Any) -> None:
-    """Save what is measured; a full disk is no reason to lose or stop anything."""
-    try:
-        sweep.save(path)
-    except OSError as error:
-        warnings.warn(f"{error} The sweep goes on in memory.", stacklevel=3)
-
-
-def _read(path: Any, parameter: str, unit: str) -> dict[Any, Point]:
-    """Return the points an earlier run of the same sweep left in *path*."""
-    if not Path(path).exists():
-        return {}
-    before = results.load(path)
-    if not isinstance(before, Sweep):
-        raise ResultError(f"{Path(path).name} does not hold a sweep: name another file")
-    same = (before.parameter, before.unit, before.machine)
-    if same != (parameter, unit, Machine.here()):
-        raise ResultError(
-            f"{Path(path).name} holds another sweep, or one from another machine or "
-            "version: name another file, or delete it to measure again"
-        )
-    return {point.value: point for point in before.points}
+    return finished()

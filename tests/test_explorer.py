@@ -27,6 +27,7 @@ def made() -> list[int]:
 def found(made: list[int]) -> Explorer:
     def make(n: int) -> Any:
         made.append(n)
+
         def chain(x: torch.Tensor) -> torch.Tensor:
             for _ in range(n):
                 x = torch.sin(x) * 2 + 1
@@ -67,9 +68,7 @@ def test_the_widget_compiles_each_setting_once(
 
 
 @pytest.fixture
-def displayed(
-    found: Explorer, monkeypatch: pytest.MonkeyPatch
-) -> list[dict[str, Any]]:
+def displayed(found: Explorer, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What is displayed in a live notebook, one bundle of MIME types after another."""
     bundles: list[dict[str, Any]] = []
     widget = found.widget()  # with the real ipykernel, or none

@@ -15,7 +15,6 @@ from helpers.benchmark import Comparison, Round
 from helpers.results import Machine
 from helpers.sweeps import Point, Sweep
 from helpers.text import unmark
-from helpers.timing import Bandwidth
 
 MACHINE = Machine(
     *("a processor", 2, 2, 2**34, None, None, "Linux", "3.11", "2.13.0", "3.7.1")
@@ -66,15 +65,14 @@ def sweep(values: tuple, complete: bool = True) -> Sweep:
     return Sweep("size", "elements", points, complete, MACHINE, "test", "now")
 
 
-COPY = Bandwidth(1e10, 2**29, "cpu")
 PICTURES = {
     "one": lambda: plots.plot_comparison(comparison()),
     "four": lambda: plots.plot_comparison(
         *(comparison(), SAME, SLOWER, UNSURE), labels=list("abcd")
     ),
-    "sweep": lambda: plots.plot_sweep(sweep((2**10, 2**16, 2**22)), ceiling=3.0),
+    "sweep": lambda: plots.plot_sweep(sweep((2**10, 2**16, 2**22))),
     "words": lambda: plots.plot_sweep(sweep(("default", "max-autotune"), False)),
-    "bytes": lambda: plots.plot_bytes(2**28, 2**25, comparison(), COPY),
+    "bytes": lambda: plots.plot_bytes(2**28, 2**25),
 }
 
 
@@ -152,11 +150,6 @@ def test_what_is_outside_marks_does_not_depend_on_the_measurement() -> None:
     one, other = (plots.plot_comparison(found) for found in (comparison(), SLOWER))
     assert one.alt != other.alt
     assert unmark(one.alt) == unmark(other.alt)
-    one, other = (
-        plots.plot_bytes(2**28, 2**25, found, COPY) for found in (comparison(), SLOWER)
-    )
-    assert one.alt != other.alt
-    assert unmark(one.alt) == unmark(other.alt)
 
 
 def test_a_comparison_shows_its_numbers() -> None:
@@ -210,21 +203,12 @@ def test_a_sweep_in_words_names_every_point() -> None:
     assert "size (elements)" in shown(picture)
 
 
-def test_bytes_and_their_share_of_the_bandwidth() -> None:
-    moved = plots.plot_bytes(2**28, 2**25, comparison(0.1, 0.01), COPY)
-    assert "eager 256 MiB, compiled 32 MiB." in moved.alt
-    assert "eager ⟨27 %⟩, compiled ⟨34 %⟩" in moved.alt
-    assert "⟨10 GB/s⟩" in moved.alt
-    alone = plots.plot_bytes(2**28, 2**25)
-    assert alone.alt == "Bytes moved: eager 256 MiB, compiled 32 MiB."
-    assert len(alone.figure.axes) == 1
-
-
 def test_bytes_of_a_result_are_its_bytes() -> None:
     class Kernels:
         bytes = 2**25
 
-    assert plots.plot_bytes(2**28, Kernels()).alt == plots.plot_bytes(2**28, 2**25).alt
+    picture = plots.plot_bytes(2**28, Kernels())
+    assert picture.alt == "Bytes moved: eager 256 MiB, compiled 32 MiB."
 
 
 @pytest.mark.parametrize(
@@ -233,7 +217,6 @@ def test_bytes_of_a_result_are_its_bytes() -> None:
         (lambda: plots.plot_comparison(), "at least one result"),
         (lambda: plots.plot_comparison(SAME, labels=["a", "b"]), "1 results, but 2"),
         (lambda: plots.plot_sweep(sweep(())), "no points: run"),
-        (lambda: plots.plot_sweep(sweep((1, 2)), ceiling=[1.0]), "2 points, but 1"),
         (lambda: plots.plot_bytes(0, 0), "nothing to draw"),
     ],
 )
@@ -263,28 +246,6 @@ def test_saving(ending: str, tmp_path: Path) -> None:
     assert PICTURES["one"]().save(target) == target
     start = target.read_bytes()[:5]
     assert start == {"png": b"\x89PNG\r", "svg": b"<?xml"}[ending]
-    assert list(tmp_path.iterdir()) == [target]
-
-
-def test_saving_where_nothing_can_be_written(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match=r"cannot write a\.png: .*; name another folder"):
-        PICTURES["one"]().save(tmp_path / "nowhere" / "a.png")
-
-
-def test_saving_half_way_leaves_what_was_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(file: Path, **_: object) -> None:
-        file.write_bytes(b"half")
-        raise OSError(28, "No space left on device")
-
-    target = tmp_path / "a.png"
-    target.write_text("before")
-    picture = PICTURES["one"]()
-    monkeypatch.setattr(picture.figure, "savefig", full)
-    with pytest.raises(OSError, match="No space left"):
-        picture.save(target)
-    assert target.read_text() == "before"
     assert list(tmp_path.iterdir()) == [target]
 
 

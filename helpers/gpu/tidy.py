@@ -11,6 +11,7 @@ type of the other side, and Inductor wrote both sides in one type.
 from __future__ import annotations
 
 import ast
+import re
 
 _WIDTH = 79
 # Kernels that people wrote, with comments that a reader would miss.
@@ -151,25 +152,15 @@ def _text(function: ast.FunctionDef) -> str:
 
 
 def _folded(line: str) -> str:
-    """Return a line of code broken inside its brackets, where it is too long.
-
-    A break is after the last comma that fits, or after the first bracket.
-    """
+    """Return a line of code, broken inside its brackets where it is too long."""
+    if len(line) <= _WIDTH or "'" in line:  # a text in it may have commas
+        return line
     indent = " " * (len(line) - len(line.lstrip()) + 4)
-    parts, depth = [], 0
-    while len(line) > _WIDTH:
-        comma = bracket = 0
-        inside = depth
-        for place, letter in enumerate(line):
-            inside += (letter in "([") - (letter in ")]")
-            if letter == "," and inside and len(indent) <= place < _WIDTH:
-                comma = place + 1
-            if letter == "(" and place >= len(indent):
-                bracket = bracket or place + 1
-        at = comma or bracket
-        if not at:
-            break
-        part, line = line[:at].rstrip(), indent + line[at:].lstrip()
-        depth += sum((letter in "([") - (letter in ")]") for letter in part)
-        parts.append(part)
-    return "\n".join([*parts, line])
+    head, bracket, inside = line.partition("(")
+    lines = [head + bracket]
+    for part in re.split("(?<=, )", inside):
+        if len((lines[-1] + part).rstrip()) <= _WIDTH:
+            lines[-1] += part
+        else:
+            lines.append(indent + part)
+    return "\n".join(text.rstrip() for text in lines)

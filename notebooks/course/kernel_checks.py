@@ -61,21 +61,9 @@ def interpreted(
             [graph] = dump_triton(case, *tensors, dynamic=False).graphs
             [result] = interpreter.run(graph.source, tensors)
         except InputError as error:
-            result = _said(str(error))
+            result = str(error)
         results.append(result)
     return results
-
-
-def _said(message: str) -> str:
-    """Return an error, or what it means where it is not the compiler's."""
-    called = re.search(r"Unsupported function referenced: (.+?)>", message)
-    if not called:
-        return message
-    name = called[1].split()[-1]
-    return (
-        f"a kernel cannot call {name}, a function of torch. It has tl, "
-        "arithmetic, and other functions under @triton.jit"
-    )
 
 
 def fault(result: torch.Tensor | str, wanted: torch.Tensor) -> str | None:
