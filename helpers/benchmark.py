@@ -30,7 +30,7 @@ from helpers import _torch, correctness, results, stats, text
 from helpers.capture import Watch
 from helpers.correctness import Setting
 from helpers.errors import InputError
-from helpers.results import Machine, Result
+from helpers.results import Machine, TableResult
 from helpers.stats import Interval
 from helpers.tensors import tensors
 from helpers.text import mark
@@ -70,7 +70,7 @@ class Round:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(Result):
+class Comparison(TableResult):
     """What ``compare`` found; *a* is eager and *b* compiled unless renamed."""
 
     names: tuple[str, str]
@@ -166,12 +166,6 @@ class Comparison(Result):
         rows = [("answers", answers[self.matches])]
         rows += [(label, mark(value)) for label, value in self.facts()]
         return text.Table.of(["", f"{self.names[1]} against {self.names[0]}"], rows)
-
-    def __str__(self) -> str:
-        return str(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
 
 
 def compare(

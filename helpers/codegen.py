@@ -13,7 +13,6 @@ import html
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from os import PathLike
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -22,8 +21,8 @@ import torch
 
 from helpers import _torch, session
 from helpers._torch import needed_for
-from helpers.results import Result, write_atomically
-from helpers.text import Table, count, mark, plain, pre, size
+from helpers.results import Result, TableResult
+from helpers.text import Table, count, mark, plain, size
 
 with needed_for("the kernels"):
     from torch._inductor.codegen.cpp import CppScheduling
@@ -53,7 +52,7 @@ class Kernel:
 
 
 @dataclass(frozen=True, repr=False)
-class Kernels(Result):
+class Kernels(TableResult):
     """The launches of one call, in order; with breaks, of its compiled parts only."""
 
     kernels: tuple[Kernel, ...]
@@ -92,12 +91,6 @@ class Kernels(Result):
         text = f"{count(len(self.generated), 'kernel')}, {calls}, {size(self.bytes)}"
         partly = "; only partly compiled, graphs(f, x) says where it stops"
         return text + (partly if self.breaks else "")
-
-    def __str__(self) -> str:
-        return f"{self.table()}\n{self._last()}" if self.kernels else self._last()
-
-    def _repr_html_(self) -> str:
-        return (self.table()._repr_html_() if self.kernels else "") + pre(self._last())
 
 
 def kernels(
@@ -336,21 +329,16 @@ def output_code(
     mode: str | None = None,
     options: dict[str, Any] | None = None,
     dynamic: bool | None = None,
-    to: str | PathLike[str] | None = None,
 ) -> Code:
     """Return the source that Inductor generates for ``fn(*inputs, **kwargs)``.
 
-    Arguments and errors as for `kernels`; with *to* it is saved there as well.
-    Source: the structured log of the compiler.
+    Arguments and errors as for `kernels`.  Source: the structured log of the compiler.
     """
     _, events = _compile(fn, inputs, kwargs, backward, (mode, options, dynamic))
     texts = [e.payload for e in events if e.kind == "inductor_output_code"]
     phases = [re.search(r"AOT ID: \['\d+_(\w+)'\]", text) for text in texts]
     names = [match[1] if match else "inference" for match in phases]
-    code = Code(tuple(zip(names, texts, strict=True)))
-    if to is not None:
-        write_atomically(to, code.text)
-    return code
+    return Code(tuple(zip(names, texts, strict=True)))
 
 
 def folded(title: str, parts: Iterable[tuple[str, str]]) -> str:

@@ -7,7 +7,6 @@ what the reader made, and returns None for a pass or says what is wrong and why.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import dis
 import inspect
 import io
@@ -300,14 +299,6 @@ def fresh(function: Callable[..., Any]) -> Callable[..., Any]:
     code = function.__code__.replace(co_name=name)
     defaults, cells = function.__defaults__, function.__closure__
     return types.FunctionType(code, function.__globals__, name, defaults, cells)
-
-
-def made_up(**facts: Any) -> Any:
-    """Return a Comparison that nobody measured: *facts* are known, the rest None."""
-    from helpers.benchmark import Comparison
-
-    names = [field.name for field in dataclasses.fields(Comparison)]
-    return Comparison(**{**dict.fromkeys(names), **facts})
 
 
 def opaque(graph: Any) -> list[str]:

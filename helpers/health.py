@@ -24,7 +24,7 @@ from typing import Any
 
 from helpers import results, text
 from helpers.errors import Unavailable
-from helpers.results import Result
+from helpers.results import TableResult
 from helpers.text import Table, mark
 
 DOCTOR = "run `python -m helpers doctor` in a terminal; it has the fix"
@@ -58,7 +58,7 @@ class Row:
 
 
 @dataclass(frozen=True, repr=False)
-class Diagnosis(Result):
+class Diagnosis(TableResult):
     """What ``doctor`` found: the same rows on every machine."""
 
     rows: tuple[Row, ...]
@@ -80,11 +80,8 @@ class Diagnosis(Result):
         rows = [(r.name, *map(mark, c)) for r, c in zip(self.rows, cells, strict=True)]
         return Table.of(["part", "status", "found", "what to do"], rows)
 
-    def __str__(self) -> str:
-        return f"{self.table()}\nready for the course: {mark(self.verdict)}"
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_() + text.pre(str(self).splitlines()[-1])
+    def _last(self) -> str:
+        return f"ready for the course: {mark(self.verdict)}"
 
 
 def _one_line(value: Any) -> str:

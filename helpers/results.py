@@ -208,6 +208,24 @@ class Result:
         return write_atomically(path, self.to_json())
 
 
+class TableResult(Result):
+    """A result that prints as its ``table()``, where that has rows, and a last line."""
+
+    def _last(self) -> str:
+        """Return what stands below the table."""
+        return ""
+
+    def __str__(self) -> str:
+        table, last = self.table(), self._last()
+        shown = [str(table)] if table.rows or not last else []
+        return "\n".join([*shown, last] if last else shown)
+
+    def _repr_html_(self) -> str:
+        table, last = self.table(), self._last()
+        shown = table._repr_html_() if table.rows or not last else ""
+        return shown + (pre(last) if last else "")
+
+
 def load(path: str | os.PathLike[str]) -> Any:
     """Return the result in a file; ResultError or OSError say what is wrong."""
     try:

@@ -8,7 +8,7 @@ from typing import Any
 
 from helpers import results, text
 from helpers.benchmark import Comparison, compare_made
-from helpers.results import Machine, Result
+from helpers.results import Machine, TableResult
 from helpers.text import mark
 
 
@@ -21,7 +21,7 @@ class Point:
 
 
 @dataclass(frozen=True, repr=False)
-class Sweep(Result):
+class Sweep(TableResult):
     """A comparison per value of one parameter; *complete* unless interrupted."""
 
     parameter: str
@@ -43,12 +43,6 @@ class Sweep(Result):
         names = self.points[0].comparison.names if self.points else ("a", "b")
         title = "" if self.complete else "interrupted: these points are finished"
         return text.Table.of([head, *names, "speed-up"], rows, title)
-
-    def __str__(self) -> str:
-        return str(self.table())
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
 
 
 def sweep(

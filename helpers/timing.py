@@ -15,11 +15,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from helpers import text
 from helpers.results import Result
@@ -42,22 +42,6 @@ def device() -> str:
 
 
 # --- clocks --------------------------------------------------------------------
-
-
-class Clock(Protocol):
-    """What measuring needs of time; the tests pass one that they control."""
-
-    sample_s: float
-    """Seconds a sample should last at least: long against reading the clock."""
-
-    def now(self) -> float:
-        """Return seconds since some moment."""
-
-    def sample(self, call: Callable[[], Any], calls: int) -> float:
-        """Return seconds that *calls* calls took, the device's work included."""
-
-    def waiting(self) -> AbstractContextManager[Callable[[], float]]:
-        """Give a function: seconds our threads were ready but not running so far."""
 
 
 @contextmanager
@@ -94,21 +78,25 @@ def _threads() -> list[int]:
     return []
 
 
-class WallClock:
-    """The processor's clock: for functions that are done when they return."""
+class Clock:
+    """The processor's clock: for functions that are done when they return.
 
-    sample_s = 100e-6
+    It is all that measuring needs of time; the tests pass one that they control.
+    """
+
+    sample_s = 100e-6  # the least a sample lasts: long against reading the clock
     now = staticmethod(time.perf_counter)
     waiting = staticmethod(waiting_threads)
 
     def sample(self, call: Callable[[], Any], calls: int) -> float:
+        """Return seconds that *calls* calls took, the device's work included."""
         start = time.perf_counter_ns()
         for _ in range(calls):
             call()
         return (time.perf_counter_ns() - start) * 1e-9
 
 
-class CudaClock(WallClock):
+class CudaClock(Clock):
     """CUDA events round the calls: launches are asynchronous, events are not.
 
     Where the host cannot launch as fast as the GPU works, the events hold the
@@ -134,7 +122,7 @@ class CudaClock(WallClock):
 
 def clock_for(device: str) -> Clock:
     """Return the clock that times work on *device*, ``cpu`` or ``cuda``."""
-    return CudaClock() if device == "cuda" else WallClock()
+    return CudaClock() if device == "cuda" else Clock()
 
 
 # --- blocks --------------------------------------------------------------------
@@ -149,7 +137,7 @@ class Plan:
 
 
 def plans_for(
-    per_call: Sequence[float], sample_s: float = WallClock.sample_s
+    per_call: Sequence[float], sample_s: float = Clock.sample_s
 ) -> list[Plan]:
     """Return a plan for each of the functions that take *per_call* seconds a call.
 

@@ -374,6 +374,18 @@ def test_a_function_that_raises() -> None:
         dump_triton(lambda x: x @ x, randn(3, 4))
 
 
+def test_what_a_kernel_of_the_readers_cannot_call_is_said() -> None:
+    from tests.triton_kernel import sine
+
+    def launch(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        sine[(1,)](x, out, BLOCK=4)
+        return out
+
+    with pytest.raises(InputError, match=r"kernel cannot call sin: it has tl"):
+        dump_triton(launch, randn(4))
+
+
 def test_what_inductor_cannot_lower_is_no_missing_compiler(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

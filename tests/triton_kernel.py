@@ -1,5 +1,6 @@
 """A kernel as a user of Triton writes one."""
 
+import torch
 import triton
 import triton.language as tl
 
@@ -20,3 +21,10 @@ def scaled(value, factor):
 def quoted(x, out, n, factor, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)  # quotes: ''', and a "(
     tl.store(out + i, scaled(tl.load(x + i, mask=i < n), factor), mask=i < n)
+
+
+@triton.jit
+def sine(x, out, BLOCK: tl.constexpr):
+    """Call a function of torch, as no kernel can."""
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, torch.sin(tl.load(x + i)))

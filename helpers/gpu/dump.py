@@ -23,7 +23,7 @@ from helpers.gpu import compile, gpus
 from helpers.gpu import fake_gpu as fake
 from helpers.gpu.fake_gpu import LoweredGraph, Lowering, LoweringHere
 from helpers.gpu.tidy import tidy
-from helpers.results import Result, write_atomically
+from helpers.results import Result, TableResult, write_atomically
 from helpers.tensors import tensors
 from helpers.text import Table, count, plain, pre, progress, size
 
@@ -156,6 +156,7 @@ _KINDS = {  # by what Inductor puts behind "triton_" in a kernel's name
 
 
 def _launches(graph: LoweredGraph, gpu: str) -> Iterator[DumpedKernel]:
+    counted = "ops", "lines", "loads", "stores", "bytes"
     for place, launch in enumerate(graph.launches):
         name, arguments = graph.calls.get(place, (launch.name, ()))
         kind = _KINDS.get(name.removeprefix("triton_")[:3], "other")
@@ -168,11 +169,7 @@ def _launches(graph: LoweredGraph, gpu: str) -> Iterator[DumpedKernel]:
             kind=kind,
             graph=graph.index,
             phase=graph.phase,
-            ops=launch.ops,
-            lines=launch.lines,
-            loads=launch.loads,
-            stores=launch.stores,
-            bytes=launch.bytes,
+            **{field: getattr(launch, field) for field in counted},
             arguments=arguments,
             gpu=gpu,
             generated=graph.kernels.get(name, ""),
@@ -309,7 +306,7 @@ class DumpedGraph(Result):
 
 
 @dataclass(frozen=True, repr=False)
-class Dump(Result):
+class Dump(TableResult):
     """What a GPU would run: every launch in order, and the modules they come from.
 
     *undecided* says what only the device can decide; *launches* are the kernels and
@@ -386,8 +383,7 @@ class Dump(Result):
         write_atomically(root / "README.md", readme)
         return root
 
-    def _text(self) -> str:
-        """Return what stands below the table."""
+    def _last(self) -> str:
         if not self.launches:
             lines = ["no kernels: no graph was captured, or none computes anything"]
         else:
@@ -397,15 +393,8 @@ class Dump(Result):
             lines = [f"{title}: {kernels}, {calls}, {size(self.bytes)}"]
         return "\n".join([*lines, *(f"not decided here: {x}" for x in self.undecided)])
 
-    def __str__(self) -> str:
-        table = f"{self.table()}\n" if self.launches else ""
-        return table + self._text()
-
     def _repr_html_(self) -> str:
-        table = self.table()._repr_html_() if self.launches else ""
-        return (
-            table + pre(self._text()) + "".join(k._repr_html_() for k in self.kernels)
-        )
+        return super()._repr_html_() + "".join(k._repr_html_() for k in self.kernels)
 
 
 # The file of each stage, in the order of the lowering.

@@ -16,7 +16,7 @@ import torch
 from helpers.codegen import folded
 from helpers.errors import InputError
 from helpers.gpu.dump import dump_triton
-from helpers.results import Result
+from helpers.results import Result, TableResult
 from helpers.text import Table, mark, size
 
 Make = Callable[[int], Callable[..., Any]]
@@ -82,7 +82,7 @@ _ASLEEP = "In a live notebook, sliders stand here."
 
 
 @dataclass(frozen=True, repr=False)
-class Explorer(Result):
+class Explorer(TableResult):
     """Settings computed in advance; in a live notebook, a widget below their table."""
 
     settings: tuple[Setting, ...]
@@ -98,13 +98,10 @@ class Explorer(Result):
             rows.append((s.gpu, s.dtype, s.length, *moved, load, *used))
         return Table.of(_HEADINGS, rows)
 
-    def __str__(self) -> str:
-        return str(self.table())
-
     def _repr_html_(self) -> str:
         last = self.settings[-1]
         title = f"{last.gpu}, {last.dtype}, length {last.length}"
-        return self.table()._repr_html_() + folded(title, [("python", last.source)])
+        return super()._repr_html_() + folded(title, [("python", last.source)])
 
     def _ipython_display_(self) -> None:
         from IPython.display import display

@@ -21,7 +21,7 @@ KIB, MIB = 1 << 10, 1 << 20
 
 @dataclass(frozen=True)
 class Gpu:
-    """What a compiler asks about a GPU; sizes in bytes, bandwidth in bytes a second."""
+    """What a compiler asks about a GPU; sizes in bytes."""
 
     name: str
     title: str  # as the driver reports it
@@ -29,7 +29,6 @@ class Gpu:
     capability: tuple[int, int]
     multiprocessors: int
     memory: int  # as the driver reports it: a little under the published size
-    bandwidth: float
     l2: int  # as the driver reports it
     threads: int  # resident per multiprocessor
     blocks: int  # resident per multiprocessor
@@ -84,34 +83,26 @@ _CAPABILITIES = {
     (12, 0): (1536, 24, 100 * KIB, 99 * KIB),
 }
 
-# Memory in MiB and L2 in MiB as torch reports them, bandwidth in 1e9 bytes a second.
+# Memory in MiB and L2 in MiB as torch reports them.
 # Sources: NVIDIA's white papers on Turing (T4), A100, GA102 and Ada, and its pages
 # https://www.nvidia.com/en-us/data-center/ a100, l4, h100, h200 and dgx-b200.
-# Name, title, capability, multiprocessors, memory, bandwidth, L2.
+# Name, title, capability, multiprocessors, memory, L2.
 _NVIDIA = (
-    ("t4", "Tesla T4", (7, 5), 40, 15102, 320, 4),
-    ("a100", "NVIDIA A100-SXM4-80GB", (8, 0), 108, 81154, 2039, 40),
-    ("rtx3090", "NVIDIA GeForce RTX 3090", (8, 6), 82, 24259, 936, 6),
-    ("rtx4090", "NVIDIA GeForce RTX 4090", (8, 9), 128, 24563, 1008, 72),
-    ("l4", "NVIDIA L4", (8, 9), 58, 22579, 300, 48),
-    ("h100", "NVIDIA H100 80GB HBM3", (9, 0), 132, 81090, 3350, 50),
-    ("h200", "NVIDIA H200", (9, 0), 132, 143156, 4800, 60),
-    ("b200", "NVIDIA B200", (10, 0), 148, 182642, 8000, 126),
+    ("t4", "Tesla T4", (7, 5), 40, 15102, 4),
+    ("a100", "NVIDIA A100-SXM4-80GB", (8, 0), 108, 81154, 40),
+    ("rtx3090", "NVIDIA GeForce RTX 3090", (8, 6), 82, 24259, 6),
+    ("rtx4090", "NVIDIA GeForce RTX 4090", (8, 9), 128, 24563, 72),
+    ("l4", "NVIDIA L4", (8, 9), 58, 22579, 48),
+    ("h100", "NVIDIA H100 80GB HBM3", (9, 0), 132, 81090, 50),
+    ("h200", "NVIDIA H200", (9, 0), 132, 143156, 60),
+    ("b200", "NVIDIA B200", (10, 0), 148, 182642, 126),
 )
 
 
-def _nvidia(
-    name: str,
-    title: str,
-    capability: tuple[int, int],
-    multiprocessors: int,
-    mib: int,
-    gigabytes: float,
-    l2: int,
-) -> Gpu:
-    arch = "sm_{}{}".format(*capability)
-    sizes = (multiprocessors, mib * MIB, gigabytes * 1e9, l2 * MIB)
-    return Gpu(name, title, arch, capability, *sizes, *_CAPABILITIES[capability])
+def _nvidia(name: str, title: str, capability: tuple[int, int], *sizes: int) -> Gpu:
+    arch, (multiprocessors, memory, l2) = "sm_{}{}".format(*capability), sizes
+    chip = (arch, capability, multiprocessors, memory * MIB, l2 * MIB)
+    return Gpu(name, title, *chip, *_CAPABILITIES[capability])
 
 
 # Source: AMD CDNA 3 Architecture, https://www.amd.com/content/dam/amd/en/documents/
@@ -125,7 +116,6 @@ _MI300X = Gpu(
     warp=64,
     multiprocessors=304,
     memory=196592 * MIB,
-    bandwidth=5.3e12,
     l2=4 * MIB,  # of one of its eight dies, which is what the driver reports
     registers=128 * KIB,  # 512 per lane, times 64 lanes, times 4 schedulers
     threads=2048,
@@ -168,11 +158,8 @@ def here() -> Gpu:
         raise InputError(f"{title} is not known here: name one of {', '.join(GPUS)}")
     if key not in GPUS:
         has = torch.cuda.get_device_properties()
-        rate = getattr(has, "memory_clock_rate", 0) * 2e3  # kHz, at both edges
-        gigabytes = rate * getattr(has, "memory_bus_width", 0) / 8e9
-        memory, l2 = has.total_memory // MIB, has.L2_cache_size // MIB
-        chip = (key, title, capability, has.multi_processor_count)
-        GPUS[key] = _nvidia(*chip, memory, gigabytes, l2)
+        sizes = has.multi_processor_count, has.total_memory // MIB
+        GPUS[key] = _nvidia(key, title, capability, *sizes, has.L2_cache_size // MIB)
     return GPUS[key]
 
 

@@ -33,9 +33,9 @@ from torch.utils import _pytree as pytree
 from helpers import session
 from helpers.errors import InputError
 from helpers.gpu import gpus
-from helpers.results import Result
+from helpers.results import TableResult
 from helpers.tensors import clone
-from helpers.text import Table, count, mark, pre, progress
+from helpers.text import Table, count, mark, progress
 
 SEED = 0  # of what a program draws, on both sides
 SLACK = 8.0  # times the tolerance: a kernel takes sums in another order
@@ -72,7 +72,7 @@ class CheckedKernel:
 
 
 @dataclass(frozen=True, repr=False)
-class Numerics(Result):
+class Numerics(TableResult):
     """What each Triton kernel of a dump computed in the interpreter."""
 
     kernels: tuple[CheckedKernel, ...]
@@ -111,12 +111,6 @@ class Numerics(Result):
         reasons = [f"{k.name}: {k.reason}" for k in self.kernels if k.reason]
         summary = f"{self.checked} of {total} {verb} with eager"
         return "\n".join([summary, *dict.fromkeys(reasons)])
-
-    def __str__(self) -> str:
-        return f"{self.table()}\n{self._last()}" if self.kernels else self._last()
-
-    def _repr_html_(self) -> str:
-        return (self.table()._repr_html_() if self.kernels else "") + pre(self._last())
 
 
 def check_numerics(dump: Any, limit_s: float = 120.0) -> Numerics:

@@ -23,7 +23,7 @@ from helpers.gpu import gpus
 from helpers.gpu.compile import compile_kernel
 from helpers.gpu.dump import DumpedKernel, dump_triton
 from helpers.gpu.tidy import called
-from helpers.results import Result
+from helpers.results import Result, TableResult
 from helpers.text import Table, mark, pre
 
 NONE = "not a line of its own"
@@ -303,7 +303,7 @@ class Step(Result):
 
 
 @dataclass(frozen=True, repr=False)
-class Stages(Result):
+class Stages(TableResult):
     """A kernel at every stage: the whole texts, and a step for each operation.
 
     *program* has the lines that the operations come from, each with its number in its
@@ -343,9 +343,6 @@ class Stages(Result):
     def _last(self) -> str:
         more = f"; not shown: {', '.join(self.others)}" if self.others else ""
         return f"{gpus.find(self.gpu).title}: {self.kernel}{more}"
-
-    def __str__(self) -> str:
-        return f"{self.table()}\n{self._last()}"
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{title}</th>" for title in _COLUMNS.values())
