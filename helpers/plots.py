@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from helpers.benchmark import Comparison
-    from helpers.recordings import Recorded
     from helpers.sweeps import Sweep
 
 
@@ -138,51 +137,35 @@ def plot_comparison(
 
 
 @styled
-def plot_sweep(sweep: Sweep, recorded: Recorded | None = None) -> Picture:
-    """Return a picture of a sweep: both times, and below them the speed-up.
-
-    *recorded*, from ``recorded()``, adds what a GPU gave, paler and marked as such;
-    of a sweep over words, at those words.
-    """
+def plot_sweep(sweep: Sweep) -> Picture:
+    """Return a picture of a sweep: both times, and below them the speed-up."""
     if not sweep.points:
         raise ValueError("this sweep has no points: run sweep() again")
     values = [point.value for point in sweep.points]
+    comparisons = [point.comparison for point in sweep.points]
     words = any(isinstance(value, str) for value in values)
-    place_of = {value: place if words else value for place, value in enumerate(values)}
-    here = {place_of[point.value]: point.comparison for point in sweep.points}
-    there = {}
-    for point in recorded.points if recorded is not None else ():
-        if words and point.value in place_of:
-            there[place_of[point.value]] = point.comparison
-        elif not words and not isinstance(point.value, str):
-            there[point.value] = point.comparison
-    comparisons = [*here.values(), *there.values()]
+    places = list(range(len(values))) if words else values
     figure, (times, ratios) = _figure(9, 6.4, rows=2)
-    _curves(times, here)
-    if there:
-        pale = {"alpha": 0.4, "markersize": 6, "linewidth": 1}
-        _curves(times, there, ", recorded", **pale)
-        ratios.plot([], [], "D", color=QUIET, label=recorded.label)
+    for side, name in enumerate(comparisons[0].names):
+        seconds = [one.median_s[side] for one in comparisons]
+        look = {"color": COLOURS[side], "marker": SHAPES[side], "ls": ("-", "--")[side]}
+        times.plot(places, seconds, label=name, **look)
     _time_axis(times.yaxis, comparisons)
-    for place, one in there.items():
-        _interval(ratios, one, (place, one.speedup), "yerr", color=QUIET, fmt="D")
-    for place, one in here.items():
+    for place, one in zip(places, comparisons, strict=True):
         _interval(ratios, one, (place, one.speedup), "yerr")
     _ratio_axis(ratios.yaxis, comparisons)
-    figure.legend(loc="outside upper left", ncols=2 if there else 3)
+    figure.legend(loc="outside upper left", ncols=2)
     times.set_title("median time of a call" + " (interrupted)" * (not sweep.complete))
     ratios.set(xlabel=f"{sweep.parameter} ({sweep.unit})".replace(" ()", ""))
     if not words and min(values) > 0 and max(values) / min(values) > 10:
         ratios.set_xscale("log")
     shown = [value if words else f"{value:,}" for value in values]
     turn = 30 if len("  ".join(shown)) > 70 else 0  # room for long labels
-    ratios.set_xticks(list(here), shown, rotation=turn)
+    ratios.set_xticks(places, shown, rotation=turn)
     ratios.minorticks_off()
     alt = f"Times of {' and '.join(comparisons[0].names)} and the speed-up."
-    for point in sweep.points:
-        alt += f" {sweep.parameter} {point.value}: {mark(point.comparison.ratio())}."
-    if recorded is not None:  # one mark, whatever is recorded
-        alt += f" Recorded: {mark(recorded.line())}"
+    for value, one in zip(values, comparisons, strict=True):
+        alt += f" {sweep.parameter} {value}: {mark(one.ratio())}."
     return Picture(figure, alt)
 
 
@@ -224,29 +207,12 @@ def _figure(
     return figure, list(panels.flat)
 
 
-def _curves(
-    axes: Axes, comparisons: dict[Any, Comparison], more: str = "", **style: Any
-) -> None:
-    """Draw the median times of both sides over the places of the comparisons."""
-    for side, name in enumerate(next(iter(comparisons.values())).names):
-        seconds = [one.median_s[side] for one in comparisons.values()]
-        look = {"color": COLOURS[side], "marker": SHAPES[side], "ls": ("-", "--")[side]}
-        axes.plot(list(comparisons), seconds, label=name + more, **look, **style)
-
-
-def _interval(
-    axes: Axes,
-    one: Comparison,
-    place: tuple[Any, Any],
-    error: str,
-    color: str = "black",
-    fmt: str = "o",
-) -> None:
+def _interval(axes: Axes, one: Comparison, place: tuple[Any, Any], error: str) -> None:
     """Draw a speed-up with its interval; a hollow point where there is none."""
     low, high = one.interval or (one.speedup, one.speedup)
     sizes = [[max(0, one.speedup - low)], [max(0, high - one.speedup)]]
-    fill = color if one.interval else "white"
-    style = {"fmt": fmt, "color": color, "mfc": fill, "capsize": 5, error: sizes}
+    fill = "black" if one.interval else "white"
+    style = {"fmt": "o", "color": "black", "mfc": fill, "capsize": 5, error: sizes}
     axes.errorbar(*([at] for at in place), **style)
 
 

@@ -196,18 +196,6 @@ class Recorded:
     def __bool__(self) -> bool:
         return bool(self.findings)
 
-    @property
-    def points(self) -> tuple[Finding, ...]:
-        """The timed cases: each has a value and a comparison, as in a sweep."""
-        return tuple(f for f in self.findings if f.comparison)
-
-    def summary(self, value: int | float | str, series: str | None = None) -> str:
-        """Return what was found for a value (8 or "8"), on one line, nothing marked."""
-        for f in self.findings:
-            if str(f.value) == str(value) and series in (None, f.series):
-                return f.summary()
-        return "not recorded"
-
     def line(self) -> str:
         """Return all of it on one line, nothing marked."""
         cases = []

@@ -52,17 +52,17 @@ def main() -> None:
             except EOFError:
                 return
             with fake_gpu.gpu(gpus.find(request["gpu"])):
-                answer = run_module(request, pipe)
+                answer = run_module(request)
             pipe.send_bytes(pack(answer))
 
 
 # --- one module, and its launches ----------------------------------------------------
 
 
-def run_module(request: dict[str, Any], pipe: Connection) -> dict[str, Any]:
+def run_module(request: dict[str, Any]) -> dict[str, Any]:
     """Return outputs, inputs as the call left them, launches, and any error."""
     inputs, outputs, error = list(request["inputs"]), [], ""
-    compiler = Compiler(request["chosen"], pipe)
+    compiler = Compiler(request["chosen"])
     try:
         call = _load(request["source"], compiler, request["constants"])
         torch.manual_seed(request["seed"])
@@ -94,8 +94,8 @@ def _load(
 class Compiler:
     """Stands where a module expects Inductor's: its kernels become `Launcher`s."""
 
-    def __init__(self, chosen: dict[str, int], pipe: Connection) -> None:
-        self.chosen, self.pipe = chosen, pipe
+    def __init__(self, chosen: dict[str, int]) -> None:
+        self.chosen = chosen
         self.launches: list[dict[str, Any]] = []
 
     def triton(self, name: str, text: str, **_: Any) -> Launcher:
@@ -106,22 +106,17 @@ class Compiler:
         linecache.cache[file] = (len(text), None, text.splitlines(True), file)
         names = {"__name__": file, "__file__": file}
         exec(compile(text, file, "exec"), names)
-        return Launcher(self, names[name], self.chosen.get(name, 0))
+        return Launcher(self.launches, names[name], self.chosen.get(name, 0))
 
     def wait(self, _: Any) -> None:
         """Do nothing: no kernel is being compiled in the background."""
-
-    def launched(self, launch: dict[str, Any]) -> None:
-        """Note a launch, and say it before it can crash."""
-        self.launches.append(launch)
-        self.pipe.send_bytes(pack(launch))
 
 
 class Launcher:
     """What a generated module calls to launch a kernel."""
 
-    def __init__(self, compiler: Compiler, tuner: Any, chosen: int) -> None:
-        self.compiler = compiler
+    def __init__(self, launches: list[Any], tuner: Any, chosen: int) -> None:
+        self.launches = launches
         self.tuner = tuner  # its configurations, and what Inductor noted of it
         self.config = tuner.configs[chosen]
 
@@ -137,7 +132,7 @@ class Launcher:
 
         blocks = self._larger(grid)
         used, usual = _text(blocks), _text(self.config.kwargs)
-        self.compiler.launched(
+        self.launches.append(
             {
                 "programs": math.prod(grid(blocks)),
                 "blocks": used if used == usual else f"{used} for {usual}",
