@@ -153,7 +153,7 @@ def _text(function: ast.FunctionDef) -> str:
 
 def _folded(line: str) -> str:
     """Return a line of code, broken inside its brackets where it is too long."""
-    if len(line) <= _WIDTH or "'" in line:  # a text in it may have commas
+    if len(line) <= _WIDTH or re.search("'[^']*, [^']*'", line):  # commas in a text
         return line
     indent = " " * (len(line) - len(line.lstrip()) + 4)
     head, bracket, inside = line.partition("(")

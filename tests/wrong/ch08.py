@@ -74,7 +74,7 @@ def add_gelu(h, x, out, n, BLOCK: tl.constexpr):
     tl.store(out + i, b + tl.load(x + i, mask=i < n), mask=i < n)
 
 
-# %% 08.2: a kernel cannot call gelu, a function of torch
+# %% 08.2: a Triton kernel cannot call gelu
 @triton.jit
 def add_gelu(h, x, out, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
