@@ -15,6 +15,7 @@ import html
 import linecache
 import re
 import sysconfig
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -399,10 +400,14 @@ class Call:
 
 @dataclass(frozen=True, repr=False)
 class Recompiles(TableResult):
-    """What each call of a function cost in compiles, and why."""
+    """What each call of a function cost in compiles, and why.
+
+    *stopped* says what ended the count before the last call was done; '' if nothing.
+    """
 
     calls: tuple[Call, ...]
     limit_hit: bool
+    stopped: str = ""
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -425,7 +430,8 @@ class Recompiles(TableResult):
     def _last(self) -> str:
         calls, compiles = count(len(self.calls), "call"), count(self.total, "compile")
         limit = "; the recompile limit was hit: new inputs run eagerly from then on"
-        return f"{calls}, {compiles}{limit if self.limit_hit else ''}"
+        stopped = f"\n{self.stopped}" if self.stopped else ""
+        return f"{calls}, {compiles}{limit if self.limit_hit else ''}{stopped}"
 
 
 def recompiles(
@@ -434,6 +440,7 @@ def recompiles(
     *,
     backend: str | Callable[..., Any] = "eager",
     dynamic: bool | None = None,
+    budget: float = 300,
 ) -> Recompiles:
     """Return how many compiles each call of *fn* cost, and why.
 
@@ -443,15 +450,19 @@ def recompiles(
     as it is: its cache counts, and the calls fill it.  Source: torch's history of
     compiles.
 
+    *budget* is in seconds; five minutes are more than a small model's sizes take, and
+    less than a reader waits.  When it is spent no further call begins.  Then, and on
+    Ctrl-C, the calls so far come back, and say so.
+
     Raises InputError when a call raises, or *calls* holds something else.
     """
     session.check_callable(fn, ())
     pairs = _pairs(calls)
     if _torch.is_compiled(fn):
-        return _count(fn, pairs)
+        return _count(fn, pairs, budget)
     with session.undisturbed(fn):
         apart = session.compile_apart(fn, backend=backend, dynamic=dynamic)
-        return _count(apart, pairs)
+        return _count(apart, pairs, budget)
 
 
 def _pairs(calls: Sequence[Any]) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
@@ -472,16 +483,27 @@ def _pairs(calls: Sequence[Any]) -> list[tuple[tuple[Any, ...], dict[str, Any]]]
     return pairs
 
 
-def _count(fn: Callable[..., Any], pairs: list[Any]) -> Recompiles:
-    calls, limit_hit = [], False
+def _count(fn: Callable[..., Any], pairs: list[Any], budget: float) -> Recompiles:
+    watches: list[Watch] = []
+    stopped, end = "", time.monotonic() + budget
     for inputs, kwargs in pairs:
+        if watches and time.monotonic() > end:
+            why = f"the budget of {budget:g} s was spent"
+            stopped = f"stopped after call {len(watches)} of {len(pairs)}: {why}"
+            break
         with Watch() as watch:
-            session.call(fn, inputs, kwargs)
+            watches.append(watch)
+            try:
+                session.call(fn, inputs, kwargs)
+            except KeyboardInterrupt:
+                stopped = f"stopped in call {len(watches)} of {len(pairs)}: interrupted"
+                break
+    calls = []
+    for watch in watches:
         reasons = tuple(dict.fromkeys(map(_in_words, watch.reasons)))
         first = ("first call",) if watch.compiles and not reasons else ()
         calls.append(Call(watch.compiles, reasons or first, watch.reasons))
-        limit_hit |= watch.limit_hit
-    return Recompiles(tuple(calls), limit_hit)
+    return Recompiles(tuple(calls), any(w.limit_hit for w in watches), stopped)
 
 
 # What torch says of a failed guard, and how it is put here.

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from helpers import text
+from helpers.results import write_atomically
 from helpers.stats import SAME
 from helpers.text import mark, plain
 
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
     from helpers.sweeps import Sweep
 
 
-# Okabe & Ito, Color Universal Design, 2008: blue, vermilion, bluish green.
+# Okabe & Ito, Color Universal Design, 2008: blue, vermilion.
 COLOURS, SHAPES, HATCHES = ("#0072B2", "#D55E00"), ("o", "s"), ("", "//")
-CEILING, QUIET = "#009E73", "#767676"
+QUIET = "#767676"
 _STYLE = {
     "font.size": 13,
     "axes.titlesize": 14,
@@ -83,15 +84,19 @@ class Picture:
 
     @styled
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write a .png or .svg file; return its path.
+        """Write a .png or .svg file, whole or not at all; return its path.
 
-        Raises ValueError for another ending.
+        Raises ValueError for another ending, OSError where nothing can be written.
         """
-        path = Path(path)
-        if path.suffix not in (".png", ".svg"):
-            raise ValueError(f"a picture is saved as .png or .svg, not {path.name!r}")
-        self.figure.savefig(path, dpi=200, metadata={"Title": plain(self.alt)})
-        return path
+        kind = Path(path).suffix
+        if kind not in (".png", ".svg"):
+            raise ValueError(
+                f"a picture is saved as .png or .svg, not {Path(path).name!r}"
+            )
+        drawn = io.BytesIO()
+        about = {"Title": plain(self.alt)}
+        self.figure.savefig(drawn, format=kind[1:], dpi=200, metadata=about)
+        return write_atomically(path, drawn.getvalue())
 
 
 @styled

@@ -133,8 +133,8 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def write_atomically(path: str | os.PathLike[str], text: str) -> Path:
-    """Write *text* to *path* whole or not at all; return the path.
+def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> Path:
+    """Write *content* to *path* whole or not at all; return the path.
 
     Raises OSError with advice when the folder cannot be written or is full.
     """
@@ -143,8 +143,8 @@ def write_atomically(path: str | os.PathLike[str], text: str) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".part-")
         try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-                file.write(text)
+            with os.fdopen(handle, "wb") as file:
+                file.write(content if isinstance(content, bytes) else content.encode())
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, target)

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from helpers import _torch
-from helpers.capture import Graphs, Watch, graphs, recompiles
+from helpers.capture import Graphs, Recompiles, Watch, graphs, recompiles
 from helpers.errors import InputError
 
 X = torch.arange(1.0, 5.0)
@@ -535,3 +535,35 @@ def test_the_log_of_the_compiler_is_put_back():
     seen = len(events)
     torch.compile(scaled, backend="eager")(torch.ones(3, 3))
     assert len(events) == seen
+
+
+def slow(graph, _):
+    time.sleep(1)
+    return graph
+
+
+@pytest.mark.parametrize("fn", [chain, torch.compile(lambda x: x.exp(), backend=slow)])
+def test_what_a_budget_has_found_is_kept(fn):
+    calls = [(torch.ones(n),) for n in range(2, 9)]
+    start = time.monotonic()
+    found = recompiles(fn, calls, backend=slow, dynamic=False, budget=1.5)
+    assert time.monotonic() - start < 8
+    assert 1 <= len(found.calls) < len(calls) and found.calls[0].compiles == 1
+    assert "the budget of 1.5 s was spent" in str(found)
+    assert f"stopped after call {len(found.calls)} of 7" in found.stopped
+    assert Recompiles.from_json(found.to_json()) == found
+
+
+def test_an_interrupt_keeps_what_was_found():
+    calls = []
+
+    def interrupted(graph, _):
+        calls.append(graph)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return graph
+
+    sizes = [(torch.ones(n),) for n in (2, 3, 4)]
+    found = recompiles(chain, sizes, backend=interrupted, dynamic=False)
+    assert found.counts[0] == 1 and len(found.calls) == 2
+    assert found.stopped == "stopped in call 2 of 3: interrupted"

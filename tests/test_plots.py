@@ -249,6 +249,21 @@ def test_saving(ending: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [target]
 
 
+def test_saving_half_way_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    target = tmp_path / "a.png"
+    target.write_text("before")
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        PICTURES["one"]().save(target)
+    assert target.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [target]
+
+
 def test_another_ending_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"\.png or \.svg, not 'a\.gif'"):
         PICTURES["one"]().save(tmp_path / "a.gif")
