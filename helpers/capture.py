@@ -287,7 +287,9 @@ def _advice(reason: str, at: FrameSummary) -> str:
     line = at.line or ""
     if "Data-dependent branching" in reason:
         # No torch.where replaces a branch that raises, prints or leaves a loop.
-        body = linecache.getline(at.filename, (at.lineno or 0) + 1).strip()
+        same_line = re.match(r"[^#]*?:\s+([^\s#].*)", line)
+        next_line = linecache.getline(at.filename, (at.lineno or 0) + 1).strip()
+        body = same_line[1] if same_line else next_line
         computes = re.match(r"return\b|[\w.\[\]]+ [-+*/]?= ", body)
         where = "choose with torch.where, or torch.cond for two long branches"
         return where if computes and line.startswith("if ") else ""

@@ -215,6 +215,16 @@ def test_a_break_in_a_library_has_its_line_and_the_way_there():
     assert (alone.file, alone.line) == (stop.file, 4) and "from:" not in str(alone)
 
 
+@pytest.mark.parametrize(
+    ("statement", "fix"),
+    [("raise ValueError('NaN: x')", ""), ("x = x.nan_to_num()", "torch.where")],
+)
+def test_a_branch_on_one_line_is_advised_by_what_it_does(statement, fix):
+    source = f"def checked(x):\n    if x.isnan().any(): {statement}\n    return x * 2\n"
+    (stop,) = graphs(library_function(source, "checked"), X).breaks
+    assert (fix in stop.fix) if fix else stop.fix == ""
+
+
 log = logging.getLogger("course")
 
 

@@ -193,13 +193,17 @@ def strips(seen: dict[str, Graphs]) -> Picture:
             width *= scale
             _part(axes, at, -row, width, text, compiled)
             at += width
-        said = [
-            ("graph: " if compiled else "Python: ") + text.replace("\n", " ")
-            for text, compiled in parts
-        ]
-        words.append(f"{name}: {', '.join(said)}")
+        words.append(f"{name}: {', '.join(_said(parts))}")
     axes.set(xlim=(-3.2, 9.2), ylim=(-len(seen) + 0.45, 0.55))
     return Picture(figure, ". ".join(words) + ".")
+
+
+def _said(parts: list[tuple[str, bool]]) -> Iterator[str]:
+    """Yield each part in words; what has none is a call, or the way back."""
+    for number, (text, compiled) in enumerate(parts):
+        unnamed = "call" if number < len(parts) / 2 else "return"
+        kind = "graph" if compiled else "Python"
+        yield f"{kind}: " + (text.replace("\n", " ") or unnamed)
 
 
 def _width(text: str, ops: int) -> float:

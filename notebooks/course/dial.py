@@ -167,8 +167,8 @@ def kept_picture(sides: dict[str, dict[str, int]]) -> Picture:
     names = list(dict.fromkeys(n for kept in sides.values() for n in kept))
     for row, kept in enumerate(sides.values()):
         left = 0.0
-        for name, nbytes in kept.items():
-            width = nbytes / 2**20
+        for name in [n for n in names if n in kept]:  # in one order
+            width = kept[name] / 2**20
             fill = fills[names.index(name) % len(fills)]
             look = {"color": fill, "edgecolor": "white"}
             axes.barh(row, width, 0.7, left=left, **look)
@@ -185,6 +185,6 @@ def kept_picture(sides: dict[str, dict[str, int]]) -> Picture:
     axes.grid(axis="y", visible=False)
     rows = []
     for side, kept in sides.items():
-        parts = [f"{name} {size(n)}" for name, n in kept.items()]
+        parts = [f"{n} {size(kept[n])}" for n in names if n in kept]
         rows.append(f"{side} keeps {', '.join(parts)}")
     return Picture(figure, f"{'; '.join(rows)}.")

@@ -48,6 +48,11 @@ def access_table(named: dict[str, DumpedKernel]) -> Table:
     return Table.of(["case", "mask", "loads", "stores"], rows)
 
 
+def promises(kernel: DumpedKernel) -> str:
+    """Return what a kernel's decorator promises of its arguments."""
+    return re.search(r"'configs': \[.*?\}\]", kernel.generated)[0]
+
+
 def config_table(kernel: DumpedKernel) -> Table:
     """Return a row for each config: what one of its threads works on."""
     rows = []

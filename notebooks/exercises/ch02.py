@@ -131,6 +131,13 @@ MACHINES = (  # what it is, the machine, the answer, how many of 40 at least, wh
         34,
         "a mean follows the few long calls; count pairs, or take a median",
     ),
+    (
+        "compiled takes a twentieth less than eager, on a quiet machine",
+        {"ratio": 1.05},
+        "faster",
+        36,
+        "all pairs agree: ask how many do, not by how much",
+    ),
 )
 
 
