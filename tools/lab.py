@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +24,8 @@ from filelock import FileLock, Timeout
 from helpers.results import write_atomically
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("*.md", "figures/*.svg")  # what the lessons link to
+PAGES = ("*.md", "figures/*.svg", "solutions/*.py")  # what the lessons speak of
+ELSEWHERE = re.compile(r"\]\((?=(?:course|examples)/)")  # links to what is not brought
 RECORD = ".delivered.json"  # what was brought, by name: a digest of it
 
 
@@ -130,6 +132,8 @@ def _cleared(path: Path) -> str:
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
+        else:
+            cell.source = ELSEWHERE.sub("](../notebooks/", cell.source)
     return nbformat.writes(notebook, version=4).rstrip("\n") + "\n"
 
 
@@ -156,23 +160,32 @@ def workspace(first: str) -> dict:
     return {
         "data": {
             "layout-restorer:data": layout,
+            "file-browser-filebrowser:cwd": {"path": "lessons"},
             tab: {"data": opened},
         },
         "metadata": {"id": "course"},
     }
 
 
-_NO_NEWS = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}
+_SETTINGS = {
+    "@jupyterlab/apputils-extension:notification": {"fetchNews": "false"},
+    # What was typed outlives a browser that is closed; JupyterLab waits two minutes.
+    "@jupyterlab/docmanager-extension:plugin": {"autosaveInterval": 20},
+}
 
 
 def options(first: str) -> list[str]:
-    """Return what to tell JupyterLab, so that it opens on the *first* lesson."""
+    """Return what to tell JupyterLab, so that it opens on the *first* lesson.
+
+    Later it opens on what the reader had open, which it keeps in its workspace.
+    """
     from jupyterlab_server.workspaces_handler import WorkspacesManager
 
     spaces, settings = (ROOT / ".cache" / "lab" / name for name in ("space", "set"))
-    WorkspacesManager(str(spaces)).save("course", json.dumps(workspace(first)))
-    write_atomically(settings / "overrides.json", json.dumps(_NO_NEWS))
-    page = f"/lab/workspaces/course/tree/lessons/{first}"
+    if not [*spaces.glob("course*")]:
+        WorkspacesManager(str(spaces)).save("course", json.dumps(workspace(first)))
+    write_atomically(settings / "overrides.json", json.dumps(_SETTINGS))
+    page = "/lab/workspaces/course"
     told = {
         "ServerApp.root_dir": ROOT,
         "ServerApp.default_url": page,  # what JupyterHub opens

@@ -24,8 +24,9 @@ SECTIONS = {
     "faults": "Which cell notices a broken compiler?",
     "hostile": "What happens where something is missing?",
     "mutants": "Which tests notice a helper that lies?",
-    "browser": "Do all cells run, and all widgets move, in a browser?",
+    "browser": "Do all cells run, widgets move and answers pass, in a browser?",
     "hub": "Can a room share one machine?",
+    "reading": "What does a reader meet, from `make lab` to the site?",
     "versions": "What differs on another torch?",
 }
 
