@@ -43,6 +43,30 @@ DIALOG = ".jp-Dialog-content, .Toastify__toast"  # a question, a notice
 THEME = "(theme) => jupyterapp.commands.execute('apputils:change-theme', {theme})"
 OPEN = "(path) => { jupyterapp.commands.execute('docmanager:open', {path}); }"
 
+# Text that is hard to tell from what lies behind it: a contrast below 3 to 1.
+FAINT = """() => {
+  const numbers = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const light = (rgb) => rgb.slice(0, 3).map(v => v / 255).map(
+      v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4
+    ).reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = (node) => {
+    for (; node; node = node.parentElement) {
+      const colour = numbers(getComputedStyle(node).backgroundColor);
+      if (colour.length < 4 || colour[3] > 0.9) return light(colour);
+    }
+    return 1;
+  };
+  const faint = [];
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    const text = walk.currentNode.data.trim(), node = walk.currentNode.parentElement;
+    if (!text || !node.checkVisibility({visibilityProperty: true})) continue;
+    const both = [light(numbers(getComputedStyle(node).color)), behind(node)].sort();
+    if ((both[1] + 0.05) / (both[0] + 0.05) < 3) faint.push(text.slice(0, 40));
+  }
+  return faint;
+}"""
+
 
 @dataclass(frozen=True)
 class Desk:
@@ -359,18 +383,21 @@ def site(desk: Desk) -> str:
     page, asked = desk.browser.new_page(), set()
     page.on("request", lambda request: asked.add(request.url.split(":")[0]))
     names = sorted(path.relative_to(html).as_posix() for path in html.rglob("*.html"))
-    wide = []
+    unfit = []
     for name in names:
         page.goto((html / name).as_uri())
+        page.evaluate("document.querySelectorAll('details').forEach(d => d.open = 1)")
         for width in (1440, 390):
             page.set_viewport_size({"width": width, "height": 900})
             over = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-            wide += [f"{name} by {over} at {width}"] * (over > 0)
+            unfit += [f"{name} is {over} too wide at {width}"] * (over > 0)
             for colours in ("light", "dark"):
                 page.emulate_media(color_scheme=colours)
-                if name[:2] in ("00", "in"):
+                if faint := page.evaluate(FAINT):
+                    unfit.append(f"{name} is faint in {colours}: {faint[0]}")
+                if name in ("index.html", "00_is_this_machine_ready.html"):
                     desk.picture(page, f"site-{name[:5]}-{width}-{colours}")
-    assert not wide, f"wider than the window: {wide}"
+    assert not unfit, unfit
 
     page.set_viewport_size({"width": 1440, "height": 900})
     page.goto((html / FIRST).with_suffix(".html").as_uri())
