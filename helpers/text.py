@@ -157,7 +157,7 @@ def progress(what: str, total: float, unit: str = "") -> tqdm:
         disable=quiet or not (notebook or sys.stderr.isatty()),
         file=_InPlace() if notebook and not quiet else None,
         ncols=72 if notebook else None,
-        bar_format="{desc}: {percentage:3.0f}% {bar} {n:.3g} of {total:.3g} {unit}",
+        bar_format="{desc}: {percentage:3.0f}% {bar} {n:.3g} of {total_fmt} {unit}",
     )
 
 

@@ -127,6 +127,13 @@ def test_a_bar_within_another_leaves_nothing_behind(places: list[Place]) -> None
         assert place.shown[-1] == "" and "\x1b" not in "".join(place.shown)
 
 
+def test_more_work_than_was_known_is_no_error(places: list[Place]) -> None:
+    with progress("work", 4) as bar:
+        bar.update(6)
+        bar.refresh()
+    assert any("6 of" in text for text in places[0].shown)
+
+
 def test_quiet_means_quiet(
     places: list[Place], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
