@@ -29,7 +29,7 @@ from nbformat.v4 import new_markdown_cell
 
 from tests.form import keys, parts, tags
 from tests.proof import common
-from tests.proof.browser import IDLE, Opened, chromium
+from tests.proof.browser import Opened, chromium
 from tests.refresh import ROOT, course_environment
 from tools.lab import deliver
 
@@ -187,9 +187,9 @@ def opening(desk: Desk) -> str:
         page.close()
     with desk.lab() as (address, _):
         page = desk.page(address)
-        page.wait_for_selector(".jp-Notebook:not(.lm-mod-hidden) .jp-Cell")
-        # A server that is told to end while it starts a kernel may never end.
-        page.wait_for_function(IDLE)
+        page.wait_for_selector(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell")
+        # Also because a server that is told to end while it starts a kernel may hang.
+        page.wait_for_timeout(15_000)
         assert second.startswith(open_tab(page)), open_tab(page)
         page.close()
     return (
