@@ -44,7 +44,7 @@ format: setup ## format the code and mend what the linter can
 refresh: setup ## run the notebooks again and store their outputs
 	$(PY) tests/refresh.py
 
-browser: setup ## run every notebook in JupyterLab in headless Chromium, and move its widgets
+browser: setup ## run every notebook in JupyterLab in headless Chromium: cells, widgets, exercises
 	@$(PY) -c "import playwright" 2>/dev/null || $(PY) -m pip install -q playwright
 	$(PY) -m tests.proof browser --pictures .cache/screenshots
 

@@ -345,7 +345,11 @@ def folded(title: str, parts: Iterable[tuple[str, str]]) -> str:
     """Return HTML that folds under *title*: (language, source) parts, in colour."""
     from pygments import formatters, highlight, lexers
 
-    look = formatters.HtmlFormatter(noclasses=True, nobackground=True, style="tango")
+    # With paper of their own, as these colours are not for a dark page.
+    paper = "background:#F8F8F8; color:black"
+    look = formatters.HtmlFormatter(
+        noclasses=True, nobackground=True, style="tango", prestyles=paper
+    )
     shown = f"<summary>{html.escape(title)}</summary>"
     for language, source in parts:
         shown += highlight(source, lexers.get_lexer_by_name(language), look)

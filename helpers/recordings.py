@@ -30,6 +30,7 @@ from helpers.text import Table, mark, pre, seconds, size
 SCHEMA = 2
 DONE, FAILED, NOT_RUN = "done", "failed", "not run"
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "recorded"
+NONE_YET = "No GPU recording is here yet"
 _HOW = "`make record`, on a machine with an NVIDIA GPU, makes one"
 _FEWEST_ROUNDS = 6  # compare() never times fewer
 
@@ -244,7 +245,7 @@ def recorded(
             damaged.append(f"{error}. Delete or restore that file: {_HOW}")
     passed_over = " ".join(" ".join(damaged).split())
     if not recordings:
-        return Recorded(f"No GPU recording is here yet: {_HOW}", (), passed_over)
+        return Recorded(f"{NONE_YET}: {_HOW}", (), passed_over)
     gpu = Machine.here().gpu
     newest = max(
         recordings, key=lambda r: (gpu is not None and r.machine.gpu == gpu, r.when)

@@ -157,7 +157,7 @@ def progress(what: str, total: float, unit: str = "") -> tqdm:
         disable=quiet or not (notebook or sys.stderr.isatty()),
         file=_InPlace() if notebook and not quiet else None,
         ncols=72 if notebook else None,
-        bar_format="{desc}: {percentage:3.0f}% {bar} {n:.3g} of {total:.3g} {unit}",
+        bar_format="{desc}: {percentage:3.0f}% {bar} {n:.3g} of {total_fmt} {unit}",
     )
 
 
@@ -174,6 +174,8 @@ class _InPlace(io.TextIOBase):
         self._place = display(HTML(""), display_id=True)
 
     def write(self, text: str) -> int:
-        shown = text.strip("\r\n ")
-        self._place.update(self._html(pre(shown) if shown else ""))
+        # A bar within another one's work moves the cursor, to a line of its own.
+        if not re.fullmatch(r"(?:\r|\n|\x1b\[A)*", text):
+            shown = text.strip("\r\n ")
+            self._place.update(self._html(pre(shown) if shown else ""))
         return len(text)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import nbformat
 
+from helpers.recordings import NONE_YET
 from tests.refresh import texts, unfit
 
 SETUP = """\
@@ -91,6 +92,14 @@ def tags(cell: nbformat.NotebookNode) -> list[str]:
 def keys(cell: nbformat.NotebookNode) -> list[str]:
     """Return the exercises that a cell belongs to, from its tags ``ex-01.1``."""
     return [tag.removeprefix("ex-") for tag in tags(cell) if tag.startswith("ex-")]
+
+
+def parts(answers: str) -> list[tuple[str, str, str]]:
+    """Return (key, what stands behind it, source) of each `# %% key: what`."""
+    cut = re.split(r"^# %% *(.+)\n", answers, flags=re.MULTILINE)
+    headers = [header.partition(": ") for header in cut[1::2]]
+    pairs = zip(headers, cut[2::2], strict=True)
+    return [(key.strip(), what, source) for (key, _, what), source in pairs]
 
 
 def without_blocks(markdown: str) -> str:
@@ -190,6 +199,9 @@ def outputs(lesson: Lesson) -> Iterator[str]:
         ignored = "nbval-ignore-output" in tags(cell)
         if ignored != bool(cell.metadata.get("reason")) or "NBVAL_" in cell.source:
             yield f"not compared, without a reason: {cell.id}"
+    without = [c.id for c in lesson.code if any(NONE_YET in t for _, t in texts(c))]
+    if len(without) > 1:
+        yield f"says again that no GPU was recorded: {', '.join(without[1:])}"
     yield from unfit(lesson.notebook)
 
 

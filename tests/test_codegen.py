@@ -261,7 +261,7 @@ def test_output_code_has_the_source_by_phase_and_by_kernel():
 def test_output_code_is_highlighted():
     pytest.importorskip("pygments")
     shown = output_code(chain, X)._repr_html_()
-    assert "<span" in shown
+    assert "<span" in shown and "background:#F8F8F8" in shown
     assert "⟨" not in shown
 
 

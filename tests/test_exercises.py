@@ -13,7 +13,6 @@ import io
 import itertools
 import linecache
 import math
-import re
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -26,7 +25,7 @@ import torch
 
 from helpers import exercises
 from helpers.teach import Progress, lesson
-from tests.form import keys, tags
+from tests.form import keys, parts, tags
 from tests.refresh import ROOT, notebooks, read
 
 STUB = "not attempted yet."
@@ -52,13 +51,8 @@ class Chapter:
     def cells(self, kind: str) -> list[tuple[str, str, str]]:
         """Return (key, what the header says, source) of solutions, wrong or right."""
         folder = self.answers if kind == "solutions" else self.tests
-        text = (folder / kind / f"ch{self.number}.py").read_text(encoding="utf-8")
-        parts = re.split(r"^# %% *(.+)\n", text, flags=re.MULTILINE)
-        headers = [header.partition(": ") for header in parts[1::2]]
-        return [
-            (key.strip(), what, source)
-            for (key, _, what), source in zip(headers, parts[2::2], strict=True)
-        ]
+        path = folder / kind / f"ch{self.number}.py"
+        return parts(path.read_text(encoding="utf-8"))
 
 
 CHAPTERS = [Chapter(n, n.parent, ROOT / "tests") for n in notebooks()]

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from tests.refresh import ROOT
+from tests.test_links import links
+from tests.test_links import source as words
 from tools import lab
 from tools.lab import deliver
 
@@ -149,7 +153,7 @@ def test_a_full_disk_in_the_middle_loses_nothing(
     own = course.parent / "lessons"
     monkeypatch.setattr(lab, "ROOT", course.parent)
     started = []
-    monkeypatch.setattr(lab, "run", started.append)
+    monkeypatch.setattr(lab, "serve", started.append)
     [*deliver(course, own)]
     for number in ("00", "01"):
         change(own / f"{number}_a_lesson.ipynb")
@@ -170,10 +174,28 @@ def test_a_full_disk_in_the_middle_loses_nothing(
     assert [line[:2] for line in deliver(course, own)] == ["01"]
 
 
-def test_the_page_opens_with_its_table_of_contents() -> None:
-    command = lab.command("00_a_lesson.ipynb", ["--no-browser"])
-    assert command[-1] == "--no-browser"
-    assert any(word.endswith("tree/lessons/00_a_lesson.ipynb") for word in command)
-    [space] = (lab.ROOT / ".cache" / "lab" / "space").glob("course*")
+def test_links_of_the_copies_lead_somewhere(tmp_path: Path) -> None:
+    for name in ("notebooks", "data"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    own = tmp_path / "lessons"
+    assert [*deliver(tmp_path / "notebooks", own)] == []
+    for page in (*own.glob("*.ipynb"), *own.glob("*.md")):
+        for target in links(words(page)):
+            if not urlsplit(target).scheme:
+                path = unquote(target.partition("#")[0])
+                assert (own / path).exists(), f"{page.name}: {target}"
+
+
+def test_jupyterlab_opens_the_table_of_contents_and_then_what_was_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lab, "ROOT", tmp_path)
+    told = lab.options("00_a_lesson.ipynb")
+    assert "--LabApp.default_url=/lab/workspaces/course" in told
+    [space] = (tmp_path / ".cache" / "lab" / "space").glob("course*")
     layout = json.loads(space.read_text())["data"]["layout-restorer:data"]
     assert layout["left"]["current"] == "@jupyterlab/toc:plugin"
+    assert layout["main"]["current"] == "notebook:lessons/00_a_lesson.ipynb"
+    space.write_text("the reader's")
+    lab.options("00_a_lesson.ipynb")
+    assert space.read_text() == "the reader's"

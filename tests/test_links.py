@@ -17,7 +17,7 @@ PAGES = [*ROOT.glob("*.md"), *notebooks(), *BESIDE, *DATA]
 _markdown = mistune.create_markdown(renderer=None, plugins=["table"])
 
 
-def _source(page: Path) -> str:
+def source(page: Path) -> str:
     if page.suffix != ".ipynb":
         return page.read_text(encoding="utf-8")
     cells = [c for c in read(page).cells if c.cell_type == "markdown"]
@@ -49,7 +49,7 @@ def anchors(page: Path) -> set[str]:
     JupyterLab only turns spaces into hyphens.
     """
     titles = []
-    for token in _tokens(_source(page)):
+    for token in _tokens(source(page)):
         if token["type"] == "heading":
             titles.append("".join(t.get("raw", "") for t in _flat(token)))
     if page.suffix == ".ipynb":
@@ -68,7 +68,7 @@ def _flat(token: dict) -> list[dict]:
 def broken(page: Path, root: Path = ROOT) -> list[str]:
     """Return the links of a page that lead nowhere, or out of *root*."""
     bad = []
-    for link in links(_source(page)):
+    for link in links(source(page)):
         parts = urlsplit(link)
         if parts.scheme in ("http", "https"):
             named = re.fullmatch(r"[\w-]+(\.[\w-]+)+", parts.hostname or "")

@@ -116,6 +116,24 @@ def test_a_notebook_sees_a_bar_that_ends_empty(places: list[Place]) -> None:
     assert place.shown[-1] == ""
 
 
+def test_a_bar_within_another_leaves_nothing_behind(places: list[Place]) -> None:
+    with progress("sweep", 2) as outer:
+        with progress("compare", 4) as inner:
+            inner.update(1)
+            inner.refresh()
+        outer.update(1)
+    assert any("compare:  25%" in text for text in places[1].shown)
+    for place in places:
+        assert place.shown[-1] == "" and "\x1b" not in "".join(place.shown)
+
+
+def test_more_work_than_was_known_is_no_error(places: list[Place]) -> None:
+    with progress("work", 4) as bar:
+        bar.update(6)
+        bar.refresh()
+    assert any("6 of" in text for text in places[0].shown)
+
+
 def test_quiet_means_quiet(
     places: list[Place], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +24,8 @@ from filelock import FileLock, Timeout
 from helpers.results import write_atomically
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("*.md", "figures/*.svg")  # what the lessons link to
+PAGES = ("*.md", "figures/*.svg", "solutions/*.py")  # what the lessons speak of
+ELSEWHERE = re.compile(r"\]\((?=(?:course|examples)/)")  # links to what is not brought
 RECORD = ".delivered.json"  # what was brought, by name: a digest of it
 
 
@@ -131,6 +132,8 @@ def _cleared(path: Path) -> str:
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
+        else:
+            cell.source = ELSEWHERE.sub("](../notebooks/", cell.source)
     return nbformat.writes(notebook, version=4).rstrip("\n") + "\n"
 
 
@@ -157,37 +160,42 @@ def workspace(first: str) -> dict:
     return {
         "data": {
             "layout-restorer:data": layout,
+            "file-browser-filebrowser:cwd": {"path": "lessons"},
             tab: {"data": opened},
         },
         "metadata": {"id": "course"},
     }
 
 
-_NO_NEWS = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}
+_SETTINGS = {
+    "@jupyterlab/apputils-extension:notification": {"fetchNews": "false"},
+    # What was typed outlives a browser that is closed; JupyterLab waits two minutes.
+    "@jupyterlab/docmanager-extension:plugin": {"autosaveInterval": 20},
+}
 
 
-def command(first: str, arguments: list[str]) -> list[str]:
-    """Return the command that opens JupyterLab on the *first* lesson."""
+def options(first: str) -> list[str]:
+    """Return what to tell JupyterLab, so that it opens on the *first* lesson.
+
+    Later it opens on what the reader had open, which it keeps in its workspace.
+    """
     from jupyterlab_server.workspaces_handler import WorkspacesManager
 
     spaces, settings = (ROOT / ".cache" / "lab" / name for name in ("space", "set"))
-    WorkspacesManager(str(spaces)).save("course", json.dumps(workspace(first)))
-    write_atomically(settings / "overrides.json", json.dumps(_NO_NEWS))
-    page = f"/lab/workspaces/course/tree/lessons/{first}"
-    options = {
+    if not [*spaces.glob("course*")]:
+        WorkspacesManager(str(spaces)).save("course", json.dumps(workspace(first)))
+    write_atomically(settings / "overrides.json", json.dumps(_SETTINGS))
+    page = "/lab/workspaces/course"
+    told = {
         "ServerApp.root_dir": ROOT,
         "ServerApp.default_url": page,  # what JupyterHub opens
         "LabApp.app_settings_dir": settings,
         "LabApp.workspaces_dir": spaces,
         "LabApp.default_url": page,
     }
-    # JupyterHub starts it too, and then asks for its own way in.
-    hub = "JUPYTERHUB_SERVICE_URL" in os.environ
-    program = ["jupyterhub.singleuser"] if hub else ["jupyter", "lab"]
-    line = [sys.executable, "-m", *program, "--log-level=WARN"]
     # Jupyter refuses to run as root, which containers do, unless told.
-    line += ["--allow-root"] if getattr(os, "geteuid", lambda: 1)() == 0 else []
-    return [*line, *(f"--{k}={v}" for k, v in options.items()), *arguments]
+    root = ["--allow-root"] if getattr(os, "geteuid", lambda: 1)() == 0 else []
+    return ["--log-level=WARN", *root, *(f"--{k}={v}" for k, v in told.items())]
 
 
 def main(arguments: list[str]) -> int:
@@ -206,15 +214,21 @@ def main(arguments: list[str]) -> int:
     lessons = sorted(path.name for path in own.glob("[0-9]*.ipynb"))
     if not lessons:
         return 1
-    return run(command(lessons[0], arguments))
+    serve([*options(lessons[0]), *arguments])
+    return 0
 
 
-def run(line: list[str]) -> int:
-    """Become JupyterLab, so that whoever ends this program ends that."""
-    os.chdir(ROOT)
-    if os.name != "nt":
-        os.execv(line[0], line)
-    return subprocess.call(line)  # Windows cannot become another program
+def serve(told: list[str]) -> None:
+    """Run JupyterLab in this process: another would import all of it again.
+
+    JupyterHub starts the lessons too, and wants its own server around JupyterLab.
+    """
+    if "JUPYTERHUB_SERVICE_URL" in os.environ:
+        hub = [sys.executable, "-m", "jupyterhub.singleuser", *told]
+        os.execv(hub[0], hub)
+    from jupyterlab.labapp import LabApp
+
+    LabApp.launch_instance(told)
 
 
 if __name__ == "__main__":

@@ -412,7 +412,8 @@ def _noted_in(graph: LoweredGraph, load: bool) -> Iterator[None]:
         if graph.launches:
             arguments = tuple(_argument(arg, graph.hints) for arg in args)
             graph.calls[len(graph.launches) - 1] = name, arguments
-            bar.update(len(graph.launches[-1].ops))
+            # An operation may be in several launches.
+            bar.update(min(len(graph.launches[-1].ops), bar.total - bar.n))
         return generate_kernel_call(self, name, args, *rest, **more)
 
     def noted_source(self: Any) -> Any:

@@ -1,11 +1,12 @@
-"""Read every notebook as a reader does: JupyterLab, in a browser, Run All.
+"""Read every notebook as a reader does: JupyterLab, Run All, then the exercises.
 
     python -m tests.proof browser                        # the whole course
     python -m tests.proof browser notebooks/06_*.ipynb --pictures folder
 
-Every slider, list, button and fold is moved.  A cell that does not run, an error, a
-claim that fails, something moved that changes nothing and an error in the browser's
-console are all faults.  It works on a copy, so the stored notebooks stay as they are.
+Every slider, list, button and fold is moved, and then every exercise solved.  A cell
+that does not run, an error, a claim that fails, something moved that changes nothing,
+an answer of ours that does not pass and an error in the browser's console are all
+faults.  It works on a copy, so the stored notebooks stay as they are.
 Needs `pip install playwright` and a Chromium (CHROMIUM names it when it is not found).
 """
 
@@ -29,21 +30,30 @@ from typing import TYPE_CHECKING, Any
 
 import nbformat
 
-from tests.form import tags
+from tests.form import keys, parts, tags
 from tests.proof import common
 from tests.refresh import ROOT, course_environment, normalised, notebooks, unfit
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Locator, Page
 
+    Row = dict[str, Any]
+
 PATIENCE = 600_000  # milliseconds: what is run or moved may compile first
 AREA = ".jp-Cell-outputArea"  # all outputs of one cell
 CONTROLS = {"slider": ".noUi-handle", "list": "select", "button": "button"}
 CONTROLS |= {"box": "input[type=checkbox], input[type=radio]"}
 FOLD = "details > summary"
-NOTEBOOK = "() => JSON.stringify(jupyterapp.shell.currentWidget.content.model)"
-RUN = "async () => { await jupyterapp.commands.execute('notebook:run-all-cells'); }"
-STOP = "async () => { await jupyterapp.shell.currentWidget.sessionContext.shutdown(); }"
+SHOWN = "jupyterapp.shell.currentWidget"
+NOTEBOOK = f"() => JSON.stringify({SHOWN}.content.model)"
+RUN_ALL = "async () => { await jupyterapp.commands.execute('notebook:run-all-cells'); }"
+RUN = f"""async (number) => {{
+  {SHOWN}.content.activeCellIndex = number;
+  await jupyterapp.commands.execute('notebook:run-cell');
+}}"""
+WRITE = f"""([number, source]) =>
+  {SHOWN}.content.model.cells.get(number).sharedModel.setSource(source)"""
+STOP = f"async () => {{ await {SHOWN}.sessionContext.shutdown(); }}"
 # The toolbar shows an idle kernel before there is one, so this asks for both.
 IDLE = """() => {
   const shown = window.jupyterapp?.shell?.currentWidget;
@@ -74,27 +84,63 @@ def judged(notebook: nbformat.NotebookNode) -> tuple[str, list[str]]:
     )
 
 
-def visit(page: Page, address: str, picture: Path | None) -> dict[str, Any]:
-    """Open one notebook, run all of it, move what can be moved; return its row."""
+class Opened:
+    """A notebook that is open in JupyterLab."""
+
+    def __init__(self, page: Page, address: str) -> None:
+        self.page = page
+        page.goto(address)
+        page.wait_for_selector(".jp-Notebook .jp-Cell")
+        page.wait_for_function(IDLE)
+
+    @property
+    def notebook(self) -> nbformat.NotebookNode:
+        """What is in it now, saved or not."""
+        return nbformat.reads(self.page.evaluate(NOTEBOOK), as_version=4)
+
+    def run(self, number: int) -> str:
+        """Run one cell; return what it printed."""
+        self.page.evaluate(RUN, number)
+        outputs = self.notebook.cells[number].get("outputs", [])
+        return "".join(output.get("text", "") for output in outputs)
+
+
+def visit(page: Page, address: str, answers: str, picture: Path | None) -> Row:
+    """Open one notebook, run all of it, move what can be moved, solve it."""
     console: list[str] = []
     page.on("console", lambda m: console.append(m.text) if m.type == "error" else None)
     page.on("pageerror", lambda error: console.append(str(error)))
-    page.goto(address)
-    page.wait_for_selector(".jp-Notebook .jp-Cell")
-    page.wait_for_function(IDLE)
-    page.evaluate(RUN)
-    ran, wrong = judged(nbformat.reads(page.evaluate(NOTEBOOK), as_version=4))
+    lesson = Opened(page, address)
+    page.evaluate(RUN_ALL)
+    ran, wrong = judged(lesson.notebook)
     if picture:
         page.screenshot(path=picture, full_page=True)
     moves = [*moved(page)]
+    told = [*solved(lesson, answers)]
     page.evaluate(STOP)
-    found = [*wrong, *filter(None, moves), *(f"console: {text}" for text in console)]
+    passed = [text for text in told if " passed." in text.partition("\n")[0]]
+    found = [*wrong, *filter(None, moves), *(t for t in told if t not in passed)]
+    found += [f"console: {text}" for text in console]
     good = sum(not fault for fault in moves)
     return {
         "cells run": ran,
         "what moves": f"{good} of {len(moves)}" if moves else "none",
+        "solved": f"{len(passed)} of {len(told)}",
         "found": "; ".join(found) or "nothing",
     }
+
+
+def solved(lesson: Opened, answers: str) -> Iterator[str]:
+    """Write each answer into its cell and run what belongs to it; yield the verdict."""
+    cells = lesson.notebook.cells
+    for key, _, answer in parts(answers):
+        for number, cell in enumerate(cells):
+            if key in keys(cell):
+                if "exercise" in tags(cell):
+                    lesson.page.evaluate(WRITE, [number, answer])
+                told = lesson.run(number)
+                if "check" in tags(cell):
+                    yield told or f"{key}: the check said nothing"
 
 
 def moved(page: Page) -> Iterator[str]:
@@ -193,7 +239,9 @@ def main(arguments: list[str]) -> int:
     asked = parser.parse_args(arguments)
     if asked.pictures:
         asked.pictures.mkdir(parents=True, exist_ok=True)
-    rows = {r["notebook"]: r for r in (common.read("browser") or {}).get("rows", [])}
+    kept = (common.read("browser") or {}).get("rows", [])
+    there = {path.stem for path in notebooks()}
+    rows = {row["notebook"]: row for row in kept if row["notebook"] in there}
     bad = 0
     with tempfile.TemporaryDirectory() as home, course_environment():
         os.environ["COURSE_QUIET"] = "0"  # as a reader has it, with widgets
@@ -204,7 +252,9 @@ def main(arguments: list[str]) -> int:
             for path in asked.notebook:
                 page = browser.new_page()
                 picture = asked.pictures and asked.pictures / f"{path.stem}.png"
-                row = visit(page, address.format(f"notebooks/{path.name}"), picture)
+                where = address.format(f"notebooks/{path.name}")
+                answers = ROOT / "notebooks" / "solutions" / f"ch{path.name[:2]}.py"
+                row = visit(page, where, answers.read_text("utf-8"), picture)
                 page.close()
                 rows[path.stem] = {"notebook": path.stem, **row}
                 bad += row["found"] != "nothing"

@@ -15,17 +15,18 @@ INTRODUCTION = """\
 Each table is written by the command below it. A command goes on where it stopped,
 so rows may be of several runs; the machine and the date are those of the last.
 
-The tables of the browser, of what is missing and of another torch are of runs before
-2026-11-22 09:00 UTC, over the twelve chapters that the lessons have replaced since:
-their numbers are those of the chapters. The table of broken compilers is being made
+The tables of what is missing and of another torch are of runs before 2026-11-22
+09:00 UTC, over the twelve chapters that the lessons have replaced since: their
+numbers are those of the chapters. The table of broken compilers is being made
 anew over the lessons, and has the faults that were planted so far.
 """
 SECTIONS = {
     "faults": "Which cell notices a broken compiler?",
     "hostile": "What happens where something is missing?",
     "mutants": "Which tests notice a helper that lies?",
-    "browser": "Do all cells run, and all widgets move, in a browser?",
+    "browser": "Do all cells run, widgets move and answers pass, in a browser?",
     "hub": "Can a room share one machine?",
+    "reading": "What does a reader meet, from `make lab` to the site?",
     "versions": "What differs on another torch?",
 }
 

@@ -17,7 +17,8 @@ myst_heading_anchors = 3
 html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["course.css"]
-html_copy_source = html_show_sourcelink = html_show_sphinx = False
+html_copy_source = html_show_sourcelink = False
+html_show_sphinx = html_show_copyright = False
 html_theme_options = {
     "footer_icons": [],
     "top_of_page_buttons": [],

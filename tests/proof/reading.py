@@ -1,0 +1,476 @@
+"""Use the course as a reader does: `make lab` in a browser, then the site.
+
+    python -m tests.proof reading                        # all of it
+    python -m tests.proof reading update --pictures folder
+
+It works on a copy of the course, in a folder with a space in its name.  `disk` mounts
+a small disk and `site` leaves the network, so on Linux both want root or a container.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import nbformat
+from nbformat.v4 import new_markdown_cell
+
+from tests.form import keys, parts, tags
+from tests.proof import common
+from tests.proof.browser import Opened, chromium
+from tests.refresh import ROOT, course_environment
+from tools.lab import deliver
+
+if TYPE_CHECKING:
+    from playwright.sync_api import BrowserContext, Page
+
+FIRST = "00_is_this_machine_ready.ipynb"
+MINE = "# mine, and not to be lost"
+DIALOG = ".jp-Dialog-content, .Toastify__toast"  # a question, a notice
+THEME = "(theme) => jupyterapp.commands.execute('apputils:change-theme', {theme})"
+OPEN = "(path) => { jupyterapp.commands.execute('docmanager:open', {path}); }"
+
+# Text that is hard to tell from what lies behind it: a contrast below 3 to 1.
+FAINT = """() => {
+  const numbers = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const light = (rgb) => rgb.slice(0, 3).map(v => v / 255).map(
+      v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4
+    ).reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = (node) => {
+    for (; node; node = node.parentElement) {
+      const colour = numbers(getComputedStyle(node).backgroundColor);
+      if (colour.length < 4 || colour[3] > 0.9) return light(colour);
+    }
+    return 1;
+  };
+  const faint = [];
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    const text = walk.currentNode.data.trim(), node = walk.currentNode.parentElement;
+    if (!text || !node.checkVisibility({visibilityProperty: true})) continue;
+    const both = [light(numbers(getComputedStyle(node).color)), behind(node)].sort();
+    if ((both[1] + 0.05) / (both[0] + 0.05) < 3) faint.push(text.slice(0, 40));
+  }
+  return faint;
+}"""
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A copy of the course, and a browser to read it in."""
+
+    course: Path
+    browser: BrowserContext
+    pictures: Path | None
+
+    @property
+    def own(self) -> Path:
+        """The reader's copies."""
+        return self.course / "lessons"
+
+    def picture(self, page: Page, name: str) -> None:
+        if self.pictures:
+            page.screenshot(path=self.pictures / f"{name}.png")
+
+    @contextmanager
+    def lab(self) -> Iterator[tuple[str, list[str]]]:
+        """Run `python -m tools.lab`; yield the address that it prints, and its lines.
+
+        The address comes with what the checks need to look into the page.
+        """
+        command = [sys.executable, "-m", "tools.lab", "--no-browser"]
+        command += ["--LabApp.expose_app_in_browser=True"]
+        with tempfile.TemporaryFile("w+") as log:
+            server = subprocess.Popen(
+                command, cwd=self.course, stdout=log, stderr=subprocess.STDOUT
+            )
+            try:
+                yield _address(server, log)
+            finally:
+                server.terminate()
+                try:
+                    server.wait(60)
+                except subprocess.TimeoutExpired:
+                    server.kill()
+                    raise
+
+    def page(self, address: str) -> Page:
+        page = self.browser.new_page()
+        page.set_viewport_size({"width": 1440, "height": 900})
+        page.goto(address)
+        return page
+
+    def lesson(self, address: str, name: str = FIRST) -> Opened:
+        """Open a lesson of the reader's."""
+        server, _, token = re.fullmatch(r"(http://[^/]+)/(.+)\?(.+)", address).groups()
+        page = self.browser.new_page()
+        page.set_viewport_size({"width": 1440, "height": 900})
+        return Opened(page, f"{server}/lab/tree/lessons/{name}?reset&{token}")
+
+
+def _address(server: subprocess.Popen, log) -> tuple[str, list[str]]:
+    """Wait for the address with its token; return it and the lines before it."""
+    until = time.monotonic() + 120
+    while time.monotonic() < until:
+        log.seek(0)
+        said = log.read()
+        if found := re.search(r"http://127\.0\.0\.1\S+token=\w+", said):
+            return found[0], said.splitlines()
+        assert server.poll() is None, f"tools.lab ended: {said}"
+        time.sleep(0.05)
+    raise AssertionError(f"tools.lab prints no address: {said}")
+
+
+def cell(lesson: Opened, words: str) -> int:
+    """Return the number of the first cell with *words* in it."""
+    cells = enumerate(lesson.notebook.cells)
+    return next(number for number, cell in cells if words in cell.source)
+
+
+def type_into(lesson: Opened, number: int, text: str) -> None:
+    """Replace a cell's source by keyboard, as a reader does."""
+    editor = lesson.page.locator(".jp-Notebook .jp-Cell").nth(number)
+    editor.locator(".cm-content").click()
+    lesson.page.keyboard.press("Control+a")
+    lesson.page.keyboard.insert_text(text)
+    assert lesson.notebook.cells[number].source == text
+
+
+def save(lesson: Opened) -> str:
+    """Save by keyboard; return what JupyterLab asks or complains of, if anything."""
+    lesson.page.keyboard.press("Control+s")
+    lesson.page.wait_for_timeout(3000)
+    dialogs = lesson.page.locator(DIALOG)
+    return " ".join(dialogs.first.inner_text().split()) if dialogs.count() else ""
+
+
+def source(path: Path) -> str:
+    """Return all that is written in a notebook on disk."""
+    return "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells)
+
+
+# --- what a reader does: each returns what was seen --------------------------------
+
+
+def opening(desk: Desk) -> str:
+    """Types `make lab` for the first time, reads on, and again on the next day."""
+    began, load = time.monotonic(), os.getloadavg()[0]
+    with desk.lab() as (address, _):
+        served = time.monotonic()
+        page = desk.page(address)
+        page.wait_for_selector(".jp-Notebook .jp-RenderedMarkdown h1")
+        shown = time.monotonic()
+        contents = page.locator(".jp-TableOfContents-content")
+        contents.get_by_text("And in seconds?").wait_for(timeout=10_000)
+        page.wait_for_timeout(5000)  # what comes late: dialogs, news
+        assert FIRST.startswith(open_tab(page)), open_tab(page)
+        assert not page.locator(DIALOG).count(), "a dialog"
+        for theme in ("Dark", "Light"):
+            page.evaluate(THEME, f"JupyterLab {theme}")
+            page.wait_for_timeout(2000)
+            desk.picture(page, f"opening-{theme.lower()}")
+        second = next(desk.own.glob("01*.ipynb")).name
+        page.evaluate(OPEN, f"lessons/{second}")
+        page.wait_for_timeout(5000)  # JupyterLab keeps its layout
+        page.close()
+    with desk.lab() as (address, _):
+        page = desk.page(address)
+        page.wait_for_selector(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell")
+        # Also because a server that is told to end while it starts a kernel may hang.
+        page.wait_for_timeout(15_000)
+        assert second.startswith(open_tab(page)), open_tab(page)
+        page.close()
+    return (
+        f"lesson 00 after {shown - began:.1f} s ({served - began:.1f} s until the "
+        f"address is printed; load {load:.0f} on {os.cpu_count()} cores), its table of "
+        "contents at the left, no dialog, no news; then the lesson that was open"
+    )
+
+
+def open_tab(page: Page) -> str:
+    """Return the first letters of the tab in front."""
+    return page.locator(".lm-DockPanel-tabBar .lm-mod-current").inner_text()[:10]
+
+
+def guessing(desk: Desk) -> str:
+    """Runs a lesson cell by cell, clicks a guess, looks at the answer."""
+    with desk.lab() as (address, _):
+        lesson = desk.lesson(address)
+        question, reveal = (
+            cell(lesson, 'predict("00.p1"'),
+            cell(lesson, 'reveal("00.p1"'),
+        )
+        for number in range(question + 1):
+            lesson.run(number)
+        guess = "one: the graph becomes one kernel"
+        button = lesson.page.get_by_role("button", name=guess)
+        button.click()
+        lesson.page.get_by_text(f"Your guess: {guess}").wait_for(timeout=30_000)
+        desk.picture(lesson.page, "guess")
+        for number in range(question + 1, reveal + 1):
+            told = lesson.run(number)
+        desk.picture(lesson.page, "reveal")
+        assert "The machine says: fewer than half" in told, told
+        assert f"You said: {guess}" in told, told
+        lesson.page.close()
+    return "the guess on its button and below it; then the machine's answer, and mine"
+
+
+def exercising(desk: Desk) -> str:
+    """Fails an exercise, then solves it."""
+    wrong, right = (
+        next(text for key, _, text in parts(path.read_text("utf-8")) if key == "00.2")
+        for path in (ROOT / "tests/wrong/ch00.py", ROOT / "notebooks/solutions/ch00.py")
+    )
+    with desk.lab() as (address, _):
+        lesson = desk.lesson(address)
+        cells = lesson.notebook.cells
+        own = [n for n, c in enumerate(cells) if "00.2" in keys(c)]
+        [answer] = [n for n in own if "exercise" in tags(cells[n])]
+        [check] = [n for n in own if "check" in tags(cells[n])]
+        lesson.run(cell(lesson, 'start("00")'))
+        told = []
+        for text in (cells[answer].source, wrong, right):
+            type_into(lesson, answer, text)
+            lesson.run(answer)
+            told.append(lesson.run(check))
+            desk.picture(lesson.page, f"exercise-{len(told)}")
+        score = lesson.run(len(cells) - 1)
+        lesson.page.close()
+    for said, wanted in zip(told, ("not attempted", "not yet", "passed"), strict=True):
+        assert said.startswith(f"00.2 {wanted}"), told
+    assert "exercises    1 of 1 passed" in score, score
+    return (
+        f"not attempted; {' '.join(told[1].split())[:60]}...; passed; score counts it"
+    )
+
+
+def updating(desk: Desk) -> str:
+    """Updates the course: a lesson touched, one not, one open in the browser."""
+    touched, other, opened = sorted(desk.course.glob("notebooks/0[1-3]*.ipynb"))
+    with desk.lab() as (address, _):
+        lesson = desk.lesson(address, touched.name)
+        type_into(lesson, cell(lesson, "start("), MINE)
+        assert not save(lesson)
+        lesson.page.close()
+    for path in (touched, other):
+        change(path)
+    with desk.lab() as (address, lines):
+        beside = touched.stem + "-new.ipynb"
+        assert f"{other.name} was renewed" in lines, lines
+        assert any(line.endswith(f"the new one is {beside}") for line in lines), lines
+        has = {name: source(desk.own / name) for name in (touched.name, beside)}
+        assert MINE in has[touched.name] and "An update." not in has[touched.name]
+        assert MINE not in has[beside] and "An update." in has[beside]
+        assert "An update." in source(desk.own / other.name)
+
+        lesson = desk.lesson(address, opened.name)
+        type_into(lesson, cell(lesson, "start("), MINE)  # and not saved yet
+        change(opened)
+        assert [*deliver(desk.course / "notebooks", desk.own)]
+        asked = save(lesson)
+        desk.picture(lesson.page, "update-while-open")
+        assert "Overwrite" in asked, f"saved over the new lesson in silence: {asked!r}"
+        lesson.page.get_by_role("button", name="Overwrite").click()
+        lesson.page.wait_for_timeout(3000)
+        assert MINE in source(desk.own / opened.name)
+        lesson.page.close()
+    return f"touched: {lines[0]}; not touched: renewed; open: on save it asks: {asked}"
+
+
+def change(notebook: Path) -> None:
+    """Change a lesson of the course, as an update does."""
+    changed = nbformat.read(notebook, as_version=4)
+    changed.cells.append(new_markdown_cell("An update."))
+    nbformat.write(changed, notebook)
+
+
+def two_at_once(desk: Desk) -> str:
+    """Has two JupyterLabs on one folder, and writes in both."""
+    with desk.lab() as (one, _), desk.lab() as (two, _):
+        first, second = desk.lesson(one), desk.lesson(two)
+        number = cell(first, "start(")
+        type_into(first, number, f"{MINE}: one")
+        type_into(second, number, f"{MINE}: two")
+        assert not save(first)
+        asked = save(second)
+        desk.picture(second.page, "two-at-once")
+        assert "Overwrite" in asked, f"one saved over the other in silence: {asked!r}"
+        assert "one" in source(desk.own / FIRST)
+        assert second.notebook.cells[number].source.endswith("two")
+        first.page.close(), second.page.close()
+    return f"each opens on a port of its own; the second asks on save: {asked}"
+
+
+def closing(desk: Desk) -> str:
+    """Closes the browser during a run, without saving, and opens it again."""
+    with desk.lab() as (address, _):
+        lesson = desk.lesson(address)
+        number = cell(lesson, "start(")
+        text = f"import time\n{MINE}\nprint('before')\ntime.sleep(100)\ndone = True"
+        type_into(lesson, number, text)
+        lesson.page.keyboard.press("Control+Enter")
+        began = time.monotonic()
+        while MINE not in source(desk.own / FIRST):
+            assert time.monotonic() < began + 90, "what was typed is not saved"
+            time.sleep(1)
+        kept = time.monotonic() - began
+        lesson.page.close()
+        lesson = desk.lesson(address)
+        assert lesson.notebook.cells[number].source == text
+        type_into(lesson, number, "print(done)")
+        told = lesson.run(number)
+        assert told == "True\n", f"the run was lost: {told!r}"
+        lesson.page.close()
+    return f"what was typed is kept after {kept:.0f} s, and the run went on to its end"
+
+
+def disk(desk: Desk) -> str:
+    """Works on a full disk, then on one that cannot be written."""
+    shutil.rmtree(desk.own, ignore_errors=True)
+    desk.own.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "x", desk.own], check=True)
+    try:
+        with desk.lab() as (address, _):
+            lesson = desk.lesson(address)
+            before = (desk.own / FIRST).read_bytes()
+            number = cell(lesson, "start(")
+            type_into(lesson, number, MINE)
+            filler = desk.own / "filler"
+            with contextlib.suppress(OSError), filler.open("wb", 0) as file:
+                while True:
+                    file.write(bytes(4096))
+            full = save(lesson)
+            desk.picture(lesson.page, "full-disk")
+            assert "No space left on device" in full, f"it said {full!r}"
+            assert (desk.own / FIRST).read_bytes() == before
+            lesson.page.keyboard.press("Enter")
+            filler.unlink()
+            assert not save(lesson) and MINE in source(desk.own / FIRST)
+            lesson.page.close()
+        change(desk.course / "notebooks" / FIRST)
+        subprocess.run(["mount", "-o", "remount,ro", desk.own], check=True)
+        with desk.lab() as (address, lines):
+            [told] = [line for line in lines if "stays as it was" in line]
+            lesson = desk.lesson(address)
+            type_into(lesson, number, "2")
+            unwritable = save(lesson)
+            desk.picture(lesson.page, "read-only")
+            assert "is read-only" in unwritable, f"it said {unwritable!r}"
+            lesson.page.close()
+    finally:
+        subprocess.run(["umount", desk.own], check=True)
+    return f"full: no space left on device; read-only: {told}; {unwritable}"
+
+
+# --- the site ------------------------------------------------------------------------
+
+
+def site(desk: Desk) -> str:
+    """Builds the site without a network, and reads it on a laptop and on a phone."""
+    build = ["unshare", "-n", sys.executable, "-m", "tools.site"]
+    done = subprocess.run(build, cwd=desk.course, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    html = desk.course / ".cache" / "site" / "html"
+    page, asked = desk.browser.new_page(), set()
+    page.on("request", lambda request: asked.add(request.url.split(":")[0]))
+    names = sorted(path.relative_to(html).as_posix() for path in html.rglob("*.html"))
+    unfit = []
+    for name in names:
+        page.goto((html / name).as_uri())
+        page.evaluate("document.querySelectorAll('details').forEach(d => d.open = 1)")
+        for width in (1440, 390):
+            page.set_viewport_size({"width": width, "height": 900})
+            over = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            unfit += [f"{name} is {over} too wide at {width}"] * (over > 0)
+            for colours in ("light", "dark"):
+                page.emulate_media(color_scheme=colours)
+                if faint := page.evaluate(FAINT):
+                    unfit.append(f"{name} is faint in {colours}: {faint[0]}")
+                if name in ("index.html", "00_is_this_machine_ready.html"):
+                    desk.picture(page, f"site-{name[:5]}-{width}-{colours}")
+    assert not unfit, unfit
+
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto((html / FIRST).with_suffix(".html").as_uri())
+    folded = page.locator("details.hide:has-text('The machine says')").first
+    assert not folded.get_by_text("The machine says").is_visible()
+    folded.locator("summary").click()
+    assert folded.get_by_text("The machine says").is_visible()
+    page.locator("a[href*='glossary.html#term-']").first.click()
+    page.wait_for_url("**/glossary.html#term-*")
+    page.goto((html / "search.html").as_uri() + "?q=guard")
+    page.locator("#search-results li a").first.wait_for(timeout=30_000)
+    found = page.locator("#search-results li").count()
+    desk.picture(page, "site-search")
+    page.close()
+    assert asked <= {"file", "data"}, f"asks another host: {asked}"
+    return f"{len(names)} pages; search finds 'guard' on {found}; no other host asked"
+
+
+STEPS: dict[str, Callable[[Desk], str]] = {
+    "opening": opening,
+    "guess": guessing,
+    "exercise": exercising,
+    "update": updating,
+    "two": two_at_once,
+    "closing": closing,
+    "disk": disk,
+    "site": site,
+}
+
+
+@contextmanager
+def desk(pictures: Path | None) -> Iterator[Desk]:
+    """Lay out a copy of the course, as `git clone` would, and open a browser."""
+    listed = ["git", "ls-files", "-z"]
+    names = subprocess.check_output(listed, cwd=ROOT, text=True).rstrip("\0")
+    with tempfile.TemporaryDirectory() as home, course_environment():
+        course = Path(home) / "a course"
+        for name in names.split("\0"):
+            (course / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, course / name)
+        os.environ |= {"PYTHONPATH": str(course), "COURSE_QUIET": "0"}
+        os.environ["COURSE_STRICT"] = "0"
+        with chromium(Path(home) / "profile") as browser:
+            yield Desk(course, browser, pictures)
+
+
+def main(arguments: list[str]) -> int:
+    """Take the steps and record them; return 1 when one did not go as it should."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.proof reading", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument("step", nargs="*", default=[*STEPS], help=", ".join(STEPS))
+    parser.add_argument("--pictures", type=Path, help="folder for pictures")
+    asked = parser.parse_args(arguments)
+    if asked.pictures:
+        asked.pictures.mkdir(parents=True, exist_ok=True)
+    kept = (common.read("reading") or {}).get("rows", [])
+    rows = {row["step"]: row for row in kept if row["step"] in STEPS}
+    bad = 0
+    for name in asked.step:
+        step = STEPS[name]
+        with desk(asked.pictures) as place:
+            try:
+                saw, found = step(place), "nothing"
+            except Exception as error:  # whatever stands in the reader's way
+                saw, found = "", f"{type(error).__name__}: {error}"
+        bad += found != "nothing"
+        does = step.__doc__.rstrip(".")
+        rows[name] = {"step": name, "a reader": does, "sees": saw, "found": found}
+        print(name, saw, found, sep=": ", flush=True)
+        common.record("reading", [rows[n] for n in STEPS if n in rows])
+    return int(bad > 0)
