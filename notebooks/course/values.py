@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
+
+from helpers.tensors import tensors
 
 
 def right_values(
@@ -19,9 +21,14 @@ def right_values(
     floating-point inputs are compared.  A result may be off by four times what
     eager is off, and by four roundings of its dtype.
     """
-    exact = _forward_and_backward(_in_float64(eager), inputs, torch.float64)
-    usual = _forward_and_backward(eager, inputs)
-    ours = _forward_and_backward(compiled, inputs)
+
+    def results(function: Any, dtype: torch.dtype | None = None) -> list[Any]:
+        return pytree.tree_leaves(
+            forward_and_backward(function, inputs, dtype)
+        )
+
+    exact = results(_in_float64(eager), torch.float64)
+    usual, ours = results(eager), results(compiled)
     return len(ours) == len(usual) and all(map(as_near, exact, usual, ours))
 
 
@@ -31,14 +38,18 @@ def _in_float64(eager: Callable[..., Any]) -> Callable[..., Any]:
     return eager
 
 
-def _forward_and_backward(
+def forward_and_backward(
     function: Callable[..., Any],
-    inputs: tuple[Any, ...],
+    inputs: Sequence[Any],
     dtype: torch.dtype | None = None,
-) -> list[torch.Tensor]:
-    """Return the outputs of a call, and the gradients that they give."""
+) -> tuple[Any, list[Any]]:
+    """Return what a call gives, and the gradients of all that it was given.
 
-    def prepared(value: Any) -> Any:
+    Those of a module's parameters follow.  Both keep their nests: a tensor is
+    in its place, and None where something else was, or there is no gradient.
+    """
+
+    def ready(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
         value = value.detach().clone()
@@ -46,35 +57,31 @@ def _forward_and_backward(
             return value
         return value.to(dtype or value.dtype).requires_grad_()
 
-    call = pytree.tree_map(prepared, inputs)
+    call = [pytree.tree_map(ready, given) for given in inputs]
     torch.manual_seed(0)
-    leaves = pytree.tree_leaves(function(*call))
-    outputs = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-    roots = [output for output in outputs if output.requires_grad]
-    wanted = [x for x in pytree.tree_leaves(call) if _needs_gradient(x)]
+    outputs = function(*call)
     if isinstance(function, torch.nn.Module):
-        wanted += [p for p in function.parameters() if p.requires_grad]
-    gradients: tuple[Any, ...] = ()
+        call += function.parameters()
+    roots = [x for x in tensors(outputs) if x.requires_grad]
+    wanted = [x for x in tensors(call) if x.requires_grad]
+    slopes: dict[int, Any] = {}
     if roots and wanted:
         # Not all ones: a permuted gradient must not look right.
         starts = [
             torch.linspace(-1, 2, r.numel()).to(r).view_as(r) for r in roots
         ]
-        gradients = torch.autograd.grad(
-            roots, wanted, starts, allow_unused=True
-        )
-    known = [gradient for gradient in gradients if gradient is not None]
-    return [tensor.detach() for tensor in (*outputs, *known)]
+        found = torch.autograd.grad(roots, wanted, starts, allow_unused=True)
+        slopes = dict(zip(map(id, wanted), found, strict=True))
+    known = pytree.tree_map_only(torch.Tensor, torch.detach, outputs)
+    return known, pytree.tree_map(lambda x: slopes.get(id(x)), call)
 
 
-def _needs_gradient(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.requires_grad
-
-
-def as_near(
-    exact: torch.Tensor, usual: torch.Tensor, ours: torch.Tensor
-) -> bool:
+def as_near(exact: Any, usual: Any, ours: Any) -> bool:
     """Return whether *ours* is as near to *exact* as *usual* is, about."""
+    if not (
+        isinstance(usual, torch.Tensor) and isinstance(ours, torch.Tensor)
+    ):
+        return type(usual) is type(ours) and usual == ours
     if exact.shape != ours.shape or usual.dtype != ours.dtype:
         return False
     if not ours.is_floating_point() or not ours.numel():
