@@ -1,6 +1,6 @@
 """Change a helper in one place, again and again, and count which changes tests see.
 
-    pip install --group proof                       # mutmut, which makes the changes
+    python -m uv pip install --group proof          # mutmut, which makes the changes
     python -m tests.proof mutants stats text        # helpers/stats.py, helpers/text.py
 
 A module is held against the tests that have its name: stats against
