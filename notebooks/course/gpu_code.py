@@ -85,6 +85,11 @@ def _body(ptx: str) -> str:
     return re.sub(r"\s*//.*", "", ptx)
 
 
+def in_ptx(kernel: DumpedKernel, *words: str) -> dict[str, int]:
+    """Return how often each word occurs in a kernel's PTX."""
+    return {word: kernel.ptx.count(word) for word in words}
+
+
 def instructions(code: str, pattern: str) -> Counter[str]:
     """Return how often each instruction that begins with *pattern* occurs."""
     names = re.findall(r"^\w+  (?:@!?\w+ )?([A-Z][\w.]*)", code, re.M)

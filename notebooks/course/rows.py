@@ -34,15 +34,13 @@ def reads(kernel: DumpedKernel) -> int:
 
 
 def reduction_table(kernels: dict[Any, Sequence[DumpedKernel]]) -> Table:
-    """Return a row for each kernel: its kind, programs, reads and bytes."""
-    rows = [
-        (name, k.kind, k.grid[0], reads(k), k.loads, size(k.bytes))
-        for name, several in kernels.items()
-        for k in several
-    ]
-    headings = (
-        "columns, kind, programs, loads of x in the code, counted, bytes"
-    )
+    """Return a row for each kernel: its kind, programs, loads and bytes."""
+    rows = []
+    for name, several in kernels.items():
+        for k in several:
+            loads = k.source.count("tl.load("), k.loads
+            rows.append((name, k.kind, k.grid[0], *loads, size(k.bytes)))
+    headings = "case, kind, programs, loads in the code, loads counted, bytes"
     return Table.of(headings.split(", "), rows)
 
 
@@ -52,8 +50,8 @@ def needs_table(kernels: dict[str, DumpedKernel]) -> Table:
     for name, k in kernels.items():
         used = k.registers, k.spills, k.shared, f"{k.occupancy.fraction:.0%}"
         rows.append((name, size(k.bytes), *map(mark, used), k.occupancy.limit))
-    headings = "kernel, bytes, registers, spills, shared bytes, occupancy"
-    return Table.of([*headings.split(", "), "limited by"], rows)
+    needs = "registers a thread, spills, shared bytes, occupancy, limited by"
+    return Table.of(["kernel", "bytes", *needs.split(", ")], rows)
 
 
 @styled
