@@ -76,7 +76,7 @@ def _pairs(x):
         "x.shape[1]).sum(1). Otherwise pair = torch.arange(x.shape[0]) // 2; return "
         "x.new_zeros((x.shape[0] + 1) // 2, x.shape[1]).index_add_(0, pair, x).",
     ),
-    passed="The view where it is free, and one graph for all open sizes.",
+    passed="The view where it is free, and one graph for every size that is not known.",
 )
 def fast_where_it_is_free(pairs):
     torch.manual_seed(0)
