@@ -78,10 +78,16 @@ def in_buckets(
     ]
 
 
-def padded(batch: Sequence[Sentence], edge: int | None = None) -> torch.Tensor:
-    """Return a batch as a tensor, padded with 0 to an edge or its longest."""
+def padded(
+    batch: Sequence[Sentence], edge: int | None = None, rows: int = 0
+) -> torch.Tensor:
+    """Return a batch as a tensor, padded with 0 to an edge or its longest.
+
+    With *rows*, a smaller batch is filled up with empty sentences.
+    """
     edge = edge or max(map(len, batch))
-    return torch.tensor([line + [0] * (edge - len(line)) for line in batch])
+    lines = [*batch, *[[]] * (rows - len(batch))]
+    return torch.tensor([line + [0] * (edge - len(line)) for line in lines])
 
 
 def work(tensors: Iterable[torch.Tensor]) -> float:
@@ -127,7 +133,7 @@ def bucket_curves(
     }
     return {
         name: [
-            work(padded(b, e) for e, b in in_buckets(to_come, edges(k)))
+            work(padded(b, e, 8) for e, b in in_buckets(to_come, edges(k)))
             for k in COUNTS
         ]
         for name, edges in recipes.items()
