@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from helpers.sweeps import Sweep
 
 
-# Okabe & Ito, Color Universal Design, 2008: blue, vermilion.
+# Okabe & Ito, Color Universal Design, 2008: blue, vermilion, bluish green.
 COLOURS, SHAPES, HATCHES = ("#0072B2", "#D55E00"), ("o", "s"), ("", "//")
-QUIET = "#767676"
+CEILING, QUIET = "#009E73", "#767676"
 _STYLE = {
     "font.size": 13,
     "axes.titlesize": 14,
