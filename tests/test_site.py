@@ -37,6 +37,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     (notebooks / "workshop" / "routes.md").write_text(
         "# Routes\n\n[commands](../../README.md#two-commands)\n"
+        "[values](../../tools/hub/values.yaml)\n"
     )
     (notebooks / "workshop" / "00.md").write_text("# Teaching\n")
     ask = "00.p1  Which?\n  1. a\nYour guess: none yet. Set mine=1, run again.\n"

@@ -413,6 +413,7 @@ def site(desk: Desk) -> str:
     page.wait_for_url("**/glossary.html#term-*")
     page.goto((html / "search.html").as_uri() + "?q=guard")
     page.locator("#search-results li a").first.wait_for(timeout=30_000)
+    page.wait_for_timeout(5000)  # results come one after the other
     found = page.locator("#search-results li").count()
     desk.picture(page, "site-search")
     page.close()

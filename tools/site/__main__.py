@@ -61,7 +61,7 @@ def _with_links(markdown: str) -> str:
 
 
 # A link to a file of the course that is no page of the site.
-_ELSEWHERE = r"\[([^\]]+)\]\((?:[\w./-]+\.py|(?:\.\./)+(?:data|README)[^)]*)\)"
+_ELSEWHERE = r"\[([^\]]+)\]\((?:[\w./-]+\.py|(?:\.\./)+(?:data|tools|README)[^)]*)\)"
 
 
 # --- the glossary --------------------------------------------------------------------
