@@ -43,9 +43,11 @@ def on_the_page() -> None:
         import torch._logging._internal as torch_logs
 
     usual = torch_logs._setup_handlers
+    # From torch 2.15 on, a handler of torch's own writes to the terminal.
+    to_terminal = getattr(torch_logs, "_StderrHandler", logging.StreamHandler)
 
     def page_handlers(create_handler: Any, log: logging.Logger) -> None:
-        if create_handler is not logging.StreamHandler:  # a file that was asked for
+        if create_handler is not to_terminal:  # a file that was asked for
             usual(create_handler, log)
             return
         _lines.clear()
