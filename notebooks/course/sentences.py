@@ -135,6 +135,7 @@ def bucket_curves(
         name: [
             work(padded(b, e, 8) for e, b in in_buckets(to_come, edges(k)))
             for k in COUNTS
+            if len(edges(k)) == k  # halves end at an edge of 1
         ]
         for name, edges in recipes.items()
     }
@@ -150,8 +151,18 @@ def work_picture(
     inks = (("o-", COLOURS[0]), ("s-", COLOURS[1]), ("^-", CEILING))
     alt = "Computed tokens for each real one, against the number of graphs."
     for (name, curve), (shape, ink) in zip(curves.items(), inks, strict=True):
-        axes.plot(COUNTS, curve, shape, color=ink, label=f"buckets, {name}")
-        some = [f"{k} graphs {curve[k - 1]:.2f}" for k in (1, 4, 8, 12)]
+        axes.plot(
+            COUNTS[: len(curve)],
+            curve,
+            shape,
+            color=ink,
+            label=f"buckets, {name}",
+        )
+        some = [
+            f"{k} graphs {curve[k - 1]:.2f}"
+            for k in (1, 4, 8, 12)
+            if k <= len(curve)
+        ]
         alt += f" Buckets, {name}: {', '.join(some)}."
     for (name, value), shape in zip(dynamic.items(), "*PX", strict=False):
         axes.plot(

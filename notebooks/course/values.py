@@ -86,10 +86,9 @@ def as_near(exact: Any, usual: Any, ours: Any) -> bool:
         return False
     if not ours.is_floating_point() or not ours.numel():
         return torch.equal(usual, ours)
-    if not torch.equal(usual.isfinite(), ours.isfinite()):
-        return False
-    if not torch.equal(usual.isnan(), ours.isnan()):
-        return False
+    for kind in (torch.isnan, torch.isposinf, torch.isneginf):
+        if not torch.equal(kind(usual), kind(ours)):
+            return False
     dtype = ours.dtype
     exact, usual, ours = exact.double(), usual.double(), ours.double()
     size = exact.abs().nan_to_num(0, 0, 0).max()

@@ -198,13 +198,17 @@ def guards_in(function: Callable[..., Any]) -> int:
 # ----------------------------------------------------------------- the picture
 
 
-@styled
 def path_picture(
     function: Callable[..., Any], rows: int, gain: Any
 ) -> Picture:
     """Return a picture of the versions of scale, and of a call's way."""
     x = torch.empty(rows, len(gain), device=gain.device)
-    steps = asked(function, "x", x=x, gain=gain)
+    return way_picture(rows, asked(function, "x", x=x, gain=gain))
+
+
+@styled
+def way_picture(rows: int, steps: Sequence[Asked]) -> Picture:
+    """Return a picture of what a call of so many rows was told."""
     figure = Figure(figsize=(9.5, 1.1 + 1.15 * len(steps)))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, 9.5), ylim=(-1.15 * len(steps) - 0.1, 1))
