@@ -18,7 +18,16 @@ from pathlib import Path
 from subprocess import PIPE, STDOUT, run
 from typing import Any
 
-# Python runs a sitecustomize.py on its path before anything else.
+# Python runs the first sitecustomize.py on its path before anything else. Ours
+# runs the one that it hides, too.
+HIDDEN = """
+import sys
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
+
+if hidden := PathFinder.find_spec("sitecustomize", sys.path[1:]):
+    hidden.loader.exec_module(module_from_spec(hidden))
+"""
 BROKEN = {
     "gelu": """
 import torch
@@ -51,7 +60,8 @@ class Folder:
         self._python.mkdir()
         self._bug = bug
         if bug:
-            (self._python / "sitecustomize.py").write_text(BROKEN[bug])
+            text = HIDDEN + BROKEN[bug]
+            (self._python / "sitecustomize.py").write_text(text)
         for name, text in files.items():
             (self.path / name).write_text(text)
 
@@ -82,7 +92,9 @@ class Folder:
             "PATH": os.pathsep.join(
                 [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
             ),
-            "PYTHONPATH": str(self._python),
+            "PYTHONPATH": os.pathsep.join(
+                filter(None, [str(self._python), os.environ.get("PYTHONPATH")])
+            ),
             "PYTHONWARNINGS": "ignore",
         }
         if self._bug:  # what it builds must stay here
