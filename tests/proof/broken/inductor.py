@@ -104,7 +104,7 @@ def no_scale(fuse_attention: Any) -> None:
 @fault(
     "pass hook never called",
     "torch._inductor.fx_passes.post_grad",
-    "07",
+    "05",
     lambda: _called("post_grad_custom_pre_pass"),
 )
 def no_hook(post_grad: Any) -> None:
@@ -128,7 +128,7 @@ setting(
 )
 
 
-@fault("freezing folds nothing", "torch._inductor.freezing", "07 12", lambda: _folded())
+@fault("freezing folds nothing", "torch._inductor.freezing", "12", lambda: _folded())
 def no_freezing(freezing: Any) -> None:
     """A model is frozen for serving, and computes its batch norms in every call."""
     freezing.constant_fold = freezing.binary_folding_pass = lambda *_, **__: None
