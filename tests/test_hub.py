@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 import yaml
+from jupyterlab.labapp import LabApp
 
 from tests.refresh import ROOT
 from tools import lab
@@ -65,22 +66,32 @@ def test_what_a_person_runs_is_below_the_limits(config: Any) -> None:
 
 
 def test_jupyterhub_starts_the_lessons_as_make_lab_does(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    alone = lab.command("00_a_lesson.ipynb", [])
+    started = []
+
+    def become(program: str, words: list[str]) -> None:
+        started.append(words)
+        raise SystemExit  # as os.execv, it does not return
+
+    monkeypatch.setattr(LabApp, "launch_instance", started.append)
+    monkeypatch.setattr(lab.os, "execv", become)
+    monkeypatch.setattr(lab, "ROOT", tmp_path)
+    told = lab.options("00_a_lesson.ipynb")
+    lab.serve(told)
     monkeypatch.setenv("JUPYTERHUB_SERVICE_URL", "http://127.0.0.1:1")
-    below = lab.command("00_a_lesson.ipynb", [])
-    assert below[:3] == [sys.executable, "-m", "jupyterhub.singleuser"]
-    assert set(below) - set(alone) == {"jupyterhub.singleuser"}
-    [page] = (word for word in below if word.startswith("--ServerApp.default_url="))
-    assert page.endswith("/lab/workspaces/course/tree/lessons/00_a_lesson.ipynb")
+    with pytest.raises(SystemExit):
+        lab.serve(told)
+    assert started == [told, [sys.executable, "-m", "jupyterhub.singleuser", *told]]
+    # JupyterLab is one of several pages of JupyterHub's server.
+    assert "--ServerApp.default_url=/lab/workspaces/course" in told
 
 
 def test_the_link_pulls_where_the_first_start_does() -> None:
-    parts = urlsplit(hub.link("https://hub", "https://git/a b", "main", "00_a.ipynb"))
+    parts = urlsplit(hub.link("https://hub", "https://git/a b", "main"))
     assert parts.path == "/hub/user-redirect/git-pull"
     asked = {name: value for name, [value] in parse_qs(parts.query).items()}
-    assert asked.pop("urlpath") == "lab/workspaces/course/tree/lessons/00_a.ipynb"
+    assert asked.pop("urlpath") == "lab/workspaces/course"
     folder = asked.pop("targetPath")
     assert asked == {"repo": "https://git/a b", "branch": "main"}
     assert f'"$COURSE_BRANCH" {folder}\ncd {folder} ' in PERSON["cmd"][2]
@@ -88,8 +99,7 @@ def test_the_link_pulls_where_the_first_start_does() -> None:
 
 
 def test_the_page_has_the_link() -> None:
-    first = min(path.name for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
-    link = unquote(hub.link("https://HUB", "REPOSITORY", "main", first))
+    link = unquote(hub.link("https://HUB", "REPOSITORY", "main"))
     assert f"\n{link}\n" in (ROOT / "notebooks/workshop/routes.md").read_text()
 
 

@@ -6,7 +6,8 @@
 Each runs the lesson through the hub, as JupyterLab does. Then somebody looks for
 another's files, fills the memory and updates the course, and the hub is stopped, at
 rest and half way. Accounts that it makes are removed again. Needs root, Linux and
-`python -m uv pip install --group hub`, and the course where every account can read it.
+`python -m uv pip install --group hub`, the course where every account can read it, and
+what `browser` needs.
 """
 
 from __future__ import annotations
@@ -19,13 +20,15 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import nbformat
 import psutil
@@ -34,12 +37,18 @@ import websocket
 from nbformat.v4 import new_output, output_from_msg
 
 from tests.proof import common
-from tests.proof.browser import judged
+from tests.proof.browser import chromium, judged
+from tests.proof.reading import change, open_tab
 from tests.refresh import ROOT, notebooks
-from tools.hub.__main__ import source
+from tools.hub.__main__ import link, source
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 NAMES = ("room-ann", "room-ben", "room-cem")
 LESSON = f"lessons/{notebooks()[0].name}"
+NEW = LESSON.replace(".ipynb", "-new.ipynb")  # what an update lays beside it
+MINE = "# My own words"
 PATIENCE = 600  # seconds
 FULL = "import torch\nfull = [torch.ones(1 << 26) for _ in range(32)]  # 8 GiB"
 # Without a socket of its own, a kernel's output could be heard on a port.
@@ -58,7 +67,8 @@ class Person:
     """Somebody who signed in with a name and a password, and acts through the hub."""
 
     def __init__(self, port: int, name: str, password: str) -> None:
-        self.name, self.hub = name, f"http://127.0.0.1:{port}"
+        self.name, self.password = name, password
+        self.hub = f"http://127.0.0.1:{port}"
         web = requests.Session()
         web.get(f"{self.hub}/hub/login")
         form = {"username": name, "password": password, "_xsrf": _cookie(web)}
@@ -89,11 +99,24 @@ class Person:
         self.ask("DELETE", f"users/{self.name}/server").raise_for_status()
         _until(lambda: not self._server())
 
+    @contextmanager
+    def visit(self, address: str) -> Iterator[Page]:
+        """Sign in at *address* with a new browser; yield the page with a lesson."""
+        with tempfile.TemporaryDirectory() as home, chromium(Path(home)) as browser:
+            page = browser.new_page()
+            page.goto(address)
+            page.fill("#username_input", self.name)
+            page.fill("#password_input", self.password)
+            page.click("#login_submit")
+            page.wait_for_selector(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell h1")
+            page.wait_for_timeout(5000)  # what else was open comes late
+            yield page
+
     def _server(self) -> dict[str, Any]:
         return self.ask("GET", f"users/{self.name}").json()["servers"].get("", {})
 
-    def read(self) -> nbformat.NotebookNode:
-        found = self.ask("GET", f"contents/{LESSON}", self.name)
+    def read(self, lesson: str = LESSON) -> nbformat.NotebookNode:
+        found = self.ask("GET", f"contents/{lesson}", self.name)
         found.raise_for_status()
         return nbformat.from_dict(found.json()["content"])
 
@@ -252,25 +275,54 @@ def limits(ann: Person, ben: Person, *_: Person) -> Iterator[tuple[str, str, boo
     yield "the lesson after both", "as it was saved" if same else "changed", same
 
 
-def again(ann: Person, *_: Person) -> Iterator[tuple[str, str, bool]]:
-    """Let *ann* change a lesson, start anew, and come in by the link."""
+def again(ann: Person, ben: Person, *_: Person) -> Iterator[tuple[str, str, bool]]:
+    """Let *ann* change a lesson, and come in by the link after an update."""
     notebook = ann.read()
-    notebook.cells[0].source = "# My own words"
+    notebook.cells[0].source = MINE
     ann.write(notebook)
     ann.stop()
     ann.start()
-    same = ann.read().cells[0].source == "# My own words"
+    same = ann.read().cells[0].source == MINE
     yield "change a lesson, and start the server again", "her words" * same, same
     repository, branch = source(ROOT / ".cache" / "hub")
-    wanted = {"repo": repository, "branch": branch}
-    wanted["targetpath"] = "torch-compile-course"
-    pulled = requests.get(
-        f"{ann.hub}/user/{ann.name}/git-pull/api", wanted, headers=ann.pass_on
-    )
-    last = pulled.text.strip().split("\n")[-1]
-    yield "pull the course by the link", last, '"phase": "finished"' in last
-    page = requests.get(f"{ann.hub}/user/{ann.name}/", headers=ann.pass_on)
-    yield "what opens", page.url.removeprefix(ann.hub), page.url.endswith(LESSON)
+    update(repository, branch)
+    address = link(ann.hub, repository, branch)
+    with ann.visit(address) as page:
+        said = open_tab(page)
+        yield "sign in by the link", f"in front: {said}", said[:2] == "00"
+        page.get_by_title("File Browser").first.click()
+        page.locator(".jp-DirListing-item", has_text="01_").dblclick()
+        page.wait_for_timeout(5000)  # JupyterLab keeps its layout
+    for one in (ann, ben):
+        one.stop()
+    tried = "go to lesson 01, stop, and sign in again"
+    for way, where in {"by the link": address, "at the hub": ann.hub}.items():
+        with ann.visit(where) as page:
+            said = open_tab(page)
+        yield f"{tried} {way}", f"in front: {said}", said[:2] == "01"
+    ben.start()
+    hers, beside, his = ann.read(), ann.read(NEW), ben.read()
+    same = hers.cells[0].source == MINE
+    said = "her words" * same + ", and the new one beside" * updated(beside)
+    yield "a lesson that she changed, after an update", said, same and updated(beside)
+    said = "renewed" * updated(his)
+    yield "a lesson that he did not change, after it", said, updated(his)
+
+
+def update(bundle: str, branch: str) -> None:
+    """Commit a change of the lesson to what people get the course from."""
+    with tempfile.TemporaryDirectory() as folder:
+        clone = ["git", "clone", "--quiet", f"--branch={branch}", bundle, folder]
+        subprocess.run(clone, check=True)
+        change(Path(folder, "notebooks", Path(LESSON).name))
+        git = ["git", "-C", folder, "-c", "user.name=room", "-c", "user.email=room"]
+        subprocess.run([*git, "commit", "--quiet", "--all", "-m", "Update"], check=True)
+        line = [*git, "bundle", "create", "--quiet", bundle, "HEAD", branch]
+        subprocess.run(line, check=True)
+
+
+def updated(lesson: nbformat.NotebookNode) -> bool:
+    return lesson.cells[-1].source == "An update."
 
 
 PARTS = {part.__name__: part for part in (work, privacy, limits, again)}

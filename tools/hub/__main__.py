@@ -101,11 +101,11 @@ def source(state: Path) -> tuple[str, str]:
     return str(bundle), branch.stdout.strip()
 
 
-def link(hub: str, repository: str, branch: str, first: str) -> str:
-    """Return the address that pulls the course and opens the *first* lesson."""
+def link(hub: str, repository: str, branch: str) -> str:
+    """Return the address that pulls the course and opens what a person had open."""
     wanted = {"repo": repository, "branch": branch}
     wanted["targetPath"] = "torch-compile-course"
-    wanted["urlpath"] = f"lab/workspaces/course/tree/lessons/{first}"
+    wanted["urlpath"] = "lab/workspaces/course"
     return f"{hub}/hub/user-redirect/git-pull?{urlencode(wanted)}"
 
 
@@ -131,11 +131,8 @@ def main(arguments: list[str]) -> None:
     state.mkdir(parents=True, exist_ok=True)
     state.chmod(0o700)  # JupyterHub's keys
     repository, branch = source(state)
-    first = min(path.name for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
-    print(
-        "Everybody opens",
-        link(f"http://localhost:{asked.port}", repository, branch, first),
-    )
+    hub = f"http://localhost:{asked.port}"
+    print("Everybody opens", link(hub, repository, branch))
     print("Ctrl-C stops it.", flush=True)
     os.environ |= {
         "COURSE_PORT": str(asked.port),
