@@ -221,6 +221,13 @@ def _without(builder: Any, names: list[str], leave_out: Any) -> Any:
 
 @_bug("cond has one branch", one_call=False)
 def _cond() -> Any:
+    if hasattr(ir, "Switch"):  # from torch 2.15 on
+        switch = ir.Switch.create
+
+        def last(which: Any, branches: Any, *rest: Any, **how: Any) -> Any:
+            return switch(which, [branches[-1]] * len(branches), *rest, **how)
+
+        return mock.patch.object(ir.Switch, "create", last)
     create = ir.Conditional.create
 
     def always(pred: Any, true: Any, false: Any, operands: Any) -> Any:
