@@ -3,7 +3,7 @@
     python -m tests.companions      # make the tables of the workshop anew
 
 The minutes come from the notebooks' metadata.  A notebook's reading minutes are
-shared out to its sections by their cells; an exercise says its own.
+shared out to its sections by their text; an exercise says its own.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from itertools import accumulate
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from helpers.results import write_atomically
 from tests.form import Lesson, keys
@@ -81,6 +81,18 @@ ROUTES: dict[str, tuple[int, tuple[Stop | Break, ...]]] = {
 }
 
 
+def reading(cell: Any) -> float:
+    """Return the seconds for a cell: 200 words or 20 lines of code a minute.
+
+    A prediction takes half a minute more.  What is folded is not read.
+    """
+    if cell.cell_type == "markdown":
+        return 60 * len(cell.source.split()) / 200
+    if cell.metadata.get("jupyter", {}).get("source_hidden"):
+        return 0
+    return 3 * len(cell.source.splitlines()) + 30 * ("predict(" in cell.source)
+
+
 def sections(lesson: Lesson) -> dict[str, int]:
     """Return the minutes of reading of each H2 of a lesson, and of its opening.
 
@@ -88,22 +100,22 @@ def sections(lesson: Lesson) -> dict[str, int]:
     Each section gets at least a minute, and the sum is the metadata's.
     """
     section, in_exercise = "the opening", False
-    cells: dict[str, int] = {section: 0}
+    seconds: dict[str, float] = {section: 0}
     for cell in lesson.cells:
         if cell.cell_type == "markdown":
             titles = re.findall(r"^## +(.+)$", cell.source, re.MULTILINE)
             section = titles[-1].strip() if titles else section
             in_exercise = bool(re.search(r"Exercise \d\d\.\d", cell.source))
         if not in_exercise and not keys(cell):
-            cells[section] = cells.get(section, 0) + 1
+            seconds[section] = seconds.get(section, 0) + reading(cell)
     # Whole minutes by weight: the sum up to each section is rounded, not its share.
-    total, minutes = sum(cells.values()), lesson.course["minutes"]["read"]
-    ends = [round(minutes * done / total) for done in accumulate(cells.values())]
+    total, minutes = sum(seconds.values()), lesson.course["minutes"]["read"]
+    ends = [round(minutes * done / total) for done in accumulate(seconds.values())]
     parts = [b - a for a, b in zip([0, *ends], ends, strict=False)]
     for n, part in enumerate(parts):
         if part < 1:
             parts[n], parts[parts.index(max(parts))] = 1, max(parts) - 1 + part
-    return dict(zip(cells, parts, strict=True))
+    return dict(zip(seconds, parts, strict=True))
 
 
 def exercises(lesson: Lesson) -> dict[str, int]:
