@@ -79,10 +79,15 @@ def page(claims: list[dict[str, str]]) -> str:
         "\n".join(f"- {i:03}: *{name}*" for i, name in enumerate(articles)),
         "## The claims",
         _table(
-            ["no.", "claim", "verdict", "why", "decided by"],
+            ["no.", "claim", "verdict", "why, and what decides it"],
             [
-                [r["id"], _text(r["claim"]), r["verdict"], _text(r["why"]), _decides(r)]
-                for r in claims
+                [
+                    row["id"],
+                    _text(row["claim"]),
+                    f"**{row['verdict']}**",
+                    f"{_text(row['why'])}<br>({_decides(row)})",
+                ]
+                for row in claims
             ],
         ),
         "## What the expressions use",
@@ -122,7 +127,7 @@ def _decides(row: dict[str, str]) -> str:
         return f"`{expression}` gives `{value}`"
     if row["by"] == "source":
         return re.sub(r"(.*?),? (https://\S+?)(,.*)?$", r"[\1](\2)\3", pointer)
-    return f"nothing yet; it needs {_text(pointer)}"
+    return f"open; to decide it one needs {_text(pointer)}"
 
 
 def main() -> None:

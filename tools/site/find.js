@@ -1,5 +1,5 @@
 // A table of a hundred rows or more gets a search, a choice of verdict, and an order.
-// Without this script it is a plain table, to scroll.
+// Without this script it is a plain table.
 "use strict";
 
 function made(tag, properties, ...inside) {
@@ -9,52 +9,35 @@ function made(tag, properties, ...inside) {
 }
 
 function findable(table) {
-  const rows = [...table.tBodies[0].rows];
-  const heads = [...table.tHead.rows[0].cells].map((head) => head.innerText);
-  const text = (row, column) => row.cells[column].innerText;
-  const words = made("input", { type: "search", placeholder: "words to find" });
-  words.setAttribute("aria-label", "words to find");
-  const found = made("output", {});
-  const chosen = {};
-  for (const name of ["verdict"].filter((head) => heads.includes(head))) {
-    const values = [...new Set(rows.map((row) => text(row, heads.indexOf(name))))];
-    const options = ["", ...values].map((value) =>
-      made("option", { value }, value || `any ${name}`));
-    chosen[name] = made("select", {}, ...options);
-    chosen[name].setAttribute("aria-label", name);
-  }
+  const [head, body] = [table.tHead.rows[0], table.tBodies[0]];
+  const names = [...head.cells].map((cell) => cell.innerText);
+  const rows = [...body.rows];
+  const text = (row, i) => row.cells[i].innerText;
+  const i = names.indexOf("verdict");
+  const verdicts = [...new Set(rows.map((row) => text(row, i)))];
+  const words = made("input", { type: "search", placeholder: "words", ariaLabel: "words to find" });
+  const choice = made("select", { ariaLabel: "verdict" }, made("option", { value: "" }, "any verdict"),
+    ...verdicts.map((verdict) => made("option", {}, verdict)));
+  const found = made("output");
 
   function find() {
     const wanted = words.value.toLowerCase().split(/\s+/);
-    let count = 0;
     for (const row of rows) {
-      const all = row.innerText.toLowerCase();
-      row.hidden = !wanted.every((word) => all.includes(word)) ||
-        Object.entries(chosen).some(([name, { value }]) =>
-          value && text(row, heads.indexOf(name)) !== value);
-      count += !row.hidden;
+      const all = row.textContent.toLowerCase();
+      row.hidden = (choice.value && text(row, i) !== choice.value)
+        || !wanted.every((word) => all.includes(word));
     }
-    found.value = `${count} of ${rows.length}`;
+    found.value = `${rows.filter((row) => !row.hidden).length} of ${rows.length}`;
   }
 
-  function order(column) {
-    const by = (a, b) => text(a, column).localeCompare(text(b, column));
-    table.tBodies[0].append(...rows.sort(by));
-  }
-
-  rows.forEach((row) => [...row.cells].forEach((cell, i) => {
-    cell.dataset.head = heads[i];
-  }));
-  [...table.tHead.rows[0].cells].forEach((head, i) => {
-    const button = made("button", { type: "button", title: "order by this" }, heads[i]);
-    button.addEventListener("click", () => order(i));
-    head.replaceChildren(button);
-  });
-  const form = made("form", { className: "find" }, words, ...Object.values(chosen), found);
-  form.addEventListener("input", find);
-  form.addEventListener("submit", (event) => event.preventDefault());
+  rows.forEach((row) => [...row.cells].forEach((cell, j) => { cell.dataset.head = names[j]; }));
+  [...head.cells].forEach((cell, j) => cell.replaceChildren(made("button", {
+    title: "order by this",
+    onclick: () => body.append(...rows.sort((a, b) => text(a, j).localeCompare(text(b, j)))),
+  }, names[j])));
   table.classList.add("findable");
-  table.before(form);
+  table.before(made("form", { className: "find", oninput: find, onsubmit: () => false },
+    words, choice, found));
   find();
 }
 
