@@ -14,10 +14,7 @@ from typing import Any
 
 import pytest
 import torch
-import torch.distributed.fsdp
-from functorch.compile import make_boxed_func
 from torch import nn
-from torch._dynamo.backends.common import aot_autograd
 from torch.utils.flop_counter import FlopCounterMode
 
 from tests.refresh import read
@@ -63,6 +60,9 @@ def vit_base(batch: int) -> int:
 
 def parts(f: Callable[[torch.Tensor], torch.Tensor]) -> list[str]:
     """Return the graphs that are compiled for one training step of *f*."""
+    from functorch.compile import make_boxed_func
+    from torch._dynamo.backends.common import aot_autograd
+
     compiled: list[str] = []
 
     def note(part: str, graph: Any, inputs: object) -> Any:
