@@ -34,7 +34,7 @@ DECIDED_BY = {
 NUMBERS = {
     "A100": (312e12, "operations a second in bfloat16, NVIDIA's data sheet, 2021-06"),
     "A100_MEMORY": (2.039e12, "bytes a second, 80 GB, the same data sheet"),
-    "H100": (989e12, "operations a second in bfloat16, NVIDIA's data sheet, 2023-04"),
+    "H100": (989e12, "operations a second in bfloat16, NVIDIA's data sheet, 2023"),
     "H100_FP32": (67e12, "the same in float32 without tensor cores"),
     "H100_MEMORY": (3.35e12, "bytes a second, the same data sheet"),
     "RTX4090": (330e12, "in float16, NVIDIA's Ada architecture, version 2.01, 2023"),
