@@ -70,6 +70,12 @@ def unlogged_failure(
         logging.disable(logging.NOTSET)
 
 
+def slope(function: Callable[[Tensor], Tensor]) -> float:
+    """Return the gradient of *function* at 0."""
+    x = torch.zeros(1, device=device(), requires_grad=True)
+    return torch.autograd.grad(function(x).sum(), x)[0].item()
+
+
 # ------------------------------------------------------------------ mistakes
 
 
@@ -223,9 +229,7 @@ MISTAKES = (
     ),
     Mistake(
         "gradient twice too large",
-        lambda: _operator(
-            "twice", _tanh, slope=lambda x: 2 * _right_slope(x)
-        ),
+        lambda: _operator("twice", _tanh, slope=lambda x: 2 * _right_slope(x)),
         torch.tanh,
         "torch.autograd.gradcheck(op, x.double())",
         trains=True,
@@ -254,9 +258,7 @@ def look(mistake: Mistake) -> Seen:
     function = _after(operator) if writes else lambda x: operator(x)
     with no_graph_caches():
         eager = _judged(function, mistake, x)
-        compiled = _judged(
-            torch.compile(function, fullgraph=True), mistake, x
-        )
+        compiled = _judged(torch.compile(function, fullgraph=True), mistake, x)
     failed = _opcheck(operator, x, mistake.trains)
     first = next(iter(failed.values()), None)
     error = eager[1] or compiled[1] or first
@@ -415,7 +417,7 @@ def ways_picture(ways: Mapping[str, Way], middle: str) -> Picture:
             words = ("mul", middle, "add")[place]
             if len(way.h100) == 1:
                 words = f"mul, {middle}, add"
-            width = launch.bytes / 1024
+            width = launch.bytes / 2**20
             look = {"color": colour, "hatch": hatch, "edgecolor": "white"}
             axes.barh(row, width, 0.6, left=left, **look)
             box = {"facecolor": "white", "edgecolor": "none", "pad": 2}
@@ -433,7 +435,7 @@ def ways_picture(ways: Mapping[str, Way], middle: str) -> Picture:
     figure.legend(handles=handles, loc="outside lower center", ncols=3)
     axes.set_yticks(range(len(ways)), list(ways))
     axes.invert_yaxis()
-    axes.set(xlabel="KiB moved on an H100, launch after launch")
+    axes.set(xlabel="MiB moved on an H100, launch after launch")
     axes.grid(axis="y", visible=False)
     return Picture(figure, f"Launches on an H100. {'; '.join(told)}.")
 

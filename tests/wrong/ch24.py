@@ -2,11 +2,10 @@
 
 
 # %% 24.1: opcheck finds
-import numpy as np
-
-
 @torch.library.custom_op("mine::row_logsumexp", mutates_args=())
 def logsumexp_op(x: torch.Tensor) -> torch.Tensor:
+    import numpy as np
+
     y = np.logaddexp.reduce(x.cpu().numpy(), axis=-1)
     return torch.from_numpy(y).to(x.device)
 
@@ -17,11 +16,10 @@ def _(x):
 
 
 # %% 24.1: no autograd formula was registered
-import numpy as np
-
-
 @torch.library.custom_op("mine::row_logsumexp", mutates_args=())
 def logsumexp_op(x: torch.Tensor) -> torch.Tensor:
+    import numpy as np
+
     y = np.logaddexp.reduce(x.cpu().numpy(), axis=-1)
     return torch.from_numpy(y).to(x.device)
 
@@ -30,11 +28,10 @@ logsumexp_op.register_fake(lambda x: x.new_empty(x.shape[:-1]))
 
 
 # %% 24.1: the gradient is off
-import numpy as np
-
-
 @torch.library.custom_op("mine::row_logsumexp", mutates_args=())
 def logsumexp_op(x: torch.Tensor) -> torch.Tensor:
+    import numpy as np
+
     y = np.logaddexp.reduce(x.cpu().numpy(), axis=-1)
     return torch.from_numpy(y).to(x.device)
 
