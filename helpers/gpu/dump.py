@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
@@ -59,7 +59,6 @@ def dump_triton(
     backend = (LoweringHere if here else Lowering)(chosen, mode)
     # Dynamo takes the reader's own kernels into a graph where it believes in Triton.
     triton = mock.patch.object(_triton, "has_triton", return_value=True)
-    driver = nullcontext() if here else fake.driver(chosen)
     with (
         fake.ONE_AT_A_TIME,
         session.undisturbed(fn),
@@ -72,7 +71,7 @@ def dump_triton(
         if here:  # each kernel has to run before its configuration is known
             run = session.both_ways(run, training)
         try:
-            with suppress(fake.Stopped), triton, driver:
+            with suppress(fake.Stopped), triton:
                 session.call(run, inputs, kwargs)
         except InputError as error:
             if backend.error is None:

@@ -84,34 +84,24 @@ def gpu(chosen: Gpu) -> Iterator[None]:
     Put back also after an exception.  A GPU that is really here is not touched.
     """
     require_triton()
-    with ONE_AT_A_TIME, contextlib.ExitStack() as stack:
-        for owner, name, value in _answers(chosen):
-            stack.enter_context(mock.patch.object(owner, name, value))
-        stack.enter_context(driver(chosen))
-        stack.enter_context(_device_guard())
-        _forget_device()
-        stack.callback(_forget_device)
-        yield
-
-
-@contextlib.contextmanager
-def driver(chosen: Gpu) -> Iterator[None]:
-    """Let Triton ask *chosen* what it is, where nothing is launched.
-
-    Also Dynamo asks: it reads which tensors a kernel of the reader's own writes.
-    """
     from triton.backends.compiler import GPUTarget
-    from triton.runtime import driver as real
+    from triton.runtime import driver
 
     target = GPUTarget(chosen.language, chosen.target, chosen.warp)
-    stand_in = types.SimpleNamespace(
+    fake_driver = types.SimpleNamespace(  # what is asked when nothing is launched
         get_current_target=lambda: target,
         get_active_torch_device=lambda: CUDA,
         get_current_device=lambda: 0,
     )
-    # Private: to ask for the active driver, so as to put it back, would make a real
-    # one, which fails without a GPU.
-    with mock.patch.object(real, "_active", stand_in):
+    with ONE_AT_A_TIME, contextlib.ExitStack() as stack:
+        for owner, name, value in _answers(chosen):
+            stack.enter_context(mock.patch.object(owner, name, value))
+        # Private: to ask for the active driver, so as to put it back, would make a real
+        # one, which fails without a GPU.
+        stack.enter_context(mock.patch.object(driver, "_active", fake_driver))
+        stack.enter_context(_device_guard())
+        _forget_device()
+        stack.callback(_forget_device)
         yield
 
 
