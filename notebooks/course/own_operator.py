@@ -328,6 +328,13 @@ def messages_table(seen: Sequence[Seen]) -> Table:
     return Table.of(("the message", "what mends it"), rows)
 
 
+def calls(function: Callable[..., Any], *inputs: Tensor) -> int:
+    """Return how often compiled code calls an operator; no warning of vmap."""
+    torch._C._functorch._set_vmap_fallback_warning_enabled(False)
+    found = kernels(function, *inputs).kernels
+    return sum(kernel.language == "library" for kernel in found)
+
+
 # ----------------------------------------------- what a way of bringing costs
 
 
