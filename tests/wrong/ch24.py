@@ -68,7 +68,7 @@ def mended(mean: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 mended.register_fake(lambda mean, x: torch.empty_like(x))
 
 
-# %% 24.2: must be updated in place
+# %% 24.2: is mean updated in place
 @torch.library.custom_op("mine::mended", mutates_args=())
 def mended(mean: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     return (x - (mean * 0.9 + x.mean(0) * 0.1)).contiguous()
