@@ -106,18 +106,15 @@ class Desk:
                     server.kill()
                     raise
 
-    def page(self, address: str) -> Page:
+    def page(self) -> Page:
         page = self.browser.new_page()
         page.set_viewport_size({"width": 1440, "height": 900})
-        page.goto(address)
         return page
 
     def lesson(self, address: str, name: str = FIRST) -> Opened:
         """Open a lesson of the reader's."""
         server, _, token = re.fullmatch(r"(http://[^/]+)/(.+)\?(.+)", address).groups()
-        page = self.browser.new_page()
-        page.set_viewport_size({"width": 1440, "height": 900})
-        return Opened(page, f"{server}/lab/tree/lessons/{name}?reset&{token}")
+        return Opened(self.page(), f"{server}/lab/tree/lessons/{name}?reset&{token}")
 
 
 def _address(server: subprocess.Popen, log) -> tuple[str, list[str]]:
@@ -169,7 +166,8 @@ def opening(desk: Desk) -> str:
     began, load = time.monotonic(), os.getloadavg()[0]
     with desk.lab() as (address, _):
         served = time.monotonic()
-        page = desk.page(address)
+        page = desk.page()
+        page.goto(address)
         page.wait_for_selector(".jp-Notebook .jp-RenderedMarkdown h1")
         shown = time.monotonic()
         contents = page.locator(".jp-TableOfContents-content")
@@ -186,7 +184,8 @@ def opening(desk: Desk) -> str:
         page.wait_for_timeout(5000)  # JupyterLab keeps its layout
         page.close()
     with desk.lab() as (address, _):
-        page = desk.page(address)
+        page = desk.page()
+        page.goto(address)
         page.wait_for_selector(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell")
         # Also because a server that is told to end while it starts a kernel may hang.
         page.wait_for_timeout(15_000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.proof.broken import fault, probes
+from tests.proof.broken import fault, probes, setting
 from tests.proof.broken.probes import did, inputs, printed, rows, sine
 
 SAME_CODE = {"cache": "shared"}
@@ -183,6 +183,127 @@ def _fake() -> bool:
     twice = make(lambda x: x * 2)
     twice.register_fake(torch.empty_like)
     return probes.right(lambda x: twice(x) + 1, inputs()[0])
+
+
+@fault(
+    "gradient of an operator lost",
+    "torch._library.custom_ops",
+    "24",
+    lambda: _gradient_of_operator(),
+)
+def no_operator_gradient(custom_ops: Any) -> None:
+    """Eager trains; compiled, what stands before your operator stays as it was."""
+    original = custom_ops.CustomOpDef.register_autograd
+
+    def register_autograd(self: Any, backward: Any, **more: Any) -> Any:
+        import torch
+
+        def lost(ctx: Any, *gradients: Any) -> Any:
+            if type(gradients[0]) is not torch.Tensor:  # it is being traced
+                gradients = tuple(g * 0 for g in gradients)
+            return backward(ctx, *gradients)
+
+        return original(self, lost, **more)
+
+    custom_ops.CustomOpDef.register_autograd = register_autograd
+
+
+def _gradient_of_operator() -> float:
+    import torch
+
+    schema = "(Tensor x) -> Tensor"
+    make = torch.library.custom_op("probe::slope", mutates_args=(), schema=schema)
+    twice = make(lambda x: x * 2)
+    twice.register_fake(torch.empty_like)
+    twice.register_autograd(lambda ctx, gradient: gradient * 2)
+    x = torch.ones(4, requires_grad=True)
+    torch.compile(lambda x: twice(x) + 1)(x).sum().backward()
+    return float(x.grad.sum())
+
+
+@fault(
+    "declared write of an operator lost",
+    "torch._higher_order_ops.auto_functionalize",
+    "24",
+    lambda: _declared_write(),
+)
+def no_declared_write(auto_functionalize: Any) -> None:
+    """An operator that updates a cache in place says so, and the cache stays old."""
+    name = "_do_auto_functionalize_v2_for_generic_mutable_operator"
+    original = getattr(auto_functionalize, name)
+
+    def without_update(ctx: Any, *rest: Any, **more: Any) -> Any:
+        ctx.replace = ctx.commit_update = ctx.sync = lambda *_: None
+        return original(ctx, *rest, **more)
+
+    setattr(auto_functionalize, name, without_update)
+
+
+def _declared_write() -> float:
+    import torch
+
+    schema = "(Tensor(a!) x) -> ()"
+    make = torch.library.custom_op("probe::write", mutates_args=("x",), schema=schema)
+    write = make(_add_one)
+    write.register_fake(lambda x: None)
+
+    def step(x: Any) -> Any:
+        write(x)
+        return x * 2
+
+    x = torch.zeros(4)
+    return float(torch.compile(step)(x).sum() + x.sum())
+
+
+def _add_one(x: Any) -> None:
+    x.add_(1)
+
+
+@fault(
+    "opcheck believes the fake",
+    "torch.testing._internal.optests.generate_tests",
+    "24",
+    lambda: _fake_is_checked(),
+    **SAME_CODE,
+)
+def credulous(generate_tests: Any) -> None:
+    """A fake with a wrong shape passes its test, and fails in production."""
+    generate_tests.ALL_TEST_UTILS["test_faketensor"] = lambda *_, **__: None
+
+
+def _fake_is_checked() -> str:
+    import torch
+
+    schema = "(Tensor x) -> Tensor"
+    make = torch.library.custom_op("probe::shape", mutates_args=(), schema=schema)
+    twice = make(lambda x: x * 2)
+    twice.register_fake(lambda x: x.new_empty(1))
+    given = (torch.ones(4),)
+    return str(torch.library.opcheck(twice, given, raise_exception=False))[:200]
+
+
+setting(
+    "strides of an operator unchecked",
+    "torch._inductor.config",
+    {"size_asserts": False},
+    "24",
+    lambda: _strides_are_checked(),
+    "A fake with wrong strides is believed, and memory is read in the wrong order.",
+)
+
+
+def _strides_are_checked() -> bool:
+    import torch
+
+    schema = "(Tensor x) -> Tensor"
+    make = torch.library.custom_op("probe::rows", mutates_args=(), schema=schema)
+    rows = make(lambda x: (x * 2).contiguous())
+    rows.register_fake(torch.empty_like)
+    try:
+        torch.compile(lambda x: rows(x) + 1)(torch.ones(4, 3).t())
+    except AssertionError:
+        return True
+    return False
 
 
 @fault(
