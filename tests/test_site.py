@@ -35,6 +35,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (notebooks / "coverage.md").write_text(
         "# Coverage\n\n[A part](00_first.ipynb#A-part,-and-more)\n"
     )
+    (notebooks / "claims.md").write_text("# Claims\n")
     (notebooks / "workshop" / "routes.md").write_text(
         "# Routes\n\n[commands](../../README.md#two-commands)\n"
         "[values](../../tools/hub/values.yaml)\n"
@@ -83,7 +84,7 @@ def test_no_page_asks_another_host(pages: Path) -> None:
 
 def test_what_sphinx_cannot_resolve_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "source" / "_static").mkdir(parents=True)
-    for name in ("conf.py", "course.css"):
+    for name in ("conf.py", "course.css", "find.js"):
         (tmp_path / "source" / name).write_text((site.HERE / name).read_text())
     (tmp_path / "source" / "index.md").write_text("# Index\n\n[gone](nowhere.md)\n")
     assert site.build(tmp_path / "source", tmp_path / "html") != 0

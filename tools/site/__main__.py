@@ -20,7 +20,7 @@ import nbformat
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent
 SOURCE, SITE = (ROOT / ".cache" / "site" / name for name in ("source", "html"))
-PAGES = ("cheat_sheet.md", "coverage.md", "workshop/*.md", "figures/*.svg")
+PAGES = ("cheat_sheet.md", "coverage.md", "claims.md", "workshop/*.md", "figures/*.svg")
 Glossary = dict[str, tuple[str, str]]  # term -> what it means, where it is taught
 
 
@@ -29,7 +29,8 @@ def prepare(notebooks: Path, target: Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
     (target / "_static").mkdir(parents=True)
     shutil.copy(HERE / "conf.py", target)
-    shutil.copy(HERE / "course.css", target / "_static")
+    for name in ("course.css", "find.js"):
+        shutil.copy(HERE / name, target / "_static")
     for pattern in PAGES:
         for path in notebooks.glob(pattern):
             copy = target / path.relative_to(notebooks)

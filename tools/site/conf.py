@@ -17,6 +17,7 @@ myst_heading_anchors = 3
 html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["course.css"]
+html_js_files = ["find.js"]
 html_copy_source = html_show_sourcelink = False
 html_show_sphinx = html_show_copyright = False
 html_theme_options = {

@@ -1,0 +1,183 @@
+"""The verdicts on common claims: every pointer is followed, and a bad one noticed."""
+
+from __future__ import annotations
+
+import ast
+import ctypes
+import functools
+import inspect
+import math
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from tests.refresh import read
+from tools.claims import CLAIMS, DECIDED_BY, NUMBERS, PAGE, VERDICTS, lesson, page, rows
+
+ROWS = rows()
+REFERENCE = torch.__version__.startswith("2.13")
+# How many claims each article has; an id is the article's number and the claim's.
+ARTICLES = {"000": 91, "001": 52, "002": 54, "003": 88, "004": 55}
+Row = dict[str, str]
+
+
+# --- what the expressions use --------------------------------------------------------
+
+
+class Branch(nn.Module):
+    """A model with a branch on the values of its input."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.sin() if x.sum() > 0 else x.cos()
+
+
+def error(act: Callable[[], object]) -> str | None:
+    try:
+        act()
+    except Exception as raised:
+        return type(raised).__name__
+    return None
+
+
+def vit_base(batch: int) -> int:
+    """Count the operations of a training step of ViT-Base, at 224 by 224."""
+    with torch.device("meta"):
+        layer = nn.TransformerEncoderLayer(768, 12, 3072, batch_first=True)
+        blocks = nn.TransformerEncoder(layer, 12, enable_nested_tensor=False)
+        patches = nn.Conv2d(3, 768, kernel_size=16, stride=16)
+        images = torch.empty(batch, 3, 224, 224)
+    with FlopCounterMode(display=False) as counter:
+        tokens = patches(images).flatten(2).mT
+        blocks(torch.cat([tokens[:, :1], tokens], 1)).sum().backward()
+    return counter.get_total_flops()
+
+
+def parts(f: Callable[[torch.Tensor], torch.Tensor]) -> list[str]:
+    """Return the graphs that are compiled for one training step of *f*."""
+    from functorch.compile import make_boxed_func
+    from torch._dynamo.backends.common import aot_autograd
+
+    compiled: list[str] = []
+
+    def note(part: str, graph: Any, inputs: object) -> Any:
+        compiled.append(part)
+        return make_boxed_func(graph)
+
+    backend = aot_autograd(
+        fw_compiler=functools.partial(note, "forward"),
+        bw_compiler=functools.partial(note, "backward"),
+    )
+    torch.compile(f, backend=backend)(torch.ones(2, requires_grad=True)).backward()
+    return compiled
+
+
+NAMES: dict[str, Any] = {name: number for name, (number, _) in NUMBERS.items()}
+NAMES |= {f.__name__: f for f in (Branch, error, parts, vit_base)}
+NAMES |= {"torch": torch, "nn": nn, "inspect": inspect, "ctypes": ctypes}
+NAMES |= {"inductor": torch._inductor.config, "dynamo": torch._dynamo.config}
+
+
+# --- following a pointer -------------------------------------------------------------
+
+
+@functools.cache
+def claimed(number: str) -> set[str]:
+    """Return the texts of all claims of a lesson."""
+    path = lesson(number)
+    if path is None:
+        return set()
+    trees = [ast.parse(c.source) for c in read(path).cells if c.cell_type == "code"]
+    calls = [n for t in trees for n in ast.walk(t) if isinstance(n, ast.Call)]
+    said = [c.args[0] for c in calls if getattr(c.func, "id", "") == "claim"]
+    return {text.value for text in said if isinstance(text, ast.Constant)}
+
+
+def same(one: Any, other: Any) -> bool:
+    """Compare values, and floats to as many digits as the page shows."""
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(other, float) and not isinstance(one, bool):
+        return math.isclose(one, other, rel_tol=0.005)
+    return type(one) is type(other) and one == other
+
+
+def problem(row: Row) -> str | None:
+    """Follow the pointer of a row; return what is wrong with it."""
+    by, pointer = row["by"], row["pointer"]
+    if by == "lesson":
+        number, _, text = pointer.partition(": ")
+        return None if text in claimed(number) else "no such claim in that lesson"
+    if by in ("arithmetic", "code"):
+        expression, arrow, value = pointer.partition(" → ")
+        if not arrow:
+            return "no value to compare with"
+        got = eval(expression, dict(NAMES))
+        return None if same(got, ast.literal_eval(value)) else f"it gives {got!r}"
+    if by == "source":
+        dated = re.search(r"\b20\d\d-(0\d|1[0-2])\b", pointer)
+        linked = re.search(r"https://[\w.-]+\.\w+/\S*", pointer)
+        return None if dated and linked else "a source has a date and an address"
+    return None if pointer and row["verdict"] == "unverifiable" else "it is decided"
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["id"])
+def test_each_pointer_is_followed(row: Row) -> None:
+    if row["by"] == "code" and not REFERENCE:
+        pytest.skip("decided on torch 2.13")
+    assert problem(row) is None
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"by": "lesson", "pointer": "01: it is captured in the second call only"},
+        {"by": "lesson", "pointer": "98: it is captured in the first call only"},
+        {"by": "arithmetic", "pointer": "1 - 1/1.6 → 0.6"},
+        {"by": "arithmetic", "pointer": "1 - 1/1.6"},
+        {"by": "code", "pointer": "callable(torch.export) → True"},
+        {"by": "code", "pointer": "len([1]) → True"},
+        {"by": "source", "pointer": "Release notes, https://github.com/pytorch"},
+        {"by": "source", "pointer": "Release notes, 2023-03-15"},
+        {"by": "open", "pointer": ""},
+        {"by": "open", "pointer": "a GPU", "verdict": "true"},
+    ],
+    ids=lambda row: f"{row['by']} {row['pointer']}",
+)
+def test_a_bad_pointer_is_noticed(broken: Row) -> None:
+    assert problem({"verdict": "unverifiable", **broken})
+
+
+# --- the rows and the page -----------------------------------------------------------
+
+
+def test_every_claim_has_one_verdict() -> None:
+    wanted = [f"{a}-{i:02}" for a, n in ARTICLES.items() for i in range(1, n + 1)]
+    assert [row["id"] for row in ROWS] == wanted
+    assert len({(row["id"][:3], row["article"]) for row in ROWS}) == len(ARTICLES)
+    assert {row["verdict"] for row in ROWS} == set(VERDICTS)
+    assert {row["by"] for row in ROWS} == set(DECIDED_BY)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["id"])
+def test_each_reason_is_short(row: Row) -> None:
+    assert row["claim"] and row["kind"]
+    assert row["why"].endswith(".")
+    assert len(row["why"].split()) <= 40
+
+
+def test_the_page_is_that_of_the_data() -> None:
+    assert PAGE.read_text("utf-8") == page(ROWS), "run python -m tools.claims"
+    counts = Counter(row["verdict"] for row in ROWS)
+    assert all(f"| {v} | {n} |" in PAGE.read_text("utf-8") for v, n in counts.items())
+
+
+def test_a_changed_verdict_changes_the_page() -> None:
+    changed = [{**ROWS[0], "verdict": "outdated"}, *ROWS[1:]]
+    assert page(changed) != page(ROWS)
+    assert CLAIMS.read_text("utf-8").count("\n") == len(ROWS) + 1

@@ -1,0 +1,140 @@
+"""What people say about torch.compile, and what decides it.
+
+`data/claims.csv` has a row for each claim, with a verdict and what decides it;
+`python -m tools.claims` makes the page `notebooks/claims.md` of it.  The tests follow
+each pointer: a lesson has the claim, an expression gives the value.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+CLAIMS, PAGE = ROOT / "data" / "claims.csv", ROOT / "notebooks" / "claims.md"
+
+VERDICTS = {
+    "true": "It holds as it is said.",
+    "partly": "It holds for a part, or under a condition that is not said.",
+    "misleading": "Who believes it would expect or do the wrong thing.",
+    "false": "It does not hold.",
+    "outdated": "It held for an older version.",
+    "unverifiable": "What is needed to check it is not given.",
+}
+DECIDED_BY = {
+    "lesson": "a claim that a lesson tests each time it runs",
+    "arithmetic": "a calculation that the tests repeat",
+    "code": "an expression that the tests evaluate on torch 2.13",
+    "source": "a publication, with its date",
+    "open": "nothing: what would be needed to decide it",
+}
+# What the calculations use: the number, and where it is from.
+NUMBERS = {
+    "A100": (312e12, "operations a second in bfloat16, NVIDIA's data sheet, 2021-06"),
+    "A100_MEMORY": (2.039e12, "bytes a second, 80 GB, the same data sheet"),
+    "H100": (989e12, "operations a second in bfloat16, NVIDIA's data sheet, 2023"),
+    "H100_FP32": (67e12, "the same in float32 without tensor cores"),
+    "H100_MEMORY": (3.35e12, "bytes a second, the same data sheet"),
+    "RTX4090": (330e12, "in float16, NVIDIA's Ada architecture, version 2.01, 2023"),
+    "LLAMA3_8B": (8.03e9, "parameters, the model card of Llama 3, 2024-04-18"),
+    "RESNET50": (3.8e9, "multiply-adds an image, He et al., table 1, 2015-12-10"),
+    "IMAGENET": (1281167, "images to train on, Russakovsky et al., 2015-01-30"),
+}
+FUNCTIONS = {
+    "vit_base(batch)": "operations of a training step of ViT-Base, as counted by "
+    "`FlopCounterMode` on the meta device",
+    "parts(f)": "the graphs that are compiled for a training step of `f`",
+    "error(f)": "the name of the error that `f` raises",
+    "inductor, dynamo": "`torch._inductor.config` and `torch._dynamo.config`",
+}
+
+
+def rows() -> list[dict[str, str]]:
+    """Return the rows of `data/claims.csv`."""
+    with CLAIMS.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def page(claims: list[dict[str, str]]) -> str:
+    """Return the page for readers, in Markdown."""
+    articles = list(dict.fromkeys(row["article"] for row in claims))
+    counts = Counter(row["verdict"] for row in claims)
+    by = Counter(row["by"] for row in claims)
+    parts = [
+        "# What people say about torch.compile, and what decides it",
+        f"{len(claims)} claims from {len(articles)} articles on the web, collected in "
+        "2026 and shortened here, each with a verdict and with what decides it. A "
+        "verdict is about one sentence, and not about its article or its author.",
+        _table(
+            ["verdict", "claims", "what it means"],
+            [[v, str(counts[v]), means] for v, means in VERDICTS.items()],
+        ),
+        _table(
+            ["decided by", "claims", "what that is"],
+            [[kind, str(by[kind]), means] for kind, means in DECIDED_BY.items()],
+        ),
+        "The articles, by the first three digits of a claim's number:",
+        "\n".join(f"- {i:03}: *{name}*" for i, name in enumerate(articles)),
+        "## The claims",
+        _table(
+            ["no.", "claim", "verdict", "why, and what decides it"],
+            [
+                [
+                    row["id"],
+                    _text(row["claim"]),
+                    f"**{row['verdict']}**",
+                    f"{_text(row['why'])}<br>({_decides(row)})",
+                ]
+                for row in claims
+            ],
+        ),
+        "## What the expressions use",
+        _table(
+            ["name", "value", "what it is"],
+            [[f"`{n}`", f"{value:.7g}", what] for n, (value, what) in NUMBERS.items()]
+            + [[f"`{name}`", "", means] for name, means in FUNCTIONS.items()],
+        ),
+        "*`python -m tools.claims` makes this of [data](../data/README.md#claimscsv).*",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(head: list[str], lines: list[list[str]]) -> str:
+    return "\n".join(
+        "| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *lines]
+    )
+
+
+def _text(words: str) -> str:
+    """Return words as they are, whatever Markdown would make of their signs."""
+    return re.sub(r"([\\_*<>|`\[\]])", r"\\\1", words)
+
+
+def lesson(number: str) -> Path | None:
+    """Return the notebook of a lesson."""
+    return next((ROOT / "notebooks").glob(f"{number}_*.ipynb"), None)
+
+
+def _decides(row: dict[str, str]) -> str:
+    pointer = row["pointer"]
+    if row["by"] == "lesson":
+        number, claim = pointer.split(": ", 1)
+        return f"[lesson {number}]({lesson(number).name}): “{_text(claim)}”"
+    if row["by"] in ("arithmetic", "code"):
+        expression, value = pointer.split(" → ")
+        return f"`{expression}` gives `{value}`"
+    if row["by"] == "source":
+        return re.sub(r"(.*?),? (https://\S+?)(,.*)?$", r"[\1](\2)\3", pointer)
+    return f"open; to decide it one needs {_text(pointer)}"
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(page(rows()), encoding="utf-8")
+    print(f"wrote {PAGE.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()

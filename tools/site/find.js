@@ -1,0 +1,46 @@
+// A table of a hundred rows or more gets a search, a choice of verdict, and an order.
+// Without this script it is a plain table.
+"use strict";
+
+function made(tag, properties, ...inside) {
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...inside);
+  return element;
+}
+
+function findable(table) {
+  const [head, body] = [table.tHead.rows[0], table.tBodies[0]];
+  const names = [...head.cells].map((cell) => cell.innerText);
+  const rows = [...body.rows];
+  const text = (row, i) => row.cells[i].innerText;
+  const i = names.indexOf("verdict");
+  const verdicts = [...new Set(rows.map((row) => text(row, i)))];
+  const words = made("input", { type: "search", placeholder: "words", ariaLabel: "words to find" });
+  const choice = made("select", { ariaLabel: "verdict" }, made("option", { value: "" }, "any verdict"),
+    ...verdicts.map((verdict) => made("option", {}, verdict)));
+  const found = made("output");
+
+  function find() {
+    const wanted = words.value.toLowerCase().split(/\s+/);
+    for (const row of rows) {
+      const all = row.textContent.toLowerCase();
+      row.hidden = (choice.value && text(row, i) !== choice.value)
+        || !wanted.every((word) => all.includes(word));
+    }
+    found.value = `${rows.filter((row) => !row.hidden).length} of ${rows.length}`;
+  }
+
+  rows.forEach((row) => [...row.cells].forEach((cell, j) => { cell.dataset.head = names[j]; }));
+  [...head.cells].forEach((cell, j) => cell.replaceChildren(made("button", {
+    title: "order by this",
+    onclick: () => body.append(...rows.sort((a, b) => text(a, j).localeCompare(text(b, j)))),
+  }, names[j])));
+  table.classList.add("findable");
+  table.before(made("form", { className: "find", oninput: find, onsubmit: () => false },
+    words, choice, found));
+  find();
+}
+
+for (const table of document.querySelectorAll("article table.docutils")) {
+  if (table.tBodies[0].rows.length >= 100) findable(table);
+}
