@@ -90,7 +90,6 @@ def distance_picture(
     axes.set(yscale="log", xlabel="step", xlim=(1, 1.02 * len(exact)))
     axes.set(title="largest distance of a loss to float64's, so far")
     axes.spines["right"].set_visible(False)
-    figure.get_layout_engine().set(rect=(0, 0, 0.83, 1))
     alt = f"Largest distance to float64 after {len(exact)} steps: "
     return Picture(figure, f"{alt}{'; '.join(words)}.")
 
