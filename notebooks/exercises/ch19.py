@@ -1,0 +1,120 @@
+"""Checks and hints of notebook 19."""
+
+import math
+
+import torch
+from torch.optim.lr_scheduler import OneCycleLR
+
+from helpers.exercises import exercise
+
+# --- 19.1 ----------------------------------------------------------------------
+
+_RIGHT = [2.0 - 0.01 * step for step in range(60)]
+_ROUGH = [1e-3 * (-1) ** step * step / 60 for step in range(60)]
+
+
+def _run(eager, compiled):
+    """Return a train() whose runs are off by these, at each step."""
+
+    def train(dtype, compiled_too):
+        shift = [0.0] * 60
+        if dtype == torch.float32:
+            shift = compiled if compiled_too else eager
+        return [a + b for a, b in zip(_RIGHT, shift, strict=True)]
+
+    return train
+
+
+_FINE = [2e-7 * (step % 3) for step in range(60)]
+_LOST = [5e-5 * (20 < step < 40) for step in range(60)]
+_NAN = [math.nan if step > 30 else 0.0 for step in range(60)]
+TRIALS = (
+    ("both off by a few roundings", _FINE, _FINE[::-1], True),
+    ("a training that is hard on eager too", _ROUGH, [-x for x in _ROUGH], True),
+    ("compiled nearer to float64 than eager", _ROUGH, _FINE, True),
+    ("a step lost in the middle, which recovers", _FINE, _LOST, False),
+    ("losses that become NaN", _FINE, _NAN, False),
+    ("off in the first step only", _FINE, [1e-3] + [0.0] * 59, False),
+)
+
+
+@exercise(
+    "19.1",
+    hints=(
+        "Never compare compiled with eager: ask how far each is from float64.",
+        "Take the largest distance to float64 over all steps, of eager and of "
+        "compiled. A comparison with NaN is False, so ask for what you want.",
+        "exact, eager, ours = train(float64, False), train(float32, False), "
+        "train(float32, True). far(run) is max(abs(a - b) for a, b in zip(run, "
+        "exact)). Return far(ours) <= 4 * far(eager) + 1e-6, and that no loss is NaN.",
+    ),
+    passed="It accuses nobody of rounding, and misses neither a lost step nor a NaN.",
+)
+def a_judge(same_training):
+    for what, eager, compiled, wanted in TRIALS:
+        said = same_training(_run(eager, compiled))
+        if bool(said) is not wanted:
+            return f"{what}: you say {said}, and it is {wanted}"
+    return None
+
+
+# --- 19.2 ----------------------------------------------------------------------
+
+
+def _eagerly(model, batches):
+    optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9)
+    schedule = OneCycleLR(optimizer, 0.05, total_steps=len(batches))
+    losses = []
+    for x in batches:
+        loss = model(x).square().mean()
+        loss.backward()
+        losses.append(loss.item())
+        optimizer.step()
+        optimizer.zero_grad()
+        schedule.step()
+    return losses
+
+
+@exercise(
+    "19.2",
+    hints=(
+        "TORCH_LOGS=recompiles names both reasons. One is a list.",
+        "A list that grows inside the compiled function has another length in each "
+        "call: collect the losses outside. And which floats does the schedule move?",
+        "Let loss_of return the loss alone; in the loop: loss = loss_of(x); "
+        "losses.append(loss.detach()). Momentum is a float that must go on changing, "
+        "so call optimizer.step() without compiling it.",
+    ),
+    passed="Few graphs, the same training, and the model is still compiled.",
+)
+def a_quiet_loop(mended):
+    graphs, ran = [], []
+
+    def backend(graph, given):
+        graphs.append(graph)
+        compiled = torch._dynamo.lookup_backend("aot_eager")(graph, given)
+        return lambda *inputs: ran.append(graph) or compiled(*inputs)
+
+    def model():
+        torch.manual_seed(0)
+        return torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Tanh())
+
+    torch.manual_seed(1)
+    batches = [torch.randn(7, 6) for _ in range(12)]
+    wanted = _eagerly(model(), batches)
+    torch.compiler.reset()
+    losses = mended(model(), batches, backend)
+    try:
+        losses = [float(loss) for loss in losses]
+    except (TypeError, ValueError):
+        return f"it returned {losses!r}, and not the losses as floats"
+    if len(losses) != 12:
+        return f"12 batches, and {len(losses)} losses"
+    for step, (ours, loss) in enumerate(zip(losses, wanted, strict=True), 1):
+        if not abs(ours - loss) < 1e-5:
+            return f"another training: the loss of step {step} is not that of loop"
+    if len(ran) < 12:
+        return f"compiled code ran {len(ran)} times in 12 steps: compile the loss"
+    if len(graphs) > 2:
+        return f"{len(graphs)} graphs in 12 steps, and 2 are allowed"
+    return None

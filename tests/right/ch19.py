@@ -1,0 +1,27 @@
+# Other right answers to the exercises of notebook 19.
+
+
+# %% 19.1: with tensors
+def same_training(train):
+    runs = [(torch.float64, False), (torch.float32, False), (torch.float32, True)]
+    exact, eager, ours = (
+        torch.tensor(train(*run), dtype=torch.float64) for run in runs
+    )
+    off, usual = (ours - exact).abs().max(), (eager - exact).abs().max()
+    return bool(off <= 4 * usual + 1e-6)
+
+
+# %% 19.2: the whole loss is written into a tensor that is there before
+def mended(model, batches, backend):
+    optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9)
+    schedule = OneCycleLR(optimizer, 0.05, total_steps=len(batches))
+    losses = torch.zeros(len(batches))
+    compiled = torch.compile(model, backend=backend)
+    for number, x in enumerate(batches):
+        loss = compiled(x).square().mean()
+        losses[number] = loss.detach()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        schedule.step()
+    return losses.tolist()
