@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import logging
 import re
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -97,6 +98,15 @@ class Outcome:
     later: bool = False
 
 
+@contextmanager
+def _unwarned() -> Iterator[None]:
+    """Leave out that a root's backward hook sees no gradient of an input."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@_unwarned()
 def outcome(
     line: str,
     make: Make,
@@ -256,7 +266,7 @@ def _short(message: str) -> str:
 
 
 def hooks_table(lines: Sequence[str], make: Make, x: torch.Tensor) -> Table:
-    """Return whether each hook runs, registered before the first call or after.
+    """Return whether each hook runs, added before the first call or after.
 
     A hook that is there before the first call may cost the graph a break.
     """

@@ -1,4 +1,4 @@
-"""Runs that stop and go on, and their losses beside those of one that did not."""
+"""Runs that stop and go on, beside one that did not stop."""
 
 from __future__ import annotations
 

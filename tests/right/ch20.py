@@ -17,7 +17,7 @@ def resume(file, model, optimizer):
     known = {name.replace("_orig_mod.", ""): name for name in model.state_dict()}
     weights = {
         known.get(name, name): value
-        for name, value in zip(plain, file["model"].values())
+        for name, value in zip(plain, file["model"].values(), strict=True)
     }
     model.load_state_dict(weights, strict=True)
     optimizer.load_state_dict(file["optimizer"])
