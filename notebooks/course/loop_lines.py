@@ -18,6 +18,8 @@ from typing import Any
 import torch
 from torch._dynamo import compiled_autograd
 from torch._dynamo.utils import counters
+from torch._functorch import config as functorch_config
+from torch._inductor.utils import fresh_cache
 from torch.utils.checkpoint import checkpoint
 
 from course.values import as_near
@@ -198,21 +200,41 @@ def _loss_and_gradients(
     return [loss.detach(), *found]
 
 
-def two_backwards_right(
-    call: Callable[..., Any], eager: Callable[..., Any], x: Any, weight: Any
-) -> bool:
-    """Return whether two backwards of one output give the right gradient."""
+def obeyed(
+    function: Callable[..., Any],
+    second: Callable[[Any], None],
+    x: torch.Tensor,
+    weight: torch.Tensor,
+) -> dict[str, bool]:
+    """Return whether gradients are right, without donated buffers.
 
-    def gradient(function: Callable[..., Any], dtype: torch.dtype) -> Any:
+    *function* is compiled and took a usual step; then donation is switched
+    off, in three ways, and *second* runs two backwards of one result.
+    """
+
+    def gradient(call: Callable[..., Any], dtype: torch.dtype) -> Any:
         leaf = weight.detach().to(dtype).requires_grad_()
-        out = function(x.to(dtype), leaf)
-        out.mean().backward(retain_graph=True)
-        out.square().mean().backward()
+        second(call(x.to(dtype), leaf))
         return leaf.grad
 
-    exact = gradient(eager, torch.float64)
-    usual, ours = (gradient(f, torch.float32) for f in (eager, call))
-    return as_near(exact, usual, ours)
+    def right(call: Callable[..., Any]) -> bool:
+        exact = gradient(function, torch.float64)
+        usual, ours = (gradient(f, torch.float32) for f in (function, call))
+        return as_near(exact, usual, ours)
+
+    found, off = {}, functorch_config.patch(donated_buffer=False)
+    torch.compiler.reset()
+    call = torch.compile(function)
+    with fresh_cache():
+        call(x, weight).mean().backward()
+        with off:
+            found["set now:              right"] = right(call)
+            torch.compiler.reset()
+            found["set, compiled anew:   right"] = right(call)
+    torch.compiler.reset()
+    with fresh_cache(), functorch_config.patch(donated_buffer=False):
+        found["and with empty cache: right"] = right(call)
+    return found
 
 
 def _three(line: str, make: Make, x: torch.Tensor) -> tuple[Outcome, ...]:
