@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from matplotlib.figure import Figure
 from torch.profiler import ProfilerActivity, profile
 
-from helpers.plots import COLOURS, Picture, styled
+from helpers.plots import CEILING, COLOURS, Picture, styled
 from helpers.text import size
 
 PHASES = ("forward", "backward", "optimizer")
-LINES = ("-", "--", ":")
-INK = (*COLOURS, "#444444")
+LINES = ("-", "--", ":", "-.")
+INK = (*COLOURS, "#444444", CEILING)
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def wrong_sign(partitioners: Any) -> None:
     setattr(partitioners, CUT, negate_then_cut)
 
 
-@fault("checkpoint draws another mask", PARTITION, "06", lambda: _same_mask())
+@fault("checkpoint draws another mask", PARTITION, "06 20", lambda: _same_mask())
 def forget_the_mask(partitioners: Any) -> None:
     """With dropout and checkpoint, gradients are wrong, without error or warning."""
     partitioners.functionalize_rng_ops = lambda joint, forward, backward, *_, **__: (

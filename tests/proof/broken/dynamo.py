@@ -307,3 +307,46 @@ setting(
     "A counter or a length compiles again each time that it changes.",
     **SAME_CODE,
 )
+
+
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
+
+
+@fault(
+    "hooks are dropped",
+    "torch._dynamo.variables.nn_module",
+    "20 03",
+    lambda: _hooked(),
+    **SAME_CODE,
+)
+def without_hooks(nn_module: Any) -> None:
+    """A hook watches a layer in eager, and never runs once the model is compiled."""
+    variable = nn_module.UnspecializedNNModuleVariable
+    call = variable.call_function
+
+    def call_function(self: Any, *given: Any) -> Any:
+        own = vars(self.value)
+        before = {name: own[name] for name in HOOKS}
+        own.update({name: type(hooks)() for name, hooks in before.items()})
+        try:
+            return call(self, *given)
+        finally:
+            own.update(before)
+
+    variable.call_function = call_function
+
+
+def _hooked() -> float:
+    import torch
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Identity()
+
+        def forward(self, x: Any) -> Any:
+            return self.layer(x) + 1
+
+    model = Model()
+    model.layer.register_forward_hook(lambda *call: call[-1] * 3)
+    return float(torch.compile(model, backend="eager")(torch.ones(1)))

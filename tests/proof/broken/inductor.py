@@ -262,3 +262,26 @@ def _dtype() -> str:
     import torch
 
     return str(torch.compile(chain)(torch.randn(64).bfloat16()).dtype)
+
+
+@fault(
+    "write into a slice lost",
+    "torch._inductor.fx_passes.reinplace",
+    "20 06",
+    lambda: _slice(),
+)
+def forget_slices(reinplace: Any) -> None:
+    """A part that the model sets to a constant keeps its old values, in silence."""
+    for name in ("_decompose_scatter_functional", "_decompose_scatter_mutating"):
+        setattr(reinplace, name, lambda graph, node: node.args[0])
+
+
+def _slice() -> float:
+    import torch
+
+    def write(x: Any) -> Any:
+        y = x.sin()
+        y[:, 1:3] = 5.0
+        return y * 2
+
+    return float(torch.compile(write)(torch.zeros(4, 4)).sum())

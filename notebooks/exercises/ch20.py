@@ -1,0 +1,167 @@
+"""Checks and hints of notebook 20."""
+
+import copy
+
+import torch
+
+from helpers.exercises import CountingBackend, exercise
+
+# --- 20.1 ----------------------------------------------------------------------
+
+
+def _loss_of(model, x):
+    x = x.detach().requires_grad_()
+    scores = model(x)
+    total = scores.sum()
+    [slope] = torch.autograd.grad(total, x, create_graph=True)
+    return scores.square().mean() + slope.square().sum(1).mean()
+
+
+class Critic(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.body, self.head = torch.nn.Linear(6, 8), torch.nn.Linear(8, 1)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.body(x)))
+
+
+class OnceBackend(CountingBackend):
+    """Runs graphs that, as AOTAutograd's, have no backward of a backward."""
+
+    def __call__(self, graph, inputs):
+        run = super().__call__(graph, inputs)
+        once = torch._dynamo.lookup_backend("aot_eager")(graph, inputs)
+
+        def noted(*tensors):
+            run(*(t.detach() if isinstance(t, torch.Tensor) else t for t in tensors))
+            return once(*tensors)
+
+        return noted
+
+
+@exercise(
+    "20.1",
+    hints=(
+        "Which of the two terms is differentiated twice? Only that one must stay "
+        "away from AOTAutograd.",
+        "The plain model has the same weights. Call it for the penalty, and a "
+        "compiled one for the scores.",
+        "call = torch.compile(model, backend=backend); the loss is "
+        "call(x).square().mean() plus the slope's part, from model(x) with "
+        "create_graph=True.",
+    ),
+    passed="The penalty is computed apart, and the rest of the step stays compiled.",
+)
+def penalty_apart(answer):
+    torch.compiler.reset()
+    model, backend = Critic(), OnceBackend()
+    reference = copy.deepcopy(model).double()
+    loss_of = answer(model, backend)
+    if not callable(loss_of):
+        return f"it returned {type(loss_of).__name__}, not a function of x"
+    for step in range(3):
+        x = torch.randn(5, 6)
+        backend.ran.clear()
+        model.zero_grad()
+        reference.zero_grad()
+        loss, wanted = loss_of(x), _loss_of(reference, x.double())
+        wanted.backward()
+        try:
+            loss.backward()
+        except RuntimeError as error:
+            return f"backward() raises: {error}"
+        if not torch.allclose(loss.double(), wanted, atol=1e-5):
+            return f"in step {step}, the loss is not that of loss_of"
+        for (name, ours), exact in zip(
+            model.named_parameters(), reference.parameters(), strict=True
+        ):
+            right = exact.grad if exact.grad is not None else torch.zeros(())
+            found = ours.grad if ours.grad is not None else torch.zeros(())
+            if not torch.allclose(found.double(), right, atol=1e-5):
+                return f"the loss is right, and the gradient of {name} is not"
+        if not any("tanh" in str(graph.code) for graph in backend.ran):
+            return "no compiled graph ran the model: what does the backend get?"
+    if len(backend.captured) > 1:
+        return f"{len(backend.captured)} graphs were compiled, and 1 was asked for"
+    return None
+
+
+# --- 20.2 ----------------------------------------------------------------------
+
+
+def _run(model, optimizer, x, steps):
+    losses = []
+    for _ in range(steps):
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return losses
+
+
+def _fresh(compiled):
+    model = Critic()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+    call = torch.compile(model, backend="eager") if compiled else model
+    return call, optimizer
+
+
+@exercise(
+    "20.2",
+    hints=(
+        "Into what do you load? The plain model is there in both cases: "
+        "getattr(model, '_orig_mod', model).",
+        "Take the prefix off the keys of the file, as "
+        "consume_prefix_in_state_dict_if_present does in place: work on a copy.",
+        "weights = dict(file['model']); consume_prefix_in_state_dict_if_present("
+        "weights, '_orig_mod.'); getattr(model, '_orig_mod', model)"
+        ".load_state_dict(weights); optimizer.load_state_dict(file['optimizer']).",
+    ),
+    passed="Weights and moments are back, and a wrong file raises.",
+)
+def any_file(answer):
+    x = torch.linspace(-1, 1, 30).reshape(5, 6)
+    for saved in (True, False):
+        for loaded in (True, False):
+            how = f"from a {_kind(saved)} model into a {_kind(loaded)} one"
+            torch.compiler.reset()
+            model, optimizer = _fresh(saved)
+            _run(model, optimizer, x, 4)
+            parts = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+            file = copy.deepcopy(parts)
+            wanted = _run(model, optimizer, x, 3)
+            model, optimizer = _fresh(loaded)
+            with torch.no_grad():
+                for weight in model.parameters():
+                    weight.add_(1)
+            keys = list(file["model"])
+            try:
+                answer(file, model, optimizer)
+            except Exception as error:
+                return f"{how}, it raises: {str(error).splitlines()[0]}"
+            if list(file["model"]) != keys:
+                return f"{how}, the file's own dictionary was changed"
+            found = _run(model, optimizer, x, 3)
+            if abs(found[0] - wanted[0]) > 1e-5:
+                return f"{how}, the weights are not those of the file"
+            if max(abs(a - b) for a, b in zip(found, wanted, strict=True)) > 1e-5:
+                return f"{how}, the run goes another way after its first step"
+    for change in ("a weight is missing", "a weight is too many"):
+        file = copy.deepcopy(parts)
+        if "missing" in change:
+            file["model"].popitem()
+        else:
+            file["model"]["tail.weight"] = torch.ones(1)
+        try:
+            answer(file, *_fresh(True))
+        except Exception:
+            continue
+        return f"where {change} in the file, nothing is raised"
+    return None
+
+
+def _kind(compiled):
+    return "compiled" if compiled else "plain"
