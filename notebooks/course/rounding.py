@@ -42,6 +42,27 @@ def zeros_in(
     return float((whole == 0).double().mean())
 
 
+def slope_error(
+    loss: Callable[..., Any], context: Any, x: torch.Tensor, w: torch.Tensor
+) -> float:
+    """Return the error of the gradient of w: the call is within *context*.
+
+    The backward is not, as in a usual training step.  The truth comes from
+    *loss* in float64, run eagerly.
+    """
+
+    def slope(dtype: torch.dtype) -> torch.Tensor:
+        leaf = w.detach().to(dtype).requires_grad_()
+        with context:
+            value = loss(x.to(dtype), leaf)
+        [found] = torch.autograd.grad(value, leaf)
+        return found
+
+    with torch.compiler.set_stance("force_eager"):
+        exact = slope(torch.float64)
+    return error(slope(torch.float32), exact)
+
+
 @contextmanager
 def matmul_precision(name: str) -> Iterator[None]:
     """Allow float32 products this precision in the block."""

@@ -89,14 +89,14 @@ def _wanted(model, x, y):
 @exercise(
     "21.2",
     hints=(
-        "Two contexts: autocast of bfloat16 around the model, and autocast off around "
-        "the loss. And what is guarded when the caller brings a third?",
-        "Autocast is guarded where the compiled function is entered. "
-        "So enter it from a function of your own, which is not compiled, and which "
-        "sets the same autocast each time.",
-        "inner(x, y): logits = model(x); with torch.autocast('cpu', enabled=False): "
-        "return nll(logits.float(), y). Compile inner with fullgraph=True. "
-        "Return a function that calls it within torch.autocast('cpu', torch.bfloat16).",
+        "Autocast is on around the model, and off around nll. And what is guarded when "
+        "the caller brings a third context?",
+        "Autocast is guarded where the compiled function is entered. So enter it from a "
+        "function of your own, which is not compiled, and which sets the same autocast "
+        "each time: best none.",
+        "inner(x, y): with torch.autocast('cpu', torch.bfloat16): logits = model(x); "
+        "then return nll(logits.float(), y). Compile inner with fullgraph=True. Return "
+        "a function that calls it within torch.autocast('cpu', enabled=False).",
     ),
     passed="One context of your own in front of the guards: one graph for everybody.",
 )

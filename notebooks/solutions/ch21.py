@@ -22,14 +22,14 @@ def nll(logits, y):
 
 def make_loss(model, backend):
     def inner(x, y):
-        logits = model(x)
-        with torch.autocast("cpu", enabled=False):
-            return nll(logits.float(), y)
+        with torch.autocast("cpu", torch.bfloat16):
+            logits = model(x)
+        return nll(logits.float(), y)
 
     compiled = torch.compile(inner, backend=backend, fullgraph=True)
 
     def loss(x, y):
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", enabled=False):
             return compiled(x, y)
 
     return loss

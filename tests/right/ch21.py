@@ -17,7 +17,7 @@ def nearer(programs, x):
     return found
 
 
-# %% 21.2: off for everybody, on inside
+# %% 21.2: on for everybody, off inside
 def nll(logits, y):
     return -logits.log_softmax(-1).gather(1, y[:, None]).mean()
 
@@ -25,12 +25,12 @@ def nll(logits, y):
 def make_loss(model, backend):
     @torch.compile(backend=backend, fullgraph=True)
     def inner(x, y):
-        with torch.autocast("cpu", torch.bfloat16):
-            logits = model(x)
-        return nll(logits.float(), y)
+        logits = model(x)
+        with torch.autocast("cpu", enabled=False):
+            return nll(logits.float(), y)
 
     def loss(x, y):
-        with torch.autocast("cpu", enabled=False):
+        with torch.autocast("cpu", torch.bfloat16):
             return inner(x, y)
 
     return loss
