@@ -89,11 +89,11 @@ def _wanted(model, x, y):
 @exercise(
     "21.2",
     hints=(
-        "Autocast is on around the model, and off around nll. And what is guarded when "
-        "the caller brings a third context?",
-        "Autocast is guarded where the compiled function is entered. So enter it from a "
-        "function of your own, which is not compiled, and which sets the same autocast "
-        "each time: best none.",
+        "Autocast is on around the model, and off around nll. And what is guarded "
+        "when the caller brings a third context?",
+        "Autocast is guarded where the compiled function is entered. So enter it from "
+        "a function of your own, which is not compiled, and which sets the same "
+        "autocast each time: best none.",
         "inner(x, y): with torch.autocast('cpu', torch.bfloat16): logits = model(x); "
         "then return nll(logits.float(), y). Compile inner with fullgraph=True. Return "
         "a function that calls it within torch.autocast('cpu', enabled=False).",
@@ -126,7 +126,8 @@ def compiles_once(make_loss):
         if abs(float((found - exact).detach())) > 2e-6 * float(exact.detach()):
             return (
                 f"called {caller}, the loss is {found.item():.6f}, and "
-                f"{exact.item():.6f} comes from a model in bfloat16 and a log_softmax in float32"
+                f"{exact.item():.6f} comes from a model in bfloat16 and a "
+                "log_softmax in float32"
             )
         [wanted] = torch.autograd.grad(exact, model.weight)
         if (slope - wanted).abs().max() > 0.01 * wanted.abs().max():
