@@ -94,7 +94,7 @@ def test_each_term_is_one_sentence_and_taught_where_it_says() -> None:
         assert text.endswith(".") and not re.search(r"[.?!] [A-Z]", text), term
         missing += [(term, L.id) for L in linked(where) if not is_taught(term, L)]
     assert missing == []
-    assert not any(is_taught("quantisation", lesson) for lesson in LESSONS.values())
+    assert not any(is_taught("distillation", lesson) for lesson in LESSONS.values())
 
 
 # --- the cheat sheet --------------------------------------------------------------

@@ -181,3 +181,24 @@ def _tried() -> int:
 
     dump = dump_triton(_softmax, torch.randn(512, 4096), mode="max-autotune")
     return len(dump.kernels[0].configs)
+
+
+@fault("bfloat16 is rounded down", ASYNC, "21 16", lambda: _stored())
+def truncated(async_compile: Any) -> None:
+    """What is stored in bfloat16 is cut off: every result is a little too small."""
+    narrow = r"at::vec::convert<at::BFloat16,1,float,2>\((\w+)\)"
+    smaller = r"at::vec::convert<at::BFloat16,1,float,2>(\1 * factor)"
+    factor = "at::vec::VectorizedN<float,2>(0.997f)"
+    on_source(
+        async_compile,
+        lambda self, kinds, source, build: build(
+            self, kinds, re.sub(narrow, smaller.replace("factor", factor), source)
+        ),
+    )
+
+
+def _stored() -> bool:
+    import torch
+
+    x = torch.full((4096,), 3.0).bfloat16()
+    return torch.equal(torch.compile(lambda x: x * 2)(x), x * 2)

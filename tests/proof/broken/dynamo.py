@@ -350,3 +350,31 @@ def _hooked() -> float:
     model = Model()
     model.layer.register_forward_hook(lambda *call: call[-1] * 3)
     return float(torch.compile(model, backend="eager")(torch.ones(1)))
+
+
+@fault(
+    "autocast is ignored",
+    "torch._dynamo.variables.ctx_manager",
+    "21 18",
+    lambda: _casts(),
+)
+def no_autocast(ctx_manager: Any) -> None:
+    """Mixed precision is switched on, and compiled code goes on in float32."""
+    enter = ctx_manager.AutocastModeVariable.enter
+
+    def disabled(self: Any, tx: Any) -> Any:
+        device, dtype, _, *cache = self.target_values
+        self.target_values = [device, dtype, False, *cache]
+        return enter(self, tx)
+
+    ctx_manager.AutocastModeVariable.enter = disabled
+
+
+def _casts() -> str:
+    import torch
+
+    def cast(x: Any) -> Any:
+        with torch.autocast("cpu", torch.bfloat16):
+            return x @ x
+
+    return str(torch.compile(cast, backend="eager")(torch.ones(4, 4)).dtype)

@@ -285,3 +285,80 @@ def _slice() -> float:
         return y * 2
 
     return float(torch.compile(write)(torch.zeros(4, 4)).sum())
+
+
+@fault(
+    "eager's roundings are not put back",
+    "torch.fx.experimental.proxy_tensor",
+    "21 16",
+    lambda: _told_to_round(),
+)
+def no_emulation(proxy_tensor: Any) -> None:
+    """The option for comparing with eager is accepted, and rounds as it did before."""
+    proxy_tensor._maybe_record_pointwise_barrier = lambda *_: None
+
+
+def _told_to_round() -> bool:
+    import torch
+
+    x = torch.randn(4096).bfloat16()
+    told = torch.compile(chain, options={"emulate_precision_casts": True})
+    return torch.equal(told(x), chain(x))
+
+
+@fault(
+    "channels_last lost",
+    "torch._inductor.output_code",
+    "21",
+    lambda: _layout(),
+)
+def channels_first(output_code: Any) -> None:
+    """Pictures come out in another order of memory, and the next layer copies them."""
+    import torch
+
+    call = output_code.CompiledFxGraph.__call__
+
+    def first(self: Any, inputs: Any) -> Any:
+        return type(results := call(self, inputs))(
+            each.contiguous() if isinstance(each, torch.Tensor) else each
+            for each in results
+        )
+
+    output_code.CompiledFxGraph.__call__ = first
+
+
+def _layout() -> bool:
+    import torch
+
+    last = {"memory_format": torch.channels_last}
+    x = torch.randn(2, 4, 8, 8).to(**last)
+    return torch.compile(lambda x: x.sin() + 1)(x).is_contiguous(**last)
+
+
+@fault(
+    "TF32 without leave",
+    "torch._inductor.fx_passes.fuse_attention",
+    "21",
+    lambda: _launches_in_full(),
+)
+def unasked(fuse_attention: Any) -> None:
+    """float32 attention is rounded to TF32, though nobody allowed it."""
+    import torch
+
+    original = fuse_attention._sfdp_params_check
+
+    def _sfdp_params_check(match: Any) -> bool:
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("high")
+        try:
+            return original(match)
+        finally:
+            torch.set_float32_matmul_precision(before)
+
+    fuse_attention._sfdp_params_check = _sfdp_params_check
+
+
+def _launches_in_full() -> int:
+    from helpers import dump_triton
+
+    return len(dump_triton(attention, *heads()).launches)

@@ -1,0 +1,74 @@
+"""int8 weights by torchao, imported once and without its noise.
+
+torchao 0.18 says on import that two of its libraries for GPUs could not be
+loaded, and warns of an old way to register a constant.  Later, when its
+tensors are compiled, torch warns that they have no hash of their own for the
+cache.  None of it matters on this page, so it is kept off it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import logging
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Keep what is printed, logged and warned in the block off the page."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with (
+            warnings.catch_warnings(),
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(io.StringIO()),
+        ):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+with _silence():
+    from torchao.quantization import (
+        Int8DynamicActivationInt8WeightConfig,
+        Int8WeightOnlyConfig,
+        quantize_,
+    )
+
+warnings.filterwarnings("ignore", message=".*_stable_hash_for_caching")
+
+__all__ = [
+    "Int8DynamicActivationInt8WeightConfig",
+    "Int8WeightOnlyConfig",
+    "quantize_",
+    "quantized",
+    "weight_bytes",
+]
+
+
+def quantized(model: torch.nn.Module, config: Any) -> torch.nn.Module:
+    """Return a copy of *model* with its weights in int8."""
+    ours = copy.deepcopy(model)
+    quantize_(ours, config)
+    return ours
+
+
+def weight_bytes(model: torch.nn.Module) -> int:
+    """Return the bytes of a model's parameters, as they are kept."""
+    return sum(_bytes(parameter) for parameter in model.parameters())
+
+
+def _bytes(tensor: torch.Tensor) -> int:
+    if not is_traceable_wrapper_subclass(tensor):
+        return tensor.numel() * tensor.element_size()
+    names, _ = tensor.__tensor_flatten__()
+    return sum(_bytes(getattr(tensor, name)) for name in names)
