@@ -84,9 +84,8 @@ def bars(rows: Mapping[str, Mapping[str, float]]) -> Picture:
 
     figure = Figure(figsize=(11, 1.5 + 0.5 * len(rows)), layout="constrained")
     axes = figure.subplots()
-    shown = [
-        name for name in PHASES if any(row[name] for row in rows.values())
-    ]
+    tuned = any(row["autotuning"] for row in rows.values())
+    shown = [name for name in PHASES if tuned or name != "autotuning"]
     for place, row in enumerate(rows.values()):
         begin = 0.0
         for name in shown:
