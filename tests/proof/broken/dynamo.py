@@ -170,7 +170,11 @@ def other_eps(output_graph: Any) -> None:
 
 
 @fault(
-    "stance ignored", "torch.compiler", "01 14 17 16 13", lambda: _stance(), **SAME_CODE
+    "stance ignored",
+    "torch.compiler",
+    "01 14 17 22 16 13",
+    lambda: _stance(),
+    **SAME_CODE,
 )
 def no_stance(compiler: Any) -> None:
     """A service set to fail on recompiles recompiles in the middle of the day."""
@@ -183,6 +187,95 @@ def _stance() -> list[str]:
 
     with torch.compiler.set_stance("force_eager"):
         return did(sine, rows(4, 4))
+
+
+@fault(
+    "a forbidden compile happens",
+    "torch.compiler",
+    "22 14 17",
+    lambda: _forbidden(),
+    **SAME_CODE,
+)
+def no_ban(compiler: Any) -> None:
+    """A gate with fail_on_recompile lets everything pass, and compiles."""
+    original = compiler.set_stance
+
+    def set_stance(stance: str = "default", *rest: Any, **how: Any) -> Any:
+        banned = stance == "fail_on_recompile"
+        return original("default" if banned else stance, *rest, **how)
+
+    compiler.set_stance = set_stance
+
+
+def _forbidden() -> list[str]:
+    import torch
+
+    with torch.compiler.set_stance("fail_on_recompile"):
+        return did(sine, rows(4))
+
+
+@fault(
+    "blocks share no version",
+    "torch.nn.modules.module",
+    "22",
+    lambda: _shared(),
+    **SAME_CODE,
+)
+def compile_alone(module: Any) -> None:
+    """Each of many equal blocks compiles for itself: a deep model starts slowly."""
+    original = module.Module.compile
+
+    def compile(self: Any, *given: Any, **how: Any) -> None:
+        original(self, *given, **{**how, "isolate_recompiles": True})
+
+    module.Module.compile = compile
+
+
+def _shared() -> int:
+    import torch
+
+    class Block(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(4))
+
+        def forward(self, x: Any) -> Any:
+            return x * self.weight
+
+    built: list[Any] = []
+
+    def backend(graph: Any, _: Any) -> Any:
+        built.append(graph)
+        return graph
+
+    for _ in range(3):
+        block = Block()
+        block.compile(backend=backend)
+        with torch.no_grad():
+            block(torch.ones(4))
+    return len(built)
+
+
+@fault(
+    "a repeated region is written out",
+    "torch.compiler",
+    "22",
+    lambda: _region(),
+    **SAME_CODE,
+)
+def no_region(compiler: Any) -> None:
+    """A model with a region for its layers compiles as long as one without."""
+    compiler.nested_compile_region = lambda fn=None, **_: fn or (lambda each: each)
+
+
+def _region() -> int:
+    import torch
+
+    region, seen = torch.compiler.nested_compile_region(sine), []
+    torch.compile(
+        lambda x: region(region(x)), backend=lambda g, _: seen.append(g) or g
+    )(torch.ones(4))
+    return len(list(seen[0].children()))
 
 
 DECORATORS = "torch._dynamo.decorators"

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.proof.broken import START, fault, probes, variable
+from tests.proof.broken import START, fault, probes, setting, variable
 from tests.proof.broken.probes import block, inputs
 
 BIN = START.parent / "bin"
@@ -136,6 +136,33 @@ def _seeded() -> bool:
         torch.manual_seed(0)
         seen.append(torch.randn(4))
     return torch.equal(*seen)
+
+
+setting(
+    "the tuned choice is forgotten",
+    "torch._inductor.config",
+    {"autotune_local_cache": False},
+    "22",
+    lambda: _timed_again(),
+    "Every process times all candidates again, whatever the cache folder holds.",
+)
+
+
+def _timed_again() -> int:
+    import contextlib
+    import io
+
+    import torch
+    from torch._dynamo.utils import counters
+    from torch._inductor.utils import fresh_cache
+
+    a, b = torch.ones(8, 64, 96), torch.ones(8, 96, 128)
+    mode = {"mode": "max-autotune-no-cudagraphs"}
+    with fresh_cache(), torch.no_grad(), contextlib.redirect_stderr(io.StringIO()):
+        for extra in (1, 2):  # two graphs, one product
+            counters.clear()
+            torch.compile(lambda a, b, n=extra: torch.bmm(a, b) + n, **mode)(a, b)
+    return counters["inductor"]["select_algorithm_autotune"]
 
 
 def built() -> bool:

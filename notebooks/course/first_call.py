@@ -1,0 +1,293 @@
+"""What a first call costs: its phases, what it leaves, who else works.
+
+    cost = first_step(torch.compile(net), x)      in an empty cache folder
+    bars({"whole": cost.seconds, ...})
+
+Seconds come from torch's own records of its compiles, counts from these and
+from the folder that the compile has filled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import torch
+from torch._dynamo import utils
+from torch._dynamo.callback import callback_handler
+from torch._inductor.codecache import cache_dir
+from torch._inductor.utils import fresh_cache
+
+from helpers.plots import Picture, styled
+from helpers.text import Table, mark, seconds, size
+
+# In the order of the work; each holds only what it took for itself.
+PHASES = {
+    "Dynamo": "#0072B2",
+    "AOTAutograd": "#E69F00",
+    "lowering": "#009E73",
+    "autotuning": "#F0E442",
+    "writing": "#56B4E9",
+    "building": "#D55E00",
+}
+
+# ------------------------------------------------------------ seconds by phase
+
+
+def phases(record: Any) -> dict[str, float]:
+    """Return the seconds that each phase of one compile took for itself.
+
+    The record of a backward has no Dynamo in it.
+    """
+
+    def of(name: str) -> float:
+        return (getattr(record, name, None) or 0) / 1e6
+
+    def whole(name: str) -> float:
+        return of(f"{name}_cumulative_compile_time_us")
+
+    aot = whole("aot_autograd") or whole("backward")
+    inductor, written = whole("inductor"), whole("inductor_code_gen")
+    # Named for Triton, and counts the wait for C++ as well.
+    built = of("triton_compile_time_us")
+    tuned = of("compile_time_autotune_time_us")
+    own = {
+        "Dynamo": max(whole("dynamo") - aot, 0.0) if record.is_forward else 0,
+        "AOTAutograd": aot - inductor,
+        "lowering": inductor - written - tuned,
+        "autotuning": tuned,
+        "writing": written - built,
+        "building": built,
+    }
+    return {name: max(0.0, took) for name, took in own.items()}
+
+
+def summed(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Return the seconds of several compiles, phase by phase."""
+    return {name: sum(part[name] for part in parts) for name in PHASES}
+
+
+@styled
+def bars(rows: Mapping[str, Mapping[str, float]]) -> Picture:
+    """Return one bar of phases for each row, the first row on top."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 1.5 + 0.5 * len(rows)), layout="constrained")
+    axes = figure.subplots()
+    tuned = any(row["autotuning"] for row in rows.values())
+    shown = [name for name in PHASES if tuned or name != "autotuning"]
+    for place, row in enumerate(rows.values()):
+        begin = 0.0
+        for name in shown:
+            style = {"color": PHASES[name], "edgecolor": "white"}
+            label = name if not place else None
+            axes.barh(place, row[name], 0.7, left=begin, label=label, **style)
+            begin += row[name]
+    axes.set_yticks(range(len(rows)), rows)
+    axes.set(xlabel="seconds", ylim=(len(rows) - 0.5, -0.5))
+    axes.grid(visible=False, axis="y")
+    figure.legend(loc="outside upper center", ncols=len(shown))
+    words = [
+        f"{name}: "
+        + ", ".join(f"{part} {mark(seconds(row[part]))}" for part in shown)
+        for name, row in rows.items()
+    ]
+    return Picture(figure, f"Seconds by phase. {'; '.join(words)}.")
+
+
+# ------------------------------------------------------- what a compile leaves
+
+
+@dataclass(frozen=True)
+class Written:
+    """What the compiles wrote into the cache folder that is in use now."""
+
+    kernels: int
+    lines: int
+
+
+def written() -> Written:
+    """Count the kernels, and the lines of the programs that call them."""
+    texts = [file.read_text() for file in Path(cache_dir()).rglob("*.py")]
+    programs = [text for text in texts if "AsyncCompile" in text]
+    kernels = re.findall(
+        r"^\w+ = async_compile\..*", "\n".join(programs), re.M
+    )
+    return Written(len(kernels), sum(len(p.splitlines()) for p in programs))
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the first step of a model cost, forward and backward together."""
+
+    compiles: int
+    nodes: int
+    kernels: int
+    lines: int
+    seconds: Mapping[str, float]
+
+    @classmethod
+    def of(cls, records: Sequence[Any], left: Written) -> Cost:
+        nodes = sum(getattr(r, "graph_node_count", None) or 0 for r in records)
+        took = summed([phases(record) for record in records])
+        return cls(len(records), nodes, left.kernels, left.lines, took)
+
+    @property
+    def total(self) -> float:
+        return sum(self.seconds.values())
+
+
+def first_step(compiled: Callable[..., Any], x: torch.Tensor) -> Cost:
+    """Run a forward and a backward in an empty cache folder, and count."""
+    torch.compiler.reset()
+    utils.clear_compilation_metrics()
+    with fresh_cache():
+        compiled(x).sum().backward()
+        return Cost.of(utils.get_compilation_metrics(), written())
+
+
+def table(costs: Mapping[tuple[str, int], Cost]) -> Table:
+    """Return the counts of each way and depth."""
+    headings = ["compiled", "blocks", "compiles", "graph nodes", "kernels"]
+    rows = [
+        [way, n, c.compiles, c.nodes, c.kernels, mark(c.lines), mark(_s(c))]
+        for (way, n), c in costs.items()
+    ]
+    return Table.of([*headings, "lines", "time"], rows)
+
+
+def _s(cost: Cost) -> str:
+    return seconds(cost.total)
+
+
+# ----------------------------------------------------------- counting compiles
+
+
+@contextmanager
+def compiles() -> Iterator[list[Any]]:
+    """Collect one entry for each compile in the block, by torch's callback."""
+    seen: list[Any] = []
+    callback_handler.register_start_callback(seen.append)
+    try:
+        yield seen
+    finally:
+        callback_handler.remove_start_callback(seen.append)
+
+
+# ------------------------------------------------------- threads and processes
+
+
+def all_at_once(
+    call: Callable[..., Any], *inputs: Any, threads: int
+) -> list[Any]:
+    """Call from so many threads at the same time; return what each got.
+
+    The log keeps still: torch would warn from several threads at once.
+    """
+    gate = Barrier(threads)
+
+    def go(_: int) -> Any:
+        gate.wait()
+        return call(*inputs)
+
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            return list(pool.map(go, range(threads)))
+    finally:
+        logging.disable(before)
+
+
+def workers(threads: int | None = None) -> list[tuple[str, int]]:
+    """Start Inductor's compile workers, and return what each process holds.
+
+    That is its part, and its share of memory: a page that several processes
+    share is divided among them.  Afterwards, the workers are stopped again.
+    """
+    import psutil
+    from torch._inductor import async_compile, config
+
+    pool = async_compile.AsyncCompile
+    chosen = config.compile_threads if threads is None else threads
+    async_compile.shutdown_compile_workers()
+    before = {
+        process.pid for process in psutil.Process().children(recursive=True)
+    }
+    found = []
+    with config.patch(compile_threads=chosen):
+        pool.warm_pool()
+        if chosen > 1:
+            pool.wait_pool_ready()
+        for process in psutil.Process().children(recursive=True):
+            if process.pid in before:
+                continue
+            ours = process.ppid() == psutil.Process().pid
+            memory = process.memory_full_info()
+            held = getattr(memory, "pss", memory.rss)  # pss: Linux alone
+            found.append(("the pool" if ours else "a worker", held))
+    async_compile.shutdown_compile_workers()
+    return sorted(found, reverse=True)
+
+
+def worker_table(found: Sequence[tuple[str, int]]) -> Table:
+    """Return the processes with the memory of each."""
+    rows = [[name, mark(size(held))] for name, held in found]
+    return Table.of(["process", "its share of memory"], rows)
+
+
+# ------------------------------------------------------------------ autotuning
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """How many candidates a compile timed, and for how long."""
+
+    timed: int
+    took: str
+
+
+def tuning(
+    function: Callable[..., Any], *inputs: Any, mode: str
+) -> tuple[Tuned, Tuned]:
+    """Compile twice in one new folder; the second may use no cached graph.
+
+    torch's table of candidates stays away: lesson 12 shows it.
+    """
+    from torch._functorch import config as functorch_config
+    from torch._inductor import config
+
+    found = []
+    with (
+        fresh_cache(),
+        config.patch(fx_graph_cache=False),
+        functorch_config.patch(enable_autograd_cache=False),
+        contextlib.redirect_stderr(io.StringIO()),
+        warnings.catch_warnings(action="ignore"),
+        torch.no_grad(),
+    ):
+        for _ in range(2):
+            torch.compiler.reset()
+            utils.counters.clear()
+            torch.compile(lambda *given: function(*given), mode=mode)(*inputs)
+            record = utils.get_compilation_metrics()[-1]
+            took = mark(seconds(phases(record)["autotuning"]))
+            found.append(Tuned(_timed(), took))
+    return found[0], found[1]
+
+
+def _timed() -> int:
+    """Return how often torch's benchmarker ran, on any device."""
+    counted = utils.counters["inductor"]
+    names = [n for n in counted if re.search(r"\.benchmark_(cpu|gpu)$", n)]
+    return sum(counted[name] for name in names)
