@@ -1,8 +1,9 @@
 """cold_start(): what the first call of a compiled function costs, and what saves it.
 
-Each start is a process of its own (`helpers.start_child`) with a cache folder of its
-own: an empty one, one that a process has filled, a copy of that, or an empty one and a
-file of artifacts.  Seconds by phase and what the caches found are torch's own records.
+Each start is a process of its own (`helpers.start_child`) with a folder of its own, as
+in a new container: an empty one, one that a process has filled, a copy of its cache,
+or an empty one and a file of artifacts.  Seconds by phase, and what the caches found,
+are torch's own records.
 """
 
 from __future__ import annotations
@@ -31,11 +32,14 @@ from helpers.results import Machine, TableResult
 from helpers.text import Table, mark
 
 WAYS = {
-    "empty": "an empty cache folder",
-    "warm": "a second process, same folder",
-    "copied": "the folder, copied elsewhere",
-    "artifacts": "an empty folder and saved artifacts",
+    "empty": "nothing was ever compiled here",
+    "warm": "a second process in the same place",
+    "copied": "a new place, with a copy of TORCHINDUCTOR_CACHE_DIR",
+    "image": "the same, and a copy of the precompiled header in the temporary folder",
+    "artifacts": "a new place, with a file of saved artifacts",
 }
+CACHE, HEADER = "cache", "temporary"  # folders of a place; torch keeps a
+# precompiled C++ header in the second, wherever TORCHINDUCTOR_CACHE_DIR is.
 PHASES = ("Dynamo", "AOTAutograd", "Inductor", "build")
 _HOW = (
     'Give "module:function", "path/to/file.py:function", or a function that stands in '
@@ -82,9 +86,9 @@ class Start:
     """Where and how the process failed; '' when it did not."""
 
     @property
-    def compile_s(self) -> float:
-        """Return the seconds of all phases, and of loading artifacts."""
-        return sum(self.phases.values()) + self.load_s
+    def wait_s(self) -> float:
+        """Return the seconds for compiled code and its first answer, loading too."""
+        return self.load_s + self.first_s
 
     @property
     def found(self) -> str:
@@ -129,13 +133,13 @@ class Way:
         return next((one.problem for one in self.starts if one.problem), "")
 
     def seconds(self, phase: str = "") -> float:
-        """Return the median seconds of one phase, or of all and the loading."""
-        good = [one for one in self.starts if one.phases] or list(self.starts)
-        return median(o.phases.get(phase, 0.0) if phase else o.compile_s for o in good)
+        """Return the median seconds of one phase, or of the whole wait."""
+        each = (o.phases.get(phase, 0.0) if phase else o.wait_s for o in self.starts)
+        return median(each)
 
     def span(self) -> tuple[float, float]:
-        """Return the lowest and the highest compile seconds of the starts."""
-        every = [one.compile_s for one in self.starts]
+        """Return the lowest and the highest seconds of waiting."""
+        every = [one.wait_s for one in self.starts]
         return min(every), max(every)
 
 
@@ -159,7 +163,7 @@ class ColdStart(TableResult):
         raise KeyError(f"no way {name!r}: there are {[w.name for w in self.ways]}")
 
     def saved(self, name: str) -> float:
-        """Return the share of the compile seconds of an empty cache that *name* saves.
+        """Return the share of the wait with nothing cached that *name* saves.
 
         Below 0 it takes longer.
         """
@@ -180,7 +184,7 @@ class ColdStart(TableResult):
                 + [mark(v) for v in (way.first.libraries, text.size(way.ships))]
                 + [mark(took), mark(parts)]
             )
-        heads = ["way", "caches", "answers", "built", "ships", "compile", "of which"]
+        heads = ["way", "caches", "answers", "built", "ships", "wait", "of which"]
         return Table.of(heads, rows)
 
     def _last(self) -> str:
@@ -192,10 +196,11 @@ class ColdStart(TableResult):
 
 def cold_start(
     make: str | Callable[[], tuple],
-    ways: Sequence[str] = tuple(WAYS),
+    ways: Sequence[str] = ("empty", "warm", "copied", "artifacts"),
     *,
     repeat: int = 1,
     train: bool = False,
+    env: Mapping[str, str] | None = None,
     timeout: float = 600.0,
     folder: str | os.PathLike[str] | None = None,
     **options: Any,
@@ -206,15 +211,16 @@ def cold_start(
     stands in a module.  Called without arguments in a fresh process, it returns a model
     or function and its inputs: a tuple, or a dictionary of keyword arguments.
 
-    *ways* are some of ``empty``, ``warm``, ``copied`` and ``artifacts``.  In each, the
-    function is compiled with *options* (those of ``torch.compile``) and called once;
-    ``train=True`` adds a backward of the sum.  *repeat* starts each way as often, in
-    turns.  A process that is not done after *timeout* seconds is ended, with all that
-    it started, and so it is with Ctrl-C, which keeps what is finished.
+    *ways* are some of ``empty``, ``warm``, ``copied``, ``image`` and ``artifacts``:
+    what a process finds when it starts (`WAYS`).  In each, the function is compiled
+    with *options* (those of ``torch.compile``) and called once; ``train=True`` adds a
+    backward of the sum.  *repeat* starts each way as often, in turns.  *env* has
+    variables for all processes.  One that is not done after *timeout* seconds is ended,
+    with all that it started, and so it is with Ctrl-C, which keeps what is finished.
 
-    The cache folders are made in *folder*, else in the system's for temporary files,
-    and removed at the end.  Loading torch, and the modules of its compiler, is timed
-    beside the compile and not in it: no cache saves that.
+    All folders are made in *folder*, else in the system's for temporary files, and
+    removed at the end.  Loading torch, and the modules of its compiler, is timed beside
+    the wait for the first answer and not in it: no cache saves that.
 
     Raises InputError when *make* cannot be found or fails, or when the first process,
     which fills the cache, does not come to its end.  Where a later one fails, its way
@@ -232,30 +238,31 @@ def cold_start(
     with _workplace(folder) as home, text.progress("starts", repeat * len(ways)) as bar:
         filled, saved = home / "filled", home / "artifacts"
         try:
-            first = one_start(order, filled, timeout, save=saved)
+            first = one_start(order, filled, timeout, save=saved, env=env)
             if first.problem:
                 raise InputError(f"{target}: {first.problem}")
-            size = folder_bytes(filled)
+            cache = folder_bytes(filled / CACHE)
+            sizes = {"copied": cache, "image": cache + folder_bytes(filled / HEADER)}
             for turn in range(repeat):
                 for way in ways:
-                    here, load = home / f"{way}-{turn}", None
                     if way == "empty" and turn == 0:
                         start = first
                     else:
+                        place, load = home / f"{way}-{turn}", None
                         if way == "warm":
-                            here = filled
-                        elif way == "copied":
-                            shutil.copytree(filled, here)
-                        elif way == "artifacts":
+                            place = filled
+                        if way in ("copied", "image"):
+                            shutil.copytree(filled / CACHE, place / CACHE)
+                        if way == "image" and (filled / HEADER).exists():
+                            shutil.copytree(filled / HEADER, place / HEADER)
+                        if way == "artifacts":
                             load = saved
-                        start = one_start(order, here, timeout, load=load)
+                        start = one_start(order, place, timeout, load=load, env=env)
+                        if place != filled:
+                            shutil.rmtree(place, ignore_errors=True)
                     done[way].append(start)
+                    ships[way] = (sizes | {"artifacts": _bytes(saved)}).get(way, 0)
                     bar.update()
-                    ships[way] = {"copied": size, "artifacts": _bytes(saved)}.get(
-                        way, 0
-                    )
-                    if here != filled:
-                        shutil.rmtree(here, ignore_errors=True)
         except KeyboardInterrupt:
             interrupted = True
             if not any(done.values()):
@@ -310,27 +317,28 @@ def _bytes(path: Path) -> int:
 
 def one_start(
     order: Mapping[str, Any],
-    cache: Path,
+    place: Path,
     timeout: float = 600.0,
     load: Path | None = None,
     save: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> Start:
-    """Return one start of what *order* says, with the cache folder *cache*.
+    """Return one start of what *order* says, with the folders in *place*.
 
-    *load* and *save* are files of artifacts, *env* variables for the process.
+    *order* has a ``target``, and may have ``train`` and ``options``.  *load* and *save*
+    are files of artifacts, *env* variables for the process.
     """
-    order = {"train": False, "options": {}, **order}
+    cache, temporary = place / CACHE, place / HEADER
+    temporary.mkdir(parents=True, exist_ok=True)
     before = set(cache.rglob("*.so")) if cache.is_dir() else set()
-    with tempfile.TemporaryDirectory(prefix="start-") as home:
-        report = Path(home) / "report"
-        files = {
-            "load": str(load or ""),
-            "save": str(save or ""),
-            "report": str(report),
-        }
-        said = _run(json.dumps({**order, **files}), cache, timeout, env or {})
-        lines = report.read_text("utf-8").splitlines() if report.exists() else []
+    report = place / "report"
+    files = {"load": str(load or ""), "save": str(save or ""), "report": str(report)}
+    whole = {"train": False, "options": {}, **order, **files}
+    own = {"TORCHINDUCTOR_CACHE_DIR": str(cache), "COURSE_QUIET": "1"}
+    own |= dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary))
+    said = _run(json.dumps(whole), {**own, **(env or {})}, timeout)
+    lines = report.read_text("utf-8").splitlines() if report.exists() else []
+    report.unlink(missing_ok=True)
     found: dict[str, Any] = {}
     for line in lines:
         with suppress(ValueError):  # the process died while it wrote this one
@@ -347,14 +355,13 @@ def one_start(
     return Start(lookups=kinds, **found)
 
 
-def _run(order: str, cache: Path, timeout: float, env: Mapping[str, str]) -> str:
+def _run(order: str, env: Mapping[str, str], timeout: float) -> str:
     """Run the child to its end, and return the last that it said; '' if all is well.
 
     What it started ends with it, whatever happens.
     """
     path = [str(Path(__file__).parents[1]), *sys.path]
-    own = {"TORCHINDUCTOR_CACHE_DIR": str(cache), "COURSE_QUIET": "1"}
-    own["PYTHONPATH"] = os.pathsep.join(p or os.getcwd() for p in path)
+    path_text = os.pathsep.join(p or os.getcwd() for p in path)
     command = [sys.executable, "-m", "helpers.start_child"]
     try:
         child = subprocess.Popen(
@@ -364,7 +371,7 @@ def _run(order: str, cache: Path, timeout: float, env: Mapping[str, str]) -> str
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            env={**os.environ, **own, **env},
+            env={**os.environ, "PYTHONPATH": path_text, **env},
             start_new_session=True,
         )
     except (OSError, NotImplementedError) as error:
