@@ -85,6 +85,12 @@ class Start:
     problem: str = ""
     """Where and how the process failed; '' when it did not."""
 
+    def __str__(self) -> str:
+        said = self.problem or {True: "answers agree", False: "answers DIFFER"}.get(
+            self.agrees, "answers unknown"
+        )
+        return f"{self.found}, {said}"
+
     @property
     def wait_s(self) -> float:
         """Return the seconds for compiled code and its first answer, loading too."""
@@ -409,6 +415,9 @@ def _explained(stage: str, said: str) -> str:
         r"^(?:[\w.]+\.)?(\w+(?:Error|Failed|Exception)\b.*)$", said, re.M
     )
     last = errors[-1] if errors else (said.splitlines() or ["it said nothing"])[-1]
+    last = re.sub(
+        r"(?<![\w.])/(?:[^\s/'\"]+/)+", "…/", last
+    )  # folders are gone by then
     if stage == "make the model":
         advice = (
             f". {_HOW}" if "No module" in last or "has no attribute" in last else ""
