@@ -25,7 +25,10 @@ CONDA_NAMES = {
     "matplotlib-base": "matplotlib",
     "msgspec-python": "msgspec",
 }
-NOT_FROM_CONDA, ONLY_CONDA = {"uv", "triton", "torchao"}, {"python", "pip", "cxx-compiler"}
+NOT_FROM_CONDA, ONLY_CONDA = (
+    {"uv", "triton", "torchao"},
+    {"python", "pip", "cxx-compiler"},
+)
 
 
 def requirements(lines: list[str]) -> dict[str, Requirement]:

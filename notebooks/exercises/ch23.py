@@ -26,10 +26,14 @@ def _missed():
 # --- 23.1 ----------------------------------------------------------------------
 
 
-def _model():
-    torch.manual_seed(23)
-    layers = torch.nn.Linear(12, 12), torch.nn.Tanh(), torch.nn.Linear(12, 3)
-    return torch.nn.Sequential(*layers)
+class _Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(23)
+        self.layer = torch.nn.Linear(12, 3).requires_grad_(False)
+
+    def forward(self, x):
+        return self.layer(x).tanh()
 
 
 @exercise(
@@ -54,12 +58,12 @@ def one_file(answer):
         path = Path(home) / "model.warm"
         with fresh_cache():
             _another_process()
-            ship(_model(), x, str(path))
+            ship(_Model(), x, str(path))
         if not path.is_file():
             return "ship left no file"
         with fresh_cache():
             _another_process()
-            model = _model()
+            model = _Model()
             compiled = start_warm(model, str(path))
             if not callable(compiled):
                 return "start_warm returned nothing that can be called"
@@ -74,7 +78,7 @@ def one_file(answer):
         with fresh_cache():
             _another_process()
             try:
-                start_warm(_model(), str(path))
+                start_warm(_Model(), str(path))
             except ValueError:
                 return None
         return "the file is damaged, and start_warm starts cold without a word"

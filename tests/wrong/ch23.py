@@ -52,12 +52,3 @@ def make_step(number):
         return torch.nn.functional.gelu(x) + shift
 
     return step
-
-
-# %% 23.2: nothing was compiled
-def make_step(number):
-    @torch.compiler.disable
-    def step(x):
-        return torch.nn.functional.gelu(x) + number / 1000
-
-    return step
