@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # the same names as _HOME, for editors and type checkers
     from .plots import plot_bytes, plot_comparison, plot_sweep
     from .recordings import recorded
     from .results import load, side_by_side
+    from .starts import cold_start
     from .sweeps import sweep
     from .teach import claim, predict, reveal, score, start
     from .timing import copy_bandwidth, device, keep_memory
@@ -32,6 +33,7 @@ if TYPE_CHECKING:  # the same names as _HOME, for editors and type checkers
 _HOME = {
     "check": "exercises",
     "claim": "teach",
+    "cold_start": "starts",
     "compare": "benchmark",
     "copy_bandwidth": "timing",
     "device": "timing",

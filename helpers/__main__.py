@@ -1,6 +1,7 @@
 """``python -m helpers doctor``: the helpers that are of use outside a notebook.
 
-``python -m helpers dump module:function`` writes the Triton code of a function.
+``python -m helpers dump module:function`` writes the Triton code of a function, and
+``python -m helpers cold-start module:function`` says what its first call costs.
 """
 
 from __future__ import annotations
@@ -33,8 +34,19 @@ def main(arguments: list[str] | None = None) -> int:
         "--inputs", default="inputs", help="name of the inputs function"
     )
     command.add_argument("--to", metavar="FOLDER", help="write everything there")
+    command = commands.add_parser("cold-start", help="say what a first call costs")
+    command.add_argument(
+        "target",
+        metavar="module:function",
+        help="what returns (model, inputs); a file works too: path/model.py:make",
+    )
+    command.add_argument("--repeat", type=int, default=1, help="starts of each way")
+    command.add_argument("--training", action="store_true", help="with the backward")
+    command.add_argument("--timeout", type=float, default=600.0, help="of each start")
+    command.add_argument("--to", metavar="FILE", help="write the result there, as JSON")
     chosen = parser.parse_args(arguments)
-    return _doctor(chosen) if chosen.command == "doctor" else _dump(chosen)
+    run = {"doctor": _doctor, "dump": _dump, "cold-start": _cold_start}
+    return run[chosen.command](chosen)
 
 
 def _doctor(chosen: argparse.Namespace) -> int:
@@ -67,6 +79,23 @@ def _dump(chosen: argparse.Namespace) -> int:
     if chosen.to:
         print(f"written to {chosen.to}")
     return 0
+
+
+def _cold_start(chosen: argparse.Namespace) -> int:
+    from helpers.errors import InputError, Unavailable
+    from helpers.starts import cold_start
+
+    sys.path.insert(0, "")
+    options = {"repeat": chosen.repeat, "timeout": chosen.timeout}
+    try:
+        found = cold_start(chosen.target, train=chosen.training, **options)
+        print(found)
+        if chosen.to:
+            print(f"written to {found.save(chosen.to)}")
+    except (InputError, Unavailable, ValueError, OSError) as error:
+        print(f"cold-start: {error}", file=sys.stderr)
+        return 1
+    return 1 if any(way.problem for way in found.ways) else 0
 
 
 if __name__ == "__main__":

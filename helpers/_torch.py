@@ -41,12 +41,14 @@ def needed_for(lost: str) -> Iterator[None]:
 with needed_for("seeing what the compiler did"):
     from torch._dynamo.eval_frame import _debug_get_cache_entry_list
     from torch._dynamo.exc import get_stack_above_dynamo
-    from torch._dynamo.utils import _compilation_metrics
+    from torch._dynamo.utils import _compilation_metrics, compilation_time_metrics
     from torch._dynamo.utils import counters as counters
     from torch._guards import TracingContext
 
 # torch's records of the compiles of this process, the last 64, the newest last.
 compile_history = _compilation_metrics
+# Seconds of what torch times by name, such as ``compile_file``: a list for each.
+compile_seconds = compilation_time_metrics
 
 # Which Triton the builds want that name none: the CPU wheels.
 _TRITON = {"2.11": "3.6", "2.12": "3.7", "2.13": "3.7", "2.14": "3.8", "2.15": "3.9"}

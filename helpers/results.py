@@ -30,6 +30,7 @@ FORMAT = 1
 _HOMES = {
     "Bandwidth": "helpers.timing",
     "Code": "helpers.codegen",
+    "ColdStart": "helpers.starts",
     "Comparison": "helpers.benchmark",
     "Diagnosis": "helpers.health",
     "Dump": "helpers.gpu.dump",

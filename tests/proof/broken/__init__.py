@@ -149,5 +149,14 @@ def environment(fault: Fault | None) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": joined, "COURSE_QUIET": "1", **planted}
 
 
-for each in ("dynamo", "autograd", "inductor", "codegen", "modes", "tools", "training"):
+for each in (
+    "dynamo",
+    "autograd",
+    "inductor",
+    "codegen",
+    "modes",
+    "training",
+    "caches",
+    "tools",
+):
     importlib.import_module(f"{__name__}.{each}")

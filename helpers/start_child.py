@@ -1,0 +1,194 @@
+"""The process in which ``cold_start`` calls a compiled function for the first time.
+
+    python -m helpers.start_child < order.json
+
+What it finds goes to the report file as it comes, a line of JSON each, so that a
+process that dies has said how far it came.  It imports torch where it times it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+# Each kind of cache: its name, and torch's counters of what was found, not found, and
+# not looked for.
+_COUNTED = {
+    "AOTAutogradCache": ("aot_autograd", "autograd_cache"),
+    "FxGraphCache": ("inductor", "fxgraph_cache"),
+}
+_EVENTS = {
+    "AOTAutogradCache": "aotautograd_cache_",
+    "FxGraphCache": "fx_graph_cache_",
+}
+
+
+class Report:
+    """The file that the parent reads, and the clock of one stage after the other."""
+
+    def __init__(self, path: str) -> None:
+        self._file = open(path, "w", encoding="utf-8")  # noqa: SIM115
+        self._begin = time.perf_counter()
+
+    def put(self, **found: Any) -> None:
+        """Write what was found, now."""
+        self._file.write(json.dumps(found) + "\n")
+        self._file.flush()
+
+    def stage(self, name: str) -> None:
+        """Say that a stage begins: its clock starts."""
+        self.put(stage=name)
+        self._begin = time.perf_counter()
+
+    def end(self, field: str) -> None:
+        """Report the seconds since the stage began as *field*."""
+        self.put(**{field: time.perf_counter() - self._begin})
+
+
+def made_by(target: str) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
+    """Return the function or module, its inputs, and its keyword arguments."""
+    name, _, function = target.rpartition(":")
+    if name.endswith(".py"):
+        path = Path(name).resolve()
+        sys.path.insert(0, str(path.parent))
+        spec = spec_from_file_location(path.stem, path)
+        module = sys.modules[path.stem] = module_from_spec(spec)
+        spec.loader.exec_module(module)
+    else:
+        module = import_module(name)
+    made = getattr(module, function)()
+    if not isinstance(made, tuple) or len(made) != 2 or not callable(made[0]):
+        raise TypeError(f"{function}() must return (model or function, inputs)")
+    fn, inputs = made
+    if isinstance(inputs, dict):
+        return fn, (), inputs
+    return fn, inputs if isinstance(inputs, tuple) else (inputs,), {}
+
+
+def main(order: dict[str, Any]) -> None:
+    """Do what was ordered, and report."""
+    report = Report(order["report"])
+    report.stage("import torch")
+    import torch
+
+    report.end("import_s")
+    report.stage("load the compiler")
+    import torch._inductor.async_compile
+    import torch._inductor.compile_fx
+
+    report.end("compiler_s")
+    from helpers import _torch
+
+    report.stage("make the model")
+    fn, inputs, kwargs = made_by(order["target"])
+    report.end("make_s")
+    if order["load"]:
+        report.stage("load the artifacts")
+        info = torch.compiler.load_cache_artifacts(Path(order["load"]).read_bytes())
+        report.end("load_s")
+        report.put(loaded=info is not None)
+
+    def call(target: Callable[..., Any]) -> Any:
+        """Call it as a user would, or with a backward."""
+        result = target(*inputs, **kwargs)
+        if order["train"]:
+            (result if isinstance(result, torch.Tensor) else result[0]).sum().backward()
+        return result
+
+    report.stage("the first call")
+    compiled = torch.compile(fn, **order["options"])  # which may load already
+    with torch.set_grad_enabled(order["train"]), _torch.trace() as events:
+        call(compiled)
+        report.end("first_s")
+    report.put(phases=phases(), lookups=lookups(events))
+    if order["save"]:
+        report.stage("save the artifacts")
+        saved = torch.compiler.save_cache_artifacts()
+        if saved is not None:
+            Path(order["save"]).write_bytes(saved[0])
+    report.stage("compare with eager")
+    with torch.set_grad_enabled(order["train"]):
+        report.put(agrees=agrees(lambda: call(fn), lambda: call(compiled)))
+    report.put(done=True)
+
+
+def phases() -> dict[str, float]:
+    """Return seconds by phase, from torch's records of this process's compiles."""
+    from helpers import _torch
+
+    def recorded(name: str) -> float:
+        field = f"{name}_cumulative_compile_time_us"
+        times = (getattr(record, field, None) for record in _torch.compile_history)
+        return sum(time or 0 for time in times) / 1e6
+
+    def timed(name: str) -> float:
+        return sum(_torch.compile_seconds.get(name, ()))
+
+    aot = recorded("aot_autograd")
+    # A graph that was found is not lowered, but its code is loaded.
+    loads = timed("AOTAutogradCache.inductor_load") or (
+        0.0 if recorded("inductor") else timed("PyCodeCache.load_by_key_path")
+    )
+    inductor = min(recorded("inductor") + loads, aot)
+    building = min(timed("compile_file"), inductor)
+    return {
+        "Dynamo": max(recorded("dynamo") - aot, 0.0),
+        "AOTAutograd": aot - inductor,
+        "Inductor": inductor - building,
+        "build": building,
+    }
+
+
+def lookups(events: list[Any]) -> list[dict[str, Any]]:
+    """Return what each kind of cache found, why not, and its newest key's parts."""
+    from helpers import _torch
+
+    found = []
+    for kind, (group, prefix) in _COUNTED.items():
+        counts = _torch.counters[group]
+        hits, misses, bypasses = (
+            counts[f"{prefix}_{word}"] for word in ("hit", "miss", "bypass")
+        )
+        reasons, parts = [], dict[str, str]()
+        for event in events:
+            if event.kind.startswith(_EVENTS[kind]) and event.payload[:1] == "{":
+                told = json.loads(event.payload)
+                reasons.append(told.get("cache_bypass_reason") or "")
+                parts.update(components(told.get("components") or []))
+        row = {"kind": kind, "hits": hits, "misses": misses, "bypasses": bypasses}
+        why = tuple(dict.fromkeys(filter(None, reasons)))
+        found.append({**row, "reasons": why, "parts": parts})
+    return found
+
+
+def components(lines: list[str]) -> dict[str, str]:
+    """Return the hash of each part of a key, by the name that torch gives the part."""
+    parts = {}
+    for line in lines:
+        number, _, rest = line.partition("] ")
+        parts[rest.partition(": ")[0]] = number.lstrip("[")
+    return parts
+
+
+def agrees(eager: Callable[[], Any], compiled: Callable[[], Any]) -> bool | None:
+    """Return whether both give the same answer and gradients; None: nothing to see."""
+    from helpers import correctness
+    from helpers.errors import InputError
+
+    setting = correctness.Setting((eager, compiled), ())
+    with setting.state:
+        try:
+            first = setting.outcome("compiled", compiled, 0)
+            return correctness.agreement(setting, eager, compiled, first).matches
+        except InputError:
+            return None
+
+
+if __name__ == "__main__":
+    main(json.load(sys.stdin))

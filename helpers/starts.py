@@ -1,0 +1,431 @@
+"""cold_start(): what the first call of a compiled function costs, and what saves it.
+
+Each start is a process of its own (`helpers.start_child`) with a folder of its own, as
+in a new container: an empty one, one that a process has filled, a copy of its cache,
+or an empty one and a file of artifacts.  Seconds by phase, and what the caches found,
+are torch's own records.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import psutil
+
+from helpers import results, text
+from helpers.errors import InputError, Unavailable
+from helpers.results import Machine, TableResult
+from helpers.text import Table, mark
+
+WAYS = {
+    "empty": "nothing was ever compiled here",
+    "warm": "a second process in the same place",
+    "copied": "a new place, with a copy of TORCHINDUCTOR_CACHE_DIR",
+    "image": "the same, and a copy of the precompiled header in the temporary folder",
+    "artifacts": "a new place, with a file of saved artifacts",
+}
+CACHE, HEADER = "cache", "temporary"  # folders of a place; torch keeps a
+# precompiled C++ header in the second, wherever TORCHINDUCTOR_CACHE_DIR is.
+PHASES = ("Dynamo", "AOTAutograd", "Inductor", "build")
+_HOW = (
+    'Give "module:function", "path/to/file.py:function", or a function that stands in '
+    "a module. One written in a notebook exists in no file: put `%%writefile model.py` "
+    'above its cell, and say cold_start("model.py:make").'
+)
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """What one kind of cache was asked in a process, and the parts of its last key."""
+
+    kind: str
+    hits: int
+    misses: int
+    bypasses: int
+    reasons: tuple[str, ...]
+    """Why torch did not even look, in torch's words."""
+    parts: dict[str, str]
+    """The hash of each part of the key that was looked for, by torch's name for it."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """One process: seconds until the first answer, and what was found on the way."""
+
+    import_s: float = 0.0
+    """``import torch``."""
+    compiler_s: float = 0.0
+    """Loading the compiler's own modules, which the first compile would do."""
+    make_s: float = 0.0
+    load_s: float = 0.0
+    """Loading the artifacts."""
+    first_s: float = 0.0
+    """The first call (with its backward, if asked): compile and run."""
+    phases: dict[str, float] = field(default_factory=dict)
+    lookups: tuple[Lookup, ...] = ()
+    libraries: int = 0
+    """Libraries that appeared in the cache folder: what was built in this process."""
+    loaded: bool | None = None
+    """Whether torch took the artifacts; None where none were given."""
+    agrees: bool | None = None
+    problem: str = ""
+    """Where and how the process failed; '' when it did not."""
+
+    def __str__(self) -> str:
+        said = self.problem or {True: "answers agree", False: "answers DIFFER"}.get(
+            self.agrees, "answers unknown"
+        )
+        return f"{self.found}, {said}"
+
+    @property
+    def wait_s(self) -> float:
+        """Return the seconds for compiled code and its first answer, loading too."""
+        return self.load_s + self.first_s
+
+    @property
+    def found(self) -> str:
+        """Return in words what the caches were asked, such as ``2 found``."""
+        totals = {
+            "found": sum(one.hits for one in self.lookups),
+            "missed": sum(one.misses for one in self.lookups),
+            "bypassed": sum(one.bypasses for one in self.lookups),
+        }
+        return ", ".join(f"{n} {k}" for k, n in totals.items() if n) or "not asked"
+
+    def missed(self, filled: Start) -> tuple[str, ...]:
+        """Return the parts of the keys that differ from those of the start *filled*.
+
+        They say why an entry that *filled* wrote was not found.
+        """
+        theirs = {one.kind: one.parts for one in filled.lookups}
+        names = dict[str, None]()
+        for one in self.lookups:
+            before = theirs.get(one.kind) or one.parts
+            now = one.parts or before  # torch does not tell the parts of each key
+            names |= {n: None for n in {**before, **now} if before.get(n) != now.get(n)}
+        return tuple(names)
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to start, each of its processes, and the bytes that it ships."""
+
+    name: str
+    starts: tuple[Start, ...]
+    ships: int
+
+    @property
+    def first(self) -> Start:
+        """Return the first of the starts."""
+        return self.starts[0]
+
+    @property
+    def problem(self) -> str:
+        """Return the first problem of its starts, or ''."""
+        return next((one.problem for one in self.starts if one.problem), "")
+
+    def seconds(self, phase: str = "") -> float:
+        """Return the median seconds of one phase, or of the whole wait."""
+        each = (o.phases.get(phase, 0.0) if phase else o.wait_s for o in self.starts)
+        return median(each)
+
+    def span(self) -> tuple[float, float]:
+        """Return the lowest and the highest seconds of waiting."""
+        every = [one.wait_s for one in self.starts]
+        return min(every), max(every)
+
+
+@dataclass(frozen=True, repr=False)
+class ColdStart(TableResult):
+    """What ``cold_start`` found: a way for each that was asked."""
+
+    target: str
+    ways: tuple[Way, ...]
+    train: bool
+    options: dict[str, Any]
+    interrupted: bool = False
+    machine: Machine = field(default_factory=Machine.here)
+    command: str = field(default_factory=results.command)
+    when: str = field(default_factory=results.now)
+
+    def __getitem__(self, name: str) -> Way:
+        for way in self.ways:
+            if way.name == name:
+                return way
+        raise KeyError(f"no way {name!r}: there are {[w.name for w in self.ways]}")
+
+    def saved(self, name: str) -> float:
+        """Return the share of the wait with nothing cached that *name* saves.
+
+        Below 0 it takes longer.
+        """
+        return 1 - self[name].seconds() / max(self["empty"].seconds(), 1e-9)
+
+    def table(self) -> Table:
+        """Return a row for each way, measured values marked."""
+        rows = []
+        for way in self.ways:
+            low, high = way.span()
+            took = text.seconds(way.seconds())
+            if len(way.starts) > 1:
+                took += f" ({text.seconds(low)} to {text.seconds(high)})"
+            parts = ", ".join(f"{p} {text.seconds(way.seconds(p))}" for p in PHASES)
+            answer = {True: "agree", False: "DIFFER", None: "unknown"}[way.first.agrees]
+            rows.append(
+                [way.name, way.first.found, way.problem or answer]
+                + [mark(v) for v in (way.first.libraries, text.size(way.ships))]
+                + [mark(took), mark(parts)]
+            )
+        heads = ["way", "caches", "answers", "built", "ships", "wait", "of which"]
+        return Table.of(heads, rows)
+
+    def _last(self) -> str:
+        said = [f"{way.name}: {WAYS[way.name]}" for way in self.ways]
+        if self.interrupted:
+            said.append("interrupted: these are the ways that are finished")
+        return "\n".join(said)
+
+
+def cold_start(
+    make: str | Callable[[], tuple],
+    ways: Sequence[str] = ("empty", "warm", "copied", "artifacts"),
+    *,
+    repeat: int = 1,
+    train: bool = False,
+    env: Mapping[str, str] | None = None,
+    timeout: float = 600.0,
+    folder: str | os.PathLike[str] | None = None,
+    **options: Any,
+) -> ColdStart:
+    """Return what a first call costs, for several ways to start.
+
+    *make* is ``"module:function"``, ``"path/to/file.py:function"``, or a function that
+    stands in a module.  Called without arguments in a fresh process, it returns a model
+    or function and its inputs: a tuple, or a dictionary of keyword arguments.
+
+    *ways* are some of ``empty``, ``warm``, ``copied``, ``image`` and ``artifacts``:
+    what a process finds when it starts (`WAYS`).  In each, the function is compiled
+    with *options* (those of ``torch.compile``) and called once; ``train=True`` adds a
+    backward of the sum.  *repeat* starts each way as often, in turns.  *env* has
+    variables for all processes.  One that is not done after *timeout* seconds is ended,
+    with all that it started, and so it is with Ctrl-C, which keeps what is finished.
+
+    All folders are made in *folder*, else in the system's for temporary files, and
+    removed at the end.  Loading torch, and the modules of its compiler, is timed beside
+    the wait for the first answer and not in it: no cache saves that.
+
+    Raises InputError when *make* cannot be found or fails, or when the first process,
+    which fills the cache, does not come to its end.  Where a later one fails, its way
+    says so, and the others are kept.
+    """
+    target = _target(make)
+    if unknown := [way for way in ways if way not in WAYS] or not ways:
+        raise ValueError(f"ways are some of {', '.join(WAYS)}; not {unknown}")
+    if repeat < 1:
+        raise ValueError("repeat must be 1 or more")
+    order = {"target": target, "train": train, "options": options}
+    done: dict[str, list[Start]] = {way: [] for way in ways}
+    ships = dict.fromkeys(ways, 0)
+    interrupted = False
+    with _workplace(folder) as home, text.progress("starts", repeat * len(ways)) as bar:
+        filled, saved = home / "filled", home / "artifacts"
+        try:
+            first = one_start(order, filled, timeout, save=saved, env=env)
+            if first.problem:
+                raise InputError(f"{target}: {first.problem}")
+            cache = folder_bytes(filled / CACHE)
+            sizes = {"copied": cache, "image": cache + folder_bytes(filled / HEADER)}
+            for turn in range(repeat):
+                for way in ways:
+                    if way == "empty" and turn == 0:
+                        start = first
+                    else:
+                        place, load = home / f"{way}-{turn}", None
+                        if way == "warm":
+                            place = filled
+                        if way in ("copied", "image"):
+                            shutil.copytree(filled / CACHE, place / CACHE)
+                        if way == "image" and (filled / HEADER).exists():
+                            shutil.copytree(filled / HEADER, place / HEADER)
+                        if way == "artifacts":
+                            load = saved
+                        start = one_start(order, place, timeout, load=load, env=env)
+                        if place != filled:
+                            shutil.rmtree(place, ignore_errors=True)
+                    done[way].append(start)
+                    ships[way] = (sizes | {"artifacts": _bytes(saved)}).get(way, 0)
+                    bar.update()
+        except KeyboardInterrupt:
+            interrupted = True
+            if not any(done.values()):
+                raise
+    finished = [Way(way, tuple(s), ships[way]) for way, s in done.items() if s]
+    return ColdStart(target, tuple(finished), train, options, interrupted)
+
+
+@contextmanager
+def _workplace(folder: str | os.PathLike[str] | None) -> Iterator[Path]:
+    """Yield a folder for a while; InputError where none can be made."""
+    try:
+        made = tempfile.TemporaryDirectory(
+            dir=folder, prefix="cold-start-", ignore_cleanup_errors=True
+        )
+    except OSError as error:
+        raise InputError(
+            f"no cache can be kept in {folder or tempfile.gettempdir()} "
+            f"({error.strerror}): name a folder that can be written, folder=..."
+        ) from error
+    with made as path:
+        yield Path(path)
+
+
+def _target(make: str | Callable[[], tuple]) -> str:
+    """Return *make* as text that another process can follow."""
+    if isinstance(make, str):
+        home, _, name = make.rpartition(":")
+        if not home or not name.isidentifier():
+            raise InputError(f"{make!r} names no function. {_HOW}")
+        if home.endswith(".py"):
+            if not Path(home).is_file():
+                raise InputError(f"there is no file {home}. {_HOW}")
+            return f"{Path(home).resolve()}:{name}"
+        return make
+    name, module = getattr(make, "__qualname__", ""), getattr(make, "__module__", "")
+    if not inspect.isfunction(make) or "<" in name or module == "__main__":
+        raise InputError(f"{make!r} cannot be imported by another process. {_HOW}")
+    return f"{module}:{name}"
+
+
+def folder_bytes(folder: Path) -> int:
+    """Return the bytes of all files below *folder*."""
+    return sum(_bytes(path) for path in folder.rglob("*") if path.is_file())
+
+
+def _bytes(path: Path) -> int:
+    with suppress(OSError):
+        return path.stat().st_size
+    return 0
+
+
+def one_start(
+    order: Mapping[str, Any],
+    place: Path,
+    timeout: float = 600.0,
+    load: Path | None = None,
+    save: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Start:
+    """Return one start of what *order* says, with the folders in *place*.
+
+    *order* has a ``target``, and may have ``train`` and ``options``.  *load* and *save*
+    are files of artifacts, *env* variables for the process.
+    """
+    cache, temporary = place / CACHE, place / HEADER
+    temporary.mkdir(parents=True, exist_ok=True)
+    before = set(cache.rglob("*.so")) if cache.is_dir() else set()
+    report = place / "report"
+    files = {"load": str(load or ""), "save": str(save or ""), "report": str(report)}
+    whole = {"train": False, "options": {}, **order, **files}
+    own = {"TORCHINDUCTOR_CACHE_DIR": str(cache), "COURSE_QUIET": "1"}
+    own |= dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary))
+    said = _run(json.dumps(whole), {**own, **(env or {})}, timeout)
+    lines = report.read_text("utf-8").splitlines() if report.exists() else []
+    report.unlink(missing_ok=True)
+    found: dict[str, Any] = {}
+    for line in lines:
+        with suppress(ValueError):  # the process died while it wrote this one
+            found.update(json.loads(line))
+    stage = found.pop("stage", "start Python")
+    if not found.pop("done", False):
+        found["problem"] = _explained(stage, said)
+    if cache.is_dir():
+        found["libraries"] = len(set(cache.rglob("*.so")) - before)
+    lookups = found.pop("lookups", ())
+    kinds = tuple(
+        Lookup(**{**one, "reasons": tuple(one["reasons"])}) for one in lookups
+    )
+    return Start(lookups=kinds, **found)
+
+
+def _run(order: str, env: Mapping[str, str], timeout: float) -> str:
+    """Run the child to its end, and return the last that it said; '' if all is well.
+
+    What it started ends with it, whatever happens.
+    """
+    path = [str(Path(__file__).parents[1]), *sys.path]
+    path_text = os.pathsep.join(p or os.getcwd() for p in path)
+    command = [sys.executable, "-m", "helpers.start_child"]
+    try:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env={**os.environ, "PYTHONPATH": path_text, **env},
+            start_new_session=True,
+        )
+    except (OSError, NotImplementedError) as error:
+        raise Unavailable(
+            f"no process can be started here ({error}), and each start needs one: run "
+            "it where Python may start processes, with memory to spare"
+        ) from error
+    try:
+        _, said = child.communicate(order, timeout)
+    except subprocess.TimeoutExpired:
+        return f"it was not done after {timeout:g} seconds: give a longer timeout="
+    finally:
+        _end(child)
+    if child.returncode < 0:
+        return f"the process died of {signal.Signals(-child.returncode).name}"
+    return (said.strip() or "it said nothing") if child.returncode else ""
+
+
+def _end(child: subprocess.Popen) -> None:
+    """End the process and all that it started, also what outlived it."""
+    with suppress(psutil.Error):
+        for one in psutil.Process(child.pid).children(recursive=True):
+            with suppress(psutil.Error):
+                one.kill()
+    if hasattr(os, "killpg"):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+    child.kill()
+    child.communicate()
+
+
+def _explained(stage: str, said: str) -> str:
+    """Return in one line where a start failed, how, and what to do."""
+    errors = re.findall(
+        r"^(?:[\w.]+\.)?(\w+(?:Error|Failed|Exception)\b.*)$", said, re.M
+    )
+    last = errors[-1] if errors else (said.splitlines() or ["it said nothing"])[-1]
+    last = re.sub(
+        r"(?<![\w.])/(?:[^\s/'\"]+/)+", "…/", last
+    )  # folders are gone by then
+    if stage == "make the model":
+        advice = (
+            f". {_HOW}" if "No module" in last or "has no attribute" in last else ""
+        )
+    elif "No space left" in said:
+        advice = ". The disk is full: free some, or name another with folder="
+    elif "Permission denied" in said or "Read-only" in said:
+        advice = ". The cache cannot be written: name another place with folder="
+    else:
+        advice = ""
+    return f"failed at: {stage}: {last}{advice}"
