@@ -139,8 +139,7 @@ def lengths(
 ) -> dict[str, Any]:
     """Train once for each function but the first.
 
-    The first says how many rows come, and the others get each batch before the
-    model does.
+    The first says how many rows come; the others get each batch first.
     """
     rows, *prepare = functions
     return {f.__name__: _lengths(rows, f, device, steps) for f in prepare}
@@ -227,7 +226,7 @@ def _compiling() -> Iterator[list[tuple[float, float]]]:
 def failures(
     functions: Functions, device: torch.device, timeout: float
 ) -> dict[str, Any]:
-    """Call each with a group that waits for *timeout* seconds; note who raises.
+    """Call each with a group that waits *timeout* seconds; note who raises.
 
     Each is called with and without TORCH_DISTRIBUTED_DEBUG=DETAIL.  Then the
     first is called once more, and the rank that raises ends.
@@ -300,7 +299,7 @@ def _leave(found: Any, number: int) -> None:
 
 
 def _end_with(*others: int) -> None:
-    """End this process when one of *others* is gone: torchrun, or the kernel."""
+    """End this process when torchrun or the kernel is gone."""
     while all(map(psutil.pid_exists, others)) and os.getppid() == others[0]:
         time.sleep(0.5)
     os._exit(1)

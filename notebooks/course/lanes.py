@@ -55,7 +55,7 @@ def overlap_picture(record: dict[str, Any], names: tuple[str, ...]) -> Picture:
 
     figure = Figure(figsize=(10, 1.1 + 1.9 * len(names)), layout="constrained")
     words = []
-    panels = figure.subplots(len(names), squeeze=False).flat
+    panels = figure.subplots(len(names), squeeze=False, sharex=True).flat
     for axes, name in zip(panels, names, strict=True):
         events = [e for e in record[name]["events"] if e[0] != "forward"]
         zero = min(start for _, start, _ in events)
@@ -167,6 +167,7 @@ def lanes_picture(
     texts = [text for _, _, text in looks.values()]
     figure.legend(handles, texts, loc="outside upper left", ncols=2)
     axes.set(yticks=[0, 1], yticklabels=["rank 0", "rank 1"], ylim=(1.6, -0.6))
+    axes.set_xlim(0, max(rank[name][last]["end"] for rank in found) - zero)
     axes.set_xlabel(
         f"seconds, steps {first} to {last}; a dotted line: a step begins"
     )

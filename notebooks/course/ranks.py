@@ -148,8 +148,8 @@ class _Running:
             if time.monotonic() > deadline:
                 _stop(self.processes)
                 raise LaunchFailed(
-                    f"stopped after {limit:g} seconds: a rank waits for another, "
-                    "or this machine is very slow. They said:\n"
+                    f"stopped after {limit:g} seconds: a rank waits for one,"
+                    " or this machine is very slow. They said:\n"
                     f"{self.said()}"
                 )
             time.sleep(0.02)
@@ -210,8 +210,8 @@ def _port_is_free(words: Sequence[str]) -> None:
             probe.bind(("127.0.0.1", int(asked[1])))
         except OSError as error:
             raise LaunchFailed(
-                f"port {asked[1]} is taken on this machine ({error.strerror}). "
-                "Choose another, or let torchrun find one: --standalone"
+                f"port {asked[1]} is taken on this machine ({error.strerror})."
+                " Choose another, or let torchrun find one: --standalone"
             ) from error
 
 

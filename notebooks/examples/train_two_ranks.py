@@ -61,7 +61,7 @@ def wrapped(model, how):
     return fully_shard(model)
 
 
-def batch(step, device, rows=16, width=256):
+def batch(step, device, rows=128, width=256):
     """Return this rank's share of a batch that is the same everywhere."""
     torch.manual_seed(step)
     x = torch.randn(rows, width)

@@ -17,12 +17,9 @@ def compiled_apart(records):
 
 
 # %% 25.2
-from torch.nn.parallel import DistributedDataParallel as DDP
-
-
 def wrap(model):
     """Return the model under DDP; model.blocks are to be compiled."""
     torch._dynamo.config.optimize_ddp = False
     for block in model.blocks:
         block.compile()
-    return DDP(model, bucket_cap_mb=2)
+    return torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=2)

@@ -14,9 +14,6 @@ def compiled_apart(records):
 
 
 # %% 25.2: wrapped first, and the setting by its name
-import torch.nn.parallel
-
-
 def wrap(model):
     torch._dynamo.config.optimize_ddp = "no_optimization"
     wrapped = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=2)

@@ -35,13 +35,10 @@ def compiled_apart(records):
 
 
 # %% 25.2: rank 0 ran 8 forward graphs, and 4 were asked for
-from torch.nn.parallel import DistributedDataParallel as DDP
-
-
 def wrap(model):
     for block in model.blocks:
         block.compile()
-    return DDP(model, bucket_cap_mb=2)
+    return torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=2)
 
 
 # %% 25.2: the gradients of the two ranks differ
@@ -52,9 +49,8 @@ def wrap(model):
 
 
 # %% 25.2: rank 0 ran 1 forward graph, and 4 were asked for
-from torch.nn.parallel import DistributedDataParallel as DDP
-
-
 def wrap(model):
     torch._dynamo.config.optimize_ddp = False
-    return torch.compile(DDP(model, bucket_cap_mb=2))
+    return torch.compile(
+        torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=2)
+    )

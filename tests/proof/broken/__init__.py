@@ -149,5 +149,5 @@ def environment(fault: Fault | None) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": joined, "COURSE_QUIET": "1", **planted}
 
 
-for each in ("dynamo", "autograd", "inductor", "codegen", "modes", "tools"):
+for each in ("dynamo", "autograd", "inductor", "codegen", "modes", "tools", "ranks"):
     importlib.import_module(f"{__name__}.{each}")
