@@ -70,7 +70,8 @@ def batch(step, device, rows=128, width=256):
 
 
 def train(model, device, steps):
-    optimizer = torch.optim.AdamW(model.parameters())  # after wrapping
+    # After wrapping: FSDP2 has parameters of its own.
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
     for step in range(steps):
         x, target = batch(step, device)
         loss = nn.functional.mse_loss(model(x), target)
