@@ -101,7 +101,7 @@ def main():
     asked = options.parse_args()
     device = connect(asked.timeout)
     torch.manual_seed(0)  # the same weights on each rank
-    model = wrapped(Model().to(device), asked.wrap)
+    model = wrapped(Model(depth=2).to(device), asked.wrap)
     train(model, device, asked.steps)
     report()
     dist.barrier()  # no rank leaves while gloo still frees its last tensor
