@@ -344,6 +344,13 @@ class _Two:
         file = self.folder / f"rank{rank}-{self.number}.json"
         return json.loads(file.read_text("utf-8")) if file.exists() else None
 
+    def end(self) -> str:
+        """Return what torchrun says of the ranks that ended, if it knows."""
+        with suppress(LaunchFailed):
+            self.running.wait(5)
+        said = self.running.said().torchrun
+        return said[said.find("Failures:") :] if "Failures:" in said else ""
+
     def run(
         self,
         task: str,
@@ -366,7 +373,7 @@ class _Two:
             for rank, record in enumerate(found):
                 if record and "error" in record:
                     raise LaunchFailed(
-                        f"rank {rank} raised: {record['error']}"
+                        f"rank {rank} raised: {record['error']}\n{self.end()}"
                     )
             if None in found:
                 raise LaunchFailed(
