@@ -32,6 +32,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (notebooks / "workshop").mkdir(parents=True)
     (notebooks / "glossary.md").write_text(GLOSSARY)
     (notebooks / "cheat_sheet.md").write_text("# Cheat sheet\n\n[00](00_first.ipynb)\n")
+    (notebooks / "multi_node.md").write_text("# Launching\n\n[it](examples/a.py)\n")
     (notebooks / "coverage.md").write_text(
         "# Coverage\n\n[A part](00_first.ipynb#A-part,-and-more)\n"
     )

@@ -26,6 +26,7 @@ from helpers.results import write_atomically
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("*.md", "figures/*.svg", "solutions/*.py")  # what the lessons speak of
 ELSEWHERE = re.compile(r"\]\((?=(?:course|examples)/)")  # links to what is not brought
+BACK = "](../notebooks/"
 RECORD = ".delivered.json"  # what was brought, by name: a digest of it
 
 
@@ -42,7 +43,9 @@ def deliver(course: Path, own: Path) -> Iterator[str]:
         for pattern in PAGES:
             for path in course.glob(pattern):
                 name = path.relative_to(course).as_posix()
-                wanted[name] = path.read_text(encoding="utf-8")
+                text = path.read_text(encoding="utf-8")
+                is_page = path.suffix == ".md"
+                wanted[name] = ELSEWHERE.sub(BACK, text) if is_page else text
         for name in sorted(wanted):
             yield from _bring(own, name, wanted[name], record)
             write_atomically(own / RECORD, json.dumps(record, indent=1) + "\n")
@@ -133,7 +136,7 @@ def _cleared(path: Path) -> str:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
         else:
-            cell.source = ELSEWHERE.sub("](../notebooks/", cell.source)
+            cell.source = ELSEWHERE.sub(BACK, cell.source)
     return nbformat.writes(notebook, version=4).rstrip("\n") + "\n"
 
 

@@ -20,7 +20,8 @@ import nbformat
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent
 SOURCE, SITE = (ROOT / ".cache" / "site" / name for name in ("source", "html"))
-PAGES = ("cheat_sheet.md", "coverage.md", "claims.md", "workshop/*.md", "figures/*.svg")
+PAGES = ("cheat_sheet.md", "coverage.md", "claims.md", "multi_node.md")
+PAGES += ("workshop/*.md", "figures/*.svg")
 Glossary = dict[str, tuple[str, str]]  # term -> what it means, where it is taught
 
 

@@ -157,6 +157,7 @@ for each in (
     "modes",
     "training",
     "caches",
+    "ranks",
     "tools",
 ):
     importlib.import_module(f"{__name__}.{each}")

@@ -1,0 +1,25 @@
+# Answers to the exercises of notebook 25. Try first: a hint costs nothing.
+
+
+# %% 25.1
+def compiled_apart(records):
+    """Return (step, rank, why) of each compile that others had to wait for."""
+    found = []
+    for steps in zip(*records, strict=True):
+        busy = [bool(step["compiles"]) for step in steps]
+        if any(busy) and not all(busy):
+            found += [
+                (step["step"], rank, step["why"][0])
+                for rank, step in enumerate(steps)
+                if step["compiles"]
+            ]
+    return found
+
+
+# %% 25.2
+def wrap(model):
+    """Return the model under DDP; model.blocks are to be compiled."""
+    torch._dynamo.config.optimize_ddp = False
+    for block in model.blocks:
+        block.compile()
+    return torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=2)

@@ -1,0 +1,156 @@
+"""Launches of lesson 25: what goes wrong with two processes is said, and stopped."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.refresh import ROOT
+
+sys.path.append(str(ROOT / "notebooks"))
+
+from course import ranks
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+STANDALONE = "torchrun --standalone --nproc-per-node 2"
+
+
+def children() -> list[psutil.Process]:
+    return psutil.Process().children(recursive=True)
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays():
+    """Whatever a test does, no process is left behind."""
+    before = {process.pid for process in children()}
+    yield
+    ranks._two.stop()
+    left = [p for p in children() if p.pid not in before and p.is_running()]
+    _, alive = psutil.wait_procs(left, timeout=10)
+    assert alive == []
+
+
+FACTOR = 3
+
+
+def factor() -> int:
+    return FACTOR
+
+
+def uses_factor() -> int:
+    return factor() * len(textwrap.dedent("  a"))
+
+
+def test_functions_travel_with_what_they_use(monkeypatch) -> None:
+    for function in (factor, uses_factor):
+        monkeypatch.setattr(function, "__module__", "__main__")
+    names: dict = {}
+    exec(ranks.shipped([uses_factor]), names)
+    assert names["uses_factor"]() == 3
+    with pytest.raises(TypeError, match="made by def"):
+        ranks.shipped([lambda: 1])
+
+
+def test_a_piece_of_the_example_is_as_in_the_file() -> None:
+    text = ranks.EXAMPLE.read_text()
+    for part in ranks.piece("connect", "wrapped").split("\n\n"):
+        assert part in text
+    with pytest.raises(ValueError, match="no function"):
+        ranks.piece("disconnect")
+
+
+def test_a_port_that_is_taken_is_said_before_anything_starts() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        for asked in (
+            f"--rdzv-backend c10d --rdzv-endpoint localhost:{port}",
+            f"--master-addr 127.0.0.1 --master-port={port}",
+        ):
+            with pytest.raises(ranks.LaunchFailed, match=f"port {port} is taken"):
+                ranks.terminal(f"torchrun --nnodes 1 {asked} train_two_ranks.py")
+
+
+def test_only_torchrun_is_run() -> None:
+    with pytest.raises(ValueError, match="not a command of torchrun"):
+        ranks.terminal("rm -r somewhere")
+
+
+def test_a_rank_that_raises_is_quoted_and_the_other_is_stopped() -> None:
+    with pytest.raises(ranks.LaunchFailed, match="ValueError: rank 1 has had enough"):
+        ranks.on_two_ranks("ways", raises)
+    assert ranks._two.running is None
+
+
+def raises(model: object) -> None:
+    import torch.distributed as dist
+
+    if dist.get_rank() == 1:
+        raise ValueError("rank 1 has had enough")
+    dist.barrier()
+
+
+def dies(model: object) -> None:
+    import os
+
+    import torch.distributed as dist
+
+    if dist.get_rank() == 1:
+        os.kill(os.getpid(), 9)
+    dist.barrier()
+
+
+def test_a_rank_that_dies_is_said() -> None:
+    with pytest.raises(ranks.LaunchFailed, match="SIGKILL"):
+        ranks.on_two_ranks("ways", dies)
+
+
+def waits(model: object) -> None:
+    import time
+
+    time.sleep(1000)
+
+
+def test_the_limit_stops_all() -> None:
+    with pytest.raises(ranks.LaunchFailed, match="stopped after 12 seconds"):
+        ranks.on_two_ranks("ways", waits, limit=12)
+
+
+def test_an_interrupt_stops_all() -> None:
+    main = threading.main_thread().ident
+    threading.Timer(8, signal.pthread_kill, (main, signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        ranks.on_two_ranks("ways", waits)
+    assert ranks._two.running is None
+
+
+def test_ranks_end_when_the_kernel_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "kernel.py").write_text(
+        f"import sys; sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / 'notebooks')!r}]\n"
+        "from course import ranks\n"
+        "def waits(model):\n    import time\n    time.sleep(1000)\n"
+        "ranks.on_two_ranks('ways', waits)\n"
+    )
+    kernel = subprocess.Popen([sys.executable, str(tmp_path / "kernel.py")])
+    deadline, family = time.monotonic() + 60, []
+    while len(family) < 3 and time.monotonic() < deadline:  # torchrun and two ranks
+        time.sleep(0.5)
+        family = psutil.Process(kernel.pid).children(recursive=True)
+    time.sleep(6)  # until they watch
+    kernel.kill()
+    kernel.wait()
+    assert len(family) >= 3
+    _, alive = psutil.wait_procs(family, timeout=20)
+    for process in alive:
+        process.kill()
+    assert alive == []
