@@ -12,6 +12,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -79,8 +80,9 @@ def main(order: dict[str, Any]) -> None:
 
     report.end("import_s")
     report.stage("load the compiler")
-    import torch._inductor.async_compile
-    import torch._inductor.compile_fx
+    for name in ("async_compile", "compile_fx"):  # or the first compile loads them
+        with suppress(ImportError):
+            import_module(f"torch._inductor.{name}")
 
     report.end("compiler_s")
     from helpers import _torch

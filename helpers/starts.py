@@ -257,10 +257,10 @@ def cold_start(
                         place, load = home / f"{way}-{turn}", None
                         if way == "warm":
                             place = filled
-                        if way in ("copied", "image"):
-                            shutil.copytree(filled / CACHE, place / CACHE)
-                        if way == "image" and (filled / HEADER).exists():
-                            shutil.copytree(filled / HEADER, place / HEADER)
+                        shipped = {"copied": [CACHE], "image": [CACHE, HEADER]}
+                        for part in shipped.get(way, ()):
+                            if (filled / part).exists():  # it may compile nothing
+                                shutil.copytree(filled / part, place / part)
                         if way == "artifacts":
                             load = saved
                         start = one_start(order, place, timeout, load=load, env=env)
