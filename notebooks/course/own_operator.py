@@ -42,7 +42,7 @@ def no_graph_caches() -> Iterator[None]:
     torch.compiler.reset()
 
 
-def said(error: BaseException | None, most: int = 80) -> str:
+def said(error: BaseException | None, most: int = 100) -> str:
     """Return the sentence of an error that matters, cut to *most* letters."""
     if error is None:
         return ""
