@@ -231,7 +231,7 @@ MISTAKES = (
         "gradient twice too large",
         lambda: _operator("twice", _tanh, slope=lambda x: 2 * _right_slope(x)),
         torch.tanh,
-        "torch.autograd.gradcheck(op, x.double())",
+        "gradcheck(op, x.double()) finds it",
         trains=True,
     ),
 )
@@ -461,7 +461,7 @@ def ways_picture(ways: Mapping[str, Way], middle: str) -> Picture:
 
 @styled
 def blocks_picture(blocks: Any, allowed: Tensor) -> Picture:
-    """Draw a mask, and which blocks of it are computed, whole or in part."""
+    """Draw a mask, and in which of its blocks the rule is asked."""
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch, Rectangle
 
@@ -469,8 +469,12 @@ def blocks_picture(blocks: Any, allowed: Tensor) -> Picture:
     rows, columns = allowed.shape
     found = {}
     for kind, numbers, indices in (
-        ("in part", blocks.kv_num_blocks, blocks.kv_indices),
-        ("whole", blocks.full_kv_num_blocks, blocks.full_kv_indices),
+        ("rule is asked", blocks.kv_num_blocks, blocks.kv_indices),
+        (
+            "rule is not asked",
+            blocks.full_kv_num_blocks,
+            blocks.full_kv_indices,
+        ),
     ):
         for row, many in enumerate(numbers[0, 0].tolist()):
             for column in indices[0, 0, row, :many].tolist():
@@ -480,7 +484,10 @@ def blocks_picture(blocks: Any, allowed: Tensor) -> Picture:
     axes.imshow(
         allowed.cpu(), cmap="Greys", vmin=0, vmax=2.5, interpolation="nearest"
     )
-    looks = {"whole": (COLOURS[0], ""), "in part": (COLOURS[1], "//")}
+    looks = {
+        "rule is not asked": (COLOURS[0], ""),
+        "rule is asked": (COLOURS[1], "//"),
+    }
     for (row, column), kind in found.items():
         colour, hatch = looks[kind]
         at = column * wide - 0.5, row * high - 0.5
@@ -491,15 +498,15 @@ def blocks_picture(blocks: Any, allowed: Tensor) -> Picture:
     axes.set(xlabel="key", ylabel="query")
     handles = [Patch(facecolor="#999999", label="allowed by the mask")]
     handles += [
-        Patch(fill=False, ec=colour, hatch=hatch, label=f"computed {kind}")
+        Patch(fill=False, ec=colour, hatch=hatch, label=f"computed, {kind}")
         for kind, (colour, hatch) in looks.items()
     ]
     figure.legend(handles=handles, loc="outside right center")
     every = (rows // high) * (columns // wide)
-    whole = sum(kind == "whole" for kind in found.values())
+    asked = sum(kind == "rule is asked" for kind in found.values())
     words = (
         f"A mask of {rows} queries and {columns} keys in {every} blocks: "
-        f"{whole} are computed whole, {len(found) - whole} in part, and "
-        f"{every - len(found)} are skipped."
+        f"{len(found) - asked} are computed without the rule, {asked} "
+        f"with it, and {every - len(found)} are skipped."
     )
     return Picture(figure, words)
