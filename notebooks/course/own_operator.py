@@ -19,7 +19,7 @@ from torch.library import custom_op, opcheck
 
 from course.failures import failure
 from course.values import as_near, forward_and_backward
-from helpers import device, dump_triton, kernels
+from helpers import device, dump_triton, graphs, kernels
 from helpers.errors import InputError
 from helpers.plots import COLOURS, HATCHES, Picture, styled
 from helpers.text import Table, mark, size
@@ -42,7 +42,7 @@ def no_graph_caches() -> Iterator[None]:
     torch.compiler.reset()
 
 
-def said(error: BaseException | None, most: int = 130) -> str:
+def said(error: BaseException | None, most: int = 100) -> str:
     """Return the sentence of an error that matters, cut to *most* letters."""
     if error is None:
         return ""
@@ -171,7 +171,7 @@ def _address(x: Tensor) -> Tensor:
 
 MISTAKES = (
     Mistake(
-        "no operator: C code is traced",
+        "C code, and no operator",
         lambda: torch.compiler.allow_in_graph(_address),
         torch.tanh,
         "@torch.library.custom_op(name, mutates_args=())",
@@ -231,7 +231,7 @@ MISTAKES = (
         "gradient twice too large",
         lambda: _operator("twice", _tanh, slope=lambda x: 2 * _right_slope(x)),
         torch.tanh,
-        "torch.autograd.gradcheck(op, x.double())",
+        "gradcheck(op, x.double()) finds it",
         trains=True,
     ),
 )
@@ -239,12 +239,16 @@ MISTAKES = (
 
 @dataclass(frozen=True)
 class Seen:
-    """What became of a mistake: eagerly, compiled, and under opcheck."""
+    """What became of a mistake: eagerly, compiled, and under opcheck.
+
+    *who* of the three was the first to say something, and *message* is it.
+    """
 
     mistake: Mistake
     eager: str
     compiled: str
-    found: tuple[str, ...]
+    opcheck: str
+    who: str
     message: str
 
 
@@ -259,21 +263,29 @@ def look(mistake: Mistake) -> Seen:
     with no_graph_caches():
         eager = _judged(function, mistake, x)
         compiled = _judged(torch.compile(function, fullgraph=True), mistake, x)
-    failed = _opcheck(operator, x, mistake.trains)
-    first = next(iter(failed.values()), None)
-    error = eager[1] or compiled[1] or first
-    return Seen(mistake, eager[0], compiled[0], tuple(failed), said(error))
+    told = {
+        "eager": eager,
+        "compiled": compiled,
+        "opcheck": _opcheck(operator, x, mistake.trains),
+    }
+    who = next((who for who, (_, error) in told.items() if error), "nobody")
+    results = (result for result, _ in told.values())
+    error = told[who][1] if who in told else None
+    return Seen(mistake, *results, who, said(error))
 
 
-def _opcheck(operator: Any, x: Tensor, trains: bool) -> dict[str, Any]:
-    """Return the checks of opcheck that fail, each with its error."""
-    if not isinstance(operator, torch._library.custom_ops.CustomOpDef):
-        return {"no operator": None}
+def _opcheck(
+    operator: Any, x: Tensor, trains: bool
+) -> tuple[str, Exception | None]:
+    """Return the first check that fails, with its error, or ``passes``."""
+    if not hasattr(operator, "register_fake"):
+        return "has no operator", None
     given = (x.detach().clone().requires_grad_(trains),)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         told = opcheck(operator, given, raise_exception=False)
-    return {name: why for name, why in told.items() if why != "SUCCESS"}
+    failed = (one for one in told.items() if one[1] != "SUCCESS")
+    return next(failed, ("passes", None))
 
 
 def _judged(
@@ -308,12 +320,7 @@ def _both(function: Callable[..., Any], x: Tensor) -> list[Any]:
 def mistakes_table(seen: Sequence[Seen]) -> Table:
     """Return what each mistake does, and which check of opcheck fails."""
     rows = [
-        (
-            one.mistake.what,
-            one.eager,
-            one.compiled,
-            (one.found or ("passes",))[0],
-        )
+        (one.mistake.what, one.eager, one.compiled, one.opcheck)
         for one in seen
     ]
     return Table.of(("mistake", "eager", "compiled", "opcheck"), rows)
@@ -322,16 +329,20 @@ def mistakes_table(seen: Sequence[Seen]) -> Table:
 def messages_table(seen: Sequence[Seen]) -> Table:
     """Return what torch says of each mistake, and the line that mends it."""
     rows = [
-        (one.message or "(nothing: the numbers are wrong)", one.mistake.mend)
+        (one.mistake.what, one.who, one.message, one.mistake.mend)
         for one in seen
     ]
-    return Table.of(("the message", "what mends it"), rows)
+    return Table.of(("mistake", "who says it", "message", "mends it"), rows)
 
 
 def calls(function: Callable[..., Any], *inputs: Tensor) -> int:
     """Return how often compiled code calls an operator; no warning of vmap."""
-    torch._C._functorch._set_vmap_fallback_warning_enabled(False)
-    found = kernels(function, *inputs).kernels
+    warn = torch._C._functorch._set_vmap_fallback_warning_enabled
+    warn(False)
+    try:
+        found = kernels(function, *inputs).kernels
+    finally:
+        warn(True)
     return sum(kernel.language == "library" for kernel in found)
 
 
@@ -361,13 +372,11 @@ class Way:
 
 def count(function: Callable[..., Any], *inputs: Tensor) -> Way:
     """Count a program's launches and bytes, here and for an H100."""
-    from helpers import graphs
-
-    moved = [x.to(device()) for x in inputs]
+    ours = [x.to(device()) for x in inputs]
     try:
         here = tuple(
             Launch(k.ops, k.language, k.bytes)
-            for k in kernels(function, *moved).kernels
+            for k in kernels(function, *ours).kernels
         )
     except InputError:
         here = None
@@ -375,7 +384,7 @@ def count(function: Callable[..., Any], *inputs: Tensor) -> Way:
         Launch(k.ops, k.kind, k.bytes)
         for k in dump_triton(function, *inputs).launches
     )
-    return Way(here, h100, graphs(function, *moved).count)
+    return Way(here, h100, graphs(function, *ours).count)
 
 
 def moved(launches: Sequence[Launch]) -> int:
@@ -450,36 +459,35 @@ def ways_picture(ways: Mapping[str, Way], middle: str) -> Picture:
 # ----------------------------------------------------------------- attention
 
 
-def kinds_of_blocks(blocks: Any) -> dict[tuple[int, int], str]:
-    """Return ``whole`` or ``in part`` for each block that is not skipped."""
-    found = {}
-    for kind, numbers, indices in (
-        ("in part", blocks.kv_num_blocks, blocks.kv_indices),
-        ("whole", blocks.full_kv_num_blocks, blocks.full_kv_indices),
-    ):
-        if numbers is None:
-            continue
-        for row, many in enumerate(numbers[0, 0].tolist()):
-            for column in indices[0, 0, row, :many].tolist():
-                found[row, column] = kind
-    return found
-
-
 @styled
 def blocks_picture(blocks: Any, allowed: Tensor) -> Picture:
-    """Draw a mask, and which blocks of it are computed, whole or in part."""
+    """Draw a mask, and in which of its blocks the rule is asked."""
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch, Rectangle
 
     high, wide = blocks.BLOCK_SIZE
     rows, columns = allowed.shape
-    found = kinds_of_blocks(blocks)
+    found = {}
+    for kind, numbers, indices in (
+        ("rule is asked", blocks.kv_num_blocks, blocks.kv_indices),
+        (
+            "rule is not asked",
+            blocks.full_kv_num_blocks,
+            blocks.full_kv_indices,
+        ),
+    ):
+        for row, many in enumerate(numbers[0, 0].tolist()):
+            for column in indices[0, 0, row, :many].tolist():
+                found[row, column] = kind
     figure = Figure(figsize=(9, 4.6), layout="constrained")
     axes = figure.subplots()
     axes.imshow(
         allowed.cpu(), cmap="Greys", vmin=0, vmax=2.5, interpolation="nearest"
     )
-    looks = {"whole": (COLOURS[0], ""), "in part": (COLOURS[1], "//")}
+    looks = {
+        "rule is not asked": (COLOURS[0], ""),
+        "rule is asked": (COLOURS[1], "//"),
+    }
     for (row, column), kind in found.items():
         colour, hatch = looks[kind]
         at = column * wide - 0.5, row * high - 0.5
@@ -490,15 +498,15 @@ def blocks_picture(blocks: Any, allowed: Tensor) -> Picture:
     axes.set(xlabel="key", ylabel="query")
     handles = [Patch(facecolor="#999999", label="allowed by the mask")]
     handles += [
-        Patch(fill=False, ec=colour, hatch=hatch, label=f"computed {kind}")
+        Patch(fill=False, ec=colour, hatch=hatch, label=f"computed, {kind}")
         for kind, (colour, hatch) in looks.items()
     ]
     figure.legend(handles=handles, loc="outside right center")
     every = (rows // high) * (columns // wide)
-    whole = sum(kind == "whole" for kind in found.values())
+    asked = sum(kind == "rule is asked" for kind in found.values())
     words = (
         f"A mask of {rows} queries and {columns} keys in {every} blocks: "
-        f"{whole} are computed whole, {len(found) - whole} in part, and "
-        f"{every - len(found)} are skipped."
+        f"{len(found) - asked} are computed without the rule, {asked} "
+        f"with it, and {every - len(found)} are skipped."
     )
     return Picture(figure, words)
