@@ -78,7 +78,21 @@ ROUTES: dict[str, tuple[int, tuple[Stop | Break, ...]]] = {
             Stop("17"),
         ),
     ),
+    "practice": (
+        180,
+        (
+            Stop("06"),
+            Stop("19", ("19.1",)),
+            Stop("21", ("21.1",)),
+            Break(10),
+            Stop("22", ("22.1",)),
+            Stop("23"),
+            Break(10),
+            Stop("25", ("25.1",)),
+        ),
+    ),
 }
+FOLLOWS = {"practice": "a day"}  # whose lessons its people have done
 
 
 def reading(cell: Any) -> float:
