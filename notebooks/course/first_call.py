@@ -25,6 +25,7 @@ from typing import Any
 import torch
 from torch._dynamo import utils
 from torch._dynamo.callback import callback_handler
+from torch._dynamo.exc import FailOnRecompileLimitHit
 from torch._inductor.codecache import cache_dir
 from torch._inductor.utils import fresh_cache
 
@@ -47,7 +48,7 @@ PHASES = {
 def phases(record: Any) -> dict[str, float]:
     """Return the seconds that each phase of one compile took for itself.
 
-    The record of a backward has no Dynamo in it.
+    torch notes no Dynamo in the record of a backward.
     """
 
     def of(name: str) -> float:
@@ -62,7 +63,7 @@ def phases(record: Any) -> dict[str, float]:
     built = of("triton_compile_time_us")
     tuned = of("compile_time_autotune_time_us")
     own = {
-        "Dynamo": max(whole("dynamo") - aot, 0.0) if record.is_forward else 0,
+        "Dynamo": whole("dynamo") - aot,
         "AOTAutograd": aot - inductor,
         "lowering": inductor - written - tuned,
         "autotuning": tuned,
@@ -70,11 +71,6 @@ def phases(record: Any) -> dict[str, float]:
         "building": built,
     }
     return {name: max(0.0, took) for name, took in own.items()}
-
-
-def summed(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the seconds of several compiles, phase by phase."""
-    return {name: sum(part[name] for part in parts) for name in PHASES}
 
 
 @styled
@@ -139,12 +135,9 @@ class Cost:
     @classmethod
     def of(cls, records: Sequence[Any], left: Written) -> Cost:
         nodes = sum(getattr(r, "graph_node_count", None) or 0 for r in records)
-        took = summed([phases(record) for record in records])
+        parts = [phases(record) for record in records]
+        took = {name: sum(part[name] for part in parts) for name in PHASES}
         return cls(len(records), nodes, left.kernels, left.lines, took)
-
-    @property
-    def total(self) -> float:
-        return sum(self.seconds.values())
 
 
 def first_step(compiled: Callable[..., Any], x: torch.Tensor) -> Cost:
@@ -157,17 +150,14 @@ def first_step(compiled: Callable[..., Any], x: torch.Tensor) -> Cost:
 
 
 def table(costs: Mapping[tuple[str, int], Cost]) -> Table:
-    """Return the counts of each way and depth."""
+    """Return the counts of each way and depth, in order."""
     headings = ["compiled", "blocks", "compiles", "graph nodes", "kernels"]
-    rows = [
-        [way, n, c.compiles, c.nodes, c.kernels, mark(c.lines), mark(_s(c))]
-        for (way, n), c in costs.items()
-    ]
+    rows = []
+    for (way, n), cost in sorted(costs.items(), key=lambda row: row[0]):
+        counts = [cost.compiles, cost.nodes, cost.kernels, mark(cost.lines)]
+        took = seconds(sum(cost.seconds.values()))
+        rows.append([way, n, *counts, mark(took)])
     return Table.of([*headings, "lines", "time"], rows)
-
-
-def _s(cost: Cost) -> str:
-    return seconds(cost.total)
 
 
 # ----------------------------------------------------------- counting compiles
@@ -187,12 +177,23 @@ def compiles() -> Iterator[list[Any]]:
 # ------------------------------------------------------- threads and processes
 
 
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep torch's warnings out of the log."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
 def all_at_once(
     call: Callable[..., Any], *inputs: Any, threads: int
 ) -> list[Any]:
     """Call from so many threads at the same time; return what each got.
 
-    The log keeps still: torch would warn from several threads at once.
+    Without torch's warnings, which would come from several threads at once.
     """
     gate = Barrier(threads)
 
@@ -200,16 +201,26 @@ def all_at_once(
         gate.wait()
         return call(*inputs)
 
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with ThreadPoolExecutor(threads) as pool:
-            return list(pool.map(go, range(threads)))
-    finally:
-        logging.disable(before)
+    with quiet(), ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(go, range(threads)))
 
 
-def workers(threads: int | None = None) -> list[tuple[str, int]]:
+def passes_limit(**setting: bool) -> bool:
+    """Return whether a function past its recompile limit passes the stance."""
+    torch.compiler.reset()
+    sine = torch.compile(lambda x: x.sin(), backend="eager", dynamic=False)
+    with quiet(), torch._dynamo.config.patch(recompile_limit=1, **setting):
+        try:
+            for rows in (2, 3):  # the warm-up: one version too many
+                sine(torch.ones(rows))
+            with torch.compiler.set_stance("fail_on_recompile"):
+                sine(torch.ones(4))
+        except (RuntimeError, FailOnRecompileLimitHit):
+            return False
+    return True
+
+
+def workers(threads: int) -> list[tuple[str, int]]:
     """Start Inductor's compile workers, and return what each process holds.
 
     That is its part, and its share of memory: a page that several processes
@@ -219,16 +230,14 @@ def workers(threads: int | None = None) -> list[tuple[str, int]]:
     from torch._inductor import async_compile, config
 
     pool = async_compile.AsyncCompile
-    chosen = config.compile_threads if threads is None else threads
     async_compile.shutdown_compile_workers()
     before = {
         process.pid for process in psutil.Process().children(recursive=True)
     }
     found = []
-    with config.patch(compile_threads=chosen):
+    with config.patch(compile_threads=threads):
         pool.warm_pool()
-        if chosen > 1:
-            pool.wait_pool_ready()
+        pool.wait_pool_ready()
         for process in psutil.Process().children(recursive=True):
             if process.pid in before:
                 continue
