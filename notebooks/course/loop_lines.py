@@ -92,14 +92,23 @@ class Outcome:
 
 
 @contextmanager
-def _unwarned() -> Iterator[None]:
-    """Leave out that a root's backward hook sees no gradient of an input."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+def _quiet() -> Iterator[None]:
+    """Leave out warnings, of what is shown in another way.
+
+    A root's backward hook may see no gradient of an input, and the counts
+    show that the recompile limit is reached.
+    """
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
 
 
-@_unwarned()
+@_quiet()
 def outcome(
     line: str,
     make: Make,
@@ -352,7 +361,7 @@ def unfreezing(layers: int, by_layer: bool = False) -> list[int | str]:
     call = tower if by_layer else torch.compile(tower, backend=backend)
     tower.requires_grad_(False)
     found: list[int | str] = []
-    with _no_warnings():
+    with _quiet():
         for layer in reversed(tower):
             layer.requires_grad_(True)
             before = len(graphs)
@@ -360,17 +369,6 @@ def unfreezing(layers: int, by_layer: bool = False) -> list[int | str]:
             call(torch.ones(2, 8)).sum().backward()
             found.append(len(graphs) - before if ran else "eager")
     return found
-
-
-@contextmanager
-def _no_warnings() -> Iterator[None]:
-    """Leave out that the recompile limit is reached: the counts show it."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        yield
-    finally:
-        logging.disable(before)
 
 
 # ------------------------------------------------------------- checkpoints
