@@ -20,14 +20,10 @@ from torch._dynamo import compiled_autograd
 from torch._dynamo.utils import counters
 from torch._functorch import config as functorch_config
 from torch._inductor.utils import fresh_cache
-from torch.utils.checkpoint import checkpoint
 
 from course.values import as_near
 from helpers.text import Table, count
 
-NOTHING, EAGERLY = "nothing: as in eager", "runs eagerly, in silence"
-IGNORED = "ignored, in silence"
-LATER = "eager from here on, in silence"
 Make = Callable[[], torch.nn.Module]
 
 
@@ -55,14 +51,11 @@ call.load_state_dict(other, strict=False); step()
 model.head.weight.data.clamp_(-0.01, 0.01); step()
 model.head.weight.register_hook(hear); step()
 model.head.register_forward_hook(hear); step()
-model.head.register_full_backward_hook(hear); step()
 call(x).sum().backward(retain_graph=True)
-checkpoint(call, x, use_reentrant=False).sum().backward()
 torch.func.grad(lambda z: call(z).sum())(x)
 torch.vmap(call)(x[:, None])
 model.body.requires_grad_(False); step()
 model.eval(); step()
-with torch.no_grad(): call(x)
 """.strip().split("\n")
 
 
@@ -71,12 +64,11 @@ class Noting:
 
     def __init__(self, backend: str = "inductor") -> None:
         self.compile = torch._dynamo.lookup_backend(backend)
-        self.graphs = self.operations = self.ran = 0
+        self.graphs = self.ran = 0
 
     def __call__(self, graph: Any, inputs: Any) -> Callable[..., Any]:
         """Compile *graph*; each call of the result is noted."""
         self.graphs += 1
-        self.operations += sum("call" in n.op for n in graph.graph.nodes)
         inner = self.compile(graph, inputs)
 
         def run(*tensors: Any) -> Any:
@@ -94,21 +86,29 @@ class Outcome:
     heard: int = 0
     error: str = ""
     graphs: int = 0
-    operations: int = 0
     ran: int = 0
     breaks: int = 0
     later: bool = False
 
 
 @contextmanager
-def _unwarned() -> Iterator[None]:
-    """Leave out that a root's backward hook sees no gradient of an input."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+def _quiet() -> Iterator[None]:
+    """Leave out warnings, of what is shown in another way.
+
+    A root's backward hook may see no gradient of an input, and the counts
+    show that the recompile limit is reached.
+    """
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
 
 
-@_unwarned()
+@_quiet()
 def outcome(
     line: str,
     make: Make,
@@ -126,7 +126,9 @@ def outcome(
     ran, and ``other``, weights under the names of ``model``.
     """
     torch.compiler.reset()
-    model, found, noting = make().to(dtype), Outcome(), Noting(backend)
+    torch.manual_seed(0)
+    model = make().to(x.device, dtype)
+    found, noting = Outcome(), Noting(backend)
     other = {k: v / 2 for k, v in model.state_dict().items()}
     call = model
     if compiled:
@@ -142,20 +144,16 @@ def outcome(
     if warm:
         step()
     model.zero_grad()
-    start = noting.graphs, noting.operations, noting.ran
+    graphs, ran = noting.graphs, noting.ran
     before = sum(counters["graph_break"].values())
     names = {"torch": torch, "model": model, "call": call, "x": x}
     names |= {"step": step, "hear": hear, "other": other}
-    names["checkpoint"] = checkpoint
     with torch.random.fork_rng():
         try:
             exec(line, names)
         except (RuntimeError, NotImplementedError) as error:
             found.error = str(error)
-    now = noting.graphs, noting.operations, noting.ran
-    found.graphs, found.operations, found.ran = (
-        b - a for a, b in zip(start, now, strict=True)
-    )
+    found.graphs, found.ran = noting.graphs - graphs, noting.ran - ran
     found.breaks = sum(counters["graph_break"].values()) - before
     found.gradients = [p.grad for p in model.parameters()]
     found.later = _runs_later(model, call, x, noting)
@@ -222,18 +220,17 @@ def obeyed(
         usual, ours = (gradient(f, torch.float32) for f in (function, call))
         return as_near(exact, usual, ours)
 
-    found, off = {}, functorch_config.patch(donated_buffer=False)
+    found = {}
     torch.compiler.reset()
     call = torch.compile(function)
-    with fresh_cache():
-        call(x, weight).mean().backward()
-        with off:
-            found["set now:              right"] = right(call)
-            torch.compiler.reset()
-            found["set, compiled anew:   right"] = right(call)
-    torch.compiler.reset()
-    with fresh_cache(), functorch_config.patch(donated_buffer=False):
-        found["and with empty cache: right"] = right(call)
+    call(x, weight).mean().backward()
+    with functorch_config.patch(donated_buffer=False):
+        found["set now:              right"] = right(call)
+        torch.compiler.reset()
+        found["set, compiled anew:   right"] = right(call)
+        torch.compiler.reset()
+        with fresh_cache():
+            found["and with empty cache: right"] = right(call)
     return found
 
 
@@ -252,36 +249,30 @@ def what_lines_do(lines: Sequence[str], make: Make, x: torch.Tensor) -> Table:
     """Return, for each line, what it does that the eager model does not."""
     rows = []
     for line in lines:
-        three = _three(line, make, x)
-        rows.append([line, _in_words(*three), three[-1].graphs])
-    return Table.of(
-        ["line, after a first step", "what happens", "graphs"], rows
-    )
+        rows.append([line, _in_words(*_three(line, make, x))])
+    return Table.of(["line, after a first step", "what happens"], rows)
 
 
 def _in_words(exact: Outcome, usual: Outcome, ours: Outcome) -> str:
     if ours.error and not usual.error:
         return f"error: {_short(ours.error)}"
     if ours.heard != usual.heard or not _right(exact, usual, ours):
-        return IGNORED
+        return "ignored, in silence"
     if not ours.later:
-        return LATER
+        return "eager from here on, in silence"
     if not ours.ran:
-        return EAGERLY
+        return "runs eagerly, in silence"
     if ours.breaks:
         return "breaks the graph"
     if ours.graphs:
         return count(ours.graphs, "more version")
-    return NOTHING
+    return "nothing: as in eager"
 
 
 def _short(message: str) -> str:
-    known = {
-        "donated": "donated buffers",
-        "double backward": "no double backward",
-    }
-    fits = (words for key, words in known.items() if key in message)
-    return next(fits, re.split(r"[.\n]", message)[0])
+    if "donated" in message:
+        return "donated buffers"
+    return re.split(r"[.:\n]", message)[0]
 
 
 # ------------------------------------------------------------------- the hooks
@@ -308,7 +299,7 @@ def backward_captured(make: Make, x: torch.Tensor) -> bool:
     The hook is on the backward of a submodule, and a break would raise.
     """
     torch.compiler.reset()
-    model, heard = make(), []
+    model, heard = make().to(x.device), []
     model.head.register_full_backward_hook(lambda *_: heard.append(1))
     call = torch.compile(model, fullgraph=True)
     with compiled_autograd._enable(torch.compile(backend="eager")):
@@ -318,9 +309,7 @@ def backward_captured(make: Make, x: torch.Tensor) -> bool:
 
 def _heard(found: Outcome) -> str:
     said = "runs" if found.heard else "does not run"
-    if found.breaks:
-        said += f", and breaks: {count(found.operations, 'operation')} left"
-    return said
+    return said + ", and breaks the graph" * bool(found.breaks)
 
 
 # ---------------------------------------------------------------- versions
@@ -329,7 +318,7 @@ def _heard(found: Outcome) -> str:
 def stages_table(lines: Sequence[str], make: Make, x: torch.Tensor) -> Table:
     """Return what each line costs one model that meets them one by one."""
     torch.compiler.reset()
-    model, noting = make(), Noting()
+    model, noting = make().to(x.device), Noting()
     call = torch.compile(model, backend=noting)
 
     def step() -> None:
@@ -352,7 +341,7 @@ class Layer(torch.nn.Linear):
         return super().forward(x).relu()
 
 
-def unfreezing(layers: int, by_layer: bool) -> list[int | str]:
+def unfreezing(layers: int, by_layer: bool = False) -> list[int | str]:
     """Unfreeze a tower from its top, a layer in each epoch.
 
     Returns for each epoch how many graphs are compiled, or "eager" where no
@@ -372,7 +361,7 @@ def unfreezing(layers: int, by_layer: bool) -> list[int | str]:
     call = tower if by_layer else torch.compile(tower, backend=backend)
     tower.requires_grad_(False)
     found: list[int | str] = []
-    with _no_warnings():
+    with _quiet():
         for layer in reversed(tower):
             layer.requires_grad_(True)
             before = len(graphs)
@@ -380,17 +369,6 @@ def unfreezing(layers: int, by_layer: bool) -> list[int | str]:
             call(torch.ones(2, 8)).sum().backward()
             found.append(len(graphs) - before if ran else "eager")
     return found
-
-
-@contextmanager
-def _no_warnings() -> Iterator[None]:
-    """Leave out that the recompile limit is reached: the counts show it."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        yield
-    finally:
-        logging.disable(before)
 
 
 # ------------------------------------------------------------- checkpoints

@@ -24,10 +24,10 @@ LOOKS = (
 Run = tuple[torch.nn.Module, Callable[..., Any], torch.optim.Optimizer]
 
 
-def fresh(make: Callable[[], torch.nn.Module]) -> Run:
+def fresh(make: Callable[..., torch.nn.Module], *options: Any) -> Run:
     """Return a model, the same compiled, and its optimizer, all new."""
     torch.manual_seed(0)
-    model = make().to(device())
+    model = make(*options).to(device())
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     return model, torch.compile(model), optimizer
 
