@@ -42,10 +42,9 @@ _CACHES = {"aotautograd_cache_": "AOTAutograd", "fx_graph_cache_": "graph"}
 
 
 class Image:
-    """The cache folder and the artifacts of one compile, to ship.
+    """The cache folder and the artifacts of one start, to ship.
 
-    The example model is compiled in this process, in an empty folder. Each
-    `start` is a new process, in a place of its own.
+    Each `start` of the example model is a new process, in a place of its own.
     """
 
     def __init__(self) -> None:
@@ -53,11 +52,14 @@ class Image:
         atexit.register(temporary.cleanup)
         self._home, self._numbers = Path(temporary.name), itertools.count()
         self._fn, self._inputs, _ = made_by(TARGET)
-        with self._here() as folder:
-            torch.compile(self._fn)(*self._inputs)
-            data, _ = torch.compiler.save_cache_artifacts()
-            (self._home / "artifacts").write_bytes(data)
-            shutil.copytree(folder, self._home / "built")
+        self._folder = self._home / "built" / CACHE
+        saved = self._home / "artifacts"
+        self.built = self._run(self._home / "built", save=saved)
+        """The start that filled the folder."""
+
+    def _run(self, place: Path, **how: Any) -> Start:
+        env = {**_VARIABLES, **how.pop("env", {})}
+        return one_start({"target": TARGET}, place, env=env, **how)
 
     @contextmanager
     def _here(self) -> Iterator[Path]:
@@ -71,11 +73,10 @@ class Image:
         """Return a start with a copy of the folder, or with the artifacts."""
         place, load = self._home / str(next(self._numbers)), None
         if ship == "folder":
-            shutil.copytree(self._home / "built", place / CACHE)
+            shutil.copytree(self._folder, place / CACHE)
         else:
             load = self._home / ship
-        env = {**_VARIABLES, **env}
-        return one_start({"target": TARGET}, place, load=load, env=env)
+        return self._run(place, load=load, env=env)
 
     def damaged(self, pattern: str) -> str:
         """Return what this process does with a copy that lost some files.
@@ -83,7 +84,7 @@ class Image:
         The files that *pattern* fits are empty.
         """
         with self._here() as folder, _silent():
-            shutil.copytree(self._home / "built", folder, dirs_exist_ok=True)
+            shutil.copytree(self._folder, folder, dirs_exist_ok=True)
             for file in filter(Path.is_file, list(folder.glob(pattern))):
                 file.unlink()  # or a loaded library would change
                 file.touch()
