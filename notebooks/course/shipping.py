@@ -92,10 +92,8 @@ class Image:
             try:
                 answer = torch.compile(self._fn)(*self._inputs)
             except Exception as error:
-                last = error.__cause__ or getattr(
-                    error, "inner_exception", error
-                )
-                return f"stopped, {type(last).__name__}"
+                inner = getattr(error, "inner_exception", error)
+                return f"stopped, {type(inner).__name__}"
             found = counters["aot_autograd"]["autograd_cache_hit"]
             same = torch.allclose(answer, self._fn(*self._inputs), 1e-4, 1e-5)
         right = "right" if same else "WRONG"
