@@ -6,84 +6,114 @@ import atexit
 import inspect
 import itertools
 import json
+import logging
+import os
 import shutil
 import tempfile
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import torch
+from torch._dynamo.utils import counters
+from torch._inductor import config as inductor
+from torch._inductor.utils import fresh_cache
 
 from helpers import _torch
 from helpers.plots import Picture, styled
-from helpers.start_child import components
-from helpers.starts import CACHE, PHASES, Start, folder_bytes, one_start
+from helpers.results import load
+from helpers.start_child import components, made_by
+from helpers.starts import CACHE, PHASES, Start, one_start
 from helpers.text import Table, mark, seconds
 
-MODEL = str(Path(__file__).parents[1] / "examples" / "warm_model.py")
+TARGET = f"{Path(__file__).parents[1] / 'examples' / 'warm_model.py'}:make"
+# Neither a precompiled header nor a test of the C++ compiler: both are built
+# in each place.  Settings are a part of the key, so a start has the same.
+_SETTINGS = {"cpp_cache_precompile_headers": False, "cpp.vec_isa_ok": True}
+_VARIABLES = {
+    "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
+    "TORCHINDUCTOR_VEC_ISA_OK": "1",
+}
 _COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#BBBBBB")
 _CACHES = {"aotautograd_cache_": "AOTAutograd", "fx_graph_cache_": "graph"}
 
 
 class Image:
-    """The cache folder of one start, as a container image would carry it.
+    """The cache folder and the artifacts of one start, to ship.
 
-    Each `start` begins in a place of its own, with a copy of the folder.
+    Each `start` of the example model is a new process, in a place of its own.
     """
 
-    def __init__(self, make: str = f"{MODEL}:make", **env: str) -> None:
+    def __init__(self) -> None:
         temporary = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         atexit.register(temporary.cleanup)
-        self._home, self._env = Path(temporary.name), env
-        self._numbers = itertools.count()
-        self._order = {"target": make}
-        self.built = self._run(self._home / "built", {})
+        self._home, self._numbers = Path(temporary.name), itertools.count()
+        self._fn, self._inputs, _ = made_by(TARGET)
+        self._folder = self._home / "built" / CACHE
+        saved = self._home / "artifacts"
+        self.built = self._run(self._home / "built", save=saved)
         """The start that filled the folder."""
 
-    def _run(
-        self, place: Path, env: dict[str, str], save: Path | None = None
-    ) -> Start:
-        env = {**self._env, **env}
-        return one_start(self._order, place, save=save, env=env)
+    def _run(self, place: Path, **how: Any) -> Start:
+        env = {**_VARIABLES, **how.pop("env", {})}
+        return one_start({"target": TARGET}, place, env=env, **how)
 
-    @property
-    def size(self) -> int:
-        """Return the bytes of the folder."""
-        return folder_bytes(self._home / "built" / CACHE)
+    @contextmanager
+    def _here(self) -> Iterator[Path]:
+        """Let this process begin anew, in an empty folder that is yielded."""
+        torch.compiler.reset()
+        settings = inductor.patch(_SETTINGS)
+        with fresh_cache(dir=str(self._home)), settings, torch.no_grad():
+            yield Path(os.environ["TORCHINDUCTOR_CACHE_DIR"])
 
-    def start(
-        self, emptied: str = "", blocked: bool = False, **env: str
-    ) -> Start:
-        """Return a start from a copy, with more variables.
-
-        *emptied* is a pattern of files that have lost their content, and
-        *blocked* puts a file where the cache folder ought to be.
-        """
-        place = self._home / str(next(self._numbers))
-        if blocked:
-            place.mkdir()
-            (place / CACHE).touch()
+    def start(self, ship: str = "folder", **env: str) -> Start:
+        """Return a start with a copy of the folder, or with the artifacts."""
+        place, load = self._home / str(next(self._numbers)), None
+        if ship == "folder":
+            shutil.copytree(self._folder, place / CACHE)
         else:
-            shutil.copytree(self._home / "built" / CACHE, place / CACHE)
-        for file in (place / CACHE).glob(emptied) if emptied else ():
-            if file.is_file():
-                file.write_bytes(b"")
-        return self._run(place, env)
+            load = self._home / ship
+        return self._run(place, load=load, env=env)
 
-    def starts(self, ways: Mapping[str, dict[str, Any]]) -> dict[str, Start]:
-        """Return a start for each way, two at a time: no seconds are told."""
+    def starts(self, *ships: str) -> list[Start]:
+        """Return a start for each, two at a time, so no seconds."""
         with ThreadPoolExecutor(2) as pool:
-            running = {
-                n: pool.submit(self.start, **w) for n, w in ways.items()
-            }
-        return {name: each.result() for name, each in running.items()}
+            return list(pool.map(self.start, ships))
 
-    def rebuilt(self, **env: str) -> Start:
-        """Return a start in the folder itself, which saves its artifacts."""
-        return self._run(self._home / "built", env, self._home / "artifacts")
+    def damaged(self, pattern: str) -> str:
+        """Return what this process does with a copy that lost some files.
+
+        The files that *pattern* fits are empty.
+        """
+        with self._here() as folder, _silent():
+            shutil.copytree(self._folder, folder, dirs_exist_ok=True)
+            for file in filter(Path.is_file, list(folder.glob(pattern))):
+                file.unlink()  # or a loaded library would change
+                file.touch()
+            counters.clear()
+            try:
+                answer = torch.compile(self._fn)(*self._inputs)
+            except Exception as error:
+                inner = getattr(error, "inner_exception", error)
+                return f"stopped, {type(inner).__name__}"
+            found = counters["aot_autograd"]["autograd_cache_hit"]
+            same = torch.allclose(answer, self._fn(*self._inputs), 1e-4, 1e-5)
+        right = "right" if same else "WRONG"
+        return f"{'found' if found else 'compiled again'}, answers {right}"
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Keep torch's warnings for a while, with their paths, off the page."""
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def narrower() -> str | None:
@@ -235,3 +265,9 @@ def phases_picture(starts: dict[str, Start]) -> Picture:
     return Picture(
         figure, "Seconds until the first answer. " + ". ".join(told) + "."
     )
+
+
+def recorded(name: str) -> Any:
+    """Return a result that `python -m tests.benchmarks starts` kept."""
+    home = Path(__file__).parents[2] / "data" / "benchmarks"
+    return load(home / f"{name}.json")

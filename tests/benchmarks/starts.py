@@ -1,0 +1,33 @@
+"""What a first call costs after each way to ship a cache: the record of lesson 23."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+
+from helpers import cold_start
+from tests.benchmarks.common import FOLDER
+
+EXAMPLES = FOLDER.parents[1] / "notebooks" / "examples"
+LEAN = {
+    "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
+    "TORCHINDUCTOR_VEC_ISA_OK": "1",
+}
+RUNS = {
+    "starts": (("empty", "warm", "copied", "artifacts"), {}),
+    "starts-lean": (("empty", "copied"), LEAN),
+    "starts-precompiled": (
+        ("empty", "copied"),
+        {**LEAN, "TORCH_CACHING_PRECOMPILE": "1"},
+    ),
+}
+
+
+def main() -> None:
+    """Start a small model in each way, and keep the results."""
+    sys.path.insert(0, str(EXAMPLES))  # the children look there too
+    command = "python -m tests.benchmarks starts"
+    for name, (ways, env) in RUNS.items():
+        result = cold_start("warm_model:make", ways, env=env)
+        dataclasses.replace(result, command=command).save(FOLDER / f"{name}.json")
+        print(name, result, sep="\n")
