@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -61,17 +60,6 @@ def slope_error(
     with torch.compiler.set_stance("force_eager"):
         exact = slope(torch.float64)
     return error(slope(torch.float32), exact)
-
-
-@contextmanager
-def matmul_precision(name: str) -> Iterator[None]:
-    """Allow float32 products this precision in the block."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision(name)
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
 
 
 # ------------------------------------------------------------ races
