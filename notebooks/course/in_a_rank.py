@@ -226,7 +226,7 @@ def _compiling() -> Iterator[list[tuple[float, float]]]:
 def failures(
     functions: Functions, device: torch.device, timeout: float
 ) -> dict[str, Any]:
-    """Call each with a group that waits *timeout* seconds; note what it raises.
+    """Call each with a group that waits *timeout* seconds; note errors.
 
     Each is called with and without TORCH_DISTRIBUTED_DEBUG=DETAIL.
     """
