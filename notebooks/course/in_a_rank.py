@@ -226,10 +226,9 @@ def _compiling() -> Iterator[list[tuple[float, float]]]:
 def failures(
     functions: Functions, device: torch.device, timeout: float
 ) -> dict[str, Any]:
-    """Call each with a group that waits *timeout* seconds; note who raises.
+    """Call each with a group that waits *timeout* seconds; note errors.
 
-    Each is called with and without TORCH_DISTRIBUTED_DEBUG=DETAIL.  Then the
-    first is called once more, and the rank that raises ends.
+    Each is called with and without TORCH_DISTRIBUTED_DEBUG=DETAIL.
     """
     wait = timedelta(seconds=timeout)
     groups = {}
@@ -239,7 +238,6 @@ def failures(
         groups[level] = [dist.new_group(timeout=wait) for _ in functions]
     os.environ["TORCH_DISTRIBUTED_DEBUG"] = "OFF"
     dist.set_debug_level_from_env()
-    last = dist.new_group(timeout=wait)
     found: dict[str, Any] = {}
     for level, own in groups.items():
         for f, group in zip(functions, own, strict=True):
@@ -251,16 +249,22 @@ def failures(
                 except RuntimeError as error:
                     said = str(error)
             found[f"{f.__name__} {level}"] = said
-    _leave(found, 1)
+    return found
+
+
+def gives_up(
+    functions: Functions, device: torch.device, timeout: float
+) -> None:
+    """Call the function with such a group; the rank that raises ends."""
+    group = dist.new_group(timeout=timedelta(seconds=timeout))
     torch._dynamo.reset()
     dist.barrier()
     try:
-        functions[0](dist.get_rank(), last)
+        functions[0](dist.get_rank(), group)
     except RuntimeError:
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(1)  # at once, so that torchrun sees who was the first
-    return found
 
 
 def caches(functions: Functions, device: torch.device) -> dict[str, list[Any]]:
@@ -289,7 +293,7 @@ def caches(functions: Functions, device: torch.device) -> dict[str, list[Any]]:
     return found
 
 
-TASKS = {f.__name__: f for f in (ways, lengths, failures, caches)}
+TASKS = {f.__name__: f for f in (ways, lengths, caches, failures, gives_up)}
 
 
 def _leave(found: Any, number: int) -> None:

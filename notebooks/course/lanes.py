@@ -206,9 +206,9 @@ def failures_table(found: Records) -> Table:
         case, _, level = name.partition(" ")
         told = [core(rank[name]) for rank in found]
         rows.append(
-            [case, level if level == "DETAIL" else "", told[0], mark(told[1])]
+            [case, level.replace("OFF", "off"), told[0], mark(told[1])]
         )
-    headings = ["rank 1", "debug level", "rank 0 is told", "rank 1 is told"]
+    headings = ["function", "debug", "rank 0 is told", "rank 1 is told"]
     return Table.of(headings, rows)
 
 
