@@ -227,12 +227,17 @@ def blamed(launch: Any) -> str:
 
 
 def caches_table(found: Records) -> Table:
-    """Return for each kind of folder and each start what both ranks did."""
+    """Return for each kind of folder and each start what both ranks did.
+
+    Who comes late to an empty folder may find what the other wrote.
+    """
     rows = []
     for name in found[0]:
         for number, start in enumerate(("first start", "second start")):
-            each = [rank[name][number] for rank in found]
-            rows.append([name, start, *(_built(*counts) for counts in each)])
+            each = [_built(*rank[name][number]) for rank in found]
+            if (name, number) == ("one folder", 0):
+                each = [mark(what) for what in each]
+            rows.append([name, start, *each])
     return Table.of(["folder", "start", "rank 0", "rank 1"], rows)
 
 
