@@ -51,6 +51,7 @@ __all__ = [
     "Int8WeightOnlyConfig",
     "quantize_",
     "quantized",
+    "settings_changed",
     "weight_bytes",
 ]
 
@@ -60,6 +61,18 @@ def quantized(model: torch.nn.Module, config: Any) -> torch.nn.Module:
     ours = copy.deepcopy(model)
     quantize_(ours, config)
     return ours
+
+
+def settings_changed(config: Any) -> set[str]:
+    """Return which of Inductor's settings quantize_ changes; undo it."""
+    settings = torch._inductor.config
+    before = settings.get_config_copy()
+    quantized(torch.nn.Linear(32, 32), config)
+    after = settings.get_config_copy()
+    changed = {name for name in before if after[name] != before[name]}
+    for name in changed:
+        setattr(settings, name, before[name])
+    return changed
 
 
 def weight_bytes(model: torch.nn.Module) -> int:
