@@ -2,7 +2,7 @@
 
 Each maker returns a module in eval mode; `calls` are what its users pass: keyword
 arguments, dictionaries, key-value caches.  A library that is not installed skips the
-test that asks for its model: `pip install -e ".[models]"` brings all of them.
+test that asks for its model: `pip install -e ".[practice]"` brings all of them.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     python -m tests.proof versions --python other/bin/python
     python -m tests.proof versions --python other/bin/python notebooks/04_*.ipynb
 
-That Python needs the course's packages: `pip install -e ".[test]"` with a torch of
-your choice.  Each notebook runs as tests/strict.py runs it.  What differs is explained
-by tests/known.toml, or it is not, and then the command fails.
+That Python needs the course's packages: `pip install -e ".[test,practice]"` with a
+torch of your choice.  Each notebook runs as tests/strict.py runs it.  What differs
+is explained by tests/known.toml, or it is not, and then the command fails.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.refresh import ROOT, notebooks
 
 REPORTS = ROOT / ".cache" / "versions"
 UNEXPLAINED = "unexplained"
-NEEDS = 'it needs the packages of the course: pip install -e ".[test]" with its pip'
+NEEDS = 'it needs what pip install -e ".[test,practice]" brings, by its own pip'
 
 
 def torch_of(python: Path) -> str:
