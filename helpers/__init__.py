@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # the same names as _HOME, for editors and type checkers
     from .capture import graphs, recompiles
     from .codegen import kernels, output_code
     from .exercises import check, hint
+    from .explain import explain_error
     from .gpu.dump import dump_triton
     from .gpu.explorer import explore
     from .gpu.side_by_side import stages
@@ -40,6 +41,7 @@ _HOME = {
     "dump_triton": "gpu.dump",
     "doctor": "health",
     "eager_bytes": "traffic",
+    "explain_error": "explain",
     "explore": "gpu.explorer",
     "graphs": "capture",
     "hint": "exercises",

@@ -1,7 +1,8 @@
 """``python -m helpers doctor``: the helpers that are of use outside a notebook.
 
 ``python -m helpers dump module:function`` writes the Triton code of a function, and
-``python -m helpers cold-start module:function`` says what its first call costs.
+``python -m helpers cold-start module:function`` says what its first call costs;
+``python -m helpers explain < log.txt`` says what its messages mean.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 from importlib import import_module
+from pathlib import Path
 
 from helpers.text import Table
 
@@ -44,8 +46,15 @@ def main(arguments: list[str] | None = None) -> int:
     command.add_argument("--training", action="store_true", help="with the backward")
     command.add_argument("--timeout", type=float, default=600.0, help="of each start")
     command.add_argument("--to", metavar="FILE", help="write the result there, as JSON")
+    command = commands.add_parser("explain", help="say what a message means")
+    command.add_argument("log", nargs="?", metavar="FILE", help="else standard input")
     chosen = parser.parse_args(arguments)
-    run = {"doctor": _doctor, "dump": _dump, "cold-start": _cold_start}
+    run = {
+        "doctor": _doctor,
+        "dump": _dump,
+        "cold-start": _cold_start,
+        "explain": _explain,
+    }
     return run[chosen.command](chosen)
 
 
@@ -96,6 +105,20 @@ def _cold_start(chosen: argparse.Namespace) -> int:
         print(f"cold-start: {error}", file=sys.stderr)
         return 1
     return 1 if any(way.problem for way in found.ways) else 0
+
+
+def _explain(chosen: argparse.Namespace) -> int:
+    from helpers.errors import InputError, Unavailable
+    from helpers.explain import explain_error
+
+    try:
+        text = Path(chosen.log).read_text() if chosen.log else sys.stdin.read()
+        explanation = explain_error(text)
+    except (InputError, Unavailable, UnicodeDecodeError, OSError) as error:
+        print(f"explain: {error}", file=sys.stderr)
+        return 2
+    print(explanation)
+    return 0 if explanation.meanings else 1
 
 
 if __name__ == "__main__":

@@ -1,0 +1,171 @@
+"""What a message of torch.compile means: ``explain_error``.
+
+The entries stand in ``data/errors.toml``, each with a program that shows the message
+and a twin that is mended.  The tests run both, so an entry cannot outlive what it says.
+"""
+
+from __future__ import annotations
+
+import functools
+import html
+import importlib.util
+import json
+import re
+import sys
+import tomllib
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+from helpers.errors import InputError, Unavailable
+from helpers.results import Result
+
+_NAME = "errors.toml"
+_FOLDERS = (  # in a checkout, and where pip puts it
+    Path(__file__).resolve().parents[1] / "data",
+    Path(sys.prefix) / "share" / "torch-compile-course",
+)
+_BREAK_PAGE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/{}.html"
+_LOGS = (
+    "Ask torch for more: TORCH_LOGS=graph_breaks,recompiles, or TORCHDYNAMO_VERBOSE=1. "
+    "Then find the layer: the backends eager, aot_eager and inductor, one after the "
+    "other (lesson 16). Others may have met it: "
+    "https://github.com/pytorch/pytorch/issues?q=label%3A%22oncall%3A+pt2%22"
+)
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """One known message: its cause, what to do, and programs that show both.
+
+    *line* is the line of the text that was recognised.  *program* and *twin* are empty
+    where few machines could run them; *evidence* says what the entry rests on.
+    """
+
+    name: str
+    line: str
+    why: str
+    mend: str
+    lesson: str
+    program: str
+    twin: str
+    evidence: str
+
+    def __str__(self) -> str:
+        lines = [
+            self.name.upper(),
+            f"  {self.line}",
+            f"why:    {self.why}",
+            f"mend:   {self.mend}",
+            f"lesson: {self.lesson} ({self.evidence})",
+        ]
+        if self.program:
+            for title, code in (("shown by", self.program), ("mended", self.twin)):
+                lines += [f"{title}:", *(f"  {line}" for line in code.splitlines())]
+        return "\n".join(line.rstrip() for line in lines)
+
+
+@dataclass(frozen=True, repr=False)
+class Explanation(Result):
+    """What a text says, in the order of the text; *advice* where nothing is known."""
+
+    meanings: tuple[Meaning, ...]
+    advice: str
+
+    def __str__(self) -> str:
+        return "\n\n".join([*map(str, self.meanings), *filter(None, [self.advice])])
+
+    def _repr_html_(self) -> str:
+        parts = []
+        for one in self.meanings:
+            about = f"<b>{html.escape(one.name)}</b> · lesson {one.lesson}"
+            text = f"{html.escape(one.why)} <i>{html.escape(one.mend)}</i>"
+            parts.append(f"<p>{about}<br>{text}</p>")
+            if one.program:
+                code = "".join(
+                    f"<td><pre>{html.escape(code)}</pre></td>"
+                    for code in (one.program, one.twin)
+                )
+                parts.append(f"<table><tr>{code}</tr></table>")
+        return "".join(parts) + (
+            f"<p>{html.escape(self.advice)}</p>" * bool(self.advice)
+        )
+
+
+@functools.cache
+def _entries() -> dict:
+    for folder in _FOLDERS:
+        if (folder / _NAME).is_file():
+            return tomllib.loads((folder / _NAME).read_text(encoding="utf-8"))
+    raise Unavailable(f"{_NAME} is missing: install the course again")
+
+
+def explain_error(error: str | BaseException) -> Explanation:
+    """Return what a message of torch.compile means, and what to do about it.
+
+    *error* is an exception, or text that holds one or several messages: a traceback, a
+    log, a warning.  Each known message is named once, in the order in which the text
+    first has it.  Where no entry fits, the result has torch's own explanation, if the
+    text gives the number of a graph break, and says where to look.
+
+    Raises InputError when *error* is neither, or holds no text.
+    """
+    if isinstance(error, BaseException):
+        error = "".join(traceback.format_exception(error))
+    if not isinstance(error, str) or not error.strip():
+        raise InputError(
+            "explain_error takes an exception, or the text of a log or a traceback: "
+            "explain_error(open('log.txt').read())"
+        )
+    whole = _entries()
+    places = []
+    for entry in whole["entry"]:
+        if match := re.search(entry["says"], error):
+            places.append((entry.get("general", False), match.start(), entry))
+    specific = [place for place in places if not place[0]]
+    chosen = sorted(specific or places, key=lambda place: place[1])
+    meanings = tuple(
+        _meaning(entry, _line(error, start), whole["run_with"])
+        for _, start, entry in chosen
+    )
+    return Explanation(meanings, "" if meanings else _unknown(error))
+
+
+def _meaning(entry: dict, line: str, version: str) -> Meaning:
+    if "program" in entry:
+        evidence = f"both programs run with torch {version}"
+    else:
+        place = entry.get("seen") or f"torch/{entry['source']}"
+        evidence = f"not run: the message is from {place}"
+    return Meaning(
+        name=entry["name"],
+        line=line,
+        why=entry["why"],
+        mend=entry["mend"],
+        lesson=entry["lesson"],
+        program=entry.get("program", "").strip(),
+        twin=entry.get("twin", "").strip(),
+        evidence=evidence,
+    )
+
+
+def _line(text: str, start: int) -> str:
+    """Return the line of *text* that holds *start*, without the stamp of a log."""
+    line = text[text.rfind("\n", 0, start) + 1 :].split("\n", 1)[0]
+    return re.sub(r"^[VIWE]\d{4} .*?\] (\[[\w/]+\] )*", "", line).strip()
+
+
+def _unknown(text: str) -> str:
+    """Return torch's own words on a graph break without an entry; where to look."""
+    number = re.search(r"\bgb(\d{4})\b", text, re.IGNORECASE)
+    if not number:
+        return f"This message is not known here. {_LOGS}"
+    name = f"GB{number[1]}"
+    said = [f"{name} is a graph break without an entry here. torch says of it:"]
+    spec = importlib.util.find_spec("torch")
+    if spec and spec.origin:
+        registry = Path(spec.origin).parent / "_dynamo" / "graph_break_registry.json"
+        if registry.is_file():
+            for entry in json.loads(registry.read_text()).get(name, [])[:1]:
+                said += [entry["Gb_type"], entry["Explanation"], *entry["Hints"]]
+    return "\n".join([*said, _BREAK_PAGE.format(name.lower()), _LOGS])

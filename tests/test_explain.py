@@ -1,0 +1,157 @@
+"""Each known message is said by its program, recognised, and not said by its twin."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import torch
+
+from helpers import explain_error
+from helpers.errors import InputError
+from helpers.explain import Explanation
+from tests.refresh import ROOT, notebooks
+
+FILE = ROOT / "data" / "errors.toml"
+WHOLE = tomllib.loads(FILE.read_text(encoding="utf-8"))
+ENTRIES = {entry["name"]: entry for entry in WHOLE["entry"]}
+RUN = [name for name, entry in ENTRIES.items() if "program" in entry]
+TOGETHER = [name for name in RUN if not ENTRIES[name].get("alone")]
+REFERENCE = torch.__version__.startswith(WHOLE["run_with"])
+
+
+def said(*names: str) -> dict[str, list[str]]:
+    """Return what the programs and twins of entries say, run in one process."""
+    command = [sys.executable, "-m", "tests.errors_child", *names]
+    with FILE.open("rb") as file:
+        done = subprocess.run(
+            command, stdin=file, capture_output=True, cwd=ROOT, timeout=600
+        )
+    assert done.returncode == 0, done.stderr.decode()
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def texts() -> dict[str, list[str]]:
+    return said(*TOGETHER)
+
+
+@pytest.mark.skipif(not REFERENCE, reason="the words are those of another torch")
+@pytest.mark.parametrize("name", RUN)
+def test_the_program_says_it_and_the_twin_does_not(
+    name: str, texts: dict[str, list[str]]
+) -> None:
+    program, twin = texts[name] if name in texts else alone(name)
+    meanings = explain_error(program).meanings
+    assert name in [one.name for one in meanings], program
+    assert "Traceback" not in twin, twin
+    assert not re.search(ENTRIES[name]["says"], twin), twin
+
+
+def alone(name: str) -> list[str]:
+    """Return what the two programs say, each in a process of its own."""
+    return [
+        subprocess.run(
+            [sys.executable, "-c", ENTRIES[name][part]],
+            capture_output=True,
+            text=True,
+            timeout=600,
+        ).stderr
+        for part in ("program", "twin")
+    ]
+
+
+@pytest.mark.parametrize("name", [n for n in ENTRIES if n not in RUN])
+def test_what_is_not_run_is_recognised_and_is_in_torch(name: str) -> None:
+    entry = ENTRIES[name]
+    assert [one.name for one in explain_error(entry["text"]).meanings] == [name]
+    if "source" in entry and REFERENCE:
+        source = Path(torch.__file__).parent / entry["source"]
+        assert entry["words"] in re.sub(r'"\s+f?"', "", source.read_text())
+
+
+def test_there_are_enough_and_each_has_a_lesson() -> None:
+    assert len(ENTRIES) == len(WHOLE["entry"]) >= 40
+    assert {e["lesson"] for e in ENTRIES.values()} <= {p.name[:2] for p in notebooks()}
+
+
+def test_the_twin_differs_from_the_program_in_few_lines() -> None:
+    for name in RUN:
+        before, after = (ENTRIES[name][p].splitlines() for p in ("program", "twin"))
+        assert set(before) & set(after) - {""}, name
+        assert len(after) <= len(before) + 10, name
+
+
+def test_an_exception_is_read_with_its_causes() -> None:
+    try:
+        try:
+            torch.compile(lambda x: x, mode="max_autotune")
+        except RuntimeError as error:
+            raise ValueError("could not start") from error
+    except ValueError as error:
+        explanation = explain_error(error)
+    assert [one.name for one in explanation.meanings] == ["a mode that does not exist"]
+    assert explanation.meanings[0].line.startswith("RuntimeError: Unrecognized mode=")
+
+
+def test_several_messages_come_in_the_order_of_the_text() -> None:
+    first, second = (
+        "Invalid backend: 'x'",
+        "W1122 10:00:00.1 7 a.py:1] [0/8] torch._dynamo hit config.recompile_limit (8)",
+    )
+    names = [one.name for one in explain_error(f"{first}\n{second}").meanings]
+    assert names == ["a backend that does not exist", "the recompile limit"]
+    turned = explain_error(f"{second}\n{first}").meanings
+    assert [one.name for one in turned] == names[::-1]
+    assert turned[0].line == "torch._dynamo hit config.recompile_limit (8)"
+
+
+def test_a_general_meaning_gives_way_to_a_special_one() -> None:
+    text = "BackendCompilerFailed: backend='inductor' raised:\nRuntimeError: "
+    assert [m.name for m in explain_error(text).meanings] == ["a backend that failed"]
+    special = explain_error(f"{text}no autograd formula was registered")
+    assert [m.name for m in special.meanings] == ["an operator without a gradient"]
+
+
+def test_an_unknown_message_says_where_to_look() -> None:
+    explanation = explain_error("the moon is full")
+    assert not explanation.meanings
+    assert "not known here" in str(explanation) and "TORCH_LOGS" in str(explanation)
+
+
+def test_an_unknown_graph_break_has_the_words_of_torch() -> None:
+    text = str(explain_error("please visit: https://site/gb/gb0144.html"))
+    assert "Unsupported custom jvp" in text and "gb0144.html" in text
+
+
+@pytest.mark.parametrize("nothing", ["", "  \n", None, 3, b"text"])
+def test_what_is_no_message_is_refused(nothing: object) -> None:
+    with pytest.raises(InputError, match="text of a log or a traceback"):
+        explain_error(nothing)
+
+
+def test_it_reads_its_own_json_and_shows_html() -> None:
+    explanation = explain_error("Invalid backend: '<x>'")
+    assert Explanation.from_json(explanation.to_json()) == explanation
+    page = explanation._repr_html_()
+    assert "a backend that does not exist" in page and "<x>" not in page
+
+
+@pytest.mark.parametrize(
+    ("text", "status"), [("Invalid backend: 'x'", 0), ("the moon", 1), ("", 2)]
+)
+def test_the_command_reads_a_log(text: str, status: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "helpers", "explain"],
+        input=text,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert done.returncode == status, done.stderr
+    assert ("torch._dynamo.list_backends()" in done.stdout) == (status == 0)
