@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from helpers.errors import ResultError
-from helpers.text import Table, mark, pre
+from helpers.text import Table, in_kernel, mark, pre
 
 FORMAT = 1
 # A result's kind is looked up here and nowhere else: a file cannot name a module.
@@ -37,6 +37,7 @@ _HOMES = {
     "DumpedGraph": "helpers.gpu.dump",
     "DumpedKernel": "helpers.gpu.dump",
     "EagerBytes": "helpers.traffic",
+    "Explanation": "helpers.explain",
     "Explorer": "helpers.gpu.explorer",
     "Graphs": "helpers.capture",
     "Kernels": "helpers.codegen",
@@ -124,7 +125,7 @@ def nvidia_driver() -> str | None:
 
 def command() -> str:
     """Return what was run, without the folders it lies in."""
-    if "ipykernel" in sys.modules:
+    if in_kernel():
         return "notebook"
     return " ".join(Path(word).name for word in sys.argv[:2]) or "python"
 

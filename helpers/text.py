@@ -141,6 +141,15 @@ def pre(text: Any) -> str:
     return f'<pre style="{style}">{underlined(text)}</pre>'
 
 
+def in_kernel() -> bool:
+    """Return whether this process runs the cells of a notebook.
+
+    A script may import ipykernel too; only a kernel has a shell that knows of one.
+    """
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return hasattr(shell, "kernel")
+
+
 def progress(what: str, total: float, unit: str = "") -> tqdm:
     """Return a bar for long work: a context manager with ``update(n)``.
 
@@ -148,7 +157,7 @@ def progress(what: str, total: float, unit: str = "") -> tqdm:
     under ``COURSE_QUIET=1``.  *total* is in *unit*, such as ``s``, or in steps.
     """
     quiet = os.environ.get("COURSE_QUIET") == "1"
-    notebook = "ipykernel" in sys.modules
+    notebook = in_kernel()
     return tqdm(
         desc=what,
         total=total,

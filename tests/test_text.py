@@ -97,7 +97,8 @@ def places(monkeypatch: pytest.MonkeyPatch) -> list[Place]:
         return places[-1]
 
     monkeypatch.delenv("COURSE_QUIET", raising=False)
-    monkeypatch.setitem(sys.modules, "ipykernel", types.ModuleType("ipykernel"))
+    shell = types.SimpleNamespace(kernel="one that runs")
+    monkeypatch.setattr(IPython, "get_ipython", lambda: shell)
     monkeypatch.setattr(IPython.display, "display", display)
     return places
 
@@ -142,7 +143,9 @@ def test_quiet_means_quiet(
         bar.update(2)
     assert not places
     monkeypatch.delenv("COURSE_QUIET")
-    monkeypatch.delitem(sys.modules, "ipykernel")
-    with progress("work", 4) as bar:  # nobody watches a file
+    # A script that has imported ipykernel is no notebook: nobody watches a file.
+    monkeypatch.setattr(IPython, "get_ipython", lambda: None)
+    monkeypatch.setitem(sys.modules, "ipykernel", types.ModuleType("ipykernel"))
+    with progress("work", 4) as bar:
         bar.update(2)
     assert capsys.readouterr().err == ""
