@@ -42,6 +42,7 @@ _HOMES = {
     "Kernels": "helpers.codegen",
     "MachineCode": "helpers.gpu.compile",
     "Numerics": "helpers.gpu.interpreter",
+    "Plausible": "helpers.limits",
     "Recompiles": "helpers.capture",
     "Recording": "helpers.recordings",
     "Setting": "helpers.gpu.explorer",
