@@ -67,45 +67,35 @@ def this_machine(device: str) -> Chip:
 
 @styled
 def shares_picture(rows: Mapping[str, Plausible]) -> Picture:
-    """Draw the share of its ceiling that each number needs."""
-    bars = [
-        (f"{name}: {one.name}", one.share, result.chip)
+    """Draw the largest share of a ceiling that each number needs."""
+    most = {
+        name: max(result.limits, key=lambda one: one.share)
         for name, result in rows.items()
-        for one in result.limits
-    ]
-    figure = Figure(figsize=(10, 0.55 * len(bars) + 1.5), layout="constrained")
+    }
+    figure = Figure(figsize=(10, 0.6 * len(most) + 1.6), layout="constrained")
     axes = figure.subplots()
-    for place, (_, share, _) in enumerate(bars):
-        over = share > 1
-        axes.barh(
-            place,
-            share,
-            color=COLOURS[over],
-            hatch=HATCHES[over],
-            edgecolor="white",
-            height=0.6,
-        )
+    for place, limit in enumerate(most.values()):
+        over = limit.share > 1
+        look = {"color": COLOURS[over], "hatch": HATCHES[over]}
+        axes.barh(place, limit.share, edgecolor="white", height=0.6, **look)
         axes.annotate(
-            f"{share:.2g}",
-            (share, place),
-            xytext=(6, 0),
+            f"{limit.share:.2g}",
+            (limit.share, place),
+            xytext=(6 if over else -6, 0),
             textcoords="offset points",
+            ha="left" if over else "right",
             va="center",
+            color="black" if over else "white",
         )
     axes.axvline(1, color=CEILING, lw=3)
-    axes.set_yticks(range(len(bars)), [name for name, *_ in bars])
+    names = [f"{name}: {limit.name}" for name, limit in most.items()]
+    axes.set_yticks(range(len(most)), names)
     axes.invert_yaxis()
-    axes.set_xscale("log")
-    most = max(share for _, share, _ in bars)
-    axes.set_xlim(0.05, 2 * most)
+    largest = max(limit.share for limit in most.values())
+    axes.set(xscale="log", xlim=(0.1, 2 * largest))
     axes.set_xticks([0.1, 0.5, 1, 5], ["0.1", "0.5", "1", "5"])
     axes.minorticks_off()
-    axes.set_xlabel(
-        "needed, as a share of what the chip has (line: all of it)"
-    )
-    told = "; ".join(
-        f"{name} on {chip}: {share:.2g}" for name, share, chip in bars
-    )
-    return Picture(
-        figure, f"What numbers need of their chip, 1 is all: {told}."
-    )
+    axes.set_xlabel("needed, as a share of what the chip has; the line is all")
+    shares = [f"{limit.share:.2g}" for limit in most.values()]
+    told = "; ".join(map(": ".join, zip(names, shares, strict=True)))
+    return Picture(figure, f"Needed, as a share of what a chip has. {told}.")

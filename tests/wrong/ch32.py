@@ -30,7 +30,7 @@ def refuse(row):
     return plausible(row.chip, memory=2 * row.parameters).verdict
 
 
-# %% 32.2: the most is inf
+# %% 32.2: the fewest is 1500
 def paid_back(extra, low, high):
     import math
 
