@@ -19,9 +19,9 @@ if TYPE_CHECKING:  # the same names as _HOME, for editors and type checkers
     from .exercises import check, hint
     from .gpu.dump import dump_triton
     from .gpu.explorer import explore
+    from .gpu.limits import plausible
     from .gpu.side_by_side import stages
     from .health import doctor
-    from .limits import plausible
     from .plots import plot_bytes, plot_comparison, plot_sweep
     from .recordings import recorded
     from .results import load, side_by_side
@@ -48,7 +48,7 @@ _HOME = {
     "kernels": "codegen",
     "load": "results",
     "output_code": "codegen",
-    "plausible": "limits",
+    "plausible": "gpu.limits",
     "plot_bytes": "plots",
     "plot_comparison": "plots",
     "plot_sweep": "plots",

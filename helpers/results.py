@@ -42,7 +42,7 @@ _HOMES = {
     "Kernels": "helpers.codegen",
     "MachineCode": "helpers.gpu.compile",
     "Numerics": "helpers.gpu.interpreter",
-    "Plausible": "helpers.limits",
+    "Plausible": "helpers.gpu.limits",
     "Recompiles": "helpers.capture",
     "Recording": "helpers.recordings",
     "Setting": "helpers.gpu.explorer",

@@ -12,7 +12,7 @@ from torch import nn
 
 from course.roofline import product_rate
 from helpers import copy_bandwidth
-from helpers.limits import Chip, Plausible
+from helpers.gpu.limits import Chip, Plausible
 from helpers.plots import CEILING, COLOURS, HATCHES, Picture, styled
 
 _CLAIMS = Path(__file__).parents[2] / "data" / "claims.csv"

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from helpers.exercises import exercise
-from helpers.limits import Chip
+from helpers.gpu.limits import Chip
 
 # --- 32.1 ----------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 # Other right answers to the exercises of notebook 32.
 
 # %% 32.1: by hand, from the chip's own numbers
-from helpers.limits import Chip
+from helpers.gpu.limits import Chip
 
 
 def refuse(row):
