@@ -32,22 +32,15 @@ DECIDED_BY = {
     "source": "a publication, with its date",
     "open": "nothing: what would be needed to decide it",
 }
-_A100, _H100, _RTX4090 = map(Chip.find, ("a100", "h100", "rtx4090"))
+_A100, _H100 = map(Chip.find, ("a100", "h100"))
 # What the calculations use: the number, and where it is from.
 NUMBERS = {
-    "A100": (_A100.peak("bfloat16"), f"operations a second, {_A100.source}"),
-    "A100_MEMORY": (_A100.bytes_per_s, "bytes a second, 80 GB, the same data sheet"),
+    "A100_MEMORY": (_A100.bytes_per_s, f"bytes a second, 80 GB, {_A100.source}"),
     "H100": (_H100.peak("bfloat16"), f"operations a second, {_H100.source}"),
     "H100_FP32": (_H100.peak("float32"), "the same in float32 without tensor cores"),
     "H100_MEMORY": (_H100.bytes_per_s, "bytes a second, the same data sheet"),
-    "RTX4090": (_RTX4090.peak("float16"), f"in float16, {_RTX4090.source}"),
-    "LLAMA3_8B": (8.03e9, "parameters, the model card of Llama 3, 2024-04-18"),
-    "RESNET50": (3.8e9, "multiply-adds an image, He et al., table 1, 2015-12-10"),
-    "IMAGENET": (1281167, "images to train on, Russakovsky et al., 2015-01-30"),
 }
 FUNCTIONS = {
-    "vit_base(batch)": "operations of a training step of ViT-Base, as counted by "
-    "`FlopCounterMode` on the meta device",
     "parts(f)": "the graphs that are compiled for a training step of `f`",
     "error(f)": "the name of the error that `f` raises",
     "inductor, dynamo": "`torch._inductor.config` and `torch._dynamo.config`",
