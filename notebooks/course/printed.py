@@ -28,7 +28,7 @@ def printed(*numbers: str) -> str:
     return "\n".join(f"{number}  {claims[number]}" for number in numbers)
 
 
-def llama_3_8b() -> nn.Module:
+def llama_3_8b() -> nn.ModuleDict:
     """Return the parameters of Llama-3-8B, on the meta device.
 
     Sizes: config.json of meta-llama/Meta-Llama-3-8B, 2024-04-18.
@@ -44,8 +44,9 @@ def llama_3_8b() -> nn.Module:
     with torch.device("meta"):
         head = nn.Linear(width, words, bias=False)
         blocks = [block() for _ in range(32)]
-        ends = [nn.Embedding(words, width), nn.RMSNorm(width), head]
-        return nn.ModuleList([*blocks, *ends])
+        parts = {"embedding": nn.Embedding(words, width), "head": head}
+        parts |= {"blocks": nn.ModuleList(blocks), "norm": nn.RMSNorm(width)}
+        return nn.ModuleDict(parts)
 
 
 def this_machine(device: str) -> Chip:
