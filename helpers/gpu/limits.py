@@ -97,9 +97,9 @@ class Plausible(TableResult):
     def _last(self) -> str:
         if self.verdict == "cannot tell":
             return "cannot tell: say what it computes, moves or keeps, and how long"
-        return ": ".join(
-            [self.verdict, *([", ".join(self.broken)] * bool(self.broken))]
-        )
+        broken = ", ".join(self.broken)
+        said = f"impossible: {broken}" if broken else self.verdict
+        return mark(said) if self.measured else said
 
 
 def plausible(
