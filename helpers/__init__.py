@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # the same names as _HOME, for editors and type checkers
     from .explain import explain_error
     from .gpu.dump import dump_triton
     from .gpu.explorer import explore
+    from .gpu.limits import plausible
     from .gpu.side_by_side import stages
     from .health import doctor
     from .plots import plot_bytes, plot_comparison, plot_sweep
@@ -49,6 +50,7 @@ _HOME = {
     "kernels": "codegen",
     "load": "results",
     "output_code": "codegen",
+    "plausible": "gpu.limits",
     "plot_bytes": "plots",
     "plot_comparison": "plots",
     "plot_sweep": "plots",

@@ -43,6 +43,7 @@ _HOMES = {
     "Kernels": "helpers.codegen",
     "MachineCode": "helpers.gpu.compile",
     "Numerics": "helpers.gpu.interpreter",
+    "Plausible": "helpers.gpu.limits",
     "Recompiles": "helpers.capture",
     "Recording": "helpers.recordings",
     "Setting": "helpers.gpu.explorer",

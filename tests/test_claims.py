@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from tests.refresh import read
 from tools.claims import CLAIMS, DECIDED_BY, NUMBERS, PAGE, VERDICTS, lesson, page, rows
@@ -45,19 +44,6 @@ def error(act: Callable[[], object]) -> str | None:
     return None
 
 
-def vit_base(batch: int) -> int:
-    """Count the operations of a training step of ViT-Base, at 224 by 224."""
-    with torch.device("meta"):
-        layer = nn.TransformerEncoderLayer(768, 12, 3072, batch_first=True)
-        blocks = nn.TransformerEncoder(layer, 12, enable_nested_tensor=False)
-        patches = nn.Conv2d(3, 768, kernel_size=16, stride=16)
-        images = torch.empty(batch, 3, 224, 224)
-    with FlopCounterMode(display=False) as counter:
-        tokens = patches(images).flatten(2).mT
-        blocks(torch.cat([tokens[:, :1], tokens], 1)).sum().backward()
-    return counter.get_total_flops()
-
-
 def parts(f: Callable[[torch.Tensor], torch.Tensor]) -> list[str]:
     """Return the graphs that are compiled for one training step of *f*."""
     from functorch.compile import make_boxed_func
@@ -78,7 +64,7 @@ def parts(f: Callable[[torch.Tensor], torch.Tensor]) -> list[str]:
 
 
 NAMES: dict[str, Any] = {name: number for name, (number, _) in NUMBERS.items()}
-NAMES |= {f.__name__: f for f in (Branch, error, parts, vit_base)}
+NAMES |= {f.__name__: f for f in (Branch, error, parts)}
 NAMES |= {"torch": torch, "nn": nn, "inspect": inspect, "ctypes": ctypes}
 NAMES |= {"inductor": torch._inductor.config, "dynamo": torch._dynamo.config}
 

@@ -252,6 +252,7 @@ def test_each_program_is_one_graph() -> None:
     for fn, *inputs in (
         (programs.block, torch.randn(4, 8), torch.ones(8), torch.randn(8, 8)),
         (programs.Transformer(8, 2), torch.randn(1, 4, 8)),
+        (programs.adapted(8, 2, 1), torch.randn(1, 4, 8)),
         (programs.resnet((1, 1), 4), torch.randn(1, 3, 32, 32)),
         (programs.Sentence(9, 8), torch.tensor([[1, 2, 0]])),
         (programs.tiny, torch.randn(8, 8) / 8),
@@ -322,6 +323,68 @@ def test_launches_are_told_from_kernels_and_copies() -> None:
     assert count_events(events) == {"kernels": 2, "launches": 3, "copies": 1}
     with pytest.raises(RuntimeError, match="saw no kernel"):
         count_events(events[:4])
+
+
+def test_only_the_adapters_are_trained() -> None:
+    net = programs.adapted(8, 2, 1)
+    trained = [name for name, p in net.named_parameters() if p.requires_grad]
+    assert len(trained) == 8 and {n.split(".")[1] for n in trained} == {"up", "down"}
+    loss, *gradients = programs.training(net)(torch.randn(1, 4, 8))
+    assert loss > 0 and len(gradients) == 8
+    assert all(g.abs().sum() > 0 for g in gradients)
+
+
+def test_the_energy_of_a_call_is_the_counters_by_the_calls() -> None:
+    calls = [0]
+
+    def call() -> None:
+        calls[0] += 1
+
+    facts = observations.joules(call, 0.01, lambda: 3.0 * calls[0], lambda: None)
+    assert facts["calls"] == calls[0] > 0
+    assert facts["J a call"] == 3.0
+    assert facts["W"] <= 3.0 * calls[0] / 0.01
+
+
+def test_the_energy_counter_speaks_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def told(name: str, code: int = 0) -> Callable[..., int]:
+        def function(*given: Any) -> int:
+            asked.append(name)
+            if name.endswith("Consumption"):
+                given[-1]._obj.value = 7500  # millijoules
+            return code
+
+        return function
+
+    names = ("nvmlInit_v2", "nvmlDeviceGetHandleByIndex_v2")
+    names += ("nvmlDeviceGetTotalEnergyConsumption",)
+    library = types.SimpleNamespace(**{name: told(name) for name in names})
+    monkeypatch.setattr(observations.ctypes, "CDLL", lambda name: library)
+    assert observations.energy_counter()() == 7.5 and asked == [*names]
+    setattr(library, names[-1], told(names[-1], code=3))  # not supported
+    with pytest.raises(RuntimeError, match="Consumption answers 3"):
+        observations.energy_counter()()
+
+
+@pytest.mark.parametrize("name", ["held", "energy"])
+def test_what_only_a_gpu_has_runs_here_up_to_it(
+    name: str, monkeypatch: pytest.MonkeyPatch, uncompiled: list[dict[str, Any]]
+) -> None:
+    """The programs run in toy sizes; memory and energy are those of no GPU."""
+    monkeypatch.setattr(observations, "energy_counter", lambda: lambda: 0.0)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    joules = observations.joules
+    monkeypatch.setattr(
+        observations, "joules", lambda call, _, *rest: joules(call, 0.001, *rest)
+    )
+    chosen = recorder.cases(QUICK, [name])
+    assert len(chosen) == 4 and all(case.gpu for case in chosen)
+    for case in chosen:
+        facts = case.run(QUICK).facts
+        assert facts.get("held, bytes", facts.get("J a call")) == 0
+    assert uncompiled
 
 
 def test_what_torch_logs_about_cuda_graphs_is_collected() -> None:

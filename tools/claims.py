@@ -12,6 +12,8 @@ import re
 from collections import Counter
 from pathlib import Path
 
+from helpers.gpu.limits import Chip
+
 ROOT = Path(__file__).resolve().parents[1]
 CLAIMS, PAGE = ROOT / "data" / "claims.csv", ROOT / "notebooks" / "claims.md"
 
@@ -30,21 +32,15 @@ DECIDED_BY = {
     "source": "a publication, with its date",
     "open": "nothing: what would be needed to decide it",
 }
+_A100, _H100 = map(Chip.find, ("a100", "h100"))
 # What the calculations use: the number, and where it is from.
 NUMBERS = {
-    "A100": (312e12, "operations a second in bfloat16, NVIDIA's data sheet, 2021-06"),
-    "A100_MEMORY": (2.039e12, "bytes a second, 80 GB, the same data sheet"),
-    "H100": (989e12, "operations a second in bfloat16, NVIDIA's data sheet, 2023"),
-    "H100_FP32": (67e12, "the same in float32 without tensor cores"),
-    "H100_MEMORY": (3.35e12, "bytes a second, the same data sheet"),
-    "RTX4090": (330e12, "in float16, NVIDIA's Ada architecture, version 2.01, 2023"),
-    "LLAMA3_8B": (8.03e9, "parameters, the model card of Llama 3, 2024-04-18"),
-    "RESNET50": (3.8e9, "multiply-adds an image, He et al., table 1, 2015-12-10"),
-    "IMAGENET": (1281167, "images to train on, Russakovsky et al., 2015-01-30"),
+    "A100_MEMORY": (_A100.bytes_per_s, f"bytes a second, 80 GB, {_A100.source}"),
+    "H100": (_H100.peak("bfloat16"), f"operations a second, {_H100.source}"),
+    "H100_FP32": (_H100.peak("float32"), "the same in float32 without tensor cores"),
+    "H100_MEMORY": (_H100.bytes_per_s, "bytes a second, the same data sheet"),
 }
 FUNCTIONS = {
-    "vit_base(batch)": "operations of a training step of ViT-Base, as counted by "
-    "`FlopCounterMode` on the meta device",
     "parts(f)": "the graphs that are compiled for a training step of `f`",
     "error(f)": "the name of the error that `f` raises",
     "inductor, dynamo": "`torch._inductor.config` and `torch._dynamo.config`",

@@ -127,6 +127,21 @@ _MI300X = Gpu(
 
 GPUS = {row[0]: _nvidia(*row) for row in _NVIDIA} | {"mi300x": _MI300X}
 
+# What each could do at most, dense, by its maker: 10**12 operations a second in these
+# dtypes, and 10**9 bytes a second of its memory.  float16 stands for bfloat16, too, and
+# for whatever it is summed in.
+PEAK_DTYPES = ("float32", "tf32", "float16", "float8")
+PEAKS = {
+    "t4": (8.1, None, 65, None, 320, "NVIDIA, Turing architecture, 2018-09"),
+    "a100": (19.5, 156, 312, None, 2039, "NVIDIA, A100 data sheet, 2021-06"),
+    "rtx3090": (35.6, 35.6, 142, None, 936, "NVIDIA, GA102 architecture, v2, 2021"),
+    "rtx4090": (82.6, 82.6, 330, 660, 1008, "NVIDIA, Ada architecture, v2.01, 2023"),
+    "l4": (30.3, 60, 121, 242, 300, "NVIDIA, L4 data sheet, 2023-03"),
+    "h100": (67, 494, 989, 1979, 3350, "NVIDIA, H100 data sheet, 2023"),
+    "h200": (67, 494, 989, 1979, 4800, "NVIDIA, H200 data sheet, 2023-11"),
+    "mi300x": (163, 653, 1307, 2614, 5300, "AMD, MI300X data sheet, 2023-12"),
+}
+
 _WORDS = re.compile(r"nvidia|geforce|tesla|amd|instinct|sxm\d?|80gb|hbm\d?e?|[^a-z\d]")
 
 

@@ -89,6 +89,7 @@ def modes(setting: Setting) -> Iterator[Case]:
         (1, "small Transformer", "training", "float32", 12, MODES[:2]),
         (1, "ResNet-50", "forward", "float32", 40, MODES[:2]),
         (1, "large Transformer", "forward", "float32", 8, MODES[:1]),
+        (2, "LoRA block", "training", "bfloat16", 12, MODES[:2]),
         (2, "MLP", "training", "bfloat16", 8, MODES[:2]),
         (2, "MLP", "forward", "bfloat16", 8, MODES),
         (3, "ResNet-50", "training", "bfloat16", 80, MODES[:2]),
@@ -122,6 +123,10 @@ def model(
         ),
         "large Transformer": (
             partial(programs.Transformer, size(2048, 64), size(16, 4)),
+            size((8, 1024, 2048), (1, 16, 64)),
+        ),
+        "LoRA block": (
+            partial(programs.adapted, size(2048, 64), size(16, 4), size(16, 2)),
             size((8, 1024, 2048), (1, 16, 64)),
         ),
         "ResNet-50": (

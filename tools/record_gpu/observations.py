@@ -5,9 +5,11 @@ All of it needs a GPU but the bandwidth of a copy.
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import re
 import subprocess
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,6 +31,7 @@ from tools.record_gpu.cases import (
     Setting,
     cold,
     count_launches,
+    reserved,
 )
 from tools.record_gpu.experiments import MODES, model
 
@@ -223,6 +226,92 @@ def hold_sources(on_gpu: tuple, on_cpu: tuple, **how: bool) -> Outcome:
 def without_hash(source: str) -> str:
     """Return generated source without the hash that names the machine."""
     return re.sub(r"'backend_hash': '\w*', ", "", source)
+
+
+# --- what CUDA graphs hold, and what a call costs in energy -------------------------
+
+
+def held(setting: Setting) -> Iterator[Case]:
+    """Yield the memory that compiled calls hold, of one size and of several."""
+    for mode in MODES[:2]:
+        for sizes in (1, 4):
+            run = partial(_held, mode=mode, sizes=sizes)
+            series = f"{mode}, batch sizes"
+            yield Case("held", series, sizes, run, rank=2, seconds=6, gpu=True)
+
+
+def _held(setting: Setting, mode: str, sizes: int) -> Outcome:
+    """Return what stays reserved after each size was called four times."""
+    net, _, x = model(setting, "large Transformer", "forward", "bfloat16")
+    with cold():
+        before = reserved()
+        compiled = torch.compile(net, mode=mode, dynamic=False)
+        for rows in range(len(x), len(x) - sizes, -1):
+            for _ in range(4):  # compile, warm, record, replay
+                compiled(x[:rows])
+        return Outcome(facts={"held, bytes": max(0, reserved() - before)})
+
+
+def energy(setting: Setting) -> Iterator[Case]:
+    """Yield the energy of a call, eager and compiled, by the driver's own counter."""
+    for label, kind, dtype in (
+        ("large Transformer", "training", "bfloat16"),
+        ("ResNet-50", "forward", "float32"),
+    ):
+        for mode in ("eager", "default"):
+            run = partial(_energy, label=label, kind=kind, dtype=dtype, mode=mode)
+            series = f"{label}, {kind}, {dtype}"
+            yield Case("energy", series, mode, run, rank=2, seconds=12, gpu=True)
+
+
+def _energy(setting: Setting, label: str, kind: str, dtype: str, mode: str) -> Outcome:
+    eager, compiled, x = model(setting, label, kind, dtype)
+    with cold():
+        call = partial(eager if mode == "eager" else compiled(mode), x)
+        for _ in range(4):
+            call()
+        facts = joules(call, 5.0, energy_counter(), torch.cuda.synchronize)
+        return Outcome(facts=facts)
+
+
+def energy_counter() -> Callable[[], float]:
+    """Return a function that tells the joules the first GPU has used, as NVML does.
+
+    Raises OSError without a driver, RuntimeError where the GPU has no such counter.
+    """
+    nvml = ctypes.CDLL("libnvidia-ml.so.1")
+    device, used = ctypes.c_void_p(), ctypes.c_ulonglong()
+
+    def ask(function: str, *given: Any) -> None:
+        if code := getattr(nvml, function)(*given):
+            raise RuntimeError(f"{function} answers {code}")
+
+    ask("nvmlInit_v2")
+    ask("nvmlDeviceGetHandleByIndex_v2", 0, ctypes.byref(device))
+
+    def joules() -> float:
+        ask("nvmlDeviceGetTotalEnergyConsumption", device, ctypes.byref(used))
+        return used.value / 1000
+
+    return joules
+
+
+def joules(
+    call: Callable[[], Any],
+    seconds: float,
+    counter: Callable[[], float],
+    wait: Callable[[], Any],
+) -> Facts:
+    """Repeat *call* for so many seconds, and return the energy of one."""
+    wait()
+    calls, before, start = 0, counter(), time.perf_counter()
+    while (took := time.perf_counter() - start) < seconds:
+        for _ in range(10):
+            call()
+        wait()
+        calls += 10
+    used = counter() - before
+    return {"calls": calls, "J a call": used / calls, "W": used / took}
 
 
 # --- launches, counted by the profiler --------------------------------------------

@@ -93,6 +93,27 @@ class Transformer(nn.Module):
         return x + self.down(F.gelu(self.up(self.norms[1](x))))
 
 
+class Adapted(nn.Module):
+    """A linear layer that is frozen, and LoRA's two small ones, which are trained."""
+
+    def __init__(self, base: nn.Linear, rank: int) -> None:
+        super().__init__()
+        self.base = base.requires_grad_(False)
+        self.down = nn.Linear(base.in_features, rank, bias=False)
+        self.up = nn.Linear(rank, base.out_features, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.base(x) + 2 * self.up(self.down(x))
+
+
+def adapted(width: int, heads: int, rank: int) -> nn.Module:
+    """Return a Transformer block with an adapter at each of its layers."""
+    net = Transformer(width, heads).requires_grad_(False)
+    for name in ("qkv", "out", "up", "down"):
+        setattr(net, name, Adapted(getattr(net, name), rank))
+    return net
+
+
 class Bottleneck(nn.Module):
     """Three convolutions and a shortcut: He et al., arXiv:1512.03385, figure 5."""
 

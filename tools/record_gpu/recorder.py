@@ -46,6 +46,8 @@ EXPERIMENTS: dict[str, Callable[[Setting], Iterator[Case]]] = {
     "tf32": experiments.precisions,
     "by hand": experiments.by_hand,
     "sources": observations.sources,
+    "held": observations.held,
+    "energy": observations.energy,
     "launches": observations.launches,
 }
 _PATIENCE = 5  # times what a case is said to take, it is broken off

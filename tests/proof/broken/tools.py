@@ -333,3 +333,84 @@ def _rebuilt() -> bool:
         node.target = torch.cos
     module.recompile()
     return torch.equal(module(torch.ones(4)), torch.ones(4).cos())
+
+
+@fault(
+    "operations counted by half",
+    "torch.utils.flop_counter",
+    "32 10",
+    lambda: _operations(),
+    **SAME_CODE,
+)
+def half_the_operations(flop_counter: Any) -> None:
+    """FlopCounterMode counts a multiply-add as one: numbers seem half as impossible."""
+    for name in ("mm", "addmm", "bmm"):
+        operation = getattr(flop_counter.aten, name)
+        original = flop_counter.flop_registry[operation]
+        flop_counter.flop_registry[operation] = _half(original)
+
+
+def _half(original: Any) -> Any:
+    return lambda *given, **named: original(*given, **named) // 2
+
+
+def _operations() -> int:
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with FlopCounterMode(display=False) as counter:
+        torch.ones(4, 4) @ torch.ones(4, 4)
+    return counter.get_total_flops()
+
+
+@fault(
+    "bytes without the writes",
+    "torch._inductor.scheduler",
+    "32 10 00",
+    lambda: _bytes(),
+    **SAME_CODE,
+)
+def bytes_without_writes(scheduler: Any) -> None:
+    """Inductor counts what a kernel reads, and not what it writes."""
+    node = scheduler.BaseSchedulerNode
+    original = node.get_read_write_buffers_sizes_impl
+
+    def reads(self: Any, include_reads: bool, include_writes: bool) -> int:
+        return original(self, include_reads=include_reads, include_writes=False)
+
+    node.get_read_write_buffers_sizes_impl = reads
+
+
+def _bytes() -> int:
+    import torch
+
+    from helpers import kernels
+
+    return kernels(sine, torch.ones(64)).bytes
+
+
+@fault(
+    "optimizer keeps one array more",
+    "torch.optim.adamw",
+    "32",
+    lambda: _states(),
+    **SAME_CODE,
+)
+def amsgrad_unasked(adamw: Any) -> None:
+    """AdamW remembers three numbers for each parameter, and memory runs out."""
+    original = adamw.AdamW.__init__
+
+    def __init__(self: Any, *given: Any, **named: Any) -> None:
+        original(self, *given, **{**named, "amsgrad": True})
+
+    adamw.AdamW.__init__ = __init__
+
+
+def _states() -> int:
+    import torch
+
+    weight = torch.ones(3, requires_grad=True)
+    weight.grad = torch.ones(3)
+    optimizer = torch.optim.AdamW([weight])
+    optimizer.step()
+    return len(optimizer.state[weight])
