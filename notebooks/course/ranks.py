@@ -169,8 +169,12 @@ class _Running:
 
 
 def _environment() -> dict[str, str]:
-    """Return the variables of a rank: one thread, the course on its path."""
+    """Return the variables of a rank: one thread, the course on its path.
+
+    Without a test of the C++ compiler, which each process would run anew.
+    """
     own = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+    own["TORCHINDUCTOR_VEC_ISA_OK"] = "1"
     path = [
         str(HERE.parent),
         str(HERE.parents[1]),
