@@ -16,6 +16,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -75,42 +76,29 @@ def piece(*names: str) -> str:
 def terminal(*commands: str, limit: float = 300) -> Launch:
     """Run *commands* of torchrun at the same time, one for each node.
 
-    They run beside a copy of the example, as typed; ``NAME=value`` in front of
-    one sets a variable.  Words are kept apart by rank, and sorted.
+    They run beside a copy of the example, as typed.  Words are kept apart by
+    rank, and sorted.
     """
     _two.stop()  # the cores are for the command
+    words = [shlex.split(command) for command in commands]
+    for first, *_ in words:
+        if first != "torchrun":
+            raise ValueError(f"not a command of torchrun: {first}")
     with tempfile.TemporaryDirectory() as place:
-        copy = Path(place) / EXAMPLE.name
-        copy.write_text(EXAMPLE.read_text(encoding="utf-8"), encoding="utf-8")
-        parted = [_parted(command) for command in commands]
-        with _Running(parted, Path(place)) as running:
+        shutil.copy(EXAMPLE, place)
+        with _Running([rest for _, *rest in words], Path(place)) as running:
             return running.wait(limit)
-
-
-def _parted(command: str) -> tuple[list[str], dict[str, str]]:
-    """Return the words behind ``torchrun``, and the variables before it."""
-    words, settings = shlex.split(command), {}
-    while "=" in words[0]:
-        name, _, value = words.pop(0).partition("=")
-        settings[name] = value
-    if words.pop(0) != "torchrun":
-        raise ValueError(f"not a command of torchrun: {command}")
-    return words, settings
 
 
 class _Running:
     """Commands of torchrun that run; when left, stopped with all ranks."""
 
-    def __init__(
-        self,
-        commands: Sequence[tuple[list[str], dict[str, str]]],
-        folder: Path,
-    ) -> None:
+    def __init__(self, commands: Sequence[list[str]], folder: Path) -> None:
         self.temporary = tempfile.TemporaryDirectory()
         self.logs = Path(self.temporary.name)
         self.processes: list[subprocess.Popen[Any]] = []
         try:
-            for n, (words, settings) in enumerate(commands):
+            for n, words in enumerate(commands):
                 _port_is_free(words)
                 apart = ["--log-dir", f"{self.logs}/{n}", "--redirects", "3"]
                 torchrun = [sys.executable, "-m", "torch.distributed.run"]
@@ -118,7 +106,7 @@ class _Running:
                     process = subprocess.Popen(
                         [*torchrun, *apart, *words],
                         cwd=folder,
-                        env={**_environment(), **settings},
+                        env=_environment(),
                         stdout=output,
                         stderr=subprocess.STDOUT,
                     )
@@ -169,31 +157,21 @@ class _Running:
 
 
 def _environment() -> dict[str, str]:
-    """Return the variables of a rank: one thread, the course on its path."""
+    """Return the variables of a rank: one thread, the course on its path.
+
+    Without a test of the C++ compiler, which each process would run anew.
+    """
     own = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-    path = [
-        str(HERE.parent),
-        str(HERE.parents[1]),
-        os.environ.get("PYTHONPATH", ""),
-    ]
-    own["PYTHONPATH"] = os.pathsep.join(filter(None, path))
+    own["TORCHINDUCTOR_VEC_ISA_OK"] = "1"
+    path = [str(HERE.parent), str(HERE.parents[1])]
+    path += filter(None, [os.environ.get("PYTHONPATH")])
+    own["PYTHONPATH"] = os.pathsep.join(path)
     own["PYTHONWARNINGS"], own["KINETO_LOG_LEVEL"] = "ignore", "99"
-    unwanted = (
-        "TORCH_LOGS",
-        "TORCH_TRACE",
-        "TORCH_DISTRIBUTED_DEBUG",
-        "TORCHELASTIC",
-    )
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(unwanted)}
-    # Left over from a launch of somebody else: torchrun would believe them.
-    for name in (
-        "RANK",
-        "WORLD_SIZE",
-        "LOCAL_RANK",
-        "MASTER_ADDR",
-        "MASTER_PORT",
-    ):
-        kept.pop(name, None)
+    # The last are left over from another launch: torchrun would believe them.
+    unwanted = "TORCH_LOGS TORCH_TRACE TORCH_DISTRIBUTED_DEBUG TORCHELASTIC "
+    unwanted += "RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT"
+    off = tuple(unwanted.split())
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(off)}
     return {**kept, **own}
 
 
@@ -294,14 +272,9 @@ class _Two:
     def start(self) -> None:
         self.temporary = tempfile.TemporaryDirectory()
         self.folder, self.number = Path(self.temporary.name), 0
-        words = [
-            "--standalone",
-            "--nproc-per-node",
-            "2",
-            str(HERE / "in_a_rank.py"),
-        ]
-        words += [str(self.folder), str(os.getpid())]
-        self.running = _Running([(words, {})], self.folder)
+        words = ["--standalone", "--nproc-per-node", "2"]
+        words += [HERE / "in_a_rank.py", self.folder, os.getpid()]
+        self.running = _Running([[*map(str, words)]], self.folder)
 
     def stop(self) -> None:
         if self.running:
@@ -318,22 +291,18 @@ class _Two:
             self.stop()
             self.start()
         self.number += 1
-        (self.folder / f"page{self.number}.py").write_text(
-            text, encoding="utf-8"
-        )
-        job = {
-            "task": task,
-            "names": [f.__name__ for f in functions],
-            "given": given,
-        }
-        write_atomically(
-            self.folder / f"job{self.number}.json", json.dumps(job)
-        )
+        page = self.folder / f"page{self.number}.py"
+        page.write_text(text, encoding="utf-8")
+        names = [f.__name__ for f in functions]
+        job = json.dumps({"task": task, "names": names, "given": given})
+        write_atomically(self.folder / f"job{self.number}.json", job)
 
-    def record(self, rank: int) -> Any:
-        """Return what a rank found in this task, or None."""
-        file = self.folder / f"rank{rank}-{self.number}.json"
-        return json.loads(file.read_text("utf-8")) if file.exists() else None
+    def records(self) -> list[Any]:
+        """Return what each rank found in this task, or False."""
+        files = (
+            self.folder / f"rank{rank}-{self.number}.json" for rank in (0, 1)
+        )
+        return [f.exists() and json.loads(f.read_text("utf-8")) for f in files]
 
     def end(self) -> str:
         """Return what torchrun says of the ranks that ended, if it knows."""
@@ -343,30 +312,24 @@ class _Two:
         return said[said.find("Failures:") :] if "Failures:" in said else ""
 
     def run(
-        self,
-        task: str,
-        functions: Sequence[Any],
-        given: dict[str, Any],
-        limit: float,
+        self, task: str, functions: Sequence[Any], given: Any, limit: float
     ) -> list[Any]:
         done = False
         try:
             self.ask(task, functions, given)
 
             def answered() -> bool:
-                found = [self.record(rank) for rank in range(2)]
-                return None not in found or any(
-                    f and "error" in f for f in found
-                )
+                found = self.records()
+                return all(found) or any(f and "error" in f for f in found)
 
             launch = self.running.wait(limit, answered)
-            found = [self.record(rank) for rank in range(2)]
+            found = self.records()
             for rank, record in enumerate(found):
                 if record and "error" in record:
                     raise LaunchFailed(
                         f"rank {rank} raised: {record['error']}\n{self.end()}"
                     )
-            if None in found:
+            if not all(found):
                 raise LaunchFailed(
                     f"a rank ended before it was done:\n{launch}"
                 )
