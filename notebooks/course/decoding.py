@@ -129,6 +129,8 @@ def strips(lanes: Mapping[str, Lane]) -> Picture:
             axes.add_patch(Rectangle((call, row), 0.92, 0.55, **look))
             ink = "white" if ran != "eager" else "black"
             middle = {"ha": "center", "va": "center", "color": ink}
+            behind = {"facecolor": look["facecolor"], "edgecolor": "none"}
+            middle["bbox"] = {**behind, "pad": 1}
             text = "e" if ran == "eager" else str(ran)
             axes.text(call + 0.46, row + 0.28, text, size=11, **middle)
         axes.text(0, row - 0.1, name, size=13)
@@ -171,7 +173,7 @@ def caches_picture(grown: Sequence[int], room: int) -> Picture:
     fixed.bar(calls, [room] * len(grown), color="#DDDDDD", **style)
     fixed.bar(calls, grown, color=COLOURS[0], **style)
     grows.set(title="growing: a new tensor for each call", ylabel="rows")
-    fixed.set(title="static: one tensor, filled")
+    fixed.set(title="static: one tensor (grey), filled (blue)")
     for axes in (grows, fixed):
         axes.set_xlabel("call")
         axes.set_xticks([1, *range(4, len(grown) + 1, 4)])
@@ -232,6 +234,28 @@ def llama(device: str) -> Any:
     config = LlamaConfig(num_hidden_layers=2, **sizes, **heads, **none)
     torch.manual_seed(0)
     return LlamaForCausalLM(config).to(device).eval().requires_grad_(False)
+
+
+def compiles_of(
+    model: Any, lengths: Iterable[int], **asked: Any
+) -> tuple[int, ...]:
+    """Return the compiles of model.generate for prompts of these lengths.
+
+    generate compiles on a CPU only with a flag that is private, for tests.
+    """
+    from transformers import CompileConfig
+
+    config = CompileConfig(backend="eager", mode=None)
+    config._compile_all_devices = True
+    torch.compiler.reset()
+    model._previous_max_cache_length = -1  # as in a new process
+    compiles = []
+    for length in lengths:
+        prompt = torch.arange(1, length + 1, device=model.device)[None]
+        with Watch() as watch:
+            model.generate(prompt, compile_config=config, **asked)
+        compiles.append(watch.compiles)
+    return tuple(compiles)
 
 
 @dataclass(frozen=True)
