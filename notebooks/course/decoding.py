@@ -200,24 +200,28 @@ class Judged:
 
 
 def judge(
-    tokens: Sequence[int], exact: torch.Tensor, usual: torch.Tensor
+    tokens: Sequence[int],
+    prompt: torch.Tensor,
+    logits: Callable[[torch.Tensor, torch.dtype], torch.Tensor],
 ) -> Judged:
-    """Judge greedy *tokens* by their logits in float64.
+    """Judge greedy *tokens* by the logits that float64 gives for their text.
 
-    *exact* and *usual* hold a row of logits for each token, in float64 and as
-    eager float32 makes them, both made for just these tokens.  A token is
-    right where its exact logit is the largest, or less than four errors of
-    eager below it: there, rounding decides, and no choice is wrong.
+    *logits* returns a row for each token of a text, in a dtype, without a
+    cache.  A token is right where its exact logit is the largest, or less
+    than four errors of eager float32 below it: there, rounding decides.
     """
-    slack = 4 * (usual.double() - exact).abs().max()
-    slack += 4 * torch.finfo(torch.float32).eps * exact.abs().max()
-    chosen = exact.gather(
-        1, torch.tensor(tokens, device=exact.device)[:, None]
+    made = torch.tensor(tokens, device=prompt.device)
+    text = torch.cat([prompt, made])[:-1]
+    exact, usual = (
+        logits(text, dtype)[len(prompt) - 1 :].double()
+        for dtype in (torch.float64, torch.float32)
     )
+    slack = 4 * (usual - exact).abs().max()
+    slack += 4 * torch.finfo(torch.float32).eps * exact.abs().max()
     best = exact.topk(2, dim=1).values
-    wrong = (best[:, :1] - chosen > slack).sum()
-    tied = (best[:, 0] - best[:, 1] <= slack).sum()
-    return Judged(int(wrong), int(tied))
+    wrong = best[:, :1] - exact.gather(1, made[:, None]) > slack
+    tied = best[:, 0] - best[:, 1] <= slack
+    return Judged(int(wrong.sum()), int(tied.sum()))
 
 
 # -------------------------------------------------------------------- a Llama
