@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 
 @contextlib.contextmanager
-def _silence() -> Iterator[None]:
+def silence() -> Iterator[None]:
     """Keep what is printed, logged and warned in the block off the page."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
@@ -37,7 +37,7 @@ def _silence() -> Iterator[None]:
         logging.disable(before)
 
 
-with _silence():
+with silence():
     from torchao.quantization import (
         Int8DynamicActivationInt8WeightConfig,
         Int8WeightOnlyConfig,

@@ -50,7 +50,7 @@ def versions_run(
         return run
 
     served: list[int | str] = []
-    with session.undisturbed(function), _no_recompile_log():
+    with session.undisturbed(function), no_recompile_log():
         apart = session.compile_apart(function, backend=backend, **options)
         for inputs in calls:
             ran.clear()
@@ -61,7 +61,7 @@ def versions_run(
 
 
 @contextmanager
-def _no_recompile_log() -> Iterator[None]:
+def no_recompile_log() -> Iterator[None]:
     """Keep torch's own log for the compiles that the page shows."""
     before = logging.root.manager.disable
     logging.disable(max(before, logging.DEBUG))

@@ -158,6 +158,7 @@ for each in (
     "training",
     "caches",
     "ranks",
+    "decoding",
     "tools",
 ):
     importlib.import_module(f"{__name__}.{each}")

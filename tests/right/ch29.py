@@ -1,0 +1,30 @@
+# Other right answers to the exercises of notebook 29.
+
+
+# %% 29.1: a mask writes the row, and no index is needed
+class Mended(torch.nn.Module):
+    def __init__(self, room, width):
+        super().__init__()
+        self.register_buffer("at", torch.tensor(0))
+        self.register_buffer("rows", torch.zeros(room, width))
+        self.register_buffer("numbers", torch.arange(room))
+
+    def forward(self, x):
+        here = (self.numbers == self.at)[:, None]
+        self.rows.copy_(torch.where(here, x, self.rows))
+        seen = self.numbers <= self.at
+        self.at.add_(1)
+        scores = torch.where(seen, x @ self.rows.T, -torch.inf)
+        return scores.softmax(-1) @ self.rows
+
+
+# %% 29.2: one torch.compile, and prompts are marked
+def serve(step, backend):
+    compiled = torch.compile(step, backend=backend)
+
+    def call(tokens, *rest):
+        if len(tokens) > 1:
+            torch._dynamo.mark_dynamic(tokens, 0)
+        return compiled(tokens, *rest)
+
+    return call
