@@ -33,8 +33,8 @@ from torch._inductor.utils import fresh_cache
 from helpers.plots import Picture, styled
 from helpers.text import Table, mark, seconds, size
 
-# Asks the C++ compiler for each kind of vector, once in a process: not again in
-# each folder that is empty.
+# Asks the C++ compiler for each kind of vector, once in a process: not again
+# in each folder that is empty.
 pick_vec_isa()
 
 # In the order of the work; each holds only what it took for itself.
