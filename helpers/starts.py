@@ -258,12 +258,18 @@ def cold_start(
                         if way == "warm":
                             place = filled
                         shipped = {"copied": [CACHE], "image": [CACHE, HEADER]}
-                        for part in shipped.get(way, ()):
-                            if (filled / part).exists():  # it may compile nothing
-                                shutil.copytree(filled / part, place / part)
                         if way == "artifacts":
                             load = saved
-                        start = one_start(order, place, timeout, load=load, env=env)
+                        try:
+                            for part in shipped.get(way, ()):
+                                if (filled / part).exists():  # it may compile nothing
+                                    shutil.copytree(filled / part, place / part)
+                            start = one_start(order, place, timeout, load=load, env=env)
+                        except OSError as error:  # a copy tells it for each file
+                            last = re.findall(r"\[Errno \d+\] [^:'\"]+", str(error))
+                            said = f"OSError: {(last or [error])[-1]}"
+                            problem = _explained("copy the cache", said)
+                            start = Start(problem=problem)
                         if place != filled:
                             shutil.rmtree(place, ignore_errors=True)
                     done[way].append(start)

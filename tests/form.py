@@ -136,6 +136,9 @@ def opening(lesson: Lesson) -> Iterator[str]:
     wanted = [str(minutes.get(kind)) for kind in ("read", "run", "exercise")]
     if stated != wanted:
         yield f"the opening says minutes {stated}, and the metadata {wanted}"
+    needed = words.partition("**You need**")[2].split("\n")[0]
+    if (linked := re.findall(r"\]\((\d\d)_", needed)) != lesson.course.get("needs"):
+        yield f"the opening needs {linked}, and the metadata {lesson.course['needs']}"
 
 
 def first_and_last_cell(lesson: Lesson) -> Iterator[str]:

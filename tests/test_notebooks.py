@@ -79,6 +79,7 @@ BROKEN: list[tuple[str, Break, str]] = [
     ("opening", lambda n: n.metadata.course.update(id="97"), "begin the file name"),
     ("opening", swapped("**You need**", "Needed"), "lacks"),
     ("opening", swapped(" to read", "9 to read"), "says minutes"),
+    ("opening", lambda n: n.metadata.course.update(needs=["99"]), "opening needs"),
     ("first_and_last_cell", swapped('start("01")', 'start("02")'), "the setup cell"),
     ("first_and_last_cell", swapped('score("01")', 'score("02")'), "not score"),
     ("predictions", swapped('reveal("01.p1"', 'print("01.p1"'), "reveals"),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -169,6 +170,25 @@ def test_an_interrupt_keeps_what_is_done_and_a_failure_the_others(model, monkeyp
     answers += [KeyboardInterrupt()]
     with pytest.raises(KeyboardInterrupt):
         cold_start(f"{model}:make")
+
+
+def test_a_copy_that_does_not_fit_is_told_and_the_others_are_kept(model, monkeypatch):
+    def full(source, target):
+        said = f"[Errno 28] No space left on device: '{source}' -> '{target}'"
+        raise shutil.Error([(str(source), str(target), said)] * 9)
+
+    def pretend(order, place, *_, **__):
+        (place / starts.CACHE).mkdir(parents=True, exist_ok=True)
+        return started()
+
+    monkeypatch.setattr(starts, "one_start", pretend)
+    monkeypatch.setattr(starts.shutil, "copytree", full)
+    result = cold_start(f"{model}:make", ["empty", "copied", "artifacts"])
+    assert [way.problem for way in result.ways if way.name != "copied"] == ["", ""]
+    assert result["copied"].problem == (
+        "failed at: copy the cache: OSError: [Errno 28] No space left on device. "
+        "The disk is full: free some, or name another with folder="
+    )
 
 
 # --- what cannot work ----------------------------------------------------------------

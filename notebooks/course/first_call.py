@@ -27,10 +27,15 @@ from torch._dynamo import utils
 from torch._dynamo.callback import callback_handler
 from torch._dynamo.exc import FailOnRecompileLimitHit
 from torch._inductor.codecache import cache_dir
+from torch._inductor.cpu_vec_isa import pick_vec_isa
 from torch._inductor.utils import fresh_cache
 
 from helpers.plots import Picture, styled
 from helpers.text import Table, mark, seconds, size
+
+# Asks the C++ compiler for each kind of vector, once in a process: not again
+# in each folder that is empty.
+pick_vec_isa()
 
 # In the order of the work; each holds only what it took for itself.
 PHASES = {

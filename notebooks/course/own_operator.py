@@ -368,6 +368,8 @@ class Way:
     here: tuple[Launch, ...] | None
     h100: tuple[Launch, ...]
     graphs: int
+    source: str
+    """The module for the H100."""
 
 
 def count(function: Callable[..., Any], *inputs: Tensor) -> Way:
@@ -380,11 +382,9 @@ def count(function: Callable[..., Any], *inputs: Tensor) -> Way:
         )
     except InputError:
         here = None
-    h100 = tuple(
-        Launch(k.ops, k.kind, k.bytes)
-        for k in dump_triton(function, *inputs).launches
-    )
-    return Way(here, h100, graphs(function, *ours).count)
+    dump = dump_triton(function, *inputs)
+    h100 = tuple(Launch(k.ops, k.kind, k.bytes) for k in dump.launches)
+    return Way(here, h100, graphs(function, *ours).count, dump.source)
 
 
 def moved(launches: Sequence[Launch]) -> int:

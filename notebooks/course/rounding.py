@@ -98,6 +98,7 @@ def raced_frozen(
             lambda: usual(x),
             lambda: frozen(y),
             names=("as written", "channels_last, frozen"),
+            budget=1,
         )
 
 

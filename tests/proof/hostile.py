@@ -113,6 +113,20 @@ def _read_only(place: Place) -> None:
     place.prefix = ("unshare", "-rm", "sh", "-ec", mount, str(place.course))
 
 
+def _mounted(options: str) -> Callable[[Place], None]:
+    """Return what mounts a small disk, for this visit alone, as the compile cache."""
+
+    def prepare(place: Place) -> None:
+        program = shutil.which("unshare")
+        if program is None or subprocess.run([program, "-rm", "true"]).returncode:
+            raise CannotBe("this machine makes no namespaces (unshare)")
+        place.cache.mkdir()
+        mount = f'mount -t tmpfs -o {options} tmpfs "$0"; exec "$@"'
+        place.prefix = ("unshare", "-rm", "sh", "-ec", mount, str(place.cache))
+
+    return prepare
+
+
 def _odd_home(place: Place) -> None:
     """Put the course, the caches and everything temporary below an odd name."""
     home = place.folder / "Ærøskøbing, 東京 и дом"
@@ -154,6 +168,8 @@ CONDITIONS = {
         Condition("no triton", "macOS, Windows, a bare CPU build", _no_triton),
         Condition("no C++ compiler", "a fresh laptop, a thin container", _no_compiler),
         Condition("read-only checkout", "a shared course folder", _read_only),
+        Condition("a full cache folder", "a quota, a small disk", _mounted("size=64k")),
+        Condition("a read-only cache folder", "a container image", _mounted("ro")),
         Condition("an odd home folder", "spaces and other alphabets", _odd_home),
         Condition("a foreign locale", "Turkish, in an 8-bit encoding", _foreign),
         Condition(
