@@ -127,11 +127,13 @@ def quietly() -> Iterator[list[str]]:
             said.append(f"{each.category.__name__}: {first}")
 
 
-def refusal(function: Callable[..., Any], *inputs: Any, at: str = "") -> str:
+def refusal(
+    function: Callable[..., Any], *inputs: Any, at: str = "", **options: Any
+) -> str:
     """Return the error of a call: its kind, and the first line with *at*."""
     try:
         with quietly():
-            function(*inputs)
+            function(*inputs, **options)
     except Exception as error:
         lines = [line.strip() for line in str(error).splitlines()]
         said = next((n for n in lines if n and at in n), "")

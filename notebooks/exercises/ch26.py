@@ -4,8 +4,8 @@ import tempfile
 from pathlib import Path
 
 import torch
-
 from course.leaving import quietly
+
 from helpers.exercises import exercise
 
 # --- 26.1 ----------------------------------------------------------------------
