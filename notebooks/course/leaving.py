@@ -389,7 +389,17 @@ def worked_here(model: torch.nn.Module, x: torch.Tensor) -> dict[str, str]:
     counters.clear()
     with torch.no_grad():
         torch.compile(model)(x)
-    found = {"the model's source": "works", "Python": "works"}
+    found = {"your source": "works", "Python": "works"}
     for name, (_, counter) in MODULES.items():
         found[name] = "works" if counters.get(counter) else "there"
     return {**found, "libtorch": "works"}
+
+
+def needed(
+    here: dict[str, str], found: dict[str, Elsewhere]
+) -> dict[str, dict[str, str]]:
+    """Return what was at work: here, in each process, and in C++."""
+    given = {"your source": "not there", "Python": "works"}
+    cpp = dict.fromkeys(here, "not there") | {"libtorch": "works"}
+    ways = {way: given | one.parts for way, one in found.items()}
+    return {"torch.compile": here, **ways, "AOTInductor, C++": cpp}

@@ -11,7 +11,7 @@ int main(int count, char** words) {
     long rows = std::atol(words[n]);
     std::vector<at::Tensor> inputs = {at::full({rows, 16}, double(rows))};
     auto outputs = model.run(inputs);
-    std::printf("rows %ld: scores %.4f, seen %.0f\n", rows,
+    std::printf("rows %ld: scores %.2f, seen %.0f\n", rows,
                 outputs[0].sum().item<double>(), outputs[1].item<double>());
   }
 }
