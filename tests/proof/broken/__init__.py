@@ -157,6 +157,7 @@ for each in (
     "modes",
     "training",
     "caches",
+    "export",
     "ranks",
     "decoding",
     "tools",

@@ -1,0 +1,50 @@
+# Wrong answers to the exercises of notebook 26, each with what it must be told.
+
+
+# %% 26.1: a batch of 4, length 9: Guard failed
+def export_it(model):
+    x, mask = torch.randn(2, 6, 8), torch.ones(2, 6)
+    return export(model, (x, mask))
+
+
+# %% 26.1: Guard failed
+def export_it(model):
+    x, mask = torch.randn(2, 6, 8), torch.ones(2, 6)
+    rows = {0: Dim("batch")}
+    return export(model, (x, mask), dynamic_shapes=(rows, rows))
+
+
+# %% 26.1: Guard failed
+def export_it(model):
+    both = {0: Dim.AUTO, 1: Dim.AUTO}
+    x, mask = torch.randn(1, 6, 8), torch.ones(1, 6)
+    return export(model, (x, mask), dynamic_shapes=(both, both))
+
+
+# %% 26.2: it cannot be exported
+class Portable(torch.nn.Module):
+    def forward(self, x, level):
+        top = x.abs().max()
+        new = top if top > level else 0.9 * level + 0.1 * top
+        return x / new, new
+
+
+# %% 26.2: the file has another level
+class Portable(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("own", torch.ones(()))
+
+    def forward(self, x, level):
+        top = x.abs().max()
+        new = torch.where(top > self.own, top, 0.9 * self.own + 0.1 * top)
+        self.own.copy_(new)
+        return x / new, new + 0 * level
+
+
+# %% 26.2: the file has another level
+class Portable(torch.nn.Module):
+    def forward(self, x, level):
+        top = x.abs().max()
+        new = torch.maximum(top, 0.9 * level)
+        return x / new, new
