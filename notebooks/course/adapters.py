@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import copy
-import logging
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
+from course.call_strips import unlogged
 from course.values import as_near
 from helpers import device
 from helpers.text import Table, size
 
-logging.getLogger("torchao").setLevel(logging.ERROR)  # parts for other Pythons
 warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing.*")
-
-from peft import (  # noqa: E402
-    LoraConfig,
-    get_peft_model,
-    get_peft_model_state_dict,
-)
-from transformers import LlamaConfig, LlamaModel  # noqa: E402
+with unlogged():
+    from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
+    from transformers import LlamaConfig, LlamaModel
 
 NAMES = tuple(f"user{n}" for n in range(12))
 
@@ -70,7 +65,9 @@ def weights(model: Any, name: str, called: str) -> dict[str, torch.Tensor]:
 
 
 @torch.no_grad()
-def answers(model: Any, names: Sequence[str], ids: Any, exact: bool = False) -> list[Any]:
+def answers(
+    model: Any, names: Sequence[str], ids: Any, exact: bool = False
+) -> list[Any]:
     """Return what the eager model says with each adapter; *exact* in float64."""
     model = copy.deepcopy(model)
     model = model.double() if exact else model
@@ -100,7 +97,9 @@ class Judge:
         """Return whether no adapter's answer would do for another one."""
         return all(
             not as_near(exact, usual, other)
-            for n, (exact, usual) in enumerate(zip(self.exact, self.usual, strict=True))
+            for n, (exact, usual) in enumerate(
+                zip(self.exact, self.usual, strict=True)
+            )
             for m, other in enumerate(self.usual)
             if n != m
         )
@@ -166,7 +165,10 @@ def in_turn(layer: Any, x: torch.Tensor, which: torch.Tensor) -> bool:
     def alone(model: Any, rows: torch.Tensor) -> torch.Tensor:
         given = zip(rows, which.tolist(), strict=True)
         return torch.stack(
-            [model.base(row) + row @ model.a[n].T @ model.b[n].T for row, n in given]
+            [
+                model.base(row) + row @ model.a[n].T @ model.b[n].T
+                for row, n in given
+            ]
         )
 
     return as_near(alone(exact, x.double()), alone(layer, x), together)
@@ -180,8 +182,12 @@ def cost_table(width: int, rank: int, adapters: int) -> Table:
         "merged, with a copy of W": (2 * whole + adapters * pair, whole),
         "in a stack, by index": (whole + adapters * pair, 8),
     }
-    rows = [[way, size(kept), size(swap)] for way, (kept, swap) in ways.items()]
-    return Table.of(["one layer, twelve adapters", "keeps", "a swap writes"], rows)
+    rows = [
+        [way, size(kept), size(swap)] for way, (kept, swap) in ways.items()
+    ]
+    return Table.of(
+        ["one layer, twelve adapters", "keeps", "a swap writes"], rows
+    )
 
 
 # ------------------------------------------------------------- the whole model
@@ -250,7 +256,9 @@ def gradients_right(model: Any, loss: Callable[..., Any], ids: Any) -> bool:
     exact = slopes(loss, copy.deepcopy(model).double())
     usual = slopes(loss, copy.deepcopy(model))
     torch.compiler.reset()
-    ours = slopes(torch.compile(loss, backend="aot_eager"), copy.deepcopy(model))
+    ours = slopes(
+        torch.compile(loss, backend="aot_eager"), copy.deepcopy(model)
+    )
     return {n for n, g in ours.items() if g is not None} == {
         n for n, g in exact.items() if g is not None
     } and all(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
@@ -50,6 +51,31 @@ class Calls:
         self.ran.append(self._now[0] if self._now else EAGER)
         return result
 
+    @property
+    def operations(self) -> list[int]:
+        """How many operations each of the graphs has."""
+        return [
+            sum(node.op.startswith("call") for node in graph.graph.nodes)
+            for graph in self.graphs
+        ]
+
+    def keep(
+        self, graph: torch.fx.GraphModule, given: Any
+    ) -> Callable[..., Any]:
+        """The backend, for code that compiles by itself."""
+        return self._keep(graph, given)
+
+
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """Import a library without what torch and others log about its parts."""
+    before = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
 
 @contextmanager
 def first_lines(many: int) -> Iterator[None]:
@@ -63,7 +89,9 @@ def first_lines(many: int) -> Iterator[None]:
 def strips_picture(strips: Mapping[str, Calls], unit: str) -> Picture:
     """Return a row for each strip, a box for each call: compiled, reused or eager."""
     longest = max(len(calls.made) for calls in strips.values())
-    figure = Figure(figsize=(11, 1.4 + 0.62 * len(strips)), layout="constrained")
+    figure = Figure(
+        figsize=(11, 1.4 + 0.62 * len(strips)), layout="constrained"
+    )
     axes = figure.subplots()
     looks = {
         "compiles": (COLOURS[1], "//"),
@@ -93,7 +121,11 @@ def strips_picture(strips: Mapping[str, Calls], unit: str) -> Picture:
 def kinds(calls: Calls) -> list[str]:
     """Return what each call did, in the words of the picture."""
     return [
-        "compiles" if made else "runs eagerly" if ran == EAGER else "runs what is there"
+        "compiles"
+        if made
+        else "runs eagerly"
+        if ran == EAGER
+        else "runs what is there"
         for made, ran in zip(calls.made, calls.ran, strict=True)
     ]
 
