@@ -1,4 +1,4 @@
-"""Calls of a compiled function one after the other: which version served each."""
+"""Calls of a compiled function in turn: which version served each."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ EAGER = "eager"
 
 
 class Calls:
-    """A function compiled apart, which notes what each of its calls cost and ran.
+    """A function compiled apart, which notes what each call cost and ran.
 
-    Its backend numbers the graphs and runs them as they were captured, so no kernel
-    is built.  ``made`` holds the new graphs of each call, ``ran`` the number of the
-    graph that ran first, or "eager" where none did.
+    Its backend numbers the graphs and runs them as captured, so no kernel is
+    built.  ``made`` holds the new graphs of each call, ``ran`` the number of
+    the graph that ran first, or "eager" where none did.
     """
 
     def __init__(self, function: Callable[..., Any], **options: Any) -> None:
@@ -79,15 +79,15 @@ def unlogged() -> Iterator[None]:
 
 @contextmanager
 def first_lines(many: int) -> Iterator[None]:
-    """Print only the first lines of what is printed inside, as ``| head`` would."""
+    """Print the first lines of what is printed inside, as ``| head`` does."""
     with redirect_stdout(io.StringIO()) as said:
         yield
-    print(*said.getvalue().split("\n")[:many], sep="\n")
+    print("".join(said.getvalue().splitlines(keepends=True)[:many]), end="")
 
 
 @styled
 def strips_picture(strips: Mapping[str, Calls], unit: str) -> Picture:
-    """Return a row for each strip, a box for each call: compiled, reused or eager."""
+    """Return a row for each strip, with a box for each call."""
     longest = max(len(calls.made) for calls in strips.values())
     figure = Figure(
         figsize=(11, 1.4 + 0.62 * len(strips)), layout="constrained"

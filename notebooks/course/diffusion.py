@@ -18,7 +18,7 @@ TIMES = tuple(range(900, 0, -75))
 
 
 class Unet(torch.nn.Module):
-    """A UNet of diffusers, and the text that it paints: called with x and t."""
+    """A UNet of diffusers, with its text: called with x and t."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ def right(
 ) -> bool:
     """Return whether each found result is as near to float64 as eager's.
 
-    A function says which module is *inside* it, for that has to be in float64 too.
+    A function names the module *inside* it, for that has to be float64 too.
     """
     model = inside or eager
     usual = [eager(*call) for call in calls]
@@ -111,7 +111,7 @@ def in_a_row(
 def steps_of(
     step: Callable[..., Any], x: torch.Tensor, times: Sequence[Any]
 ) -> tuple[Calls, int, torch.Tensor]:
-    """Return what compiled steps cost, the graph breaks, and the last picture."""
+    """Return what the steps cost, torch's graph breaks, the last picture."""
     from torch._dynamo.utils import counters
 
     counters.clear()
@@ -119,3 +119,11 @@ def steps_of(
     with first_lines(0):
         last = in_a_row(run, x, times)
     return run, sum(counters["graph_break"].values()), last
+
+
+def served(
+    function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]
+) -> tuple[Calls, list[Any]]:
+    """Return what each call of a function compiled apart cost, and gave."""
+    run = Calls(function)
+    return run, [run(*call) for call in calls]
