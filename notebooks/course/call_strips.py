@@ -1,0 +1,143 @@
+"""Calls of a compiled function in turn: which version served each."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from typing import Any
+
+import torch
+from matplotlib.figure import Figure
+
+from helpers.plots import COLOURS, Picture, styled
+
+EAGER = "eager"
+
+
+class Calls:
+    """A function compiled apart, which notes what each call cost and ran.
+
+    Its backend numbers the graphs and runs them as captured, so no kernel is
+    built.  ``made`` holds the new graphs of each call, ``ran`` the number of
+    the graph that ran first, or "eager" where none did.
+    """
+
+    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
+        self.graphs: list[torch.fx.GraphModule] = []
+        self.made: list[int] = []
+        self.ran: list[int | str] = []
+        self._now: list[int] = []
+        torch.compiler.reset()
+        self._compiled = torch.compile(function, backend=self._keep, **options)
+
+    def _keep(self, graph: torch.fx.GraphModule, _: Any) -> Callable[..., Any]:
+        number = len(self.graphs)
+        self.graphs.append(graph)
+
+        def run(*tensors: Any) -> Any:
+            self._now.append(number)
+            return graph(*tensors)
+
+        return run
+
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
+        self._now.clear()
+        before = len(self.graphs)
+        result = self._compiled(*inputs, **named)
+        self.made.append(len(self.graphs) - before)
+        self.ran.append(self._now[0] if self._now else EAGER)
+        return result
+
+    @property
+    def operations(self) -> list[int]:
+        """How many operations each of the graphs has."""
+        return [
+            sum(node.op.startswith("call") for node in graph.graph.nodes)
+            for graph in self.graphs
+        ]
+
+    def keep(
+        self, graph: torch.fx.GraphModule, given: Any
+    ) -> Callable[..., Any]:
+        """The backend, for code that compiles by itself."""
+        return self._keep(graph, given)
+
+
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """Import a library without what torch and others log about its parts."""
+    before = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+@contextmanager
+def first_lines(many: int) -> Iterator[None]:
+    """Print the first lines of what is printed inside, as ``| head`` does."""
+    with redirect_stdout(io.StringIO()) as said:
+        yield
+    print("".join(said.getvalue().splitlines(keepends=True)[:many]), end="")
+
+
+@styled
+def strips_picture(strips: Mapping[str, Calls], unit: str) -> Picture:
+    """Return a row for each strip, with a box for each call."""
+    longest = max(len(calls.made) for calls in strips.values())
+    figure = Figure(
+        figsize=(11, 1.4 + 0.62 * len(strips)), layout="constrained"
+    )
+    axes = figure.subplots()
+    looks = {
+        "compiles": (COLOURS[1], "//"),
+        "runs what is there": (COLOURS[0], ""),
+        "runs eagerly": ("white", ""),
+    }
+    words = []
+    for row, (name, calls) in enumerate(strips.items()):
+        for at, kind in enumerate(kinds(calls)):
+            colour, hatch = looks[kind]
+            style = {"color": colour, "hatch": hatch, "edgecolor": "#555555"}
+            axes.barh(row, 0.9, 0.7, left=at + 0.55, linewidth=0.8, **style)
+        words.append(f"{name}: {in_words(calls)}.")
+    handles = [
+        axes.bar(0, 0, color=colour, hatch=hatch, edgecolor="#555555")
+        for colour, hatch in looks.values()
+    ]
+    figure.legend(handles, looks, loc="outside lower left", ncols=3)
+    axes.set(ylim=(len(strips) - 0.5, -0.5), xlim=(0.4, longest + 0.6))
+    axes.set_yticks(range(len(strips)), strips)
+    axes.set_xticks(range(1, longest + 1))
+    axes.set_xlabel(unit)
+    axes.grid(visible=False)
+    return Picture(figure, " ".join(words))
+
+
+def kinds(calls: Calls) -> list[str]:
+    """Return what each call did, in the words of the picture."""
+    return [
+        "compiles"
+        if made
+        else "runs eagerly"
+        if ran == EAGER
+        else "runs what is there"
+        for made, ran in zip(calls.made, calls.ran, strict=True)
+    ]
+
+
+def in_words(calls: Calls | Sequence[Any]) -> str:
+    """Return the strip as text: ``calls 1 to 8 compile``, and so on."""
+    parts, start = [], 1
+    for kind, run in itertools.groupby(kinds(calls)):
+        end = start + len(list(run)) - 1
+        which = f"call {start}" if start == end else f"calls {start} to {end}"
+        said = kind if start == end else kind.replace("runs", "run", 1)
+        said = "compile" if said == "compiles" and start != end else said
+        parts.append(f"{which} {said}")
+        start = end + 1
+    return ", ".join(parts)

@@ -1,0 +1,115 @@
+"""Checks and hints of notebook 30."""
+
+import torch
+
+from helpers.exercises import exercise
+
+WIDTH, RANK = 12, 8
+
+
+def _counting():
+    """Return a backend that counts what it compiles, and the list of counts."""
+    graphs = []
+
+    def backend(graph, _):
+        graphs.append(graph)
+        return graph
+
+    return backend, graphs
+
+
+def _near(found, wanted):
+    return isinstance(found, torch.Tensor) and (
+        found.shape == wanted.shape
+        and torch.allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    )
+
+
+# --- 30.1 ----------------------------------------------------------------------
+
+
+@exercise(
+    "30.1",
+    hints=(
+        "A choice that is a tensor is data: no guard looks at its numbers.",
+        "Stack all A into one tensor (adapters, rank, in) and all B into another, and "
+        "index both with which. Tensors of a model are parameters or buffers.",
+        "In __init__: self.register_buffer('a', torch.stack([a for a, _ in "
+        "adapters.values()])), likewise b. In forward: return self.base(x) + "
+        "x @ self.a[which].mT @ self.b[which].mT.",
+    ),
+    passed="Any customer in any row, one compile.",
+)
+def for_every_customer(Served):
+    torch.manual_seed(30)
+    base = torch.nn.Linear(WIDTH, 7)
+    names = [f"user{n}" for n in range(10)]
+    pairs = {name: (torch.randn(3, WIDTH), torch.randn(7, 3)) for name in names}
+    layer = Served(base, dict(pairs))
+    backend, graphs = _counting()
+    torch.compiler.reset()
+    run = torch.compile(layer, backend=backend)
+    x = torch.randn(4, 5, WIDTH)
+    for turn in range(len(names)):
+        which = torch.tensor([turn, 0, 9 - turn, turn])
+        found = run(x, which)
+        wanted = []
+        for row, n in zip(x, which.tolist(), strict=True):
+            a, b = pairs[names[n]]
+            wanted.append(base(row) + row @ a.T @ b.T)
+        if not _near(found, torch.stack(wanted)):
+            return f"with which = {which.tolist()}, a row has another adapter's answer"
+    if len(graphs) != 1:
+        return f"ten choices made {len(graphs)} graphs, and one is enough"
+    return None
+
+
+# --- 30.2 ----------------------------------------------------------------------
+
+
+class _Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.base = torch.nn.Linear(WIDTH, 7)
+        self.a = torch.nn.Parameter(torch.randn(RANK, WIDTH))
+        self.b = torch.nn.Parameter(torch.randn(7, RANK))
+        self.register_buffer("scale", torch.tensor(1.0))
+
+    def forward(self, x):
+        return self.base(x) + self.scale * (x @ self.a.T @ self.b.T)
+
+
+@exercise(
+    "30.2",
+    hints=(
+        "The compiled code reads the tensors that it knows. Which operations change "
+        "their numbers and leave the tensors themselves?",
+        "zero_(), copy_() on a part, and fill_() for the scale, all without gradients. "
+        "What is left of a larger adapter must not be added.",
+        "with torch.no_grad(): layer.a.zero_(); layer.a[: len(a)].copy_(a); "
+        "layer.b.zero_(); layer.b[:, : len(a)].copy_(b); layer.scale.fill_(scale).",
+    ),
+    passed="Every rank, no compile, and nothing left of the adapter before.",
+)
+def without_a_compile(swap):
+    torch.manual_seed(30)
+    layer = _Layer()
+    backend, graphs = _counting()
+    torch.compiler.reset()
+    run = torch.compile(layer, backend=backend)
+    x = torch.randn(4, WIDTH)
+    run(x)
+    for rank, scale in ((8, 0.5), (2, 2.0), (4, 0.25), (8, 1.5), (1, 3.0)):
+        a, b = torch.randn(rank, WIDTH), torch.randn(7, rank)
+        swap(layer, a.clone(), b.clone(), scale)
+        with torch.no_grad():
+            wanted = layer.base(x) + scale * (x @ a.T @ b.T)
+        if not _near(run(x), wanted):
+            return f"after a swap to rank {rank}, the answer is another adapter's"
+    if len(graphs) != 1:
+        return f"five swaps compiled {len(graphs) - 1} more times"
+    try:
+        swap(layer, torch.randn(9, WIDTH), torch.randn(7, 9), 1.0)
+    except ValueError:
+        return None
+    return "rank 9 does not fit into the tensors, and no ValueError says so"
