@@ -1,6 +1,6 @@
-"""Ten models of lesson 28: what their users change from call to call, in counts.
+"""Ten models of lesson 28: what changes from call to call, in counts.
 
-Each row has the model's calls as people write them, and again after one change.
+Each row has a model's calls as people write them, and after one change.
 Both are counted by Dynamo alone (backend "eager"), from an empty compiler.
 """
 
@@ -30,7 +30,7 @@ Thunk = Callable[[], Any]
 
 
 class Row(NamedTuple):
-    """A model: what changes, the compiles of each call, and the same mended."""
+    """A model: what changes, the compiles of each call, and mended."""
 
     model: str
     changes: str
@@ -52,7 +52,9 @@ def row(name: str, changes: str, mend: str) -> Callable[[Any], Any]:
     return enter
 
 
-def compiles(calls: Callable[..., list[Thunk]], mended: bool) -> tuple[int, ...]:
+def compiles(
+    calls: Callable[..., list[Thunk]], mended: bool
+) -> tuple[int, ...]:
     """Return the compiles of each call, in an empty compiler."""
 
     def compile(function: Any) -> Any:
@@ -92,7 +94,7 @@ def dynamic(*dimensions: int) -> Callable[[Any], Any]:
 
 
 def each(function: Any, calls: Iterable[Call], to: Any = None) -> list[Thunk]:
-    """Return a thunk for each call of *function*, its inputs put through *to*."""
+    """Return a thunk for each call; its inputs go through *to*."""
 
     def thunk(call: Call) -> Thunk:
         inputs, keywords = to(call) if to else call
@@ -191,7 +193,9 @@ def sage(compile: Compile, mended: bool) -> list[Thunk]:
         torch._dynamo.mark_dynamic(edges, 1)
         return call
 
-    return each(compile(model.module), model.calls, promise if mended else None)
+    return each(
+        compile(model.module), model.calls, promise if mended else None
+    )
 
 
 @row("LoRA", "the adapter, by name", "weights copied into one")
@@ -213,7 +217,9 @@ def lora(compile: Compile, mended: bool) -> list[Thunk]:
     def with_adapter(name: str) -> Any:
         if mended:
             with torch.no_grad():
-                for own, new in zip(weights["default"], kept[name], strict=True):
+                for own, new in zip(
+                    weights["default"], kept[name], strict=True
+                ):
                     own.copy_(new)
         else:
             module.set_adapter(name)
@@ -242,7 +248,10 @@ def ppo(compile: Compile, mended: bool) -> list[Thunk]:
         return models.ppo_loss(policy, *models.episode(policy, steps))
 
     if mended:
-        act, loss = compile(lambda state: policy(state)), compile(models.ppo_loss)
+        act, loss = (
+            compile(lambda state: policy(state)),
+            compile(models.ppo_loss),
+        )
 
         def step(steps: int) -> torch.Tensor:
             seen = models.episode(act, steps)
@@ -253,7 +262,7 @@ def ppo(compile: Compile, mended: bool) -> list[Thunk]:
 
 
 def table(found: Sequence[Row]) -> Table:
-    """Return a line for each model: what changes, the mend, and the compiles."""
+    """Return a line for each model: changes, the mend, compiles."""
 
     def words(counts: tuple[int, ...]) -> str:
         return " ".join(map(str, counts))
@@ -270,7 +279,9 @@ def table(found: Sequence[Row]) -> Table:
 @styled
 def strip(found: Sequence[Row]) -> Picture:
     """Return a square for each call, dark where the compiler ran."""
-    figure = Figure(figsize=(10, 0.42 * len(found) + 1.2), layout="constrained")
+    figure = Figure(
+        figsize=(10, 0.42 * len(found) + 1.2), layout="constrained"
+    )
     both = figure.subplots(1, 2, sharey=True)
     titles = ("as people call it", "after one change")
     for axes, title, at in zip(both, titles, ("given", "mended"), strict=True):
@@ -279,8 +290,12 @@ def strip(found: Sequence[Row]) -> Picture:
                 colour = COLOURS[1] if n else "#E8EEF2"
                 axes.barh(y, 0.9, 0.8, left=x, color=colour)
                 ink = "white" if n else "#505050"
-                axes.text(x + 0.45, y, str(n), ha="center", va="center", color=ink)
-        axes.set(title=title, xticks=[], xlabel="calls, in order", xlim=(-0.2, 6))
+                axes.text(
+                    x + 0.45, y, str(n), ha="center", va="center", color=ink
+                )
+        axes.set(
+            title=title, xticks=[], xlabel="calls, in order", xlim=(-0.2, 6)
+        )
         axes.grid(visible=False)
         axes.spines[["left", "bottom"]].set_visible(False)
     names = [r.model for r in found]
@@ -298,15 +313,15 @@ def strip(found: Sequence[Row]) -> Picture:
 
 # Whose kernels are left to lessons of their own, or take long: Dynamo and
 # AOTAutograd run, and no kernel is written.
-UNLOWERED = ("unet", "lora")
+UNLOWERED = ("conformer", "unet", "lora")
 
 
 class Lowered(NamedTuple):
-    """One call, compiled whole: launches, bytes, and whether float64 agrees."""
+    """One call: launches, bytes, and whether float64 agrees."""
 
     model: str
-    eager: dict[str, int]  # launches of each kind
-    compiled: dict[str, int]
+    eager: dict[str, int]  # launches of libraries, and all others
+    compiled: dict[str, int]  # launches of libraries, and of own kernels
     outside: tuple[int, int]  # bytes outside of libraries, eager and compiled
     right: bool
 
@@ -315,7 +330,7 @@ LIBRARY = ("mm", "convolution", "attention")
 
 
 def from_library(name: str) -> bool:
-    """Return whether an operation is a matrix product, convolution or attention."""
+    """Return whether it is a matrix product, convolution or attention."""
     return any(word in name.rpartition(".")[2] for word in LIBRARY)
 
 
@@ -340,7 +355,9 @@ def lowered_row(name: str) -> Lowered:
     inputs, keywords = copy.deepcopy(model.call)
     usual = module(*inputs, **keywords)
     exact = in_float64(module, model.call)
-    sides = [pytree.tree_leaves(list(tensors(x))) for x in (exact, usual, ours)]
+    sides = [
+        pytree.tree_leaves(list(tensors(x))) for x in (exact, usual, ours)
+    ]
     same = len({len(side) for side in sides}) == 1
     right = same and all(map(as_near, *sides))
     moved = eager_bytes(module, *model.call[0], kwargs=model.call[1]).calls
@@ -351,7 +368,7 @@ def lowered_row(name: str) -> Lowered:
     return Lowered(
         name,
         {"library": len(theirs), "other": len(rest)},
-        {"library": len(library), "other": len(own)},
+        {"library": len(library), "own": len(own)},
         (sum(rest), sum(k.bytes for k in own)),
         right,
     )
@@ -363,7 +380,74 @@ def in_float64(module: nn.Module, call: Call) -> Any:
     inputs, keywords = copy.deepcopy(call)
 
     def wide(x: Any) -> Any:
-        return x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+        return (
+            x.double()
+            if isinstance(x, torch.Tensor) and x.is_floating_point()
+            else x
+        )
 
     inputs, keywords = pytree.tree_map(wide, (inputs, keywords))
     return exact(*inputs, **keywords)
+
+
+def launch_table(found: Sequence[Lowered]) -> Table:
+    """Return launches and bytes of each model that was lowered."""
+    lines = []
+    for r in found:
+        if not r.compiled["library"]:
+            continue
+        counts = *r.eager.values(), *r.compiled.values()
+        moved = " → ".join(size(n) for n in r.outside)
+        lines.append((r.model, *map(mark, counts), mark(moved)))
+    return Table.of(
+        (
+            "model",
+            "eager: library",
+            "others",
+            "compiled: library",
+            "own kernels",
+            "bytes outside of libraries",
+        ),
+        lines,
+    )
+
+
+@styled
+def launch_bars(found: Sequence[Lowered]) -> Picture:
+    """Return two bars for each model: its launches in eager, and compiled."""
+    shown = [r for r in found if r.compiled["library"]]
+    figure = Figure(
+        figsize=(10, 0.75 * len(shown) + 1.2), layout="constrained"
+    )
+    axes = figure.subplots()
+    for y, r in enumerate(shown):
+        for at, (library, rest) in (
+            (-0.2, r.eager.values()),
+            (0.2, r.compiled.values()),
+        ):
+            axes.barh(y + at, library, 0.34, color=COLOURS[0])
+            hatch = {"hatch": "//", "edgecolor": "white"}
+            axes.barh(
+                y + at, rest, 0.34, left=library, color=COLOURS[1], **hatch
+            )
+            word = "eager" if at < 0 else "compiled"
+            axes.text(library + rest + 1, y + at, word, va="center", size=12)
+    axes.set_yticks(range(len(shown)), [r.model for r in shown])
+    axes.invert_yaxis()
+    axes.set(xlabel="launches in one call")
+    axes.margins(x=0.12)
+    axes.grid(axis="y", visible=False)
+    handles = [
+        axes.barh([0], [0], color=COLOURS[0]),
+        axes.barh([0], [0], color=COLOURS[1], hatch="//", edgecolor="white"),
+    ]
+    names = ("from a library", "all others: own kernels, when compiled")
+    figure.legend(handles, names, loc="outside lower left", ncols=2)
+    said = [
+        f"{r.model}: eager {mark(sum(r.eager.values()))}, of them "
+        f"{mark(r.eager['library'])} of libraries; compiled "
+        f"{mark(sum(r.compiled.values()))}, "
+        f"of them {mark(r.compiled['library'])}"
+        for r in shown
+    ]
+    return Picture(figure, f"Launches in one call. {'. '.join(said)}.")

@@ -27,7 +27,7 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Model:
-    """A module, and three calls of it that differ in size, the smallest first."""
+    """A module, and three calls that differ in size, the smallest first."""
 
     name: str
     module: nn.Module
@@ -67,7 +67,7 @@ def build(name: str) -> Model:
 
 
 def quiet(library: str) -> None:
-    """Import *library* without what it says of parts that this machine lacks."""
+    """Import *library*, without its words on parts that are missing."""
     with (
         warnings.catch_warnings(),
         contextlib.redirect_stderr(io.StringIO()),
@@ -87,7 +87,7 @@ def _by_name(*calls: dict[str, Any]) -> Any:
 
 @model("transformers")
 def bert() -> Any:
-    """An encoder of text, called with a dictionary as a tokenizer returns it."""
+    """An encoder of text, called with what a tokenizer returns."""
     from transformers import BertConfig, BertModel
 
     config = BertConfig(
@@ -104,12 +104,14 @@ def bert() -> Any:
         mask[-1, length // 2 :] = 0  # the last text is shorter
         return {"input_ids": _tokens(rows, length), "attention_mask": mask}
 
-    return BertModel(config), _by_name(encoded(2, 8), encoded(3, 12), encoded(4, 16))
+    return BertModel(config), _by_name(
+        encoded(2, 8), encoded(3, 12), encoded(4, 16)
+    )
 
 
 @model("transformers")
 def llama() -> Any:
-    """A decoder with a static key-value cache of 16 places, given as an input."""
+    """A decoder with a static key-value cache of 16 places as an input."""
     from transformers import LlamaConfig, LlamaForCausalLM, StaticCache
 
     config = LlamaConfig(
@@ -142,13 +144,15 @@ def vit() -> Any:
         image_size=32,
         patch_size=8,
     )
-    images = [{"pixel_values": torch.randn(rows, 3, 32, 32)} for rows in (2, 3, 4)]
+    images = [
+        {"pixel_values": torch.randn(rows, 3, 32, 32)} for rows in (2, 3, 4)
+    ]
     return ViTModel(config), _by_name(*images)
 
 
 @model("transformers")
 def whisper() -> Any:
-    """The encoder of speech: convolutions, then a transformer, always 30 seconds."""
+    """An encoder of speech: convolutions, then a transformer."""
     from transformers import WhisperConfig
     from transformers.models.whisper.modeling_whisper import WhisperEncoder
 
@@ -205,7 +209,7 @@ def resnet() -> Any:
 
 @model("diffusers")
 def unet() -> Any:
-    """The denoiser of a diffusion model: latents, a time, and an encoded prompt."""
+    """The denoiser of a diffusion model: latents, a time, a prompt."""
     from diffusers import UNet2DConditionModel
 
     module = UNet2DConditionModel(
@@ -246,14 +250,16 @@ def sage() -> Any:
         edges = torch.randint(0, nodes, (2, 4 * nodes))
         return (torch.randn(nodes, 8), edges), {}
 
-    module = GraphSAGE(in_channels=8, hidden_channels=16, num_layers=2, out_channels=4)
+    module = GraphSAGE(
+        in_channels=8, hidden_channels=16, num_layers=2, out_channels=4
+    )
     return module, (graph(20), graph(30), graph(50))
 
 
 class Detector(nn.Module):
     """Boxes above a score, without those that overlap a better one.
 
-    How many there are depends on the image, so that a compiler has to stop twice.
+    How many there are depends on the image: a compiler has to stop twice.
     """
 
     def __init__(self, threshold: float = 0.5) -> None:
@@ -273,7 +279,9 @@ class Detector(nn.Module):
         return [self.best(found) for found in places]
 
     @torch.no_grad()
-    def best(self, places: torch.Tensor, most: int = 4) -> dict[str, torch.Tensor]:
+    def best(
+        self, places: torch.Tensor, most: int = 4
+    ) -> dict[str, torch.Tensor]:
         """Return the best boxes of one image, at most *most*."""
         scores = places[:, 4].sigmoid()
         sure = scores > self.threshold
@@ -288,16 +296,18 @@ class Detector(nn.Module):
 
 
 def overlap(box: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
-    """Return the common area of *box* and each of *others*, over that of both."""
+    """Return the common area of *box* and *others*, over that of both."""
     low = torch.maximum(box[:2], others[:, :2])
-    high = torch.minimum(box[:2] + box[2:].abs(), others[:, :2] + others[:, 2:].abs())
+    high = torch.minimum(
+        box[:2] + box[2:].abs(), others[:, :2] + others[:, 2:].abs()
+    )
     common = (high - low).clamp(min=0).prod(1)
     both = box[2:].abs().prod() + others[:, 2:].abs().prod(1)
     return common / (both - common).clamp(min=1e-6)
 
 
 class FixedDetector(nn.Module):
-    """The same detector with *most* boxes always, and a flag for the true ones."""
+    """The same detector, always with as many boxes: some score 0."""
 
     def __init__(self, detector: Detector) -> None:
         super().__init__()
@@ -309,7 +319,9 @@ class FixedDetector(nn.Module):
         return [self.best(found) for found in places]
 
     @torch.no_grad()
-    def best(self, places: torch.Tensor, most: int = 4) -> dict[str, torch.Tensor]:
+    def best(
+        self, places: torch.Tensor, most: int = 4
+    ) -> dict[str, torch.Tensor]:
         """Return *most* boxes of one image; those that are none score 0."""
         boxes, scores = places[:, :4], places[:, 4].sigmoid()
         left = torch.where(scores > self.threshold, scores, 0)
@@ -325,7 +337,7 @@ class FixedDetector(nn.Module):
 
 @model("torch")
 def detector() -> Any:
-    """A detector with as many boxes as the image has, on images of three sizes."""
+    """A detector with as many boxes as the image has."""
     images = tuple(((torch.randn(1, 3, n, n),), {}) for n in (32, 48, 64))
     return Detector(), images
 
@@ -338,12 +350,16 @@ class Policy(nn.Module):
         self.body = nn.Sequential(nn.Linear(4, 32), nn.Tanh())
         self.actor, self.critic = nn.Linear(32, 2), nn.Linear(32, 1)
 
-    def forward(self, state: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(
+        self, state: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         hidden = self.body(state)
         return self.actor(hidden), self.critic(hidden).squeeze(-1)
 
 
-def episode(policy: Callable[..., Any], steps: int) -> tuple[torch.Tensor, ...]:
+def episode(
+    policy: Callable[..., Any], steps: int
+) -> tuple[torch.Tensor, ...]:
     """Play *steps* in an environment that is plain Python."""
     place, speed, kept = 0.0, 0.1, []
     for _ in range(steps):

@@ -471,3 +471,26 @@ def _casts() -> str:
             return x @ x
 
     return str(torch.compile(cast, backend="eager")(torch.ones(4, 4)).dtype)
+
+
+@fault("keywords are not guarded", OPTIMIZE, "28", lambda: _masked(), **SAME_CODE)
+def any_keywords(dynamo: Any) -> None:
+    """A mask that comes in a later call is ignored: the version without it runs."""
+
+    def kept(guard: Any) -> bool:
+        on_keys = guard.guard_type.startswith(("DICT", "SEQUENCE"))
+        return not (on_keys and "kwargs" in str(guard.name))
+
+    optimize_with(dynamo, guard_filter_fn=lambda guards: list(map(kept, guards)))
+
+
+def _masked() -> float:
+    import torch
+
+    def sum_of(**kwargs: Any) -> Any:
+        x, mask = kwargs["x"], kwargs.get("mask")
+        return x.sum() if mask is None else (x * mask).sum()
+
+    compiled = torch.compile(sum_of, backend="eager")
+    compiled(x=torch.ones(4))
+    return float(compiled(x=torch.ones(4), mask=torch.zeros(4)))
