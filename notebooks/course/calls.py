@@ -72,9 +72,9 @@ def compiles(
     return tuple(counts)
 
 
-def rows() -> list[Row]:
-    """Return the row of each model."""
-    found = []
+def rows(**shown: Row) -> list[Row]:
+    """Return the row of each model, after those that the page has *shown*."""
+    found = list(shown.values())
     for name, (changes, mend, calls) in ROWS.items():
         counts = compiles(calls, False), compiles(calls, True)
         found.append(Row(name, changes, mend, *counts))
@@ -113,18 +113,6 @@ def no_gradients(function: Any, *inputs: Any, **keywords: Any) -> Any:
 
 def tokens(rows: int, length: int) -> torch.Tensor:
     return torch.randint(1, 99, (rows, length))
-
-
-@row("BERT", "rows, length, mask left out", "one form, sizes marked dynamic")
-def bert(compile: Compile, mended: bool) -> list[Thunk]:
-    sizes = [(4, 8), (4, 12), (2, 16), (4, 10), (3, 14)]
-    asked = [{"input_ids": tokens(*size)} for size in sizes]
-    for number, request in enumerate(asked):
-        if mended or number != 3:
-            request["attention_mask"] = torch.ones_like(request["input_ids"])
-    to = dynamic(0, 1) if mended else None
-    module = compile(build("bert").module)
-    return each(module, [((), request) for request in asked], to)
 
 
 @row("Llama", "prompt length, then 1 token", "prompts padded to one length")
@@ -204,12 +192,12 @@ def lora(compile: Compile, mended: bool) -> list[Thunk]:
     module = model.module
     from peft import LoraConfig
 
-    for name in "ab":
-        low = LoraConfig(r=4, target_modules=["query", "value"])
-        module.add_adapter(name, low)
+    low = LoraConfig(r=4, target_modules=["query", "value"])
+    with models.quiet():
+        module.add_adapter("a", low)
     weights = {
         name: [p for at, p in module.named_parameters() if f".{name}." in at]
-        for name in ("default", "a", "b")
+        for name in ("default", "a")
     }
     kept = {name: copy.deepcopy(its) for name, its in weights.items()}
     compiled = compile(module)
@@ -225,7 +213,7 @@ def lora(compile: Compile, mended: bool) -> list[Thunk]:
             module.set_adapter(name)
         return no_gradients(compiled, *model.call[0], **model.call[1])
 
-    names = ("default", "a", "b", "a")
+    names = ("default", "a", "a", "default")
     return [lambda name=name: with_adapter(name) for name in names]
 
 
