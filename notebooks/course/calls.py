@@ -284,6 +284,7 @@ def strip(found: Sequence[Row]) -> Picture:
         axes.set(
             title=title, xticks=[], xlabel="calls, in order", xlim=(-0.2, 6)
         )
+        axes.tick_params(left=False)
         axes.grid(visible=False)
         axes.spines[["left", "bottom"]].set_visible(False)
     names = [r.model for r in found]
@@ -312,6 +313,7 @@ class Lowered(NamedTuple):
     compiled: dict[str, int]  # launches of libraries, and of own kernels
     outside: tuple[int, int]  # bytes outside of libraries, eager and compiled
     right: bool
+    own: tuple[tuple[str, ...], ...]  # what each own kernel computes
 
 
 LIBRARY = ("mm", "convolution", "attention")
@@ -359,6 +361,7 @@ def lowered_row(name: str) -> Lowered:
         {"library": len(library), "own": len(own)},
         (sum(rest), sum(k.bytes for k in own)),
         right,
+        tuple(k.ops for k in own),
     )
 
 
