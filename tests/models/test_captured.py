@@ -33,7 +33,7 @@ def test_graphs(model: Model, found: Graphs) -> None:
     assert "chosen.append(int(best))" in places
     assert "boxes, scores = places[sure, :4], scores[sure]" in places
     for stop in found.breaks:
-        assert (stop.file, stop.function) == ("zoo.py", "best")
+        assert (stop.file, stop.function) == ("models.py", "best")
         assert "in forward: return [self.best" in stop.way[0]
 
 

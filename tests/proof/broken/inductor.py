@@ -362,3 +362,26 @@ def _launches_in_full() -> int:
     from helpers import dump_triton
 
     return len(dump_triton(attention, *heads()).launches)
+
+
+@fault("convolution a little off", "torch._inductor.lowering", "28", lambda: _edges())
+def one_thousandth(lowering: Any) -> None:
+    """A compiled convolution adds a small constant; other operations are right."""
+    import torch
+
+    aten = torch.ops.aten
+    key = aten.convolution.default
+    original, plus = lowering.lowerings[key], lowering.lowerings[aten.add.Tensor]
+
+    def convolution(*given: Any, **how: Any) -> Any:
+        return plus(original(*given, **how), 0.001)
+
+    lowering.lowerings[key] = convolution
+
+
+def _edges() -> bool:
+    import torch
+
+    torch.manual_seed(0)
+    layer = torch.nn.Conv2d(3, 8, 3).requires_grad_(False)
+    return right(layer, torch.randn(1, 3, 8, 8))
