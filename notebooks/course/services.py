@@ -87,7 +87,7 @@ class Running:
         self.stop()
         raise RuntimeError(f"app.py {self.flags} did not start")
 
-    def send(self, path: str, json: Any = None, timeout: float = LIMIT) -> Any:
+    def send(self, path: str, json: Any = None, timeout: Any = LIMIT) -> Any:
         """Return the answer to a GET, or where there is *json*, to a POST."""
         way = "GET" if json is None else "POST"
         return httpx.request(
@@ -185,13 +185,19 @@ def impatient(service: Running, tries: int = 10) -> tuple[int, int]:
     Returns how often it gave up, and the compiles that this cost.
     """
     gave_up, body = 0, {"series": example(5)}
+    short = httpx.Timeout(LIMIT, read=0.05)  # it arrives, and no answer comes
     for _ in range(tries - 1):
         try:
-            service.send("/score", body, timeout=0.05)
+            service.send("/score", body, short)
         except httpx.TimeoutException:
             gave_up += 1
     service.send("/score", body)
-    return gave_up, service.health()["in_traffic"]
+    until = time.monotonic() + LIMIT
+    while (now := service.health())["answered"] + now["failed"] < tries:
+        if time.monotonic() > until:
+            break
+        time.sleep(0.05)
+    return gave_up, now["in_traffic"]
 
 
 @contextmanager
@@ -264,10 +270,10 @@ def gate(warm_up: str, kind: str = "") -> list[str]:
 # ---------------------------------------------------------------- how it looks
 
 
-def recorded_ratio() -> str:
-    """Return what the record of several runs says about P99."""
-    kept = json.loads(RECORD.read_text(encoding="utf-8"))
-    return "\n".join(f"{row['what']}: {row['found']}" for row in kept["rows"])
+def recorded() -> Table:
+    """Return what `python -m tests.benchmarks service` found and kept."""
+    rows = json.loads(RECORD.read_text(encoding="utf-8"))["rows"]
+    return Table.of(["recorded", "found"], [list(r.values()) for r in rows])
 
 
 def table(runs: dict[str, tuple[Running, list[Reply]]]) -> Table:

@@ -134,7 +134,7 @@ class Service:
         self.options, self.build = options, build
         self.counted = Counted()
         self.pool = ThreadPoolExecutor(options.threads, "model")
-        self.answered = self.late = self.eager = 0
+        self.answered = self.failed = self.late = self.eager = 0
         self.in_warm_up = 0
         self.last: Any = None  # the series that was answered last
         self._lock = threading.Lock()
@@ -192,7 +192,12 @@ class Service:
 
     def answer(self, series: Any) -> Answer:
         """Answer a request of the traffic, and watch for late compiles."""
-        found = self.call(self.current, series)
+        try:
+            found = self.call(self.current, series)
+        except Exception:
+            with self._lock:
+                self.failed += 1
+            raise
         with self._lock:
             self.answered += 1
             self.late += found.compiles
@@ -264,6 +269,7 @@ class Health(BaseModel):
     compiled: bool  # a call made now ran a compiled graph
     model: int
     answered: int
+    failed: int  # in the model
     eager: int  # of these, without a compiled graph
     in_warm_up: int  # compiles
     in_traffic: int  # compiles
@@ -328,6 +334,7 @@ def create_app(options: Options) -> FastAPI:
             compiled=compiled,
             model=service.current[0],
             answered=service.answered,
+            failed=service.failed,
             eager=service.eager,
             in_warm_up=service.in_warm_up,
             in_traffic=service.late,
