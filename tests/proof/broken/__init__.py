@@ -157,6 +157,7 @@ for each in (
     "modes",
     "training",
     "caches",
+    "serving",
     "ranks",
     "tools",
 ):
