@@ -11,7 +11,7 @@ def main() -> None:
     """Run the benchmark that the command line names."""
     os.environ.setdefault("COURSE_QUIET", "1")
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks")
-    parser.add_argument("name", choices=[*report.NAMES, "starts", "report"])
+    parser.add_argument("name", choices=[*report.NAMES, "starts", "service", "report"])
     parser.add_argument("--runs", type=int, default=100, help="of compare()")
     parser.add_argument("--others", type=int, default=20, help="runs of other tools")
     parser.add_argument("--real", action="store_true", help="dumps: against this GPU")

@@ -157,7 +157,7 @@ for each in (
     "modes",
     "training",
     "caches",
-    "export",
+    "serving",
     "ranks",
     "decoding",
     "tools",

@@ -172,7 +172,7 @@ def other_eps(output_graph: Any) -> None:
 @fault(
     "stance ignored",
     "torch.compiler",
-    "01 14 17 22 16 13",
+    "01 14 17 22 16 13 27",
     lambda: _stance(),
     **SAME_CODE,
 )
@@ -192,7 +192,7 @@ def _stance() -> list[str]:
 @fault(
     "a forbidden compile happens",
     "torch.compiler",
-    "22 14 17",
+    "22 14 17 27",
     lambda: _forbidden(),
     **SAME_CODE,
 )

@@ -1,0 +1,417 @@
+"""A compiled model behind HTTP.  A folder to copy: see README.md.
+
+    python app.py --warm-up shapes                 # serve on 127.0.0.1:8000
+    python app.py --warm-up shapes --check         # the gate: exit code 0 or 1
+
+It needs torch, fastapi and uvicorn, and nothing of this course.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import sys
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from signal import SIGINT, SIGTERM
+from signal import signal as set_handler
+from typing import Annotated, Any
+
+import torch
+import uvicorn
+from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+from torch import nn
+from torch.nn import functional as F
+
+log = logging.getLogger("uvicorn.error")
+WIDE, LONGEST = 8, 64
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+SAMPLE = (
+    1,
+    2,
+    5,
+    17,
+    33,
+    LONGEST,
+)  # lengths that the traffic is known to have
+
+
+# ----------------------------------------------------------------- the model
+
+
+class Scorer(nn.Module):
+    """Three scores for a series, which is any number of rows of 8."""
+
+    def __init__(self, width: int = 32) -> None:
+        super().__init__()
+        self.into = nn.Linear(WIDE, width)
+        self.mix = nn.Linear(width, width)
+        self.out = nn.Linear(width, 3)
+
+    def forward(self, series: torch.Tensor) -> torch.Tensor:
+        x = self.into(series)
+        size = x.square().mean(-1, keepdim=True)
+        x = x + F.silu(self.mix(x * torch.rsqrt(size + 1e-6)))
+        return self.out(x.mean(0))
+
+
+def make(seed: int) -> nn.Module:
+    """Return the model with its weights; a real service loads them here."""
+    torch.manual_seed(seed)
+    return Scorer().eval()
+
+
+def example(rows: int) -> list[list[float]]:
+    """Return a series of so many rows, as a client would send it."""
+    return torch.linspace(-1, 1, rows * WIDE).view(rows, WIDE).tolist()
+
+
+# ---------------------------------------------------------- what is counted
+
+
+class Counted:
+    """Inductor as a backend that counts, by thread: compiles, graph runs."""
+
+    def __init__(self) -> None:
+        self.compiles: Counter[int] = Counter()
+        self.runs: Counter[int] = Counter()
+
+    def __call__(self, graph: Any, inputs: Any) -> Callable[..., Any]:
+        from torch._inductor.compile_fx import compile_fx
+
+        self.compiles[threading.get_ident()] += 1
+        compiled = compile_fx(graph, inputs)
+
+        def run(*tensors: Any) -> Any:
+            self.runs[threading.get_ident()] += 1
+            return compiled(*tensors)
+
+        return run
+
+    def here(self) -> tuple[int, int]:
+        """Return compiles and runs of this thread so far."""
+        own = threading.get_ident()
+        return self.compiles[own], self.runs[own]
+
+
+class Answer(BaseModel):
+    """Scores, and how they came about."""
+
+    scores: list[float]
+    model: int  # its seed
+    compiles: int  # that this request waited for
+    graphs: int  # compiled graphs that ran for it: 0 is eager
+
+
+# ---------------------------------------------------------------- the service
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the service warms up, and what it does afterwards."""
+
+    warm_up: str = "shapes"
+    threads: int = 1
+    after: str = "default"
+    late: int = 3
+    seed: int = 0
+
+
+class Service:
+    """A model, the threads that call it, and what they did."""
+
+    def __init__(
+        self, options: Options, build: Callable[[int], nn.Module] = make
+    ):
+        self.options, self.build = options, build
+        self.counted = Counted()
+        self.pool = ThreadPoolExecutor(options.threads, "model")
+        self.answered = self.failed = self.late = self.eager = 0
+        self.in_warm_up = 0
+        self.last: Any = None  # the series that was answered last
+        self._lock = threading.Lock()
+        self.current = self.load(options.seed)
+
+    def load(self, seed: int) -> tuple[int, Callable[..., Any]]:
+        model = self.build(seed).to(DEVICE)
+        return seed, torch.compile(model, backend=self.counted, fullgraph=True)
+
+    def call(
+        self,
+        model: tuple[int, Callable[..., Any]],
+        series: Any,
+        mark: bool = False,
+    ) -> Answer:
+        """Call the model in this thread; the warm-up and all traffic do."""
+        seed, compiled = model
+        x = torch.tensor(series, dtype=torch.float32, device=DEVICE)
+        if mark:
+            torch._dynamo.mark_dynamic(x, 0)
+        compiles, graphs = self.counted.here()
+        with torch.inference_mode():  # of this thread, and guarded
+            scores = compiled(x).tolist()
+        now = self.counted.here()
+        self.last = series
+        return Answer(
+            scores=scores,
+            model=seed,
+            compiles=now[0] - compiles,
+            graphs=now[1] - graphs,
+        )
+
+    def warm(self, model: tuple[int, Callable[..., Any]]) -> None:
+        """Compile what the policy foresees.
+
+        A stance is the process's, so meanwhile the traffic may compile.
+        """
+        foreseen = {
+            "none": (),
+            "one": (17,),
+            "dynamic": (17,),
+            "shapes": SAMPLE,
+        }
+        mark = self.options.warm_up == "dynamic"
+        with torch.compiler.set_stance("default"):
+            for rows in foreseen[self.options.warm_up]:
+                self.in_warm_up += self.call(
+                    model, example(rows), mark
+                ).compiles
+
+    def begin(self) -> None:
+        """Warm up in a thread of the pool, then say what late calls may do."""
+        self.pool.submit(self.warm, self.current).result()
+        torch.compiler.set_stance(self.options.after)
+
+    def answer(self, series: Any) -> Answer:
+        """Answer a request of the traffic, and watch for late compiles."""
+        try:
+            found = self.call(self.current, series)
+        except Exception:
+            with self._lock:
+                self.failed += 1
+            raise
+        with self._lock:
+            self.answered += 1
+            self.late += found.compiles
+            self.eager += found.graphs == 0
+            too_many = found.compiles > 0 and self.late >= self.options.late
+        if too_many:
+            log.warning(
+                "%d late compiles: what is new runs eagerly now", self.late
+            )
+            torch.compiler.set_stance("eager_on_recompile")
+        return found
+
+    def replace(self, seed: int) -> None:
+        """Warm a new model up beside the traffic, then swap."""
+        model = self.load(seed)
+        self.warm(model)
+        self.current = (
+            model  # one assignment: a request has the old or the new
+        )
+
+    def close(self) -> None:
+        torch.compiler.set_stance("default")
+        self.pool.shutdown()
+
+
+def problems(service: Service, lengths: Sequence[int] = SAMPLE) -> list[str]:
+    """Return what speaks against serving: the gate of a deployment."""
+    try:
+        service.begin()
+    except Exception as error:
+        return [f"the warm-up fails: {type(error).__name__}"]
+    eager, found = service.build(service.options.seed).double(), []
+    for rows in lengths:
+        try:
+            with torch.compiler.set_stance("fail_on_recompile"):
+                reply = service.pool.submit(
+                    service.answer, example(rows)
+                ).result()
+        except Exception as error:
+            found.append(f"{rows} rows: {type(error).__name__}")
+            continue
+        if reply.graphs != 1:
+            found.append(
+                f"{rows} rows: {reply.graphs} compiled graphs ran, not 1"
+            )
+        right = eager(torch.tensor(example(rows)).double())
+        if not torch.allclose(
+            torch.tensor(reply.scores).double(), right, atol=1e-4
+        ):
+            found.append(f"{rows} rows: wrong scores")
+    return found
+
+
+# ------------------------------------------------------------------- the HTTP
+
+Row = Annotated[list[FiniteFloat], Field(min_length=WIDE, max_length=WIDE)]
+
+
+class Question(BaseModel):
+    """What a client may send; all else is refused before the model sees it."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+    series: Annotated[list[Row], Field(min_length=1, max_length=LONGEST)]
+
+
+class Health(BaseModel):
+    """What the service knows about itself."""
+
+    compiled: bool  # a call made now ran a compiled graph
+    model: int
+    answered: int
+    failed: int  # in the model
+    eager: int  # of these, without a compiled graph
+    in_warm_up: int  # compiles
+    in_traffic: int  # compiles
+
+
+class Reload(BaseModel):
+    """A new model."""
+
+    seed: int
+
+
+def create_app(options: Options) -> FastAPI:
+    """Return the application; the model is warm before it takes requests."""
+    service: Service
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        nonlocal service
+        service = Service(options)
+        await asyncio.to_thread(service.begin)
+        yield
+        service.close()
+
+    app = FastAPI(lifespan=lifespan)
+    reloading = asyncio.Lock()
+
+    @app.exception_handler(RequestValidationError)
+    async def refuse(
+        _: Request, error: RequestValidationError
+    ) -> JSONResponse:
+        # FastAPI's own answer quotes the input, and JSON has no NaN to quote.
+        why = [f"{one['loc']}: {one['msg']}" for one in error.errors()]
+        return JSONResponse({"refused": why}, 422)
+
+    async def in_pool(call: Callable[..., Any], *given: Any) -> Any:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(service.pool, call, *given)
+
+    @app.post("/score")
+    async def score(question: Question) -> Answer:
+        try:
+            return await in_pool(service.answer, question.series)
+        except Exception as error:
+            log.error(
+                "%s: %s", type(error).__name__, str(error).split("\n")[0]
+            )
+            raise HTTPException(503, "no answer") from error
+
+    @app.get("/health")
+    async def health(response: Response) -> Health:
+        compiled = False
+        if service.last is not None:  # asks again what was answered last
+            try:
+                seen = await in_pool(
+                    service.call, service.current, service.last
+                )
+                compiled = seen.graphs == 1
+            except Exception as error:
+                log.error("health: %s", type(error).__name__)
+        response.status_code = 200 if compiled else 503
+        return Health(
+            compiled=compiled,
+            model=service.current[0],
+            answered=service.answered,
+            failed=service.failed,
+            eager=service.eager,
+            in_warm_up=service.in_warm_up,
+            in_traffic=service.late,
+        )
+
+    @app.post("/reload")
+    async def reload(wanted: Reload) -> dict[str, int]:
+        async with reloading:
+            await asyncio.to_thread(service.replace, wanted.seed)
+        return {"model": wanted.seed}
+
+    return app
+
+
+# ------------------------------------------------------------ the command line
+
+
+def end_with_stdin(server: uvicorn.Server) -> None:
+    """Stop when whoever started us closes our input, or dies."""
+    sys.stdin.read()
+    server.should_exit = True
+
+
+def main() -> int:
+    """Serve, or check; return the exit code."""
+    parser = argparse.ArgumentParser(
+        description="a compiled model behind HTTP"
+    )
+    policies = ("none", "one", "dynamic", "shapes")
+    parser.add_argument("--warm-up", choices=policies, default="shapes")
+    parser.add_argument(
+        "--threads", type=int, default=1, help="that call the model"
+    )
+    stances = (
+        "default",
+        "eager_on_recompile",
+        "fail_on_recompile",
+        "force_eager",
+    )
+    parser.add_argument("--cores", type=int, default=1, help="for one call")
+    parser.add_argument("--after", choices=stances, default="default")
+    parser.add_argument(
+        "--late", type=int, default=3, help="compiles in traffic"
+    )
+    parser.add_argument(
+        "--port", type=int, default=8000, help="0: any that is free"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="is it fit to serve?"
+    )
+    parser.add_argument(
+        "--with-stdin", action="store_true", help="stop when it ends"
+    )
+    given = parser.parse_args()
+    options = Options(given.warm_up, given.threads, given.after, given.late)
+    if given.check:
+        service = Service(options)
+        found = problems(service)
+        service.close()
+        print("\n".join(found) or "fit to serve")
+        return 1 if found else 0
+    config = uvicorn.Config(
+        create_app(options), port=given.port, log_level="warning"
+    )
+    server = uvicorn.Server(config)
+    torch.set_num_threads(given.cores)
+    socket = config.bind_socket()
+    print(f"http://127.0.0.1:{socket.getsockname()[1]}", flush=True)
+    if given.with_stdin:
+        threading.Thread(
+            target=end_with_stdin, args=(server,), daemon=True
+        ).start()
+    for signal in SIGINT, SIGTERM:  # raised again, once all is answered
+        set_handler(signal, lambda *_: None)
+    server.run(sockets=[socket])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""Does the service do what it says?  pytest test_service.py"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from fastapi.testclient import TestClient
+
+sys.path.insert(0, str(Path(__file__).parent))
+import app
+
+
+@pytest.fixture(autouse=True)
+def anew() -> Iterator[None]:
+    torch.compiler.reset()
+    yield
+    torch.compiler.set_stance("default")
+
+
+def test_what_is_warm_compiles_nothing_and_is_right() -> None:
+    service = app.Service(app.Options("shapes"))
+    assert app.problems(service) == []
+    assert service.late == service.eager == 0
+    service.close()
+
+
+def test_a_gate_names_what_the_warm_up_forgot() -> None:
+    service = app.Service(app.Options("dynamic"))
+    assert app.problems(service) == ["1 rows: RuntimeError"]
+    service.close()
+
+
+def test_health_knows_eager() -> None:
+    options = app.Options("one", after="force_eager")
+    with TestClient(app.create_app(options)) as client:
+        assert client.post(
+            "/score", json={"series": app.example(3)}
+        ).is_success
+        health = client.get("/health")
+    assert health.status_code == 503 and health.json()["eager"] == 1
+
+
+@pytest.mark.parametrize(
+    "series", [[], [[1.0] * 7], [["1"] * 8], [[1.0] * 8] * 65]
+)
+def test_what_is_no_series_is_refused(series: list[list[float]]) -> None:
+    with TestClient(app.create_app(app.Options("one"))) as client:
+        assert (
+            client.post("/score", json={"series": series}).status_code == 422
+        )
+        nan = '{"series": [[NaN, 1, 1, 1, 1, 1, 1, 1]]}'
+        assert client.post("/score", content=nan).status_code == 422
+        assert client.get("/health").json()["answered"] == 0
+
+
+def test_a_new_model_answers_and_compiles_nothing() -> None:
+    with TestClient(app.create_app(app.Options("shapes"))) as client:
+        assert client.post("/reload", json={"seed": 1}).is_success
+        reply = client.post("/score", json={"series": app.example(9)}).json()
+        assert (reply["model"], reply["compiles"], reply["graphs"]) == (
+            1,
+            0,
+            1,
+        )
+        right = app.make(1)(torch.tensor(app.example(9))).tolist()
+        assert reply["scores"] == pytest.approx(right, abs=1e-4)
+        assert client.get("/health").json()["in_warm_up"] == 2

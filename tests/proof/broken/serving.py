@@ -1,0 +1,68 @@
+"""Faults of a service: what its threads share, and what its health says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.proof.broken import fault
+
+
+@fault(
+    "a service loses its one thread",
+    "concurrent.futures.thread",
+    "27",
+    lambda: _workers(),
+    cache="shared",
+)
+def eight_threads(thread: Any) -> None:
+    """A model that one thread should call is called by eight."""
+    original = thread.ThreadPoolExecutor.__init__
+
+    def __init__(
+        self: Any, max_workers: Any = None, thread_name_prefix: str = "", *rest: Any
+    ) -> None:
+        many = 8 if thread_name_prefix == "model" else max_workers
+        original(self, many, thread_name_prefix, *rest)
+
+    thread.ThreadPoolExecutor.__init__ = __init__
+
+
+def _workers() -> int:
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(1, "model")._max_workers
+
+
+@fault(
+    "a health check takes eager for compiled",
+    "examples.service.app",
+    "27",
+    lambda: _health(),
+    cache="shared",
+)
+def all_is_well(app: Any) -> None:
+    """The service runs eagerly for weeks, and its health check is green."""
+    original = app.Service.call
+
+    def call(self: Any, *given: Any) -> Any:
+        found = original(self, *given)
+        found.graphs = 1
+        return found
+
+    app.Service.call = call
+
+
+def _health() -> int:
+    """Return how many compiled graphs a service claims to run when it is eager."""
+    import sys
+
+    import torch
+
+    from tests.proof.broken import ROOT
+
+    sys.path.insert(0, str(ROOT / "notebooks"))
+    from examples.service import app
+
+    service = app.Service(app.Options("none"))
+    with torch.compiler.set_stance("force_eager"):
+        return service.answer(app.example(3)).graphs

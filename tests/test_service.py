@@ -1,0 +1,47 @@
+"""The service of lesson 27: its own tests, and a load through a new model."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.refresh import ROOT
+
+FOLDER = ROOT / "notebooks" / "examples" / "service"
+
+
+def test_its_own_tests_pass_where_it_is_copied_to(tmp_path):
+    for file in FOLDER.glob("*.py"):
+        (tmp_path / file.name).write_text(file.read_text())
+    command = [sys.executable, "-m", "pytest", "-q", "test_service.py"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_no_request_is_lost_through_a_new_model(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "notebooks")
+    from tests.benchmarks.service import long_run
+
+    found = long_run(requests=200, reloads=2)
+    assert found.pop("requests") == 200
+    assert found.pop("models that answered") == 3
+    assert set(found.values()) == {0}, found
+
+
+def test_a_deployment_that_forgot_a_length_ends_with_1():
+    command = [sys.executable, FOLDER / "app.py", "--check", "--warm-up", "dynamic"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1 and "1 rows" in done.stdout
+
+
+@pytest.mark.parametrize("share", [50, 99, 100])
+def test_percentiles_are_of_the_replies(monkeypatch, share):
+    monkeypatch.syspath_prepend(ROOT / "notebooks")
+    from examples.service.load import Reply, percentile
+
+    replies = [Reply([], 0.0, float(n), 200, {}) for n in range(1, 101)]
+    assert percentile(replies, share) == share
