@@ -91,8 +91,22 @@ ROUTES: dict[str, tuple[int, tuple[Stop | Break, ...]]] = {
             Stop("25", ("25.1",)),
         ),
     ),
+    "real models": (
+        180,
+        (
+            Stop("27", ("27.1",)),
+            Stop("28", ("28.1",)),
+            Break(10),
+            Stop("29", ("29.1",)),
+            Stop("30"),
+            Stop("31"),
+            Break(10),
+            Stop("32", ("32.1",)),
+        ),
+    ),
 }
-FOLLOWS = {"practice": "a day"}  # whose lessons its people have done
+# Whose lessons its people have done.
+FOLLOWS = {"practice": "a day", "real models": "practice"}
 
 
 def reading(cell: Any) -> float:

@@ -255,8 +255,10 @@ def test_a_route_adds_up_and_needs_nothing_that_comes_later(name: str) -> None:
     assert 0.05 * whole <= companions.spare(name) <= 0.15 * whole
     assert companions.route(name).endswith(f"**{whole}** |")
     stops = [step.lesson for step in steps if isinstance(step, Stop)]
-    _, earlier = companions.ROUTES.get(companions.FOLLOWS.get(name, ""), (0, ()))
-    known = {step.lesson for step in earlier if isinstance(step, Stop)}
+    known = set[str]()
+    while name := companions.FOLLOWS.get(name, ""):
+        earlier = companions.ROUTES[name][1]
+        known |= {step.lesson for step in earlier if isinstance(step, Stop)}
     for lesson in stops:
         assert {*LESSONS[lesson].course["needs"]} <= known, f"{lesson} is early"
         known.add(lesson)

@@ -158,6 +158,7 @@ for each in (
     "training",
     "caches",
     "serving",
+    "export",
     "ranks",
     "decoding",
     "tools",

@@ -494,3 +494,46 @@ def _masked() -> float:
     compiled = torch.compile(sum_of, backend="eager")
     compiled(x=torch.ones(4))
     return float(compiled(x=torch.ones(4), mask=torch.zeros(4)))
+
+
+GUARDS = "torch._dynamo.guards"
+
+
+def forget(guards: Any, forgotten: Callable[[str, Any], bool]) -> None:
+    """Leave out the guards on values of which *forgotten*(name, value) says so."""
+    original = guards.GuardBuilder.EQUALS_MATCH
+
+    def equals_match(self: Any, guard: Any, *rest: Any, **how: Any) -> None:
+        if not forgotten(guard.name, self.get(guard)):
+            original(self, guard, *rest, **how)
+
+    guards.GuardBuilder.EQUALS_MATCH = functools.wraps(original)(equals_match)
+
+
+@fault("names are not guarded", GUARDS, "30 13", lambda: _named(), **SAME_CODE)
+def forget_names(guards: Any) -> None:
+    """Another adapter is chosen by its name, and the first one goes on answering."""
+    forget(guards, lambda _, value: isinstance(value, str))
+
+
+def _named() -> str:
+    import torch
+
+    named = torch.compile(lambda x, name: getattr(x, name)(), backend="eager")
+    return str([float(named(torch.ones(1), name)) for name in ("sin", "exp")])
+
+
+@fault("numbers are not guarded", GUARDS, "31 13", lambda: _number(), **SAME_CODE)
+def forget_numbers(guards: Any) -> None:
+    """The first timestep is frozen into the graph, and all the others get it."""
+    forget(
+        guards,
+        lambda name, value: name.startswith("L[") and type(value) in (int, float),
+    )
+
+
+def _number() -> str:
+    import torch
+
+    times = torch.compile(lambda x, n: x * n, backend="eager")
+    return str([float(times(torch.ones(1), n)) for n in (3, 5)])
