@@ -34,14 +34,8 @@ from torch.nn import functional as F
 log = logging.getLogger("uvicorn.error")
 WIDE, LONGEST = 8, 64
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-SAMPLE = (
-    1,
-    2,
-    5,
-    17,
-    33,
-    LONGEST,
-)  # lengths that the traffic is known to have
+# Lengths that the traffic is known to have.
+SAMPLE = (1, 2, 5, 17, 33, LONGEST)
 
 
 # ----------------------------------------------------------------- the model
@@ -214,9 +208,7 @@ class Service:
         """Warm a new model up beside the traffic, then swap."""
         model = self.load(seed)
         self.warm(model)
-        self.current = (
-            model  # one assignment: a request has the old or the new
-        )
+        self.current = model  # a request has the old one or the new one
 
     def close(self) -> None:
         torch.compiler.set_stance("default")
@@ -230,9 +222,11 @@ def problems(service: Service, lengths: Sequence[int] = SAMPLE) -> list[str]:
     except Exception as error:
         return [f"the warm-up fails: {type(error).__name__}"]
     eager, found = service.build(service.options.seed).double(), []
+    forced = service.options.after == "force_eager"
+    stance = "force_eager" if forced else "fail_on_recompile"
     for rows in lengths:
         try:
-            with torch.compiler.set_stance("fail_on_recompile"):
+            with torch.compiler.set_stance(stance):
                 reply = service.pool.submit(
                     service.answer, example(rows)
                 ).result()

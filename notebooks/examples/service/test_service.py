@@ -34,6 +34,14 @@ def test_a_gate_names_what_the_warm_up_forgot() -> None:
     service.close()
 
 
+def test_a_gate_stops_what_would_run_eagerly() -> None:
+    service = app.Service(app.Options("none", after="force_eager"))
+    assert app.problems(service, [3]) == [
+        "3 rows: 0 compiled graphs ran, not 1"
+    ]
+    service.close()
+
+
 def test_health_knows_eager() -> None:
     options = app.Options("one", after="force_eager")
     with TestClient(app.create_app(options)) as client:
@@ -52,9 +60,16 @@ def test_what_is_no_series_is_refused(series: list[list[float]]) -> None:
         assert (
             client.post("/score", json={"series": series}).status_code == 422
         )
-        nan = '{"series": [[NaN, 1, 1, 1, 1, 1, 1, 1]]}'
-        assert client.post("/score", content=nan).status_code == 422
         assert client.get("/health").json()["answered"] == 0
+
+
+def test_nan_is_the_clients_fault() -> None:
+    nan = '{"series": [[NaN, 1, 1, 1, 1, 1, 1, 1]]}'
+    as_json = {"content-type": "application/json"}
+    with TestClient(app.create_app(app.Options("none"))) as client:
+        for text, status in (nan, 422), (nan.replace("NaN", "1"), 200):
+            reply = client.post("/score", content=text, headers=as_json)
+            assert reply.status_code == status
 
 
 def test_a_new_model_answers_and_compiles_nothing() -> None:
