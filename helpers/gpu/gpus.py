@@ -139,7 +139,7 @@ PEAKS = {
     "l4": (30.3, 60, 121, 242, 300, "NVIDIA, L4 data sheet, 2023-03"),
     "h100": (67, 494, 989, 1979, 3350, "NVIDIA, H100 data sheet, 2023"),
     "h200": (67, 494, 989, 1979, 4800, "NVIDIA, H200 data sheet, 2023-11"),
-    "mi300x": (163, 653, 1307, 2614, 5300, "AMD, MI300X data sheet, 2023-12"),
+    "mi300x": (163.4, 653.7, 1307.4, 2614.9, 5300, "AMD, MI300X data sheet, 2023-12"),
 }
 
 _WORDS = re.compile(r"nvidia|geforce|tesla|amd|instinct|sxm\d?|80gb|hbm\d?e?|[^a-z\d]")
