@@ -1,6 +1,6 @@
 """Ten models of lesson 28: what changes from call to call, in counts.
 
-Each row has a model's calls as people write them, and after one change.
+Each row has a model's calls as people write them, and after a change.
 Both are counted by Dynamo alone (backend "eager"), from an empty compiler.
 """
 
@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import torch
 from matplotlib.figure import Figure
-from torch import nn
 from torch.utils import _pytree as pytree
 
 from course import models
@@ -111,10 +110,6 @@ def no_gradients(function: Any, *inputs: Any, **keywords: Any) -> Any:
 # --------------------------------------------------------------- ten models
 
 
-def tokens(rows: int, length: int) -> torch.Tensor:
-    return torch.randint(1, 99, (rows, length))
-
-
 @row("Llama", "prompt length, then 1 token", "prompts padded to one length")
 def llama(compile: Compile, mended: bool) -> list[Thunk]:
     module = build("llama").module
@@ -128,7 +123,8 @@ def llama(compile: Compile, mended: bool) -> list[Thunk]:
             seen = torch.ones(1, 16, dtype=torch.int64)
             seen[:, :pad] = 0
             more = {"attention_mask": seen} if mended else {}
-            call = {"input_ids": tokens(1, new), "past_key_values": cache}
+            ids = torch.randint(1, 99, (1, new))
+            call = {"input_ids": ids, "past_key_values": cache}
             calls.append(((), call | more))
     return each(compiled, calls)
 
@@ -140,7 +136,7 @@ def vit(compile: Compile, mended: bool) -> list[Thunk]:
     return each(compile(build("vit").module), images)
 
 
-@row("Conformer, training", "noise, drawn in NumPy", "draws from the loader")
+@row("Conformer, training", "noise, drawn in NumPy", "the three switches")
 def conformer(compile: Compile, mended: bool) -> list[Thunk]:
     module = build("conformer").module.train()
     x, mask = torch.randn(2, 800), {}
@@ -175,15 +171,10 @@ def unet(compile: Compile, mended: bool) -> list[Thunk]:
 def sage(compile: Compile, mended: bool) -> list[Thunk]:
     model = build("sage")
 
-    def promise(call: Call) -> Call:
-        nodes, edges = call[0]
+    for (nodes, edges), _ in model.calls if mended else ():
         torch._dynamo.mark_dynamic(nodes, 0)
         torch._dynamo.mark_dynamic(edges, 1)
-        return call
-
-    return each(
-        compile(model.module), model.calls, promise if mended else None
-    )
+    return each(compile(model.module), model.calls)
 
 
 @row("LoRA", "the adapter, by name", "weights copied into one")
@@ -217,18 +208,16 @@ def lora(compile: Compile, mended: bool) -> list[Thunk]:
     return [lambda name=name: with_adapter(name) for name in names]
 
 
-@row("detector", "size, number of boxes", "a fixed number of boxes")
+@row("detector", "size, number of boxes", "fixed boxes, size marked")
 def detector(compile: Compile, mended: bool) -> list[Thunk]:
     model = build("detector")
-    module = model.module
-    if mended:
-        module = models.FixedDetector(module)
-    compiled = compile(module)
-    to = dynamic(2, 3) if mended else None
-    return each(compiled, model.calls, to)
+    if not mended:
+        return each(compile(model.module), model.calls)
+    fixed = models.FixedDetector(model.module)
+    return each(compile(fixed), model.calls, dynamic(2, 3))
 
 
-@row("PPO", "the length of an episode", "heads and loss apart")
+@row("PPO", "the length of an episode", "loss apart, steps marked")
 def ppo(compile: Compile, mended: bool) -> list[Thunk]:
     policy = build("ppo").module
 
@@ -236,10 +225,8 @@ def ppo(compile: Compile, mended: bool) -> list[Thunk]:
         return models.ppo_loss(policy, *models.episode(policy, steps))
 
     if mended:
-        act, loss = (
-            compile(lambda state: policy(state)),
-            compile(models.ppo_loss),
-        )
+        act = compile(lambda state: policy(state))
+        loss = compile(models.ppo_loss)
 
         def step(steps: int) -> torch.Tensor:
             seen = models.episode(act, steps)
@@ -271,7 +258,7 @@ def strip(found: Sequence[Row]) -> Picture:
         figsize=(10, 0.42 * len(found) + 1.2), layout="constrained"
     )
     both = figure.subplots(1, 2, sharey=True)
-    titles = ("as people call it", "after one change")
+    titles = ("as people call it", "after the change")
     for axes, title, at in zip(both, titles, ("given", "mended"), strict=True):
         for y, each_row in enumerate(found):
             for x, n in enumerate(getattr(each_row, at)):
@@ -300,9 +287,7 @@ def strip(found: Sequence[Row]) -> Picture:
 
 # ----------------------------------------------------- launches, and values
 
-# Whose kernels are left to lessons of their own, or take long: Dynamo and
-# AOTAutograd run, and no kernel is written.
-UNLOWERED = ("conformer", "unet", "lora")
+LOWERED = ("bert", "resnet", "sage", "detector", "ppo")
 
 
 class Lowered(NamedTuple):
@@ -324,94 +309,61 @@ def from_library(name: str) -> bool:
     return any(word in name.rpartition(".")[2] for word in LIBRARY)
 
 
-def lowered_rows() -> list[Lowered]:
-    """Return launches of the models' first calls, and judge their values."""
-    return [lowered_row(name) for name in models.MAKERS if name != "whisper"]
-
-
 @torch.no_grad()
 def lowered_row(name: str) -> Lowered:
     """Compile one call of the model *name* with Inductor, and judge it."""
     model = build(name)
-    module: nn.Module = model.module
+    module = model.module
     if name == "detector":
         module = models.FixedDetector(module)
-    backend = "aot_eager" if name in UNLOWERED else session.inductor()
+    inputs, keywords = model.call
     torch.compiler.reset()
     with session.undisturbed(module), lowered() as launches:
-        inputs, keywords = copy.deepcopy(model.call)
-        ours = torch.compile(module, backend=backend)(*inputs, **keywords)
+        compiled = torch.compile(module, backend=session.inductor())
+        ours = compiled(*inputs, **keywords)
     torch.compiler.reset()
-    inputs, keywords = copy.deepcopy(model.call)
     usual = module(*inputs, **keywords)
-    exact = in_float64(module, model.call)
-    sides = [
-        pytree.tree_leaves(list(tensors(x))) for x in (exact, usual, ours)
-    ]
+    wide = pytree.tree_map_only(
+        torch.Tensor,
+        lambda x: x.double() if x.is_floating_point() else x,
+        model.call,
+    )
+    exact = copy.deepcopy(module).double()(*wide[0], **wide[1])
+    sides = [list(tensors(x)) for x in (exact, usual, ours)]
     same = len({len(side) for side in sides}) == 1
-    right = same and all(map(as_near, *sides))
-    moved = eager_bytes(module, *model.call[0], kwargs=model.call[1]).calls
-    library = [k for k in launches if k.language == "library"]
+    moved = eager_bytes(module, *inputs, kwargs=keywords).calls
     own = [k for k in launches if k.language != "library"]
-    theirs = [n for op, n in moved if from_library(op)]
     rest = [n for op, n in moved if not from_library(op)]
     return Lowered(
         name,
-        {"library": len(theirs), "other": len(rest)},
-        {"library": len(library), "own": len(own)},
+        {"library": len(moved) - len(rest), "other": len(rest)},
+        {"library": len(launches) - len(own), "own": len(own)},
         (sum(rest), sum(k.bytes for k in own)),
-        right,
+        same and all(map(as_near, *sides)),
         tuple(k.ops for k in own),
     )
 
 
-def in_float64(module: nn.Module, call: Call) -> Any:
-    """Return what a copy of *module* in float64 gives."""
-    exact = copy.deepcopy(module).double()
-    inputs, keywords = copy.deepcopy(call)
-
-    def wide(x: Any) -> Any:
-        return (
-            x.double()
-            if isinstance(x, torch.Tensor) and x.is_floating_point()
-            else x
-        )
-
-    inputs, keywords = pytree.tree_map(wide, (inputs, keywords))
-    return exact(*inputs, **keywords)
-
-
 def launch_table(found: Sequence[Lowered]) -> Table:
-    """Return launches and bytes of each model that was lowered."""
+    """Return launches and bytes of each model."""
     lines = []
     for r in found:
-        if not r.compiled["library"]:
-            continue
         counts = *r.eager.values(), *r.compiled.values()
-        moved = " → ".join(size(n) for n in r.outside)
+        moved = " → ".join(map(size, r.outside))
         lines.append((r.model, *map(mark, counts), mark(moved)))
-    return Table.of(
-        (
-            "model",
-            "eager: library",
-            "others",
-            "compiled: library",
-            "own kernels",
-            "bytes outside of libraries",
-        ),
-        lines,
-    )
+    names = "model", "eager: library", "others", "compiled: library"
+    last = "own kernels", "bytes outside of libraries"
+    return Table.of((*names, *last), lines)
 
 
 @styled
 def launch_bars(found: Sequence[Lowered]) -> Picture:
     """Return two bars for each model: its launches in eager, and compiled."""
-    shown = [r for r in found if r.compiled["library"]]
     figure = Figure(
-        figsize=(10, 0.75 * len(shown) + 1.2), layout="constrained"
+        figsize=(10, 0.75 * len(found) + 1.2), layout="constrained"
     )
     axes = figure.subplots()
-    for y, r in enumerate(shown):
+    for y, r in enumerate(found):
         for at, (library, rest) in (
             (-0.2, r.eager.values()),
             (0.2, r.compiled.values()),
@@ -423,7 +375,7 @@ def launch_bars(found: Sequence[Lowered]) -> Picture:
             )
             word = "eager" if at < 0 else "compiled"
             axes.text(library + rest + 1, y + at, word, va="center", size=12)
-    axes.set_yticks(range(len(shown)), [r.model for r in shown])
+    axes.set_yticks(range(len(found)), [r.model for r in found])
     axes.invert_yaxis()
     axes.set(xlabel="launches in one call")
     axes.margins(x=0.12)
@@ -439,6 +391,6 @@ def launch_bars(found: Sequence[Lowered]) -> Picture:
         f"{mark(r.eager['library'])} of libraries; compiled "
         f"{mark(sum(r.compiled.values()))}, "
         f"of them {mark(r.compiled['library'])}"
-        for r in shown
+        for r in found
     ]
     return Picture(figure, f"Launches in one call. {'. '.join(said)}.")

@@ -261,7 +261,7 @@ def sage() -> Any:
 class Detector(nn.Module):
     """Boxes above a score, without those that overlap a better one.
 
-    How many there are depends on the image: a compiler has to stop twice.
+    How many there are depends on the image, so a compiler has to stop.
     """
 
     def __init__(self, threshold: float = 0.5) -> None:
