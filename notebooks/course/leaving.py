@@ -210,7 +210,7 @@ def elsewhere(
             return Elsewhere([], error=done.stderr.strip()[-300:])
         fact = json.loads(done.stdout.strip().splitlines()[-1])
         if "error" in fact:
-            return Elsewhere([], error=fact["error"])
+            return Elsewhere([], error=fact["error"], warned=done.stderr)
         found = numpy.load(told)
         flat = [torch.from_numpy(found[key]) for key in found]
     rows = [tuple(flat[n : n + outputs]) for n in range(0, len(flat), outputs)]
@@ -234,7 +234,6 @@ def built(source: Path = SERVE) -> Path:
     """Return the program that the C++ compiler makes of a source."""
     torch_home = Path(torch.__file__).parent
     program = home() / source.stem
-    program.parent.mkdir(exist_ok=True)
     command = [get_cpp_compiler(), "-std=c++20", source, "-o", program]
     for folder in ("include", "include/torch/csrc/api/include"):
         command.append(f"-I{torch_home / folder}")

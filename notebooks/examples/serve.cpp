@@ -1,9 +1,11 @@
 // Runs a package of AOTInductor without Python:  serve PACKAGE ROWS...
+// Link it with -ltorch -ltorch_cpu -lc10, from torch's own folder lib.
 #include <ATen/ops/full.h>
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <vector>
 
 int main(int count, char** words) {
   torch::inductor::AOTIModelPackageLoader model(words[1]);
