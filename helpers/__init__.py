@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # the same names as _HOME, for editors and type checkers
     from .benchmark import compare
     from .capture import graphs, recompiles
+    from .checkups import checkup
     from .codegen import kernels, output_code
     from .exercises import check, hint
     from .explain import explain_error
@@ -34,6 +35,7 @@ if TYPE_CHECKING:  # the same names as _HOME, for editors and type checkers
 
 _HOME = {
     "check": "exercises",
+    "checkup": "checkups",
     "claim": "teach",
     "cold_start": "starts",
     "compare": "benchmark",

@@ -46,6 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
     command.add_argument("--training", action="store_true", help="with the backward")
     command.add_argument("--timeout", type=float, default=600.0, help="of each start")
     command.add_argument("--to", metavar="FILE", help="write the result there, as JSON")
+    _checkup_options(commands.add_parser("checkup", help="look at a model of yours"))
     command = commands.add_parser("explain", help="say what a message means")
     command.add_argument("log", nargs="?", metavar="FILE", help="else standard input")
     chosen = parser.parse_args(arguments)
@@ -53,6 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
         "doctor": _doctor,
         "dump": _dump,
         "cold-start": _cold_start,
+        "checkup": _checkup,
         "explain": _explain,
     }
     return run[chosen.command](chosen)
@@ -105,6 +107,66 @@ def _cold_start(chosen: argparse.Namespace) -> int:
         print(f"cold-start: {error}", file=sys.stderr)
         return 1
     return 1 if any(way.problem for way in found.ways) else 0
+
+
+def _checkup_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "target",
+        metavar="module:make",
+        help="what returns (model, inputs), or (model, inputs, loss); inputs may be a "
+        "list of those of several calls; a file works too: path/model.py:make",
+    )
+    command.add_argument("--only", default="", help="parts, with commas in between")
+    command.add_argument("--train", action="store_true", help="with a backward")
+    command.add_argument("--gpu", default="", help="h100, a100, t4, ...")
+    command.add_argument("--budget", type=float, default=5.0, help="seconds of timing")
+    command.add_argument("--timeout", type=float, default=300.0, help="of each part")
+    command.add_argument("--memory", type=float, help="limit of the process, in GiB")
+    command.add_argument(
+        "--to", action="append", default=[], metavar="FILE", help=".html, .json or .txt"
+    )
+    command.add_argument("--require", default="", help='such as "breaks=0,matches"')
+    command.add_argument("--against", metavar="JSON", help="an earlier one: not worse")
+
+
+def checkup() -> int:
+    """Run ``torch-checkup``: the command of that name that pip installs."""
+    return main(["checkup", *sys.argv[1:]])
+
+
+def _checkup(chosen: argparse.Namespace) -> int:
+    from helpers.checkups import checkup, save_all
+    from helpers.errors import InputError, ResultError, Unavailable
+    from helpers.results import load
+
+    sys.path.insert(0, "")
+    memory = int(chosen.memory * 2**30) if chosen.memory else None
+    try:
+        before = load(chosen.against) if chosen.against else None
+        found = checkup(
+            chosen.target,
+            only=[part for part in chosen.only.split(",") if part],
+            train=chosen.train,
+            gpu=chosen.gpu,
+            budget=chosen.budget,
+            timeout=chosen.timeout,
+            memory=memory,
+        )
+        print(found)
+        for path in chosen.to:
+            print(f"written to {save_all(found, path)}")
+        unmet = [f"required: {line}" for line in found.unmet(chosen.require)]
+        unmet += (
+            [f"worse: {line}" for line in found.worse_than(before)] if before else []
+        )
+    except (InputError, ResultError, Unavailable, OSError) as error:
+        print(f"checkup: {error}", file=sys.stderr)
+        return 2
+    for line in unmet:
+        print(line)
+    if found.interrupted or any(part.verdict == "failed" for part in found.parts):
+        return 2
+    return 1 if unmet else 0
 
 
 def _explain(chosen: argparse.Namespace) -> int:

@@ -29,6 +29,7 @@ FORMAT = 1
 # A result's kind is looked up here and nowhere else: a file cannot name a module.
 _HOMES = {
     "Bandwidth": "helpers.timing",
+    "Checkup": "helpers.checkups",
     "Code": "helpers.codegen",
     "ColdStart": "helpers.starts",
     "Comparison": "helpers.benchmark",

@@ -9,7 +9,9 @@ process that dies has said how far it came.  It imports torch where it times it.
 from __future__ import annotations
 
 import json
+import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -52,8 +54,20 @@ class Report:
         self.put(**{field: time.perf_counter() - self._begin})
 
 
-def made_by(target: str) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-    """Return the function or module, its inputs, and its keyword arguments."""
+def end_with_parent() -> None:
+    """End this process when the one that waits for it is gone, killed for example."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def module_function(target: str) -> Callable[[], Any]:
+    """Return the function that ``module:function`` or ``file.py:function`` names."""
     name, _, function = target.rpartition(":")
     if name.endswith(".py"):
         path = Path(name).resolve()
@@ -63,17 +77,26 @@ def made_by(target: str) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str,
         spec.loader.exec_module(module)
     else:
         module = import_module(name)
-    made = getattr(module, function)()
-    if not isinstance(made, tuple) or len(made) != 2 or not callable(made[0]):
-        raise TypeError(f"{function}() must return (model or function, inputs)")
-    fn, inputs = made
+    return getattr(module, function)
+
+
+def made_by(target: str) -> tuple[Callable, tuple, dict[str, Any], Callable | None]:
+    """Return the function or module, its inputs, keyword arguments, and its loss."""
+    made = module_function(target)()
+    if not isinstance(made, tuple) or len(made) not in (2, 3) or not callable(made[0]):
+        name = target.rpartition(":")[2]
+        raise TypeError(f"{name}() must return (model or function, inputs)")
+    fn, inputs, loss = (*made, None)[:3]
+    if isinstance(inputs, list):  # several calls: the first of them
+        inputs = inputs[0]
     if isinstance(inputs, dict):
-        return fn, (), inputs
-    return fn, inputs if isinstance(inputs, tuple) else (inputs,), {}
+        return fn, (), inputs, loss
+    return fn, inputs if isinstance(inputs, tuple) else (inputs,), {}, loss
 
 
 def main(order: dict[str, Any]) -> None:
     """Do what was ordered, and report."""
+    end_with_parent()
     report = Report(order["report"])
     report.stage("import torch")
     import torch
@@ -88,7 +111,7 @@ def main(order: dict[str, Any]) -> None:
     from helpers import _torch
 
     report.stage("make the model")
-    fn, inputs, kwargs = made_by(order["target"])
+    fn, inputs, kwargs, loss = made_by(order["target"])
     report.end("make_s")
     if order["load"]:
         report.stage("load the artifacts")
@@ -100,6 +123,8 @@ def main(order: dict[str, Any]) -> None:
         """Call it as a user would, or with a backward."""
         result = target(*inputs, **kwargs)
         if order["train"]:
+            if loss is not None:
+                result = loss(result)
             (result if isinstance(result, torch.Tensor) else result[0]).sum().backward()
         return result
 

@@ -215,7 +215,9 @@ def cold_start(
 
     *make* is ``"module:function"``, ``"path/to/file.py:function"``, or a function that
     stands in a module.  Called without arguments in a fresh process, it returns a model
-    or function and its inputs: a tuple, or a dictionary of keyword arguments.
+    or function and its inputs: a tuple, or a dictionary of keyword arguments; of a list
+    of several, the first are taken.  A third value, a function of what the model
+    returns, is the loss of the backward.
 
     *ways* are some of ``empty``, ``warm``, ``copied``, ``image`` and ``artifacts``:
     what a process finds when it starts (`WAYS`).  In each, the function is compiled
@@ -232,7 +234,7 @@ def cold_start(
     which fills the cache, does not come to its end.  Where a later one fails, its way
     says so, and the others are kept.
     """
-    target = _target(make)
+    target = target_of(make)
     if unknown := [way for way in ways if way not in WAYS] or not ways:
         raise ValueError(f"ways are some of {', '.join(WAYS)}; not {unknown}")
     if repeat < 1:
@@ -299,7 +301,7 @@ def _workplace(folder: str | os.PathLike[str] | None) -> Iterator[Path]:
         yield Path(path)
 
 
-def _target(make: str | Callable[[], tuple]) -> str:
+def target_of(make: str | Callable[[], tuple]) -> str:
     """Return *make* as text that another process can follow."""
     if isinstance(make, str):
         home, _, name = make.rpartition(":")
@@ -357,7 +359,7 @@ def one_start(
             found.update(json.loads(line))
     stage = found.pop("stage", "start Python")
     if not found.pop("done", False):
-        found["problem"] = _explained(stage, said)
+        found["problem"] = explained(stage, said)
     if cache.is_dir():
         found["libraries"] = len(set(cache.rglob("*.so")) - before)
     lookups = found.pop("lookups", ())
@@ -372,15 +374,33 @@ def _run(order: str, env: Mapping[str, str], timeout: float) -> str:
 
     What it started ends with it, whatever happens.
     """
+    child = process("helpers.start_child", order, subprocess.PIPE, env)
+    try:
+        _, said = child.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        return f"it was not done after {timeout:g} seconds: give a longer timeout="
+    finally:
+        end(child)
+    if child.returncode < 0:
+        return f"the process died of {signal.Signals(-child.returncode).name}"
+    return (said.strip() or "it said nothing") if child.returncode else ""
+
+
+def process(
+    module: str, order: str, errors: Any, env: Mapping[str, str]
+) -> subprocess.Popen:
+    """Start a Python module in a process of its own, which reads *order*; return it.
+
+    It finds what this process can import.  Raises Unavailable where none can start.
+    """
     path = [str(Path(__file__).parents[1]), *sys.path]
     path_text = os.pathsep.join(p or os.getcwd() for p in path)
-    command = [sys.executable, "-m", "helpers.start_child"]
     try:
         child = subprocess.Popen(
-            command,
+            [sys.executable, "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            stderr=errors,
             text=True,
             errors="replace",
             env={**os.environ, "PYTHONPATH": path_text, **env},
@@ -388,21 +408,17 @@ def _run(order: str, env: Mapping[str, str], timeout: float) -> str:
         )
     except (OSError, NotImplementedError) as error:
         raise Unavailable(
-            f"no process can be started here ({error}), and each start needs one: run "
+            f"no process can be started here ({error}), and this needs one: run "
             "it where Python may start processes, with memory to spare"
         ) from error
-    try:
-        _, said = child.communicate(order, timeout)
-    except subprocess.TimeoutExpired:
-        return f"it was not done after {timeout:g} seconds: give a longer timeout="
-    finally:
-        _end(child)
-    if child.returncode < 0:
-        return f"the process died of {signal.Signals(-child.returncode).name}"
-    return (said.strip() or "it said nothing") if child.returncode else ""
+    with suppress(BrokenPipeError):  # it may have died at once: its status will tell
+        child.stdin.write(order)
+        child.stdin.close()
+    child.stdin = None
+    return child
 
 
-def _end(child: subprocess.Popen) -> None:
+def end(child: subprocess.Popen) -> None:
     """End the process and all that it started, also what outlived it."""
     with suppress(psutil.Error):
         for one in psutil.Process(child.pid).children(recursive=True):
@@ -415,7 +431,7 @@ def _end(child: subprocess.Popen) -> None:
     child.communicate()
 
 
-def _explained(stage: str, said: str) -> str:
+def explained(stage: str, said: str) -> str:
     """Return in one line where a start failed, how, and what to do."""
     errors = re.findall(
         r"^(?:[\w.]+\.)?(\w+(?:Error|Failed|Exception)\b.*)$", said, re.M

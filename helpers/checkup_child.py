@@ -1,0 +1,599 @@
+"""The process in which ``checkup`` looks at a model, one part after the other.
+
+    python -m helpers.checkup_child < order.json
+
+What a part finds goes to the report file as it comes, a line of JSON each, so that a
+process that is ended has told what it knew.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import re
+import sys
+import time
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from helpers import correctness, text
+from helpers.benchmark import Comparison, compare
+from helpers.capture import Watch, _pairs, graphs, recompiles
+from helpers.codegen import kernels
+from helpers.correctness import Setting
+from helpers.errors import InputError
+from helpers.session import fresh_code, undisturbed
+from helpers.start_child import Report, end_with_parent, module_function
+from helpers.tensors import clone, tensors
+from helpers.text import Table
+from helpers.traffic import eager_bytes
+
+_Call = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+@dataclass
+class Found:
+    """What a part found, as JSON can hold it."""
+
+    verdict: str
+    says: str
+    counts: dict[str, Any] = field(default_factory=dict)
+    evidence: list[str] = field(default_factory=list)
+    advice: list[str] = field(default_factory=list)
+    pictures: list[str] = field(default_factory=list)
+
+
+class Patient:
+    """A model or function, its calls, and whether a backward belongs to each."""
+
+    def __init__(self, order: dict[str, Any]) -> None:
+        self._make = module_function(order["target"])
+        made = self._make()
+        if (
+            not isinstance(made, tuple)
+            or len(made) not in (2, 3)
+            or not callable(made[0])
+        ):
+            raise InputError(
+                "make() must return (model or function, inputs), and may return a loss "
+                f"as a third; it returned {type(made).__name__}"
+            )
+        self.fn, inputs, self.loss = (*made, None)[:3]
+        several = isinstance(inputs, list)
+        single = inputs if isinstance(inputs, (tuple, dict)) else (inputs,)
+        self.calls: list[_Call] = _pairs(inputs if several else [single])
+        self.train = bool(order["train"] or self.loss)
+        self.budget: float = order["budget"]
+        self.gpu: str = order["gpu"]
+        self.module = self.fn if isinstance(self.fn, torch.nn.Module) else None
+
+    def made_again(self) -> Callable[..., Any]:
+        """Return the model anew, as nobody has called it yet."""
+        with correctness.seeded(0):
+            fresh = self._make()[0]
+        if isinstance(fresh, torch.nn.Module) and self.module is not None:
+            fresh.load_state_dict(self.module.state_dict())
+        return fresh
+
+    def run(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """Return *fn* as it is used: called, or called with a backward of the loss."""
+        if not self.train:
+            return fn
+        loss = self.loss or _sum
+
+        @functools.wraps(getattr(fn, "forward", fn))
+        def step(*inputs: Any, **kwargs: Any) -> Any:
+            result = loss(fn(*inputs, **kwargs))
+            result.backward()
+            return result.detach()
+
+        step.model = fn  # so that its tensors are found
+        return step
+
+    def compiled(self, **options: Any) -> Callable[..., Any]:
+        """Return the model, compiled apart from all that was compiled before."""
+        torch.compiler.reset()
+        return torch.compile(fresh_code(self.fn), **options)
+
+    def answers(
+        self, compiled: Callable[..., Any], call: _Call
+    ) -> correctness.Agreement:
+        """Hold what *compiled* gives against eager, by float64."""
+        ours, usual = self.run(compiled), self.run(self.fn)
+        inputs, kwargs = call
+        setting = Setting((usual, ours), inputs, kwargs)
+        with correctness.seeded(0), setting.state:
+            first = setting.outcome("compiled", ours, 0)
+            return correctness.agreement(setting, usual, ours, first)
+
+
+def _sum(result: Any) -> torch.Tensor:
+    """Return the sum of all that a model returns and that has a gradient."""
+    roots = [t for t in tensors(result) if t.requires_grad and t.is_floating_point()]
+    if not roots:
+        raise InputError("to train, a result must require gradients: return a loss too")
+    return sum(root.sum() for root in roots)
+
+
+# ------------------------------------------------------------------- the parts
+
+
+def matches(p: Patient) -> Found:
+    """Does compiled code give eager's answers?"""
+    compiled = p.compiled()
+    rows, found = [], []
+    for number, call in enumerate(p.calls, 1):
+        agreed = p.answers(compiled, call)
+        found.append(agreed.matches)
+        answer = {True: "agree", False: "DIFFER", None: "not decided"}[agreed.matches]
+        off = [f"{e:.2g}" for e in agreed.error64 or (agreed.max_error,)]
+        rows.append(
+            (number, answer, text.mark(", ".join(off)), "; ".join(agreed.notes))
+        )
+    what = "answers and gradients" if p.train else "answers"
+    head = ["inputs", what, "off from float64: eager, compiled", "notes"]
+    worst = False if False in found else (None if None in found else True)
+    says = {
+        True: f"compiled {what} are as near to float64 as eager's",
+        False: f"compiled {what} are not eager's",
+        None: f"whether {what} agree was not decided",
+    }[worst]
+    advice = []
+    if worst is False:
+        advice = [
+            "find the layer that is wrong: torch.compile(model, backend='aot_eager'), "
+            "and the bisector (lesson 16)"
+        ]
+    verdict = {True: "good", False: "bad", None: "cannot tell"}[worst]
+    return Found(verdict, says, {"matches": worst}, [str(Table.of(head, rows))], advice)
+
+
+def captured(p: Patient) -> Found:
+    """Is everything captured?"""
+    inputs, kwargs = p.calls[0]
+    seen = graphs(p.fn, *inputs, **kwargs)
+    counts = {"graphs": seen.count, "breaks": len(seen.breaks)}
+    evidence = [str(stop) for stop in seen.breaks]
+    evidence += [stop.message for stop in seen.breaks if stop.message]
+    advice = [
+        f"line {stop.line} of {stop.file}: {stop.fix or '; '.join(stop.hints)}"
+        for stop in seen.breaks
+    ]
+    if not seen.count:
+        says, verdict = "nothing was captured: all of it runs eagerly", "bad"
+    elif seen.breaks:
+        verdict = "look"
+        says = (
+            f"{text.count(len(seen.breaks), 'graph break')} cut it into "
+            f"{text.count(seen.count, 'graph')}"
+        )
+    else:
+        says, verdict = "all of it is one graph", "good"
+        if seen.count > 1:
+            says = f"{seen.count} graphs, without a graph break"
+    return Found(verdict, says, counts, evidence, advice)
+
+
+def again(p: Patient) -> Found:
+    """What compiles again over these inputs?"""
+    rounds = max(2, 4 // len(p.calls))
+    order = [*p.calls] * rounds  # the same once more: what still compiles has no end
+    seen = recompiles(p.fn, order)
+    first = sum(seen.counts[: len(p.calls)])
+    later = seen.total - first
+    counts = {
+        "recompiles": seen.total - seen.counts[0],
+        "later_recompiles": later,
+        "limit_hit": seen.limit_hit,
+    }
+    guards = [g for call in seen.calls for g in call.guards]
+    counts["guards"] = "; ".join(dict.fromkeys(guards))
+    extra = first - seen.counts[0]
+    if later or seen.limit_hit:
+        verdict = "bad"
+        says = (
+            f"inputs that it has seen compile again: {later} times in {rounds} rounds"
+        )
+        if seen.limit_hit:
+            says += ", up to the recompile limit, and then run eagerly"
+    elif extra > 1:
+        verdict, says = "look", f"these inputs compile {extra} more versions"
+    else:
+        verdict = "good"
+        says = "no second version" if not extra else "one more version serves the rest"
+    if len(p.calls) == 1:
+        says += "; one set of inputs was given: give a list of those that come"
+    if seen.stopped:
+        says += f"; {seen.stopped}"
+    return Found(verdict, says, counts, [str(seen)], list(_promises(guards)))
+
+
+_SIZE = r"tensor '(.+?)' size mismatch at index (\d+)"
+
+
+def _promises(guards: list[str]) -> Iterator[str]:
+    """Yield what would stop each kind of recompile."""
+    for guard in dict.fromkeys(guards):
+        if match := re.search(_SIZE, guard):
+            name, dimension = match.groups()
+            yield f"first torch._dynamo.mark_dynamic({name}, {dimension})"
+        elif "dtype mismatch" in guard:
+            yield "bring all inputs to one dtype before the call"
+        elif (
+            "requires_grad" in guard or "GLOBAL_STATE" in guard or "grad_mode" in guard
+        ):
+            yield "warm up with gradients as they will be: with or without no_grad()"
+        elif match := re.search(r"([\w.\[\]']+) == ", guard):
+            yield f"keep {match[1]} out of the compiled function, or make it a tensor"
+        else:
+            yield f"see what changes: {guard}"
+
+
+def silent(p: Patient) -> Found:
+    """Is something silently eager, stale or ignored?"""
+    inputs, kwargs = p.calls[0]
+    with undisturbed(p.fn):
+        compiled = p.compiled()
+        with Watch() as watch:
+            compiled(*inputs, **kwargs)
+    if not watch.graphs:
+        says = "no graph ran: the call is eager"
+        advice = ["look for TORCH_COMPILE_DISABLE, a stance, or torch.compiler.disable"]
+        return Found("bad", says, {"compiled": False, "stale": 0}, [], advice)
+    rows, stale, hooks = [], [], []
+    for name, change in _changes(p):
+        noticed = _notices(p, change)
+        if noticed is None:
+            continue
+        rows.append((name, "noticed" if noticed else "NOT NOTICED"))
+        if not noticed:
+            (hooks if name.startswith("a hook") else stale).append(name)
+    if _later_call_differs(p):
+        rows.insert(0, ("nothing: a second call in the same way", "DIFFERS from eager"))
+        stale.insert(0, "what the first call itself changed, such as a hook or a list")
+    counts = {"compiled": True, "stale": len(stale)}
+    evidence = [str(Table.of(["changed after the first call", "compiled code"], rows))]
+    if hooks:
+        evidence.append(
+            "No compiled model notices a hook on an inner module that comes after the "
+            "first call, unless torch._dynamo.config.skip_nnmodule_hook_guards is "
+            "False: add hooks before the first call."
+        )
+    if stale:
+        says = f"not noticed after the first call: {', '.join(stale)}"
+        advice = [
+            "change it before the first call, or call torch.compiler.reset() after"
+        ]
+        return Found("bad", says, counts, evidence, advice)
+    seen = text.count(len(rows) - len(hooks), "change")
+    says = f"its graph runs; {seen} after the first call noticed"
+    return Found("good", says, counts, evidence if rows else [])
+
+
+def _later_call_differs(p: Patient) -> bool:
+    """Return whether the third of three calls differs, where the first agreed.
+
+    A call can change what the next one does: a hook that it adds, a number that it
+    keeps.  Eager follows by itself, compiled code by its guards.
+    """
+    inputs, kwargs = clone(p.calls[0])
+    third = []
+    try:
+        for make in (lambda fn: fn, lambda fn: torch.compile(fn)):
+            torch.compiler.reset()
+            fn = make(p.made_again())
+            with (
+                torch.no_grad(),
+                correctness.seeded(0),
+                torch._inductor.config.patch(fallback_random=True),
+            ):
+                for _ in range(3):
+                    answer = fn(*clone(inputs), **clone(kwargs))
+            third.append(list(tensors(answer)))
+    except Exception:  # it fails in another part too, and is reported there
+        return False
+    return not _near(*third)
+
+
+def _near(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
+    """Return whether tensors are roughly equal: a stale answer is off by more."""
+    return len(some) == len(others) and all(
+        a.shape == b.shape
+        and torch.allclose(a.double(), b.double(), 1e-2, 1e-3, equal_nan=True)
+        for a, b in zip(some, others, strict=True)
+        if not a.is_complex()
+    )
+
+
+@contextmanager
+def _set(holder: Any, name: str, value: Any) -> Iterator[None]:
+    before = getattr(holder, name)
+    setattr(holder, name, value)
+    try:
+        yield
+    finally:
+        setattr(holder, name, before)
+
+
+@contextmanager
+def _hooked(module: torch.nn.Module) -> Iterator[None]:
+    double = module.register_forward_hook(
+        lambda _, __, out: out * 2 if isinstance(out, torch.Tensor) else None
+    )
+    try:
+        yield
+    finally:
+        double.remove()
+
+
+@contextmanager
+def _in_mode(module: torch.nn.Module, training: bool) -> Iterator[None]:
+    before = {m: m.training for m in module.modules()}
+    module.train(training)
+    try:
+        yield
+    finally:
+        for m, mode in before.items():
+            m.training = mode
+
+
+def _changes(p: Patient) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Yield changes that people make after the first call: of a hook, mode, number."""
+    for module in filter(None, [p.module]):
+        leaves = [(n, m) for n, m in module.named_modules() if not list(m.children())]
+        ends = {n: m for n, m in (leaves[:1] + leaves[-1:]) if n}
+        for name, leaf in ends.items():
+            yield f"a hook on {name}", functools.partial(_hooked, leaf)
+        mode = not module.training
+        word = "train()" if mode else "eval()"
+        yield word, functools.partial(_in_mode, module, mode)
+        shown = 0
+        for name, part in module.named_modules():
+            for key, value in list(vars(part).items()):
+                number = isinstance(value, (int, float)) and not isinstance(value, bool)
+                if number and not key.startswith("_") and shown < 6:
+                    shown += 1
+                    where = f"{name}.{key}" if name else key
+                    other = value + 1 if isinstance(value, int) else value * 1.5 + 0.5
+                    yield (
+                        f"the attribute {where}",
+                        functools.partial(_set, part, key, other),
+                    )
+    function = inspect.unwrap(getattr(p.fn, "forward", p.fn))
+    function = getattr(function, "__func__", function)
+    if isinstance(function, types.FunctionType):
+        home = sys.modules.get(function.__module__)
+        for name in function.__code__.co_names:
+            value = function.__globals__.get(name)
+            if home and isinstance(value, (int, float)) and not isinstance(value, bool):
+                yield (
+                    f"the global {name}",
+                    functools.partial(_set, home, name, value + 1),
+                )
+
+
+def _notices(p: Patient, change: Callable[[], Any]) -> bool | None:
+    """Return whether compiled code follows *change*; None if it changes no answer."""
+    inputs, kwargs = p.calls[0]
+
+    def answer(fn: Callable[..., Any]) -> list[torch.Tensor]:
+        with undisturbed(p.fn), correctness.seeded(0), torch.no_grad():
+            return [t.detach().clone() for t in tensors(fn(*inputs, **kwargs))]
+
+    try:
+        with torch._inductor.config.patch(fallback_random=True):
+            before = answer(p.fn)
+            with torch.no_grad():
+                compiled = p.compiled()
+                compiled(*inputs, **kwargs)
+            with change():
+                after = answer(p.fn)
+                if _near(before, after):
+                    return None
+                return _near(answer(compiled), after)
+    except Exception:  # a number that cannot be another one: nothing to learn
+        return None
+
+
+def traffic(p: Patient) -> Found:
+    """What do kernels and library calls move, and what could fusion win at most?"""
+    inputs, kwargs = p.calls[0]
+    backward = p.train or False
+    ours = kernels(p.fn, *inputs, kwargs=kwargs, backward=backward)
+    usual = eager_bytes(p.fn, *inputs, kwargs=kwargs, backward=backward)
+    share = _library_share(p)
+    most = 1 / share if share else float("inf")
+    counts = {
+        "kernels": len(ours.generated),
+        "library": len(ours.library),
+        "bytes": ours.bytes,
+        "eager_bytes": usual.bytes,
+    }
+    moved = f"{text.size(ours.bytes)}, eager {text.size(usual.bytes)}"
+    says = (
+        f"{text.count(len(ours.generated), 'kernel')} and "
+        f"{text.count(len(ours.library), 'library call')} move {moved}"
+    )
+    limit = f"{most:.2g} times as fast" if share else "no limit from libraries"
+    evidence = [
+        str(ours),
+        f"libraries take {text.mark(f'{share:.0%}')} of eager's time; if all else took "
+        f"none, it would be {text.mark(limit)}",
+    ]
+    if wider := _promoted(p):
+        counts["promotes"] = True
+        advice = [f"find the constant or the input of {wider}, and give it x.dtype"]
+        says = f"the result is {wider}, wider than all inputs and weights; {says}"
+        return Found("bad", says, counts, evidence, advice)
+    counts["promotes"] = False
+    fewer = ours.kernels and ours.bytes < 0.95 * usual.bytes
+    verdict = "good" if fewer or (ours.kernels and share > 0.8) else "look"
+    return Found(verdict, says, counts, evidence)
+
+
+def _promoted(p: Patient) -> str:
+    """Return the dtype of a result that is wider than all that went in, or ''."""
+    inputs, kwargs = p.calls[0]
+    with undisturbed(p.fn), torch.no_grad():
+        results = list(tensors(p.fn(*clone(inputs), **clone(kwargs))))
+
+    def widest(some: Any) -> int:
+        return max((t.element_size() for t in some if t.is_floating_point()), default=8)
+
+    given = widest(tensors((inputs, kwargs, p.module)))
+    wider = [t for t in results if t.is_floating_point() and t.element_size() > given]
+    return str(wider[0].dtype).removeprefix("torch.") if wider else ""
+
+
+_LIBRARY = re.compile(
+    r"aten::(\w*mm|convolution\w*|\w*conv\w*|linear|\w*attention\w*)$"
+)
+
+
+def _library_share(p: Patient) -> float:
+    """Return which share of eager's time products, convolutions, attention take."""
+    inputs, kwargs = p.calls[0]
+    run = p.run(p.fn)
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    gpu = torch.cuda.is_available()
+    activities += [torch.profiler.ProfilerActivity.CUDA] if gpu else []
+    with undisturbed(run):
+        run(*inputs, **kwargs)
+        with torch.profiler.profile(activities=activities) as profile:
+            run(*inputs, **kwargs)
+    events = profile.key_averages()
+
+    def own(event: Any) -> float:
+        return event.self_device_time_total if gpu else event.self_cpu_time_total
+
+    products = sum(own(e) for e in events if _LIBRARY.match(e.key) or "mkldnn" in e.key)
+    return products / (sum(map(own, events)) or 1)
+
+
+def speed(p: Patient) -> Found:
+    """Is it faster, and after how many calls is it paid back?"""
+    result = _raced(p, p.compiled(), p.budget)
+    counts = {
+        "speedup": round(result.speedup, 4),
+        "speedup_low": result.interval and round(result.interval[0], 4),
+        "speedup_high": result.interval and round(result.interval[1], 4),
+        "paid_back": min(result.calls_to_pay_back, 1e12),
+    }
+    verdict = {"faster": "good", "slower": "bad", "same": "look"}.get(
+        result.verdict, "cannot tell"
+    )
+    from helpers.plots import plot_comparison
+
+    picture = plot_comparison(result)._repr_html_()
+    return Found(
+        verdict, text.mark(result.ratio()), counts, [str(result)], [], [picture]
+    )
+
+
+def _raced(p: Patient, compiled: Callable[..., Any], budget: float) -> Comparison:
+    inputs, kwargs = p.calls[0]
+    sides = p.run(p.fn), p.run(compiled)
+    return compare(*sides, *inputs, kwargs=kwargs, budget=budget)
+
+
+def gpu(p: Patient) -> Found:
+    """What would a GPU run?"""
+    from helpers.gpu.dump import dump_triton
+
+    inputs, kwargs = p.calls[0]
+    fn = functools.partial(p.fn, **kwargs) if kwargs else p.fn
+    dump = dump_triton(fn, *inputs, gpu=p.gpu, training=p.train)
+    codes = [kernel.on(p.gpu) for kernel in dump.kernels]
+    says = (
+        f"on {p.gpu}: {text.count(len(dump.kernels), 'kernel')} of Triton and "
+        f"{text.count(len(dump.library), 'library call')}"
+    )
+    spilled = sum(code.spills or 0 for code in codes)
+    counts = {"gpu_kernels": len(dump.kernels), "gpu_spilled": spilled}
+    verdict = "look" if spilled else "good"
+    return Found(verdict, says, counts, [str(dump), *map(str, codes)])
+
+
+def next_steps(p: Patient) -> Found:
+    """What to try next: each is tried, and raced against the present state."""
+    inputs, kwargs = p.calls[0]
+    tries: dict[str, Callable[[], Callable[..., Any]]] = {
+        'torch.compile(model, mode="max-autotune-no-cudagraphs")': lambda: (
+            torch.compile(fresh_code(p.fn), mode="max-autotune-no-cudagraphs")
+        ),
+        "torch.compile(model, dynamic=False)": lambda: torch.compile(
+            fresh_code(p.fn), dynamic=False
+        ),
+        "torch.compile(model, dynamic=True)": lambda: torch.compile(
+            fresh_code(p.fn), dynamic=True
+        ),
+    }
+    if not p.train and p.module:
+        tries['torch.compile(model, options={"freezing": True}), under no_grad()'] = (
+            lambda: torch.compile(fresh_code(p.fn), options={"freezing": True})
+        )
+    rows, better = [], []
+    torch.compiler.reset()
+    present = torch.compile(fresh_code(p.fn))
+    for line, make in tries.items():
+        sides = p.run(present), p.run(make())
+        with torch.set_grad_enabled(p.train):
+            result = compare(
+                *sides,
+                *inputs,
+                kwargs=kwargs,
+                budget=p.budget / len(tries),
+                names=("now", "then"),
+            )
+        rows.append((line, text.mark(result.ratio()), result.matches, result.speedup))
+        if result.verdict == "faster" and result.matches is not False:
+            better.append((result.speedup, f"{line}: {text.mark(result.ratio())}"))
+    rows.sort(key=lambda row: -row[3])
+    table = str(Table.of(["tried", "against now", "agrees"], [r[:3] for r in rows]))
+    advice = [line for _, line in sorted(better, reverse=True)]
+    says = "nothing that was tried is faster" if not advice else f"faster: {advice[0]}"
+    return Found("look" if advice else "good", says, {}, [table], advice)
+
+
+PARTS: dict[str, Callable[[Patient], Found]] = {
+    "matches": matches,
+    "capture": captured,
+    "recompiles": again,
+    "silent": silent,
+    "traffic": traffic,
+    "speed": speed,
+    "gpu": gpu,
+    "next": next_steps,
+}
+
+
+def main(order: dict[str, Any]) -> None:
+    """Do the ordered parts, and report each as it ends."""
+    end_with_parent()
+    report = Report(order["report"])
+    report.stage("make the model")
+    patient = Patient(order)
+    report.put(calls=len(patient.calls), trains=patient.train)
+    for name in order["parts"]:
+        report.stage(name)
+        begin = time.perf_counter()
+        try:
+            found = PARTS[name](patient)
+        except InputError as error:
+            found = Found("failed", str(error))
+        except Exception as error:  # the others go on
+            first = (str(error).strip() or "without a message").splitlines()[0]
+            found = Found("failed", f"{type(error).__name__}: {first}")
+        took = time.perf_counter() - begin
+        report.put(part={"name": name, "seconds": took, **vars(found)})
+    report.put(done=True)
+
+
+if __name__ == "__main__":
+    main(json.load(sys.stdin))

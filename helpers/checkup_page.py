@@ -1,0 +1,78 @@
+"""The report of a checkup: one HTML page, without network and without a script."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment
+from markupsafe import Markup
+
+from helpers.text import plain, underlined
+
+if TYPE_CHECKING:
+    from helpers.checkups import Checkup
+
+_PAGE = Environment(autoescape=True).from_string("""<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Checkup of {{ it.target }}</title>
+<style>
+:root { color-scheme: light dark; --line: #8885; --good: #1a7f37; --bad: #c4320a;
+  --look: #9a6700; }
+@media (prefers-color-scheme: dark) { :root { --good: #4ac26b; --bad: #ff8a65;
+  --look: #e3b341; } }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto;
+  padding: 0 1rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin: 0; }
+table { border-collapse: collapse; width: 100%; }
+td { border-top: 1px solid var(--line); padding: .4rem .6rem .4rem 0;
+  vertical-align: top; overflow-wrap: anywhere; }
+td:first-child { white-space: nowrap; font-weight: 600; }
+.good { color: var(--good); } .bad, .failed { color: var(--bad); }
+.look, .tell { color: var(--look); }
+section { border-top: 1px solid var(--line); padding: 1rem 0; }
+pre { overflow-x: auto; font-size: .85rem; line-height: 1.35; padding: .5rem;
+  border: 1px solid var(--line); border-radius: .3rem; }
+img { max-width: 100%; background: #fff; }
+footer { border-top: 1px solid var(--line); font-size: .85rem; }
+@media print { pre { white-space: pre-wrap; } section { break-inside: avoid-page; } }
+</style>
+<h1>Checkup of {{ it.target }}</h1>
+<p>{{ it.calls }} set(s) of inputs, {{ "with" if it.trains else "without" }} a backward.
+Values that are underlined with dots were measured here, and differ elsewhere.
+{% if it.interrupted %}<b>Interrupted: what is missing was not run.</b>{% endif %}</p>
+<table>
+{% for part in it.parts -%}
+<tr><td class="{{ kind(part) }}">{{ part.verdict }}</td>
+<td><a href="#{{ part.name }}">{{ part.question }}</a><br>
+{{ marked(part.says) }}</td></tr>
+{% endfor %}</table>
+{% for part in it.parts %}
+<section id="{{ part.name }}">
+<h2>{{ part.question }}</h2>
+<p><span class="{{ kind(part) }}">{{ part.verdict }}</span>: {{ marked(part.says) }}
+(lesson {{ part.lesson }})</p>
+{% if part.advice %}<ul>{% for line in part.advice %}<li>{{ marked(line) }}</li>
+{% endfor %}</ul>{% endif %}
+{% for picture in part.pictures %}<p>{{ safe(picture) }}</p>{% endfor %}
+{% for text in part.evidence %}<pre>{{ marked(text) }}</pre>{% endfor %}
+</section>{% endfor %}
+<footer><p>{{ it.command }} · {{ it.when }}<br>
+{% for name, value in machine %}{{ name }}: {{ value }}{{ " · " if not loop.last }}
+{% endfor %}</p></footer>
+</html>
+""")
+
+
+def page(found: Checkup) -> str:
+    """Return *found* as a page of its own."""
+    machine = dataclasses.asdict(found.machine)
+    return _PAGE.render(
+        it=found,
+        machine=[(k, plain(v)) for k, v in machine.items() if v is not None],
+        marked=underlined,
+        safe=Markup,
+        kind=lambda part: part.verdict.split()[-1],
+    )

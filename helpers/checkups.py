@@ -1,0 +1,423 @@
+"""checkup(): what torch.compile does to a model of yours, and what to do about it.
+
+The model runs in a process of its own (`helpers.checkup_child`), which is ended when a
+part takes too long or too much memory; the parts that are left go on in a new one.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+import os
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from helpers import results, starts, text
+from helpers.errors import InputError
+from helpers.results import Machine, Result
+from helpers.text import Table, mark
+
+QUESTIONS = {  # each part, what it answers, and the lesson that explains it
+    "matches": ("Does compiled code give eager's answers?", "16"),
+    "capture": ("Is everything captured?", "04"),
+    "recompiles": ("What compiles again over these inputs?", "13"),
+    "silent": ("Is something silently eager, stale or ignored?", "17"),
+    "traffic": ("What do kernels and library calls move?", "10"),
+    "speed": ("Is it faster, and after how many calls is it paid back?", "02"),
+    "start": ("Where do the first call's seconds go?", "22"),
+    "gpu": ("What would a GPU run?", "08"),
+    "next": ("What to try next?", "12"),
+}
+_TESTS = {
+    "=": operator.eq,
+    "==": operator.eq,
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+_WORSE_IF_MORE = (
+    *("breaks", "graphs", "recompiles", "later_recompiles", "kernels", "library"),
+    *("bytes", "promotes", "stale", "gpu_kernels", "gpu_spilled"),
+)
+_SIGNS = {
+    "good": "✓",
+    "look": "!",
+    "bad": "✗",
+    "cannot tell": "?",
+    "failed": "✗",
+    "not run": "–",
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One question, its verdict in a word and in a sentence, and the evidence.
+
+    *verdict* is ``good``, ``look``, ``bad``, ``cannot tell``, ``failed`` or ``not
+    run``.  *counts* are facts by name, for `Checkup.require`.  *advice* has lines to
+    write.
+    *pictures* are HTML with the data inline.
+    """
+
+    name: str
+    verdict: str
+    says: str
+    counts: dict[str, int | float | bool | str | None] = field(default_factory=dict)
+    evidence: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+    pictures: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def question(self) -> str:
+        """What the part answers."""
+        return QUESTIONS[self.name][0]
+
+    @property
+    def lesson(self) -> str:
+        """The lesson that explains it."""
+        return QUESTIONS[self.name][1]
+
+
+@dataclass(frozen=True, repr=False)
+class Checkup(Result):
+    """What ``checkup`` found: a part for each question, in their order."""
+
+    target: str
+    parts: tuple[Part, ...]
+    trains: bool
+    calls: int
+    interrupted: bool = False
+    machine: Machine = field(default_factory=Machine.here)
+    command: str = field(default_factory=results.command)
+    when: str = field(default_factory=results.now)
+
+    def __getitem__(self, name: str) -> Part:
+        for part in self.parts:
+            if part.name == name:
+                return part
+        raise KeyError(f"no part {name!r}: there are {[p.name for p in self.parts]}")
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        """All facts by name."""
+        return {k: v for part in self.parts for k, v in part.counts.items()}
+
+    @property
+    def ok(self) -> bool:
+        """Whether no part is bad, and none failed."""
+        return not any(part.verdict in ("bad", "failed") for part in self.parts)
+
+    def table(self) -> Table:
+        """Return a row for each part."""
+        rows = [
+            (_SIGNS[p.verdict], p.name, p.verdict, p.lesson, p.says) for p in self.parts
+        ]
+        return Table.of(["", "part", "verdict", "lesson", "found"], rows)
+
+    def __str__(self) -> str:
+        lines = [str(self.table())]
+        for part in self.parts:
+            lines += [f"{part.name}: {line}" for line in part.advice]
+        if self.interrupted:
+            lines.append("interrupted: these are the parts that were done")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+    def to_html(self) -> str:
+        """Return the report as one HTML page that needs no network and no script."""
+        from helpers.checkup_page import page
+
+        return page(self)
+
+    def unmet(self, requirements: str) -> list[str]:
+        """Return each of the *requirements* that does not hold, and what was found.
+
+        They are names of counts, alone or with a limit, with commas in between:
+        ``"graphs=1,breaks=0,recompiles<=2,matches"``.  Raises InputError for a name
+        that no part has.
+        """
+        unmet = []
+        for rule in filter(None, (r.strip() for r in requirements.split(","))):
+            match = re.fullmatch(r"(\w+)\s*(?:(==|=|<=|>=|<|>)\s*(-?[\d.]+))?", rule)
+            if not match or match[1] not in NAMES:
+                raise InputError(
+                    f"{rule!r} is no requirement: use {', '.join(sorted(NAMES))}, "
+                    "alone or with a limit, such as breaks=0 or recompiles<=2"
+                )
+            name, sign, limit = match.groups()
+            value = self.counts.get(name)
+            if value is None:
+                part = next((p for p in self.parts if p.name == NAMES[name]), None)
+                why = part.says if part else "its part was not run"
+                unmet.append(f"{rule}: not known, {why}")
+            elif sign is None:
+                if not value:
+                    unmet.append(f"{rule}: it is {str(value).lower()}")
+            elif not _TESTS[sign](value, float(limit)):
+                unmet.append(f"{rule}: it is {value}")
+        return unmet
+
+    def require(self, requirements: str) -> None:
+        """Raise AssertionError that names all *requirements* that do not hold."""
+        if unmet := self.unmet(requirements):
+            raise AssertionError("; ".join(unmet))
+
+    def worse_than(self, before: Checkup) -> list[str]:
+        """Return what became worse since *before*, another checkup of the model."""
+        worse = []
+        ours, theirs = self.counts, before.counts
+        for name in _WORSE_IF_MORE:
+            old, new = theirs.get(name), ours.get(name)
+            if old is not None and new is not None and new > old:
+                worse.append(f"{name}: {old} before, {new} now")
+        if theirs.get("matches") and ours.get("matches") is False:
+            worse.append("matches: answers agreed before, and differ now")
+        if theirs.get("guards") and ours.get("guards") not in (None, theirs["guards"]):
+            worse.append(
+                f"guards that fail: {theirs['guards']!r} before, {ours['guards']!r} now"
+            )
+        low, high = theirs.get("speedup_low"), ours.get("speedup_high")
+        if low and high and high < low:
+            worse.append(f"speedup: at least {low} before, at most {high} now")
+        for part in before.parts:
+            now = next((p for p in self.parts if p.name == part.name), None)
+            if now and now.verdict == "failed" and part.verdict != "failed":
+                worse.append(f"{part.name}: it fails now, {now.says}")
+        return worse
+
+
+NAMES = {  # each count, and the part that finds it
+    "matches": "matches",
+    "graphs": "capture",
+    "breaks": "capture",
+    "recompiles": "recompiles",
+    "later_recompiles": "recompiles",
+    "limit_hit": "recompiles",
+    "compiled": "silent",
+    "stale": "silent",
+    "kernels": "traffic",
+    "library": "traffic",
+    "bytes": "traffic",
+    "eager_bytes": "traffic",
+    "promotes": "traffic",
+    "speedup": "speed",
+    "speedup_low": "speed",
+    "speedup_high": "speed",
+    "paid_back": "speed",
+    "saved": "start",
+    "found_in_cache": "start",
+    "gpu_kernels": "gpu",
+    "gpu_spilled": "gpu",
+}
+
+
+def checkup(
+    make: str | Callable[[], tuple],
+    *,
+    only: Sequence[str] = (),
+    train: bool = False,
+    gpu: str = "",
+    budget: float = 5.0,
+    timeout: float = 300.0,
+    memory: int | None = None,
+) -> Checkup:
+    """Return what torch.compile does to a model, and what to try next.
+
+    *make* is ``"module:function"``, ``"path/to/file.py:function"``, or a function that
+    stands in a module.  Called without arguments, in a process of its own, it returns a
+    model or function and its inputs: a tuple, a dictionary of keyword arguments, or a
+    list of several of these that differ as those of real calls do.  A third value is a
+    loss: a function of what the model returns.  With it, or with *train*, which takes
+    the sum of what is returned, a backward belongs to each call.
+
+    *only* names parts to do (`QUESTIONS`); else all, with ``gpu`` where a *gpu* such as
+    ``"h100"`` is named.  *budget* is in seconds of timing for each part that times.
+    A part that is not done after *timeout* seconds, or whose process has more than
+    *memory* bytes (by default three quarters of what is free), is ended, says so in its
+    place, and the others go on.  Ctrl-C keeps the parts that are done.
+
+    Nothing of the model's weights, and no variable of the environment, is kept.
+
+    Raises InputError when *make* cannot be found or does not give a model and inputs.
+    """
+    target = starts.target_of(make)
+    if unknown := set(only) - set(QUESTIONS):
+        raise InputError(
+            f"there is no part {', '.join(sorted(unknown))}: there are "
+            f"{', '.join(QUESTIONS)}"
+        )
+    names = [n for n in QUESTIONS if n in only or (not only and (n != "gpu" or gpu))]
+    limit = memory or int(0.75 * psutil.virtual_memory().available)
+    order = {"target": target, "train": train, "budget": budget}
+    order["gpu"] = gpu or "h100"
+    done: dict[str, Part] = {}
+    about: dict[str, Any] = {}
+    interrupted = False
+    with text.progress("checkup", len(names), "parts") as bar:
+        try:
+            while left := [n for n in names if n not in done and n != "start"]:
+                _look({**order, "parts": left}, timeout, limit, done, about, bar)
+            if "start" in names:
+                done["start"] = _start(target, train, timeout)
+                bar.update()
+        except KeyboardInterrupt:
+            interrupted = True
+    for name in names:
+        done.setdefault(name, Part(name, "not run", "interrupted"))
+    parts = tuple(done[name] for name in names)
+    shown = Path(target.rpartition(":")[0]).name + ":" + target.rpartition(":")[2]
+    return Checkup(
+        shown, parts, about.get("trains", train), about.get("calls", 0), interrupted
+    )
+
+
+def _look(
+    order: dict[str, Any],
+    timeout: float,
+    limit: int,
+    done: dict[str, Part],
+    about: dict[str, Any],
+    bar: Any,
+) -> None:
+    """Do the ordered parts in one process, until one of them has to be ended.
+
+    Adds to *done* each part that ended, and the one that was ended; so each call of
+    this adds one at least.
+    """
+    with tempfile.TemporaryDirectory(prefix="checkup-") as folder:
+        report = Path(folder) / "report"
+        said = Path(folder) / "said"
+        with said.open("w") as errors:
+            child = starts.process(
+                "helpers.checkup_child",
+                json.dumps({**order, "report": str(report)}),
+                errors,
+                {"COURSE_QUIET": "1"},
+            )
+            try:
+                why, stage = _followed(child, report, timeout, limit, done, about, bar)
+            finally:
+                starts.end(child)
+        ended = said.read_text(errors="replace")
+    if why is None:
+        return
+    if stage not in order["parts"]:  # it never came to the first
+        raise InputError(f"{order['target']}: {starts.explained(stage, ended)}{why}")
+    done[stage] = Part(stage, "failed", why or starts.explained(stage, ended))
+    bar.update()
+
+
+def _followed(
+    child: subprocess.Popen,
+    report: Path,
+    timeout: float,
+    limit: int,
+    done: dict[str, Part],
+    about: dict[str, Any],
+    bar: Any,
+) -> tuple[str | None, str]:
+    """Read the report of *child* as it grows.
+
+    Returns why the process had to be ended, '' if it died by itself and None if it came
+    to its end; and the stage that it was in.
+    """
+    stage, begin, place = "start Python", time.monotonic(), 0
+    while True:
+        running = child.poll() is None
+        lines = report.read_text().splitlines() if report.exists() else []
+        for line in lines[place:]:
+            with suppress(ValueError):  # half a line: the process is writing it
+                news = json.loads(line)
+                place += 1
+                if "stage" in news:
+                    stage, begin = news["stage"], time.monotonic()
+                elif "part" in news:
+                    part = news["part"]
+                    tuples = ("evidence", "advice", "pictures")
+                    lists = {key: tuple(part.pop(key)) for key in tuples}
+                    done[part["name"]] = Part(**part, **lists)
+                    bar.update()
+                elif news.pop("done", False):
+                    return None, stage
+                else:
+                    about.update(news)
+        if not running:
+            return _death(child.returncode), stage
+        if time.monotonic() - begin > timeout:
+            return (
+                f"it was not done after {timeout:g} seconds: timeout= is longer",
+                stage,
+            )
+        if (held := _held(child.pid)) > limit:
+            size = text.size(held)
+            return f"it took {size} of memory, more than {text.size(limit)}", stage
+        time.sleep(0.2)
+
+
+def _death(status: int) -> str:
+    return f"its process died of signal {-status}" if status < 0 else ""
+
+
+def _held(pid: int) -> int:
+    """Return the memory of a process and of all that it started, in bytes."""
+    total = 0
+    with suppress(psutil.Error):
+        process = psutil.Process(pid)
+        for one in (process, *process.children(recursive=True)):
+            with suppress(psutil.Error):
+                total += one.memory_info().rss
+    return total
+
+
+def _start(target: str, train: bool, timeout: float) -> Part:
+    """Return where the first call's seconds go, cold and with what a cache keeps."""
+    begin = time.perf_counter()
+    try:
+        ways = ("empty", "warm", "copied", "artifacts")
+        found = starts.cold_start(target, ways, train=train, timeout=timeout)
+    except InputError as error:
+        return Part("start", "failed", str(error))
+    problems = [f"{way.name}: {way.problem}" for way in found.ways if way.problem]
+    saved = {way.name: found.saved(way.name) for way in found.ways if not way.problem}
+    says = f"{mark(text.seconds(found['empty'].seconds()))} until the first answer"
+    counts = {"saved": round(saved.get("warm", 0.0), 3), "found_in_cache": None}
+    verdict, advice = "look" if problems else "good", ()
+    if "warm" in saved:
+        says += f", {mark(text.seconds(found['warm'].seconds()))} with a warm cache"
+        lookups = found["warm"].first.lookups
+        hits = counts["found_in_cache"] = sum(one.hits for one in lookups)
+        if not hits and found["empty"].first.phases.get("Inductor"):
+            verdict = "bad"
+            says = f"a second process finds nothing in the cache: {says}"
+            why = "; ".join(reason for one in lookups for reason in one.reasons)
+            advice = (f"look why: {why or 'are caches switched off?'}",)
+    best = max(saved, key=lambda way: (way != "warm", saved[way]))
+    if verdict == "good" and saved[best] > 0.2:
+        ships = mark(text.size(found[best].ships))
+        share = mark(f"{saved[best]:.0%}")
+        advice = (f"{best!r} ships {ships} and saves {share} of the first call",)
+    took = time.perf_counter() - begin
+    evidence = (str(found), *problems)
+    return Part("start", verdict, says, counts, evidence, advice, (), took)
+
+
+def save_all(found: Checkup, path: str | os.PathLike[str]) -> Path:
+    """Write *found* as HTML, text or JSON, by the ending of *path*; return the path."""
+    kinds = {".html": found.to_html, ".json": found.to_json, ".txt": found.__str__}
+    kind = Path(path).suffix
+    if kind not in kinds:
+        raise InputError(f"a report ends in .html, .json or .txt, not in {kind!r}")
+    return results.write_atomically(path, kinds[kind]())

@@ -1,0 +1,249 @@
+"""checkup() names what is wrong with a model, and nothing that is not.
+
+One model of each kind here; `python -m tests.test_checkup` looks at all fifty.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from helpers import checkup, load
+from helpers.checkups import Checkup, Part
+from helpers.errors import InputError
+from helpers.results import Machine
+from tests import sick_models
+from tests.refresh import ROOT
+
+# The part that names each ill, and the verdict that it then has.
+NAMED = {
+    "break": ("capture", "look"),
+    "counter": ("recompiles", "bad"),
+    "hook": ("silent", "bad"),
+    "promotes": ("traffic", "bad"),
+    "cache": ("start", "bad"),
+    "differs": ("matches", "bad"),
+}
+QUICK = ("matches", "capture", "recompiles", "silent", "traffic")
+
+
+def target(name: str) -> str:
+    return f"{ROOT / 'tests' / 'sick_models.py'}:{name}"
+
+
+def looked_at(name: str) -> Checkup:
+    kind = name.partition("_")[0]
+    parts = [*QUICK, "start"] if kind in ("cache", "healthy") else QUICK
+    return checkup(target(name), only=parts, budget=0.2)
+
+
+def misjudged(name: str, found: Checkup) -> list[str]:
+    """Return where *found* says what is not so, or not what is."""
+    kind = name.partition("_")[0]
+    if kind == "healthy":
+        return [f"{p.name}: {p.says}" for p in found.parts if p.verdict == "bad"]
+    part, verdict = NAMED[kind]
+    missed = f"{part} is {found[part].verdict}: {found[part].says}"
+    return [] if found[part].verdict in (verdict, "bad") else [missed]
+
+
+@pytest.mark.parametrize("name", ["healthy_4", *(f"{kind}_2" for kind in NAMED)])
+def test_an_ill_is_named_and_health_is_not_doubted(name: str) -> None:
+    found = looked_at(name)
+    assert not misjudged(name, found), str(found)
+    assert not [p for p in found.parts if p.verdict == "failed"], str(found)
+
+
+def written(folder: Path, body: str, name: str = "mine.py") -> str:
+    path = folder / name
+    path.write_text("import torch\n" + textwrap.dedent(body))
+    return f"{path}:make"
+
+
+# --- bad input: said, and nothing stays -------------------------------------------
+
+BROKEN = {
+    "no inputs": ("def make(): return torch.nn.Linear(2, 2)", "must return"),
+    "raises": ("def make(): raise OSError('no weights here')", "no weights here"),
+    "no such module": ("import nothing_like_it\ndef make(): ...", "nothing_like_it"),
+    "dies": ("import os\ndef make(): os.kill(os.getpid(), 9)", "signal 9"),
+}
+
+
+@pytest.mark.parametrize(("body", "said"), BROKEN.values(), ids=BROKEN)
+def test_what_cannot_be_made_is_an_error(body: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=said):
+        checkup(written(tmp_path, body), only=["capture"])
+    assert children() == []
+
+
+def children() -> list[str]:
+    """Return the processes of a checkup that are left."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        try:
+            found.append(" ".join(process.cmdline()))
+        except psutil.Error:
+            continue
+    return [line for line in found if "checkup" in line]
+
+
+def test_a_function_that_no_process_can_import_is_refused() -> None:
+    with pytest.raises(InputError, match="cannot be imported"):
+        checkup(lambda: None)
+    with pytest.raises(InputError, match="there is no part luck"):
+        checkup(target("healthy_0"), only=["luck"])
+
+
+def test_a_model_that_sleeps_is_ended_and_the_others_go_on(tmp_path: Path) -> None:
+    body = """
+        import time
+        def slow(x):
+            if not torch.compiler.is_compiling():
+                time.sleep(600)
+            return x * 2
+        def make():
+            return slow, (torch.rand(3),)
+        """
+    begin = time.monotonic()
+    found = checkup(written(tmp_path, body), only=["matches", "capture"], timeout=30)
+    assert (
+        found["matches"].verdict == "failed" and "30 seconds" in found["matches"].says
+    )
+    assert found["capture"].counts == {"graphs": 1, "breaks": 0}
+    assert time.monotonic() - begin < 120
+    assert children() == []
+
+
+def test_a_model_that_eats_memory_is_ended(tmp_path: Path) -> None:
+    body = """
+        held = []
+        def eats(x):
+            held.append(torch.ones(2**27))  # half a GiB for each call
+            return eats(x)
+        def make():
+            return eats, (torch.rand(3),)
+        """
+    found = checkup(written(tmp_path, body), only=["matches"], memory=2 * 2**30)
+    assert found["matches"].verdict == "failed"
+    assert "memory, more than 2 GiB" in found["matches"].says
+    assert children() == []
+
+
+def test_what_prints_and_changes_the_process_stays_in_its_process(
+    tmp_path: Path, capfd: pytest.CaptureFixture
+) -> None:
+    body = """
+        import os
+        def make():
+            print("hello")
+            os.environ["SECRET"] = "s3cret"
+            torch.set_default_dtype(torch.float64)
+            return torch.nn.Linear(2, 2), [{"input": torch.rand(3, 2)}]
+        """
+    found = checkup(written(tmp_path, body), only=["matches", "capture"])
+    assert found.ok and "hello" not in capfd.readouterr().out
+    assert "s3cret" not in found.to_json() and "s3cret" not in found.to_html()
+    assert str(tmp_path) not in found.to_json()
+
+
+# --- the result, the gate, the page ------------------------------------------------
+
+
+def result(**counts: object) -> Checkup:
+    by_part = {}
+    from helpers.checkups import NAMES
+
+    for name, value in counts.items():
+        by_part.setdefault(NAMES[name], {})[name] = value
+    parts = [Part(name, "good", "as it should be", c) for name, c in by_part.items()]
+    return Checkup("mine:make", tuple(parts), False, 1, machine=Machine.here())
+
+
+def test_requirements_are_held_against_the_counts() -> None:
+    found = result(graphs=2, breaks=1, recompiles=3, matches=False)
+    assert found.unmet("graphs=2, breaks<2, recompiles<=3, recompiles>=3") == []
+    unmet = found.unmet("graphs=1,breaks=0,recompiles<3,matches,kernels<5")
+    assert [line.split(":")[0] for line in unmet] == [
+        *("graphs=1", "breaks=0", "recompiles<3", "matches", "kernels<5")
+    ]
+    assert unmet[-1].endswith("its part was not run")
+    with pytest.raises(AssertionError, match="breaks=0: it is 1"):
+        found.require("breaks=0")
+    with pytest.raises(InputError, match="'speed=fast' is no requirement"):
+        found.require("speed=fast")
+
+
+def test_what_became_worse_is_named() -> None:
+    before = result(breaks=0, kernels=2, matches=True, speedup_low=1.8, guards="a")
+    same = result(breaks=0, kernels=2, matches=True, speedup_high=1.9, guards="a")
+    assert same.worse_than(before) == []
+    now = result(breaks=1, kernels=3, matches=False, speedup_high=1.2, guards="b")
+    assert [line.split(":")[0] for line in now.worse_than(before)] == [
+        *("breaks", "kernels", "matches", "guards that fail", "speedup")
+    ]
+    assert before.worse_than(now) == ["guards that fail: 'b' before, 'a' now"]
+
+
+def test_the_page_stands_alone_and_hides_nothing() -> None:
+    part = Part("speed", "bad", "⟨slower⟩ <b>", {}, ("x < y",), ("write & run",))
+    page = Checkup("mine:make", (part,), False, 1, True).to_html()
+    assert "&lt;b&gt;" in page and "x &lt; y" in page and "write &amp; run" in page
+    assert "<script" not in page and "http" not in page and "Interrupted" in page
+
+
+def test_it_comes_back_from_json(tmp_path: Path) -> None:
+    found = result(breaks=1, matches=True)
+    path = found.save(tmp_path / "found.json")
+    assert load(path) == found
+
+
+def test_the_command_has_a_report_a_gate_and_a_status(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "helpers", "checkup", target("break_0")]
+    command += ["--only", "capture", "--to", str(tmp_path / "report.html")]
+    command += ["--to", str(tmp_path / "now.json"), "--require", "breaks=0"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 1, done.stderr
+    assert "required: breaks=0: it is" in done.stdout
+    assert "Is everything captured?" in (tmp_path / "report.html").read_text()
+    assert json.loads((tmp_path / "now.json").read_text())["kind"] == "Checkup"
+    wrong = [*command[:4], "no/such.py:make"]
+    done = subprocess.run(wrong, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 2 and "there is no file" in done.stderr
+
+
+def test_it_works_beside_a_module_called_helpers(tmp_path: Path) -> None:
+    (tmp_path / "helpers.py").write_text("FACTOR = 2\n")
+    written(
+        tmp_path,
+        "import helpers\ndef make(): return (lambda x: x * 2), (torch.ones(2),)",
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    code = "import sys; from helpers.__main__ import checkup; sys.exit(checkup())"
+    command = [sys.executable, "-P", "-c", code, "mine.py:make", "--only", "capture"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, env=env
+    )
+    assert done.returncode == 0, done.stderr
+
+
+if __name__ == "__main__":
+    names = [
+        *sick_models.HEALTHY,
+        *(n for some in sick_models.SICK.values() for n in some),
+    ]
+    wrong = 0
+    for name in names:
+        for line in (lines := misjudged(name, looked_at(name))):
+            print(name, line, flush=True)
+        wrong += bool(lines)
+    print(f"{len(names) - wrong} of {len(names)} judged as they are")
+    sys.exit(bool(wrong))
