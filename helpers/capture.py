@@ -459,7 +459,7 @@ def recompiles(
     Raises InputError when a call raises, or *calls* holds something else.
     """
     session.check_callable(fn, ())
-    pairs = _pairs(calls)
+    pairs = each_call(calls)
     if _torch.is_compiled(fn):
         return _count(fn, pairs, budget)
     with session.undisturbed(fn):
@@ -467,7 +467,9 @@ def recompiles(
         return _count(apart, pairs, budget)
 
 
-def _pairs(calls: Sequence[Any]) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+def each_call(
+    calls: Sequence[Any],
+) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
     """Return the positional inputs and the keyword arguments of each call."""
     pairs = []
     for call in calls if isinstance(calls, (list, tuple)) else ():

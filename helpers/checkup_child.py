@@ -24,7 +24,7 @@ import torch
 
 from helpers import correctness, text
 from helpers.benchmark import Comparison, compare
-from helpers.capture import Watch, _pairs, graphs, recompiles
+from helpers.capture import Watch, each_call, graphs, recompiles
 from helpers.codegen import kernels
 from helpers.correctness import Setting
 from helpers.errors import InputError
@@ -67,7 +67,7 @@ class Patient:
         self.fn, inputs, self.loss = (*made, None)[:3]
         several = isinstance(inputs, list)
         single = inputs if isinstance(inputs, (tuple, dict)) else (inputs,)
-        self.calls: list[_Call] = _pairs(inputs if several else [single])
+        self.calls: list[_Call] = each_call(inputs if several else [single])
         self.train = bool(order["train"] or self.loss)
         self.budget: float = order["budget"]
         self.gpu: str = order["gpu"]

@@ -270,7 +270,7 @@ def cold_start(
                         except OSError as error:  # a copy tells it for each file
                             last = re.findall(r"\[Errno \d+\] [^:'\"]+", str(error))
                             said = f"OSError: {(last or [error])[-1]}"
-                            problem = _explained("copy the cache", said)
+                            problem = explained("copy the cache", said)
                             start = Start(problem=problem)
                         if place != filled:
                             shutil.rmtree(place, ignore_errors=True)
