@@ -504,7 +504,7 @@ def _raced(p: Patient, compiled: Callable[..., Any], budget: float) -> Compariso
 
 def gpu(p: Patient) -> Found:
     """What would a GPU run?"""
-    from helpers.gpu.dump import dump_triton
+    from helpers import dump_triton
 
     inputs, kwargs = p.calls[0]
     fn = functools.partial(p.fn, **kwargs) if kwargs else p.fn

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import Any
 
 from jinja2 import Environment
 from markupsafe import Markup
 
 from helpers.text import plain, underlined
-
-if TYPE_CHECKING:
-    from helpers.checkups import Checkup
 
 _PAGE = Environment(autoescape=True).from_string("""<!doctype html>
 <html lang="en">
@@ -66,8 +63,8 @@ Values that are underlined with dots were measured here, and differ elsewhere.
 """)
 
 
-def page(found: Checkup) -> str:
-    """Return *found* as a page of its own."""
+def page(found: Any) -> str:
+    """Return *found*, a `Checkup`, as a page of its own."""
     machine = dataclasses.asdict(found.machine)
     return _PAGE.render(
         it=found,

@@ -67,16 +67,30 @@ def end_with_parent() -> None:
 
 
 def module_function(target: str) -> Callable[[], Any]:
-    """Return the function that ``module:function`` or ``file.py:function`` names."""
+    """Return the function that ``module:function`` or ``file.py:function`` names.
+
+    A project may have a module called helpers: what it imports by that name is its own.
+    """
     name, _, function = target.rpartition(":")
-    if name.endswith(".py"):
-        path = Path(name).resolve()
-        sys.path.insert(0, str(path.parent))
-        spec = spec_from_file_location(path.stem, path)
-        module = sys.modules[path.stem] = module_from_spec(spec)
-        spec.loader.exec_module(module)
-    else:
-        module = import_module(name)
+    path = Path(name).resolve() if name.endswith(".py") else None
+    folder = path.parent if path else Path.cwd()
+    home = Path(__file__).parents[1]
+    theirs = folder != home and any(folder.glob("helpers*"))
+    ours = {
+        n: module for n, module in sys.modules.items() if n.split(".")[0] == "helpers"
+    }
+    sys.path.insert(0, str(folder))
+    for each in ours if theirs else ():
+        del sys.modules[each]
+    try:
+        if path:
+            spec = spec_from_file_location(path.stem, path)
+            module = sys.modules[path.stem] = module_from_spec(spec)
+            spec.loader.exec_module(module)
+        else:
+            module = import_module(name)
+    finally:
+        sys.modules.update(ours)
     return getattr(module, function)
 
 

@@ -397,7 +397,8 @@ def process(
     path_text = os.pathsep.join(p or os.getcwd() for p in path)
     try:
         child = subprocess.Popen(
-            [sys.executable, "-m", module],
+            # -P: not what lies in this folder, such as a helpers.py of the reader.
+            [sys.executable, "-P", "-m", module],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=errors,

@@ -240,7 +240,7 @@ def test_no_processes_to_be_had(model, tmp_path, monkeypatch):
     ],
 )
 def test_a_failure_is_told_in_one_line(said, advice):
-    told = starts._explained("the first call", said)
+    told = starts.explained("the first call", said)
     assert "failed at: the first call" in told and advice in told
     assert "\n" not in told
 
