@@ -52,7 +52,7 @@ class Image:
         temporary = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         atexit.register(temporary.cleanup)
         self._home, self._numbers = Path(temporary.name), itertools.count()
-        self._fn, self._inputs, _ = made_by(TARGET)
+        self._fn, self._inputs, *_ = made_by(TARGET)
         self._folder = self._home / "built" / CACHE
         saved = self._home / "artifacts"
         self.built = self._run(self._home / "built", save=saved)
