@@ -135,7 +135,7 @@ def checkup() -> int:
 
 
 def _checkup(chosen: argparse.Namespace) -> int:
-    from helpers.checkups import checkup, save_all
+    from helpers.checkups import checkup, write_report
     from helpers.errors import InputError, ResultError, Unavailable
     from helpers.results import load
 
@@ -154,7 +154,7 @@ def _checkup(chosen: argparse.Namespace) -> int:
         )
         print(found)
         for path in chosen.to:
-            print(f"written to {save_all(found, path)}")
+            print(f"written to {write_report(found, path)}")
         unmet = [f"required: {line}" for line in found.unmet(chosen.require)]
         unmet += (
             [f"worse: {line}" for line in found.worse_than(before)] if before else []

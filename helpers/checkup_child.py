@@ -29,7 +29,7 @@ from helpers.codegen import kernels
 from helpers.correctness import Setting
 from helpers.errors import InputError
 from helpers.session import fresh_code, undisturbed
-from helpers.start_child import Report, end_with_parent, module_function
+from helpers.start_child import Report, end_with_parent, given, module_function
 from helpers.tensors import clone, tensors
 from helpers.text import Table
 from helpers.traffic import eager_bytes
@@ -54,17 +54,7 @@ class Patient:
 
     def __init__(self, order: dict[str, Any]) -> None:
         self._make = module_function(order["target"])
-        made = self._make()
-        if (
-            not isinstance(made, tuple)
-            or len(made) not in (2, 3)
-            or not callable(made[0])
-        ):
-            raise InputError(
-                "make() must return (model or function, inputs), and may return a loss "
-                f"as a third; it returned {type(made).__name__}"
-            )
-        self.fn, inputs, self.loss = (*made, None)[:3]
+        self.fn, inputs, self.loss = given(self._make)
         several = isinstance(inputs, list)
         single = inputs if isinstance(inputs, (tuple, dict)) else (inputs,)
         self.calls: list[_Call] = each_call(inputs if several else [single])
@@ -76,7 +66,7 @@ class Patient:
     def made_again(self) -> Callable[..., Any]:
         """Return the model anew, as nobody has called it yet."""
         with correctness.seeded(0):
-            fresh = self._make()[0]
+            fresh = given(self._make)[0]
         if isinstance(fresh, torch.nn.Module) and self.module is not None:
             fresh.load_state_dict(self.module.state_dict())
         return fresh
@@ -100,6 +90,18 @@ class Patient:
         """Return the model, compiled apart from all that was compiled before."""
         torch.compiler.reset()
         return torch.compile(fresh_code(self.fn), **options)
+
+    def race(
+        self,
+        first: Callable[..., Any],
+        second: Callable[..., Any],
+        budget: float,
+        names: tuple[str, str] = ("eager", "compiled"),
+    ) -> Comparison:
+        """Race two forms of the model on the first inputs."""
+        inputs, kwargs = self.calls[0]
+        sides = self.run(first), self.run(second)
+        return compare(*sides, *inputs, kwargs=kwargs, budget=budget, names=names)
 
     def answers(
         self, compiled: Callable[..., Any], call: _Call
@@ -478,7 +480,7 @@ def _library_share(p: Patient) -> float:
 
 def speed(p: Patient) -> Found:
     """Is it faster, and after how many calls is it paid back?"""
-    result = _raced(p, p.compiled(), p.budget)
+    result = p.race(p.fn, p.compiled(), p.budget)
     counts = {
         "speedup": round(result.speedup, 4),
         "speedup_low": result.interval and round(result.interval[0], 4),
@@ -494,12 +496,6 @@ def speed(p: Patient) -> Found:
     return Found(
         verdict, text.mark(result.ratio()), counts, [str(result)], [], [picture]
     )
-
-
-def _raced(p: Patient, compiled: Callable[..., Any], budget: float) -> Comparison:
-    inputs, kwargs = p.calls[0]
-    sides = p.run(p.fn), p.run(compiled)
-    return compare(*sides, *inputs, kwargs=kwargs, budget=budget)
 
 
 def gpu(p: Patient) -> Found:
@@ -522,35 +518,22 @@ def gpu(p: Patient) -> Found:
 
 def next_steps(p: Patient) -> Found:
     """What to try next: each is tried, and raced against the present state."""
-    inputs, kwargs = p.calls[0]
-    tries: dict[str, Callable[[], Callable[..., Any]]] = {
-        'torch.compile(model, mode="max-autotune-no-cudagraphs")': lambda: (
-            torch.compile(fresh_code(p.fn), mode="max-autotune-no-cudagraphs")
-        ),
-        "torch.compile(model, dynamic=False)": lambda: torch.compile(
-            fresh_code(p.fn), dynamic=False
-        ),
-        "torch.compile(model, dynamic=True)": lambda: torch.compile(
-            fresh_code(p.fn), dynamic=True
-        ),
+    tries: dict[str, dict[str, Any]] = {
+        'mode="max-autotune-no-cudagraphs"': {"mode": "max-autotune-no-cudagraphs"},
+        "dynamic=False": {"dynamic": False},
+        "dynamic=True": {"dynamic": True},
     }
     if not p.train and p.module:
-        tries['torch.compile(model, options={"freezing": True}), under no_grad()'] = (
-            lambda: torch.compile(fresh_code(p.fn), options={"freezing": True})
-        )
+        frozen = 'options={"freezing": True}, under no_grad()'
+        tries[frozen] = {"options": {"freezing": True}}
     rows, better = [], []
-    torch.compiler.reset()
-    present = torch.compile(fresh_code(p.fn))
-    for line, make in tries.items():
-        sides = p.run(present), p.run(make())
+    present = p.compiled()
+    for line, options in tries.items():
+        line = f"torch.compile(model, {line})"
+        then = torch.compile(fresh_code(p.fn), **options)
         with torch.set_grad_enabled(p.train):
-            result = compare(
-                *sides,
-                *inputs,
-                kwargs=kwargs,
-                budget=p.budget / len(tries),
-                names=("now", "then"),
-            )
+            budget = p.budget / len(tries)
+            result = p.race(present, then, budget, ("now", "then"))
         rows.append((line, text.mark(result.ratio()), result.matches, result.speedup))
         if result.verdict == "faster" and result.matches is not False:
             better.append((result.speedup, f"{line}: {text.mark(result.ratio())}"))

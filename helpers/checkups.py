@@ -65,8 +65,7 @@ class Part:
 
     *verdict* is ``good``, ``look``, ``bad``, ``cannot tell``, ``failed`` or ``not
     run``.  *counts* are facts by name, for `Checkup.require`.  *advice* has lines to
-    write.
-    *pictures* are HTML with the data inline.
+    write, *pictures* are HTML with the data inline.
     """
 
     name: str
@@ -271,7 +270,7 @@ def checkup(
             while left := [n for n in names if n not in done and n != "start"]:
                 _look({**order, "parts": left}, timeout, limit, done, about, bar)
             if "start" in names:
-                done["start"] = _start(target, train, timeout)
+                done["start"] = _start(target, about.get("trains", train), timeout)
                 bar.update()
         except KeyboardInterrupt:
             interrupted = True
@@ -414,7 +413,7 @@ def _start(target: str, train: bool, timeout: float) -> Part:
     return Part("start", verdict, says, counts, evidence, advice, (), took)
 
 
-def save_all(found: Checkup, path: str | os.PathLike[str]) -> Path:
+def write_report(found: Checkup, path: str | os.PathLike[str]) -> Path:
     """Write *found* as HTML, text or JSON, by the ending of *path*; return the path."""
     kinds = {".html": found.to_html, ".json": found.to_json, ".txt": found.__str__}
     kind = Path(path).suffix

@@ -94,13 +94,20 @@ def module_function(target: str) -> Callable[[], Any]:
     return getattr(module, function)
 
 
+def given(make: Callable[[], Any]) -> tuple[Callable, Any, Callable | None]:
+    """Return what *make* gives: a function or module, its inputs, and a loss or None."""
+    made = make()
+    if not isinstance(made, tuple) or len(made) not in (2, 3) or not callable(made[0]):
+        raise TypeError(
+            f"{make.__name__}() must return (model or function, inputs), and may return "
+            f"a loss as a third; it returned {type(made).__name__}"
+        )
+    return (*made, None)[:3]
+
+
 def made_by(target: str) -> tuple[Callable, tuple, dict[str, Any], Callable | None]:
     """Return the function or module, its inputs, keyword arguments, and its loss."""
-    made = module_function(target)()
-    if not isinstance(made, tuple) or len(made) not in (2, 3) or not callable(made[0]):
-        name = target.rpartition(":")[2]
-        raise TypeError(f"{name}() must return (model or function, inputs)")
-    fn, inputs, loss = (*made, None)[:3]
+    fn, inputs, loss = given(module_function(target))
     if isinstance(inputs, list):  # several calls: the first of them
         inputs = inputs[0]
     if isinstance(inputs, dict):
