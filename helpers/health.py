@@ -347,6 +347,11 @@ _ADVICE = (
         f"{DOCTOR}",
     ),
     (
+        r"torch\.compile stance is 'fail_on_recompile'",
+        "this call would compile, where a stance forbids it: a cell above that failed "
+        "may have left it uncompiled; mend that cell first",
+    ),
+    (
         r"^Unavailable: ",
         f"the message names what is missing, and how it is installed; or {DOCTOR}",
     ),

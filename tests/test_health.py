@@ -239,6 +239,7 @@ def raised(error: BaseException, cause: BaseException | None = None) -> BaseExce
         return caught
 
 
+NOT_COMPILED = "Detected recompile when torch.compile stance is 'fail_on_recompile'"
 OUT_OF_MEMORY = "[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes"
 CAUSED_BY_THE_MACHINE = [
     (NameError("name 'predict' is not defined", name="predict"), "'predict'"),
@@ -246,6 +247,7 @@ CAUSED_BY_THE_MACHINE = [
     (Unavailable("Triton is not installed"), "names what is missing"),
     (RuntimeError(OUT_OF_MEMORY), "memory ran out"),
     (MemoryError(), "memory ran out"),
+    (RuntimeError(NOT_COMPILED), "a cell above that failed"),
     (OSError(28, "No space left on device"), "the disk is full"),
     (OSError(30, "Read-only file system"), "TORCHINDUCTOR_CACHE_DIR"),
     (PermissionError(13, "Permission denied"), "TORCHINDUCTOR_CACHE_DIR"),
