@@ -95,12 +95,12 @@ def module_function(target: str) -> Callable[[], Any]:
 
 
 def given(make: Callable[[], Any]) -> tuple[Callable, Any, Callable | None]:
-    """Return what *make* gives: a function or module, its inputs, and a loss or None."""
+    """Return what *make* gives: a function or module, inputs, and a loss or None."""
     made = make()
     if not isinstance(made, tuple) or len(made) not in (2, 3) or not callable(made[0]):
         raise TypeError(
-            f"{make.__name__}() must return (model or function, inputs), and may return "
-            f"a loss as a third; it returned {type(made).__name__}"
+            f"{make.__name__}() must return (model or function, inputs), and may "
+            f"return a loss as a third; it returned {type(made).__name__}"
         )
     return (*made, None)[:3]
 
