@@ -10,6 +10,7 @@ import json
 import operator
 import os
 import re
+import signal
 import subprocess
 import tempfile
 import time
@@ -314,7 +315,8 @@ def _look(
     if why is None:
         return
     if stage not in order["parts"]:  # it never came to the first
-        raise InputError(f"{order['target']}: {starts.explained(stage, ended)}{why}")
+        why = f"failed at: {stage}: {why}" if why else starts.explained(stage, ended)
+        raise InputError(f"{order['target']}: {why}")
     done[stage] = Part(stage, "failed", why or starts.explained(stage, ended))
     bar.update()
 
@@ -367,7 +369,12 @@ def _followed(
 
 
 def _death(status: int) -> str:
-    return f"its process died of signal {-status}" if status < 0 else ""
+    """Return how a process ended by itself; '' for an exception, which it has said."""
+    if status >= 0:
+        return "" if status == 1 else f"it ended its process, with status {status}"
+    name = signal.Signals(-status).name
+    full = ", as of a system whose memory is full" if name == "SIGKILL" else ""
+    return f"its process died of {name}{full}"
 
 
 def _held(pid: int) -> int:
