@@ -459,6 +459,8 @@ def main(order: dict[str, Any]) -> None:
     report = Report(order["report"])
     report.stage("make the model")
     patient = Patient(order)
+    report.stage("call it eagerly")
+    patient.try_out()
     report.put(calls=len(patient.calls), trains=patient.train)
     for name in order["parts"]:
         report.stage(name)
@@ -466,7 +468,8 @@ def main(order: dict[str, Any]) -> None:
         try:
             found = PARTS[name](patient)
         except InputError as error:
-            found = Found("failed", str(error))
+            first, *rest = str(error).splitlines()
+            found = Found("failed", first, advice=rest)
         except (Exception, SystemExit) as error:  # the others go on
             first = (str(error).strip() or "without a message").splitlines()[0]
             found = Found("failed", f"{type(error).__name__}: {first}")

@@ -14,9 +14,9 @@ from helpers.benchmark import Comparison, compare
 from helpers.capture import each_call
 from helpers.correctness import Setting
 from helpers.errors import InputError
-from helpers.session import fresh_code
+from helpers.session import check_callable, fresh_code, undisturbed
 from helpers.start_child import given, module_function
-from helpers.tensors import tensors
+from helpers.tensors import clone, tensors
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -54,6 +54,21 @@ class Patient:
         if isinstance(fresh, torch.nn.Module) and self.module is not None:
             fresh.load_state_dict(self.module.state_dict())
         return fresh
+
+    def try_out(self) -> None:
+        """Call it eagerly, as its owner does: what fails here is not the compiler's.
+
+        Raises InputError for inputs that cannot be copied, or have no numbers.
+        """
+        run = self.run(self.fn)
+        for call in self.calls:
+            check_callable(self.fn, call)
+            try:
+                inputs, kwargs = clone(call)
+            except Exception as error:
+                raise InputError(f"the inputs cannot be copied: {error}") from error
+            with undisturbed(run):
+                run(*inputs, **kwargs)
 
     def run(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """Return *fn* as it is used: called, or called with a backward of the loss."""

@@ -314,6 +314,8 @@ def _look(
         ended = said.read_text(errors="replace")
     if why is None:
         return
+    if why.startswith(_ENDED) and ended.strip():
+        why += f"; it said: {ended.strip().splitlines()[-1]}"
     if stage not in order["parts"]:  # it never came to the first
         why = f"failed at: {stage}: {why}" if why else starts.explained(stage, ended)
         raise InputError(f"{order['target']}: {why}")
@@ -368,10 +370,13 @@ def _followed(
         time.sleep(0.2)
 
 
+_ENDED = "it ended its process, with status"
+
+
 def _death(status: int) -> str:
     """Return how a process ended by itself; '' for an exception, which it has said."""
     if status >= 0:
-        return "" if status == 1 else f"it ended its process, with status {status}"
+        return "" if status == 1 else f"{_ENDED} {status}"
     name = signal.Signals(-status).name
     full = ", as of a system whose memory is full" if name == "SIGKILL" else ""
     return f"its process died of {name}{full}"

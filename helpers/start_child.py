@@ -115,7 +115,10 @@ def _give_way(folders: list[str]) -> None:
     for name in [n for n in sys.modules if n.partition(".")[0] == "helpers"]:
         del sys.modules[name]
     if theirs.origin is None:  # a folder without __init__.py, which ours would hide
-        sys.modules["helpers"] = module_from_spec(theirs)
+        module = sys.modules["helpers"] = module_from_spec(theirs)
+        del (
+            module.__file__
+        )  # None: inspect, which has met ours, wants a name or nothing
 
 
 def given(make: Callable[[], Any]) -> tuple[Callable, Any, Callable | None]:
