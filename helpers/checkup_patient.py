@@ -37,12 +37,14 @@ class Patient:
     """A model or function, its calls, and whether a backward belongs to each."""
 
     def __init__(self, order: dict[str, Any]) -> None:
+        self.order = order
         self._make = module_function(order["target"])
-        self.fn, inputs, self.loss = given(self._make)
+        self.fn, inputs, loss = given(self._make)
+        self.loss = loss or _sum
         several = isinstance(inputs, list)
         single = inputs if isinstance(inputs, (tuple, dict)) else (inputs,)
         self.calls: list[Call] = each_call(inputs if several else [single])
-        self.train = bool(order["train"] or self.loss)
+        self.train = bool(order["train"] or loss)
         self.budget: float = order["budget"]
         self.gpu: str = order["gpu"]
         self.module = self.fn if isinstance(self.fn, torch.nn.Module) else None
@@ -74,11 +76,10 @@ class Patient:
         """Return *fn* as it is used: called, or called with a backward of the loss."""
         if not self.train:
             return fn
-        loss = self.loss or _sum
 
         @functools.wraps(getattr(fn, "forward", fn))
         def step(*inputs: Any, **kwargs: Any) -> Any:
-            result = loss(fn(*inputs, **kwargs))
+            result = self.loss(fn(*inputs, **kwargs))
             result.backward()
             return result.detach()
 
