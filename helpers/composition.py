@@ -93,7 +93,7 @@ def composes(
     make: str | Callable[[], tuple],
     *,
     only: Sequence[str] = (),
-    timeout: float = 120.0,
+    timeout: float = 300.0,
 ) -> Composition:
     """Return how a compiled training step gets on with what people put around it.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -70,11 +69,13 @@ class Step:
         return loss
 
     def accumulation(self, call: tuple) -> torch.Tensor:
-        calls = self.p.calls
-        losses = [self.loss(each) / 2 for each in (call, calls[1 % len(calls)])]
-        for loss in losses:
+        calls, total = self.p.calls, 0.0
+        for each in (call, calls[1 % len(calls)]):
+            torch.manual_seed(0)  # the numbers that each of two ranks draws
+            loss = self.loss(each) / 2
             loss.backward()
-        return sum(losses)
+            total += loss.detach()
+        return total
 
     def retain_graph(self, call: tuple) -> torch.Tensor:
         loss = self.loss(call)
@@ -150,22 +151,24 @@ class Step:
         with tempfile.TemporaryDirectory(prefix="ranks-") as folder:
             torch.save(self.p.module.state_dict(), f"{folder}/state")
             order = {**self.p.order, "folder": folder, "compiling": self.compiling}
-            ranks = [
-                starts.process(
-                    "helpers.composition_child",
-                    json.dumps({**order, "rank": rank}),
-                    subprocess.PIPE,
-                    {},
-                )
-                for rank in (0, 1)
-            ]
-            try:
-                said = [rank.communicate()[1] for rank in ranks]
-            finally:
-                for rank in ranks:
-                    starts.end(rank)
-            if failed := [s for s, r in zip(said, ranks, strict=True) if r.returncode]:
-                raise RuntimeError(starts.explained("two ranks", failed[0]))
+            with open(f"{folder}/said", "w") as errors:
+                ranks = [
+                    starts.process(
+                        "helpers.composition_child",
+                        json.dumps({**order, "rank": rank}),
+                        errors,
+                        {},
+                    )
+                    for rank in (0, 1)
+                ]
+                try:
+                    failed = [rank for rank in ranks if rank.wait()]
+                finally:
+                    for rank in ranks:
+                        starts.end(rank)
+            if failed:
+                said = Path(folder, "said").read_text()
+                raise RuntimeError(starts.explained("two ranks", said))
             results = [torch.load(f"{folder}/{r}", weights_only=True) for r in (0, 1)]
         for leaf, gradient in zip(self.leaves, results[0][1:], strict=True):
             leaf.grad = gradient
