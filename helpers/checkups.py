@@ -350,33 +350,30 @@ def _composes(target: str, train: bool, timeout: float) -> Part:
         found = composition.composes(target, timeout=timeout)
     except InputError as error:
         return Part("composes", "failed", str(error))
-    differs, raises = found.named("differs"), found.named("raises")
-    counts = {"composes": len(found.named("agrees"))}
-    counts |= {"silently_different": len(differs), "raises": len(raises)}
-    says = [f"{len(found.named('agrees'))} of {len(found.situations)} agree"]
-    says += [f"differs in silence: {', '.join(differs)}"] * bool(differs)
-    says += [f"raises: {', '.join(raises)}"] * bool(raises)
-    # A hook that comes late is ignored in every compiled model: lesson 17 says why.
-    bad = set(differs) - {"late hook"}
-    verdict = "bad" if bad else "look" if differs or raises else "good"
-    took = time.perf_counter() - begin
-    evidence, advice = (
-        (str(found),),
-        tuple(_ADVICE[n] for n in differs + raises if n in _ADVICE),
-    )
-    return Part(
-        "composes", verdict, "; ".join(says), counts, evidence, advice, (), took
-    )
+    agrees, differs = found.named("agrees"), found.named("differs")
+    raises = found.named("raises")
+    counts = {"composes": len(agrees), "raises": len(raises)}
+    counts["silently_different"] = len(differs)
+    says = f"{len(agrees)} of {len(found.situations)} agree"
+    says += f"; differs in silence: {', '.join(differs)}" * bool(differs)
+    says += f"; raises: {', '.join(raises)}" * bool(raises)
+    of_this_model = {*differs, *raises} - set(_OF_EVERY_MODEL)
+    verdict = "bad" if of_this_model & {*differs} else "look"
+    if not of_this_model:
+        verdict = "good"
+        says += ", as in every compiled model" * bool(differs or raises)
+    known = (_OF_EVERY_MODEL.get(name) for name in differs + raises)
+    advice, took = tuple(filter(None, known)), time.perf_counter() - begin
+    return Part("composes", verdict, says, counts, (str(found),), advice, (), took)
 
 
-_ADVICE = {
+_OF_EVERY_MODEL = {  # what torch does by design, and what to do about it
     "late hook": "late hook: add hooks before the first call, or set "
     "torch._dynamo.config.skip_nnmodule_hook_guards = False",
     "retain_graph": "retain_graph: torch._functorch.config.donated_buffer = False, or "
     "one backward of the sum of the losses",
-    "state_dict": "state_dict: save model.state_dict() of the model itself, or compile "
-    "it in place by model.compile()",
-    "worker process": "worker process: send the model, and compile it there",
+    "state_dict": "state_dict: save that of the model itself, or compile it in place "
+    "by model.compile()",
 }
 # The parts that start processes of their own, and no model here.
 _APART = {"start": _start, "composes": _composes}
