@@ -261,8 +261,8 @@ def checkup(
         )
     names = [n for n in QUESTIONS if n in only or (not only and (n != "gpu" or gpu))]
     limit = memory or int(0.75 * psutil.virtual_memory().available)
-    order = {"target": target, "train": train, "budget": budget}
-    order["gpu"] = gpu or "h100"
+    order = {"target": target, "train": train, "gpu": gpu or "h100"}
+    order |= {"budget": budget, "timeout": timeout}
     done: dict[str, Part] = {}
     about: dict[str, Any] = {}
     interrupted = False
