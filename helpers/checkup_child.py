@@ -34,7 +34,7 @@ from helpers.tensors import clone, tensors
 from helpers.text import Table
 
 if TYPE_CHECKING:
-    from helpers.gpu.dump import dump_triton
+    from helpers import dump_triton
 from helpers.traffic import eager_bytes
 
 # ------------------------------------------------------------------- the parts
@@ -455,7 +455,7 @@ def main(order: dict[str, Any]) -> None:
     become_theirs()
     if "gpu" in order["parts"]:  # it takes a second, and comes before their `helpers`
         global dump_triton
-        from helpers.gpu.dump import dump_triton
+        from helpers import dump_triton
     report = Report(order["report"])
     report.stage("make the model")
     patient = Patient(order)

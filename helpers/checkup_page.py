@@ -33,11 +33,11 @@ _PAGE = Environment(autoescape=True).from_string("""<!doctype html>
 @media (prefers-color-scheme: dark) { :root { --good: #4ac26b; --bad: #ff8a65;
   --look: #e3b341; } }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto;
-  padding: 0 1rem; }
+  padding: 0 1rem; overflow-wrap: anywhere; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin: 0; }
 table { border-collapse: collapse; width: 100%; }
 td { border-top: 1px solid var(--line); padding: .4rem .6rem .4rem 0;
-  vertical-align: top; overflow-wrap: anywhere; }
+  vertical-align: top; }
 td:first-child { white-space: nowrap; font-weight: 600; }
 .good { color: var(--good); } .bad, .failed { color: var(--bad); }
 .look, .tell { color: var(--look); }

@@ -46,6 +46,7 @@ class Patient:
         self.calls: list[Call] = each_call(inputs if several else [single])
         self.train = bool(order["train"] or loss)
         self.budget: float = order["budget"]
+        self.timeout: float = order["timeout"]  # seconds of each part
         self.gpu: str = order["gpu"]
         self.module = self.fn if isinstance(self.fn, torch.nn.Module) else None
 

@@ -12,7 +12,9 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from statistics import median
 from typing import Any
 
@@ -25,7 +27,7 @@ from helpers.benchmark import Comparison, compare
 from helpers.capture import Graphs, graphs, recompiles
 from helpers.checkup_patient import Call, Patient
 from helpers.session import fresh_code, undisturbed
-from helpers.tensors import clone
+from helpers.tensors import clone, tensors
 from helpers.text import mark
 
 with needed_for("first calls without a cache"):
@@ -58,7 +60,7 @@ _MENDS: tuple[tuple[str, dict[str, Any], str], ...] = (
 )
 _WORTH = 1.05
 """What is faster by less may be slower in another process, where memory lands anew."""
-_PATIENCE = 60.0  # seconds after which two first calls of each side must do
+_PATIENCE = 20.0  # seconds after which two first calls of each side must do
 
 
 @dataclass(frozen=True)
@@ -84,10 +86,18 @@ class Try:
 
 
 def tried(p: Patient) -> list[Try]:
-    """Return all that was tried: first what helps, and of that what weighs most."""
+    """Return all that was tried: first what helps, and of that what weighs most.
+
+    When half of the part's time is spent, it begins no other.
+    """
+    found, begin = list[Try](), time.monotonic()
     with torch.set_grad_enabled(p.train):
         torch.compile(lambda x: x + 1)(torch.ones(2))  # its first steps cost nobody
-        found = [*_mended_breaks(p), *_dynamic_sizes(p), *_by_blocks(p), *_options(p)]
+        for one in chain(_mended_breaks(p), _dynamic_sizes(p), _timed(p)):
+            found.append(one)
+            if time.monotonic() - begin > p.timeout / 2:
+                found.append(Try("the rest", KINDS[-1], "not tried: timeout=", 0, None))
+                break
     return sorted(found, key=lambda t: (not t.helps, KINDS.index(t.kind), -t.gain))
 
 
@@ -168,7 +178,7 @@ def _dynamic_sizes(p: Patient) -> Iterator[Try]:
         then = recompiles(p.fn, calls, dynamic=dynamic).total
         agrees, first = _agreement(p, p.compiled(dynamic=dynamic), calls)
         effect = f"{text.count(now, 'version')}, then {then}"
-        costs = f"first call {mark(text.seconds(first))}"
+        costs = f"compiles for {mark(text.seconds(first))}"
         return Try(line, "versions", effect, now - then, agrees, costs)
 
     marks = [
@@ -187,9 +197,10 @@ def _dynamic_sizes(p: Patient) -> Iterator[Try]:
 def _varying(p: Patient) -> dict[str, list[int]]:
     """Return the dimensions of each tensor whose size is another in another call."""
     shapes = defaultdict[str, list[torch.Size]](list)
-    for call in p.calls:
-        for name, tensor in _named(p, call):
-            shapes[name].append(tensor.shape)
+    with suppress(TypeError, ValueError):  # no signature, as of a builtin
+        for call in p.calls:
+            for name, tensor in _named(p, call):
+                shapes[name].append(tensor.shape)
     found = {}
     for name, seen in shapes.items():
         if len({len(shape) for shape in seen}) == 1:
@@ -210,11 +221,58 @@ def _named(p: Patient, call: Call) -> Iterator[tuple[str, torch.Tensor]]:
 # -------------------------------------------------------------------- seconds: timed
 
 
-def _by_blocks(p: Patient) -> Iterator[Try]:
+def _timed(p: Patient) -> Iterator[Try]:
+    """Yield what is raced against the model as it is compiled now."""
+    now = p.compiled()
+    yield from _options(p, now)
+    yield from _by_blocks(p, now)
+
+
+def _options(p: Patient, now: Callable[..., Any]) -> Iterator[Try]:
+    """Yield what each call takes with other options of torch.compile."""
+    gpu = any(tensor.is_cuda for tensor in tensors(p.calls))
+    modes = ("reduce-overhead", "max-autotune") if gpu else ()
+    ways: dict[str, dict[str, Any]] = {
+        f'mode="{mode}"': {"mode": mode}
+        for mode in modes or ("max-autotune-no-cudagraphs",)
+    }
+    if _varying(p):
+        ways["dynamic=False"] = {"dynamic": False}
+    if p.module and not p.train:
+        ways['options={"freezing": True}'] = {"options": {"freezing": True}}
+
+    def raced(line: str, options: dict[str, Any]) -> Try:
+        then = torch.compile(fresh_code(p.fn), **options)
+        result = _race(p, now, then)
+        agrees, _ = _agreement(p, then, p.calls)
+        gain = result.interval[0] - _WORTH if result.interval else 0.0
+        costs = f"compiles for {mark(text.seconds(result.cold_start_s))}"
+        if "dynamic" in options:
+            count = recompiles(p.fn, p.calls, **options).total
+            costs += f", {text.count(count, 'version')}"
+        if "freezing" in str(options):
+            costs += ", no gradients: under torch.no_grad()"
+        return Try(line, "each call", mark(result.ratio()), gain, agrees, costs)
+
+    for words, options in ways.items():
+        line = f"torch.compile(model, {words})"
+        yield from _attempt("each call", raced, line, options)
+
+
+def _race(p: Patient, now: Callable[..., Any], then: Callable[..., Any]) -> Comparison:
+    """Race *then* against the present state, over all calls in turn."""
+
+    def all_calls(model: Callable[..., Any]) -> Callable[..., Any]:
+        run = p.run(model)
+        return lambda *calls: [run(*inputs, **kwargs) for inputs, kwargs in calls]
+
+    sides, names = (all_calls(now), all_calls(then)), ("now", "then")
+    budget = p.budget / 4
+    return compare(*sides, *p.calls, budget=budget, names=names, same_answer=False)
+
+
+def _by_blocks(p: Patient, now: Callable[..., Any]) -> Iterator[Try]:
     """Yield the first call when each repeated block is compiled in place of all."""
-    if not (name := _blocks(p.module)):
-        return
-    line = f"for block in model.{name}: block.compile()"
 
     def by_blocks(line: str) -> Try | None:
         model = p.made_again()
@@ -222,27 +280,22 @@ def _by_blocks(p: Patient) -> Iterator[Try]:
             return None
         for block in model.get_submodule(name):
             block.compile()
-        whole, parts, begin = [], [], time.monotonic()
-        while len(whole) < 2 or (
-            len(whole) < 3 and time.monotonic() - begin < _PATIENCE
-        ):
-            whole.append(_first_call(p, torch.compile(fresh_code(p.fn))))
-            parts.append(_first_call(p, model))
+        costs = f"each call {mark(_race(p, now, model).ratio())}"
+        agrees, _ = _agreement(p, model, p.calls)
+        whole, parts = _first_calls(p, model)
         ratios = [a / b for a, b in zip(whole, parts, strict=True)]
         between = stats.range_interval(ratios)
-        verdict = stats.verdict(between)
         effect = (
-            f"first call {verdict}: {text.seconds(median(whole))}, then "
+            f"first call {stats.verdict(between)}: {text.seconds(median(whole))}, then "
             f"{text.seconds(median(parts))}; {between.low:.3g} to {between.high:.3g} "
             f"times as fast in {len(ratios)} rounds"
         )
         gain = between.low - _WORTH
-        torch.compiler.reset()
-        agrees, _ = _agreement(p, model, p.calls)
-        costs = f"each call {mark(_race(p, model).ratio())}"
         return Try(line, "first call", mark(effect), gain, agrees, costs)
 
-    yield from _attempt("first call", by_blocks, line)
+    if name := _blocks(p.module):
+        line = f"for block in model.{name}: block.compile()"
+        yield from _attempt("first call", by_blocks, line)
 
 
 def _blocks(module: torch.nn.Module | None) -> str:
@@ -257,54 +310,22 @@ def _blocks(module: torch.nn.Module | None) -> str:
     return max(found, key=found.get, default="")
 
 
-def _first_call(p: Patient, model: Callable[..., Any]) -> float:
-    """Return the seconds of a first call for which nothing was compiled before."""
-    torch.compiler.reset()
-    inputs, kwargs = clone(p.calls[0])
-    run = p.run(model)
-    with fresh_cache(), undisturbed(run):
-        begin = time.perf_counter()
-        run(*inputs, **kwargs)
-        return time.perf_counter() - begin
+def _first_calls(p: Patient, model: Callable[..., Any]) -> tuple[list[float], ...]:
+    """Return seconds of first calls of the present state and of *model*, in turn.
 
-
-def _options(p: Patient) -> Iterator[Try]:
-    """Yield what each call takes with other options of torch.compile."""
-    gpu = any(tensor.is_cuda for _, tensor in _named(p, p.calls[0]))
-    modes = ("reduce-overhead", "max-autotune") if gpu else ()
-    ways: dict[str, dict[str, Any]] = {
-        f'mode="{mode}"': {"mode": mode}
-        for mode in modes or ("max-autotune-no-cudagraphs",)
-    }
-    if _varying(p):
-        ways["dynamic=False"] = {"dynamic": False}
-    if p.module and not p.train:
-        ways['options={"freezing": True}'] = {"options": {"freezing": True}}
-
-    def raced(line: str, options: dict[str, Any]) -> Try:
-        result = _race(p, torch.compile(fresh_code(p.fn), **options))
-        agrees, _ = _agreement(p, p.compiled(**options), p.calls)
-        gain = result.interval[0] - _WORTH if result.interval else 0.0
-        costs = f"first call {mark(text.seconds(result.cold_start_s))}"
-        if "dynamic" in options:
-            count = recompiles(p.fn, p.calls, **options).total
-            costs += f", {text.count(count, 'version')}"
-        if "freezing" in str(options):
-            costs += ", no gradients: under torch.no_grad()"
-        return Try(line, "each call", mark(result.ratio()), gain, agrees, costs)
-
-    for words, options in ways.items():
-        line = f"torch.compile(model, {words})"
-        yield from _attempt("each call", raced, line, options)
-
-
-def _race(p: Patient, then: Callable[..., Any]) -> Comparison:
-    """Race *then* against the present state, over all calls in turn."""
-
-    def all_calls(model: Callable[..., Any]) -> Callable[..., Any]:
-        run = p.run(model)
-        return lambda *calls: [run(*inputs, **kwargs) for inputs, kwargs in calls]
-
-    sides = all_calls(p.compiled()), all_calls(then)
-    share, names = p.budget / 4, ("now", "then")
-    return compare(*sides, *p.calls, budget=share, names=names, same_answer=False)
+    Nothing was compiled or kept before any of them.
+    """
+    seconds: tuple[list[float], ...] = [], []
+    begin = time.monotonic()
+    for turn in range(3):
+        if turn > 1 and time.monotonic() - begin > _PATIENCE:
+            break
+        for side, each in enumerate((torch.compile(fresh_code(p.fn)), model)):
+            torch.compiler.reset()
+            inputs, kwargs = clone(p.calls[0])
+            run = p.run(each)
+            with fresh_cache(), undisturbed(run):
+                before = time.perf_counter()
+                run(*inputs, **kwargs)
+                seconds[side].append(time.perf_counter() - before)
+    return seconds

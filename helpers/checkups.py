@@ -265,8 +265,8 @@ def checkup(
             f"{', '.join(QUESTIONS)}"
         )
     names = [n for n in QUESTIONS if n in only or (not only and (n != "gpu" or gpu))]
-    order = {"target": target, "train": train, "budget": budget}
-    order["gpu"] = gpu or "h100"
+    order = {"target": target, "train": train, "gpu": gpu or "h100"}
+    order |= {"budget": budget, "timeout": timeout}
     done: dict[str, Part] = {}
     about: dict[str, Any] = {}
     interrupted = False

@@ -113,7 +113,8 @@ def composes(
             f"{', '.join(SITUATIONS)}"
         )
     names = [name for name in SITUATIONS if name in only or not only]
-    order = {"target": target, "train": True, "budget": 0.0, "gpu": ""}
+    order = {"target": target, "train": True, "gpu": "", "budget": 0.0}
+    order["timeout"] = timeout
     done: dict[str, Situation] = {}
     interrupted = False
     with text.progress("composes", len(names), "situations") as bar:

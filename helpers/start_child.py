@@ -116,9 +116,7 @@ def _give_way(folders: list[str]) -> None:
         del sys.modules[name]
     if theirs.origin is None:  # a folder without __init__.py, which ours would hide
         module = sys.modules["helpers"] = module_from_spec(theirs)
-        del (
-            module.__file__
-        )  # None: inspect, which has met ours, wants a name or nothing
+        del module.__file__  # None: inspect, which met ours, wants a name
 
 
 def given(make: Callable[[], Any]) -> tuple[Callable, Any, Callable | None]:

@@ -17,7 +17,7 @@ import pytest
 
 from helpers import checkup, load
 from helpers.__main__ import main
-from helpers.checkups import Checkup, Part
+from helpers.checkups import QUESTIONS, Checkup, Part
 from helpers.errors import InputError
 from helpers.results import Machine
 from tests import sick_models
@@ -247,6 +247,16 @@ def test_the_page_stands_alone_and_hides_nothing() -> None:
     page = Checkup("mine:make", (part,), False, 1, True).to_html()
     assert "&lt;b&gt;" in page and "x &lt; y" in page and "write &amp; run" in page
     assert "<script" not in page and "http" not in page and "Interrupted" in page
+
+
+def test_the_page_names_each_lesson_as_it_is_called() -> None:
+    parts = [Part(name, "good", "") for name in QUESTIONS]
+    page = Checkup("mine:make", tuple(parts), False, 1).to_html()
+    named = re.findall(r"<p>Lesson (\d\d · [^(]+) \((notebooks/[^)]+)\)</p>", page)
+    assert len(named) == len(parts)
+    for title, file in named:
+        heading = json.loads((ROOT / file).read_text("utf-8"))["cells"][0]["source"][0]
+        assert heading.strip() == f"# {title}"
 
 
 def test_it_comes_back_from_json(tmp_path: Path) -> None:
