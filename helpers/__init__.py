@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # the same names as _HOME, for editors and type checkers
     from .capture import graphs, recompiles
     from .checkups import checkup
     from .codegen import kernels, output_code
+    from .composition import composes
     from .exercises import check, hint
     from .explain import explain_error
     from .gpu.dump import dump_triton
@@ -39,6 +40,7 @@ _HOME = {
     "claim": "teach",
     "cold_start": "starts",
     "compare": "benchmark",
+    "composes": "composition",
     "copy_bandwidth": "timing",
     "device": "timing",
     "dump_triton": "gpu.dump",

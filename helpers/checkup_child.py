@@ -17,111 +17,25 @@ import time
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from helpers import correctness, text
-from helpers.benchmark import Comparison, compare
-from helpers.capture import Watch, each_call, graphs, recompiles
+from helpers.capture import Watch, graphs, recompiles
+from helpers.checkup_patient import Found, Patient
+from helpers.checkup_tries import tried
 from helpers.codegen import kernels
-from helpers.correctness import Setting
 from helpers.errors import InputError
-from helpers.session import fresh_code, undisturbed
-from helpers.start_child import Report, end_with_parent, given, module_function
+from helpers.plots import plot_comparison
+from helpers.session import undisturbed
+from helpers.start_child import Report, become_theirs
 from helpers.tensors import clone, tensors
 from helpers.text import Table
+
+if TYPE_CHECKING:
+    from helpers import dump_triton
 from helpers.traffic import eager_bytes
-
-_Call = tuple[tuple[Any, ...], dict[str, Any]]
-
-
-@dataclass
-class Found:
-    """What a part found, as JSON can hold it."""
-
-    verdict: str
-    says: str
-    counts: dict[str, Any] = field(default_factory=dict)
-    evidence: list[str] = field(default_factory=list)
-    advice: list[str] = field(default_factory=list)
-    pictures: list[str] = field(default_factory=list)
-
-
-class Patient:
-    """A model or function, its calls, and whether a backward belongs to each."""
-
-    def __init__(self, order: dict[str, Any]) -> None:
-        self._make = module_function(order["target"])
-        self.fn, inputs, self.loss = given(self._make)
-        several = isinstance(inputs, list)
-        single = inputs if isinstance(inputs, (tuple, dict)) else (inputs,)
-        self.calls: list[_Call] = each_call(inputs if several else [single])
-        self.train = bool(order["train"] or self.loss)
-        self.budget: float = order["budget"]
-        self.gpu: str = order["gpu"]
-        self.module = self.fn if isinstance(self.fn, torch.nn.Module) else None
-
-    def made_again(self) -> Callable[..., Any]:
-        """Return the model anew, as nobody has called it yet."""
-        with correctness.seeded(0):
-            fresh = given(self._make)[0]
-        if isinstance(fresh, torch.nn.Module) and self.module is not None:
-            fresh.load_state_dict(self.module.state_dict())
-        return fresh
-
-    def run(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """Return *fn* as it is used: called, or called with a backward of the loss."""
-        if not self.train:
-            return fn
-        loss = self.loss or _sum
-
-        @functools.wraps(getattr(fn, "forward", fn))
-        def step(*inputs: Any, **kwargs: Any) -> Any:
-            result = loss(fn(*inputs, **kwargs))
-            result.backward()
-            return result.detach()
-
-        step.model = fn  # so that its tensors are found
-        return step
-
-    def compiled(self, **options: Any) -> Callable[..., Any]:
-        """Return the model, compiled apart from all that was compiled before."""
-        torch.compiler.reset()
-        return torch.compile(fresh_code(self.fn), **options)
-
-    def race(
-        self,
-        first: Callable[..., Any],
-        second: Callable[..., Any],
-        budget: float,
-        names: tuple[str, str] = ("eager", "compiled"),
-    ) -> Comparison:
-        """Race two forms of the model on the first inputs."""
-        inputs, kwargs = self.calls[0]
-        sides = self.run(first), self.run(second)
-        return compare(*sides, *inputs, kwargs=kwargs, budget=budget, names=names)
-
-    def answers(
-        self, compiled: Callable[..., Any], call: _Call
-    ) -> correctness.Agreement:
-        """Hold what *compiled* gives against eager, by float64."""
-        ours, usual = self.run(compiled), self.run(self.fn)
-        inputs, kwargs = call
-        setting = Setting((usual, ours), inputs, kwargs)
-        with correctness.seeded(0), setting.state:
-            first = setting.outcome("compiled", ours, 0)
-            return correctness.agreement(setting, usual, ours, first)
-
-
-def _sum(result: Any) -> torch.Tensor:
-    """Return the sum of all that a model returns and that has a gradient."""
-    roots = [t for t in tensors(result) if t.requires_grad and t.is_floating_point()]
-    if not roots:
-        raise InputError("to train, a result must require gradients: return a loss too")
-    return sum(root.sum() for root in roots)
-
 
 # ------------------------------------------------------------------- the parts
 
@@ -490,8 +404,6 @@ def speed(p: Patient) -> Found:
     verdict = {"faster": "good", "slower": "bad", "same": "look"}.get(
         result.verdict, "cannot tell"
     )
-    from helpers.plots import plot_comparison
-
     picture = plot_comparison(result)._repr_html_()
     return Found(
         verdict, text.mark(result.ratio()), counts, [str(result)], [], [picture]
@@ -500,8 +412,6 @@ def speed(p: Patient) -> Found:
 
 def gpu(p: Patient) -> Found:
     """What would a GPU run?"""
-    from helpers import dump_triton
-
     inputs, kwargs = p.calls[0]
     fn = functools.partial(p.fn, **kwargs) if kwargs else p.fn
     dump = dump_triton(fn, *inputs, gpu=p.gpu, training=p.train)
@@ -517,30 +427,14 @@ def gpu(p: Patient) -> Found:
 
 
 def next_steps(p: Patient) -> Found:
-    """What to try next: each is tried, and raced against the present state."""
-    tries: dict[str, dict[str, Any]] = {
-        'mode="max-autotune-no-cudagraphs"': {"mode": "max-autotune-no-cudagraphs"},
-        "dynamic=False": {"dynamic": False},
-        "dynamic=True": {"dynamic": True},
-    }
-    if not p.train and p.module:
-        frozen = 'options={"freezing": True}, under no_grad()'
-        tries[frozen] = {"options": {"freezing": True}}
-    rows, better = [], []
-    present = p.compiled()
-    for line, options in tries.items():
-        line = f"torch.compile(model, {line})"
-        then = torch.compile(fresh_code(p.fn), **options)
-        with torch.set_grad_enabled(p.train):
-            budget = p.budget / len(tries)
-            result = p.race(present, then, budget, ("now", "then"))
-        rows.append((line, text.mark(result.ratio()), result.matches, result.speedup))
-        if result.verdict == "faster" and result.matches is not False:
-            better.append((result.speedup, f"{line}: {text.mark(result.ratio())}"))
-    rows.sort(key=lambda row: -row[3])
-    table = str(Table.of(["tried", "against now", "agrees"], [r[:3] for r in rows]))
-    advice = [line for _, line in sorted(better, reverse=True)]
-    says = "nothing that was tried is faster" if not advice else f"faster: {advice[0]}"
+    """What to try next: all of it is tried, and held against the present state."""
+    found = tried(p)
+    agrees = {True: "agree", False: "DIFFER", None: "not decided"}
+    rows = [(t.line, t.effect, agrees[t.agrees], t.costs) for t in found]
+    table = str(Table.of(["tried", "effect", "answers", "costs"], rows))
+    helps = [t for t in found if t.helps]
+    advice = [f"{t.line}: {t.effect}" + f" ({t.costs})" * bool(t.costs) for t in helps]
+    says = f"{helps[0].line}: {helps[0].effect}" if helps else "nothing tried helps"
     return Found("look" if advice else "good", says, {}, [table], advice)
 
 
@@ -558,10 +452,15 @@ PARTS: dict[str, Callable[[Patient], Found]] = {
 
 def main(order: dict[str, Any]) -> None:
     """Do the ordered parts, and report each as it ends."""
-    end_with_parent()
+    become_theirs()
+    if "gpu" in order["parts"]:  # it takes a second, and comes before their `helpers`
+        global dump_triton
+        from helpers import dump_triton
     report = Report(order["report"])
     report.stage("make the model")
     patient = Patient(order)
+    report.stage("call it eagerly")
+    patient.try_out()
     report.put(calls=len(patient.calls), trains=patient.train)
     for name in order["parts"]:
         report.stage(name)
@@ -569,8 +468,9 @@ def main(order: dict[str, Any]) -> None:
         try:
             found = PARTS[name](patient)
         except InputError as error:
-            found = Found("failed", str(error))
-        except Exception as error:  # the others go on
+            first, *rest = str(error).splitlines()
+            found = Found("failed", first, advice=rest)
+        except (Exception, SystemExit) as error:  # the others go on
             first = (str(error).strip() or "without a message").splitlines()[0]
             found = Found("failed", f"{type(error).__name__}: {first}")
         took = time.perf_counter() - begin

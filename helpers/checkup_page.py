@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 from jinja2 import Environment
@@ -10,6 +11,17 @@ from markupsafe import Markup
 
 from helpers.text import plain, underlined
 
+_LESSONS = {
+    "02": "How much faster is it really?",
+    "04": "How do I mend a graph break?",
+    "08": "What would an H100 run?",
+    "10": "Why does fusion win?",
+    "12": "Which mode do I need?",
+    "13": "Why did it compile again?",
+    "16": "Which layer is wrong?",
+    "17": "Why is it slow, stale or silent?",
+    "22": "Who pays for the first call?",
+}
 _PAGE = Environment(autoescape=True).from_string("""<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -21,11 +33,11 @@ _PAGE = Environment(autoescape=True).from_string("""<!doctype html>
 @media (prefers-color-scheme: dark) { :root { --good: #4ac26b; --bad: #ff8a65;
   --look: #e3b341; } }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto;
-  padding: 0 1rem; }
+  padding: 0 1rem; overflow-wrap: anywhere; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin: 0; }
 table { border-collapse: collapse; width: 100%; }
 td { border-top: 1px solid var(--line); padding: .4rem .6rem .4rem 0;
-  vertical-align: top; overflow-wrap: anywhere; }
+  vertical-align: top; }
 td:first-child { white-space: nowrap; font-weight: 600; }
 .good { color: var(--good); } .bad, .failed { color: var(--bad); }
 .look, .tell { color: var(--look); }
@@ -49,18 +61,26 @@ Values that are underlined with dots were measured here, and differ elsewhere.
 {% for part in it.parts %}
 <section id="{{ part.name }}">
 <h2>{{ part.question }}</h2>
-<p><span class="{{ kind(part) }}">{{ part.verdict }}</span>: {{ marked(part.says) }}
-(lesson {{ part.lesson }})</p>
+<p><span class="{{ kind(part) }}">{{ part.verdict }}</span>: {{ marked(part.says) }}</p>
 {% if part.advice %}<ul>{% for line in part.advice %}<li>{{ marked(line) }}</li>
 {% endfor %}</ul>{% endif %}
 {% for picture in part.pictures %}<p>{{ safe(picture) }}</p>{% endfor %}
 {% for text in part.evidence %}<pre>{{ marked(text) }}</pre>{% endfor %}
+<p>Lesson {{ lesson(part.lesson) }}</p>
 </section>{% endfor %}
 <footer><p>{{ it.command }} · {{ it.when }}<br>
 {% for name, value in machine %}{{ name }}: {{ value }}{{ " · " if not loop.last }}
 {% endfor %}</p></footer>
 </html>
 """)
+
+
+def lesson(number: str) -> str:
+    """Return a lesson's title and file: on which site it can be read is not known."""
+    if number not in _LESSONS:
+        return number
+    words = re.sub(r"\W+", "_", _LESSONS[number].lower()).strip("_")
+    return f"{number} · {_LESSONS[number]} (notebooks/{number}_{words}.ipynb)"
 
 
 def page(found: Any) -> str:
@@ -70,6 +90,7 @@ def page(found: Any) -> str:
         it=found,
         machine=[(k, plain(v)) for k, v in machine.items() if v is not None],
         marked=underlined,
+        lesson=lesson,
         safe=Markup,
         kind=lambda part: part.verdict.split()[-1],
     )

@@ -6,22 +6,16 @@ part takes too long or too much memory; the parts that are left go on in a new o
 
 from __future__ import annotations
 
-import json
 import operator
 import os
 import re
-import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psutil
-
-from helpers import results, starts, text
+from helpers import children, composition, results, starts, text
 from helpers.errors import InputError
 from helpers.results import Machine, Result
 from helpers.text import Table, mark
@@ -34,6 +28,7 @@ QUESTIONS = {  # each part, what it answers, and the lesson that explains it
     "traffic": ("What do kernels and library calls move?", "10"),
     "speed": ("Is it faster, and after how many calls is it paid back?", "02"),
     "start": ("Where do the first call's seconds go?", "22"),
+    "composes": ("Does training bear what people put around it?", "20"),
     "gpu": ("What would a GPU run?", "08"),
     "next": ("What to try next?", "12"),
 }
@@ -47,7 +42,15 @@ _TESTS = {
 }
 _WORSE_IF_MORE = (
     *("breaks", "graphs", "recompiles", "later_recompiles", "kernels", "library"),
-    *("bytes", "promotes", "stale", "gpu_kernels", "gpu_spilled"),
+    *(
+        "bytes",
+        "promotes",
+        "stale",
+        "silently_different",
+        "raises",
+        "gpu_kernels",
+        "gpu_spilled",
+    ),
 )
 _SIGNS = {
     "good": "✓",
@@ -218,6 +221,9 @@ NAMES = {  # each count, and the part that finds it
     "paid_back": "speed",
     "saved": "start",
     "found_in_cache": "start",
+    "composes": "composes",
+    "silently_different": "composes",
+    "raises": "composes",
     "gpu_kernels": "gpu",
     "gpu_spilled": "gpu",
 }
@@ -259,126 +265,50 @@ def checkup(
             f"{', '.join(QUESTIONS)}"
         )
     names = [n for n in QUESTIONS if n in only or (not only and (n != "gpu" or gpu))]
-    limit = memory or int(0.75 * psutil.virtual_memory().available)
-    order = {"target": target, "train": train, "budget": budget}
-    order["gpu"] = gpu or "h100"
+    order = {"target": target, "train": train, "gpu": gpu or "h100"}
+    order |= {"budget": budget, "timeout": timeout}
     done: dict[str, Part] = {}
     about: dict[str, Any] = {}
     interrupted = False
     with text.progress("checkup", len(names), "parts") as bar:
         try:
-            while left := [n for n in names if n not in done and n != "start"]:
-                _look({**order, "parts": left}, timeout, limit, done, about, bar)
-            if "start" in names:
-                done["start"] = _start(target, about.get("trains", train), timeout)
+            news = children.parts(
+                "helpers.checkup_child",
+                order,
+                [n for n in names if n not in _APART],
+                timeout,
+                memory,
+            )
+            for name, found in news:
+                if not name:
+                    about.update(found)
+                    continue
+                done[name] = _part(name, **found)
+                bar.update()
+            train = about.get("trains", train)
+            for name in (
+                n for n in _APART if n in names and (train or n != "composes")
+            ):
+                done[name] = _APART[name](target, train, timeout)
                 bar.update()
         except KeyboardInterrupt:
             interrupted = True
+    if not train and not only:
+        names.remove("composes")
     for name in names:
-        done.setdefault(name, Part(name, "not run", "interrupted"))
+        why = "interrupted" if interrupted else "nothing trains here: give a loss"
+        done.setdefault(name, Part(name, "not run", why))
     parts = tuple(done[name] for name in names)
     shown = Path(target.rpartition(":")[0]).name + ":" + target.rpartition(":")[2]
-    return Checkup(
-        shown, parts, about.get("trains", train), about.get("calls", 0), interrupted
-    )
+    return Checkup(shown, parts, train, about.get("calls", 0), interrupted)
 
 
-def _look(
-    order: dict[str, Any],
-    timeout: float,
-    limit: int,
-    done: dict[str, Part],
-    about: dict[str, Any],
-    bar: Any,
-) -> None:
-    """Do the ordered parts in one process, until one of them has to be ended.
-
-    Adds to *done* each part that ended, and the one that was ended; so each call of
-    this adds one at least.
-    """
-    with tempfile.TemporaryDirectory(prefix="checkup-") as folder:
-        report = Path(folder) / "report"
-        said = Path(folder) / "said"
-        with said.open("w") as errors:
-            child = starts.process(
-                "helpers.checkup_child",
-                json.dumps({**order, "report": str(report)}),
-                errors,
-                {"COURSE_QUIET": "1"},
-            )
-            try:
-                why, stage = _followed(child, report, timeout, limit, done, about, bar)
-            finally:
-                starts.end(child)
-        ended = said.read_text(errors="replace")
-    if why is None:
-        return
-    if stage not in order["parts"]:  # it never came to the first
-        raise InputError(f"{order['target']}: {starts.explained(stage, ended)}{why}")
-    done[stage] = Part(stage, "failed", why or starts.explained(stage, ended))
-    bar.update()
-
-
-def _followed(
-    child: subprocess.Popen,
-    report: Path,
-    timeout: float,
-    limit: int,
-    done: dict[str, Part],
-    about: dict[str, Any],
-    bar: Any,
-) -> tuple[str | None, str]:
-    """Read the report of *child* as it grows.
-
-    Returns why the process had to be ended, '' if it died by itself and None if it came
-    to its end; and the stage that it was in.
-    """
-    stage, begin, place = "start Python", time.monotonic(), 0
-    while True:
-        running = child.poll() is None
-        lines = report.read_text().splitlines() if report.exists() else []
-        for line in lines[place:]:
-            with suppress(ValueError):  # half a line: the process is writing it
-                news = json.loads(line)
-                place += 1
-                if "stage" in news:
-                    stage, begin = news["stage"], time.monotonic()
-                elif "part" in news:
-                    part = news["part"]
-                    tuples = ("evidence", "advice", "pictures")
-                    lists = {key: tuple(part.pop(key)) for key in tuples}
-                    done[part["name"]] = Part(**part, **lists)
-                    bar.update()
-                elif news.pop("done", False):
-                    return None, stage
-                else:
-                    about.update(news)
-        if not running:
-            return _death(child.returncode), stage
-        if time.monotonic() - begin > timeout:
-            return (
-                f"it was not done after {timeout:g} seconds: timeout= is longer",
-                stage,
-            )
-        if (held := _held(child.pid)) > limit:
-            size = text.size(held)
-            return f"it took {size} of memory, more than {text.size(limit)}", stage
-        time.sleep(0.2)
-
-
-def _death(status: int) -> str:
-    return f"its process died of signal {-status}" if status < 0 else ""
-
-
-def _held(pid: int) -> int:
-    """Return the memory of a process and of all that it started, in bytes."""
-    total = 0
-    with suppress(psutil.Error):
-        process = psutil.Process(pid)
-        for one in (process, *process.children(recursive=True)):
-            with suppress(psutil.Error):
-                total += one.memory_info().rss
-    return total
+def _part(name: str, problem: str = "", **found: Any) -> Part:
+    """Return what the child reported of a part."""
+    if problem:
+        return Part(name, "failed", problem)
+    lists = {key: tuple(found.pop(key)) for key in ("evidence", "advice", "pictures")}
+    return Part(name, **found, **lists)
 
 
 def _start(target: str, train: bool, timeout: float) -> Part:
@@ -411,6 +341,42 @@ def _start(target: str, train: bool, timeout: float) -> Part:
     took = time.perf_counter() - begin
     evidence = (str(found), *problems)
     return Part("start", verdict, says, counts, evidence, advice, (), took)
+
+
+def _composes(target: str, train: bool, timeout: float) -> Part:
+    """Return how a training step bears what people put around it."""
+    begin = time.perf_counter()
+    try:
+        found = composition.composes(target, timeout=timeout)
+    except InputError as error:
+        return Part("composes", "failed", str(error))
+    agrees, differs = found.named("agrees"), found.named("differs")
+    raises = found.named("raises")
+    counts = {"composes": len(agrees), "raises": len(raises)}
+    counts["silently_different"] = len(differs)
+    says = f"{len(agrees)} of {len(found.situations)} agree"
+    says += f"; differs in silence: {', '.join(differs)}" * bool(differs)
+    says += f"; raises: {', '.join(raises)}" * bool(raises)
+    of_this_model = {*differs, *raises} - set(_OF_EVERY_MODEL)
+    verdict = "bad" if of_this_model & {*differs} else "look"
+    if not of_this_model:
+        verdict = "good"
+        says += ", as in every compiled model" * bool(differs or raises)
+    known = (_OF_EVERY_MODEL.get(name) for name in differs + raises)
+    advice, took = tuple(filter(None, known)), time.perf_counter() - begin
+    return Part("composes", verdict, says, counts, (str(found),), advice, (), took)
+
+
+_OF_EVERY_MODEL = {  # what torch does by design, and what to do about it
+    "late hook": "late hook: add hooks before the first call, or set "
+    "torch._dynamo.config.skip_nnmodule_hook_guards = False",
+    "retain_graph": "retain_graph: torch._functorch.config.donated_buffer = False, or "
+    "one backward of the sum of the losses",
+    "state_dict": "state_dict: save that of the model itself, or compile it in place "
+    "by model.compile()",
+}
+# The parts that start processes of their own, and no model here.
+_APART = {"start": _start, "composes": _composes}
 
 
 def write_report(found: Checkup, path: str | os.PathLike[str]) -> Path:

@@ -32,6 +32,7 @@ _HOMES = {
     "Checkup": "helpers.checkups",
     "Code": "helpers.codegen",
     "ColdStart": "helpers.starts",
+    "Composition": "helpers.composition",
     "Comparison": "helpers.benchmark",
     "Diagnosis": "helpers.health",
     "Dump": "helpers.gpu.dump",

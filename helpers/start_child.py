@@ -16,9 +16,17 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
+from importlib.machinery import PathFinder
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from helpers.errors import InputError
+
+if TYPE_CHECKING:
+    from helpers import _torch, correctness
+
+_HERE = Path(__file__).parent
 
 # Each kind of cache: its name, and torch's counters of what was found, not found, and
 # not looked for.
@@ -54,8 +62,12 @@ class Report:
         self.put(**{field: time.perf_counter() - self._begin})
 
 
-def end_with_parent() -> None:
-    """End this process when the one that waits for it is gone, killed for example."""
+def become_theirs() -> None:
+    """Make this process the reader's: it ends with its parent, imports as theirs do.
+
+    `starts.process` put the helpers' home first on the path, so that they are found.
+    """
+    sys.path.remove(str(_HERE.parent))
     parent = os.getppid()
 
     def watch() -> None:
@@ -69,29 +81,42 @@ def end_with_parent() -> None:
 def module_function(target: str) -> Callable[[], Any]:
     """Return the function that ``module:function`` or ``file.py:function`` names.
 
-    A project may have a module called helpers: what it imports by that name is its own.
+    A file finds what stands beside it, and in a package its neighbours.  Where the
+    project has a module ``helpers``, that one is imported by this name from here on:
+    our own must all be imported before.
     """
     name, _, function = target.rpartition(":")
     path = Path(name).resolve() if name.endswith(".py") else None
-    folder = path.parent if path else Path.cwd()
-    home = Path(__file__).parents[1]
-    theirs = folder != home and any(folder.glob("helpers*"))
-    ours = {
-        n: module for n, module in sys.modules.items() if n.split(".")[0] == "helpers"
-    }
-    sys.path.insert(0, str(folder))
-    for each in ours if theirs else ():
-        del sys.modules[each]
-    try:
-        if path:
-            spec = spec_from_file_location(path.stem, path)
-            module = sys.modules[path.stem] = module_from_spec(spec)
-            spec.loader.exec_module(module)
-        else:
-            module = import_module(name)
-    finally:
-        sys.modules.update(ours)
+    folders = [Path.cwd()]
+    if path:
+        name, package = path.stem, path.parent
+        while (package / "__init__.py").exists():
+            name, package = f"{package.name}.{name}", package.parent
+        folders = [package, path.parent, *folders]
+    sys.path[:0] = map(str, folders)
+    _give_way(sys.path[: len(folders)])
+    if path and name == path.stem:  # whatever else has its name
+        spec = spec_from_file_location(name, path)
+        module = sys.modules[name] = module_from_spec(spec)
+        spec.loader.exec_module(module)
+    else:
+        module = import_module(name)
     return getattr(module, function)
+
+
+def _give_way(folders: list[str]) -> None:
+    """Forget our modules by name where ``helpers`` is another's; who has them has them.
+
+    *folders* are the project's, which come before all others.
+    """
+    theirs = PathFinder.find_spec("helpers", folders) or PathFinder.find_spec("helpers")
+    if not theirs or str(_HERE) in (theirs.submodule_search_locations or ()):
+        return
+    for name in [n for n in sys.modules if n.partition(".")[0] == "helpers"]:
+        del sys.modules[name]
+    if theirs.origin is None:  # a folder without __init__.py, which ours would hide
+        module = sys.modules["helpers"] = module_from_spec(theirs)
+        del module.__file__  # None: inspect, which met ours, wants a name
 
 
 def given(make: Callable[[], Any]) -> tuple[Callable, Any, Callable | None]:
@@ -117,7 +142,7 @@ def made_by(target: str) -> tuple[Callable, tuple, dict[str, Any], Callable | No
 
 def main(order: dict[str, Any]) -> None:
     """Do what was ordered, and report."""
-    end_with_parent()
+    become_theirs()
     report = Report(order["report"])
     report.stage("import torch")
     import torch
@@ -129,7 +154,8 @@ def main(order: dict[str, Any]) -> None:
             import_module(f"torch._inductor.{name}")
 
     report.end("compiler_s")
-    from helpers import _torch
+    global _torch, correctness  # which import torch, and come before the reader's own
+    from helpers import _torch, correctness
 
     report.stage("make the model")
     fn, inputs, kwargs, loss = made_by(order["target"])
@@ -168,7 +194,6 @@ def main(order: dict[str, Any]) -> None:
 
 def phases() -> dict[str, float]:
     """Return seconds by phase, from torch's records of this process's compiles."""
-    from helpers import _torch
 
     def recorded(name: str) -> float:
         field = f"{name}_cumulative_compile_time_us"
@@ -195,8 +220,6 @@ def phases() -> dict[str, float]:
 
 def lookups(events: list[Any]) -> list[dict[str, Any]]:
     """Return what each kind of cache found, why not, and its newest key's parts."""
-    from helpers import _torch
-
     found = []
     for kind, (group, prefix) in _COUNTED.items():
         counts = _torch.counters[group]
@@ -226,9 +249,6 @@ def components(lines: list[str]) -> dict[str, str]:
 
 def agrees(eager: Callable[[], Any], compiled: Callable[[], Any]) -> bool | None:
     """Return whether both give the same answer and gradients; None: nothing to see."""
-    from helpers import correctness
-    from helpers.errors import InputError
-
     setting = correctness.Setting((eager, compiled), ())
     with setting.state:
         try:

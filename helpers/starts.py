@@ -438,6 +438,7 @@ def explained(stage: str, said: str) -> str:
         r"^(?:[\w.]+\.)?(\w+(?:Error|Failed|Exception)\b.*)$", said, re.M
     )
     last = errors[-1] if errors else (said.splitlines() or ["it said nothing"])[-1]
+    last = last.removeprefix("InputError: ")  # ours: it says what to do
     last = re.sub(
         r"(?<![\w.])/(?:[^\s/'\"]+/)+", "…/", last
     )  # folders are gone by then

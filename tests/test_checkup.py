@@ -6,18 +6,18 @@ One model of each kind here; `python -m tests.test_checkup` looks at all fifty.
 from __future__ import annotations
 
 import json
-import os
+import re
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 
 from helpers import checkup, load
-from helpers.checkups import Checkup, Part
+from helpers.__main__ import main
+from helpers.checkups import QUESTIONS, Checkup, Part
 from helpers.errors import InputError
 from helpers.results import Machine
 from tests import sick_models
@@ -71,18 +71,50 @@ def written(folder: Path, body: str, name: str = "mine.py") -> str:
 
 # --- bad input: said, and nothing stays -------------------------------------------
 
+LOCKED = """
+import threading
+class Batch:
+    def __init__(self):
+        self.x, self.lock = torch.rand(3), threading.Lock()
+def f(batch): return batch.x * 2
+def make(): return f, (Batch(),)
+"""
+DIES = """
+import os
+def f(x): os.kill(os.getpid(), 11)
+def make(): return f, (torch.rand(3),)
+"""
+EXITS = """
+import sys
+def make():
+    print("which weights?", file=sys.stderr)
+    sys.exit(3)
+"""
+ON = "def make(): return torch.nn.Linear(2, 2, device={0!r}), (torch.rand(3, {1}),)"
 BROKEN = {
+    "no such function": ("def made(): ...", "has no attribute 'make'"),
     "no inputs": ("def make(): return torch.nn.Linear(2, 2)", "must return"),
     "raises": ("def make(): raise OSError('no weights here')", "no weights here"),
     "no such module": ("import nothing_like_it\ndef make(): ...", "nothing_like_it"),
-    "dies": ("import os\ndef make(): os.kill(os.getpid(), 9)", "signal 9"),
-}
+    "dies": ("import os\ndef make(): os.kill(os.getpid(), 9)", "SIGKILL"),
+    "exits": (EXITS, "with status 3; it said: which weights"),
+    "wrong inputs": (ON.format("cpu", 5), "call it eagerly: RuntimeError: mat1"),
+    "without numbers": (ON.format("meta", 2), "call it eagerly: .* meta"),
+    "on a GPU": ("def f(x): return x.to('cuda')\n"
+                 "def make(): return f, (torch.rand(3),)", "call it eagerly: .*CUDA"),
+    "cannot be copied": (LOCKED, "inputs cannot be copied: cannot pickle"),
+    "dies when called": (DIES, "call it eagerly: its process died of SIGSEGV"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("body", "said"), BROKEN.values(), ids=BROKEN)
-def test_what_cannot_be_made_is_an_error(body: str, said: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=said):
-        checkup(written(tmp_path, body), only=["capture"])
+def test_what_cannot_be_made_is_an_error(
+    body: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    command = ["checkup", written(tmp_path, body), "--only", "capture"]
+    assert main(command) == 2
+    printed = capsys.readouterr()
+    assert re.search(said, printed.err) and printed.out == ""
     assert children() == []
 
 
@@ -94,7 +126,7 @@ def children() -> list[str]:
             found.append(" ".join(process.cmdline()))
         except psutil.Error:
             continue
-    return [line for line in found if "checkup" in line]
+    return [line for line in found if "checkup" in line or "sleep" in line]
 
 
 def test_a_function_that_no_process_can_import_is_refused() -> None:
@@ -104,39 +136,54 @@ def test_a_function_that_no_process_can_import_is_refused() -> None:
         checkup(target("healthy_0"), only=["luck"])
 
 
-def test_a_model_that_sleeps_is_ended_and_the_others_go_on(tmp_path: Path) -> None:
+WITHIN = 5.0  # seconds after its limit until a process has ended; below 1 is usual
+ALIVE = """
+import subprocess, sys, time
+def make():
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(99)"])
+    held, begin = [], time.monotonic()
+    while time.monotonic() - begin < 60:
+        {work}
+        with open({file!r}, "a") as file:
+            print(time.monotonic() - begin, len(held), file=file)
+"""
+
+
+@pytest.mark.parametrize(
+    ("work", "limits", "said"),
+    [
+        ("time.sleep(0.1)", {"timeout": 8}, "not done after 8 seconds"),
+        ("held.append(torch.ones(2**25))", {"memory": 2**31}, "more than 2 GiB"),
+    ],
+)
+def test_a_process_ends_soon_after_its_limit(
+    work: str, limits: dict[str, int], said: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "alive"
+    body = ALIVE.format(work=work, file=str(file))
+    with pytest.raises(InputError, match=said):
+        checkup(written(tmp_path, body), only=["capture"], **limits)
+    lived = [[*map(float, line.split())] for line in file.read_text().splitlines()]
+    *_, (end, _) = lived
+    too_much = min((s for s, held in lived if held * 2**27 > 2**31), default=end)
+    assert end - limits.get("timeout", too_much) < WITHIN
+    assert children() == []
+
+
+def test_a_part_that_sleeps_is_ended_and_the_others_go_on(tmp_path: Path) -> None:
     body = """
         import time
         def slow(x):
-            if not torch.compiler.is_compiling():
+            if x.dtype == torch.float64 and not torch.compiler.is_compiling():
                 time.sleep(600)
             return x * 2
         def make():
             return slow, (torch.rand(3),)
         """
-    begin = time.monotonic()
-    found = checkup(written(tmp_path, body), only=["matches", "capture"], timeout=30)
-    assert (
-        found["matches"].verdict == "failed" and "30 seconds" in found["matches"].says
-    )
+    found = checkup(written(tmp_path, body), only=["matches", "capture"], timeout=20)
+    matches = found["matches"]
+    assert matches.verdict == "failed" and "20 seconds" in matches.says
     assert found["capture"].counts == {"graphs": 1, "breaks": 0}
-    assert time.monotonic() - begin < 120
-    assert children() == []
-
-
-def test_a_model_that_eats_memory_is_ended(tmp_path: Path) -> None:
-    body = """
-        held = []
-        @torch.compiler.disable
-        def eats(x):
-            while True:
-                held.append(torch.ones(2**26))
-        def make():
-            return eats, (torch.rand(3),)
-        """
-    found = checkup(written(tmp_path, body), only=["matches"], memory=2 * 2**30)
-    assert found["matches"].verdict == "failed"
-    assert "memory, more than 2 GiB" in found["matches"].says
     assert children() == []
 
 
@@ -202,6 +249,16 @@ def test_the_page_stands_alone_and_hides_nothing() -> None:
     assert "<script" not in page and "http" not in page and "Interrupted" in page
 
 
+def test_the_page_names_each_lesson_as_it_is_called() -> None:
+    parts = [Part(name, "good", "") for name in QUESTIONS]
+    page = Checkup("mine:make", tuple(parts), False, 1).to_html()
+    named = re.findall(r"<p>Lesson (\d\d · [^(]+) \((notebooks/[^)]+)\)</p>", page)
+    assert len(named) == len(parts)
+    for title, file in named:
+        heading = json.loads((ROOT / file).read_text("utf-8"))["cells"][0]["source"][0]
+        assert heading.strip() == f"# {title}"
+
+
 def test_it_comes_back_from_json(tmp_path: Path) -> None:
     found = result(breaks=1, matches=True)
     path = found.save(tmp_path / "found.json")
@@ -220,22 +277,6 @@ def test_the_command_has_a_report_a_gate_and_a_status(tmp_path: Path) -> None:
     wrong = [*command[:4], "no/such.py:make"]
     done = subprocess.run(wrong, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 2 and "there is no file" in done.stderr
-
-
-def test_it_works_beside_a_module_called_helpers(tmp_path: Path) -> None:
-    (tmp_path / "helpers.py").write_text("FACTOR = 2\n")
-    written(
-        tmp_path,
-        "import helpers\n"
-        "def make(): return (lambda x: x * helpers.FACTOR), (torch.ones(2),)",
-    )
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    code = "import sys; from helpers.__main__ import checkup; sys.exit(checkup())"
-    command = [sys.executable, "-P", "-c", code, "mine.py:make", "--only", "capture"]
-    done = subprocess.run(
-        command, capture_output=True, text=True, cwd=tmp_path, env=env
-    )
-    assert done.returncode == 0, done.stderr
 
 
 if __name__ == "__main__":

@@ -1,0 +1,127 @@
+"""The model that ``checkup`` looks at, and what a part of it finds."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from helpers import correctness
+from helpers.benchmark import Comparison, compare
+from helpers.capture import each_call
+from helpers.correctness import Setting
+from helpers.errors import InputError
+from helpers.session import check_callable, fresh_code, undisturbed
+from helpers.start_child import given, module_function
+from helpers.tensors import clone, tensors
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+@dataclass
+class Found:
+    """What a part found, as JSON can hold it."""
+
+    verdict: str
+    says: str
+    counts: dict[str, Any] = field(default_factory=dict)
+    evidence: list[str] = field(default_factory=list)
+    advice: list[str] = field(default_factory=list)
+    pictures: list[str] = field(default_factory=list)
+
+
+class Patient:
+    """A model or function, its calls, and whether a backward belongs to each."""
+
+    def __init__(self, order: dict[str, Any]) -> None:
+        self.order = order
+        self._make = module_function(order["target"])
+        self.fn, inputs, loss = given(self._make)
+        self.loss = loss or _sum
+        several = isinstance(inputs, list)
+        single = inputs if isinstance(inputs, (tuple, dict)) else (inputs,)
+        self.calls: list[Call] = each_call(inputs if several else [single])
+        self.train = bool(order["train"] or loss)
+        self.budget: float = order["budget"]
+        self.timeout: float = order["timeout"]  # seconds of each part
+        self.gpu: str = order["gpu"]
+        self.module = self.fn if isinstance(self.fn, torch.nn.Module) else None
+
+    def made_again(self) -> Callable[..., Any]:
+        """Return the model anew, as nobody has called it yet."""
+        with correctness.seeded(0):
+            fresh = given(self._make)[0]
+        if isinstance(fresh, torch.nn.Module) and self.module is not None:
+            fresh.load_state_dict(self.module.state_dict())
+        return fresh
+
+    def try_out(self) -> None:
+        """Call it eagerly, as its owner does: what fails here is not the compiler's.
+
+        Raises InputError for inputs that cannot be copied, or have no numbers.
+        """
+        run = self.run(self.fn)
+        for call in self.calls:
+            check_callable(self.fn, call)
+            try:
+                inputs, kwargs = clone(call)
+            except Exception as error:
+                raise InputError(f"the inputs cannot be copied: {error}") from error
+            with undisturbed(run):
+                run(*inputs, **kwargs)
+
+    def run(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """Return *fn* as it is used: called, or called with a backward of the loss."""
+        if not self.train:
+            return fn
+
+        @functools.wraps(getattr(fn, "forward", fn))
+        def step(*inputs: Any, **kwargs: Any) -> Any:
+            result = self.loss(fn(*inputs, **kwargs))
+            result.backward()
+            return result.detach()
+
+        step.model = fn  # so that its tensors are found
+        return step
+
+    def compiled(self, **options: Any) -> Callable[..., Any]:
+        """Return the model, compiled apart from all that was compiled before."""
+        torch.compiler.reset()
+        return torch.compile(fresh_code(self.fn), **options)
+
+    def race(
+        self,
+        first: Callable[..., Any],
+        second: Callable[..., Any],
+        budget: float,
+        names: tuple[str, str] = ("eager", "compiled"),
+    ) -> Comparison:
+        """Race two forms of the model on the first inputs."""
+        inputs, kwargs = self.calls[0]
+        sides = self.run(first), self.run(second)
+        return compare(*sides, *inputs, kwargs=kwargs, budget=budget, names=names)
+
+    def answers(
+        self,
+        compiled: Callable[..., Any],
+        call: Call,
+        run: Callable[[Callable[[], Any]], Any] = lambda call: call(),
+    ) -> correctness.Agreement:
+        """Hold what *compiled* gives against eager, by float64; *run* calls it."""
+        ours, usual = self.run(compiled), self.run(self.fn)
+        inputs, kwargs = call
+        setting = Setting((usual, ours), inputs, kwargs)
+        with correctness.seeded(0), setting.state:
+            first = setting.outcome("compiled", ours, 0, run)
+            return correctness.agreement(setting, usual, ours, first)
+
+
+def _sum(result: Any) -> torch.Tensor:
+    """Return the sum of all that a model returns and that has a gradient."""
+    roots = [t for t in tensors(result) if t.requires_grad and t.is_floating_point()]
+    if not roots:
+        raise InputError("to train, a result must require gradients: return a loss too")
+    return sum(root.sum() for root in roots)

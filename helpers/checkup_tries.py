@@ -1,0 +1,331 @@
+"""What to try next with a model: each thing is tried, and held against the present.
+
+Breaks and versions are counted, and come before seconds; of seconds there is a ratio
+with its interval, or "cannot tell".  What does not give eager's answers helps nobody.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain
+from statistics import median
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from helpers import stats, text
+from helpers._torch import needed_for
+from helpers.benchmark import Comparison, compare
+from helpers.capture import Graphs, graphs, recompiles
+from helpers.checkup_patient import Call, Patient
+from helpers.session import fresh_code, undisturbed
+from helpers.tensors import clone, tensors
+from helpers.text import mark
+
+with needed_for("first calls without a cache"):
+    from torch._inductor.utils import fresh_cache
+
+KINDS = ("breaks", "versions", "first call", "each call")  # the first weigh most
+# What lets Dynamo go on, where it stops now, and what that changes.
+_MENDS: tuple[tuple[str, dict[str, Any], str], ...] = (
+    (
+        "torch._dynamo.config.capture_scalar_outputs = True",
+        {"capture_scalar_outputs": True},
+        "",
+    ),
+    (
+        "torch._dynamo.config.capture_dynamic_output_shape_ops = True",
+        {"capture_dynamic_output_shape_ops": True},
+        "",
+    ),
+    (
+        "torch._dynamo.config.reorderable_logging_functions |= {print, warnings.warn}",
+        {"reorderable_logging_functions": {print, warnings.warn}},
+        "they print when the graph is done",
+    ),
+    (
+        "torch._dynamo.config.ignore_logging_functions |= "
+        "{logging.Logger.info, logging.Logger.warning}",
+        {"ignore_logging_functions": {logging.Logger.info, logging.Logger.warning}},
+        "they log nothing from then on",
+    ),
+)
+_WORTH = 1.05
+"""What is faster by less may be slower in another process, where memory lands anew."""
+_PATIENCE = 20.0  # seconds after which two first calls of each side must do
+
+
+@dataclass(frozen=True)
+class Try:
+    """A line to write, and what it does.
+
+    *kind* is one of `KINDS`.  *gain* is how many breaks or versions are saved, or by
+    how much the ratio's interval is beyond what is worth it; it helps if above 0.
+    *agrees* says whether the answers are eager's, None where that was not decided.
+    """
+
+    line: str
+    kind: str
+    effect: str
+    gain: float
+    agrees: bool | None
+    costs: str = ""
+
+    @property
+    def helps(self) -> bool:
+        """Whether it may be advised."""
+        return self.gain > 0 and self.agrees is not False
+
+
+def tried(p: Patient) -> list[Try]:
+    """Return all that was tried: first what helps, and of that what weighs most.
+
+    When half of the part's time is spent, it begins no other.
+    """
+    found, begin = list[Try](), time.monotonic()
+    with torch.set_grad_enabled(p.train):
+        torch.compile(lambda x: x + 1)(torch.ones(2))  # its first steps cost nobody
+        for one in chain(_mended_breaks(p), _dynamic_sizes(p), _timed(p)):
+            found.append(one)
+            if time.monotonic() - begin > p.timeout / 2:
+                found.append(Try("the rest", KINDS[-1], "not tried: timeout=", 0, None))
+                break
+    return sorted(found, key=lambda t: (not t.helps, KINDS.index(t.kind), -t.gain))
+
+
+def _attempt(
+    kind: str, work: Callable[..., Try | None], line: str, *more: Any
+) -> Iterator[Try]:
+    """Yield what *work* finds of a *line*, with an empty cache, or that it failed."""
+    try:
+        with fresh_cache():
+            done = work(line, *more)
+    except Exception as error:
+        first = (str(error).strip() or "without a message").splitlines()[0]
+        done = Try(line, kind, f"fails: {type(error).__name__}: {first:.80}", 0, None)
+    if done:
+        yield done
+
+
+def _agreement(
+    p: Patient, compiled: Callable[..., Any], calls: list[Call]
+) -> tuple[bool | None, float]:
+    """Return whether all answers are eager's, and the seconds of the first call."""
+    seconds = []
+
+    def timed(call: Callable[[], Any]) -> Any:
+        begin = time.perf_counter()
+        result = call()
+        seconds.append(time.perf_counter() - begin)
+        return result
+
+    agreed = [p.answers(compiled, call, timed).matches for call in calls]
+    return False if False in agreed else None if None in agreed else True, seconds[0]
+
+
+# ------------------------------------------------------- breaks, and versions: counted
+
+
+def _mended_breaks(p: Patient) -> Iterator[Try]:
+    """Yield the settings with which Dynamo captures what it stops at now."""
+    inputs, kwargs = p.calls[0]
+    now = graphs(p.fn, *inputs, **kwargs)
+
+    def mended(line: str, settings: dict[str, Any], costs: str) -> Try | None:
+        with torch._dynamo.config.patch(settings):
+            then = graphs(p.fn, *inputs, **kwargs)
+            saved = len(now.breaks) - len(then.breaks)
+            if saved <= 0:
+                return None
+            agrees, _ = _agreement(p, p.compiled(), p.calls[:1])
+        before = f"{text.count(len(now.breaks), 'break')} in {_graphs(now)}"
+        effect = f"{before}, then {len(then.breaks)} in {_graphs(then)}"
+        return Try(line, "breaks", effect, saved, agrees, costs)
+
+    helpful = []
+    for mend in _MENDS if now.breaks else ():
+        for found in _attempt("breaks", mended, *mend):
+            helpful += [mend] if found.helps else []
+            yield found
+    if len(helpful) > 1:
+        _, settings, costs = zip(*helpful, strict=True)
+        together = {name: value for each in settings for name, value in each.items()}
+        line = f"all at once: {', '.join(together)}"
+        costs = "; ".join(filter(None, costs))
+        yield from _attempt("breaks", mended, line, together, costs)
+
+
+def _graphs(found: Graphs) -> str:
+    return text.count(found.count, "graph")
+
+
+def _dynamic_sizes(p: Patient) -> Iterator[Try]:
+    """Yield what makes fewer versions of calls whose sizes differ."""
+    varying = _varying(p)
+    now = recompiles(p.fn, p.calls).total
+    if not varying or now < 2:
+        return
+
+    def counted(line: str, calls: list[Call], dynamic: bool | None = None) -> Try:
+        then = recompiles(p.fn, calls, dynamic=dynamic).total
+        agrees, first = _agreement(p, p.compiled(dynamic=dynamic), calls)
+        effect = f"{text.count(now, 'version')}, then {then}"
+        costs = f"compiles for {mark(text.seconds(first))}"
+        return Try(line, "versions", effect, now - then, agrees, costs)
+
+    marks = [
+        f"torch._dynamo.mark_dynamic({name}, {sizes[0] if len(sizes) == 1 else sizes})"
+        for name, sizes in varying.items()
+    ]
+    line = f"before the first call: {'; '.join(marks)}"
+    calls = [clone(p.calls[0]), *p.calls[1:]]
+    for name, tensor in _named(p, calls[0]):
+        torch._dynamo.mark_dynamic(tensor, varying.get(name, ()))
+    yield from _attempt("versions", counted, line, calls)
+    line = "torch.compile(model, dynamic=True)"
+    yield from _attempt("versions", counted, line, p.calls, True)
+
+
+def _varying(p: Patient) -> dict[str, list[int]]:
+    """Return the dimensions of each tensor whose size is another in another call."""
+    shapes = defaultdict[str, list[torch.Size]](list)
+    with suppress(TypeError, ValueError):  # no signature, as of a builtin
+        for call in p.calls:
+            for name, tensor in _named(p, call):
+                shapes[name].append(tensor.shape)
+    found = {}
+    for name, seen in shapes.items():
+        if len({len(shape) for shape in seen}) == 1:
+            columns = enumerate(zip(*seen, strict=True))
+            found[name] = [d for d, sizes in columns if len(set(sizes)) > 1]
+    return {name: dimensions for name, dimensions in found.items() if dimensions}
+
+
+def _named(p: Patient, call: Call) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield each tensor of a call, with its name inside the model's forward."""
+    signature = inspect.signature(getattr(p.fn, "forward", p.fn))
+    arguments = signature.bind(*call[0], **call[1]).arguments
+    for (argument, *path), leaf in pytree.tree_leaves_with_path(arguments):
+        if isinstance(leaf, torch.Tensor):
+            yield argument.key + pytree.keystr(path), leaf
+
+
+# -------------------------------------------------------------------- seconds: timed
+
+
+def _timed(p: Patient) -> Iterator[Try]:
+    """Yield what is raced against the model as it is compiled now."""
+    now = p.compiled()
+    yield from _options(p, now)
+    yield from _by_blocks(p, now)
+
+
+def _options(p: Patient, now: Callable[..., Any]) -> Iterator[Try]:
+    """Yield what each call takes with other options of torch.compile."""
+    gpu = any(tensor.is_cuda for tensor in tensors(p.calls))
+    modes = ("reduce-overhead", "max-autotune") if gpu else ()
+    ways: dict[str, dict[str, Any]] = {
+        f'mode="{mode}"': {"mode": mode}
+        for mode in modes or ("max-autotune-no-cudagraphs",)
+    }
+    if _varying(p):
+        ways["dynamic=False"] = {"dynamic": False}
+    if p.module and not p.train:
+        ways['options={"freezing": True}'] = {"options": {"freezing": True}}
+
+    def raced(line: str, options: dict[str, Any]) -> Try:
+        then = torch.compile(fresh_code(p.fn), **options)
+        result = _race(p, now, then)
+        agrees, _ = _agreement(p, then, p.calls)
+        gain = result.interval[0] - _WORTH if result.interval else 0.0
+        costs = f"compiles for {mark(text.seconds(result.cold_start_s))}"
+        if "dynamic" in options:
+            count = recompiles(p.fn, p.calls, **options).total
+            costs += f", {text.count(count, 'version')}"
+        if "freezing" in str(options):
+            costs += ", no gradients: under torch.no_grad()"
+        return Try(line, "each call", mark(result.ratio()), gain, agrees, costs)
+
+    for words, options in ways.items():
+        line = f"torch.compile(model, {words})"
+        yield from _attempt("each call", raced, line, options)
+
+
+def _race(p: Patient, now: Callable[..., Any], then: Callable[..., Any]) -> Comparison:
+    """Race *then* against the present state, over all calls in turn."""
+
+    def all_calls(model: Callable[..., Any]) -> Callable[..., Any]:
+        run = p.run(model)
+        return lambda *calls: [run(*inputs, **kwargs) for inputs, kwargs in calls]
+
+    sides, names = (all_calls(now), all_calls(then)), ("now", "then")
+    budget = p.budget / 4
+    return compare(*sides, *p.calls, budget=budget, names=names, same_answer=False)
+
+
+def _by_blocks(p: Patient, now: Callable[..., Any]) -> Iterator[Try]:
+    """Yield the first call when each repeated block is compiled in place of all."""
+
+    def by_blocks(line: str) -> Try | None:
+        model = p.made_again()
+        if model is p.fn:  # it is made once only: its blocks are the present's too
+            return None
+        for block in model.get_submodule(name):
+            block.compile()
+        costs = f"each call {mark(_race(p, now, model).ratio())}"
+        agrees, _ = _agreement(p, model, p.calls)
+        whole, parts = _first_calls(p, model)
+        ratios = [a / b for a, b in zip(whole, parts, strict=True)]
+        between = stats.range_interval(ratios)
+        effect = (
+            f"first call {stats.verdict(between)}: {text.seconds(median(whole))}, then "
+            f"{text.seconds(median(parts))}; {between.low:.3g} to {between.high:.3g} "
+            f"times as fast in {len(ratios)} rounds"
+        )
+        gain = between.low - _WORTH
+        return Try(line, "first call", mark(effect), gain, agrees, costs)
+
+    if name := _blocks(p.module):
+        line = f"for block in model.{name}: block.compile()"
+        yield from _attempt("first call", by_blocks, line)
+
+
+def _blocks(module: torch.nn.Module | None) -> str:
+    """Return the name of the list whose blocks, all alike, have most weights, or ''."""
+    found = {}
+    for name, part in module.named_modules() if module else ():
+        blocks = list(part.children())
+        listed = isinstance(part, (torch.nn.ModuleList, torch.nn.Sequential))
+        alike = len(blocks) > 1 and len({type(block) for block in blocks}) == 1
+        if name and listed and alike and [*blocks[0].children()]:
+            found[name] = sum(weight.numel() for weight in part.parameters())
+    return max(found, key=found.get, default="")
+
+
+def _first_calls(p: Patient, model: Callable[..., Any]) -> tuple[list[float], ...]:
+    """Return seconds of first calls of the present state and of *model*, in turn.
+
+    Nothing was compiled or kept before any of them.
+    """
+    seconds: tuple[list[float], ...] = [], []
+    begin = time.monotonic()
+    for turn in range(3):
+        if turn > 1 and time.monotonic() - begin > _PATIENCE:
+            break
+        for side, each in enumerate((torch.compile(fresh_code(p.fn)), model)):
+            torch.compiler.reset()
+            inputs, kwargs = clone(p.calls[0])
+            run = p.run(each)
+            with fresh_cache(), undisturbed(run):
+                before = time.perf_counter()
+                run(*inputs, **kwargs)
+                seconds[side].append(time.perf_counter() - before)
+    return seconds

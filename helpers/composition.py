@@ -1,0 +1,141 @@
+"""composes(): does compiled training agree with what people put around it?
+
+Each situation runs in a process of its own (`helpers.composition_child`): one that
+hangs, or kills its process, does not take the others with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from helpers import children, results, starts, text
+from helpers.errors import InputError
+from helpers.results import Machine, TableResult
+from helpers.text import Table, mark
+
+SITUATIONS = {  # each by its name, and what is done in it
+    "autocast": "forward under torch.autocast, in bfloat16",
+    "checkpoint": "forward under torch.utils.checkpoint",
+    "accumulation": "two backward passes into the same gradients",
+    "retain_graph": "backward(retain_graph=True), and backward once more",
+    "scheduler": "three steps of a compiled SGD, its learning rate halved each time",
+    "late hook": "a forward hook on an inner layer, added after the first call",
+    "gradient hook": "a hook on a parameter's gradient, added after the first call",
+    "state_dict": "the state_dict of the compiled model, loaded into a plain one",
+    "worker process": "the compiled model, sent to a process that calls it",
+    "two ranks": "DistributedDataParallel over two processes, with gloo",
+}
+VERDICTS = {
+    "agrees": "as near to float64 as eager is",
+    "raises": "compiled raises, where eager does not",
+    "differs": "no error, and not eager's numbers",
+    "eager raises": "eager raises too",
+    "not decided": "it could not be judged",
+    "not done": "it had to be ended",
+}
+
+
+@dataclass(frozen=True)
+class Situation:
+    """One thing around a training step, and how compiled code bore it.
+
+    *verdict* is one of `VERDICTS`.  *says* is torch's message, or how far both are from
+    float64.  *known* names the entry of ``explain_error`` that knows the message.
+    """
+
+    name: str
+    verdict: str
+    says: str
+    known: str = ""
+
+
+@dataclass(frozen=True, repr=False)
+class Composition(TableResult):
+    """What ``composes`` found: a situation for each that was asked."""
+
+    target: str
+    situations: tuple[Situation, ...]
+    interrupted: bool = False
+    machine: Machine = field(default_factory=Machine.here)
+    command: str = field(default_factory=results.command)
+    when: str = field(default_factory=results.now)
+
+    def __getitem__(self, name: str) -> Situation:
+        for situation in self.situations:
+            if situation.name == name:
+                return situation
+        raise KeyError(f"no {name!r}: there are {[s.name for s in self.situations]}")
+
+    def named(self, verdict: str) -> list[str]:
+        """Return the names of the situations with this *verdict*."""
+        return [s.name for s in self.situations if s.verdict == verdict]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing differs in silence, and compiled raises nowhere alone."""
+        return not self.named("differs") + self.named("raises")
+
+    def table(self) -> Table:
+        """Return a row for each situation, measured values marked."""
+        rows = []
+        for one in self.situations:
+            says = one.says + f" (explained as: {one.known})" * bool(one.known)
+            rows.append((one.name, SITUATIONS[one.name], one.verdict, says))
+        return Table.of(["around the step", "what is done", "compiled", "found"], rows)
+
+    def _last(self) -> str:
+        return "interrupted: these were done" if self.interrupted else ""
+
+
+def composes(
+    make: str | Callable[[], tuple],
+    *,
+    only: Sequence[str] = (),
+    timeout: float = 300.0,
+) -> Composition:
+    """Return how a compiled training step gets on with what people put around it.
+
+    *make* is what ``checkup`` takes: ``"module:function"``, ``"file.py:function"`` or a
+    function of a module, which returns a model and its inputs, and may return a loss as
+    a third value; else the sum of what the model returns is trained.  *only* names some
+    of `SITUATIONS`.  Each runs eagerly, compiled, and eagerly in float64, which decides
+    whether compiled values and gradients are right.  What takes more than *timeout*
+    seconds is ended, and says so.  Ctrl-C keeps what is done.
+
+    Raises InputError when *make* cannot be found, or gives nothing that can be trained.
+    """
+    target = starts.target_of(make)
+    if unknown := set(only) - set(SITUATIONS):
+        raise InputError(
+            f"there is no {', '.join(sorted(unknown))}: there are "
+            f"{', '.join(SITUATIONS)}"
+        )
+    names = [name for name in SITUATIONS if name in only or not only]
+    order = {"target": target, "train": True, "gpu": "", "budget": 0.0}
+    order["timeout"] = timeout
+    done: dict[str, Situation] = {}
+    interrupted = False
+    with text.progress("composes", len(names), "situations") as bar:
+        try:
+            child = "helpers.composition_child"
+            for name, found in children.parts(child, order, names, timeout):
+                if problem := found.pop("problem", ""):
+                    found = {"verdict": "not done", "says": problem}
+                done[name] = Situation(name, **found)
+                bar.update()
+        except KeyboardInterrupt:
+            interrupted = True
+    shown = Path(target.rpartition(":")[0]).name + ":" + target.rpartition(":")[2]
+    return Composition(shown, tuple(done[n] for n in names if n in done), interrupted)
+
+
+def off(errors: tuple[float, float] | None) -> str:
+    """Return in words how far eager and compiled are from float64, marked."""
+    if errors is None:
+        return "no float64 to hold it against"
+    eager, compiled = errors
+    return f"off from float64: eager {mark(f'{eager:.2g}')}, " + (
+        f"compiled {mark(f'{compiled:.2g}')}"
+    )

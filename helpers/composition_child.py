@@ -1,0 +1,291 @@
+"""The process in which ``composes`` tries a training step, one situation at a time.
+
+    python -m helpers.composition_child < order.json
+
+With a ``rank`` in its order it is one of the two processes of the last situation.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.checkpoint import checkpoint
+
+from helpers import correctness, explain, starts
+from helpers.checkup_patient import Patient
+from helpers.composition import off
+from helpers.correctness import Setting
+from helpers.errors import InputError
+from helpers.session import fresh_code, undisturbed
+from helpers.start_child import Report, become_theirs
+from helpers.tensors import tensors
+
+_RATE = 1e-3  # small: a few steps of any model stay near where they began
+
+
+class Step:
+    """A model as a training step has it: eager, or compiled.
+
+    Each situation is a method that calls `fn` with inputs, does the backward, and
+    returns the loss.
+    """
+
+    def __init__(self, p: Patient, compiling: bool) -> None:
+        self.p, self.compiling = p, compiling
+        torch.compiler.reset()
+        self.fn = torch.compile(fresh_code(p.fn)) if compiling else p.fn
+        held = p.module.parameters() if p.module else tensors(p.calls)
+        self.leaves = [t for t in held if t.requires_grad]
+
+    def loss(self, call: tuple, fn: Callable[..., Any] | None = None) -> torch.Tensor:
+        """Return the loss of one call."""
+        inputs, kwargs = call
+        return self.p.loss((fn or self.fn)(*inputs, **kwargs))
+
+    def autocast(self, call: tuple) -> torch.Tensor:
+        device = next(tensors(call)).device.type
+        with torch.autocast(device, torch.bfloat16):
+            loss = self.loss(call)
+        loss.backward()
+        return loss
+
+    def checkpoint(self, call: tuple) -> torch.Tensor:
+        def kept(*inputs: Any, **kwargs: Any) -> Any:
+            return checkpoint(self.fn, *inputs, use_reentrant=False, **kwargs)
+
+        loss = self.loss(call, kept)
+        loss.backward()
+        return loss
+
+    def accumulation(self, call: tuple) -> torch.Tensor:
+        calls, total = self.p.calls, 0.0
+        for each in (call, calls[1 % len(calls)]):
+            torch.manual_seed(0)  # the numbers that each of two ranks draws
+            loss = self.loss(each) / 2
+            loss.backward()
+            total += loss.detach()
+        return total
+
+    def retain_graph(self, call: tuple) -> torch.Tensor:
+        loss = self.loss(call)
+        loss.backward(retain_graph=True)
+        loss.backward()
+        return loss
+
+    def scheduler(self, call: tuple) -> torch.Tensor:
+        optimizer = torch.optim.SGD(self.leaves, lr=_RATE)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+        step = torch.compile(optimizer.step) if self.compiling else optimizer.step
+        for _ in range(3):
+            optimizer.zero_grad()
+            loss = self.loss(call)
+            loss.backward()
+            step()
+            scheduler.step()
+        return loss
+
+    def late_hook(self, call: tuple) -> torch.Tensor:
+        self.loss(call)
+        leaf = next(m for m in self._layers() if m is not self.p.module)
+        hook = leaf.register_forward_hook(
+            lambda _, __, out: out * 2 if isinstance(out, torch.Tensor) else None
+        )
+        try:
+            loss = self.loss(call)
+            loss.backward()
+        finally:
+            hook.remove()
+        return loss
+
+    def _layers(self) -> list[torch.nn.Module]:
+        if not self.p.module:
+            raise _NotHere("it has no layers: it is a function")
+        layers = [m for m in self.p.module.modules() if not list(m.children())]
+        if layers == [self.p.module]:
+            raise _NotHere("it has no layer inside")
+        return layers
+
+    def gradient_hook(self, call: tuple) -> torch.Tensor:
+        self.loss(call)
+        hook = self.leaves[0].register_hook(lambda gradient: gradient * 2)
+        try:
+            loss = self.loss(call)
+            loss.backward()
+        finally:
+            hook.remove()
+        return loss
+
+    def state_dict(self, call: tuple) -> torch.Tensor:
+        self._layers()
+        self.loss(call).backward()
+        torch.optim.SGD(self.leaves, lr=_RATE).step()
+        plain = copy.deepcopy(self.p.module)
+        with torch.no_grad():
+            for parameter in plain.parameters():
+                parameter.zero_()
+        plain.load_state_dict(self.fn.state_dict())
+        return self.loss(call, plain)
+
+    def worker_process(self, call: tuple) -> torch.Tensor:
+        own = sys.modules["__main__"].__spec__
+        sys.modules["__main__"].__spec__ = None  # or the worker would run this module
+        try:
+            with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+                return self.p.loss(pool.submit(_answer, self.fn, *call).result())
+        finally:
+            sys.modules["__main__"].__spec__ = own
+
+    def two_ranks(self, call: tuple) -> torch.Tensor:
+        self._layers()
+        with tempfile.TemporaryDirectory(prefix="ranks-") as folder:
+            torch.save(self.p.module.state_dict(), f"{folder}/state")
+            order = {**self.p.order, "folder": folder, "compiling": self.compiling}
+            with open(f"{folder}/said", "w") as errors:
+                ranks = [
+                    starts.process(
+                        "helpers.composition_child",
+                        json.dumps({**order, "rank": rank}),
+                        errors,
+                        {},
+                    )
+                    for rank in (0, 1)
+                ]
+                try:
+                    failed = [rank for rank in ranks if rank.wait()]
+                finally:
+                    for rank in ranks:
+                        starts.end(rank)
+            if failed:
+                said = Path(folder, "said").read_text()
+                raise RuntimeError(starts.explained("two ranks", said))
+            results = [torch.load(f"{folder}/{r}", weights_only=True) for r in (0, 1)]
+        for leaf, gradient in zip(self.leaves, results[0][1:], strict=True):
+            leaf.grad = gradient
+        return sum(loss for loss, *_ in results) / 2
+
+
+class _NotHere(InputError):
+    """This model has nothing to do with the situation; says why."""
+
+
+def _answer(fn: Callable[..., Any], inputs: tuple, kwargs: dict[str, Any]) -> Any:
+    torch._inductor.config.fallback_random = True
+    torch.manual_seed(0)
+    with torch.no_grad():
+        return fn(*inputs, **kwargs)
+
+
+# What eager has to give where a situation wants processes: the same, in this one.
+_HERE: dict[str, Callable[[Step, tuple], torch.Tensor]] = {
+    "worker process": lambda step, call: step.loss(call).detach(),
+    "two ranks": Step.accumulation,
+}
+
+
+def judged(p: Patient, name: str) -> dict[str, str]:
+    """Return verdict and words on one situation."""
+    situation = getattr(Step, name.replace(" ", "_"))
+    usual = _function(Step(p, False), _HERE.get(name, situation))
+    ours = _function(Step(p, True), situation)
+    inputs, kwargs = p.calls[0]
+    setting = Setting((usual, ours), inputs, kwargs)
+    with undisturbed(), setting.state:
+        try:
+            first = setting.outcome("compiled", ours, 0)
+        except InputError as error:
+            if isinstance(error.__cause__, _NotHere):
+                return {"verdict": "not decided", "says": str(error.__cause__)}
+            return _raised(
+                error.__cause__ or error, setting, _function(Step(p, False), situation)
+            )
+        found = correctness.agreement(setting, usual, ours, first)
+    verdict = {True: "agrees", False: "differs", None: "not decided"}[found.matches]
+    says = off(found.error64) if found.matches is not None else "; ".join(found.notes)
+    return {"verdict": verdict, "says": says}
+
+
+def _function(
+    step: Step, situation: Callable[[Step, tuple], torch.Tensor]
+) -> Callable[..., Any]:
+    """Return the situation as a function that gives its loss and the gradients.
+
+    It draws the same random numbers in each call.
+    """
+
+    def run(*inputs: Any, **kwargs: Any) -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        for leaf in step.leaves:
+            leaf.grad = None
+        loss = situation(step, (inputs, kwargs))
+        given = [leaf.grad for leaf in step.leaves if leaf.grad is not None]
+        return [loss.detach(), *(gradient.clone() for gradient in given)]
+
+    run.holds = (step.p.fn, step.p.calls)  # so that their tensors are found
+    return run
+
+
+def _raised(
+    error: BaseException, setting: Setting, eager: Callable[..., Any]
+) -> dict[str, str]:
+    """Return what compiled raised, and whether eager raises too."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    says = f"{type(error).__name__}: {lines[0][:300]}"
+    known = explain.explain_error(error).meanings
+    verdict = "raises"
+    try:
+        setting.outcome("eager", eager, 0)
+    except InputError:
+        verdict = "eager raises"
+    return {"verdict": verdict, "says": says, "known": known[0].name if known else ""}
+
+
+def rank(order: dict[str, Any]) -> None:
+    """Do one step as one of two ranks, and leave its loss and gradients in a file."""
+    place, number = Path(order["folder"]), order["rank"]
+    p = Patient(order)
+    p.module.load_state_dict(torch.load(place / "state", weights_only=True))
+    dist.init_process_group(
+        "gloo", init_method=f"file://{place}/meet", rank=number, world_size=2
+    )
+    model = DistributedDataParallel(p.module)
+    model = torch.compile(model) if order["compiling"] else model
+    inputs, kwargs = p.calls[number % len(p.calls)]
+    torch.manual_seed(0)
+    loss = p.loss(model(*inputs, **kwargs))
+    loss.backward()
+    gradients = [t.grad for t in p.module.parameters() if t.requires_grad]
+    torch.save([loss.detach(), *gradients], place / str(number))
+    dist.destroy_process_group()
+
+
+def main(order: dict[str, Any]) -> None:
+    """Do what was ordered, and report each situation as it ends."""
+    become_theirs()
+    torch._inductor.config.fallback_random = True  # dropout as eager has it
+    if "rank" in order:
+        rank(order)
+        return
+    report = Report(order["report"])
+    report.stage("make the model")
+    p = Patient(order)
+    report.stage("call it eagerly")
+    p.try_out()
+    for name in order["parts"]:
+        report.stage(name)
+        report.put(part={"name": name, **judged(p, name)})
+    report.put(done=True)
+
+
+if __name__ == "__main__":
+    main(json.load(sys.stdin))

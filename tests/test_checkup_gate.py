@@ -1,0 +1,81 @@
+"""The workflow that ships as an example: its steps run on a model and a worse one."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.refresh import ROOT
+from tests.test_workflow import linted
+
+EXAMPLE = ROOT / "notebooks" / "examples" / "checkup.yml"
+STEPS = yaml.safe_load(EXAMPLE.read_text("utf-8"))["jobs"]["model"]["steps"]
+MODEL = """
+import torch
+
+
+def model(x):
+    return torch.relu(x)
+
+
+def make():
+    return model, [(torch.ones(4, 8),), (torch.ones(6, 8),)]
+"""
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="runs the steps of Linux")
+
+
+def bash(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run *command* as a step does, where `torch-checkup` is that of this checkout."""
+    programs = folder / "bin"
+    programs.mkdir(exist_ok=True)
+    program = programs / "torch-checkup"
+    program.write_text(
+        f'#!/bin/sh\nexec "{sys.executable}" "{ROOT / "torch_checkup.py"}" "$@"\n'
+    )
+    program.chmod(0o755)
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        ["bash", "-e", "-c", command],
+        cwd=folder,
+        env={**os.environ, "PATH": path, "COURSE_QUIET": "1"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+
+
+def test_its_gate_opens_for_the_model_and_closes_for_a_worse_one(
+    tmp_path: Path,
+) -> None:
+    comment = EXAMPLE.read_text("utf-8").split("name: checkup")[0].replace("#", "")
+    accept = re.search(r"torch-checkup.*?accepted\.json", comment, re.DOTALL)[0]
+    gate = next(step["run"] for step in STEPS if "torch-checkup" in step.get("run", ""))
+    (tmp_path / "my_model.py").write_text(MODEL)
+    first = bash(accept, tmp_path)
+    assert first.returncode == 0, first.stdout + first.stderr
+    same = bash(gate, tmp_path)
+    assert same.returncode == 0, same.stdout + same.stderr
+    assert (tmp_path / "report.html").is_file()
+
+    worse = MODEL.replace("torch.relu(x)", "torch.relu(x) / x.max().item()")
+    (tmp_path / "my_model.py").write_text(worse)
+    closed = bash(gate, tmp_path)
+    assert closed.returncode == 1
+    assert "required: breaks=0: it is 1" in closed.stdout + closed.stderr
+    assert "worse: breaks: 0 before, 1 now" in closed.stdout + closed.stderr
+
+
+def test_the_linter_finds_nothing_in_it(tmp_path: Path) -> None:
+    place = tmp_path / ".github" / "workflows" / "checkup.yml"
+    place.parent.mkdir(parents=True)
+    shutil.copy(EXAMPLE, place)
+    done = linted(place.parent)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,170 @@
+"""What to try next: counts come first, and what is not eager's answer helps nobody."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from helpers import checkup_tries
+from helpers.checkup_patient import Patient
+from helpers.checkup_tries import Try, tried
+
+MODELS = """
+import logging
+import torch
+from torch import nn
+
+log = logging.getLogger(__name__)
+
+class Stops(nn.Module):
+    def forward(self, x):
+        x = x / x.abs().max().item()
+        print("half done")
+        x = x.cos()
+        log.info("done")
+        return x.sin()
+
+class Sizes(nn.Module):
+    def forward(self, batch, scale):
+        return torch.relu(batch["x"]) * batch["mask"][..., None] * scale
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+    def forward(self, x):
+        return x + self.layer(x).relu()
+
+class Blocks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.heads = nn.ModuleList(nn.Linear(8, 64) for _ in range(2))
+        self.layers = nn.ModuleList(Block() for _ in range(3))
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+class Differs(nn.Module):
+    def forward(self, x):
+        return x * 2 if torch.compiler.is_compiling() else x * 3
+
+def stops(): return Stops(), (torch.rand(4),)
+def blocks(): return Blocks(), (torch.rand(4, 8),)
+def differs(): return Differs(), (torch.rand(4),)
+def sizes():
+    batches = [{"x": torch.rand(4, n, 8), "mask": torch.ones(4, n)} for n in (5, 7, 9)]
+    return Sizes(), [(batch, torch.ones(1)) for batch in batches]
+"""
+
+
+@pytest.fixture
+def patient(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], Patient]:
+    path = tmp_path / "models_to_try.py"
+    path.write_text(textwrap.dedent(MODELS))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    order = {"train": False, "budget": 0.2, "timeout": 300.0, "gpu": "h100"}
+    return lambda name: Patient({"target": f"{path}:{name}", **order})
+
+
+def raced(speedup: float) -> SimpleNamespace:
+    return SimpleNamespace(
+        interval=(speedup - 0.01, speedup + 0.01),
+        cold_start_s=1.0,
+        ratio=lambda: f"{speedup} times",
+    )
+
+
+def test_settings_that_mend_breaks_are_found_alone_and_together(
+    patient: Callable[[str], Patient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkup_tries, "_agreement", lambda *_: (True, 1.0))
+    *each, together = checkup_tries._mended_breaks(patient("stops"))
+    settings = [one.line.split(" ")[0].rpartition(".")[2] for one in each]
+    assert settings == [
+        "capture_scalar_outputs",
+        "reorderable_logging_functions",
+        "ignore_logging_functions",
+    ]
+    assert {(one.gain, one.agrees) for one in each} == {(1, True)}
+    assert together.effect == "3 breaks in 4 graphs, then 0 in 1 graph"
+    assert together.helps and "when the graph is done; they log" in together.costs
+
+
+def test_a_size_that_varies_is_marked_by_its_name(
+    patient: Callable[[str], Patient],
+) -> None:
+    marked, dynamic = checkup_tries._dynamic_sizes(patient("sizes"))
+    mark = "torch._dynamo.mark_dynamic(batch['{}'], 1)"
+    names = "; ".join(mark.format(name) for name in ("x", "mask"))
+    assert marked.line == f"before the first call: {names}"
+    assert (marked.effect, marked.helps) == ("2 versions, then 1", True)
+    assert dynamic.line.endswith("dynamic=True)") and dynamic.helps
+    assert not [*checkup_tries._dynamic_sizes(patient("stops"))]
+
+
+def test_blocks_are_compiled_one_by_one(
+    patient: Callable[[str], Patient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    p = patient("blocks")
+    seconds = iter([9.0, 10.0, 11.0])
+    monkeypatch.setattr(checkup_tries, "_race", lambda *_: raced(0.8))
+    several = lambda *_: ([*seconds], [3.0, 5.0, 5.0])  # noqa: E731
+    monkeypatch.setattr(checkup_tries, "_first_calls", several)
+    (one,) = checkup_tries._by_blocks(p, p.compiled())
+    assert one.line == "for block in model.layers: block.compile()"
+    assert one.helps and one.agrees
+    assert "faster: 10 s, then 5 s; 2 to 3 times as fast in 3 rounds" in one.effect
+    assert one.costs == "each call ⟨0.8 times⟩"
+
+
+def test_first_calls_find_nothing_compiled(
+    patient: Callable[[str], Patient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkup_tries, "_PATIENCE", 0.0)
+    p = patient("blocks")
+    whole, parts = checkup_tries._first_calls(p, p.made_again())
+    assert len(whole) == len(parts) == 2
+    assert min(whole) > 10 * max(parts)  # for that model is not compiled at all
+
+
+def test_what_gives_other_answers_or_hardly_helps_is_not_advised(
+    patient: Callable[[str], Patient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkup_tries, "_race", lambda *_: raced(2.0))
+    p = patient("differs")
+    for one in checkup_tries._options(p, p.compiled()):
+        assert one.gain > 0 and one.agrees is False and not one.helps
+    monkeypatch.setattr(checkup_tries, "_race", lambda *_: raced(1.03))
+    p = patient("stops")
+    assert not any(one.helps for one in checkup_tries._options(p, p.compiled()))
+
+
+def test_counts_come_before_seconds_and_a_failure_is_told(
+    patient: Callable[[str], Patient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(line: str) -> Try:
+        raise RuntimeError("no such option")
+
+    def found(*_: object) -> list[Try]:
+        return [
+            *checkup_tries._attempt("breaks", fails, "bad"),
+            Try("fast", "each call", "", 9.0, True),
+            Try("wrong", "breaks", "", 5, False),
+            Try("mended", "breaks", "", 1, None),
+            Try("marked", "versions", "", 3, True),
+        ]
+
+    monkeypatch.setattr(checkup_tries, "_timed", found)
+    p = patient("differs")
+    order = [one.line for one in tried(p)]
+    assert order == ["mended", "marked", "fast", "wrong", "bad"]
+    p.timeout = 0.0
+    assert {one.line for one in tried(p)} == {"bad", "the rest"}

@@ -1,0 +1,120 @@
+"""``composes``: what people put around a training step, and what becomes of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from helpers import composes
+from helpers.composition import SITUATIONS, Composition
+from helpers.errors import InputError
+
+MODELS = """
+import os
+
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.up, self.down = nn.Linear(8, 16), nn.Linear(16, 3)
+        self.drop = nn.Dropout(0.2)
+
+    def forward(self, x):
+        return self.down(self.drop(torch.relu(self.up(x))))
+
+
+class Differs(Net):  # in the dtype of autocast alone
+    def forward(self, x):
+        y = super().forward(x)
+        return y * 1.2 if torch.compiler.is_compiling() and y.dtype != x.dtype else y
+
+
+class Dies(Net):
+    def forward(self, x):
+        os._exit(3) if torch.is_autocast_enabled("cpu") else None
+        return super().forward(x)
+
+
+def loss(out):
+    return nn.functional.cross_entropy(out, torch.arange(len(out)) % 3)
+
+
+def inputs():
+    torch.manual_seed(1)
+    return [(torch.randn(6, 8),), (torch.randn(4, 8),)]
+
+
+def net():
+    return Net(), inputs(), loss
+
+
+def differs():
+    return Differs(), inputs(), loss
+
+
+def dies():
+    return Dies(), inputs(), loss
+
+
+def function():
+    return torch.sin, (torch.ones(3, requires_grad=True),)
+
+
+def nothing():
+    return torch.sin, (torch.ones(3),)
+"""
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "models_around.py"
+    path.write_text(MODELS)
+    return path
+
+
+def test_a_healthy_model_in_every_situation(models: Path) -> None:
+    found = composes(f"{models}:net")
+    verdicts = {one.name: one.verdict for one in found.situations}
+    assert verdicts == {
+        **dict.fromkeys(SITUATIONS, "agrees"),
+        "retain_graph": "raises",
+        "late hook": "differs",
+        "state_dict": "raises",
+    }
+    assert found["retain_graph"].known == "donated buffers"
+    assert "state_dict" in found["state_dict"].says
+    assert not found.ok
+    assert Composition.from_json(found.to_json()) == found
+    assert "donated buffers" in str(found)
+    assert "⟨" not in found._repr_html_()
+
+
+def test_what_differs_in_silence_is_found(models: Path) -> None:
+    found = composes(f"{models}:differs", only=("autocast", "checkpoint"))
+    assert found["autocast"].verdict == "differs"
+    assert found["checkpoint"].verdict == "agrees"
+
+
+def test_a_situation_that_kills_its_process_leaves_the_others(models: Path) -> None:
+    found = composes(f"{models}:dies", only=("autocast", "accumulation"))
+    assert found["autocast"].verdict == "not done"
+    assert "status 3" in found["autocast"].says
+    assert found["accumulation"].verdict == "agrees"
+
+
+def test_a_function_has_no_layers(models: Path) -> None:
+    found = composes(f"{models}:function", only=("late hook", "retain_graph"))
+    assert found["late hook"].verdict == "not decided"
+    assert "it is a function" in found["late hook"].says
+
+
+def test_bad_input_says_what_to_do(models: Path) -> None:
+    with pytest.raises(InputError, match="there is no dropout: there are autocast"):
+        composes(f"{models}:net", only=("dropout",))
+    with pytest.raises(InputError, match="return a loss"):
+        composes(f"{models}:nothing", only=("autocast",))
