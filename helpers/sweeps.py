@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from helpers import results, text
-from helpers.benchmark import Comparison, compare_made
+from helpers.benchmark import Comparison, compare
 from helpers.results import Machine, TableResult
 from helpers.text import mark
 
@@ -84,7 +84,12 @@ def sweep(
         try:
             for value in values:
                 bar.set_description_str(f"{parameter} {value}")
-                one = compare_made(make(value), {"budget": budget, **options})
+                eager, compiled, inputs, *more = make(value)
+                inputs = inputs if isinstance(inputs, tuple) else (inputs,)
+                how = {"budget": budget, **options}
+                if more:
+                    how["kwargs"] = more[0]
+                one = compare(eager, compiled, *inputs, **how)
                 points.append(Point(value, one))
                 bar.update()
                 if one.interrupted:

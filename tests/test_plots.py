@@ -48,7 +48,6 @@ def comparison(
         notes=(),
         threads=2,
         device="cpu",
-        scope="this process",
         machine=MACHINE,
         command="test",
         when="2026-01-01T00:00:00+00:00",
