@@ -347,7 +347,6 @@ def test_what_a_mode_and_an_odd_size_leave_open_is_said() -> None:
     ("more", "message"),
     [
         ({"gpu": "voodoo"}, "h100"),
-        ({"gpu": "mi300x"}, "kernel.on"),
         ({"mode": "turbo"}, "max-autotune"),
     ],
 )

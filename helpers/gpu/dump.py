@@ -47,9 +47,8 @@ def dump_triton(
     *dynamic* are as for ``torch.compile``; *to* is a folder to write everything to.
     Tensors made on the CPU inside *fn* count as made on the GPU.
 
-    Raises InputError when *fn* raises, for an unknown GPU or mode, for an AMD GPU,
-    which has machine code only: ``kernel.on("mi300x")``, and for what Inductor cannot
-    lower.  Raises Unavailable without the triton that this torch works with.
+    Raises InputError when *fn* raises, for an unknown GPU or mode, and for what
+    Inductor cannot lower; Unavailable without the triton that this torch works with.
     """
     kwargs = kwargs or {}
     session.check_callable(fn, (inputs, kwargs))
@@ -88,11 +87,6 @@ def dump_triton(
 def _find(name: str, inputs: Any) -> gpus.Gpu:
     """Return the GPU called *name*, if *inputs* can be dumped for it."""
     gpu = gpus.here() if name == "this" else gpus.find(name)
-    if gpu.language != "cuda":
-        raise InputError(
-            f"{gpu.name} has machine code only: dump for h100, then ask a kernel "
-            f"for kernel.on({gpu.name!r})"
-        )
     on_cpu = not session.on_gpu(inputs) and any(True for _ in tensors(inputs))
     if name == "this" and on_cpu:
         raise InputError(
