@@ -20,7 +20,7 @@ import torch
 from helpers import _torch, correctness, results, stats, text
 from helpers.capture import Watch
 from helpers.correctness import Setting
-from helpers.errors import InputError
+from helpers.errors import InputError, one_line
 from helpers.results import Machine, TableResult
 from helpers.stats import Interval
 from helpers.tensors import tensors
@@ -300,11 +300,10 @@ def _again() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(
-            f"a function failed when it was called again: {type(error).__name__}: "
-            f"{first}\nIf it uses something up, such as room in a cache, that comes "
-            "back only before each block of calls: pass setup=f, which makes it anew."
+            f"a function failed when it was called again: {one_line(error)}\n"
+            "If it uses something up, such as room in a cache, that comes back only "
+            "before each block of calls: pass setup=f, which makes it anew."
         ) from error
 
 

@@ -20,7 +20,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from helpers import _torch
-from helpers.errors import InputError
+from helpers.errors import InputError, one_line
 from helpers.session import compile_apart, restored, tensors_of
 from helpers.tensors import clone, tensors
 
@@ -188,15 +188,12 @@ def _failed(side: str, error: Exception) -> InputError:
         return error
     if promise := _torch.broken_promise(error):
         return InputError(promise)
-    first = (str(error).strip() or type(error).__name__).splitlines()[0]
     advice = {
         "eager": "Call it by itself first and mend that; there is nothing to time yet.",
         "compiled": "Eager ran, so compiling failed: `python -m helpers doctor` checks "
         "the compiler and triton, and graphs(fn, *inputs) shows how far Dynamo came.",
     }
-    return InputError(
-        f"the {side} function raised {type(error).__name__}: {first}\n{advice[side]}"
-    )
+    return InputError(f"the {side} function raised {one_line(error)}\n{advice[side]}")
 
 
 # --- the judgement -------------------------------------------------------------

@@ -5,6 +5,7 @@ Below it: what to do about an error that ends a cell, told in one line.
 
 from __future__ import annotations
 
+import builtins
 import dis
 import os
 import platform
@@ -374,19 +375,6 @@ _ADVICE = (
 )
 
 
-@dataclass(frozen=True)
-class FailedCell:
-    """A cell that ended in an error, and the names that are missing because of it."""
-
-    number: int
-    first_line: str
-    defines: set[str]
-    missing: set[str]
-
-
-_failed: list[FailedCell] = []  # of this kernel, and not mended since
-
-
 def what_to_do(error: BaseException) -> str | None:
     """Return what helps against *error* or one of its causes, in one sentence.
 
@@ -395,7 +383,7 @@ def what_to_do(error: BaseException) -> str | None:
     chain = list(causes(error))
     for cause in chain:
         if isinstance(cause, NameError) and "is not defined" in str(cause):
-            return _missing_name(cause.name)
+            return _missing_name(cause.name, _cells_so_far())
         for pattern, advice in _ADVICE:
             if re.search(pattern, f"{type(cause).__name__}: {cause}"):
                 if "{cache}" not in advice:
@@ -411,11 +399,22 @@ def what_to_do(error: BaseException) -> str | None:
     return None
 
 
-def _missing_name(name: str | None) -> str:
-    if cell := _cell_to_mend(name):
+def _cells_so_far() -> list[str]:
+    """Return the cells of this notebook's kernel that ran, each at its number."""
+    if not text.in_kernel():
+        return []
+    from IPython import get_ipython
+
+    return get_ipython().user_ns["In"][:-1]  # without the one that runs now
+
+
+def _missing_name(name: str | None, cells: list[str]) -> str:
+    if failed := _cell_to_mend(name, cells):
+        number, source = failed
         return (
-            f"cell [{cell.number}], `{cell.first_line}`, failed before it could define "
-            f"{name!r}: mend that cell first, then run it and the cells below it"
+            f"cell [{number}], `{source.strip().splitlines()[0]}`, failed before it "
+            f"could define {name!r}: mend that cell first, then run it and the cells "
+            "below it"
         )
     return (
         f"where a cell above defines {name!r}, it has not run: choose Run > Run All "
@@ -423,8 +422,22 @@ def _missing_name(name: str | None) -> str:
     )
 
 
-def _cell_to_mend(name: str | None) -> FailedCell | None:
-    return next((cell for cell in _failed if name in cell.missing), None)
+def _cell_to_mend(name: str | None, cells: list[str]) -> tuple[int, str] | None:
+    """Return the last cell that was to define *name*, and its number.
+
+    Where that cell itself lacks a name, it is the cell that owes it.
+    """
+    for number, source in reversed([*enumerate(cells)]):
+        try:
+            steps = [*dis.get_instructions(compile(source, "<cell>", "exec"))]
+        except SyntaxError:
+            continue
+        if name in {step.argval for step in steps if step.opname == "STORE_NAME"}:
+            used = {step.argval for step in steps if step.opname == "LOAD_NAME"}
+            here = vars(sys.modules["__main__"]).keys() | vars(builtins).keys()
+            owed = (_cell_to_mend(lacks, cells[:number]) for lacks in used - here)
+            return next(filter(None, owed), (number, source))
+    return None
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
@@ -446,7 +459,6 @@ def explain_errors() -> None:
     shell = get_ipython()
     if shell is not None:
         shell.set_custom_exc((Exception,), _show)
-        shell.events.register("post_run_cell", _note_failure)
 
 
 def _show(
@@ -461,32 +473,3 @@ def _show(
     if what_to_do(error) and note not in getattr(error, "__notes__", ()):
         error.add_note(note)
     shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
-
-
-def _note_failure(result: Any) -> None:
-    """Remember a cell that failed, until a cell that defines the same names runs.
-
-    What fails for want of a name that an earlier cell owes is that cell's failure:
-    then the names of this cell are missing because of it, too.
-    """
-    source = result.info.raw_cell or ""
-    names = _defined_names(source)
-    _failed[:] = [cell for cell in _failed if not cell.defines <= names]
-    if result.success or not names:
-        return
-    error = result.error_in_exec
-    if isinstance(error, NameError) and (cell := _cell_to_mend(error.name)):
-        cell.missing.update(names)
-    else:
-        first_line = source.strip().splitlines()[0]
-        number = result.execution_count or 0
-        _failed.append(FailedCell(number, first_line, names, set(names)))
-
-
-def _defined_names(source: str) -> set[str]:
-    """Return the names that a cell assigns, defines or imports."""
-    try:
-        steps = dis.get_instructions(compile(source, "<cell>", "exec"))
-    except SyntaxError:  # or a line for IPython: then any word may be one
-        return set(re.findall(r"[^\W\d]\w*", source))
-    return {step.argval for step in steps if step.opname == "STORE_NAME"}

@@ -31,7 +31,7 @@ import torch
 
 from helpers import _torch
 from helpers._torch import needed_for
-from helpers.errors import InputError, Unavailable
+from helpers.errors import InputError, Unavailable, one_line
 from helpers.tensors import CONTAINERS, clone, tensors, walk
 
 with needed_for("leaving the session as it was"):
@@ -415,7 +415,7 @@ def call(fn: Callable[..., Any], inputs: Any, kwargs: dict[str, Any]) -> Any:
     except Exception as error:
         if promise := _torch.broken_promise(error):
             raise InputError(promise) from error
-        message = f"{type(error).__name__}: {str(error).strip().split(chr(10))[0]}"
+        message = one_line(error)
         if not _torch.failed_compiling(error):
             raise InputError(
                 f"the function raised {message}. Call it yourself, uncompiled and with "

@@ -180,7 +180,10 @@ def start(notebook: str) -> None:
     if modules not in sys.path:
         sys.path.append(modules)
     if _can_click():
-        _narrow_the_page()
+        from IPython.display import HTML, display
+
+        # Lines stay short enough to read on a wide screen.
+        display(HTML("<style>.jp-Notebook .jp-Cell {max-width: 64rem}</style>"))
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     triton = version_of("triton")
     facts = (
@@ -190,13 +193,6 @@ def start(notebook: str) -> None:
         count(torch.get_num_threads(), "thread"),
     )
     print(f"Ready: notebook {notebook} on {mark(', '.join(facts))}")
-
-
-def _narrow_the_page() -> None:
-    """Keep lines short enough to read on a wide screen."""
-    from IPython.display import HTML, display
-
-    display(HTML("<style>.jp-Notebook .jp-Cell {max-width: 64rem}</style>"))
 
 
 def _first_missing() -> str | None:

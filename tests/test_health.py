@@ -343,4 +343,4 @@ def test_a_name_that_an_earlier_error_kept_back_names_the_cell_to_mend() -> None
     assert f"{mend}'rows'" in shown[3]  # not cell 4, which only lacked a name itself
     assert "where a cell above defines 'gone'" in shown[4]
     assert not shown[5] and not shown[6]
-    assert "where a cell above defines 'rows'" in shown[7]
+    assert "cell [4], `rows = width * 2`, failed" in shown[7]  # it has not run again

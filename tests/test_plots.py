@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-from pathlib import Path
 
 import matplotlib as mpl
 import pytest
@@ -237,32 +236,3 @@ def test_no_figure_is_left_for_pyplot_to_show() -> None:
 
     PICTURES["four"]()
     assert plt.get_fignums() == []
-
-
-@pytest.mark.parametrize("ending", ["png", "svg"])
-def test_saving(ending: str, tmp_path: Path) -> None:
-    target = tmp_path / f"picture.{ending}"
-    assert PICTURES["one"]().save(target) == target
-    start = target.read_bytes()[:5]
-    assert start == {"png": b"\x89PNG\r", "svg": b"<?xml"}[ending]
-    assert list(tmp_path.iterdir()) == [target]
-
-
-def test_saving_half_way_leaves_what_was_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(handle: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    target = tmp_path / "a.png"
-    target.write_text("before")
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="No space left"):
-        PICTURES["one"]().save(target)
-    assert target.read_text() == "before"
-    assert list(tmp_path.iterdir()) == [target]
-
-
-def test_another_ending_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"\.png or \.svg, not 'a\.gif'"):
-        PICTURES["one"]().save(tmp_path / "a.gif")

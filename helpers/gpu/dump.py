@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -213,6 +213,9 @@ _PADDED = {f"aten.{name}.default" for name in ("mm", "addmm", "bmm")}
 _ALIGNED = {torch.float16: 8, torch.bfloat16: 8, torch.float32: 4}
 
 
+_machine_code = lru_cache(256)(compile.compile_kernel)
+
+
 @dataclass(frozen=True, repr=False)
 class DumpedKernel(Result):
     """One launch of a Triton kernel, or one call into a library (kind ``library``).
@@ -257,16 +260,8 @@ class DumpedKernel(Result):
 
         Raises InputError for an unknown GPU, or where Triton cannot compile it.
         """
-        chosen = gpus.find(gpu or self.gpu)
-        key = chosen.name, self.chosen if config is None else config
-        if key not in self._compiled:
-            code = compile.compile_kernel(self.generated, chosen, key[1])
-            self._compiled[key] = code
-        return self._compiled[key]
-
-    @cached_property
-    def _compiled(self) -> dict[tuple[str, int], Any]:
-        return {}
+        config = self.chosen if config is None else config
+        return _machine_code(self.generated, gpus.find(gpu or self.gpu), config)
 
     ttir = property(lambda self: self.on().ttir, doc="Triton's own representation.")
     ttgir = property(lambda self: self.on().ttgir, doc="The same, spread over threads.")

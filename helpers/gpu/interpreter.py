@@ -30,7 +30,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from helpers import session
-from helpers.errors import InputError
+from helpers.errors import InputError, one_line
 from helpers.gpu import gpus
 from helpers.results import TableResult
 from helpers.tensors import clone
@@ -171,8 +171,7 @@ def _check(
     try:
         eager = Eager(graph).values(inputs)
     except Exception as problem:  # an operation of the program's, whichever it is
-        line = str(problem).strip().partition("\n")[0]
-        why = error or f"eager cannot run: {type(problem).__name__}: {line}"
+        why = error or f"eager cannot run: {one_line(problem)}"
         return [replace(k, reason=why) for k in kernels]
     [output] = graph.aten.graph.find_nodes(op="output")
     if graph.phase == "forward":
