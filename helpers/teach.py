@@ -286,18 +286,13 @@ def _as_bool(text: str, condition: Any) -> bool:
     if isinstance(condition, bool):
         return condition
     # numpy.bool and a torch tensor both say their dtype and give their item.
-    if str(getattr(condition, "dtype", "")) in ("bool", "torch.bool"):
-        shape = tuple(condition.shape)
-        if all(length == 1 for length in shape):
-            return bool(condition.item())
-        raise TypeError(
-            f"claim {text!r}: the condition has shape {shape}, not one answer: "
-            "say .all() or .any()"
-        )
-    kind = "None" if condition is None else f"of type {type(condition).__name__}"
+    is_bool = str(getattr(condition, "dtype", "")) in ("bool", "torch.bool")
+    if is_bool and all(length == 1 for length in condition.shape):
+        return bool(condition.item())
     raise TypeError(
-        f"claim {text!r}: the condition is {kind}, not True or False: "
-        "compare it with something, as in `graphs == 2`"
+        f"claim {text!r}: the condition is {condition!r:.60}, not True or False: "
+        "compare it with something, as in `graphs == 2`; of several answers, say "
+        ".all() or .any()"
     )
 
 
