@@ -162,7 +162,6 @@ def compare(
     compiled: Callable,
     *inputs: Any,
     kwargs: Mapping[str, Any] | None = None,
-    setup: Callable[[], Any] | None = None,
     budget: float = 2.0,
     precision: float = 0.004,
     names: tuple[str, str] = ("eager", "compiled"),
@@ -179,9 +178,6 @@ def compare(
     statistics, the state of an optimizer, a key-value cache) belongs to the answer: it
     is compared, put back before each call that is compared and each block that is
     timed, and at the end.  So a training step can be raced.
-
-    *setup* is called before each of these, outside the clock, for what cannot be put
-    back; what it returns, unless None, takes the place of the inputs (a tuple, or one).
 
     *budget* is in seconds of timing, and six rounds are timed in any case; it ends
     earlier when half the width of the 95 % interval falls below *precision*, a share of
@@ -210,7 +206,7 @@ def compare(
             "torch.compile(f), x)"
         )
     device = correctness.device_of((inputs, kwargs), eager, compiled)
-    setting = Setting((eager, compiled), inputs, kwargs, setup)
+    setting = Setting((eager, compiled), inputs, kwargs)
     # Timed calls may draw numbers, and train, but not at the reader's cost.
     with correctness.seeded(seed), setting.state:
         timer = clock or clock_for(device)
@@ -303,7 +299,7 @@ def _again() -> Iterator[None]:
         raise InputError(
             f"a function failed when it was called again: {one_line(error)}\n"
             "If it uses something up, such as room in a cache, that comes back only "
-            "before each block of calls: pass setup=f, which makes it anew."
+            "before each block of calls: give it room for many."
         ) from error
 
 

@@ -377,23 +377,26 @@ def check_callable(fn: Any, inputs: Any) -> None:
             "torch.jit compiled this already, and torch.compile cannot look inside: "
             "give the module or function that was scripted or traced"
         )
-    given = [t for t in tensors(inputs) if t.dim()]  # a scalar may go with any device
-    devices = sorted({str(t.device) for t in given})
-    if len(devices) > 1:
-        raise InputError(
-            f"the inputs are on {' and '.join(devices)}: move them to one device "
-            "with x.to(device)"
-        )
-    if any(t.is_meta for t in (*given, *tensors(fn))):
+    if one_device(inputs).type == "meta" or any(t.is_meta for t in tensors(fn)):
         raise InputError(
             "tensors on the device meta hold no numbers, so nothing can be run: give "
             "the module memory with module.to_empty(device='cpu') and weights"
         )
 
 
-def on_gpu(inputs: Any) -> bool:
-    """Return whether a tensor of *inputs* is on a GPU."""
-    return any(tensor.is_cuda for tensor in tensors(inputs))
+def one_device(inputs: Any) -> torch.device:
+    """Return the device of the tensors in *inputs*; InputError if there are several.
+
+    A scalar may go with any device.
+    """
+    devices = {t.device for t in tensors(inputs) if t.dim()} or {torch.device("cpu")}
+    if len(devices) > 1:
+        names = " and ".join(sorted(map(str, devices)))
+        raise InputError(
+            f"inputs and parameters are on {names}: move them to one device "
+            "with .to(device)"
+        )
+    return devices.pop()
 
 
 # What Triton says of a kernel that calls, say, a function of torch.

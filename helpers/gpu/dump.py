@@ -87,8 +87,7 @@ def dump_triton(
 def _find(name: str, inputs: Any) -> gpus.Gpu:
     """Return the GPU called *name*, if *inputs* can be dumped for it."""
     gpu = gpus.here() if name == "this" else gpus.find(name)
-    on_cpu = not session.on_gpu(inputs) and any(True for _ in tensors(inputs))
-    if name == "this" and on_cpu:
+    if name == "this" and {tensor.is_cuda for tensor in tensors(inputs)} == {False}:
         raise InputError(
             "gpu='this' shows what runs on the GPU, and the inputs are on the CPU: "
             "move them, and the module, with .to('cuda')"
