@@ -150,21 +150,25 @@ def in_kernel() -> bool:
     return hasattr(shell, "kernel")
 
 
+def watched() -> bool:
+    """Return whether a reader watches a notebook, and may click."""
+    return in_kernel() and os.environ.get("COURSE_QUIET") != "1"
+
+
 def progress(what: str, total: float, unit: str = "") -> tqdm:
     """Return a bar for long work: a context manager with ``update(n)``.
 
     It vanishes when the work ends.  Silent where nobody watches: in a file, and
     under ``COURSE_QUIET=1``.  *total* is in *unit*, such as ``s``, or in steps.
     """
-    quiet = os.environ.get("COURSE_QUIET") == "1"
-    notebook = in_kernel()
+    notebook, quiet = watched(), os.environ.get("COURSE_QUIET") == "1"
     return tqdm(
         desc=what,
         total=total,
         unit=unit,
         leave=False,
         disable=quiet or not (notebook or sys.stderr.isatty()),
-        file=_InPlace() if notebook and not quiet else None,
+        file=_InPlace() if notebook else None,
         ncols=72 if notebook else None,
         bar_format="{desc}: {percentage:3.0f}% {bar} {n:.3g} of {total_fmt} {unit}",
     )
