@@ -112,11 +112,6 @@ class restored:
                 tensor.grad = gradient
 
 
-def modules_of(*objects: Any) -> list[torch.nn.Module]:
-    """Return the modules that functions hold, in closures, globals or ``self``."""
-    return [item for item in _reachable(objects) if isinstance(item, torch.nn.Module)]
-
-
 def tensors_of(*objects: Any) -> list[torch.Tensor]:
     """Return the tensors that functions, optimizers and inputs hold, gradients too."""
     return [item for item in _reachable(objects) if isinstance(item, torch.Tensor)]

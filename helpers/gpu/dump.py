@@ -99,9 +99,8 @@ def _requiring_gradients(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Let floating-point inputs require gradients, where nothing else does."""
 
     def run(*inputs: Any, **kwargs: Any) -> Any:
-        parameters = [p for m in session.modules_of(fn) for p in m.parameters()]
         given = list(tensors((inputs, kwargs)))
-        if not any(t.requires_grad for t in (*given, *parameters)):
+        if not any(t.requires_grad for t in (*given, *session.tensors_of(fn))):
             for tensor in given:
                 tensor.requires_grad_(tensor.is_floating_point())
         return fn(*inputs, **kwargs)
