@@ -14,7 +14,7 @@ import torch
 from helpers.codegen import folded
 from helpers.errors import InputError
 from helpers.gpu.dump import dump_triton
-from helpers.results import Result, TableResult
+from helpers.results import TableResult
 from helpers.text import Table, mark, size, watched
 
 Make = Callable[[int], Callable[..., Any]]
@@ -51,8 +51,8 @@ def explore(
     return result
 
 
-@dataclass(frozen=True, repr=False)
-class Setting(Result):
+@dataclass(frozen=True)
+class Setting:
     """The kernels of one program: *length* operations on *dtype*, for *gpu*.
 
     *load_bytes* is the widest load of one thread in the PTX; *registers* are of a
