@@ -29,6 +29,7 @@ from helpers.timing import (
     Block,
     Clock,
     Faults,
+    Plan,
     block,
     clock_for,
     page_faults,
@@ -222,7 +223,8 @@ def compare(
             )
         with Watch() as watch:
             eager_s = _warm(setting, timer, eager, watch)
-        race = _Race(setting, timer, (eager, compiled), (eager_s, compiled_s))
+        plans = plans_for((eager_s, compiled_s), timer.sample_s)
+        race = _Race(setting, timer, (eager, compiled), plans)
         with Watch() as timed:
             race.run(budget, precision, seed, timed, pin=device == "cpu")
         faults, peaks = race.memory(device)
@@ -303,26 +305,22 @@ def _again() -> Iterator[None]:
         ) from error
 
 
+@dataclass
 class _Race:
     """Rounds of both sides, one block each in random order."""
 
-    def __init__(
-        self,
-        setting: Setting,
-        clock: Clock,
-        sides: tuple[Callable, Callable],
-        per_call: tuple[float, float],
-    ) -> None:
-        self.rounds: list[Round] = []
-        self.interrupted = False
-        self._setting, self._clock, self._sides = setting, clock, sides
-        self._plans = plans_for(per_call, clock.sample_s)
+    setting: Setting
+    clock: Clock
+    sides: tuple[Callable, Callable]
+    plans: list[Plan]
+    rounds: list[Round] = field(default_factory=list)
+    interrupted: bool = False
 
     def run(
         self, budget: float, precision: float, seed: int, watch: Watch, pin: bool
     ) -> None:
         """Time until the interval is narrow, the budget spent, or Ctrl-C."""
-        coin, clock, look = random.Random(seed), self._clock, _FIRST_LOOK
+        coin, clock, look = random.Random(seed), self.clock, _FIRST_LOOK
         with ExitStack() as stack:
             stack.enter_context(quiet_interpreter())
             if pin:
@@ -355,9 +353,9 @@ class _Race:
         """Time one block of each side, from the state put back."""
         compiles, blocks = watch.compiles, dict[int, Block]()
         for side in (0, 1) if a_first else (1, 0):
-            call = self._setting.call(self._sides[side])
+            call = self.setting.call(self.sides[side])
             with _again():
-                blocks[side] = block(self._clock, call, self._plans[side])
+                blocks[side] = block(self.clock, call, self.plans[side])
         a, b = blocks[0], blocks[1]
         clean = not (a.waited or b.waited) and watch.compiles == compiles
         return Round(a.seconds, b.seconds, a_first, clean, a.waited, b.waited)
@@ -370,7 +368,7 @@ class _Race:
         if self.interrupted:
             return None, None
         try:
-            call, sides = self._setting.call, self._sides
+            call, sides = self.setting.call, self.sides
             if device == "cpu":
                 faults = tuple(page_faults(call(side)) for side in sides)
             peaks = tuple(peak_bytes(call(side), device) for side in sides)
