@@ -355,19 +355,6 @@ def test_wrong_arguments(more: dict[str, str], message: str) -> None:
         dump_triton(torch.sin, randn(4), **more)
 
 
-@pytest.mark.parametrize(
-    ("fn", "message"),
-    [
-        (torch.jit.script(torch.nn.Linear(4, 4)), "torch.jit compiled this already"),
-        (torch.nn.Linear(4, 4, device="meta"), "meta hold no numbers"),
-        (3, "a function or a module"),
-    ],
-)
-def test_what_cannot_be_run_is_refused(fn: Any, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        dump_triton(fn, randn(2, 4))
-
-
 def test_a_function_that_raises() -> None:
     with pytest.raises(InputError, match="Call it yourself"):
         dump_triton(lambda x: x @ x, randn(3, 4))
