@@ -378,7 +378,7 @@ def what_to_do(error: BaseException) -> str | None:
     chain = list(causes(error))
     for cause in chain:
         if isinstance(cause, NameError) and "is not defined" in str(cause):
-            return _missing_name(cause.name, _cells_so_far())
+            return _missing_name(cause.name)
         for pattern, advice in _ADVICE:
             if re.search(pattern, f"{type(cause).__name__}: {cause}"):
                 if "{cache}" not in advice:
@@ -394,16 +394,9 @@ def what_to_do(error: BaseException) -> str | None:
     return None
 
 
-def _cells_so_far() -> list[str]:
-    """Return the cells of this notebook's kernel that ran, each at its number."""
-    if not text.in_kernel():
-        return []
-    from IPython import get_ipython
-
-    return get_ipython().user_ns["In"][:-1]  # without the one that runs now
-
-
-def _missing_name(name: str | None, cells: list[str]) -> str:
+def _missing_name(name: str | None) -> str:
+    shell = text.kernel_shell()
+    cells = shell.user_ns["In"][:-1] if shell else []  # the last one runs now
     if failed := _cell_to_mend(name, cells):
         number, source = failed
         return (
@@ -447,12 +440,7 @@ def causes(error: BaseException) -> Iterator[BaseException]:
 
 def explain_errors() -> None:
     """Let the notebook's kernel say what to do below an error; nothing elsewhere."""
-    try:
-        from IPython import get_ipython
-    except ImportError:
-        return
-    shell = get_ipython()
-    if shell is not None:
+    if shell := text.kernel_shell():
         shell.set_custom_exc((Exception,), _show)
 
 

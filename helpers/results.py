@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from helpers.errors import ResultError
-from helpers.text import Table, in_kernel, mark, pre
+from helpers.text import Table, kernel_shell, mark, pre
 
 FORMAT = 1
 # A result's kind is looked up here and nowhere else: a file cannot name a module.
@@ -122,7 +122,7 @@ def nvidia_driver() -> str | None:
 
 def command() -> str:
     """Return what was run, without the folders it lies in."""
-    if in_kernel():
+    if kernel_shell():
         return "notebook"
     return " ".join(Path(word).name for word in sys.argv[:2]) or "python"
 

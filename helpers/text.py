@@ -141,18 +141,18 @@ def pre(text: Any) -> str:
     return f'<pre style="{style}">{underlined(text)}</pre>'
 
 
-def in_kernel() -> bool:
-    """Return whether this process runs the cells of a notebook.
+def kernel_shell() -> Any:
+    """Return the shell in which a notebook's cells run; None where this is no kernel.
 
     A script may import ipykernel too; only a kernel has a shell that knows of one.
     """
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return hasattr(shell, "kernel")
+    return shell if hasattr(shell, "kernel") else None
 
 
 def watched() -> bool:
     """Return whether a reader watches a notebook, and may click."""
-    return in_kernel() and os.environ.get("COURSE_QUIET") != "1"
+    return bool(kernel_shell()) and os.environ.get("COURSE_QUIET") != "1"
 
 
 def progress(what: str, total: float, unit: str = "") -> tqdm:

@@ -81,11 +81,6 @@ class Numerics(TableResult):
         """The number of kernels that agree with eager."""
         return sum(k.status == "agrees" for k in self.kernels)
 
-    @property
-    def ok(self) -> bool:
-        """Whether no kernel differs from eager."""
-        return all(k.status != "differs" for k in self.kernels)
-
     def table(self) -> Table:
         """Return a row for each launch; the errors depend on the machine."""
         headings = ("graph", "status", "programs", "blocks", "name", "error")
