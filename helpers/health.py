@@ -416,16 +416,25 @@ def _cell_to_mend(name: str | None, cells: list[str]) -> tuple[int, str] | None:
     Where that cell itself lacks a name, it is the cell that owes it.
     """
     for number, source in reversed([*enumerate(cells)]):
-        try:
-            steps = [*dis.get_instructions(compile(source, "<cell>", "exec"))]
-        except SyntaxError:
-            continue
-        if name in {step.argval for step in steps if step.opname == "STORE_NAME"}:
-            used = {step.argval for step in steps if step.opname == "LOAD_NAME"}
+        defined, read = _names(source)
+        if name in defined:
             here = vars(sys.modules["__main__"]).keys() | vars(builtins).keys()
-            owed = (_cell_to_mend(lacks, cells[:number]) for lacks in used - here)
+            owed = (_cell_to_mend(lacks, cells[:number]) for lacks in read - here)
             return next(filter(None, owed), (number, source))
     return None
+
+
+def _names(source: str) -> tuple[set[str], set[str]]:
+    """Return the names that a cell assigns, defines or imports, and those it reads."""
+    try:
+        steps = [*dis.get_instructions(compile(source, "<cell>", "exec"))]
+    except SyntaxError:  # any word may be one
+        return set(re.findall(r"[^\W\d]\w*", source)), set()
+    defined, read = (
+        {step.argval for step in steps if step.opname == kind}
+        for kind in ("STORE_NAME", "LOAD_NAME")
+    )
+    return defined, read
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:

@@ -337,6 +337,8 @@ def test_a_name_that_an_earlier_error_kept_back_names_the_cell_to_mend() -> None
         broken.replace("one", "1"),
         "width + 1",
         "rows + 1",
+        "lost = (",
+        "lost + 1",
     )
     mend = "What to do: cell [3], `found = int('one')`, failed before it could define "
     assert f"{mend}'width'" in shown[2]
@@ -344,3 +346,4 @@ def test_a_name_that_an_earlier_error_kept_back_names_the_cell_to_mend() -> None
     assert "where a cell above defines 'gone'" in shown[4]
     assert not shown[5] and not shown[6]
     assert "cell [4], `rows = width * 2`, failed" in shown[7]  # it has not run again
+    assert "cell [10], `lost = (`, failed" in shown[9]
