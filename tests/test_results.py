@@ -197,14 +197,6 @@ def test_a_gpu_is_named_with_its_driver(monkeypatch: pytest.MonkeyPatch) -> None
     assert (machine.gpu, machine.driver) == ("NVIDIA H100", "555.42")
 
 
-def test_cores_are_those_that_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 5, 7}, raising=False)
-    assert results.available_cores() == 3
-    monkeypatch.delattr(os, "sched_getaffinity")
-    monkeypatch.setattr(os, "cpu_count", lambda: None)
-    assert results.available_cores() == 1
-
-
 # --- side by side -----------------------------------------------------------------
 
 
