@@ -12,7 +12,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # the same names as _HOME, for editors and type checkers
+if TYPE_CHECKING:  # the same names as _NAMES, for editors and type checkers
     from .benchmark import compare
     from .capture import graphs, recompiles
     from .checkups import checkup
@@ -34,41 +34,29 @@ if TYPE_CHECKING:  # the same names as _HOME, for editors and type checkers
     from .timing import copy_bandwidth, device, keep_memory
     from .traffic import eager_bytes
 
-_HOME = {
-    "check": "exercises",
-    "checkup": "checkups",
-    "claim": "teach",
-    "cold_start": "starts",
-    "compare": "benchmark",
-    "composes": "composition",
-    "copy_bandwidth": "timing",
-    "device": "timing",
-    "dump_triton": "gpu.dump",
-    "doctor": "health",
-    "eager_bytes": "traffic",
-    "explain_error": "explain",
-    "explore": "gpu.explorer",
-    "graphs": "capture",
-    "hint": "exercises",
-    "keep_memory": "timing",
-    "kernels": "codegen",
-    "load": "results",
-    "output_code": "codegen",
-    "plausible": "gpu.limits",
-    "plot_bytes": "plots",
-    "plot_comparison": "plots",
-    "plot_sweep": "plots",
-    "predict": "teach",
-    "recompiles": "capture",
-    "recorded": "recordings",
-    "reveal": "teach",
-    "score": "teach",
-    "side_by_side": "results",
-    "stages": "gpu.side_by_side",
-    "start": "teach",
-    "sweep": "sweeps",
+_NAMES = {  # of each module, in the same order
+    "benchmark": "compare",
+    "capture": "graphs recompiles",
+    "checkups": "checkup",
+    "codegen": "kernels output_code",
+    "exercises": "check hint",
+    "composition": "composes",
+    "explain": "explain_error",
+    "gpu.dump": "dump_triton",
+    "gpu.explorer": "explore",
+    "gpu.limits": "plausible",
+    "gpu.side_by_side": "stages",
+    "health": "doctor",
+    "plots": "plot_bytes plot_comparison plot_sweep",
+    "recordings": "recorded",
+    "results": "load side_by_side",
+    "starts": "cold_start",
+    "sweeps": "sweep",
+    "teach": "claim predict reveal score start",
+    "timing": "copy_bandwidth device keep_memory",
+    "traffic": "eager_bytes",
 }
-
+_HOME = {name: home for home, names in _NAMES.items() for name in names.split()}
 __all__ = sorted(_HOME)
 
 

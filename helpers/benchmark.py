@@ -8,19 +8,10 @@ It never stops because the result looks good.
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
-import json
-import linecache
-import os
 import random
-import subprocess
-import sys
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -29,7 +20,7 @@ import torch
 from helpers import _torch, correctness, results, stats, text
 from helpers.capture import Watch
 from helpers.correctness import Setting
-from helpers.errors import InputError
+from helpers.errors import InputError, one_line
 from helpers.results import Machine, TableResult
 from helpers.stats import Interval
 from helpers.tensors import tensors
@@ -38,6 +29,7 @@ from helpers.timing import (
     Block,
     Clock,
     Faults,
+    Plan,
     block,
     clock_for,
     page_faults,
@@ -96,8 +88,6 @@ class Comparison(TableResult):
     notes: tuple[str, ...]
     threads: int
     device: str
-    scope: str
-    """``this process``, or how many fresh processes."""
     interrupted: bool = False
     """Whether Ctrl-C ended it before its budget did."""
     machine: Machine = field(default_factory=Machine.here)
@@ -147,7 +137,7 @@ class Comparison(TableResult):
             ("largest difference", self._errors()),
             (
                 "measured in",
-                f"{self.scope}: {len(self.rounds)} rounds, {clean} undisturbed, "
+                f"{len(self.rounds)} rounds, {clean} undisturbed, "
                 f"{text.count(self.threads, 'thread')}, caches hot",
             ),
             ("notes", "; ".join(self.notes) or "none"),
@@ -170,13 +160,11 @@ class Comparison(TableResult):
 
 def compare(
     eager: Callable,
-    compiled: Callable | None = None,
+    compiled: Callable,
     *inputs: Any,
     kwargs: Mapping[str, Any] | None = None,
-    setup: Callable[[], Any] | None = None,
     budget: float = 2.0,
     precision: float = 0.004,
-    processes: int = 1,
     names: tuple[str, str] = ("eager", "compiled"),
     rtol: float | None = None,
     atol: float | None = None,
@@ -192,18 +180,10 @@ def compare(
     is compared, put back before each call that is compared and each block that is
     timed, and at the end.  So a training step can be raced.
 
-    *setup* is called before each of these, outside the clock, for what cannot be put
-    back; what it returns, unless None, takes the place of the inputs (a tuple, or one).
-
     *budget* is in seconds of timing, and six rounds are timed in any case; it ends
     earlier when half the width of the 95 % interval falls below *precision*, a share of
     the ratio (what a pair of real functions is worth knowing to), or with Ctrl-C, which
     keeps the rounds if there are six.
-
-    *processes* above 1 repeats it in fresh processes, since where memory lands differs
-    between them, and gives the spread.  Pass one self-contained function that returns
-    ``(eager, compiled, inputs)`` or ``(eager, compiled, inputs, kwargs)`` instead;
-    Ctrl-C ends that early and keeps what is measured.
 
     *names* are those of the two sides.  *rtol* and *atol* are the tolerance of the
     answers, relative and absolute; without them it is that of the dtype, or twice the
@@ -217,23 +197,17 @@ def compare(
     Edgington and Onghena, *Randomization Tests*, 4th ed., chapter 5.
 
     Raises InputError when a side fails, gives nothing that can be compared, or mixes
-    devices, and ValueError for a budget, precision or number of processes not above 0.
+    devices, and ValueError for a budget or precision not above 0.
     """
-    if min(budget, precision, processes) <= 0:
-        raise ValueError(
-            "budget (seconds), precision (a share) and processes must be above 0"
-        )
-    if processes > 1:
-        options = {"budget": budget, "precision": precision, "rtol": rtol, "atol": atol}
-        options |= {"same_answer": same_answer, "seed": seed}
-        return _in_processes(eager, compiled, processes, options, names)
-    if compiled is None or not callable(eager) or not callable(compiled):
+    if min(budget, precision) <= 0:
+        raise ValueError("budget (seconds) and precision (a share) must be above 0")
+    if not callable(eager) or not callable(compiled):
         raise InputError(
             "compare takes two functions and their inputs: compare(f, "
-            "torch.compile(f), x); for processes=5, one function that makes all three"
+            "torch.compile(f), x)"
         )
     device = correctness.device_of((inputs, kwargs), eager, compiled)
-    setting = Setting((eager, compiled), inputs, kwargs, setup)
+    setting = Setting((eager, compiled), inputs, kwargs)
     # Timed calls may draw numbers, and train, but not at the reader's cost.
     with correctness.seeded(seed), setting.state:
         timer = clock or clock_for(device)
@@ -249,7 +223,8 @@ def compare(
             )
         with Watch() as watch:
             eager_s = _warm(setting, timer, eager, watch)
-        race = _Race(setting, timer, (eager, compiled), (eager_s, compiled_s))
+        plans = plans_for((eager_s, compiled_s), timer.sample_s)
+        race = _Race(setting, timer, (eager, compiled), plans)
         with Watch() as timed:
             race.run(budget, precision, seed, timed, pin=device == "cpu")
         faults, peaks = race.memory(device)
@@ -280,7 +255,6 @@ def compare(
         interrupted=race.interrupted,
         threads=torch.get_num_threads(),
         device=device,
-        scope="this process",
     )
 
 
@@ -324,34 +298,29 @@ def _again() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise InputError(
-            f"a function failed when it was called again: {type(error).__name__}: "
-            f"{first}\nIf it uses something up, such as room in a cache, that comes "
-            "back only before each block of calls: pass setup=f, which makes it anew."
+            f"a function failed when it was called again: {one_line(error)}\n"
+            "If it uses something up, such as room in a cache, that comes back only "
+            "before each block of calls: give it room for many."
         ) from error
 
 
+@dataclass
 class _Race:
     """Rounds of both sides, one block each in random order."""
 
-    def __init__(
-        self,
-        setting: Setting,
-        clock: Clock,
-        sides: tuple[Callable, Callable],
-        per_call: tuple[float, float],
-    ) -> None:
-        self.rounds: list[Round] = []
-        self.interrupted = False
-        self._setting, self._clock, self._sides = setting, clock, sides
-        self._plans = plans_for(per_call, clock.sample_s)
+    setting: Setting
+    clock: Clock
+    sides: tuple[Callable, Callable]
+    plans: list[Plan]
+    rounds: list[Round] = field(default_factory=list)
+    interrupted: bool = False
 
     def run(
         self, budget: float, precision: float, seed: int, watch: Watch, pin: bool
     ) -> None:
         """Time until the interval is narrow, the budget spent, or Ctrl-C."""
-        coin, clock, look = random.Random(seed), self._clock, _FIRST_LOOK
+        coin, clock, look = random.Random(seed), self.clock, _FIRST_LOOK
         with ExitStack() as stack:
             stack.enter_context(quiet_interpreter())
             if pin:
@@ -384,9 +353,9 @@ class _Race:
         """Time one block of each side, from the state put back."""
         compiles, blocks = watch.compiles, dict[int, Block]()
         for side in (0, 1) if a_first else (1, 0):
-            call = self._setting.call(self._sides[side])
+            call = self.setting.call(self.sides[side])
             with _again():
-                blocks[side] = block(self._clock, call, self._plans[side])
+                blocks[side] = block(self.clock, call, self.plans[side])
         a, b = blocks[0], blocks[1]
         clean = not (a.waited or b.waited) and watch.compiles == compiles
         return Round(a.seconds, b.seconds, a_first, clean, a.waited, b.waited)
@@ -399,7 +368,7 @@ class _Race:
         if self.interrupted:
             return None, None
         try:
-            call, sides = self._setting.call, self._sides
+            call, sides = self.setting.call, self.sides
             if device == "cpu":
                 faults = tuple(page_faults(call(side)) for side in sides)
             peaks = tuple(peak_bytes(call(side), device) for side in sides)
@@ -478,119 +447,3 @@ def _timing_notes(race: _Race, faults: tuple[Faults, ...] | None) -> Iterator[st
         yield "other processes disturbed most rounds: close them and repeat"
     if any(side.dominate for side in faults or ()):
         yield "page faults dominate: call keep_memory() first to time the arithmetic"
-
-
-# --- fresh processes -----------------------------------------------------------
-
-# Where memory lands differs from process to process, and with it the speed-up, by
-# more than the interval of any one.  The children get source text and answer in JSON,
-# so nothing is pickled.
-
-_HOW = (
-    "processes=N takes one self-contained function, with its imports inside, that "
-    "returns (eager, compiled, inputs): compare(make, processes=5)"
-)
-_MARK = "comparison:"
-
-
-def _in_processes(
-    make: Callable,
-    compiled: Any,
-    processes: int,
-    options: dict[str, Any],
-    names: tuple[str, str],
-) -> Comparison:
-    """Return ``compare(*make(), **options)`` of several processes as one.
-
-    Ctrl-C leaves the processes that are done, if there are two.
-    """
-    if compiled is not None or not callable(make):
-        raise InputError(_HOW)
-    try:
-        source = textwrap.dedent(inspect.getsource(make))
-    except (OSError, TypeError) as error:
-        raise InputError(f"the source of {make!r} is not to be had. {_HOW}") from error
-    if not source.lstrip().startswith(("def ", "@")):
-        raise InputError(_HOW)
-    order = {"name": make.__name__, "source": source, "options": options}
-    runs: list[Comparison] = []
-    with text.progress("fresh processes", processes) as bar:
-        try:
-            while len(runs) < processes:
-                runs.append(_in_process(order))
-                bar.update()
-        except KeyboardInterrupt:
-            if len(runs) < 2:
-                raise
-    return combine(tuple(runs), names)
-
-
-def _in_process(order: dict[str, Any]) -> Comparison:
-    """Run one comparison in a fresh interpreter, in this folder, and return it."""
-    course, more = str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")
-    path = os.pathsep.join([course, more] if more else [course])
-    done = subprocess.run(
-        [sys.executable, "-c", "from helpers import benchmark; benchmark.answer()"],
-        input=json.dumps(order),
-        capture_output=True,
-        text=True,
-        errors="replace",
-        env={**os.environ, "COURSE_QUIET": "1", "PYTHONPATH": path},
-    )
-    for line in reversed(done.stdout.splitlines()):
-        if line.startswith(_MARK):
-            return Comparison.from_json(json.loads(line[len(_MARK) :]))
-    last = (done.stderr.strip() or "it said nothing").splitlines()[-1]
-    raise InputError(f"a fresh process failed: {last}\n{_HOW}")
-
-
-def answer() -> None:
-    """Read an order as JSON from standard input, and write its comparison as JSON."""
-    order = json.load(sys.stdin)
-    # Dynamo and error messages read source lines: give the text a file of its own.
-    name, source = f"<{order['name']}>", order["source"]
-    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
-    space: dict[str, Any] = {"__name__": "__comparison__"}
-    exec(compile(source, name, "exec"), space)
-    result = compare_made(space[order["name"]](), order["options"])
-    print(_MARK + json.dumps(result.to_json()), flush=True)
-
-
-def compare_made(made: tuple, options: Mapping[str, Any]) -> Comparison:
-    """Return ``compare`` of ``(eager, compiled, inputs)`` or ``(..., kwargs)``.
-
-    *inputs* is a tuple, or one input.
-    """
-    eager, compiled, inputs, *kwargs = made
-    inputs = inputs if isinstance(inputs, tuple) else (inputs,)
-    if kwargs:
-        options = {**options, "kwargs": kwargs[0]}
-    return compare(eager, compiled, *inputs, **options)
-
-
-def combine(runs: tuple[Comparison, ...], names: tuple[str, str]) -> Comparison:
-    """Return one comparison for several of the same, one per process.
-
-    The speed-up is the median of theirs, and the interval is exact: the sign interval
-    from six processes on, below that lowest to highest, whose confidence is stated
-    (93.75 % for five).
-    """
-    ratios = [run.speedup for run in runs]
-    interval = stats.sign_interval(ratios) or stats.range_interval(ratios)
-    middle = sorted(runs, key=lambda run: run.speedup)[len(runs) // 2]
-    notes = dict.fromkeys(note for run in runs for note in run.notes)
-    return dataclasses.replace(
-        middle,
-        names=names,
-        speedup=median(ratios),
-        interval=(interval.low, interval.high),
-        confidence=interval.confidence,
-        verdict=stats.verdict(interval),
-        median_s=tuple(median(run.median_s[i] for run in runs) for i in (0, 1)),
-        cold_start_s=median(run.cold_start_s for run in runs),
-        matches=False if any(run.matches is False for run in runs) else middle.matches,
-        max_error=max(run.max_error for run in runs),
-        rounds=tuple(r for run in runs for r in run.rounds),
-        notes=tuple(notes),
-        scope=f"{len(runs)} fresh processes",
-    )

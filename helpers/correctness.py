@@ -20,8 +20,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from helpers import _torch
-from helpers.errors import InputError
-from helpers.session import compile_apart, restored, tensors_of
+from helpers.errors import InputError, one_line
+from helpers.session import compile_apart, one_device, restored, tensors_of
 from helpers.tensors import clone, tensors
 
 _PIECE = 1 << 22  # elements compared at a time, so that it takes little memory
@@ -60,13 +60,7 @@ def device_of(inputs: Any, *functions: Any) -> str:
     clock here waits for.
     """
     modules = [f for f in functions if isinstance(f, torch.nn.Module)]
-    devices = {t.device for t in tensors((inputs, modules))}
-    if len(devices) > 1:
-        raise InputError(
-            f"inputs and parameters are on {len(devices)} devices "
-            f"({', '.join(sorted(map(str, devices)))}): move them to one with .to()"
-        )
-    device = devices.pop() if devices else torch.device("cpu")
+    device = one_device((inputs, modules))
     if device.type == "cuda" and device.index != torch.cuda.current_device():
         raise InputError(
             f"first make it the current GPU: torch.cuda.set_device({device.index})"
@@ -111,20 +105,15 @@ class Setting:
         functions: tuple[Callable, ...],
         inputs: tuple[Any, ...],
         kwargs: Mapping[str, Any] | None = None,
-        setup: Callable[[], Any] | None = None,
     ) -> None:
         self.inputs, self.kwargs = clone((inputs, dict(kwargs or {})))
-        self.state = restored(*functions, self.inputs, self.kwargs, setup)
-        self._setup = setup
+        self.state = restored(*functions, self.inputs, self.kwargs)
 
     def call(self, function: Callable) -> Callable[[], Any]:
         """Put the state back, and return the call of *function* without arguments."""
         with self.state:
             pass
-        inputs = self.inputs
-        if self._setup is not None and (given := self._setup()) is not None:
-            inputs = given if isinstance(given, tuple) else (given,)
-        return partial(function, *inputs, **self.kwargs)
+        return partial(function, *self.inputs, **self.kwargs)
 
     def outcome(
         self, side: str, function: Callable, seed: int, run: _Run = lambda call: call()
@@ -188,15 +177,12 @@ def _failed(side: str, error: Exception) -> InputError:
         return error
     if promise := _torch.broken_promise(error):
         return InputError(promise)
-    first = (str(error).strip() or type(error).__name__).splitlines()[0]
     advice = {
         "eager": "Call it by itself first and mend that; there is nothing to time yet.",
         "compiled": "Eager ran, so compiling failed: `python -m helpers doctor` checks "
         "the compiler and triton, and graphs(fn, *inputs) shows how far Dynamo came.",
     }
-    return InputError(
-        f"the {side} function raised {type(error).__name__}: {first}\n{advice[side]}"
-    )
+    return InputError(f"the {side} function raised {one_line(error)}\n{advice[side]}")
 
 
 # --- the judgement -------------------------------------------------------------

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 
+def one_line(error: BaseException) -> str:
+    """Return the type of *error*, and the first line that it says."""
+    said = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
 class InputError(ValueError):
     """What was asked cannot be answered with this function or these inputs."""
 

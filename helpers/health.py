@@ -5,6 +5,7 @@ Below it: what to do about an error that ends a cell, told in one line.
 
 from __future__ import annotations
 
+import builtins
 import dis
 import os
 import platform
@@ -48,13 +49,7 @@ class Row:
     name: str
     found: str
     status: str = "ok"
-    costs: str = ""
-    fix: str = ""
-
-    @property
-    def advice(self) -> str:
-        """Return what the lack costs and what to do about it, or ''."""
-        return ". ".join(part for part in (self.costs, self.fix) if part)
+    advice: str = ""  # what the lack costs, and what to do about it
 
 
 @dataclass(frozen=True, repr=False)
@@ -109,9 +104,9 @@ def _look(name: str, check: Callable[[], tuple[str, ...]]) -> Row:
         message = " ".join(str(error).split()[:25])  # a cause may be on line two
         found = f"fails with {type(error).__name__}: {message}"
         if name == "torch" and name not in sys.modules:
-            return Row(name, found, "missing", "Nothing runs", "make clean setup")
+            return Row(name, found, "missing", "Nothing runs. make clean setup")
         if name == "first compile":
-            return Row(name, found, "missing", "Nothing compiles", "See the rows above")
+            return Row(name, found, "missing", "Nothing compiles. See the rows above")
         return Row(name, found, "note", "This could not be looked at")
 
 
@@ -120,7 +115,7 @@ def _python() -> tuple[str, ...]:
     if (3, 11) <= sys.version_info[:2] <= (3, 14):
         return (found,)
     costs = "The course is checked on Python 3.11 to 3.14"
-    return found, "note", costs, "make setup PYTHON=python3.11"
+    return found, "note", f"{costs}. make setup PYTHON=python3.11"
 
 
 def _torch() -> tuple[str, ...]:
@@ -130,7 +125,7 @@ def _torch() -> tuple[str, ...]:
     release = tuple(int(part) for part in found.split(".")[:2])
     if not (2, 11) <= release <= (2, 15):
         status = "missing" if release < (2, 11) else "note"
-        return found, status, "The course is checked on 2.11 to 2.15", "make setup"
+        return found, status, "The course is checked on 2.11 to 2.15. make setup"
     import helpers
 
     try:  # their modules need private names of torch, and say what is lost
@@ -151,22 +146,22 @@ def _triton() -> tuple[str, ...]:
         return (f"{installed}, the pair of torch {torch.__version__}",)
     need = torch.cuda.is_available()
     found = f"{installed or 'none'}; torch {torch.__version__} wants {wanted or '?'}"
-    costs = "Nothing compiles for the GPU" if need else "Triton kernels are not shown"
-    linux = sys.platform.startswith("linux")
-    fix = f"pip install 'triton=={wanted}.*'" if linux else ""
-    return found, "missing" if need and not installed else "note", costs, fix
+    advice = "Nothing compiles for the GPU" if need else "Triton kernels are not shown"
+    if sys.platform.startswith("linux"):
+        advice += f". pip install 'triton=={wanted}.*'"
+    return found, "missing" if need and not installed else "note", advice
 
 
 def _compiler() -> tuple[str, ...]:
     from helpers import _torch
 
-    costs = "torch.compile cannot build kernels for the CPU"
+    advice = f"torch.compile cannot build kernels for the CPU. {_install()}"
     name, _ = _torch.cpp_compiler()
     if name is None:
-        return "none that runs", "missing", costs, _install()
+        return "none that runs", "missing", advice
     header = Path(sysconfig.get_paths()["include"], "Python.h")
     if os.name != "nt" and not header.exists():
-        return f"{Path(name).name}, but no Python.h", "missing", costs, _install()
+        return f"{Path(name).name}, but no Python.h", "missing", advice
     if os.name == "nt":
         return (Path(name).name,)
     version = subprocess.check_output([name, "--version"], text=True, timeout=60)
@@ -201,7 +196,7 @@ def _gpu() -> tuple[str, ...]:
         return "no NVIDIA GPU", "note", lesson
     if torch.version.cuda is None:
         found = f"driver {driver}, but a torch built without CUDA"
-        return found, "note", lesson, "make setup TORCH=default"
+        return found, "note", f"{lesson}. make setup TORCH=default"
     try:
         torch.cuda.init()
         reason = "no device is visible: see CUDA_VISIBLE_DEVICES"
@@ -209,7 +204,7 @@ def _gpu() -> tuple[str, ...]:
         reason = _one_line(error)[:160]
     found = f"driver {driver} and CUDA {torch.version.cuda} do not work: {reason}"
     fix = "Update the driver, or take an older CUDA: make setup TORCH=cu126"
-    return found, "note", lesson, fix
+    return found, "note", f"{lesson}. {fix}"
 
 
 def _threads() -> tuple[str, ...]:
@@ -223,7 +218,8 @@ def _threads() -> tuple[str, ...]:
     if threads <= cores:
         return (found,)
     costs = "Threads wait for one another, and timings are noise"
-    return found, "note", costs, f"Set OMP_NUM_THREADS={cores} before Jupyter starts"
+    fix = f"Set OMP_NUM_THREADS={cores} before Jupyter starts"
+    return found, "note", f"{costs}. {fix}"
 
 
 def _cache() -> tuple[str, ...]:
@@ -234,18 +230,18 @@ def _cache() -> tuple[str, ...]:
         results.write_atomically(folder / "doctor", "written by doctor()\n").unlink()
     except OSError as error:
         fix = "Set TORCHINDUCTOR_CACHE_DIR to a folder that you may write to"
-        return str(error), "missing", "Nothing compiles", fix
+        return str(error), "missing", f"Nothing compiles. {fix}"
     if os.name == "posix" and re.search(r"\s", str(folder)):
-        fix = "Set TORCHINDUCTOR_CACHE_DIR to a folder without one"
         cut = "torch hands the C++ compiler a name that ends there"
-        return "a space in its name", "missing", cut, fix
+        fix = "Set TORCHINDUCTOR_CACHE_DIR to a folder without one"
+        return "a space in its name", "missing", f"{cut}. {fix}"
     free = shutil.disk_usage(folder).free
     used = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     found = f"{text.size(used)} used, {text.size(free)} free"
     if free >= DISK_NEEDED:
         return (found,)
     fix = "Free some, or set TORCHINDUCTOR_CACHE_DIR to a folder with more"
-    return found, "note", "A compile fails once the disk is full", fix
+    return found, "note", f"A compile fails once the disk is full. {fix}"
 
 
 def _memory() -> tuple[str, ...]:
@@ -261,7 +257,7 @@ def _memory() -> tuple[str, ...]:
     if free >= MEMORY_NEEDED:
         return (found,)
     costs = "A notebook may take 2 GiB, and a kernel that runs out is killed"
-    return found, "note", costs, "Shut down other kernels and programs"
+    return found, "note", f"{costs}. Shut down other kernels and programs"
 
 
 def _first_compile() -> tuple[str, ...]:
@@ -291,7 +287,7 @@ def _first_compile() -> tuple[str, ...]:
             bar.update()
     if not _torch.captured(compiled):
         fix = "Unset TORCH_COMPILE_DISABLE and TORCHDYNAMO_DISABLE, restart the kernel"
-        return "it is switched off", "missing", "Nothing compiles", fix
+        return "it is switched off", "missing", f"Nothing compiles. {fix}"
     return (", ".join(took),)
 
 
@@ -306,7 +302,7 @@ def _wrong_numbers(device: str, error: float) -> tuple[str, ...]:
         + ("C++ compiler (set CXX) " if device == "cpu" else "driver ")
         + "or another torch (make clean setup)"
     )
-    return found, "missing", costs, fix
+    return found, "missing", f"{costs}. {fix}"
 
 
 _CHECKS = (
@@ -379,19 +375,6 @@ _ADVICE = (
 )
 
 
-@dataclass(frozen=True)
-class FailedCell:
-    """A cell that ended in an error, and the names that are missing because of it."""
-
-    number: int
-    first_line: str
-    defines: set[str]
-    missing: set[str]
-
-
-_failed: list[FailedCell] = []  # of this kernel, and not mended since
-
-
 def what_to_do(error: BaseException) -> str | None:
     """Return what helps against *error* or one of its causes, in one sentence.
 
@@ -417,10 +400,14 @@ def what_to_do(error: BaseException) -> str | None:
 
 
 def _missing_name(name: str | None) -> str:
-    if cell := _cell_to_mend(name):
+    shell = text.kernel_shell()
+    cells = shell.user_ns["In"][:-1] if shell else []  # the last one runs now
+    if failed := _cell_to_mend(name, cells):
+        number, source = failed
         return (
-            f"cell [{cell.number}], `{cell.first_line}`, failed before it could define "
-            f"{name!r}: mend that cell first, then run it and the cells below it"
+            f"cell [{number}], `{source.strip().splitlines()[0]}`, failed before it "
+            f"could define {name!r}: mend that cell first, then run it and the cells "
+            "below it"
         )
     return (
         f"where a cell above defines {name!r}, it has not run: choose Run > Run All "
@@ -428,8 +415,31 @@ def _missing_name(name: str | None) -> str:
     )
 
 
-def _cell_to_mend(name: str | None) -> FailedCell | None:
-    return next((cell for cell in _failed if name in cell.missing), None)
+def _cell_to_mend(name: str | None, cells: list[str]) -> tuple[int, str] | None:
+    """Return the last cell that was to define *name*, and its number.
+
+    Where that cell itself lacks a name, it is the cell that owes it.
+    """
+    for number, source in reversed([*enumerate(cells)]):
+        defined, read = _names(source)
+        if name in defined:
+            here = vars(sys.modules["__main__"]).keys() | vars(builtins).keys()
+            owed = (_cell_to_mend(lacks, cells[:number]) for lacks in read - here)
+            return next(filter(None, owed), (number, source))
+    return None
+
+
+def _names(source: str) -> tuple[set[str], set[str]]:
+    """Return the names that a cell assigns, defines or imports, and those it reads."""
+    try:
+        steps = [*dis.get_instructions(compile(source, "<cell>", "exec"))]
+    except SyntaxError:  # any word may be one
+        return set(re.findall(r"[^\W\d]\w*", source)), set()
+    defined, read = (
+        {step.argval for step in steps if step.opname == kind}
+        for kind in ("STORE_NAME", "LOAD_NAME")
+    )
+    return defined, read
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
@@ -444,14 +454,8 @@ def causes(error: BaseException) -> Iterator[BaseException]:
 
 def explain_errors() -> None:
     """Let the notebook's kernel say what to do below an error; nothing elsewhere."""
-    try:
-        from IPython import get_ipython
-    except ImportError:
-        return
-    shell = get_ipython()
-    if shell is not None:
+    if shell := text.kernel_shell():
         shell.set_custom_exc((Exception,), _show)
-        shell.events.register("post_run_cell", _note_failure)
 
 
 def _show(
@@ -466,32 +470,3 @@ def _show(
     if what_to_do(error) and note not in getattr(error, "__notes__", ()):
         error.add_note(note)
     shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
-
-
-def _note_failure(result: Any) -> None:
-    """Remember a cell that failed, until a cell that defines the same names runs.
-
-    What fails for want of a name that an earlier cell owes is that cell's failure:
-    then the names of this cell are missing because of it, too.
-    """
-    source = result.info.raw_cell or ""
-    names = _defined_names(source)
-    _failed[:] = [cell for cell in _failed if not cell.defines <= names]
-    if result.success or not names:
-        return
-    error = result.error_in_exec
-    if isinstance(error, NameError) and (cell := _cell_to_mend(error.name)):
-        cell.missing.update(names)
-    else:
-        first_line = source.strip().splitlines()[0]
-        number = result.execution_count or 0
-        _failed.append(FailedCell(number, first_line, names, set(names)))
-
-
-def _defined_names(source: str) -> set[str]:
-    """Return the names that a cell assigns, defines or imports."""
-    try:
-        steps = dis.get_instructions(compile(source, "<cell>", "exec"))
-    except SyntaxError:  # or a line for IPython: then any word may be one
-        return set(re.findall(r"[^\W\d]\w*", source))
-    return {step.argval for step in steps if step.opname == "STORE_NAME"}

@@ -10,14 +10,11 @@ import base64
 import functools
 import html
 import io
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from helpers import text
-from helpers.results import write_atomically
 from helpers.stats import SAME
 from helpers.text import mark, plain
 
@@ -81,22 +78,6 @@ class Picture:
         alt = html.escape(plain(self.alt))
         data = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
         return f'<img alt="{alt}" style="max-width:100%" src="{data}">'
-
-    @styled
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write a .png or .svg file, whole or not at all; return its path.
-
-        Raises ValueError for another ending, OSError where nothing can be written.
-        """
-        kind = Path(path).suffix
-        if kind not in (".png", ".svg"):
-            raise ValueError(
-                f"a picture is saved as .png or .svg, not {Path(path).name!r}"
-            )
-        drawn = io.BytesIO()
-        about = {"Title": plain(self.alt)}
-        self.figure.savefig(drawn, format=kind[1:], dpi=200, metadata=about)
-        return write_atomically(path, drawn.getvalue())
 
 
 @styled

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,7 +31,6 @@ DONE, FAILED, NOT_RUN = "done", "failed", "not run"
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "recorded"
 NONE_YET = "No GPU recording is here yet"
 _HOW = "`make record`, on a machine with an NVIDIA GPU, makes one"
-_FEWEST_ROUNDS = 6  # compare() never times fewer
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,7 @@ def read(path: str | os.PathLike[str]) -> Recording:
     recording, name = results.load(path), Path(path).name
     if not isinstance(recording, Recording):
         raise ResultError(f"{name} does not hold a recording: name another file")
-    for fault in _faults(recording):
+    if fault := next(_faults(recording), ""):
         raise ResultError(f"{name}: this recording is not to be believed: {fault}")
     return recording
 
@@ -123,49 +121,31 @@ def read(path: str | os.PathLike[str]) -> Recording:
 
 def _faults(recording: Recording) -> Iterator[str]:
     """Yield what is wrong with a recording that can be read."""
+    here = recording.machine
     if recording.schema != SCHEMA:
         yield f"it has schema {recording.schema}, and this course reads {SCHEMA}"
-    if recording.machine.gpu is None and not recording.quick:
+    if here.gpu is None and not recording.quick:
         yield "no GPU is named, and its sizes are those of one"
-    if not re.match(r"\d{4}-\d\d-\d\dT", recording.when):
-        yield f"{recording.when!r} is no time"
-    keys = [finding.key for finding in recording.findings]
-    if len(set(keys)) < len(keys):
-        yield "a case occurs twice"
     for finding in recording.findings:
-        for fault in _finding_faults(finding, recording.machine):
-            yield f"{' '.join(map(str, finding.key))}: {fault}"
-
-
-def _finding_faults(finding: Finding, machine: Machine) -> Iterator[str]:
-    if finding.status != DONE and not finding.message:
-        yield f"{finding.status}, and not why"
-    outcome = finding.comparison or finding.facts or finding.texts
-    if (finding.status == DONE) != bool(outcome):
-        yield f"{finding.status}, and {'something' if outcome else 'nothing'} was found"
-    numbers = [fact for fact in finding.facts.values() if not isinstance(fact, str)]
-    if not all(math.isfinite(n) and n >= 0 for n in (finding.seconds, *numbers)):
-        yield "a number is negative or not finite"
-    if finding.comparison:
-        yield from _timing_faults(finding.comparison, machine)
-
-
-def _timing_faults(comparison: Comparison, machine: Machine) -> Iterator[str]:
-    rounds = comparison.rounds
-    times = [s for r in rounds for s in (r.a_s, r.b_s)] + [comparison.cold_start_s]
-    origin = comparison.machine.gpu, comparison.machine.torch, comparison.device
-    if origin != (machine.gpu, machine.torch, "cuda" if machine.gpu else "cpu"):
-        yield "measured on another machine or device, or with another torch"
-    if len(rounds) < _FEWEST_ROUNDS:
-        yield f"{len(rounds)} rounds of samples, at least {_FEWEST_ROUNDS} are timed"
-    elif not all(math.isfinite(s) and s > 0 for s in times):
-        yield "a time is not a finite number of seconds above 0"
-    elif not _follows(comparison):
-        yield "speed-up, interval or verdict do not follow from the samples"
+        place, race = " ".join(map(str, finding.key)), finding.comparison
+        outcome = race or finding.facts or finding.texts
+        if (finding.status == DONE) != bool(outcome):
+            something = "something" if outcome else "nothing"
+            yield f"{place}: {finding.status}, and {something} was found"
+        if not race:
+            continue
+        origin = race.machine.gpu, race.machine.torch, race.device
+        if origin != (here.gpu, here.torch, "cuda" if here.gpu else "cpu"):
+            yield f"{place}: measured on another machine, or with another torch"
+        if not _follows(race):
+            yield f"{place}: speed-up, interval or verdict do not follow from samples"
 
 
 def _follows(comparison: Comparison) -> bool:
     """Return whether the results are what the samples give, computed anew."""
+    times = [s for r in comparison.rounds for s in (r.a_s, r.b_s)]
+    if not times or not all(0 < s < math.inf for s in times):
+        return False
     rounds, speedup, interval = estimate(comparison.rounds)
     computed = [speedup, interval.confidence if interval else 0.0]
     computed += [median(r.a_s for r in rounds), median(r.b_s for r in rounds)]

@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from helpers.errors import ResultError
-from helpers.text import Table, in_kernel, mark, pre
+from helpers.text import Table, kernel_shell, mark, pre
 
 FORMAT = 1
 # A result's kind is looked up here and nowhere else: a file cannot name a module.
@@ -48,9 +48,7 @@ _HOMES = {
     "Plausible": "helpers.gpu.limits",
     "Recompiles": "helpers.capture",
     "Recording": "helpers.recordings",
-    "Setting": "helpers.gpu.explorer",
     "Stages": "helpers.gpu.side_by_side",
-    "Step": "helpers.gpu.side_by_side",
     "Sweep": "helpers.sweeps",
 }
 
@@ -73,18 +71,15 @@ class Machine:
     @classmethod
     def here(cls) -> Machine:
         """Return the record of this machine and these versions."""
+        import psutil
+
         torch = sys.modules.get("torch")
         gpu = torch is not None and torch.cuda.is_available()
-        memory = None
-        with suppress(ImportError):  # a GPU machine that only records may lack it
-            import psutil
-
-            memory = psutil.virtual_memory().total
         return cls(
             cpu=_cpu_name(),
             cores=available_cores(),
             threads=torch.get_num_threads() if torch is not None else None,
-            memory_bytes=memory,
+            memory_bytes=psutil.virtual_memory().total,
             gpu=torch.cuda.get_device_name() if gpu else None,
             driver=nvidia_driver() if gpu else None,
             system=f"{platform.system()} {platform.machine()}",
@@ -128,7 +123,7 @@ def nvidia_driver() -> str | None:
 
 def command() -> str:
     """Return what was run, without the folders it lies in."""
-    if in_kernel():
+    if kernel_shell():
         return "notebook"
     return " ".join(Path(word).name for word in sys.argv[:2]) or "python"
 

@@ -31,7 +31,7 @@ import torch
 
 from helpers import _torch
 from helpers._torch import needed_for
-from helpers.errors import InputError, Unavailable
+from helpers.errors import InputError, Unavailable, one_line
 from helpers.tensors import CONTAINERS, clone, tensors, walk
 
 with needed_for("leaving the session as it was"):
@@ -110,11 +110,6 @@ class restored:
         for tensor, gradient in self._gradients:
             if tensor.grad is not gradient:
                 tensor.grad = gradient
-
-
-def modules_of(*objects: Any) -> list[torch.nn.Module]:
-    """Return the modules that functions hold, in closures, globals or ``self``."""
-    return [item for item in _reachable(objects) if isinstance(item, torch.nn.Module)]
 
 
 def tensors_of(*objects: Any) -> list[torch.Tensor]:
@@ -377,23 +372,26 @@ def check_callable(fn: Any, inputs: Any) -> None:
             "torch.jit compiled this already, and torch.compile cannot look inside: "
             "give the module or function that was scripted or traced"
         )
-    given = [t for t in tensors(inputs) if t.dim()]  # a scalar may go with any device
-    devices = sorted({str(t.device) for t in given})
-    if len(devices) > 1:
-        raise InputError(
-            f"the inputs are on {' and '.join(devices)}: move them to one device "
-            "with x.to(device)"
-        )
-    if any(t.is_meta for t in (*given, *tensors(fn))):
+    if one_device(inputs).type == "meta" or any(t.is_meta for t in tensors(fn)):
         raise InputError(
             "tensors on the device meta hold no numbers, so nothing can be run: give "
             "the module memory with module.to_empty(device='cpu') and weights"
         )
 
 
-def on_gpu(inputs: Any) -> bool:
-    """Return whether a tensor of *inputs* is on a GPU."""
-    return any(tensor.is_cuda for tensor in tensors(inputs))
+def one_device(inputs: Any) -> torch.device:
+    """Return the device of the tensors in *inputs*; InputError if there are several.
+
+    A scalar may go with any device.
+    """
+    devices = {t.device for t in tensors(inputs) if t.dim()} or {torch.device("cpu")}
+    if len(devices) > 1:
+        names = " and ".join(sorted(map(str, devices)))
+        raise InputError(
+            f"inputs and parameters are on {names}: move them to one device "
+            "with .to(device)"
+        )
+    return devices.pop()
 
 
 # What Triton says of a kernel that calls, say, a function of torch.
@@ -415,7 +413,7 @@ def call(fn: Callable[..., Any], inputs: Any, kwargs: dict[str, Any]) -> Any:
     except Exception as error:
         if promise := _torch.broken_promise(error):
             raise InputError(promise) from error
-        message = f"{type(error).__name__}: {str(error).strip().split(chr(10))[0]}"
+        message = one_line(error)
         if not _torch.failed_compiling(error):
             raise InputError(
                 f"the function raised {message}. Call it yourself, uncompiled and with "

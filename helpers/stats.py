@@ -60,17 +60,6 @@ def sign_interval(values: Sequence[float], confidence: float = 0.95) -> Interval
     return Interval(ordered[rank - 1], ordered[-rank], 1 - 2 * _tail(n, rank))
 
 
-def range_interval(values: Sequence[float]) -> Interval:
-    """Return lowest to highest: what a handful of processes can support.
-
-    The range of *n* independent values holds their median with probability
-    ``1 - 2 ** (1 - n)``: 93.75 % for five.
-    """
-    if len(values) < 2:
-        raise ValueError("a spread needs at least two values")
-    return Interval(min(values), max(values), 1 - 2.0 ** (1 - len(values)))
-
-
 def speedup(a: Sequence[float], b: Sequence[float]) -> tuple[float, Interval | None]:
     """Return the median of the paired ratios a/b and its sign interval.
 

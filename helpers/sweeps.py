@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from helpers import results, text
-from helpers.benchmark import Comparison, compare_made
+from helpers.benchmark import Comparison, compare
 from helpers.results import Machine, TableResult
 from helpers.text import mark
 
@@ -64,16 +64,16 @@ def sweep(
     Ctrl-C ends it early and keeps every finished point.  One function compiled for more
     than eight sizes needs ``dynamic=True``, or torch stops compiling it.
 
-    Raises ValueError or TypeError for *values* that make no sweep, and what ``compare``
-    raises, with the points before it in its attribute ``sweep``.
+    Raises ValueError for *values* that make no sweep, and what ``compare`` raises, with
+    the points before it in its attribute ``sweep``.
     """
     values = list(values)
-    if not values:
-        raise ValueError("a sweep needs at least one value")
-    if len(set(values)) != len(values):
-        raise ValueError(f"a value occurs twice in {values}")
-    if not all(isinstance(value, (int, float, str)) for value in values):
-        raise TypeError("values are plain numbers or words: use .tolist() on an array")
+    plain = all(isinstance(value, (int, float, str)) for value in values)
+    if not values or not plain or len(set(values)) < len(values):
+        raise ValueError(
+            "a sweep needs different values, plain numbers or words (.tolist() of an "
+            f"array), and at least one: not {values}"
+        )
     points: list[Point] = []
 
     def finished() -> Sweep:
@@ -84,7 +84,12 @@ def sweep(
         try:
             for value in values:
                 bar.set_description_str(f"{parameter} {value}")
-                one = compare_made(make(value), {"budget": budget, **options})
+                eager, compiled, inputs, *more = make(value)
+                inputs = inputs if isinstance(inputs, tuple) else (inputs,)
+                how = {"budget": budget, **options}
+                if more:
+                    how["kwargs"] = more[0]
+                one = compare(eager, compiled, *inputs, **how)
                 points.append(Point(value, one))
                 bar.update()
                 if one.interrupted:

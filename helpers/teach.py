@@ -31,7 +31,7 @@ from filelock import FileLock
 
 from helpers import health, logs
 from helpers.results import version_of, write_atomically
-from helpers.text import count, mark
+from helpers.text import count, mark, watched
 
 _COURSE = Path(__file__).resolve().parents[1]
 Entries = dict[str, dict[str, Any]]  # section -> key -> what is known about it
@@ -179,8 +179,11 @@ def start(notebook: str) -> None:
     modules = str(_COURSE / "notebooks")  # for a copy of the lesson elsewhere
     if modules not in sys.path:
         sys.path.append(modules)
-    if _can_click():
-        _narrow_the_page()
+    if watched():
+        from IPython.display import HTML, display
+
+        # Lines stay short enough to read on a wide screen.
+        display(HTML("<style>.jp-Notebook .jp-Cell {max-width: 64rem}</style>"))
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     triton = version_of("triton")
     facts = (
@@ -190,13 +193,6 @@ def start(notebook: str) -> None:
         count(torch.get_num_threads(), "thread"),
     )
     print(f"Ready: notebook {notebook} on {mark(', '.join(facts))}")
-
-
-def _narrow_the_page() -> None:
-    """Keep lines short enough to read on a wide screen."""
-    from IPython.display import HTML, display
-
-    display(HTML("<style>.jp-Notebook .jp-Cell {max-width: 64rem}</style>"))
 
 
 def _first_missing() -> str | None:
@@ -290,18 +286,13 @@ def _as_bool(text: str, condition: Any) -> bool:
     if isinstance(condition, bool):
         return condition
     # numpy.bool and a torch tensor both say their dtype and give their item.
-    if str(getattr(condition, "dtype", "")) in ("bool", "torch.bool"):
-        shape = tuple(condition.shape)
-        if all(length == 1 for length in shape):
-            return bool(condition.item())
-        raise TypeError(
-            f"claim {text!r}: the condition has shape {shape}, not one answer: "
-            "say .all() or .any()"
-        )
-    kind = "None" if condition is None else f"of type {type(condition).__name__}"
+    is_bool = str(getattr(condition, "dtype", "")) in ("bool", "torch.bool")
+    if is_bool and all(length == 1 for length in condition.shape):
+        return bool(condition.item())
     raise TypeError(
-        f"claim {text!r}: the condition is {kind}, not True or False: "
-        "compare it with something, as in `graphs == 2`"
+        f"claim {text!r}: the condition is {condition!r:.60}, not True or False: "
+        "compare it with something, as in `graphs == 2`; of several answers, say "
+        ".all() or .any()"
     )
 
 
@@ -382,7 +373,7 @@ def predict(
         )
     lesson.questions[key] = choices
     print(f"{key}  {question}")
-    if mine is None and not _guess(key) and _can_click():
+    if mine is None and not _guess(key) and watched():
         _show_buttons(key, choices)
         return
     print("\n".join(f"  {n}. {text}" for n, text in enumerate(choices, 1)))
@@ -395,11 +386,6 @@ def predict(
     else:
         numbers = ", ".join(str(n) for n in range(1, len(choices)))
         print(f"Your guess: none yet. Set mine={numbers} or {len(choices)}, run again.")
-
-
-def _can_click() -> bool:
-    """Return whether a reader watches, who may click."""
-    return "ipykernel" in sys.modules and os.environ.get("COURSE_QUIET") != "1"
 
 
 def _show_buttons(key: str, choices: tuple[str, ...]) -> None:

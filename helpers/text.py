@@ -141,13 +141,18 @@ def pre(text: Any) -> str:
     return f'<pre style="{style}">{underlined(text)}</pre>'
 
 
-def in_kernel() -> bool:
-    """Return whether this process runs the cells of a notebook.
+def kernel_shell() -> Any:
+    """Return the shell in which a notebook's cells run; None where this is no kernel.
 
     A script may import ipykernel too; only a kernel has a shell that knows of one.
     """
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return hasattr(shell, "kernel")
+    return shell if hasattr(shell, "kernel") else None
+
+
+def watched() -> bool:
+    """Return whether a reader watches a notebook, and may click."""
+    return bool(kernel_shell()) and os.environ.get("COURSE_QUIET") != "1"
 
 
 def progress(what: str, total: float, unit: str = "") -> tqdm:
@@ -156,15 +161,14 @@ def progress(what: str, total: float, unit: str = "") -> tqdm:
     It vanishes when the work ends.  Silent where nobody watches: in a file, and
     under ``COURSE_QUIET=1``.  *total* is in *unit*, such as ``s``, or in steps.
     """
-    quiet = os.environ.get("COURSE_QUIET") == "1"
-    notebook = in_kernel()
+    notebook, quiet = watched(), os.environ.get("COURSE_QUIET") == "1"
     return tqdm(
         desc=what,
         total=total,
         unit=unit,
         leave=False,
         disable=quiet or not (notebook or sys.stderr.isatty()),
-        file=_InPlace() if notebook and not quiet else None,
+        file=_InPlace() if notebook else None,
         ncols=72 if notebook else None,
         bar_format="{desc}: {percentage:3.0f}% {bar} {n:.3g} of {total_fmt} {unit}",
     )

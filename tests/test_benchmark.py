@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers import stats
-from helpers.benchmark import Comparison, Round, combine, compare, estimate
+from helpers.benchmark import Comparison, Round, compare, estimate
 from helpers.errors import InputError
 from helpers.text import unmark
 from tests.test_timing import FakeClock
@@ -264,7 +264,7 @@ def test_no_compiler(monkeypatch):
 # ---------------------------------------------------------------- bad input, interrupts
 
 
-@pytest.mark.parametrize("bad", [{"budget": 0}, {"precision": -1}, {"processes": 0}])
+@pytest.mark.parametrize("bad", [{"budget": 0}, {"precision": -1}])
 def test_bad_limits(bad):
     with pytest.raises(ValueError, match="above 0"):
         compare(chain, chain, torch.ones(2), **bad)
@@ -334,7 +334,6 @@ def made(**changed):
         notes=("a note", "another"),
         threads=2,
         device="cpu",
-        scope="this process",
     )
     return dataclasses.replace(usual, **changed)
 
@@ -349,7 +348,7 @@ def test_every_fact_is_the_one_that_was_measured():
         "page faults a call": "3, 4",
         "peak memory": "2 KiB, 512 B",
         "largest difference": "1e-07 (from float64: eager 2e-07, compiled 3e-07)",
-        "measured in": "this process: 3 rounds, 2 undisturbed, 2 threads, caches hot",
+        "measured in": "3 rounds, 2 undisturbed, 2 threads, caches hot",
         "notes": "a note; another",
     }
 
@@ -382,70 +381,3 @@ def test_the_table_starts_with_the_answers_and_marks_what_was_measured(matches, 
     assert found._repr_html_() == table._repr_html_()
     assert unmark(found.sentence()) == "new against old: ⟨…⟩"
     assert Comparison.from_json(found.to_json()) == found
-
-
-# ---------------------------------------------------------------------- fresh processes
-
-
-def runs(*speedups):
-    return tuple(
-        made(
-            speedup=s,
-            median_s=(s, 1.0),
-            cold_start_s=10 * s,
-            max_error=s,
-            notes=("of all", f"of {s}"),
-            rounds=(Round(s, 1.0, True, True),),
-        )
-        for s in speedups
-    )
-
-
-def test_processes_are_combined_by_their_medians():
-    found = combine(runs(2.0, 4.0, 3.0), ("a", "b"))
-    assert (found.speedup, found.interval) == (3.0, (2.0, 4.0))
-    assert found.confidence == 0.75 and found.verdict == "faster"
-    assert found.median_s == (3.0, 1.0) and found.cold_start_s == 30.0
-    assert found.max_error == 4.0 and found.names == ("a", "b")
-    assert found.notes == ("of all", "of 2.0", "of 4.0", "of 3.0")
-    assert [r.a_s for r in found.rounds] == [2.0, 4.0, 3.0]
-    assert found.scope == "3 fresh processes"
-    many = combine(runs(*range(1, 10)), ("a", "b"))
-    assert many.interval == (2, 8)
-    assert many.confidence == stats.sign_interval([*range(9)]).confidence
-
-
-def test_one_wrong_answer_spoils_all():
-    good = runs(1.0, 2.0, 3.0)
-    bad = dataclasses.replace(good[0], matches=False)
-    assert combine(good, ("a", "b")).matches is True
-    assert combine((bad, *good[1:]), ("a", "b")).matches is False
-
-
-def make_different():
-    import pathlib
-
-    import torch
-
-    x = torch.ones(len(pathlib.Path("here.txt").read_text()))
-    return lambda x, by: x + 1, lambda x, by: x + by, x, {"by": 2}
-
-
-def test_fresh_processes_get_the_options_and_the_folder(tmp_path, monkeypatch):
-    (tmp_path / "here.txt").write_text("in the reader's folder")
-    monkeypatch.chdir(tmp_path)
-    found = compare(make_different, processes=2, budget=0.1, atol=2.0)
-    assert found.matches is True and found.max_error == 1
-    assert found.scope == "2 fresh processes" and found.confidence == 0.5
-
-
-def test_processes_say_what_they_need():
-    for a, b in ((chain, chain), (lambda: 1, None), (len, None)):
-        with pytest.raises(InputError, match="self-contained function"):
-            compare(a, b, processes=2)
-
-    def outside():
-        return chain, chain, torch.ones(8)
-
-    with pytest.raises(InputError, match="fresh process failed"):
-        compare(outside, processes=2, budget=0.1)

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import torch
 
-from helpers import _torch
 from helpers.capture import Graphs, Recompiles, Watch, graphs, recompiles
 from helpers.errors import InputError
 
@@ -531,20 +530,6 @@ def test_cuda_graphs_that_a_mode_asks_for_are_said_to_be_ignored():
         torch.compile(scaled, mode="reduce-overhead")(X)
     assert watch.ignored == ("CUDA graphs need tensors on an NVIDIA GPU",)
     assert watch.recordings == 0
-
-
-def test_the_log_of_the_compiler_is_put_back():
-    trace = logging.getLogger("torch.__trace")
-    before = trace.handlers[:], trace.level
-    with _torch.trace() as events:
-        torch.compile(scaled, backend="eager")(X)
-    assert "dynamo_output_graph" in {event.kind for event in events}
-    with pytest.raises(ZeroDivisionError), _torch.trace():
-        print(1 / 0)
-    assert (trace.handlers[:], trace.level) == before
-    seen = len(events)
-    torch.compile(scaled, backend="eager")(torch.ones(3, 3))
-    assert len(events) == seen
 
 
 def slow(graph, _):

@@ -7,10 +7,8 @@ from unittest import mock
 import pytest
 import torch
 
-from helpers import _torch, session
-from helpers.codegen import Code, kernels, lowered, output_code
+from helpers.codegen import Code, kernels, output_code
 from helpers.errors import InputError
-from helpers.results import version_of
 from helpers.traffic import eager_bytes
 
 N = 1000
@@ -296,38 +294,6 @@ def test_triton_text_is_read():
     assert "tl.load(in_ptr0" in code.kernel("triton_poi_fused_add_sin_0")
     assert code.kernel("triton_red_fused_sum_1").endswith("pass")
     assert "tl" in code._repr_html_()
-
-
-@pytest.mark.skipif(not version_of("triton"), reason="Triton is not installed")
-def test_lowering_to_triton_gives_the_same_facts():
-    """Inductor can write Triton for the CPU; stopped before it would have to run."""
-
-    class StopHereError(Exception):
-        pass
-
-    load = "torch._inductor.codecache.PyCodeCache.load_by_key_path"
-    device_hash = "torch.utils._triton.triton_hash_with_backend"
-    backend = session.inductor(options={"cpu_backend": "triton"})
-    shapes = torch.randn(64, 64), torch.randn(64, 64)
-    with (
-        session.undisturbed(),
-        _torch.trace() as events,
-        lowered() as found,
-        mock.patch(load, side_effect=StopHereError),
-        mock.patch(device_hash, return_value="none"),
-        pytest.raises(InputError, match="compiler failed"),
-    ):
-        session.call(session.compile_apart(matmul, backend=backend), shapes, {})
-    product, rest = found
-    assert product.name == "extern_kernels.mm"
-    assert rest.language == "Triton"
-    assert rest.name.startswith("triton_")
-    on_cpu = kernels(matmul, *shapes).kernels[1]
-    assert (rest.ops, rest.bytes) == (on_cpu.ops, on_cpu.bytes)
-    texts = [e.payload for e in events if e.kind == "inductor_output_code"]
-    code = Code(tuple(("inference", text) for text in texts))
-    assert code.names == (rest.name,)
-    assert "@triton.jit" in code.kernel()
 
 
 def test_a_bare_module_has_a_plain_name_for_its_line():

@@ -354,21 +354,8 @@ def test_a_static_cache_does_not_run_past_its_end():
         return room.sum()
 
     assert asked(write, write, x).matches is True
-    with pytest.raises(InputError, match=r"called again: IndexError.*\n.*setup=f"):
+    with pytest.raises(InputError, match=r"again: IndexError.*\n.*room for many"):
         compare(write, write, x)
-
-
-def test_setup_makes_new_what_cannot_be_put_back():
-    def draw(numbers):
-        return next(numbers) * torch.ones(4)
-
-    def ten():
-        return iter(range(1, 1_000_000))
-
-    assert asked(draw, draw, setup=ten).matches is True
-    assert asked(lambda f: f() * 2, lambda f: f() * 2, lambda: torch.ones(2),
-                 setup=lambda: None).matches is True  # fmt: skip
-    assert asked(draw, lambda n: draw(n) + 1, setup=lambda: (ten(),)).matches is False
 
 
 # ----------------------------------------------------------------------- random numbers
@@ -429,7 +416,7 @@ def test_functions_that_cannot_be_compared(a, b, said):
 
 def test_devices_that_cannot_be_timed():
     there = nn.Linear(2, 2, device="meta")
-    with pytest.raises(InputError, match=r"2 devices \(cpu, meta\)"):
+    with pytest.raises(InputError, match="on cpu and meta"):
         asked(there, there, torch.ones(2))
     with pytest.raises(InputError, match="meta cannot be timed here"):
         asked(there, there, torch.ones(2, device="meta"))

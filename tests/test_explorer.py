@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ import torch
 
 from helpers import explore
 from helpers.errors import InputError
+from helpers.gpu import explorer
 from helpers.gpu.explorer import Explorer, widest_load
 
 pytest.importorskip("triton")
@@ -71,10 +71,7 @@ def test_the_widget_compiles_each_setting_once(
 def displayed(found: Explorer, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What is displayed in a live notebook, one bundle of MIME types after another."""
     bundles: list[dict[str, Any]] = []
-    widget = found.widget()  # with the real ipykernel, or none
-    monkeypatch.setitem(vars(found), "widget", lambda: widget)
-    monkeypatch.setenv("COURSE_QUIET", "0")
-    monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    monkeypatch.setattr(explorer, "watched", lambda: True)
     monkeypatch.setattr("IPython.display.display", lambda x, raw: bundles.append(x))
     return bundles
 
@@ -98,7 +95,7 @@ def test_elsewhere_there_is_the_table_alone(
     if stored:  # read from a file: there is no program to ask
         Explorer(found.settings)._ipython_display_()
     else:
-        monkeypatch.setenv("COURSE_QUIET", "1")
+        monkeypatch.setattr(explorer, "watched", lambda: False)
         found._ipython_display_()
     table = {"text/plain": str(found), "text/html": found._repr_html_()}
     assert displayed == [table]

@@ -18,9 +18,6 @@ from torch.utils import _triton as triton_support
 
 from helpers import dump_triton, output_code
 from helpers.errors import InputError
-from helpers.gpu import fake_gpu
-from helpers.gpu.fake_gpu import Lowering
-from helpers.gpu.gpus import find
 from tests.kinds import KINDS, randn
 
 pytest.importorskip("triton")
@@ -114,37 +111,3 @@ def test_from_several_threads() -> None:
     )
     root = Path(__file__).parents[1]
     subprocess.run([sys.executable, "-c", code], cwd=root, check=True, timeout=180)
-
-
-def lowered(fn: Any, *inputs: torch.Tensor, **options: Any) -> Lowering:
-    """Return the back end that has seen *fn* run."""
-    backend = Lowering(find("h100"), None)
-    torch.compile(fn, backend=backend, **options)(*inputs)
-    return backend
-
-
-def test_what_is_noted_of_a_graph() -> None:
-    x, y = randn(6, 10), randn(6, 10)
-    backend = lowered(lambda x, y: (x @ y.t()).relu().sum(-1), x, y, dynamic=True)
-    (graph,) = backend.graphs
-    assert sorted(graph.hints.values()) == [6, 10]
-    assert [launch.language for launch in graph.launches] == ["library", "Triton"]
-    ((place, (name, arguments)),) = graph.calls.items()
-    assert place == 1 and set(graph.kernels) == {name}
-    assert arguments[2:4] == ("6", "6") and "buf" in arguments[0]
-    assert f"{name}.run(" in graph.source and graph.kernels[name] in graph.source
-    called = [v for v in graph.inputs if isinstance(v, torch.Tensor)]
-    assert torch.equal(called[0], x) and called[0].data_ptr() != x.data_ptr()
-    with torch.no_grad():  # it was traced on the CPU, and is left as it was
-        (result,) = graph.aten(*graph.inputs)
-    torch.testing.assert_close(result, (x @ y.t()).relu().sum(-1))
-
-
-def test_a_copy_says_that_it_is_on_the_gpu_and_the_graph_does_not() -> None:
-    (graph,) = lowered(lambda x: x.sin() * torch.ones(4), randn(4)).graphs
-    moved, _ = fake_gpu.to_fake_cuda(graph.aten, [])
-    devices = [
-        {n.meta["val"].device.type for n in each.graph.nodes if "val" in n.meta}
-        for each in (graph.aten, moved)
-    ]
-    assert devices == [{"cpu"}, {"cuda"}]

@@ -81,7 +81,7 @@ def test_only_marks_differ_between_machines(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_html_says_the_same() -> None:
-    found = health.Diagnosis((health.Row("torch", "1 < 2", "missing", "Lost", "Fix"),))
+    found = health.Diagnosis((health.Row("torch", "1 < 2", "missing", "Lost. Fix"),))
     page = found._repr_html_()
     assert "1 &lt; 2" in page
     assert "Lost. Fix" in page
@@ -163,7 +163,7 @@ def test_what_is_so_on_a_machine_is_said_in_its_row(
         monkeypatch.setattr(target, value)
     found = row(name)
     assert found.status == status
-    assert re.search(words, f"{found.found} {found.costs} {found.fix}")
+    assert re.search(words, f"{found.found} {found.advice}")
 
 
 def test_a_container_allows_less_than_the_machine_has(
@@ -176,7 +176,7 @@ def test_a_container_allows_less_than_the_machine_has(
     monkeypatch.setattr("torch.get_num_threads", lambda: 4)
     threads, memory = row("threads"), row("memory")
     assert threads.status == memory.status == "note"
-    assert "OMP_NUM_THREADS=1" in threads.fix
+    assert "OMP_NUM_THREADS=1" in threads.advice
     assert memory.found == "1 GiB of 3 GiB free"
 
 
@@ -187,7 +187,7 @@ def test_a_cache_folder_with_a_space(
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "my cache"))
     found = row(CACHE)
     assert (found.status, found.found) == ("missing", "a space in its name")
-    assert "Set TORCHINDUCTOR_CACHE_DIR" in found.fix
+    assert "Set TORCHINDUCTOR_CACHE_DIR" in found.advice
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "Ærø東京"))
     assert row(CACHE).status != "missing"
 
@@ -213,8 +213,8 @@ def test_a_compiler_that_computes_wrong_numbers(monkeypatch) -> None:
     assert re.fullmatch(
         r"cpu: the compiled function is off by \S+ from eager", found.found
     )
-    assert found.costs.startswith("The compiler computes wrong numbers here")
-    assert "Delete the folder" in found.fix and "set CXX" in found.fix
+    assert found.advice.startswith("The compiler computes wrong numbers here")
+    assert "Delete the folder" in found.advice and "set CXX" in found.advice
     assert "AssertionError" not in str(found)
 
 
@@ -339,10 +339,13 @@ def test_a_name_that_an_earlier_error_kept_back_names_the_cell_to_mend() -> None
         broken.replace("one", "1"),
         "width + 1",
         "rows + 1",
+        "lost = (",
+        "lost + 1",
     )
     mend = "What to do: cell [3], `found = int('one')`, failed before it could define "
     assert f"{mend}'width'" in shown[2]
     assert f"{mend}'rows'" in shown[3]  # not cell 4, which only lacked a name itself
     assert "where a cell above defines 'gone'" in shown[4]
     assert not shown[5] and not shown[6]
-    assert "where a cell above defines 'rows'" in shown[7]
+    assert "cell [4], `rows = width * 2`, failed" in shown[7]  # it has not run again
+    assert "cell [10], `lost = (`, failed" in shown[9]

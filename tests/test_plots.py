@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import base64
 import re
-from pathlib import Path
 
 import matplotlib as mpl
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from helpers import plots
-from helpers.benchmark import Comparison, Round
-from helpers.results import Machine
+from helpers.benchmark import Comparison
 from helpers.sweeps import Point, Sweep
 from helpers.text import unmark
-
-MACHINE = Machine(
-    *("a processor", 2, 2, 2**34, None, None, "Linux", "3.11", "2.13.0", "3.7.1")
-)
+from tests.test_benchmark import made
 
 
 def comparison(
@@ -26,33 +21,9 @@ def comparison(
     b: float = 4.4e-3,
     interval: tuple[float, float] | None = (2.74, 2.86),
     verdict: str = "faster",
-    speedup: float | None = None,
 ) -> Comparison:
-    return Comparison(
-        names=("eager", "compiled"),
-        speedup=speedup or a / b,
-        interval=interval,
-        confidence=0.95,
-        verdict=verdict,
-        median_s=(a, b),
-        cold_start_s=3.0,
-        compiles=1,
-        graphs=1,
-        graph_breaks=0,
-        page_faults=None,
-        peak_bytes=None,
-        matches=True,
-        max_error=0.0,
-        error64=None,
-        rounds=(Round(a, b, True, True),),
-        notes=(),
-        threads=2,
-        device="cpu",
-        scope="this process",
-        machine=MACHINE,
-        command="test",
-        when="2026-01-01T00:00:00+00:00",
-    )
+    times = {"speedup": a / b, "median_s": (a, b), "confidence": 0.95}
+    return made(interval=interval, verdict=verdict, **times)
 
 
 SAME = comparison(5.1e-3, 5.1e-3, (0.994, 1.006), "same")
@@ -62,7 +33,7 @@ UNSURE = comparison(7e-3, 6.9e-3, None, "cannot tell")
 
 def sweep(values: tuple, complete: bool = True) -> Sweep:
     points = tuple(Point(value, comparison()) for value in values)
-    return Sweep("size", "elements", points, complete, MACHINE, "test", "now")
+    return Sweep("size", "elements", points, complete)
 
 
 PICTURES = {
@@ -238,32 +209,3 @@ def test_no_figure_is_left_for_pyplot_to_show() -> None:
 
     PICTURES["four"]()
     assert plt.get_fignums() == []
-
-
-@pytest.mark.parametrize("ending", ["png", "svg"])
-def test_saving(ending: str, tmp_path: Path) -> None:
-    target = tmp_path / f"picture.{ending}"
-    assert PICTURES["one"]().save(target) == target
-    start = target.read_bytes()[:5]
-    assert start == {"png": b"\x89PNG\r", "svg": b"<?xml"}[ending]
-    assert list(tmp_path.iterdir()) == [target]
-
-
-def test_saving_half_way_leaves_what_was_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(handle: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    target = tmp_path / "a.png"
-    target.write_text("before")
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="No space left"):
-        PICTURES["one"]().save(target)
-    assert target.read_text() == "before"
-    assert list(tmp_path.iterdir()) == [target]
-
-
-def test_another_ending_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"\.png or \.svg, not 'a\.gif'"):
-        PICTURES["one"]().save(tmp_path / "a.gif")

@@ -14,7 +14,7 @@ from helpers import compare, session
 from helpers.capture import Watch, graphs, recompiles
 from helpers.codegen import kernels, output_code
 from helpers.errors import InputError
-from helpers.session import modules_of, restored
+from helpers.session import restored
 from helpers.traffic import eager_bytes
 
 X = torch.linspace(-1, 1, 12).reshape(3, 4)
@@ -474,14 +474,6 @@ def test_tools_behind_an_object_are_not_touched():
         logs(X)
     assert log.propagate is False
     log.propagate = True
-
-
-def test_modules_of_a_function():
-    model = torch.nn.Sequential(torch.nn.Linear(4, 4))
-    compiled = torch.compile(model, backend="eager")
-    for fn in (model, compiled, lambda x: model(x), model.forward):
-        assert {*modules_of(fn)} >= {model, model[0]}
-    assert modules_of(calls_inner) == []
 
 
 def test_a_compiled_module_stays_compiled_after_compare():

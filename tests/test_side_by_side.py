@@ -109,6 +109,7 @@ def test_text_html_and_json_agree(shown: Stages) -> None:
     marks = re.findall(r"<b>\[([\d, ]+)\]</b>", shown._repr_html_())
     numbers = [int(number) for mark in marks for number in mark.split(", ")]
     step = shown.steps[2]
+    assert repr(step).startswith(f"Step(op={step.op!r}, ")
     places = (step.program, step.fx, step.triton, step.ptx)
     assert numbers.count(3) == sum(map(len, places))
 

@@ -131,14 +131,6 @@ def test_half_the_width_does_not_depend_on_the_scale(low, width, factor):
     assert stats.Interval(1.0, 1.21, 0.95).half_width == pytest.approx(0.1)
 
 
-def test_the_range_of_a_few_processes():
-    assert stats.range_interval([2.0, 1.0]) == stats.Interval(1.0, 2.0, 0.5)
-    found = stats.range_interval([3.0, 1.0, 2.0, 5.0, 4.0])
-    assert found == stats.Interval(1.0, 5.0, 0.9375)
-    with pytest.raises(ValueError, match="two"):
-        stats.range_interval([1.0])
-
-
 @given(st.floats(0, 100), times, times)
 def test_pay_back_is_the_first_call_that_pays(cold, a, b):
     n = stats.calls_to_pay_back(cold, a, b)

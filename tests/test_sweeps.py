@@ -58,17 +58,9 @@ def test_inputs_are_a_tuple_one_value_or_keywords_too():
         assert found.points[0].comparison.matches is True
 
 
-@pytest.mark.parametrize(
-    ("values", "error", "said"),
-    [
-        ([], ValueError, "at least one value"),
-        ([1, 2, 1], ValueError, r"twice in \[1, 2, 1\]"),
-        ([(1, 2)], TypeError, "tolist"),
-        ([None], TypeError, "plain numbers"),
-    ],
-)
-def test_values_that_make_no_sweep(values, error, said):
-    with pytest.raises(error, match=said):
+@pytest.mark.parametrize("values", [[], [1, 2, 1], [(1, 2)], [None]])
+def test_values_that_make_no_sweep(values):
+    with pytest.raises(ValueError, match="different values"):
         run(values=values)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-
 import pytest
 
 from helpers.gpu.compile import compile_kernel
@@ -42,33 +40,6 @@ def test_the_compiler_makes_the_same_of_it(kind: str) -> None:
         module = kernel.generated[:start] + text[text.rindex("@triton.jit\n") :]
         again = compile_kernel(module, find("h100"), kernel.chosen)
         assert again.ptx == kernel.ptx
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_nothing_is_left_that_does_nothing(kind: str) -> None:
-    for kernel in dumped(kind).kernels:
-        if kernel.kind in ("template", "yours"):
-            continue
-        function = ast.parse(kernel.source).body[-1]
-        names = [n for n in ast.walk(function) if isinstance(n, ast.Name)]
-        read = {n.id for n in names if isinstance(n.ctx, ast.Load)}
-        copies = [
-            statement.targets[0].id
-            for statement in function.body
-            if isinstance(statement, ast.Assign)
-            and isinstance(statement.value, ast.Name)
-        ]
-        pure = {"arange", "program_id", "full"}
-        for statement in function.body:
-            if isinstance(statement, ast.Assign) and not isinstance(
-                statement.targets[0], ast.Tuple
-            ):
-                calls = {getattr(n, "attr", "") for n in ast.walk(statement.value)}
-                assert statement.targets[0].id in read or not calls <= pure
-        assert not copies and ", None)" not in kernel.source
-        assert len(kernel.source) < 0.6 * len(kernel.generated)
-        wide = [line for line in kernel.source.splitlines() if len(line) > 79]
-        assert all(line.endswith("(") or "'" in line for line in wide)
 
 
 def test_constants_masks_second_names_and_the_dead_go() -> None:

@@ -71,16 +71,15 @@ class MachineCode(Result):
     ttgir: str  # the same with a layout over the GPU's threads
     llir: str  # LLVM's
     ptx: str  # NVIDIA's assembly for a virtual GPU
-    cubin: str  # NVIDIA's for the real one, in base64
-    amdgcn: str  # AMD's
+    cubin: str  # the same for the real one, in base64
 
     @functools.cached_property
     def sass(self) -> str:
-        """What an NVIDIA GPU executes, in its assembly; '' for others.
+        """What the GPU executes, in its assembly.
 
         Disassembled when asked for: that takes longer than a compile from the cache.
         """
-        text = _cuobjdump("--dump-sass", b64decode(self.cubin)) if self.cubin else ""
+        text = _cuobjdump("--dump-sass", b64decode(self.cubin))
         lines = re.findall(r"^\s*/\*(\w+)\*/\s+(.*?;)", text, re.M)
         return "".join(f"{address}  {line}\n" for address, line in lines)
 
@@ -142,7 +141,7 @@ def compile_kernel(
         chosen = tuner.configs[config]
         try:
             binary, log = _compiled(tuner, chosen, lines)
-            used = _needs(gpu, binary)
+            used = _needs(binary)
             if used["spills"] and not log:  # it came from the cache, without the log
                 log = _compiled(tuner, chosen, lines, again=True)[1]
         except Exception as error:  # Triton's, LLVM's and ptxas' have no common kind
@@ -162,12 +161,12 @@ def compile_kernel(
             **used,
             shared=shared,
             occupancy=occupancy(gpu, threads, used["registers"], shared),
-            **{stage: _plain(binary.asm.get(stage, "")) for stage in _STAGES},
-            cubin=b64encode(binary.asm.get("cubin", b"")).decode(),
+            **{stage: _plain(binary.asm[stage]) for stage in _STAGES},
+            cubin=b64encode(binary.asm["cubin"]).decode(),
         )
 
 
-_STAGES = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
+_STAGES = ("ttir", "ttgir", "llir", "ptx")
 
 
 # --- loading a kernel ---------------------------------------------------------------
@@ -179,7 +178,7 @@ def _loaded(source: str, gpu: Gpu) -> Iterator[Any]:
     # What a kernel records of the GPU it was written for.
     known = inductor_hints.DeviceProperties._fields
     fields = {name: getattr(gpu.properties, name, None) for name in known}
-    fields |= {"type": gpu.language, "index": 0, "cc": gpu.target}
+    fields |= {"type": "cuda", "index": 0, "cc": gpu.target}
     properties = inductor_hints.DeviceProperties(**fields)
     with (
         fake_gpu.gpu(gpu),
@@ -187,10 +186,7 @@ def _loaded(source: str, gpu: Gpu) -> Iterator[Any]:
         inductor_config.patch(use_static_triton_launcher=False),
         mock.patch.object(inductor_hints, "DeviceProperties", return_value=properties),
     ):
-        tuner = _tuner(source)
-        if gpu.language == "hip":
-            tuner.inductor_meta["is_hip"] = True
-        yield tuner
+        yield _tuner(source)
 
 
 def _tuner(source: str) -> Any:
@@ -247,12 +243,8 @@ def _plain(text: str) -> str:
     return re.sub(r"^#loc.*\n", "", text, flags=re.M)
 
 
-def _needs(gpu: Gpu, binary: Any) -> dict[str, int]:
+def _needs(binary: Any) -> dict[str, int]:
     """Return the registers and spills of a kernel, from the notes in its code."""
-    if gpu.language == "hip":
-        notes = re.findall(r"^\s*\.(vgpr\w+):\s+(\d+)", binary.asm["amdgcn"], re.M)
-        used = {name: int(n) for name, n in notes}
-        return {"registers": used["vgpr_count"], "spills": used["vgpr_spill_count"]}
     usage = _cuobjdump("--dump-resource-usage", binary.asm["cubin"])
     used = {name: int(n) for name, n in re.findall(r"(\w+):(\d+)", usage)}
     return {"registers": used["REG"], "spills": (used["STACK"] + used["LOCAL"]) // 4}

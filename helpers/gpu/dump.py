@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -47,9 +47,8 @@ def dump_triton(
     *dynamic* are as for ``torch.compile``; *to* is a folder to write everything to.
     Tensors made on the CPU inside *fn* count as made on the GPU.
 
-    Raises InputError when *fn* raises, for an unknown GPU or mode, for an AMD GPU,
-    which has machine code only: ``kernel.on("mi300x")``, and for what Inductor cannot
-    lower.  Raises Unavailable without the triton that this torch works with.
+    Raises InputError when *fn* raises, for an unknown GPU or mode, and for what
+    Inductor cannot lower; Unavailable without the triton that this torch works with.
     """
     kwargs = kwargs or {}
     session.check_callable(fn, (inputs, kwargs))
@@ -88,13 +87,7 @@ def dump_triton(
 def _find(name: str, inputs: Any) -> gpus.Gpu:
     """Return the GPU called *name*, if *inputs* can be dumped for it."""
     gpu = gpus.here() if name == "this" else gpus.find(name)
-    if gpu.language != "cuda":
-        raise InputError(
-            f"{gpu.name} has machine code only: dump for h100, then ask a kernel "
-            f"for kernel.on({gpu.name!r})"
-        )
-    on_cpu = not session.on_gpu(inputs) and any(True for _ in tensors(inputs))
-    if name == "this" and on_cpu:
+    if name == "this" and {tensor.is_cuda for tensor in tensors(inputs)} == {False}:
         raise InputError(
             "gpu='this' shows what runs on the GPU, and the inputs are on the CPU: "
             "move them, and the module, with .to('cuda')"
@@ -106,9 +99,8 @@ def _requiring_gradients(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Let floating-point inputs require gradients, where nothing else does."""
 
     def run(*inputs: Any, **kwargs: Any) -> Any:
-        parameters = [p for m in session.modules_of(fn) for p in m.parameters()]
         given = list(tensors((inputs, kwargs)))
-        if not any(t.requires_grad for t in (*given, *parameters)):
+        if not any(t.requires_grad for t in (*given, *session.tensors_of(fn))):
             for tensor in given:
                 tensor.requires_grad_(tensor.is_floating_point())
         return fn(*inputs, **kwargs)
@@ -219,6 +211,9 @@ _PADDED = {f"aten.{name}.default" for name in ("mm", "addmm", "bmm")}
 _ALIGNED = {torch.float16: 8, torch.bfloat16: 8, torch.float32: 4}
 
 
+_machine_code = lru_cache(256)(compile.compile_kernel)
+
+
 @dataclass(frozen=True, repr=False)
 class DumpedKernel(Result):
     """One launch of a Triton kernel, or one call into a library (kind ``library``).
@@ -263,16 +258,8 @@ class DumpedKernel(Result):
 
         Raises InputError for an unknown GPU, or where Triton cannot compile it.
         """
-        chosen = gpus.find(gpu or self.gpu)
-        key = chosen.name, self.chosen if config is None else config
-        if key not in self._compiled:
-            code = compile.compile_kernel(self.generated, chosen, key[1])
-            self._compiled[key] = code
-        return self._compiled[key]
-
-    @cached_property
-    def _compiled(self) -> dict[tuple[str, int], Any]:
-        return {}
+        config = self.chosen if config is None else config
+        return _machine_code(self.generated, gpus.find(gpu or self.gpu), config)
 
     ttir = property(lambda self: self.on().ttir, doc="Triton's own representation.")
     ttgir = property(lambda self: self.on().ttgir, doc="The same, spread over threads.")

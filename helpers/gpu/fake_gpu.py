@@ -87,7 +87,7 @@ def gpu(chosen: Gpu) -> Iterator[None]:
     from triton.backends.compiler import GPUTarget
     from triton.runtime import driver
 
-    target = GPUTarget(chosen.language, chosen.target, chosen.warp)
+    target = GPUTarget("cuda", chosen.target, chosen.warp)
     fake_driver = types.SimpleNamespace(  # what is asked when nothing is launched
         get_current_target=lambda: target,
         get_active_torch_device=lambda: CUDA,
@@ -130,8 +130,6 @@ def _answers(chosen: Gpu) -> Iterator[tuple[Any, str, Any]]:
             if hasattr(owner, name):
                 yield owner, name, staticmethod(always(value))
     yield triton_helpers, "set_driver_to_gpu", always(None)
-    if chosen.language == "hip":
-        yield torch.version, "hip", torch.version.hip or "7.0"
     if hasattr(inductor_scheduler, "has_triton"):
         yield inductor_scheduler, "has_triton", always(True)
 

@@ -1,11 +1,8 @@
 """Published properties of GPUs, and how many warps a kernel keeps resident on one.
 
-    find("RTX 4090"), here()               a Gpu, by name; the one of this machine
-    occupancy(gpu, threads, registers, shared)
-                                           blocks and warps per multiprocessor
-
-AMD's words are kept to NVIDIA's: a compute unit is a multiprocessor, a work-group a
-block, a wavefront a warp, and local data share is shared memory.
+find("RTX 4090"), here()               a Gpu, by name; the one of this machine
+occupancy(gpu, threads, registers, shared)
+                                       blocks and warps per multiprocessor
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ class Gpu:
 
     name: str
     title: str  # as the driver reports it
-    arch: str  # "sm_90", "gfx942"
+    arch: str  # "sm_90"
     capability: tuple[int, int]
     multiprocessors: int
     memory: int  # as the driver reports it: a little under the published size
@@ -37,7 +34,6 @@ class Gpu:
     shared_block: int = 48 * KIB  # per block, without asking for more
     registers: int = 64 * KIB  # of 32 bits, per multiprocessor
     warp: int = 32
-    language: str = "cuda"  # the Triton back end; AMD's is "hip"
 
     @property
     def properties(self) -> SimpleNamespace:
@@ -56,15 +52,15 @@ class Gpu:
             shared_memory_per_block_optin=self.shared_optin,
             shared_memory_per_multiprocessor=self.shared,
             L2_cache_size=self.l2,
-            gcnArchName=self.arch if self.language == "hip" else "",
+            gcnArchName="",
             is_integrated=0,
             is_multi_gpu_board=0,
         )
 
     @property
-    def target(self) -> int | str:
-        """What Triton calls it: 90 for NVIDIA's sm_90, gfx942 for AMD."""
-        return self.arch if self.language == "hip" else int(self.arch[3:])
+    def target(self) -> int:
+        """What Triton calls it: 90 for sm_90."""
+        return int(self.arch[3:])
 
     def __str__(self) -> str:
         return f"{self.title} ({self.arch})"
@@ -105,27 +101,7 @@ def _nvidia(name: str, title: str, capability: tuple[int, int], *sizes: int) -> 
     return Gpu(name, title, *chip, *_CAPABILITIES[capability])
 
 
-# Source: AMD CDNA 3 Architecture, https://www.amd.com/content/dam/amd/en/documents/
-# instinct-tech-docs/white-papers/amd-cdna-3-white-paper.pdf
-_MI300X = Gpu(
-    name="mi300x",
-    title="AMD Instinct MI300X",
-    language="hip",
-    arch="gfx942",
-    capability=(9, 4),
-    warp=64,
-    multiprocessors=304,
-    memory=196592 * MIB,
-    l2=4 * MIB,  # of one of its eight dies, which is what the driver reports
-    registers=128 * KIB,  # 512 per lane, times 64 lanes, times 4 schedulers
-    threads=2048,
-    blocks=32,
-    shared=64 * KIB,
-    shared_block=64 * KIB,
-    shared_optin=64 * KIB,
-)
-
-GPUS = {row[0]: _nvidia(*row) for row in _NVIDIA} | {"mi300x": _MI300X}
+GPUS = {row[0]: _nvidia(*row) for row in _NVIDIA}
 
 # What each could do at most, dense, by its maker: 10**12 operations a second in these
 # dtypes, and 10**9 bytes a second of its memory.  float16 stands for bfloat16, too, and
@@ -139,10 +115,9 @@ PEAKS = {
     "l4": (30.3, 60, 121, 242, 300, "NVIDIA, L4 data sheet, 2023-03"),
     "h100": (67, 494, 989, 1979, 3350, "NVIDIA, H100 data sheet, 2023"),
     "h200": (67, 494, 989, 1979, 4800, "NVIDIA, H200 data sheet, 2023-11"),
-    "mi300x": (163.4, 653.7, 1307.4, 2614.9, 5300, "AMD, MI300X data sheet, 2023-12"),
 }
 
-_WORDS = re.compile(r"nvidia|geforce|tesla|amd|instinct|sxm\d?|80gb|hbm\d?e?|[^a-z\d]")
+_WORDS = re.compile(r"nvidia|geforce|tesla|sxm\d?|80gb|hbm\d?e?|[^a-z\d]")
 
 
 def find(name: str | Gpu) -> Gpu:
@@ -207,28 +182,26 @@ def occupancy(gpu: Gpu, threads: int, registers: int, shared: int) -> Occupancy:
 
     *threads* per block, *registers* of 32 bits per thread, *shared* bytes per block.
     Method: NVIDIA's occupancy calculator (cuda_occupancy.h, which CUDA and Triton
-    ship), with AMD's numbers for AMD: registers are given to whole warps, 8 per
-    thread at a time, by each of four schedulers; shared memory in units, after 1 KiB
-    that CUDA keeps for itself from capability 8.0 on.  Raises InputError for threads
-    that no block can have.
+    ship): registers are given to whole warps, 8 per thread at a time, by each of four
+    schedulers; shared memory in units, after 1 KiB that CUDA keeps for itself from
+    capability 8.0 on.  Raises InputError for threads that no block can have.
     """
     if not 1 <= threads <= 1024:
         raise InputError(f"a block has 1 to 1024 threads, not {threads}")
-    hip, most = gpu.language == "hip", gpu.threads // gpu.warp
+    most = gpu.threads // gpu.warp
     warps = -(-threads // gpu.warp)
     fits = {"warps": most // warps, "blocks": gpu.blocks}
     formula = [f"warps: {most} // {warps} = {fits['warps']} blocks"]
     formula += [f"blocks: {gpu.blocks} at most"]
     if registers:
         own, per_warp = gpu.registers // _SCHEDULERS, -(-registers // 8) * 8 * gpu.warp
-        possible = registers <= (512 if hip else 256)  # of one thread
+        possible = registers <= 256  # of one thread
         fits["registers"] = possible * (own // per_warp) * _SCHEDULERS // warps
         formula += [
             f"registers: {own} // {per_warp} = {own // per_warp} warps for each of "
             f"{_SCHEDULERS} schedulers, so {fits['registers']} blocks"
         ]
-    modern = gpu.capability >= (8, 0)
-    unit, reserved = (512, 0) if hip else (128, KIB) if modern else (256, 0)
+    unit, reserved = (128, KIB) if gpu.capability >= (8, 0) else (256, 0)
     if per_block := -(-(shared + reserved) // unit) * unit:
         possible = shared <= gpu.shared_optin
         fits["shared memory"] = possible * (gpu.shared // per_block)

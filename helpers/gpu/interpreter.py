@@ -30,7 +30,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from helpers import session
-from helpers.errors import InputError
+from helpers.errors import InputError, one_line
 from helpers.gpu import gpus
 from helpers.results import TableResult
 from helpers.tensors import clone
@@ -80,11 +80,6 @@ class Numerics(TableResult):
     def checked(self) -> int:
         """The number of kernels that agree with eager."""
         return sum(k.status == "agrees" for k in self.kernels)
-
-    @property
-    def ok(self) -> bool:
-        """Whether no kernel differs from eager."""
-        return all(k.status != "differs" for k in self.kernels)
 
     def table(self) -> Table:
         """Return a row for each launch; the errors depend on the machine."""
@@ -171,8 +166,7 @@ def _check(
     try:
         eager = Eager(graph).values(inputs)
     except Exception as problem:  # an operation of the program's, whichever it is
-        line = str(problem).strip().partition("\n")[0]
-        why = error or f"eager cannot run: {type(problem).__name__}: {line}"
+        why = error or f"eager cannot run: {one_line(problem)}"
         return [replace(k, reason=why) for k in kernels]
     [output] = graph.aten.graph.find_nodes(op="output")
     if graph.phase == "forward":

@@ -23,7 +23,7 @@ from helpers.gpu import gpus
 from helpers.gpu.compile import compile_kernel
 from helpers.gpu.dump import DumpedKernel, dump_triton
 from helpers.gpu.tidy import called
-from helpers.results import Result, TableResult
+from helpers.results import TableResult
 from helpers.text import Table, mark, pre
 
 NONE = "not a line of its own"
@@ -291,8 +291,8 @@ _BOX = "max-height:48em;overflow-y:auto;white-space:pre-wrap;overflow-wrap:anywh
 _BOX += "text-align:left;font:12px/1.5 var(--jp-code-font-family,monospace)"
 
 
-@dataclass(frozen=True, repr=False)
-class Step(Result):
+@dataclass(frozen=True)
+class Step:
     """One operation, and the lines it became, counted from 1 in each text of Stages."""
 
     op: str

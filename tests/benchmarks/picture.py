@@ -43,7 +43,7 @@ def main() -> None:
         for name, (f, x) in cases.items()
     }
     drawn = plot_comparison(*races.values(), labels=list(races))
-    drawn.save(PICTURE)
+    drawn.figure.savefig(PICTURE, dpi=200)
     rows = [
         {"program": " ".join(name.split()), "found": race.ratio()}
         for name, race in races.items()
