@@ -31,7 +31,7 @@ from filelock import FileLock
 
 from helpers import health, logs
 from helpers.results import version_of, write_atomically
-from helpers.text import count, mark
+from helpers.text import count, mark, watched
 
 _COURSE = Path(__file__).resolve().parents[1]
 Entries = dict[str, dict[str, Any]]  # section -> key -> what is known about it
@@ -179,7 +179,7 @@ def start(notebook: str) -> None:
     modules = str(_COURSE / "notebooks")  # for a copy of the lesson elsewhere
     if modules not in sys.path:
         sys.path.append(modules)
-    if _can_click():
+    if watched():
         _narrow_the_page()
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     triton = version_of("triton")
@@ -382,7 +382,7 @@ def predict(
         )
     lesson.questions[key] = choices
     print(f"{key}  {question}")
-    if mine is None and not _guess(key) and _can_click():
+    if mine is None and not _guess(key) and watched():
         _show_buttons(key, choices)
         return
     print("\n".join(f"  {n}. {text}" for n, text in enumerate(choices, 1)))
@@ -395,11 +395,6 @@ def predict(
     else:
         numbers = ", ".join(str(n) for n in range(1, len(choices)))
         print(f"Your guess: none yet. Set mine={numbers} or {len(choices)}, run again.")
-
-
-def _can_click() -> bool:
-    """Return whether a reader watches, who may click."""
-    return "ipykernel" in sys.modules and os.environ.get("COURSE_QUIET") != "1"
 
 
 def _show_buttons(key: str, choices: tuple[str, ...]) -> None:

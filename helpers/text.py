@@ -150,6 +150,11 @@ def in_kernel() -> bool:
     return hasattr(shell, "kernel")
 
 
+def watched() -> bool:
+    """Return whether a reader sits before this notebook, and no script stores it."""
+    return in_kernel() and os.environ.get("COURSE_QUIET") != "1"
+
+
 def progress(what: str, total: float, unit: str = "") -> tqdm:
     """Return a bar for long work: a context manager with ``update(n)``.
 

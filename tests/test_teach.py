@@ -323,7 +323,7 @@ def test_a_click_is_a_guess_and_may_be_repeated(said, monkeypatch) -> None:
     import IPython.display
 
     shown: list = []
-    monkeypatch.setattr(teach, "_can_click", lambda: True)
+    monkeypatch.setattr(teach, "watched", lambda: True)
     monkeypatch.setattr(IPython.display, "display", shown.append)
     predict(*ASK)
     assert said() == "01.p1  How many graphs?\n"  # the buttons have the options

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import os
 import re
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -17,7 +15,7 @@ from helpers.codegen import folded
 from helpers.errors import InputError
 from helpers.gpu.dump import dump_triton
 from helpers.results import Result, TableResult
-from helpers.text import Table, mark, size
+from helpers.text import Table, mark, size, watched
 
 Make = Callable[[int], Callable[..., Any]]
 
@@ -109,8 +107,7 @@ class Explorer(TableResult):
         data = {"text/plain": str(self), "text/html": self._repr_html_()}
         display(data, raw=True)
         # Not where a notebook is saved by a script: without its kernel it is dead.
-        watched = "ipykernel" in sys.modules and os.environ.get("COURSE_QUIET") != "1"
-        if self.widget and watched:
+        if self.widget and watched():
             live = self.widget()._repr_mimebundle_()
             display(live | {"text/plain": _ASLEEP}, raw=True)
 
