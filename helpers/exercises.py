@@ -242,7 +242,7 @@ def same(value: Any, wanted: Any) -> bool:
 
 
 def near(value: Any, wanted: Any, tolerance: float = 1e-5) -> bool:
-    """Return whether an answer is a tensor of the same shape and about the same numbers.
+    """Return whether an answer is a tensor of this shape, with about these numbers.
 
     *tolerance* is relative and absolute: rounding is no difference.
     """

@@ -32,7 +32,8 @@ def any_timestep(make_step):
         if not near(found, keep.sqrt() * x + (1 - keep).sqrt() * torch.tanh(x)):
             return f"at timestep {t} the values are not those of step"
         if not backend.ran:
-            return f"call {n + 1} ran no compiled code, after {len(backend.captured)} graphs"
+            made = len(backend.captured)
+            return f"call {n + 1} ran no compiled code, after {made} graphs"
         if not any("tanh" in str(node.target) for node in backend.ran[0].graph.nodes):
             return "the arithmetic is not in the graph"
     if len(backend.captured) != 1:
