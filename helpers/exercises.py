@@ -241,6 +241,20 @@ def same(value: Any, wanted: Any) -> bool:
     return number(value) == wanted
 
 
+def near(value: Any, wanted: Any, tolerance: float = 1e-5) -> bool:
+    """Return whether an answer is a tensor of this shape, with about these numbers.
+
+    *tolerance* is relative and absolute: rounding is no difference.
+    """
+    import torch
+
+    return (
+        torch.is_tensor(value)
+        and value.shape == wanted.shape
+        and torch.allclose(value, wanted, rtol=tolerance, atol=tolerance)
+    )
+
+
 def difference(
     answer: Callable[..., Any],
     reference: Callable[..., Any],

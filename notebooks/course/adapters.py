@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 
@@ -167,17 +167,30 @@ def in_turn(
     return as_near(alone(exact, x.double()), alone(layer, x), together)
 
 
-def cost_table(width: int, rank: int, adapters: int) -> Table:
-    """Return the bytes that one layer keeps, and those that a swap writes."""
-    whole, pair = 4 * width * width, 4 * 2 * rank * width
-    ways = {
-        "copied into one set": (whole + adapters * pair, pair),
-        "merged, with a copy of W": (2 * whole + adapters * pair, whole),
-        "in a stack, by index": (whole + adapters * pair, 8),
+class Cost(NamedTuple):
+    """Bytes that one layer keeps for all adapters, and that a swap writes."""
+
+    keeps: int
+    swap: int
+
+
+def costs(layer: Any, which: torch.Tensor) -> dict[str, Cost]:
+    """Return the cost of each way for the tensors of *layer*, an ``Indexed``.
+
+    *which* holds the index that each row of a batch chooses.
+    """
+    whole, every = layer.base.weight.nbytes, layer.a.nbytes + layer.b.nbytes
+    pair = layer.a[0].nbytes + layer.b[0].nbytes
+    return {
+        "copied into one set": Cost(whole + every + pair, pair),
+        "merged, with a copy of W": Cost(2 * whole + every, whole),
+        "in a stack, by index": Cost(whole + every, which[0].nbytes),
     }
-    rows = [
-        [way, size(kept), size(swap)] for way, (kept, swap) in ways.items()
-    ]
+
+
+def cost_table(ways: Mapping[str, Cost]) -> Table:
+    """Return the bytes of each way, a line for each."""
+    rows = [[way, *map(size, cost)] for way, cost in ways.items()]
     return Table.of(
         ["one layer, twelve adapters", "keeps", "a swap writes"], rows
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -56,9 +57,7 @@ def compiles(
 ) -> tuple[int, ...]:
     """Return the compiles of each call, in an empty compiler."""
 
-    def compile(function: Any) -> Any:
-        return torch.compile(function, backend="eager")
-
+    compile = partial(torch.compile, backend="eager")
     torch.compiler.reset()
     counts = []
     with session.undisturbed():
@@ -95,16 +94,9 @@ def dynamic(*dimensions: int) -> Callable[[Any], Any]:
 def each(function: Any, calls: Iterable[Call], to: Any = None) -> list[Thunk]:
     """Return a thunk for each call; its inputs go through *to*."""
 
-    def thunk(call: Call) -> Thunk:
-        inputs, keywords = to(call) if to else call
-        return lambda: no_gradients(function, *inputs, **keywords)
-
-    return [thunk(call) for call in calls]
-
-
-@torch.no_grad()
-def no_gradients(function: Any, *inputs: Any, **keywords: Any) -> Any:
-    return function(*inputs, **keywords)
+    run = torch.no_grad()(function)
+    made = [to(call) if to else call for call in calls]
+    return [partial(run, *inputs, **keywords) for inputs, keywords in made]
 
 
 # --------------------------------------------------------------- ten models
@@ -202,10 +194,11 @@ def lora(compile: Compile, mended: bool) -> list[Thunk]:
                     own.copy_(new)
         else:
             module.set_adapter(name)
-        return no_gradients(compiled, *model.call[0], **model.call[1])
+        with torch.no_grad():
+            return compiled(*model.call[0], **model.call[1])
 
     names = ("default", "a", "a", "default")
-    return [lambda name=name: with_adapter(name) for name in names]
+    return [partial(with_adapter, name) for name in names]
 
 
 @row("detector", "size, number of boxes", "fixed boxes, size marked")
@@ -233,7 +226,7 @@ def ppo(compile: Compile, mended: bool) -> list[Thunk]:
             return loss(policy, *dynamic(0)(seen))
     else:
         step = compile(whole)
-    return [lambda n=n: step(n) for n in (5, 7, 6)]
+    return [partial(step, steps) for steps in (5, 7, 6)]
 
 
 def table(found: Sequence[Row]) -> Table:

@@ -23,6 +23,8 @@ from torch import nn
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 """The inputs of one call: positional ones, and keyword arguments."""
+SMALL = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4}
+"""The sizes that all transformers here share."""
 
 
 @dataclass(frozen=True)
@@ -87,16 +89,14 @@ def _by_name(*calls: dict[str, Any]) -> Any:
 
 
 @model("transformers")
-def bert() -> Any:
+def bert(layers: int = 2) -> Any:
     """An encoder of text, called with what a tokenizer returns."""
     from transformers import BertConfig, BertModel
 
     config = BertConfig(
+        **SMALL,
+        num_hidden_layers=layers,
         vocab_size=100,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=64,
         max_position_embeddings=64,
     )
 
@@ -116,12 +116,10 @@ def llama() -> Any:
     from transformers import LlamaConfig, LlamaForCausalLM, StaticCache
 
     config = LlamaConfig(
-        vocab_size=100,
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
+        **SMALL,
+        num_hidden_layers=1,
         num_key_value_heads=2,
-        intermediate_size=64,
+        vocab_size=100,
         max_position_embeddings=64,
     )
 
@@ -138,12 +136,7 @@ def vit() -> Any:
     from transformers import ViTConfig, ViTModel
 
     config = ViTConfig(
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=64,
-        image_size=32,
-        patch_size=8,
+        **SMALL, num_hidden_layers=1, image_size=32, patch_size=8
     )
     images = [
         {"pixel_values": torch.randn(rows, 3, 32, 32)} for rows in (2, 3, 4)
@@ -176,10 +169,8 @@ def conformer() -> Any:
     from transformers import Wav2Vec2ConformerConfig, Wav2Vec2ConformerModel
 
     config = Wav2Vec2ConformerConfig(
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=64,
+        **SMALL,
+        num_hidden_layers=1,
         num_feat_extract_layers=2,
         conv_dim=(8, 8),
         conv_stride=(5, 4),
@@ -238,7 +229,7 @@ def lora() -> Any:
     """BERT with adapters of low rank on its attention."""
     from peft import LoraConfig, get_peft_model
 
-    module, calls = bert()
+    module, calls = bert(layers=1)
     adapters = LoraConfig(r=4, target_modules=["query", "value"])
     return get_peft_model(module, adapters), calls
 

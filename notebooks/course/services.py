@@ -2,10 +2,10 @@
 
     warm, cold = started("--warm-up shapes", "--warm-up none")
     replies = warm.load(traffic(40))
-    warm.stop()
+    stopped(warm, cold)
 
-All start at the same time.  A service ends with the kernel, at the latest: it
-watches its input, which ends when we do.
+All start and stop at the same time.  A service ends with the kernel, at the
+latest: it watches its input, which ends when we do.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,12 @@ def started(*flags: str, **settings: str) -> list[Running]:
     return [one.wait() for one in every]
 
 
+def stopped(*services: Running) -> list[int]:
+    """Stop them all at the same time, and return their exit codes."""
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(Running.stop, services))
+
+
 # ----------------------------------------------------------- what was answered
 
 
@@ -186,11 +193,17 @@ def poisoned(service: Running) -> dict[str, int]:
         }
 
 
-def impatient(service: Running, tries: int = 10) -> tuple[int, int]:
+def impatient(*services: Running, tries: int = 10) -> list[tuple[int, int]]:
     """Ask, give up after a moment and ask again; the last time, wait.
 
-    Returns how often it gave up, and the compiles that this cost.
+    Returns for each of the services, which are asked at the same time, how
+    often the client gave up, and the compiles that this cost.
     """
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(lambda one: _impatient(one, tries), services))
+
+
+def _impatient(service: Running, tries: int) -> tuple[int, int]:
     gave_up, body = 0, {"series": example(5)}
     short = httpx.Timeout(LIMIT, read=0.05)  # it arrives, and no answer comes
     for _ in range(tries - 1):
@@ -207,18 +220,16 @@ def impatient(service: Running, tries: int = 10) -> tuple[int, int]:
     return gave_up, now["in_traffic"]
 
 
-@contextmanager
-def quietly() -> Iterator[None]:
-    """Call as the service does, and let an error pass without a word."""
-    with raises_quietly(), torch.no_grad(), suppress(Exception):
-        yield
-
-
 def attempts(served: Callable[..., Any], x: Any, times: int) -> list[int]:
-    """Return how many compiles began in each of some calls."""
+    """Return how many compiles began in each of some calls, which may fail."""
     found = []
     for _ in range(times):
-        with compiles() as seen, quietly():
+        with (
+            compiles() as seen,
+            raises_quietly(),
+            torch.no_grad(),
+            suppress(Exception),
+        ):
             served(x)
         found.append(len(seen))
     return found

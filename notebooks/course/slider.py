@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from helpers.plots import Picture
+from helpers.text import watched
 
 _ASLEEP = "A slider stands here while the notebook's kernel runs."
 
@@ -52,9 +51,6 @@ class Slider:
         }
         display(text, raw=True)
         # Without its kernel a stored slider is dead, so a script stores none.
-        if (
-            "ipykernel" in sys.modules
-            and os.environ.get("COURSE_QUIET") != "1"
-        ):
+        if watched():
             live = self.widget()._repr_mimebundle_()
             display(live | {"text/plain": _ASLEEP}, raw=True)

@@ -2,28 +2,9 @@
 
 import torch
 
-from helpers.exercises import exercise
+from helpers.exercises import CountingBackend, exercise, near
 
 WIDTH, RANK = 12, 8
-
-
-def _counting():
-    """Return a backend that counts what it compiles, and the list of counts."""
-    graphs = []
-
-    def backend(graph, _):
-        graphs.append(graph)
-        return graph
-
-    return backend, graphs
-
-
-def _near(found, wanted):
-    return isinstance(found, torch.Tensor) and (
-        found.shape == wanted.shape
-        and torch.allclose(found, wanted, rtol=1e-4, atol=1e-5)
-    )
-
 
 # --- 30.1 ----------------------------------------------------------------------
 
@@ -46,7 +27,7 @@ def for_every_customer(Served):
     names = [f"user{n}" for n in range(10)]
     pairs = {name: (torch.randn(3, WIDTH), torch.randn(7, 3)) for name in names}
     layer = Served(base, dict(pairs))
-    backend, graphs = _counting()
+    backend = CountingBackend()
     torch.compiler.reset()
     run = torch.compile(layer, backend=backend)
     x = torch.randn(4, 5, WIDTH)
@@ -57,10 +38,11 @@ def for_every_customer(Served):
         for row, n in zip(x, which.tolist(), strict=True):
             a, b = pairs[names[n]]
             wanted.append(base(row) + row @ a.T @ b.T)
-        if not _near(found, torch.stack(wanted)):
+        if not near(found, torch.stack(wanted), 1e-4):
             return f"with which = {which.tolist()}, a row has another adapter's answer"
-    if len(graphs) != 1:
-        return f"ten choices made {len(graphs)} graphs, and one is enough"
+    if len(backend.captured) != 1:
+        made = len(backend.captured)
+        return f"ten choices made {made} graphs, and one is enough"
     return None
 
 
@@ -94,7 +76,7 @@ class _Layer(torch.nn.Module):
 def without_a_compile(swap):
     torch.manual_seed(30)
     layer = _Layer()
-    backend, graphs = _counting()
+    backend = CountingBackend()
     torch.compiler.reset()
     run = torch.compile(layer, backend=backend)
     x = torch.randn(4, WIDTH)
@@ -104,10 +86,10 @@ def without_a_compile(swap):
         swap(layer, a.clone(), b.clone(), scale)
         with torch.no_grad():
             wanted = layer.base(x) + scale * (x @ a.T @ b.T)
-        if not _near(run(x), wanted):
+        if not near(run(x), wanted, 1e-4):
             return f"after a swap to rank {rank}, the answer is another adapter's"
-    if len(graphs) != 1:
-        return f"five swaps compiled {len(graphs) - 1} more times"
+    if more := len(backend.captured) - 1:
+        return f"five swaps compiled {more} more times"
     try:
         swap(layer, torch.randn(9, WIDTH), torch.randn(7, 9), 1.0)
     except ValueError:
