@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -98,6 +99,9 @@ def fault(
         return patch
 
     return register
+
+
+shared = partial(fault, cache="shared")  # the code that is written stays the same
 
 
 def setting(

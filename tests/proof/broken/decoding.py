@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.proof.broken import fault
-from tests.proof.broken.dynamo import OPTIMIZE, SAME_CODE, optimize_with
+from tests.proof.broken import fault, shared
+from tests.proof.broken.dynamo import OPTIMIZE, optimize_with
 from tests.proof.broken.probes import did
 
 
@@ -40,7 +40,7 @@ def _written() -> float:
     return float(rows.sum())
 
 
-@fault("a position is not guarded", OPTIMIZE, "29 13", lambda: _at(), **SAME_CODE)
+@shared("a position is not guarded", OPTIMIZE, "29 13", lambda: _at())
 def drop_number_guards(dynamo: Any) -> None:
     """Each token is written to the place that was compiled for an earlier one."""
 

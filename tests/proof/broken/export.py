@@ -45,12 +45,7 @@ def no_declared_sizes(module: Any) -> None:
     module.export, program.module = export, unguarded
 
 
-@fault(
-    "export forgets the write of a buffer",
-    "torch.export",
-    "26",
-    lambda: _counted(),
-)
+@fault("export forgets the write of a buffer", "torch.export", "26", lambda: _counted())
 def no_writes(module: Any) -> None:
     """A counter in the model stands still once it was exported."""
     original = module.export
@@ -77,12 +72,7 @@ def _counted() -> float:
     return run(torch.ones(8, 4))[1].item()
 
 
-@fault(
-    "ONNX bakes in another constant",
-    "torch.onnx",
-    "26",
-    lambda: _from_onnx(),
-)
+@fault("ONNX bakes in another constant", "torch.onnx", "26", lambda: _from_onnx())
 def other_constants(module: Any) -> None:
     """A threshold in the model is another one in the file."""
     original = module.export

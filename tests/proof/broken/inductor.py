@@ -306,12 +306,7 @@ def _told_to_round() -> bool:
     return torch.equal(told(x), chain(x))
 
 
-@fault(
-    "channels_last lost",
-    "torch._inductor.output_code",
-    "21",
-    lambda: _layout(),
-)
+@fault("channels_last lost", "torch._inductor.output_code", "21", lambda: _layout())
 def channels_first(output_code: Any) -> None:
     """Pictures come out in another order of memory, and the next layer copies them."""
     import torch

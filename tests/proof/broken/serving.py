@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.proof.broken import fault
+from tests.proof.broken import shared
 
 
-@fault(
+@shared(
     "a service loses its one thread",
     "concurrent.futures.thread",
     "27",
     lambda: _workers(),
-    cache="shared",
 )
 def eight_threads(thread: Any) -> None:
     """A model that one thread should call is called by eight."""
@@ -33,12 +32,11 @@ def _workers() -> int:
     return ThreadPoolExecutor(1, "model")._max_workers
 
 
-@fault(
+@shared(
     "a health check takes eager for compiled",
     "examples.service.app",
     "27",
     lambda: _health(),
-    cache="shared",
 )
 def all_is_well(app: Any) -> None:
     """The service runs eagerly for weeks, and its health check is green."""

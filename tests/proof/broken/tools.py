@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.proof.broken import fault, probes, setting
+from tests.proof.broken import fault, probes, setting, shared
 from tests.proof.broken.probes import did, inputs, printed, rows, sine
 
-SAME_CODE = {"cache": "shared"}
 
-
-@fault(
-    "logs silent",
-    "torch._logging._internal",
-    "17 13 01",
-    lambda: _logged(),
-    **SAME_CODE,
-)
+@shared("logs silent", "torch._logging._internal", "17 13 01", lambda: _logged())
 def no_logs(internal: Any) -> None:
     """set_logs is accepted, and nothing is ever logged."""
     internal.set_logs = lambda **_: None
@@ -36,13 +28,7 @@ def _logged() -> bool:
     return "size mismatch" in out.getvalue()
 
 
-@fault(
-    "trace silent",
-    "torch._logging._internal",
-    "04 03 00",
-    lambda: _breaks(),
-    **SAME_CODE,
-)
+@shared("trace silent", "torch._logging._internal", "04 03 00", lambda: _breaks())
 def no_trace(internal: Any) -> None:
     """The structured trace is empty: tools that read it report no graph break."""
     internal.trace_structured = lambda *_, **__: None
@@ -54,12 +40,8 @@ def _breaks() -> int:
     return len(graphs(printed, inputs()[0]).breaks)
 
 
-@fault(
-    "compiles are not recorded",
-    "torch._dynamo.utils",
-    "17 13 14",
-    lambda: _recorded(),
-    **SAME_CODE,
+@shared(
+    "compiles are not recorded", "torch._dynamo.utils", "17 13 14", lambda: _recorded()
 )
 def no_metrics(utils: Any) -> None:
     """torch's own history of compiles stays empty: every count is none."""
@@ -73,13 +55,7 @@ def _recorded() -> int:
     return len(torch._dynamo.utils.get_compilation_metrics())
 
 
-@fault(
-    "profiler empty",
-    "torch.profiler.profiler",
-    "17 02 01",
-    lambda: _profiled(),
-    **SAME_CODE,
-)
+@shared("profiler empty", "torch.profiler.profiler", "17 02 01", lambda: _profiled())
 def no_events(profiler: Any) -> None:
     """The profiler runs, and its list of events is empty."""
     profiler._KinetoProfile.events = lambda self: []
@@ -94,12 +70,11 @@ def _profiled() -> bool:
     return bool(profiled.events())
 
 
-@fault(
+@shared(
     "bisector names the wrong place",
     "torch._inductor.compiler_bisector",
     "16",
     lambda: _bisected(),
-    **SAME_CODE,
 )
 def first_lowering(bisector: Any) -> None:
     """The bisector answers at once, and always with the first lowering."""
@@ -117,12 +92,11 @@ def _bisected() -> Any:
         return CompilerBisector.do_bisect(lambda: True)
 
 
-@fault(
+@shared(
     "minifier shortens nothing",
     "torch._functorch.fx_minifier",
     "16",
     lambda: _minified(),
-    **SAME_CODE,
 )
 def no_minifier(fx_minifier: Any) -> None:
     """A bug report holds the whole model, as large as it was."""
@@ -157,12 +131,8 @@ def _minified() -> int:
     return len(small.graph.nodes)
 
 
-@fault(
-    "fake of an operator ignored",
-    "torch._library.custom_ops",
-    "04 11",
-    lambda: _fake(),
-    **SAME_CODE,
+@shared(
+    "fake of an operator ignored", "torch._library.custom_ops", "04 11", lambda: _fake()
 )
 def no_fake(custom_ops: Any) -> None:
     """An operator of your own is compiled no more: its shape function is not asked."""
@@ -259,12 +229,11 @@ def _add_one(x: Any) -> None:
     x.add_(1)
 
 
-@fault(
+@shared(
     "opcheck believes the fake",
     "torch.testing._internal.optests.generate_tests",
     "24",
     lambda: _fake_is_checked(),
-    **SAME_CODE,
 )
 def credulous(generate_tests: Any) -> None:
     """A fake with a wrong shape passes its test, and fails in production."""
@@ -306,13 +275,7 @@ def _strides_are_checked() -> bool:
     return False
 
 
-@fault(
-    "recompile does not rebuild",
-    "torch.fx.graph_module",
-    "05",
-    lambda: _rebuilt(),
-    **SAME_CODE,
-)
+@shared("recompile does not rebuild", "torch.fx.graph_module", "05", lambda: _rebuilt())
 def stale_module(graph_module: Any) -> None:
     """A pass changes the graph, and the module goes on computing the old program."""
     original = graph_module.GraphModule.recompile
@@ -335,12 +298,11 @@ def _rebuilt() -> bool:
     return torch.equal(module(torch.ones(4)), torch.ones(4).cos())
 
 
-@fault(
+@shared(
     "operations counted by half",
     "torch.utils.flop_counter",
     "32 10",
     lambda: _operations(),
-    **SAME_CODE,
 )
 def half_the_operations(flop_counter: Any) -> None:
     """FlopCounterMode counts a multiply-add as one: numbers seem half as impossible."""
@@ -363,12 +325,11 @@ def _operations() -> int:
     return counter.get_total_flops()
 
 
-@fault(
+@shared(
     "bytes without the writes",
     "torch._inductor.scheduler",
     "32 10 00",
     lambda: _bytes(),
-    **SAME_CODE,
 )
 def bytes_without_writes(scheduler: Any) -> None:
     """Inductor counts what a kernel reads, and not what it writes."""
@@ -389,13 +350,7 @@ def _bytes() -> int:
     return kernels(sine, torch.ones(64)).bytes
 
 
-@fault(
-    "optimizer keeps one array more",
-    "torch.optim.adamw",
-    "32",
-    lambda: _states(),
-    **SAME_CODE,
-)
+@shared("optimizer keeps one array more", "torch.optim.adamw", "32", lambda: _states())
 def amsgrad_unasked(adamw: Any) -> None:
     """AdamW remembers three numbers for each parameter, and memory runs out."""
     original = adamw.AdamW.__init__
