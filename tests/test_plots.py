@@ -11,14 +11,10 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from helpers import plots
-from helpers.benchmark import Comparison, Round
-from helpers.results import Machine
+from helpers.benchmark import Comparison
 from helpers.sweeps import Point, Sweep
 from helpers.text import unmark
-
-MACHINE = Machine(
-    *("a processor", 2, 2, 2**34, None, None, "Linux", "3.11", "2.13.0", "3.7.1")
-)
+from tests.test_benchmark import made
 
 
 def comparison(
@@ -26,33 +22,9 @@ def comparison(
     b: float = 4.4e-3,
     interval: tuple[float, float] | None = (2.74, 2.86),
     verdict: str = "faster",
-    speedup: float | None = None,
 ) -> Comparison:
-    return Comparison(
-        names=("eager", "compiled"),
-        speedup=speedup or a / b,
-        interval=interval,
-        confidence=0.95,
-        verdict=verdict,
-        median_s=(a, b),
-        cold_start_s=3.0,
-        compiles=1,
-        graphs=1,
-        graph_breaks=0,
-        page_faults=None,
-        peak_bytes=None,
-        matches=True,
-        max_error=0.0,
-        error64=None,
-        rounds=(Round(a, b, True, True),),
-        notes=(),
-        threads=2,
-        device="cpu",
-        scope="this process",
-        machine=MACHINE,
-        command="test",
-        when="2026-01-01T00:00:00+00:00",
-    )
+    found = {"interval": interval, "verdict": verdict, "confidence": 0.95}
+    return made(speedup=a / b, median_s=(a, b), **found)
 
 
 SAME = comparison(5.1e-3, 5.1e-3, (0.994, 1.006), "same")
@@ -62,7 +34,7 @@ UNSURE = comparison(7e-3, 6.9e-3, None, "cannot tell")
 
 def sweep(values: tuple, complete: bool = True) -> Sweep:
     points = tuple(Point(value, comparison()) for value in values)
-    return Sweep("size", "elements", points, complete, MACHINE, "test", "now")
+    return Sweep("size", "elements", points, complete)
 
 
 PICTURES = {

@@ -2,20 +2,9 @@
 
 import torch
 
-from helpers.exercises import exercise
+from helpers.exercises import CountingBackend, exercise
 
 WIDTH, RANK = 12, 8
-
-
-def _counting():
-    """Return a backend that counts what it compiles, and the list of counts."""
-    graphs = []
-
-    def backend(graph, _):
-        graphs.append(graph)
-        return graph
-
-    return backend, graphs
 
 
 def _near(found, wanted):
@@ -46,7 +35,7 @@ def for_every_customer(Served):
     names = [f"user{n}" for n in range(10)]
     pairs = {name: (torch.randn(3, WIDTH), torch.randn(7, 3)) for name in names}
     layer = Served(base, dict(pairs))
-    backend, graphs = _counting()
+    backend = CountingBackend()
     torch.compiler.reset()
     run = torch.compile(layer, backend=backend)
     x = torch.randn(4, 5, WIDTH)
@@ -59,8 +48,8 @@ def for_every_customer(Served):
             wanted.append(base(row) + row @ a.T @ b.T)
         if not _near(found, torch.stack(wanted)):
             return f"with which = {which.tolist()}, a row has another adapter's answer"
-    if len(graphs) != 1:
-        return f"ten choices made {len(graphs)} graphs, and one is enough"
+    if len(backend.captured) != 1:
+        return f"ten choices made {len(backend.captured)} graphs, and one is enough"
     return None
 
 
@@ -94,7 +83,7 @@ class _Layer(torch.nn.Module):
 def without_a_compile(swap):
     torch.manual_seed(30)
     layer = _Layer()
-    backend, graphs = _counting()
+    backend = CountingBackend()
     torch.compiler.reset()
     run = torch.compile(layer, backend=backend)
     x = torch.randn(4, WIDTH)
@@ -106,8 +95,8 @@ def without_a_compile(swap):
             wanted = layer.base(x) + scale * (x @ a.T @ b.T)
         if not _near(run(x), wanted):
             return f"after a swap to rank {rank}, the answer is another adapter's"
-    if len(graphs) != 1:
-        return f"five swaps compiled {len(graphs) - 1} more times"
+    if len(backend.captured) != 1:
+        return f"five swaps compiled {len(backend.captured) - 1} more times"
     try:
         swap(layer, torch.randn(9, WIDTH), torch.randn(7, 9), 1.0)
     except ValueError:

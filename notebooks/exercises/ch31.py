@@ -2,24 +2,7 @@
 
 import torch
 
-from helpers.exercises import exercise
-
-
-def _counting():
-    """Return a backend that counts what it compiles, and what it ran."""
-    graphs, ran = [], []
-
-    def backend(graph, _):
-        graphs.append(graph)
-
-        def run(*tensors):
-            ran.append(graph)
-            return graph(*tensors)
-
-        return run
-
-    torch.compiler.reset()
-    return backend, graphs, ran
+from helpers.exercises import CountingBackend, exercise
 
 
 def _near(found, wanted):
@@ -44,23 +27,25 @@ def _near(found, wanted):
     passed="Eleven timesteps, one compile.",
 )
 def any_timestep(make_step):
-    backend, graphs, ran = _counting()
+    torch.compiler.reset()
+    backend = CountingBackend()
     step = make_step(backend)
     torch.manual_seed(31)
     table = torch.linspace(0.99, 0.01, 1000)
     for n, t in enumerate(range(990, 0, -90)):
         x = torch.randn(2, 6)
-        ran.clear()
+        backend.ran.clear()
         found = step(x, t, table)
         keep = table[t]
         if not _near(found, keep.sqrt() * x + (1 - keep).sqrt() * torch.tanh(x)):
             return f"at timestep {t} the values are not those of step"
-        if not ran:
-            return f"call {n + 1} ran no compiled code, after {len(graphs)} graphs"
-        if not any("tanh" in str(node.target) for node in ran[0].graph.nodes):
+        made = len(backend.captured)
+        if not backend.ran:
+            return f"call {n + 1} ran no compiled code, after {made} graphs"
+        if not any("tanh" in str(node.target) for node in backend.ran[0].graph.nodes):
             return "the arithmetic is not in the graph"
-    if len(graphs) != 1:
-        return f"eleven timesteps made {len(graphs)} graphs, and one is enough"
+    if made != 1:
+        return f"eleven timesteps made {made} graphs, and one is enough"
     return None
 
 
@@ -81,13 +66,14 @@ def any_timestep(make_step):
     passed="Guidance on or off, at any scale: two compiles.",
 )
 def on_and_off(make_guide):
-    backend, graphs, ran = _counting()
+    torch.compiler.reset()
+    backend = CountingBackend()
     torch.manual_seed(31)
     model = torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.Tanh())
     guide = make_guide(model, backend)
     for scale in (7.5, 5.0, 1.0, 3.0, 0.5, 2.0, 0.0):
         x = torch.randn(1, 6)
-        ran.clear()
+        backend.ran.clear()
         found = guide(x, scale)
         wanted = model(x)
         if scale > 1:
@@ -95,10 +81,10 @@ def on_and_off(make_guide):
             wanted = plain + scale * (wanted - plain)
         if not _near(found, wanted):
             return f"with scale {scale} the values are not those of guide"
-        if not ran:
+        if not backend.ran:
             return f"scale {scale} ran no compiled code"
-    if len(graphs) > 2:
-        return f"seven requests made {len(graphs)} graphs, and two are enough"
-    if len(graphs) < 2:
+    if len(backend.captured) > 2:
+        return f"seven requests made {len(backend.captured)} graphs, and two are enough"
+    if len(backend.captured) < 2:
         return "guidance off costs two rows, too"
     return None
