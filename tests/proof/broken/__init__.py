@@ -143,6 +143,16 @@ def variable(
     )
 
 
+def around(owner: Any, name: str) -> Callable[[Callable[..., Any]], None]:
+    """Put the decorated function, which takes the original first, in its place."""
+    original = getattr(owner, name)
+
+    def replace(changed: Callable[..., Any]) -> None:
+        setattr(owner, name, lambda *given, **how: changed(original, *given, **how))
+
+    return replace
+
+
 def environment(fault: Fault | None) -> dict[str, str]:
     """Return the environment of a process with *fault* in it, or with none."""
     path, planted = [str(ROOT), os.environ.get("PYTHONPATH", "")], {}

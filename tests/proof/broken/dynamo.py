@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from tests.proof.broken import fault, probes, setting, shared, variable
+from tests.proof.broken import around, fault, probes, setting, shared, variable
 from tests.proof.broken.probes import block, did, inputs, printed, rows, sine
 
 OPTIMIZE, CONFIG = "torch._dynamo", "torch._dynamo.config"
@@ -149,15 +149,13 @@ def not_dynamic(dynamo: Any) -> None:
 )
 def other_eps(output_graph: Any) -> None:
     """A constant of the model is another one in the graph: answers are a bit off."""
-    send = output_graph.OutputGraph.call_user_compiler
 
-    def call_user_compiler(self: Any, module: Any, *rest: Any) -> Any:
+    @around(output_graph.OutputGraph, "call_user_compiler")
+    def call_user_compiler(send, self, module, *rest):
         for node in module.graph.nodes:
             node.args = tuple(0.1 if arg == 1e-6 else arg for arg in node.args)
         module.recompile()
         return send(self, module, *rest)
-
-    output_graph.OutputGraph.call_user_compiler = call_user_compiler
 
 
 @shared("stance ignored", "torch.compiler", "01 14 17 22 16 13 27", lambda: _stance())
@@ -179,13 +177,11 @@ def _stance() -> list[str]:
 )
 def no_ban(compiler: Any) -> None:
     """A gate with fail_on_recompile lets everything pass, and compiles."""
-    original = compiler.set_stance
 
-    def set_stance(stance: str = "default", *rest: Any, **how: Any) -> Any:
+    @around(compiler, "set_stance")
+    def set_stance(original, stance="default", *rest, **how):
         banned = stance == "fail_on_recompile"
         return original("default" if banned else stance, *rest, **how)
-
-    compiler.set_stance = set_stance
 
 
 def _forbidden() -> list[str]:
@@ -198,12 +194,10 @@ def _forbidden() -> list[str]:
 @shared("blocks share no version", "torch.nn.modules.module", "22", lambda: _shared())
 def compile_alone(module: Any) -> None:
     """Each of many equal blocks compiles for itself: a deep model starts slowly."""
-    original = module.Module.compile
 
-    def compile(self: Any, *given: Any, **how: Any) -> None:
+    @around(module.Module, "compile")
+    def compile(original, self, *given, **how):
         original(self, *given, **{**how, "isolate_recompiles": True})
-
-    module.Module.compile = compile
 
 
 def _shared() -> int:
@@ -362,9 +356,9 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
 def without_hooks(nn_module: Any) -> None:
     """A hook watches a layer in eager, and never runs once the model is compiled."""
     variable = nn_module.UnspecializedNNModuleVariable
-    call = variable.call_function
 
-    def call_function(self: Any, *given: Any) -> Any:
+    @around(variable, "call_function")
+    def call_function(call, self, *given):
         own = vars(self.value)
         before = {name: own[name] for name in HOOKS}
         own.update({name: type(hooks)() for name, hooks in before.items()})
@@ -372,8 +366,6 @@ def without_hooks(nn_module: Any) -> None:
             return call(self, *given)
         finally:
             own.update(before)
-
-    variable.call_function = call_function
 
 
 def _hooked() -> float:
@@ -400,14 +392,12 @@ def _hooked() -> float:
 )
 def no_autocast(ctx_manager: Any) -> None:
     """Mixed precision is switched on, and compiled code goes on in float32."""
-    enter = ctx_manager.AutocastModeVariable.enter
 
-    def disabled(self: Any, tx: Any) -> Any:
+    @around(ctx_manager.AutocastModeVariable, "enter")
+    def disabled(enter, self, tx):
         device, dtype, _, *cache = self.target_values
         self.target_values = [device, dtype, False, *cache]
         return enter(self, tx)
-
-    ctx_manager.AutocastModeVariable.enter = disabled
 
 
 def _casts() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.proof.broken import fault, probes, setting, shared
+from tests.proof.broken import around, fault, probes, setting, shared
 from tests.proof.broken.probes import did, inputs, printed, rows, sine
 
 
@@ -136,22 +136,28 @@ def _minified() -> int:
 )
 def no_fake(custom_ops: Any) -> None:
     """An operator of your own is compiled no more: its shape function is not asked."""
-    original = custom_ops.CustomOpDef.register_fake
 
-    def register_fake(self: Any, fn: Any) -> Any:
+    @around(custom_ops.CustomOpDef, "register_fake")
+    def register_fake(original, self, fn):
         torch_own = self._namespace in ("prims", "aten", "inductor")
         return original(self, fn) if torch_own else fn
 
-    custom_ops.CustomOpDef.register_fake = register_fake
+
+def operator(function: Any, fake: Any) -> Any:
+    """Return an operator of your own, which makes a tensor of a tensor."""
+    import torch
+
+    schema = "(Tensor x) -> Tensor"
+    make = torch.library.custom_op("probe::own", mutates_args=(), schema=schema)
+    made = make(function)
+    made.register_fake(fake)
+    return made
 
 
 def _fake() -> bool:
     import torch
 
-    schema = "(Tensor x) -> Tensor"
-    make = torch.library.custom_op("probe::twice", mutates_args=(), schema=schema)
-    twice = make(lambda x: x * 2)
-    twice.register_fake(torch.empty_like)
+    twice = operator(lambda x: x * 2, torch.empty_like)
     return probes.right(lambda x: twice(x) + 1, inputs()[0])
 
 
@@ -163,9 +169,9 @@ def _fake() -> bool:
 )
 def no_operator_gradient(custom_ops: Any) -> None:
     """Eager trains; compiled, what stands before your operator stays as it was."""
-    original = custom_ops.CustomOpDef.register_autograd
 
-    def register_autograd(self: Any, backward: Any, **more: Any) -> Any:
+    @around(custom_ops.CustomOpDef, "register_autograd")
+    def register_autograd(original, self, backward, **more):
         import torch
 
         def lost(ctx: Any, *gradients: Any) -> Any:
@@ -175,16 +181,11 @@ def no_operator_gradient(custom_ops: Any) -> None:
 
         return original(self, lost, **more)
 
-    custom_ops.CustomOpDef.register_autograd = register_autograd
-
 
 def _gradient_of_operator() -> float:
     import torch
 
-    schema = "(Tensor x) -> Tensor"
-    make = torch.library.custom_op("probe::slope", mutates_args=(), schema=schema)
-    twice = make(lambda x: x * 2)
-    twice.register_fake(torch.empty_like)
+    twice = operator(lambda x: x * 2, torch.empty_like)
     twice.register_autograd(lambda ctx, gradient: gradient * 2)
     x = torch.ones(4, requires_grad=True)
     torch.compile(lambda x: twice(x) + 1)(x).sum().backward()
@@ -243,10 +244,7 @@ def credulous(generate_tests: Any) -> None:
 def _fake_is_checked() -> str:
     import torch
 
-    schema = "(Tensor x) -> Tensor"
-    make = torch.library.custom_op("probe::shape", mutates_args=(), schema=schema)
-    twice = make(lambda x: x * 2)
-    twice.register_fake(lambda x: x.new_empty(1))
+    twice = operator(lambda x: x * 2, lambda x: x.new_empty(1))
     given = (torch.ones(4),)
     return str(torch.library.opcheck(twice, given, raise_exception=False))[:200]
 
@@ -264,10 +262,7 @@ setting(
 def _strides_are_checked() -> bool:
     import torch
 
-    schema = "(Tensor x) -> Tensor"
-    make = torch.library.custom_op("probe::rows", mutates_args=(), schema=schema)
-    rows = make(lambda x: (x * 2).contiguous())
-    rows.register_fake(torch.empty_like)
+    rows = operator(lambda x: (x * 2).contiguous(), torch.empty_like)
     try:
         torch.compile(lambda x: rows(x) + 1)(torch.ones(4, 3).t())
     except AssertionError:
@@ -278,14 +273,12 @@ def _strides_are_checked() -> bool:
 @shared("recompile does not rebuild", "torch.fx.graph_module", "05", lambda: _rebuilt())
 def stale_module(graph_module: Any) -> None:
     """A pass changes the graph, and the module goes on computing the old program."""
-    original = graph_module.GraphModule.recompile
 
-    def recompile(self: Any) -> Any:
+    @around(graph_module.GraphModule, "recompile")
+    def recompile(original, self):
         if "_code" in self.__dict__ and "forward" in type(self).__dict__:
             return None
         return original(self)
-
-    graph_module.GraphModule.recompile = recompile
 
 
 def _rebuilt() -> bool:
@@ -334,12 +327,10 @@ def _operations() -> int:
 def bytes_without_writes(scheduler: Any) -> None:
     """Inductor counts what a kernel reads, and not what it writes."""
     node = scheduler.BaseSchedulerNode
-    original = node.get_read_write_buffers_sizes_impl
 
-    def reads(self: Any, include_reads: bool, include_writes: bool) -> int:
+    @around(node, "get_read_write_buffers_sizes_impl")
+    def reads(original, self, include_reads, include_writes):
         return original(self, include_reads=include_reads, include_writes=False)
-
-    node.get_read_write_buffers_sizes_impl = reads
 
 
 def _bytes() -> int:
@@ -353,12 +344,10 @@ def _bytes() -> int:
 @shared("optimizer keeps one array more", "torch.optim.adamw", "32", lambda: _states())
 def amsgrad_unasked(adamw: Any) -> None:
     """AdamW remembers three numbers for each parameter, and memory runs out."""
-    original = adamw.AdamW.__init__
 
-    def __init__(self: Any, *given: Any, **named: Any) -> None:
+    @around(adamw.AdamW, "__init__")
+    def __init__(original, self, *given, **named):
         original(self, *given, **{**named, "amsgrad": True})
-
-    adamw.AdamW.__init__ = __init__
 
 
 def _states() -> int:
