@@ -187,6 +187,7 @@ def test_the_answer_as_text():
 
 ROWS, COLUMNS = 1000, 8
 ROW = COLUMNS * 4
+TABLE = torch.ones(ROWS, COLUMNS), torch.tensor([3, 5]), torch.ones(2, COLUMNS)
 
 
 def set_rows(table, index, rows):
@@ -206,11 +207,7 @@ INDEXED = {  # what is called in place: rows of 8 numbers read, and written
 @pytest.mark.parametrize("name", INDEXED)
 def test_a_write_to_a_few_rows_moves_these_rows(name):
     fn, read, written = INDEXED[name]
-    table, index, rows = (
-        torch.ones(ROWS, COLUMNS),
-        torch.tensor([3, 5]),
-        torch.ones(2, 8),
-    )
+    table, index, rows = TABLE
     ((_, moved),) = calls(fn, table, index, rows)
     assert moved == 2 * 8 + 2 * ROW * (read + written)  # and the indices
     mask = torch.zeros(ROWS, dtype=torch.bool)
@@ -241,11 +238,7 @@ def test_a_scatter_in_place_moves_a_number_for_each_index(fn, reads):
 
 
 def test_out_of_place_the_whole_table_is_read_and_written():
-    table, index, rows = (
-        torch.ones(ROWS, COLUMNS),
-        torch.tensor([3, 5]),
-        torch.ones(2, 8),
-    )
+    table, index, rows = TABLE
     for fn in (
         lambda t, i, r: t.index_add(0, i, r),
         lambda t, i, r: t.index_copy(0, i, r),
