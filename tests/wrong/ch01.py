@@ -1,5 +1,5 @@
 # Wrong answers to the exercises of notebook 01, each with what it must be told.
-# Lines that begin with - and + are the solution, changed there.
+# Lines with - and + change the answer in notebooks/solutions/ch01.py.
 
 
 # %% 01.1: an ordinary compiled function: in the second call

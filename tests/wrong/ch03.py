@@ -1,5 +1,5 @@
 # Wrong answers to the exercises of notebook 03, each with what it must be told.
-# Lines that begin with - and + are the solution, changed there.
+# Lines with - and + change the answer in notebooks/solutions/ch03.py.
 
 
 # %% 03.1: for 'nothing' and an x of shape (4, 6): the values are those of x

@@ -1,5 +1,5 @@
 # Wrong answers to the exercises of notebook 04, each with what it must be told.
-# Lines that begin with - and + are the solution, changed there.
+# Lines with - and + change the answer in notebooks/solutions/ch04.py.
 
 
 # %% 04.1: The first:

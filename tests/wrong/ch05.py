@@ -1,5 +1,5 @@
 # Wrong answers to the exercises of notebook 05, each with what it must be told.
-# Lines that begin with - and + are the solution, changed there.
+# Lines with - and + change the answer in notebooks/solutions/ch05.py.
 
 
 # %% 05.1: a write through a view: the graph writes [1], not []

@@ -1,5 +1,5 @@
 # Wrong answers to the exercises of notebook 06, each with what it must be told.
-# Lines that begin with - and + are the solution, changed there.
+# Lines with - and + change the answer in notebooks/solutions/ch06.py.
 
 
 # %% 06.1: the same mask in each call: such a step cannot be trusted

@@ -1,5 +1,5 @@
 # Wrong answers to the exercises of lesson 07, each with what it must be told.
-# Lines that begin with - and + are the solution, changed there.
+# Lines with - and + change the answer in notebooks/solutions/ch07.py.
 
 
 # %% 07.1: right, and not recognised

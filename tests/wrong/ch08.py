@@ -1,5 +1,5 @@
 # Wrong answers to the exercises of lesson 08, each with what it must be told.
-# Lines that begin with - and + are the solution, changed there.
+# Lines with - and + change the answer in notebooks/solutions/ch08.py.
 
 
 # %% 08.1: belongs to b, x1 is the row

@@ -1,5 +1,5 @@
 # Wrong answers to the exercises of lesson 09, each with what it must be told.
-# Lines that begin with - and + are the solution, changed there.
+# Lines with - and + change the answer in notebooks/solutions/ch09.py.
 
 
 # %% 09.1: rows lie `columns` apart

@@ -1,5 +1,5 @@
 # Wrong answers to the exercises of notebook 10, each with what it must be told.
-# Lines that begin with - and + are the solution, changed there.
+# Lines with - and + change the answer in notebooks/solutions/ch10.py.
 
 
 # %% 10.1: x given twice: it is 1

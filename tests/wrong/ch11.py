@@ -1,5 +1,5 @@
 # Wrong answers to the exercises of notebook 11, each with what it must be told.
-# Lines that begin with - and + are the solution, changed there.
+# Lines with - and + change the answer in notebooks/solutions/ch11.py.
 
 
 # %% 11.1: trips(3): the machine counts 2 trips

@@ -1,5 +1,5 @@
 # Wrong answers to the exercises of notebook 12, each with what it must be told.
-# Lines that begin with - and + are the solution, changed there.
+# Lines with - and + change the answer in notebooks/solutions/ch12.py.
 
 
 # %% 12.1: no mode is paid back by then

@@ -1,5 +1,5 @@
 # Wrong answers to the exercises of notebook 13, each with what it must be told.
-# Lines that begin with - and + are the solution, changed there.
+# Lines with - and + change the answer in notebooks/solutions/ch13.py.
 
 
 # %% 13.1: and 1 was asked for. The last one compiled because self.step

@@ -1,5 +1,5 @@
 # Wrong answers to the exercises of notebook 15, each with what it must be told.
-# Lines that begin with - and + are the solution, changed there.
+# Lines with - and + change the answer in notebooks/solutions/ch15.py.
 
 
 # %% 15.1: one graph was asked for

@@ -1,5 +1,5 @@
 # Wrong answers to the exercises of notebook 16, each with what it must be told.
-# Lines that begin with - and + are the solution, changed there.
+# Lines with - and + change the answer in notebooks/solutions/ch16.py.
 
 
 # %% 16.1: you found nothing. Was fn compiled anew

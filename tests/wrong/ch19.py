@@ -1,5 +1,5 @@
 # Wrong answers to the exercises of notebook 19, each with what it must be told.
-# Lines that begin with - and + are the solution, changed there.
+# Lines with - and + change the answer in notebooks/solutions/ch19.py.
 
 
 # %% 19.1: a training that is hard on eager too: you say False

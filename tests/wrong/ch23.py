@@ -1,5 +1,5 @@
 # Wrong answers to the exercises of notebook 23, each with what it must be told.
-# Lines that begin with - and + are the solution, changed there.
+# Lines with - and + change the answer in notebooks/solutions/ch23.py.
 
 
 # %% 23.1: start_warm missed 2 times
@@ -9,7 +9,7 @@
 
 # %% 23.1: starts cold without a word
 # -         raise ValueError(
-# +         warning = str(
+# +         _ = (  # and nothing is raised
 
 
 # %% 23.1: ship left no file

@@ -1,5 +1,5 @@
 # Wrong answers to the exercises of notebook 25, each with what it must be told.
-# Lines that begin with - and + are the solution, changed there.
+# Lines with - and + change the answer in notebooks/solutions/ch25.py.
 
 
 # %% 25.1: nobody compiles twice: you say [(0, 0, '')

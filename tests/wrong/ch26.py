@@ -1,5 +1,5 @@
 # Wrong answers to the exercises of notebook 26, each with what it must be told.
-# Lines that begin with - and + are the solution, changed there.
+# Lines with - and + change the answer in notebooks/solutions/ch26.py.
 
 
 # %% 26.1: a batch of 4, length 9: Guard failed
