@@ -50,6 +50,17 @@ def strictly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COURSE_STRICT", "1")
 
 
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Small sizes gain nothing from several, and lose much on a busy machine."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
     """A test needs Triton when a helper says so, and there is none for every system."""

@@ -12,14 +12,7 @@ from helpers import compare
 from helpers.errors import InputError
 from tests.test_timing import FakeClock
 
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """Small sizes gain nothing from several, and lose much on a busy machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def asked(eager, compiled, *inputs, **options):

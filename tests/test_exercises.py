@@ -1,9 +1,11 @@
 """Each exercise of each notebook, tried as readers would: stub, wrong, right.
 
 ``tests/wrong/ch01.py`` has honest mistakes: a header ``01.1: part of the message``
-says what the check must tell.  ``tests/right/ch01.py`` has right answers that are not
-ours.  The notebook's own cells run: the setup cell, then those of the exercise.  So
-an exercise needs nothing else of its notebook, and readers may go straight to it.
+says what the check must tell.  Below it stands the answer, or what differs from the
+solution: ``# - this`` there is ``# + that``.  ``tests/right/ch01.py`` has right answers
+that are not ours.  The notebook's own cells run: the setup cell, then those of the
+exercise.  So an exercise needs nothing else of its notebook, and readers may go
+straight to it.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import io
 import itertools
 import linecache
 import math
+import re
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -90,15 +93,30 @@ def checker(chapter: Chapter, key: str) -> tuple[str, Callable[[str], str]]:
     return stub, told
 
 
+CHANGE = re.compile(r"((?:^# -.*\n)+)((?:^# \+.*\n)*)", re.MULTILINE)
+
+
+def changed(solution: str, answer: str) -> str:
+    """Return *answer*, or *solution* as the `# -` and `# +` lines of *answer* say."""
+    if not CHANGE.search(answer):
+        return answer
+    for lines in CHANGE.findall(answer):
+        old, new = (re.sub(r"^# [-+] ?", "", text, flags=re.M)[:-1] for text in lines)
+        assert solution.count(old) == 1, f"not one {old!r} in the solution:\n{solution}"
+        solution = solution.replace(old, new)
+    return solution
+
+
 def faults(chapter: Chapter, key: str) -> Iterator[str]:
     """Yield what a check says and should not: of the stub, wrong and right answers."""
     stub, told = checker(chapter, key)
-    tries = [("stub", f"{key} {STUB}", "", stub)]
-    for kind, begins in (("wrong", "not yet: "), ("right", "passed.")):
-        for of, what, source in chapter.cells(kind):
-            part = what if kind == "wrong" else ""
-            tries += [(kind, f"{key} {begins}", part, source)] * (of == key)
     [solution] = [source for of, _, source in chapter.cells("solutions") if of == key]
+    tries = [("stub", f"{key} {STUB}", "", stub)]
+    for of, what, source in chapter.cells("wrong"):
+        if of == key:
+            tries.append(("wrong", f"{key} not yet: ", what, changed(solution, source)))
+    for of, _, source in chapter.cells("right"):
+        tries += [("right", f"{key} passed.", "", source)] * (of == key)
     tries.append(("solution", f"{key} passed.", "", solution))
     for kind, begins, part, source in tries:
         message = told(source)

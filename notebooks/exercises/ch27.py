@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
-from helpers.exercises import exercise, fresh
+from helpers.exercises import CountingBackend, exercise, fresh
 
 # --- 27.1 ----------------------------------------------------------------------
 
@@ -14,14 +14,6 @@ from helpers.exercises import exercise, fresh
 def _mean(series):
     size = series.square().mean(-1, keepdim=True)
     return (series * torch.rsqrt(size + 1e-6)).mean(0)
-
-
-def _counted(built):
-    def backend(graph, inputs):
-        built.append(graph)
-        return graph.forward
-
-    return backend
 
 
 def _rows(n):
@@ -59,14 +51,14 @@ def _quiet():
 def warm_for_the_threads(warm):
     for lengths in ([5, 17, 9], [33, 1, 4, 64, 2, 12, 7, 50, 3, 21]):
         torch.compiler.reset()
-        built = []
-        compiled = torch.compile(fresh(_mean), backend=_counted(built))
+        backend = CountingBackend()
+        compiled = torch.compile(fresh(_mean), backend=backend)
         with ThreadPoolExecutor(1) as pool, _quiet():
             warm(compiled, list(lengths))
-            spent = len(built)
+            spent = len(backend.captured)
             for n in lengths:
                 pool.submit(_ask, compiled, n).result()
-                if len(built) > spent:
+                if len(backend.captured) > spent:
                     return f"after it, {n} rows in a thread of the pool still compile"
         if spent == 0:
             return "nothing was compiled: the users run eagerly"

@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
-from helpers import compare
 from helpers.benchmark import Comparison
+from tests import test_correctness as correctness
 from tests.models import zoo
-from tests.test_timing import FakeClock
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Small sizes gain nothing from several, and lose much on a busy machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-def asked(
-    eager: Callable, compiled: Callable, call: zoo.Call, **how: Any
-) -> Comparison:
-    """Return what compare() says; a call takes a second of a clock that is not real."""
+def asked(eager: Callable, compiled: Callable, call: zoo.Call) -> Comparison:
     inputs, kwargs = call
-    clock = FakeClock(per_call=1.0)
-    return compare(
-        eager, compiled, *inputs, kwargs=kwargs, clock=clock, budget=1, **how
-    )
+    return correctness.asked(eager, compiled, *inputs, kwargs=kwargs)
 
 
 def off_by_a_fiftieth(module: torch.nn.Module) -> Callable:

@@ -1,4 +1,5 @@
 # Wrong answers to the exercises of notebook 00, each with what it must be told.
+# Lines with - and + change the answer in notebooks/solutions/ch00.py.
 
 
 # %% 00.1: what you return first runs eagerly
@@ -8,19 +9,14 @@ def compile_and_prove(model, *inputs):
 
 
 # %% 00.1: has a graph break
-def compile_and_prove(model, *inputs):
-    compiled = torch.compile(model)
-    return compiled, torch.allclose(compiled(*inputs), model(*inputs), atol=1e-5)
+# - whole and same
+# + same
 
 
 # %% 00.1: differs from eager by rounding alone
-def compile_and_prove(model, *inputs):
-    from helpers import graphs
-
-    compiled = torch.compile(model)
-    found = graphs(model, *inputs)
-    same = torch.equal(compiled(*inputs), model(*inputs))
-    return compiled, found.count == 1 and not found.breaks and same
+# - allclose
+# + equal
+# - , rtol=1e-4, atol=1e-5
 
 
 # %% 00.1: no longer what it was
@@ -45,18 +41,10 @@ times = 5 / 3
 
 
 # %% 00.2: check the formula term by term
-def gelu_gate(gate, value):
-    inner = (2 / torch.pi) ** 0.5 * (gate + 0.044715 * gate**2)
-    return 0.5 * gate * (1 + torch.tanh(inner)) * value
-
-
-times = 7
+# - gate**3
+# + gate**2
 
 
 # %% 00.2: what each of your 9 operations
-def gelu_gate(gate, value):
-    inner = (2 / torch.pi) ** 0.5 * (gate + 0.044715 * gate**3)
-    return 0.5 * gate * (1 + torch.tanh(inner)) * value
-
-
-times = 9  # the number of operations
+# - 21 / 3
+# + 9  # the number of operations

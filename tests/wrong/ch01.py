@@ -1,80 +1,37 @@
 # Wrong answers to the exercises of notebook 01, each with what it must be told.
+# Lines with - and + change the answer in notebooks/solutions/ch01.py.
 
 
 # %% 01.1: an ordinary compiled function: in the second call
-def graph_runs(make, *inputs):
-    captured = []  # of the second call: captures, not runs
-
-    def backend(graph, example_inputs):
-        captured.append(graph)
-        return graph
-
-    thing = make(backend)
-    thing(*inputs)
-    captured.clear()
-    thing(*inputs)
-    return len(captured)
+# -         return run
+# +         ran.append(graph)  # when it is captured, not when it runs
+# +         return graph
 
 
 # %% 01.1: and you counted 2
-def graph_runs(make, *inputs):
-    ran = []
-
-    def backend(graph, example_inputs):
-        def run(*tensors):
-            ran.append(graph)
-            return graph(*tensors)
-
-        return run
-
-    thing = make(backend)
-    thing(*inputs)
-    thing(*inputs)
-    return len(ran)  # of both calls
+# -     ran.clear()
 
 
 # %% 01.1: must return what the graph returns
-def graph_runs(make, *inputs):
-    ran = []
-
-    def backend(graph, example_inputs):
-        def run(*tensors):
-            ran.append(graph)
-            return [torch.zeros_like(tensor) for tensor in graph(*tensors)]
-
-        return run
-
-    thing = make(backend)
-    thing(*inputs)
-    ran.clear()
-    thing(*inputs)
-    return len(ran)
+# - return graph(*tensors)
+# + return [torch.zeros_like(tensor) for tensor in graph(*tensors)]
 
 
 # %% 01.2: where generate calls self.forward(x), 5 steps run 0 graphs
-def repaired(cls, backend):
-    class Repaired(cls):
-        __call__ = torch.compile(cls.__call__, backend=backend)
-
-    return Repaired
+# - forward = torch.compile(cls.forward, backend=backend)
+# + __call__ = torch.compile(cls.__call__, backend=backend)
 
 
 # %% 01.2: a deep copy computes with the weights of the original
-def repaired(cls, backend):
-    class Repaired(cls):
-        def __init__(self, *args, **kwargs):
-            super().__init__(*args, **kwargs)
-            self.forward = torch.compile(self.forward, backend=backend)
-
-    return Repaired
+# -         forward = torch.compile(cls.forward, backend=backend)
+# +         def __init__(self, *args, **kwargs):
+# +             super().__init__(*args, **kwargs)
+# +             self.forward = torch.compile(self.forward, backend=backend)
 
 
 # %% 01.2: 5 steps run 1 graph
-def repaired(cls, backend):
-    class Repaired(cls):
-        generate = torch.compile(cls.generate, backend=backend)
-
-    return Repaired
+# - forward = torch.compile(cls.forward, backend=backend)
+# + generate = torch.compile(cls.generate, backend=backend)
 
 
 # %% 01.3: into a model compiled as a whole: it raised RuntimeError

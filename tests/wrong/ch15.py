@@ -1,4 +1,5 @@
 # Wrong answers to the exercises of notebook 15, each with what it must be told.
+# Lines with - and + change the answer in notebooks/solutions/ch15.py.
 
 
 # %% 15.1: one graph was asked for
@@ -20,17 +21,10 @@ def in_graph(x, limit):
 
 
 # %% 15.1: for 0 turns, x is not what halved returns
-def in_graph(x, limit):
-    from torch._higher_order_ops import while_loop
-
-    def too_large(x, turns):
-        return x.abs().max() > limit
-
-    def halve(x, turns):
-        return x / 2, turns + 1
-
-    start = torch.ones((), dtype=torch.int64)
-    return while_loop(too_large, halve, (x / 2, start))
+# - zeros
+# + ones
+# - (x, start)
+# + (x / 2, start)
 
 
 # %% 15.2: a view was wanted
@@ -40,33 +34,23 @@ def pairs(x):
 
 
 # %% 15.2: some branch asked for its value
-def pairs(x):
-    if x.shape[0] % 2 == 0:
-        return x.view(-1, 2, x.shape[1]).sum(1)
-    pair = torch.arange(x.shape[0], device=x.device) // 2
-    return x.new_zeros((x.shape[0] + 1) // 2, x.shape[1]).index_add_(0, pair, x)
+# - if statically_known_true(rows % 2 == 0):
+# + if rows % 2 == 0:
 
 
 # %% 15.2: dynamic=True, 8, 7 and 6 rows cost 2 compiles
-def pairs(x):
-    from torch.fx.experimental.symbolic_shapes import guard_or_false
-
-    if guard_or_false(x.shape[0] % 2 == 0):
-        return x.view(-1, 2, x.shape[1]).sum(1)
-    pair = torch.arange(x.shape[0], device=x.device) // 2
-    return x.new_zeros((x.shape[0] + 1) // 2, x.shape[1]).index_add_(0, pair, x)
+# - import statically_known_true
+# + import guard_or_false as statically_known_true
 
 
 # %% 15.3: books begin at letters 4; pieces joined letter by letter
-def combine(early, late):
-    (fade, added, first), (keep, new, second) = early, late
-    return fade * keep, keep * added + new, torch.maximum(first, second) * 0 - 1
+# - torch.where(second > 0, new, keep * added + new)
+# + keep * added + new
 
 
 # %% 15.3: pieces joined from the end
-def combine(early, late):
-    (fade, added, _), (keep, new, second) = early, late
-    return fade * keep, torch.where(second > 0, new, keep * added + new), second
+# - torch.maximum(first, second)
+# + second
 
 
 # %% 15.3: associative_scan cannot capture it

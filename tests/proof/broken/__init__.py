@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -100,6 +101,9 @@ def fault(
     return register
 
 
+shared = partial(fault, cache="shared")  # the code that is written stays the same
+
+
 def setting(
     name: str,
     module: str,
@@ -137,6 +141,16 @@ def variable(
     FAULTS[name] = Fault(
         name, meets, tuple(notebooks.split()), how, probe, variables=variables, **rest
     )
+
+
+def around(owner: Any, name: str) -> Callable[[Callable[..., Any]], None]:
+    """Put the decorated function, which takes the original first, in its place."""
+    original = getattr(owner, name)
+
+    def replace(changed: Callable[..., Any]) -> None:
+        setattr(owner, name, lambda *given, **how: changed(original, *given, **how))
+
+    return replace
 
 
 def environment(fault: Fault | None) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.proof.broken import fault
+from tests.proof.broken import around, fault
 from tests.proof.broken.probes import inputs
 
 
@@ -19,12 +19,9 @@ def no_constants_in_key(codecache: Any) -> None:
     """A constant is edited, and the code of before is served from the cache."""
     import re
 
-    original = codecache.FxGraphCachePickler.dumps
-
-    def dumps(self: Any, obj: Any) -> bytes:
+    @around(codecache.FxGraphCachePickler, "dumps")
+    def dumps(original, self, obj):
         return re.sub(rb"\b\d+\.\d+\b", b"0.0", original(self, obj))
-
-    codecache.FxGraphCachePickler.dumps = dumps
 
 
 def _edited() -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tests.proof.broken import fault, setting
+from tests.proof.broken import around, fault, setting
 from tests.proof.broken.inductor import chain, wasteful
-from tests.proof.broken.probes import count, inputs, right
+from tests.proof.broken.probes import code, count, inputs, right
 
 CONFIG = "torch._inductor.config"
 CPP, ASYNC = "torch._inductor.codegen.cpp", "torch._inductor.async_compile"
@@ -43,12 +43,10 @@ def _softmax(x: Any) -> Any:
 
 def on_source(module: Any, change: Any) -> None:
     """Change each C++ source after it was written, and before it is built."""
-    original = module.AsyncCompile.cpp_pybinding
 
-    def cpp_pybinding(self: Any, argtypes: Any, source: str) -> Any:
+    @around(module.AsyncCompile, "cpp_pybinding")
+    def cpp_pybinding(original, self, argtypes, source):
         return change(self, argtypes, source, original)
-
-    module.AsyncCompile.cpp_pybinding = cpp_pybinding
 
 
 @fault("the tail is not computed", ASYNC, "07 10 11 18", lambda: _odd())
@@ -92,19 +90,19 @@ def _stale() -> list[bool]:
     return [right(chain, x), right(half, x)]
 
 
-@fault(
-    "computed twice", "torch._inductor.codegen.common", "07", count("sin(", wasteful)
-)
+@fault("computed twice", "torch._inductor.codegen.common", "07", lambda: _sines())
 def no_cse(common: Any) -> None:
     """The same subexpression is computed again wherever it is used."""
-    original = common.CSE.generate
 
-    def generate(self: Any, buffer: Any, expr: Any, *rest: Any, **how: Any) -> Any:
+    @around(common.CSE, "generate")
+    def generate(original, self, buffer, expr, *rest, **how):
         if isinstance(expr, str) and "sin(" in expr:
             self._cache.pop(self.augment_key(expr), None)
         return original(self, buffer, expr, *rest, **how)
 
-    common.CSE.generate = generate
+
+def _sines() -> int:
+    return code(wasteful, inputs()[0]).count("sin(")
 
 
 def triton(fn: Any, *given: Any) -> Any:
@@ -166,12 +164,10 @@ setting(
 )
 def first_config(heuristics: Any) -> None:
     """max-autotune takes its time, and has nothing to choose from."""
-    original = heuristics.cached_autotune
 
-    def cached_autotune(hints: Any, configs: Any, *rest: Any, **how: Any) -> Any:
+    @around(heuristics, "cached_autotune")
+    def cached_autotune(original, hints, configs, *rest, **how):
         return original(hints, configs[:1], *rest, **how)
-
-    heuristics.cached_autotune = cached_autotune
 
 
 def _tried() -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.proof.broken import fault
-from tests.proof.broken.dynamo import OPTIMIZE, SAME_CODE, optimize_with
+from tests.proof.broken import around, fault, shared
+from tests.proof.broken.dynamo import OPTIMIZE, optimize_with
 from tests.proof.broken.probes import did
 
 
@@ -17,15 +17,13 @@ from tests.proof.broken.probes import did
 )
 def write_elsewhere(output_graph: Any) -> None:
     """A row goes into a copy of the cache: the text goes on, and means nothing."""
-    send = output_graph.OutputGraph.call_user_compiler
 
-    def call_user_compiler(self: Any, module: Any, *rest: Any) -> Any:
+    @around(output_graph.OutputGraph, "call_user_compiler")
+    def call_user_compiler(send, self, module, *rest):
         for node in module.graph.find_nodes(op="call_method", target="index_copy_"):
             node.target = "index_copy"
         module.recompile()
         return send(self, module, *rest)
-
-    output_graph.OutputGraph.call_user_compiler = call_user_compiler
 
 
 def _written() -> float:
@@ -40,7 +38,7 @@ def _written() -> float:
     return float(rows.sum())
 
 
-@fault("a position is not guarded", OPTIMIZE, "29 13", lambda: _at(), **SAME_CODE)
+@shared("a position is not guarded", OPTIMIZE, "29 13", lambda: _at())
 def drop_number_guards(dynamo: Any) -> None:
     """Each token is written to the place that was compiled for an earlier one."""
 

@@ -6,11 +6,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from tests.proof.broken import fault, probes, setting, variable
+from tests.proof.broken import around, fault, probes, setting, shared, variable
 from tests.proof.broken.probes import block, did, inputs, printed, rows, sine
 
 OPTIMIZE, CONFIG = "torch._dynamo", "torch._dynamo.config"
-SAME_CODE = {"cache": "shared"}
 
 
 def sizes(*given: int, **how: Any) -> Callable[[], list[str]]:
@@ -34,17 +33,11 @@ variable(
     "01 00 17",
     sizes(4, 4),
     "A variable left in the shell turns torch.compile into nothing.",
-    **SAME_CODE,
-)
-
-
-@fault(
-    "default backend runs eagerly",
-    "torch",
-    "00 07 01",
-    lambda: _kernels(),
     cache="shared",
 )
+
+
+@shared("default backend runs eagerly", "torch", "00 07 01", lambda: _kernels())
 def hand_back(torch: Any) -> None:
     """The graph is captured and then run as it is: no kernel is ever generated."""
     torch._TorchCompileInductorWrapper.__call__ = lambda self, graph, given, **_: graph
@@ -78,7 +71,7 @@ setting(
     "13 14 15 29",
     sizes(8, 6, 5, 4),
     "Each new batch size compiles again, until the limit is reached.",
-    **SAME_CODE,
+    cache="shared",
 )
 setting(
     "every size dynamic",
@@ -95,17 +88,17 @@ setting(
     "13 14 17",
     sizes(8, 6, 8),
     "From the second kind of input on, the model runs eagerly, in silence.",
-    **SAME_CODE,
+    cache="shared",
 )
 
 
-@fault("guards skipped", OPTIMIZE, "13 03 14 18", sizes(8, 6), **SAME_CODE)
+@shared("guards skipped", OPTIMIZE, "13 03 14 18", sizes(8, 6))
 def drop_all_guards(dynamo: Any) -> None:
     """A compiled function is used for inputs that it was not compiled for."""
     optimize_with(dynamo, guard_filter_fn=lambda guards: [False] * len(guards))
 
 
-@fault("module guards skipped", OPTIMIZE, "03 13", lambda: _scale(), **SAME_CODE)
+@shared("module guards skipped", OPTIMIZE, "03 13", lambda: _scale())
 def drop_module_guards(dynamo: Any) -> None:
     """A changed attribute of the model is not noticed: the old value is used."""
     import torch
@@ -132,7 +125,7 @@ def _scale() -> list[str]:
     return [str(call(scale)) for scale in (1.0, 2.0)]
 
 
-@fault("fullgraph ignored", OPTIMIZE, "01 04 18 15", lambda: _full(), **SAME_CODE)
+@shared("fullgraph ignored", OPTIMIZE, "01 04 18 15", lambda: _full())
 def not_full(dynamo: Any) -> None:
     """fullgraph=True no longer raises: graph breaks come back unnoticed."""
     optimize_with(dynamo, nopython=False)
@@ -142,9 +135,7 @@ def _full() -> list[str]:
     return did(printed, rows(4), fullgraph=True)
 
 
-@fault(
-    "dynamic= ignored", OPTIMIZE, "13 14 15", sizes(8, 6, 5, dynamic=True), **SAME_CODE
-)
+@shared("dynamic= ignored", OPTIMIZE, "13 14 15", sizes(8, 6, 5, dynamic=True))
 def not_dynamic(dynamo: Any) -> None:
     """dynamic=True and dynamic=False do what the default does."""
     optimize_with(dynamo, dynamic=None)
@@ -158,24 +149,16 @@ def not_dynamic(dynamo: Any) -> None:
 )
 def other_eps(output_graph: Any) -> None:
     """A constant of the model is another one in the graph: answers are a bit off."""
-    send = output_graph.OutputGraph.call_user_compiler
 
-    def call_user_compiler(self: Any, module: Any, *rest: Any) -> Any:
+    @around(output_graph.OutputGraph, "call_user_compiler")
+    def call_user_compiler(send, self, module, *rest):
         for node in module.graph.nodes:
             node.args = tuple(0.1 if arg == 1e-6 else arg for arg in node.args)
         module.recompile()
         return send(self, module, *rest)
 
-    output_graph.OutputGraph.call_user_compiler = call_user_compiler
 
-
-@fault(
-    "stance ignored",
-    "torch.compiler",
-    "01 14 17 22 16 13 27",
-    lambda: _stance(),
-    **SAME_CODE,
-)
+@shared("stance ignored", "torch.compiler", "01 14 17 22 16 13 27", lambda: _stance())
 def no_stance(compiler: Any) -> None:
     """A service set to fail on recompiles recompiles in the middle of the day."""
     original = compiler.set_stance
@@ -189,22 +172,16 @@ def _stance() -> list[str]:
         return did(sine, rows(4, 4))
 
 
-@fault(
-    "a forbidden compile happens",
-    "torch.compiler",
-    "22 14 17 27",
-    lambda: _forbidden(),
-    **SAME_CODE,
+@shared(
+    "a forbidden compile happens", "torch.compiler", "22 14 17 27", lambda: _forbidden()
 )
 def no_ban(compiler: Any) -> None:
     """A gate with fail_on_recompile lets everything pass, and compiles."""
-    original = compiler.set_stance
 
-    def set_stance(stance: str = "default", *rest: Any, **how: Any) -> Any:
+    @around(compiler, "set_stance")
+    def set_stance(original, stance="default", *rest, **how):
         banned = stance == "fail_on_recompile"
         return original("default" if banned else stance, *rest, **how)
-
-    compiler.set_stance = set_stance
 
 
 def _forbidden() -> list[str]:
@@ -214,21 +191,13 @@ def _forbidden() -> list[str]:
         return did(sine, rows(4))
 
 
-@fault(
-    "blocks share no version",
-    "torch.nn.modules.module",
-    "22",
-    lambda: _shared(),
-    **SAME_CODE,
-)
+@shared("blocks share no version", "torch.nn.modules.module", "22", lambda: _shared())
 def compile_alone(module: Any) -> None:
     """Each of many equal blocks compiles for itself: a deep model starts slowly."""
-    original = module.Module.compile
 
-    def compile(self: Any, *given: Any, **how: Any) -> None:
+    @around(module.Module, "compile")
+    def compile(original, self, *given, **how):
         original(self, *given, **{**how, "isolate_recompiles": True})
-
-    module.Module.compile = compile
 
 
 def _shared() -> int:
@@ -256,13 +225,7 @@ def _shared() -> int:
     return len(built)
 
 
-@fault(
-    "a repeated region is written out",
-    "torch.compiler",
-    "22",
-    lambda: _region(),
-    **SAME_CODE,
-)
+@shared("a repeated region is written out", "torch.compiler", "22", lambda: _region())
 def no_region(compiler: Any) -> None:
     """A model with a region for its layers compiles as long as one without."""
     compiler.nested_compile_region = lambda fn=None, **_: fn or (lambda each: each)
@@ -281,7 +244,7 @@ def _region() -> int:
 DECORATORS = "torch._dynamo.decorators"
 
 
-@fault("mark_dynamic ignored", DECORATORS, "14", lambda: _marked(), **SAME_CODE)
+@shared("mark_dynamic ignored", DECORATORS, "14", lambda: _marked())
 def no_mark(decorators: Any) -> None:
     """A dimension that was promised to change is compiled for one size."""
     decorators.mark_dynamic = lambda *_, **__: None
@@ -295,12 +258,8 @@ def _marked() -> list[str]:
     return did(sine, calls)
 
 
-@fault(
-    "in-place compile a no-op",
-    "torch.nn.modules.module",
-    "01",
-    lambda: _in_place(),
-    **SAME_CODE,
+@shared(
+    "in-place compile a no-op", "torch.nn.modules.module", "01", lambda: _in_place()
 )
 def compile_nothing(module: Any) -> None:
     """module.compile() returns, and the module stays eager."""
@@ -319,9 +278,7 @@ def _in_place() -> int:
     return len(seen)
 
 
-@fault(
-    "disable ignored", "torch.compiler", "01 04 17", lambda: _disabled(), **SAME_CODE
-)
+@shared("disable ignored", "torch.compiler", "01 04 17", lambda: _disabled())
 def not_disabled(compiler: Any) -> None:
     """What was to stay out of the graph is traced all the same."""
     compiler.disable = lambda fn=None, *_, **__: fn or (lambda each: each)
@@ -334,9 +291,7 @@ def _disabled() -> list[str]:
     return did(lambda x: hidden(x), rows(4, 4))
 
 
-@fault(
-    "reset forgets nothing", "torch.compiler", "17 01 03", lambda: _reset(), **SAME_CODE
-)
+@shared("reset forgets nothing", "torch.compiler", "17 01 03", lambda: _reset())
 def no_reset(compiler: Any) -> None:
     """After reset(), the old code still answers."""
     compiler.reset = lambda: None
@@ -350,13 +305,7 @@ def _reset() -> list[list[str]]:
     return [first, did(sine, rows(8, 6, 5, 4))]
 
 
-@fault(
-    "why it recompiled is lost",
-    "torch._dynamo.guards",
-    "13 14",
-    lambda: _why(),
-    **SAME_CODE,
-)
+@shared("why it recompiled is lost", "torch._dynamo.guards", "13 14", lambda: _why())
 def no_reasons(guards: Any) -> None:
     """A recompile is counted, but nothing says which guard failed."""
     guards.get_and_maybe_log_recompilation_reasons = lambda *_, **__: []
@@ -369,12 +318,8 @@ def _why() -> Any:
     return torch._dynamo.utils.get_compilation_metrics()[-1].recompile_reason
 
 
-@fault(
-    "the limit is hit in silence",
-    "torch._dynamo.convert_frame",
-    "13",
-    lambda: _limit(),
-    **SAME_CODE,
+@shared(
+    "the limit is hit in silence", "torch._dynamo.convert_frame", "13", lambda: _limit()
 )
 def silent_limit(convert_frame: Any) -> None:
     """The recompile limit is reached, and no line in the log says so."""
@@ -398,26 +343,22 @@ setting(
     "13 29",
     lambda: did(lambda x, n: x * n, [(rows(4)[0][0], n) for n in (3, 4, 5)]),
     "A counter or a length compiles again each time that it changes.",
-    **SAME_CODE,
+    cache="shared",
 )
 
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
 
 
-@fault(
-    "hooks are dropped",
-    "torch._dynamo.variables.nn_module",
-    "20 03",
-    lambda: _hooked(),
-    **SAME_CODE,
+@shared(
+    "hooks are dropped", "torch._dynamo.variables.nn_module", "20 03", lambda: _hooked()
 )
 def without_hooks(nn_module: Any) -> None:
     """A hook watches a layer in eager, and never runs once the model is compiled."""
     variable = nn_module.UnspecializedNNModuleVariable
-    call = variable.call_function
 
-    def call_function(self: Any, *given: Any) -> Any:
+    @around(variable, "call_function")
+    def call_function(call, self, *given):
         own = vars(self.value)
         before = {name: own[name] for name in HOOKS}
         own.update({name: type(hooks)() for name, hooks in before.items()})
@@ -425,8 +366,6 @@ def without_hooks(nn_module: Any) -> None:
             return call(self, *given)
         finally:
             own.update(before)
-
-    variable.call_function = call_function
 
 
 def _hooked() -> float:
@@ -453,14 +392,12 @@ def _hooked() -> float:
 )
 def no_autocast(ctx_manager: Any) -> None:
     """Mixed precision is switched on, and compiled code goes on in float32."""
-    enter = ctx_manager.AutocastModeVariable.enter
 
-    def disabled(self: Any, tx: Any) -> Any:
+    @around(ctx_manager.AutocastModeVariable, "enter")
+    def disabled(enter, self, tx):
         device, dtype, _, *cache = self.target_values
         self.target_values = [device, dtype, False, *cache]
         return enter(self, tx)
-
-    ctx_manager.AutocastModeVariable.enter = disabled
 
 
 def _casts() -> str:
@@ -473,7 +410,7 @@ def _casts() -> str:
     return str(torch.compile(cast, backend="eager")(torch.ones(4, 4)).dtype)
 
 
-@fault("keywords are not guarded", OPTIMIZE, "28", lambda: _masked(), **SAME_CODE)
+@shared("keywords are not guarded", OPTIMIZE, "28", lambda: _masked())
 def any_keywords(dynamo: Any) -> None:
     """A mask that comes in a later call is ignored: the version without it runs."""
 
@@ -510,7 +447,7 @@ def forget(guards: Any, forgotten: Callable[[str, Any], bool]) -> None:
     guards.GuardBuilder.EQUALS_MATCH = functools.wraps(original)(equals_match)
 
 
-@fault("names are not guarded", GUARDS, "30 13", lambda: _named(), **SAME_CODE)
+@shared("names are not guarded", GUARDS, "30 13", lambda: _named())
 def forget_names(guards: Any) -> None:
     """Another adapter is chosen by its name, and the first one goes on answering."""
     forget(guards, lambda _, value: isinstance(value, str))
@@ -523,7 +460,7 @@ def _named() -> str:
     return str([float(named(torch.ones(1), name)) for name in ("sin", "exp")])
 
 
-@fault("numbers are not guarded", GUARDS, "31 13", lambda: _number(), **SAME_CODE)
+@shared("numbers are not guarded", GUARDS, "31 13", lambda: _number())
 def forget_numbers(guards: Any) -> None:
     """The first timestep is frozen into the graph, and all the others get it."""
     forget(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.proof.broken import fault
+from tests.proof.broken import around, fault
 
 
 def _exported() -> Any:
@@ -45,17 +45,12 @@ def no_declared_sizes(module: Any) -> None:
     module.export, program.module = export, unguarded
 
 
-@fault(
-    "export forgets the write of a buffer",
-    "torch.export",
-    "26",
-    lambda: _counted(),
-)
+@fault("export forgets the write of a buffer", "torch.export", "26", lambda: _counted())
 def no_writes(module: Any) -> None:
     """A counter in the model stands still once it was exported."""
-    original = module.export
 
-    def export(*given: Any, **how: Any) -> Any:
+    @around(module, "export")
+    def export(original, *given, **how):
         import torch
 
         program = original(*given, **how)
@@ -64,8 +59,6 @@ def no_writes(module: Any) -> None:
                 node.target = torch.ops.aten.add.Tensor
         program.graph_module.recompile()
         return program
-
-    module.export = export
 
 
 def _counted() -> float:
@@ -77,17 +70,12 @@ def _counted() -> float:
     return run(torch.ones(8, 4))[1].item()
 
 
-@fault(
-    "ONNX bakes in another constant",
-    "torch.onnx",
-    "26",
-    lambda: _from_onnx(),
-)
+@fault("ONNX bakes in another constant", "torch.onnx", "26", lambda: _from_onnx())
 def other_constants(module: Any) -> None:
     """A threshold in the model is another one in the file."""
-    original = module.export
 
-    def export(*given: Any, **how: Any) -> Any:
+    @around(module, "export")
+    def export(original, *given, **how):
         import onnx_ir
 
         program = original(*given, **how)
@@ -96,8 +84,6 @@ def other_constants(module: Any) -> None:
             if known.ndim == 0 and known == 3:
                 value.const_value = onnx_ir.tensor(known * 10)
         return program
-
-    module.export = export
 
 
 def _from_onnx() -> float:

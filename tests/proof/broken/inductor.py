@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.proof.broken import fault, setting
+from tests.proof.broken import around, fault, setting
 from tests.proof.broken.probes import code, count, inputs, right
 
 CONFIG, LOOP = "torch._inductor.config", "for(int64_t x0="
@@ -50,17 +50,15 @@ def no_fusion(scheduler: Any) -> None:
 )
 def copy_results(post_grad: Any) -> None:
     """Every result is copied once more by a kernel that has no other use."""
-    original = post_grad.post_grad_passes
 
-    def post_grad_passes(module: Any, is_inference: bool) -> None:
+    @around(post_grad, "post_grad_passes")
+    def post_grad_passes(original, module, is_inference):
         original(module, is_inference)
         [out] = module.graph.find_nodes(op="output")
         with module.graph.inserting_before(out):
             copies = [_copied(module.graph, node) for node in out.args[0]]
         out.args = (type(out.args[0])(copies),)
         module.recompile()
-
-    post_grad.post_grad_passes = post_grad_passes
 
 
 def _copied(graph: Any, node: Any) -> Any:
@@ -93,12 +91,10 @@ setting(
 )
 def no_scale(fuse_attention: Any) -> None:
     """A recognised pattern is replaced by something that is not quite the same."""
-    original = fuse_attention._scaled_dot_product_attention
 
-    def unscaled(*args: Any, **how: Any) -> Any:
+    @around(fuse_attention, "_scaled_dot_product_attention")
+    def unscaled(original, *args, **how):
         return original(*args, **{**how, "scale": 1.0})
-
-    fuse_attention._scaled_dot_product_attention = unscaled
 
 
 @fault(
@@ -201,13 +197,11 @@ setting(
 @fault("dropout is not repeatable", "torch._inductor.ir", "07 06", lambda: _repeats())
 def fresh_seed(ir: Any) -> None:
     """The same seed gives another result each time: no run can be repeated."""
-    original = ir.RandomSeeds.codegen
 
-    def codegen(self: Any, wrapper: Any) -> None:
+    @around(ir.RandomSeeds, "codegen")
+    def codegen(original, self, wrapper):
         wrapper.writeline("torch.seed()")
         original(self, wrapper)
-
-    ir.RandomSeeds.codegen = codegen
 
 
 def _repeats() -> bool:
@@ -241,9 +235,9 @@ def right_bits(fn: Any) -> bool:
 @fault("dtype promoted", "torch", "18 16 10", lambda: _dtype())
 def promote(torch: Any) -> None:
     """bfloat16 goes in and float32 comes out: memory doubles behind the model."""
-    call = torch._TorchCompileInductorWrapper.__call__
 
-    def wide(self: Any, graph: Any, given: Any, **how: Any) -> Any:
+    @around(torch._TorchCompileInductorWrapper, "__call__")
+    def wide(call, self, graph, given, **how):
         run = call(self, graph, given, **how)
         narrow = torch.bfloat16
 
@@ -254,8 +248,6 @@ def promote(torch: Any) -> None:
             )
 
         return widened
-
-    torch._TorchCompileInductorWrapper.__call__ = wide
 
 
 def _dtype() -> str:
@@ -306,25 +298,17 @@ def _told_to_round() -> bool:
     return torch.equal(told(x), chain(x))
 
 
-@fault(
-    "channels_last lost",
-    "torch._inductor.output_code",
-    "21",
-    lambda: _layout(),
-)
+@fault("channels_last lost", "torch._inductor.output_code", "21", lambda: _layout())
 def channels_first(output_code: Any) -> None:
     """Pictures come out in another order of memory, and the next layer copies them."""
     import torch
 
-    call = output_code.CompiledFxGraph.__call__
-
-    def first(self: Any, inputs: Any) -> Any:
+    @around(output_code.CompiledFxGraph, "__call__")
+    def first(call, self, inputs):
         return type(results := call(self, inputs))(
             each.contiguous() if isinstance(each, torch.Tensor) else each
             for each in results
         )
-
-    output_code.CompiledFxGraph.__call__ = first
 
 
 def _layout() -> bool:
@@ -345,17 +329,14 @@ def unasked(fuse_attention: Any) -> None:
     """float32 attention is rounded to TF32, though nobody allowed it."""
     import torch
 
-    original = fuse_attention._sfdp_params_check
-
-    def _sfdp_params_check(match: Any) -> bool:
+    @around(fuse_attention, "_sfdp_params_check")
+    def _sfdp_params_check(original, match):
         before = torch.get_float32_matmul_precision()
         torch.set_float32_matmul_precision("high")
         try:
             return original(match)
         finally:
             torch.set_float32_matmul_precision(before)
-
-    fuse_attention._sfdp_params_check = _sfdp_params_check
 
 
 def _launches_in_full() -> int:

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.proof.broken import START, fault, probes, setting, variable
+from tests.proof.broken import START, around, fault, probes, setting, variable
 from tests.proof.broken.probes import block, inputs
 
 BIN = START.parent / "bin"
@@ -33,33 +33,32 @@ def no_mode(torch: Any) -> None:
 def forget(torch: Any, when: Any) -> None:
     """Drop what the wrapper was asked to set, where when(mode, options) says so."""
     wrapper = torch._TorchCompileInductorWrapper
-    original = wrapper.__init__
 
-    def __init__(self: Any, mode: Any, options: Any, *rest: Any, **how: Any) -> None:
+    @around(wrapper, "__init__")
+    def __init__(original, self, mode, options, *rest, **how):
         original(self, mode, options, *rest, **how)
         if when(mode, options):
             self.config = {}
-
-    wrapper.__init__ = __init__
 
 
 def _settings(**how: Any) -> dict[str, Any]:
     """Return what of these settings is in force while Inductor compiles."""
     import torch
-    from torch._inductor import compile_fx, config
+    from torch._inductor import config
+    from torch._inductor.graph import GraphLowering
+    from torch._inductor.utils import fresh_cache
 
     wanted = how.get("options") or torch._inductor.list_mode_options(how["mode"])
     seen: dict[str, Any] = {}
-    original = compile_fx.compile_fx_inner
 
-    def look(*args: Any, **more: Any) -> Any:
-        seen.update(
-            {key: config.get_config_copy()[key.replace("-", "_")] for key in wanted}
-        )
-        return original(*args, **more)
+    @around(GraphLowering, "codegen")
+    def codegen(original, self):
+        settings = config.get_config_copy()
+        seen.update({key: settings[key.replace("-", "_")] for key in wanted})
+        return original(self)
 
-    compile_fx.compile_fx_inner = look
-    torch.compile(block, **how)(*inputs())
+    with fresh_cache():
+        torch.compile(block, **how)(*inputs())
     return seen
 
 
@@ -69,14 +68,12 @@ def _settings(**how: Any) -> dict[str, Any]:
 def no_cudagraphs(torch: Any) -> None:
     """reduce-overhead launches kernels one by one, and says nothing."""
     wrapper = torch._TorchCompileInductorWrapper
-    original = wrapper.apply_options
 
-    def apply_options(self: Any, options: Any) -> None:
+    @around(wrapper, "apply_options")
+    def apply_options(original, self, options):
         original(self, options)
         if "triton.cudagraphs" in self.config:
             self.config["triton.cudagraphs"] = False
-
-    wrapper.apply_options = apply_options
 
 
 def first_calls(*modes: str) -> list[str]:
@@ -109,17 +106,15 @@ variable(
     "cache key without settings",
     "torch._inductor.codecache",
     "17 12",
-    lambda: first_calls("default", "max-autotune"),
+    lambda: first_calls("default", "max-autotune-no-cudagraphs"),
 )
 def short_key(codecache: Any) -> None:
     """A setting is changed, and the code of before the change is what runs."""
-    original = codecache.FxGraphHashDetails.__init__
 
-    def __init__(self: Any, *args: Any, **how: Any) -> None:
+    @around(codecache.FxGraphHashDetails, "__init__")
+    def __init__(original, self, *args, **how):
         original(self, *args, **how)
         self.inductor_config = b""
-
-    codecache.FxGraphHashDetails.__init__ = __init__
 
 
 @fault("random seed ignored", "torch.random", "07 06", lambda: _seeded())

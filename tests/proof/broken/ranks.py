@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.proof.broken import fault, setting
+from tests.proof.broken import around, fault, setting
 
 WIDE = 600  # two layers of 1.4 MiB each: more than DDP's first bucket
 
@@ -63,17 +63,15 @@ setting(
 )
 def forget(distributed: Any) -> None:
     """Each machine trains a model of its own, and no error says so."""
-    compile_fn = distributed.DDPOptimizer.compile_fn
 
-    def compile_and_forget(self: Any, *given: Any) -> Any:
+    @around(distributed.DDPOptimizer, "compile_fn")
+    def compile_and_forget(compile_fn, self, *given):
         from torch.nn.parallel import DistributedDataParallel
 
         module = DistributedDataParallel._get_active_ddp_module()
         if module is not None:
             module.require_backward_grad_sync = False
         return compile_fn(self, *given)
-
-    distributed.DDPOptimizer.compile_fn = compile_and_forget
 
 
 def _reduces() -> int:

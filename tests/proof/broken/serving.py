@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.proof.broken import fault
+from tests.proof.broken import around, shared
 
 
-@fault(
+@shared(
     "a service loses its one thread",
     "concurrent.futures.thread",
     "27",
     lambda: _workers(),
-    cache="shared",
 )
 def eight_threads(thread: Any) -> None:
     """A model that one thread should call is called by eight."""
-    original = thread.ThreadPoolExecutor.__init__
 
-    def __init__(
-        self: Any, max_workers: Any = None, thread_name_prefix: str = "", *rest: Any
-    ) -> None:
+    @around(thread.ThreadPoolExecutor, "__init__")
+    def __init__(original, self, max_workers=None, thread_name_prefix="", *rest):
         many = 8 if thread_name_prefix == "model" else max_workers
         original(self, many, thread_name_prefix, *rest)
-
-    thread.ThreadPoolExecutor.__init__ = __init__
 
 
 def _workers() -> int:
@@ -33,23 +28,20 @@ def _workers() -> int:
     return ThreadPoolExecutor(1, "model")._max_workers
 
 
-@fault(
+@shared(
     "a health check takes eager for compiled",
     "examples.service.app",
     "27",
     lambda: _health(),
-    cache="shared",
 )
 def all_is_well(app: Any) -> None:
     """The service runs eagerly for weeks, and its health check is green."""
-    original = app.Service.call
 
-    def call(self: Any, *given: Any) -> Any:
+    @around(app.Service, "call")
+    def call(original, self, *given):
         found = original(self, *given)
         found.graphs = 1
         return found
-
-    app.Service.call = call
 
 
 def _health() -> int:

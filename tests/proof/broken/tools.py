@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.proof.broken import fault, probes, setting
+from tests.proof.broken import around, fault, probes, setting, shared
 from tests.proof.broken.probes import did, inputs, printed, rows, sine
 
-SAME_CODE = {"cache": "shared"}
 
-
-@fault(
-    "logs silent",
-    "torch._logging._internal",
-    "17 13 01",
-    lambda: _logged(),
-    **SAME_CODE,
-)
+@shared("logs silent", "torch._logging._internal", "17 13 01", lambda: _logged())
 def no_logs(internal: Any) -> None:
     """set_logs is accepted, and nothing is ever logged."""
     internal.set_logs = lambda **_: None
@@ -36,13 +28,7 @@ def _logged() -> bool:
     return "size mismatch" in out.getvalue()
 
 
-@fault(
-    "trace silent",
-    "torch._logging._internal",
-    "04 03 00",
-    lambda: _breaks(),
-    **SAME_CODE,
-)
+@shared("trace silent", "torch._logging._internal", "04 03 00", lambda: _breaks())
 def no_trace(internal: Any) -> None:
     """The structured trace is empty: tools that read it report no graph break."""
     internal.trace_structured = lambda *_, **__: None
@@ -54,12 +40,8 @@ def _breaks() -> int:
     return len(graphs(printed, inputs()[0]).breaks)
 
 
-@fault(
-    "compiles are not recorded",
-    "torch._dynamo.utils",
-    "17 13 14",
-    lambda: _recorded(),
-    **SAME_CODE,
+@shared(
+    "compiles are not recorded", "torch._dynamo.utils", "17 13 14", lambda: _recorded()
 )
 def no_metrics(utils: Any) -> None:
     """torch's own history of compiles stays empty: every count is none."""
@@ -73,13 +55,7 @@ def _recorded() -> int:
     return len(torch._dynamo.utils.get_compilation_metrics())
 
 
-@fault(
-    "profiler empty",
-    "torch.profiler.profiler",
-    "17 02 01",
-    lambda: _profiled(),
-    **SAME_CODE,
-)
+@shared("profiler empty", "torch.profiler.profiler", "17 02 01", lambda: _profiled())
 def no_events(profiler: Any) -> None:
     """The profiler runs, and its list of events is empty."""
     profiler._KinetoProfile.events = lambda self: []
@@ -94,12 +70,11 @@ def _profiled() -> bool:
     return bool(profiled.events())
 
 
-@fault(
+@shared(
     "bisector names the wrong place",
     "torch._inductor.compiler_bisector",
     "16",
     lambda: _bisected(),
-    **SAME_CODE,
 )
 def first_lowering(bisector: Any) -> None:
     """The bisector answers at once, and always with the first lowering."""
@@ -117,12 +92,11 @@ def _bisected() -> Any:
         return CompilerBisector.do_bisect(lambda: True)
 
 
-@fault(
+@shared(
     "minifier shortens nothing",
     "torch._functorch.fx_minifier",
     "16",
     lambda: _minified(),
-    **SAME_CODE,
 )
 def no_minifier(fx_minifier: Any) -> None:
     """A bug report holds the whole model, as large as it was."""
@@ -157,31 +131,33 @@ def _minified() -> int:
     return len(small.graph.nodes)
 
 
-@fault(
-    "fake of an operator ignored",
-    "torch._library.custom_ops",
-    "04 11",
-    lambda: _fake(),
-    **SAME_CODE,
+@shared(
+    "fake of an operator ignored", "torch._library.custom_ops", "04 11", lambda: _fake()
 )
 def no_fake(custom_ops: Any) -> None:
     """An operator of your own is compiled no more: its shape function is not asked."""
-    original = custom_ops.CustomOpDef.register_fake
 
-    def register_fake(self: Any, fn: Any) -> Any:
+    @around(custom_ops.CustomOpDef, "register_fake")
+    def register_fake(original, self, fn):
         torch_own = self._namespace in ("prims", "aten", "inductor")
         return original(self, fn) if torch_own else fn
 
-    custom_ops.CustomOpDef.register_fake = register_fake
+
+def operator(function: Any, fake: Any) -> Any:
+    """Return an operator of your own, which makes a tensor of a tensor."""
+    import torch
+
+    schema = "(Tensor x) -> Tensor"
+    make = torch.library.custom_op("probe::own", mutates_args=(), schema=schema)
+    made = make(function)
+    made.register_fake(fake)
+    return made
 
 
 def _fake() -> bool:
     import torch
 
-    schema = "(Tensor x) -> Tensor"
-    make = torch.library.custom_op("probe::twice", mutates_args=(), schema=schema)
-    twice = make(lambda x: x * 2)
-    twice.register_fake(torch.empty_like)
+    twice = operator(lambda x: x * 2, torch.empty_like)
     return probes.right(lambda x: twice(x) + 1, inputs()[0])
 
 
@@ -193,9 +169,9 @@ def _fake() -> bool:
 )
 def no_operator_gradient(custom_ops: Any) -> None:
     """Eager trains; compiled, what stands before your operator stays as it was."""
-    original = custom_ops.CustomOpDef.register_autograd
 
-    def register_autograd(self: Any, backward: Any, **more: Any) -> Any:
+    @around(custom_ops.CustomOpDef, "register_autograd")
+    def register_autograd(original, self, backward, **more):
         import torch
 
         def lost(ctx: Any, *gradients: Any) -> Any:
@@ -205,16 +181,11 @@ def no_operator_gradient(custom_ops: Any) -> None:
 
         return original(self, lost, **more)
 
-    custom_ops.CustomOpDef.register_autograd = register_autograd
-
 
 def _gradient_of_operator() -> float:
     import torch
 
-    schema = "(Tensor x) -> Tensor"
-    make = torch.library.custom_op("probe::slope", mutates_args=(), schema=schema)
-    twice = make(lambda x: x * 2)
-    twice.register_fake(torch.empty_like)
+    twice = operator(lambda x: x * 2, torch.empty_like)
     twice.register_autograd(lambda ctx, gradient: gradient * 2)
     x = torch.ones(4, requires_grad=True)
     torch.compile(lambda x: twice(x) + 1)(x).sum().backward()
@@ -259,12 +230,11 @@ def _add_one(x: Any) -> None:
     x.add_(1)
 
 
-@fault(
+@shared(
     "opcheck believes the fake",
     "torch.testing._internal.optests.generate_tests",
     "24",
     lambda: _fake_is_checked(),
-    **SAME_CODE,
 )
 def credulous(generate_tests: Any) -> None:
     """A fake with a wrong shape passes its test, and fails in production."""
@@ -274,10 +244,7 @@ def credulous(generate_tests: Any) -> None:
 def _fake_is_checked() -> str:
     import torch
 
-    schema = "(Tensor x) -> Tensor"
-    make = torch.library.custom_op("probe::shape", mutates_args=(), schema=schema)
-    twice = make(lambda x: x * 2)
-    twice.register_fake(lambda x: x.new_empty(1))
+    twice = operator(lambda x: x * 2, lambda x: x.new_empty(1))
     given = (torch.ones(4),)
     return str(torch.library.opcheck(twice, given, raise_exception=False))[:200]
 
@@ -295,10 +262,7 @@ setting(
 def _strides_are_checked() -> bool:
     import torch
 
-    schema = "(Tensor x) -> Tensor"
-    make = torch.library.custom_op("probe::rows", mutates_args=(), schema=schema)
-    rows = make(lambda x: (x * 2).contiguous())
-    rows.register_fake(torch.empty_like)
+    rows = operator(lambda x: (x * 2).contiguous(), torch.empty_like)
     try:
         torch.compile(lambda x: rows(x) + 1)(torch.ones(4, 3).t())
     except AssertionError:
@@ -306,23 +270,15 @@ def _strides_are_checked() -> bool:
     return False
 
 
-@fault(
-    "recompile does not rebuild",
-    "torch.fx.graph_module",
-    "05",
-    lambda: _rebuilt(),
-    **SAME_CODE,
-)
+@shared("recompile does not rebuild", "torch.fx.graph_module", "05", lambda: _rebuilt())
 def stale_module(graph_module: Any) -> None:
     """A pass changes the graph, and the module goes on computing the old program."""
-    original = graph_module.GraphModule.recompile
 
-    def recompile(self: Any) -> Any:
+    @around(graph_module.GraphModule, "recompile")
+    def recompile(original, self):
         if "_code" in self.__dict__ and "forward" in type(self).__dict__:
             return None
         return original(self)
-
-    graph_module.GraphModule.recompile = recompile
 
 
 def _rebuilt() -> bool:
@@ -335,12 +291,11 @@ def _rebuilt() -> bool:
     return torch.equal(module(torch.ones(4)), torch.ones(4).cos())
 
 
-@fault(
+@shared(
     "operations counted by half",
     "torch.utils.flop_counter",
     "32 10",
     lambda: _operations(),
-    **SAME_CODE,
 )
 def half_the_operations(flop_counter: Any) -> None:
     """FlopCounterMode counts a multiply-add as one: numbers seem half as impossible."""
@@ -363,22 +318,19 @@ def _operations() -> int:
     return counter.get_total_flops()
 
 
-@fault(
+@shared(
     "bytes without the writes",
     "torch._inductor.scheduler",
     "32 10 00",
     lambda: _bytes(),
-    **SAME_CODE,
 )
 def bytes_without_writes(scheduler: Any) -> None:
     """Inductor counts what a kernel reads, and not what it writes."""
     node = scheduler.BaseSchedulerNode
-    original = node.get_read_write_buffers_sizes_impl
 
-    def reads(self: Any, include_reads: bool, include_writes: bool) -> int:
+    @around(node, "get_read_write_buffers_sizes_impl")
+    def reads(original, self, include_reads, include_writes):
         return original(self, include_reads=include_reads, include_writes=False)
-
-    node.get_read_write_buffers_sizes_impl = reads
 
 
 def _bytes() -> int:
@@ -389,21 +341,13 @@ def _bytes() -> int:
     return kernels(sine, torch.ones(64)).bytes
 
 
-@fault(
-    "optimizer keeps one array more",
-    "torch.optim.adamw",
-    "32",
-    lambda: _states(),
-    **SAME_CODE,
-)
+@shared("optimizer keeps one array more", "torch.optim.adamw", "32", lambda: _states())
 def amsgrad_unasked(adamw: Any) -> None:
     """AdamW remembers three numbers for each parameter, and memory runs out."""
-    original = adamw.AdamW.__init__
 
-    def __init__(self: Any, *given: Any, **named: Any) -> None:
+    @around(adamw.AdamW, "__init__")
+    def __init__(original, self, *given, **named):
         original(self, *given, **{**named, "amsgrad": True})
-
-    adamw.AdamW.__init__ = __init__
 
 
 def _states() -> int:

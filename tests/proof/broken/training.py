@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.proof.broken import fault
+from tests.proof.broken import around, fault
 from tests.proof.broken.dynamo import optimize_with
 from tests.proof.broken.probes import inputs
 
@@ -40,13 +40,11 @@ def _sliced() -> float:
 @fault("the same mask in each call", "torch._inductor.ir", "19 06", lambda: _masks())
 def one_seed(ir: Any) -> None:
     """Dropout drops the same numbers in each step: the model overfits in silence."""
-    original = ir.RandomSeeds.__init__
 
-    def init(self: Any, *args: Any, **how: Any) -> None:
+    @around(ir.RandomSeeds, "__init__")
+    def init(original, self, *args, **how):
         original(self, *args, **how)
         self.constant_args = [0, 1, *self.constant_args[2:]]
-
-    ir.RandomSeeds.__init__ = init
 
 
 def _masks() -> int:
@@ -81,9 +79,9 @@ def _rate() -> float:
 def lose_the_tenth(output_code: Any) -> None:
     """The tenth call of a graph that updates weights leaves them as they were."""
     graph = output_code.CompiledFxGraph
-    original = graph.__call__
 
-    def call(self: Any, given: Any) -> Any:
+    @around(graph, "__call__")
+    def call(original, self, given):
         written = sorted(self.mutated_input_idxs or ())
         self.calls_so_far = getattr(self, "calls_so_far", 0) + 1
         if not written or self.calls_so_far != 10:
@@ -93,8 +91,6 @@ def lose_the_tenth(output_code: Any) -> None:
         for tensor, value in before:
             tensor.copy_(value)
         return result
-
-    graph.__call__ = call
 
 
 def _steps() -> float:
