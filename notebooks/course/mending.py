@@ -13,11 +13,6 @@ from torch._dynamo.utils import counters
 from course.shell import Folder
 from helpers.plots import COLOURS, Picture, styled
 
-# No header is built before the first kernel: for one model, that takes longer.
-QUICK = {
-    "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
-    "TORCHINDUCTOR_VEC_ISA_OK": "1",
-}
 EXAMPLES = Path(__file__).parents[1] / "examples"
 Calls = list[tuple[torch.Tensor, ...]]
 Made = tuple[torch.nn.Module, Calls]
@@ -30,6 +25,14 @@ class ModelFile(Folder):
         self.name, self.found = name, (EXAMPLES / name).read_text("utf-8")
         self._mends: list[tuple[str, str, str]] = []
         super().__init__({name: self.found}, caches=True)
+        self.target = f"{self.path / name}:make"
+        # For cold_start: no header is built before the first kernel, which
+        # takes longer for one model, and no kernel twice.
+        self.quick = {
+            "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
+            "TORCHINDUCTOR_VEC_ISA_OK": "1",
+            "TORCHINDUCTOR_CACHE_DIR": str(self.path / "cache"),
+        }
 
     def mend(self, ill: str, old: str, new: str) -> None:
         """Replace *old* by *new* in the file; ValueError if it lacks *old*."""
