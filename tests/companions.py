@@ -102,6 +102,7 @@ ROUTES: dict[str, tuple[int, tuple[Stop | Break, ...]]] = {
             Stop("31"),
             Break(10),
             Stop("32", ("32.1",)),
+            Stop("33"),
         ),
     ),
 }

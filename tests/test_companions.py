@@ -151,6 +151,9 @@ import torch
 def f(x):
     return torch.relu(x * 0.9) + 1
 
+def make():
+    return f, (torch.randn(8),)
+
 if __name__ == "__main__":
     fast = torch.compile(f)
     fast(torch.randn(8))

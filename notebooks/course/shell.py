@@ -4,7 +4,8 @@
         print(folder.type("python train.py"))
 
 If *bug* is given, torch is broken in all processes, as a bad version would be,
-and they have a compile cache of their own.
+and they have a compile cache of their own.  Graphs come from the usual cache
+only with *caches*.
 """
 
 from __future__ import annotations
@@ -54,12 +55,17 @@ lowerings[torch.ops.aten.sin.default] = raises
 class Folder:
     """A folder for a while, with files, in which commands are typed."""
 
-    def __init__(self, files: dict[str, str], bug: str | None = None) -> None:
+    def __init__(
+        self,
+        files: dict[str, str],
+        bug: str | None = None,
+        caches: bool = False,
+    ) -> None:
         self._temporary = tempfile.TemporaryDirectory()
         self.path = Path(self._temporary.name)
         self._python = self.path / "broken"
         self._python.mkdir()
-        self._bug = bug
+        self._bug, self._caches = bug, caches
         if bug:
             text = HIDDEN + BROKEN[bug]
             (self._python / "sitecustomize.py").write_text(text)
@@ -100,7 +106,9 @@ class Folder:
         }
         if self._bug:  # what it builds must stay here
             own["TORCHINDUCTOR_CACHE_DIR"] = str(self.path / "cache")
-        else:  # kernels may come from the usual cache, graphs may not
+        elif (
+            not self._caches
+        ):  # kernels may come from the usual cache, graphs may not
             own["TORCHINDUCTOR_FX_GRAPH_CACHE"] = "0"
             own["TORCHINDUCTOR_AUTOGRAD_CACHE"] = "0"
         environment = {

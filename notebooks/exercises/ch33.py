@@ -1,0 +1,132 @@
+"""Checks and hints of notebook 33."""
+
+import torch
+
+from helpers import graphs, recompiles
+from helpers.checkups import NAMES, Checkup, Part
+from helpers.errors import InputError
+from helpers.exercises import exercise
+
+# --- 33.1 ----------------------------------------------------------------------
+
+
+class Meter(torch.nn.Module):
+    """The sick one."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls, self.largest = 0, 0.0
+
+    def forward(self, x):
+        self.calls += 1
+        self.largest = max(self.largest, x.abs().max().item())
+        return x / self.largest * self.calls
+
+
+def _inputs(dtype):
+    """Return five inputs: the largest number grows, and grows no more."""
+    draw = torch.Generator().manual_seed(0)
+    sizes = (1.0, 3.0, 2.0, 0.5, 4.0)
+    return [s * torch.randn(6, 4, generator=draw).to(dtype) for s in sizes]
+
+
+def _step(model, x):
+    x = x.clone().requires_grad_()
+    result = model(x)
+    result.float().square().sum().backward()
+    return result.detach(), x.grad
+
+
+@exercise(
+    "33.1",
+    hints=(
+        "Both ills are numbers of Python that change: one is made of a tensor, the "
+        "other is counted. What keeps a number that changes, in a module?",
+        "Two buffers without dimensions, and torch.maximum in place of max. A number "
+        "has no gradient: what must the largest one not have?",
+        "register_buffer('calls', torch.zeros(())), the same for 'largest'; then "
+        "self.calls = self.calls + 1, self.largest = torch.maximum(self.largest, "
+        "x.detach().abs().max()), and the same return.",
+    ),
+    passed="One graph, no matter how often it is called.",
+)
+def meter(answer):
+    for dtype in (torch.float32, torch.bfloat16):
+        healthy, sick = answer(), Meter()
+        for number, x in enumerate(_inputs(dtype), 1):
+            (got, slope), (right, wanted) = _step(healthy, x), _step(sick, x)
+            if got.dtype != dtype:
+                return f"{dtype} goes in, and {got.dtype} comes out: find what is wider"
+            if not torch.allclose(got, right, 0.02, 1e-3):
+                return f"call {number} gives another result than the sick one"
+            if slope is None or not torch.allclose(slope, wanted, 0.03, 1e-2):
+                return f"call {number} has another gradient than the sick one"
+    calls = [(x,) for x in _inputs(torch.float32)]
+    seen = graphs(answer(), *calls[0])
+    if (seen.count, len(seen.breaks)) != (1, 0):
+        stops = "; ".join(map(str, seen.breaks)) or "no break"
+        return f"not one graph but {seen.count}: {stops}"
+    again = recompiles(answer(), calls)
+    if again.total > 1:
+        return f"these calls compile again:\n{again}"
+    return None
+
+
+# --- 33.2 ----------------------------------------------------------------------
+
+
+def _report(**counts):
+    """Return a report with these counts, and a healthy model's others."""
+    whole = {"matches": True, "graphs": 1, "breaks": 0, "recompiles": 1}
+    whole |= {"later_recompiles": 0, "limit_hit": False, "compiled": True}
+    whole |= {"stale": 0, "kernels": 4, "library": 4, "promotes": False}
+    whole |= {"speedup": 1.4, "speedup_low": 1.3, "speedup_high": 1.5, **counts}
+    parts = dict.fromkeys(NAMES[name] for name in whole)
+    found = {p: {n: v for n, v in whole.items() if NAMES[n] == p} for p in parts}
+    return Checkup(
+        "mine:make", tuple(Part(p, "good", "", c) for p, c in found.items()), False, 2
+    )
+
+
+PASS = {
+    "the healthy one": _report(),
+    "healthy, with a newer torch": _report(
+        kernels=5, library=3, recompiles=2, speedup=1.1, speedup_low=1.0
+    ),
+}
+STOP = {
+    "it runs eagerly": _report(
+        graphs=0, compiled=False, recompiles=0, kernels=0, library=0, speedup=1.0
+    ),
+    "it goes stale": _report(stale=1, speedup=1.5),
+    "it compiles for inputs that it has seen": _report(
+        recompiles=2, later_recompiles=1
+    ),
+    "it is fast and wrong": _report(matches=False, speedup=3.0, speedup_low=2.9),
+}
+
+
+@exercise(
+    "33.2",
+    hints=(
+        "Four versions to stop: which part of a report names each?",
+        "A rule on kernels, on speed, or on all recompiles stops the healthy one too.",
+        "matches, compiled, stale=0 and later_recompiles=0: with commas, one text.",
+    ),
+    passed="It stops what is worse, and not what is only different.",
+)
+def gate(answer):
+    rules = answer()
+    if not isinstance(rules, str):
+        return f"return one text, as for --require: this is {rules!r}"
+    for name, report in PASS.items():
+        try:
+            unmet = report.unmet(rules)
+        except InputError as error:
+            return str(error)
+        if unmet:
+            return f"stopped, though it is healthy: {name}: {'; '.join(unmet)}"
+    for name, report in STOP.items():
+        if not report.unmet(rules):
+            return f"not stopped: {name}"
+    return None

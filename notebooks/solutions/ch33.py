@@ -1,0 +1,24 @@
+# Answers to the exercises of notebook 33.  Each cell replaces its stub.
+
+
+# %% 33.1
+class Healthy(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+        self.register_buffer("largest", torch.zeros(()))
+
+    def forward(self, x):
+        self.calls = self.calls + 1
+        largest = x.detach().abs().max()
+        self.largest = torch.maximum(self.largest, largest)
+        return x / self.largest * self.calls
+
+
+def meter():
+    return Healthy()
+
+
+# %% 33.2
+def gate():
+    return "matches,compiled,graphs=1,stale=0,later_recompiles=0"

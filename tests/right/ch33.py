@@ -1,0 +1,24 @@
+# Other right answers to the exercises of notebook 33.
+
+
+# %% 33.1: with where, in place of maximum
+class Where(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("state", torch.zeros(2))
+
+    def forward(self, x):
+        calls, largest = self.state.unbind()
+        here = x.detach().abs().amax().float()
+        calls, largest = calls + 1, torch.where(here > largest, here, largest)
+        self.state = torch.stack([calls, largest])
+        return x / largest * calls
+
+
+def meter():
+    return Where()
+
+
+# %% 33.2: with spaces, and limits for all
+def gate():
+    return "matches==1, compiled>0, breaks<1, stale<=0, later_recompiles<1"
