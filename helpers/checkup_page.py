@@ -20,6 +20,7 @@ _LESSONS = {
     "13": "Why did it compile again?",
     "16": "Which layer is wrong?",
     "17": "Why is it slow, stale or silent?",
+    "20": "Which lines of a training loop break it?",
     "22": "Who pays for the first call?",
 }
 _PAGE = Environment(autoescape=True).from_string("""<!doctype html>

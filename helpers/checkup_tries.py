@@ -284,7 +284,8 @@ def _by_blocks(p: Patient, now: Callable[..., Any]) -> Iterator[Try]:
         agrees, _ = _agreement(p, model, p.calls)
         whole, parts = _first_calls(p, model)
         ratios = [a / b for a, b in zip(whole, parts, strict=True)]
-        between = stats.range_interval(ratios)
+        confidence = 1 - 2.0 ** (1 - len(ratios))  # that lowest to highest has
+        between = stats.Interval(min(ratios), max(ratios), confidence)
         effect = (
             f"first call {stats.verdict(between)}: {text.seconds(median(whole))}, then "
             f"{text.seconds(median(parts))}; {between.low:.3g} to {between.high:.3g} "
