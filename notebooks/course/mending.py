@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from matplotlib.figure import Figure
 from torch._dynamo.utils import counters
+from torch._inductor.runtime.cache_dir_utils import cache_dir
 
 from course.shell import Folder
 from helpers.plots import COLOURS, Picture, styled
@@ -26,13 +27,8 @@ class ModelFile(Folder):
         self._mends: list[tuple[str, str, str]] = []
         super().__init__({name: self.found}, caches=True)
         self.target = f"{self.path / name}:make"
-        # For cold_start: no header is built before the first kernel, which
-        # takes longer for one model, and no kernel twice.
-        self.quick = {
-            "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
-            "TORCHINDUCTOR_VEC_ISA_OK": "1",
-            "TORCHINDUCTOR_CACHE_DIR": str(self.path / "cache"),
-        }
+        # For cold_start: kernels that were built before are not built again.
+        self.usual = {"TORCHINDUCTOR_CACHE_DIR": cache_dir()}
 
     def mend(self, ill: str, old: str, new: str) -> None:
         """Replace *old* by *new* in the file; ValueError if it lacks *old*."""
