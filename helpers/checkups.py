@@ -328,7 +328,8 @@ def _start(target: str, train: bool, timeout: float) -> Part:
         says += f", {mark(text.seconds(found['warm'].seconds()))} with a warm cache"
         lookups = found["warm"].first.lookups
         hits = counts["found_in_cache"] = sum(one.hits for one in lookups)
-        if not hits and found["empty"].first.phases.get("Inductor"):
+        phases = found["empty"].first.phases
+        if not hits and phases.get("Inductor", 0) + phases.get("build", 0):
             verdict = "bad"
             says = f"a second process finds nothing in the cache: {says}"
             why = "; ".join(reason for one in lookups for reason in one.reasons)
