@@ -63,6 +63,30 @@ def test_here_knows_this_machine_or_says_what_to_do(monkeypatch) -> None:
         gpus.here()
 
 
+# From the data sheets: cores (per multiprocessor times how many), GB, MB of L2.
+@pytest.mark.parametrize(
+    ("name", "each", "cores", "gigabytes", "l2"),
+    [
+        ("t4", 64, 2560, 16, 4),
+        ("a100", 64, 6912, 80, 40),
+        ("rtx3090", 128, 10496, 24, 6),
+        ("rtx4090", 128, 16384, 24, 72),
+        ("l4", 128, 7424, 24, 48),
+        ("h100", 128, 16896, 80, 50),
+        ("h200", 128, 16896, 141, 60),
+        ("b200", 128, 18944, 180, 126),
+    ],
+)
+def test_the_numbers_are_those_of_the_data_sheet(
+    name: str, each: int, cores: int, gigabytes: int, l2: int
+) -> None:
+    gpu = GPUS[name]
+    assert gpu.multiprocessors * each == cores
+    assert gpu.l2 == l2 * 2**20
+    # Some is kept for error correction, and a sheet may count 1e9 or 2**30.
+    assert 0.9 * gigabytes * 2**30 <= gpu.memory <= 1.07 * gigabytes * 2**30
+
+
 def test_another_gpu_of_a_known_capability_is_described_by_its_driver(
     monkeypatch,
 ) -> None:
