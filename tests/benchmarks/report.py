@@ -11,7 +11,9 @@ from tests.records import markdown, origin
 
 README = Path(__file__).parents[2] / "README.md"
 NAMES = ("aa", "ratio", "bandwidth", "startup", "lessons", "picture", "kernel", "dumps")
-NAMES += ("lines",)
+NAMES += ("lines", "checkup")
+
+PICTURES = {"picture": "three_fates.png", "checkup": "checkup.png"}
 
 
 def section(name: str) -> str:
@@ -19,9 +21,9 @@ def section(name: str) -> str:
     kept = read(name)
     if kept is None:
         return f"*Not measured yet: `python -m tests.benchmarks {name}`.*"
-    if name == "picture":
+    if name in PICTURES:
         alt = kept["settings"]["alt"]
-        return f"![{alt}](data/benchmarks/three_fates.png)\n\n{origin(kept)}"
+        return f"![{alt}](data/benchmarks/{PICTURES[name]})\n\n{origin(kept)}"
     if name == "kernel":
         code, shown = kept["rows"][0]["code"], kept["rows"][0]["shown"]
         return f"```python\n{code}```\n\n```python\n{shown}\n```\n\n{origin(kept)}"

@@ -1,0 +1,104 @@
+"""Check up models of real libraries, and look at each report in a browser.
+
+    python -m tests.proof checkups                   # six models, and their training
+    python -m tests.proof checkups bert --all        # every part, with a GPU's code
+
+A report must be below 2 MB, need no network, put nothing on the browser's console and
+fit on a telephone.  Needs what ``python -m tests.proof browser`` needs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from helpers.checkups import Checkup, checkup, write_report
+from tests.proof import common
+from tests.proof.browser import chromium
+from tests.refresh import ROOT
+
+if TYPE_CHECKING:
+    from playwright.sync_api import BrowserContext
+
+MODELS = ("bert", "llama", "vit", "resnet", "unet", "lora")
+USUAL = ("matches", "capture", "recompiles", "silent", "traffic", "speed")
+WIDTHS = (390, 1200)
+
+
+def looked_at(
+    browser: BrowserContext, report: Path, width: int, picture: Path | None = None
+) -> list[str]:
+    """Return what is wrong with a report in a window of *width* pixels."""
+    page = browser.new_page()
+    page.set_viewport_size({"width": width, "height": 844})
+    wrong: list[str] = []
+    page.on("console", lambda message: wrong.append(message.text))
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("request", lambda one: wrong.append(one.url[:80]) if ":" in one.url and not
+            one.url.startswith(("file:", "data:")) else None)  # fmt: skip
+    page.goto(report.as_uri())
+    scrolls = page.evaluate("document.documentElement.scrollWidth")
+    if scrolls > width:
+        wrong.append(f"it is {scrolls} wide where the window has {width}")
+    if picture:
+        page.screenshot(path=picture, full_page=True)
+    page.close()
+    return wrong
+
+
+def row(found: Checkup, seconds: float, size: int, wrong: list[str]) -> dict[str, Any]:
+    """Return what is recorded of one checkup."""
+    verdicts = [f"{part.name} {part.verdict}" for part in found.parts]
+    return {
+        "model": found.target.rpartition(":")[2],
+        "verdicts": ", ".join(verdicts),
+        "graphs": found.counts.get("graphs"),
+        "breaks": found.counts.get("breaks"),
+        "took": f"{seconds:.0f} s",
+        "report": f"{size / 1024:.0f} KiB",
+        "in a browser": "; ".join(wrong) or "nothing wrong",
+    }
+
+
+def main(arguments: list[str]) -> int:
+    """Check what was asked; return 1 where a part failed or a page is wrong."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.proof checkups", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument("model", nargs="*", default=MODELS)
+    parser.add_argument("--all", action="store_true", help="every part")
+    parser.add_argument("--reports", type=Path, help="a folder to keep them in")
+    asked = parser.parse_args(arguments)
+    rows = {
+        row["model"]: row for row in (common.read("checkups") or {"rows": []})["rows"]
+    }
+    options = {} if asked.all else {"only": USUAL}
+    bad = 0
+    with tempfile.TemporaryDirectory() as folder:
+        reports = asked.reports or Path(folder)
+        reports.mkdir(exist_ok=True)
+        with chromium(Path(folder) / "profile") as browser:
+            for name in (
+                model + way for model in asked.model for way in ("", "_training")
+            ):
+                begin = time.monotonic()
+                target = f"{ROOT / 'tests' / 'models' / 'targets.py'}:{name}"
+                train = name.endswith("_training")
+                gpu = "h100" if asked.all else ""
+                found = checkup(target, train=train, gpu=gpu, budget=2, **options)
+                took = time.monotonic() - begin
+                report = write_report(found, reports / f"{name}.html")
+                wrong = [
+                    *looked_at(browser, report, WIDTHS[0], reports / f"{name}.png"),
+                    *looked_at(browser, report, WIDTHS[1]),
+                ]
+                one = row(found, took, report.stat().st_size, wrong)
+                bad += bool(wrong) or "failed" in one["verdicts"]
+                name += " (all parts)" * asked.all
+                rows[name] = {**one, "model": name}
+                print(*rows[name].values(), sep=" | ", flush=True)
+                common.record("checkups", [rows[key] for key in sorted(rows)])
+    return int(bad > 0)
