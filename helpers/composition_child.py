@@ -11,8 +11,10 @@ import copy
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -161,12 +163,18 @@ class Step:
                     )
                     for rank in (0, 1)
                 ]
-                try:
-                    failed = [rank for rank in ranks if rank.wait()]
+                try:  # one that fails leaves the other waiting for it
+                    while None in (ended := [r.poll() for r in ranks]) and not any(
+                        ended
+                    ):
+                        time.sleep(0.1)
                 finally:
                     for rank in ranks:
                         starts.end(rank)
-            if failed:
+            if any(ended):
+                first = Path(folder, "failed")  # the other failed because of it
+                if first.exists():
+                    raise RuntimeError(f"in one rank: {first.read_text()}")
                 said = Path(folder, "said").read_text()
                 raise RuntimeError(starts.explained("two ranks", said))
             results = [torch.load(f"{folder}/{r}", weights_only=True) for r in (0, 1)]
@@ -209,7 +217,11 @@ def judged(p: Patient, name: str) -> dict[str, str]:
             return _raised(
                 error.__cause__ or error, setting, _function(Step(p, False), situation)
             )
-        found = correctness.agreement(setting, usual, ours, first)
+        try:
+            found = correctness.agreement(setting, usual, ours, first)
+        except InputError as error:
+            says = f"eager alone: {_first_line(error.__cause__ or error)}"
+            return {"verdict": "eager raises", "says": says}
     verdict = {True: "agrees", False: "differs", None: "not decided"}[found.matches]
     says = off(found.error64) if found.matches is not None else "; ".join(found.notes)
     return {"verdict": verdict, "says": says}
@@ -239,15 +251,19 @@ def _raised(
     error: BaseException, setting: Setting, eager: Callable[..., Any]
 ) -> dict[str, str]:
     """Return what compiled raised, and whether eager raises too."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    says = f"{type(error).__name__}: {lines[0][:300]}"
     known = explain.explain_error(error).meanings
     verdict = "raises"
     try:
         setting.outcome("eager", eager, 0)
     except InputError:
         verdict = "eager raises"
-    return {"verdict": verdict, "says": says, "known": known[0].name if known else ""}
+    names = [meaning.name for meaning in known[:1]]
+    return {"verdict": verdict, "says": _first_line(error), "known": "".join(names)}
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines() or ["without a message"]
+    return f"{type(error).__name__}: {lines[0][:300]}"
 
 
 def rank(order: dict[str, Any]) -> None:
@@ -274,7 +290,12 @@ def main(order: dict[str, Any]) -> None:
     become_theirs()
     torch._inductor.config.fallback_random = True  # dropout as eager has it
     if "rank" in order:
-        rank(order)
+        try:
+            rank(order)
+        except Exception as error:
+            with suppress(FileExistsError), open(f"{order['folder']}/failed", "x") as f:
+                f.write(_first_line(error))
+            raise
         return
     report = Report(order["report"])
     report.stage("make the model")

@@ -40,6 +40,21 @@ class Dies(Net):
         return super().forward(x)
 
 
+class OnlyCompiled(Net):
+    def forward(self, x):
+        if torch.is_autocast_enabled("cpu") and not torch.compiler.is_compiling():
+            raise RuntimeError("eager has no autocast")
+        return super().forward(x)
+
+
+class Alone(Net):
+    def forward(self, x):
+        ranks = torch.distributed
+        if ranks.is_initialized() and ranks.get_rank() == 0:
+            raise RuntimeError("rank 0 has no data")
+        return super().forward(x)
+
+
 def loss(out):
     return nn.functional.cross_entropy(out, torch.arange(len(out)) % 3)
 
@@ -59,6 +74,14 @@ def differs():
 
 def dies():
     return Dies(), inputs(), loss
+
+
+def only_compiled():
+    return OnlyCompiled(), inputs(), loss
+
+
+def alone():
+    return Alone(), inputs(), loss
 
 
 def function():
@@ -105,6 +128,18 @@ def test_a_situation_that_kills_its_process_leaves_the_others(models: Path) -> N
     assert found["autocast"].verdict == "not done"
     assert "status 3" in found["autocast"].says
     assert found["accumulation"].verdict == "agrees"
+
+
+def test_where_eager_alone_raises_the_row_says_so(models: Path) -> None:
+    [row] = composes(f"{models}:only_compiled", only=("autocast",)).situations
+    assert row.verdict == "eager raises"
+    assert row.says == "eager alone: RuntimeError: eager has no autocast"
+
+
+def test_the_rank_that_failed_first_tells_why(models: Path) -> None:
+    [row] = composes(f"{models}:alone", only=("two ranks",)).situations
+    assert row.verdict == "eager raises"
+    assert row.says.endswith("in one rank: RuntimeError: rank 0 has no data")
 
 
 def test_a_function_has_no_layers(models: Path) -> None:
