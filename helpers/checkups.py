@@ -221,7 +221,6 @@ NAMES = {  # each count, and the part that finds it
     "paid_back": "speed",
     "saved": "start",
     "found_in_cache": "start",
-    "composes": "composes",
     "silently_different": "composes",
     "raises": "composes",
     "gpu_kernels": "gpu",
@@ -353,29 +352,18 @@ def _composes(target: str, train: bool, timeout: float) -> Part:
         return Part("composes", "failed", str(error))
     agrees, differs = found.named("agrees"), found.named("differs")
     raises = found.named("raises")
-    counts = {"composes": len(agrees), "raises": len(raises)}
-    counts["silently_different"] = len(differs)
     says = f"{len(agrees)} of {len(found.situations)} agree"
     says += f"; differs in silence: {', '.join(differs)}" * bool(differs)
     says += f"; raises: {', '.join(raises)}" * bool(raises)
-    of_this_model = {*differs, *raises} - set(_OF_EVERY_MODEL)
-    verdict = "bad" if of_this_model & {*differs} else "look"
-    if not of_this_model:
-        verdict = "good"
-        says += ", as in every compiled model" * bool(differs or raises)
-    known = (_OF_EVERY_MODEL.get(name) for name in differs + raises)
+    known = [composition.OF_EVERY_MODEL.get(name) for name in differs + raises]
+    says += ", as in every compiled model" * bool(found.ok and known)
+    own = {verdict: found.named(verdict, own=True) for verdict in ("differs", "raises")}
+    counts = {"silently_different": len(own["differs"]), "raises": len(own["raises"])}
+    verdict = "bad" if own["differs"] else "look" if own["raises"] else "good"
     advice, took = tuple(filter(None, known)), time.perf_counter() - begin
     return Part("composes", verdict, says, counts, (str(found),), advice, (), took)
 
 
-_OF_EVERY_MODEL = {  # what torch does by design, and what to do about it
-    "late hook": "late hook: add hooks before the first call, or set "
-    "torch._dynamo.config.skip_nnmodule_hook_guards = False",
-    "retain_graph": "retain_graph: torch._functorch.config.donated_buffer = False, or "
-    "one backward of the sum of the losses",
-    "state_dict": "state_dict: save that of the model itself, or compile it in place "
-    "by model.compile()",
-}
 # The parts that start processes of their own, and no model here.
 _APART = {"start": _start, "composes": _composes}
 

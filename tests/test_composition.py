@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from helpers import composes
-from helpers.composition import SITUATIONS, Composition
+from helpers import checkup, composes, composition
+from helpers.composition import SITUATIONS, Composition, Situation
 from helpers.errors import InputError
 
 MODELS = """
@@ -111,7 +111,7 @@ def test_a_healthy_model_in_every_situation(models: Path) -> None:
     }
     assert found["retain_graph"].known == "donated buffers"
     assert "state_dict" in found["state_dict"].says
-    assert not found.ok
+    assert found.ok  # the three are those of every compiled model
     assert Composition.from_json(found.to_json()) == found
     assert "donated buffers" in str(found)
     assert "⟨" not in found._repr_html_()
@@ -121,6 +121,7 @@ def test_what_differs_in_silence_is_found(models: Path) -> None:
     found = composes(f"{models}:differs", only=("autocast", "checkpoint"))
     assert found["autocast"].verdict == "differs"
     assert found["checkpoint"].verdict == "agrees"
+    assert not found.ok
 
 
 def test_a_situation_that_kills_its_process_leaves_the_others(models: Path) -> None:
@@ -153,3 +154,25 @@ def test_bad_input_says_what_to_do(models: Path) -> None:
         composes(f"{models}:net", only=("dropout",))
     with pytest.raises(InputError, match="return a loss"):
         composes(f"{models}:nothing", only=("autocast",))
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "verdict", "unmet"),
+    [
+        ({"late hook": "differs", "state_dict": "raises"}, "good", 0),
+        ({"autocast": "raises", "late hook": "differs"}, "look", 0),
+        ({"scheduler": "differs"}, "bad", 1),
+    ],
+)
+def test_a_checkup_of_training_judges_what_is_this_models_own(
+    verdicts: dict[str, str], verdict: str, unmet: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = {**dict.fromkeys(SITUATIONS, "agrees"), **verdicts}
+    situations = tuple(Situation(name, found, "") for name, found in every.items())
+    found = Composition("m:make", situations)
+    monkeypatch.setattr(composition, "composes", lambda *_, **__: found)
+    looked = checkup("m:make", train=True, only=("composes",))
+    assert looked["composes"].verdict == verdict
+    assert len(looked.unmet("silently_different=0")) == unmet
+    for name in verdicts:
+        assert name in looked["composes"].says
