@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -15,7 +16,10 @@ from course.models import MAKERS, build
 
 def _made(name: str, training: bool) -> tuple[Any, list[Any]]:
     model = build(name)
-    calls = [kwargs or inputs for inputs, kwargs in model.calls]
+    names = inspect.signature(model.module.forward)
+    calls = [names.bind(*inputs, **kwargs).arguments for inputs, kwargs in model.calls]
+    for call in calls:  # what **kwargs of a signature takes is named as all else
+        call |= call.pop("kwargs", {})
     return model.module.train(training), calls
 
 
