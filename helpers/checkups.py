@@ -298,7 +298,7 @@ def checkup(
         why = "interrupted" if interrupted else "nothing trains here: give a loss"
         done.setdefault(name, Part(name, "not run", why))
     parts = tuple(done[name] for name in names)
-    shown = Path(target.rpartition(":")[0]).name + ":" + target.rpartition(":")[2]
+    shown = Path(target).name  # without its folder
     return Checkup(shown, parts, train, about.get("calls", 0), interrupted)
 
 

@@ -141,7 +141,7 @@ def composes(
                 bar.update()
         except KeyboardInterrupt:
             interrupted = True
-    shown = Path(target.rpartition(":")[0]).name + ":" + target.rpartition(":")[2]
+    shown = Path(target).name  # without its folder
     return Composition(shown, tuple(done[n] for n in names if n in done), interrupted)
 
 

@@ -104,6 +104,10 @@ class Step:
         hook = leaf.register_forward_hook(
             lambda _, __, out: out * 2 if isinstance(out, torch.Tensor) else None
         )
+        return self._hooked(call, hook)
+
+    def _hooked(self, call: tuple, hook: Any) -> torch.Tensor:
+        """Return the loss of a step under *hook*, and remove it."""
         try:
             loss = self.loss(call)
             loss.backward()
@@ -122,12 +126,7 @@ class Step:
     def gradient_hook(self, call: tuple) -> torch.Tensor:
         self.loss(call)
         hook = self.leaves[0].register_hook(lambda gradient: gradient * 2)
-        try:
-            loss = self.loss(call)
-            loss.backward()
-        finally:
-            hook.remove()
-        return loss
+        return self._hooked(call, hook)
 
     def state_dict(self, call: tuple) -> torch.Tensor:
         self._layers()
