@@ -20,6 +20,7 @@ from helpers.__main__ import main
 from helpers.checkups import QUESTIONS, Checkup, Part
 from helpers.errors import InputError
 from helpers.results import Machine
+from helpers.text import Table
 from tests import sick_models
 from tests.refresh import ROOT
 
@@ -247,6 +248,13 @@ def test_the_page_stands_alone_and_hides_nothing() -> None:
     page = Checkup("mine:make", (part,), False, 1, True).to_html()
     assert "&lt;b&gt;" in page and "x &lt; y" in page and "write &amp; run" in page
     assert "<script" not in page and "http" not in page and "Interrupted" in page
+
+
+def test_a_page_lines_up_measured_columns() -> None:
+    table = Table.of(["built", "ships"], [["⟨11⟩", "⟨1 B⟩"], ["⟨0⟩", "⟨856 B⟩"]])
+    part = Part("start", "good", "", {}, (f"{table}\nwarm: a second",))
+    page = re.sub("<[^>]+>", "", Checkup("mine:make", (part,), False, 1).to_html())
+    assert "11     1 B\n0      856 B\nwarm: a second" in page
 
 
 def test_the_page_names_each_lesson_as_it_is_called() -> None:
