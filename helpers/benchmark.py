@@ -325,6 +325,7 @@ class _Race:
             stack.enter_context(quiet_interpreter())
             if pin:
                 stack.enter_context(pinned_threads())
+            self._shorten_blocks()
             bar = stack.enter_context(text.progress("timing", budget, "s"))
             start = clock.now()
             try:
@@ -341,6 +342,17 @@ class _Race:
                     needed = f"{_FEWEST} are needed for an interval: none given"
                     raise KeyboardInterrupt(f"{timed} timed, {needed}") from None
                 self.interrupted = True
+
+    def _shorten_blocks(self) -> None:
+        """Take three calls a block, as the warm-up did, where more are not possible.
+
+        What calls use up, as room in a cache, comes back before each block.
+        """
+        try:
+            for side, plan in zip(self.sides, self.plans, strict=True):
+                block(self.clock, self.setting.call(side), plan)
+        except Exception:
+            self.plans = [Plan(calls=1, samples=3)] * 2
 
     def _is_enough(self, precision: float) -> bool:
         """Return whether the interval is narrow; a disturbed machine gets more time."""
