@@ -7,12 +7,12 @@ hangs, or kills its process, does not take the others with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from helpers import children, results, starts, text
+from helpers import children, starts, text
 from helpers.errors import InputError
-from helpers.results import Machine, TableResult
+from helpers.results import Measured, TableResult
 from helpers.text import Table, mark
 
 SITUATIONS = {  # each by its name, and what is done in it
@@ -61,15 +61,12 @@ class Situation:
 
 
 @dataclass(frozen=True, repr=False)
-class Composition(TableResult):
+class Composition(Measured, TableResult):
     """What ``composes`` found: a situation for each that was asked."""
 
     target: str
     situations: tuple[Situation, ...]
     interrupted: bool = False
-    machine: Machine = field(default_factory=Machine.here)
-    command: str = field(default_factory=results.command)
-    when: str = field(default_factory=results.now)
 
     def __getitem__(self, name: str) -> Situation:
         for situation in self.situations:
