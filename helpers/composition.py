@@ -23,17 +23,21 @@ SITUATIONS = {  # each by its name, and what is done in it
     "scheduler": "three steps of a compiled SGD, its learning rate halved each time",
     "late hook": "a forward hook on an inner layer, added after the first call",
     "gradient hook": "a hook on a parameter's gradient, added after the first call",
-    "state_dict": "the state_dict of the compiled model, loaded into a plain one",
+    "state_dict": "state_dicts of the compiled model and a plain one, exchanged",
     "worker process": "the compiled model, sent to a process that calls it",
     "two ranks": "DistributedDataParallel over two processes, with gloo",
 }
-VERDICTS = {
+WAYS = {  # situations that are tried in two ways; both must agree
+    "state_dict": ("compiled into plain", "plain into compiled"),
+    "two ranks": ("compile around DDP", "DDP around compiled"),
+}
+VERDICTS = {  # from good to bad: of two ways, the worse one counts
     "agrees": "as near to float64 as eager is",
-    "raises": "compiled raises, where eager does not",
-    "differs": "no error, and not eager's numbers",
     "eager raises": "eager raises, and compiled may too",
     "not decided": "it could not be judged",
     "not done": "it had to be ended",
+    "raises": "compiled raises, where eager does not",
+    "differs": "no error, and not eager's numbers",
 }
 
 OF_EVERY_MODEL = {  # what torch does by design, and what to do about it

@@ -140,9 +140,11 @@ def _meaning(entry: dict, line: str, version: str) -> Meaning:
     if "program" in entry:
         evidence = f"both programs ran with torch {version}"
     else:
-        seen = f"stand in torch/{entry.get('source')} of torch {version}"
-        seen = f"were reported in {entry['seen']}" if "seen" in entry else seen
-        evidence = f"not by a program, which would need {entry['needs']}: the words {seen}"
+        words = f"stand in torch/{entry.get('source')} of torch {version}"
+        if "seen" in entry:
+            words = f"were reported in {entry['seen']}"
+        needs = f"not by a program, which would need {entry['needs']}"
+        evidence = f"{needs}: the words {words}"
     return Meaning(
         name=entry["name"],
         line=line,
