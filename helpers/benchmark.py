@@ -17,11 +17,11 @@ from typing import Any
 
 import torch
 
-from helpers import _torch, correctness, results, stats, text
+from helpers import _torch, correctness, stats, text
 from helpers.capture import Watch
 from helpers.correctness import Setting
 from helpers.errors import InputError, one_line
-from helpers.results import Machine, TableResult
+from helpers.results import Measured, TableResult
 from helpers.stats import Interval
 from helpers.tensors import tensors
 from helpers.text import mark
@@ -62,7 +62,7 @@ class Round:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(TableResult):
+class Comparison(Measured, TableResult):
     """What ``compare`` found; *a* is eager and *b* compiled unless renamed."""
 
     names: tuple[str, str]
@@ -90,9 +90,6 @@ class Comparison(TableResult):
     device: str
     interrupted: bool = False
     """Whether Ctrl-C ended it before its budget did."""
-    machine: Machine = field(default_factory=Machine.here)
-    command: str = field(default_factory=results.command)
-    when: str = field(default_factory=results.now)
 
     @property
     def calls_to_pay_back(self) -> float:

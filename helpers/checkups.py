@@ -17,7 +17,7 @@ from typing import Any
 
 from helpers import children, composition, results, starts, text
 from helpers.errors import InputError
-from helpers.results import Machine, Result
+from helpers.results import Measured
 from helpers.text import Table, mark
 
 QUESTIONS = {  # each part, what it answers, and the lesson that explains it
@@ -92,7 +92,7 @@ class Part:
 
 
 @dataclass(frozen=True, repr=False)
-class Checkup(Result):
+class Checkup(Measured):
     """What ``checkup`` found: a part for each question, in their order."""
 
     target: str
@@ -100,9 +100,6 @@ class Checkup(Result):
     trains: bool
     calls: int
     interrupted: bool = False
-    machine: Machine = field(default_factory=Machine.here)
-    command: str = field(default_factory=results.command)
-    when: str = field(default_factory=results.now)
 
     def __getitem__(self, name: str) -> Part:
         for part in self.parts:

@@ -7,12 +7,12 @@ hangs, or kills its process, does not take the others with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from helpers import children, results, starts, text
+from helpers import children, starts, text
 from helpers.errors import InputError
-from helpers.results import Machine, TableResult
+from helpers.results import Measured, TableResult
 from helpers.text import Table, mark
 
 SITUATIONS = {  # each by its name, and what is done in it
@@ -23,17 +23,21 @@ SITUATIONS = {  # each by its name, and what is done in it
     "scheduler": "three steps of a compiled SGD, its learning rate halved each time",
     "late hook": "a forward hook on an inner layer, added after the first call",
     "gradient hook": "a hook on a parameter's gradient, added after the first call",
-    "state_dict": "the state_dict of the compiled model, loaded into a plain one",
+    "state_dict": "state_dicts of the compiled model and a plain one, exchanged",
     "worker process": "the compiled model, sent to a process that calls it",
     "two ranks": "DistributedDataParallel over two processes, with gloo",
 }
-VERDICTS = {
+WAYS = {  # situations that are tried in two ways; both must agree
+    "state_dict": ("compiled into plain", "plain into compiled"),
+    "two ranks": ("compile around DDP", "DDP around compiled"),
+}
+VERDICTS = {  # from good to bad: of two ways, the worse one counts
     "agrees": "as near to float64 as eager is",
-    "raises": "compiled raises, where eager does not",
-    "differs": "no error, and not eager's numbers",
     "eager raises": "eager raises, and compiled may too",
     "not decided": "it could not be judged",
     "not done": "it had to be ended",
+    "raises": "compiled raises, where eager does not",
+    "differs": "no error, and not eager's numbers",
 }
 
 OF_EVERY_MODEL = {  # what torch does by design, and what to do about it
@@ -61,15 +65,12 @@ class Situation:
 
 
 @dataclass(frozen=True, repr=False)
-class Composition(TableResult):
+class Composition(Measured, TableResult):
     """What ``composes`` found: a situation for each that was asked."""
 
     target: str
     situations: tuple[Situation, ...]
     interrupted: bool = False
-    machine: Machine = field(default_factory=Machine.here)
-    command: str = field(default_factory=results.command)
-    when: str = field(default_factory=results.now)
 
     def __getitem__(self, name: str) -> Situation:
         for situation in self.situations:

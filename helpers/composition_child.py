@@ -23,11 +23,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils._pytree import tree_map_only
 from torch.utils.checkpoint import checkpoint
 
 from helpers import correctness, explain, starts
 from helpers.checkup_patient import Patient
-from helpers.composition import off
+from helpers.composition import VERDICTS, WAYS, off
 from helpers.correctness import Setting
 from helpers.errors import InputError
 from helpers.session import fresh_code, undisturbed
@@ -41,11 +42,11 @@ class Step:
     """A model as a training step has it: eager, or compiled.
 
     Each situation is a method that calls `fn` with inputs, does the backward, and
-    returns the loss.
+    returns the loss.  *way* is one of those of `WAYS`, where there are two.
     """
 
-    def __init__(self, p: Patient, compiling: bool) -> None:
-        self.p, self.compiling = p, compiling
+    def __init__(self, p: Patient, compiling: bool, way: str) -> None:
+        self.p, self.compiling, self.way = p, compiling, way
         torch.compiler.reset()
         self.fn = torch.compile(fresh_code(p.fn)) if compiling else p.fn
         held = p.module.parameters() if p.module else tensors(p.calls)
@@ -132,27 +133,32 @@ class Step:
         self._layers()
         self.loss(call).backward()
         torch.optim.SGD(self.leaves, lr=_RATE).step()
-        plain = copy.deepcopy(self.p.module)
+        saved, other = self.fn, copy.deepcopy(self.p.module)
         with torch.no_grad():
-            for parameter in plain.parameters():
+            for parameter in other.parameters():
                 parameter.zero_()
-        plain.load_state_dict(self.fn.state_dict())
-        return self.loss(call, plain)
+        if self.compiling and self.way == "plain into compiled":
+            saved, other = self.p.module, torch.compile(other)
+        other.load_state_dict(saved.state_dict())
+        return self.loss(call, other)
 
     def worker_process(self, call: tuple) -> torch.Tensor:
-        own = sys.modules["__main__"].__spec__
-        sys.modules["__main__"].__spec__ = None  # or the worker would run this module
+        main, home = sys.modules["__main__"], str(Path(__file__).parents[1])
+        own, main.__spec__ = main.__spec__, None  # or the worker would run this module
+        sys.path.insert(0, home)  # where it finds the helpers
         try:
             with ProcessPoolExecutor(1, get_context("spawn")) as pool:
                 return self.p.loss(pool.submit(_answer, self.fn, *call).result())
         finally:
-            sys.modules["__main__"].__spec__ = own
+            sys.path.remove(home)
+            main.__spec__ = own
 
     def two_ranks(self, call: tuple) -> torch.Tensor:
         self._layers()
         with tempfile.TemporaryDirectory(prefix="ranks-") as folder:
             torch.save(self.p.module.state_dict(), f"{folder}/state")
-            order = {**self.p.order, "folder": folder, "compiling": self.compiling}
+            order = {**self.p.order, "folder": folder}
+            order |= {"compiling": self.compiling, "way": self.way}
             with open(f"{folder}/said", "w") as errors:
                 ranks = [
                     starts.process(
@@ -188,10 +194,14 @@ class _NotHere(InputError):
 
 
 def _answer(fn: Callable[..., Any], inputs: tuple, kwargs: dict[str, Any]) -> Any:
+    """Return what *fn* gives, cut from its graph, which cannot be sent."""
     torch._inductor.config.fallback_random = True
     torch.manual_seed(0)
-    with torch.no_grad():
-        return fn(*inputs, **kwargs)
+    return tree_map_only(
+        torch.Tensor,
+        lambda t: t.detach().requires_grad_(t.requires_grad),
+        fn(*inputs, **kwargs),
+    )
 
 
 # What eager has to give where a situation wants processes: the same, in this one.
@@ -202,10 +212,23 @@ _HERE: dict[str, Callable[[Step, tuple], torch.Tensor]] = {
 
 
 def judged(p: Patient, name: str) -> dict[str, str]:
-    """Return verdict and words on one situation."""
+    """Return verdict and words on one situation; of two ways, both, and the worse."""
+    if name not in WAYS:
+        return _judged(p, name)
+    found = {way: _judged(p, name, way) for way in WAYS[name]}
+    bad = max(found.values(), key=lambda one: list(VERDICTS).index(one["verdict"]))
+    if all(one == bad for one in found.values()):
+        return bad
+    says = [f"{way} {one['verdict']}: {one['says']}" for way, one in found.items()]
+    return {**bad, "says": "; ".join(says)}
+
+
+def _judged(p: Patient, name: str, way: str = "") -> dict[str, str]:
+    """Return verdict and words on one situation, in one way."""
     situation = getattr(Step, name.replace(" ", "_"))
-    usual = _function(Step(p, False), _HERE.get(name, situation))
-    ours = _function(Step(p, True), situation)
+    eager, compiled = Step(p, False, way), Step(p, True, way)
+    usual = _function(eager, _HERE.get(name, situation))
+    ours = _function(compiled, situation)
     inputs, kwargs = p.calls[0]
     setting = Setting((usual, ours), inputs, kwargs)
     with undisturbed(), setting.state:
@@ -214,9 +237,8 @@ def judged(p: Patient, name: str) -> dict[str, str]:
         except InputError as error:
             if isinstance(error.__cause__, _NotHere):
                 return {"verdict": "not decided", "says": str(error.__cause__)}
-            return _raised(
-                error.__cause__ or error, setting, _function(Step(p, False), situation)
-            )
+            why = error.__cause__ or error
+            return _raised(why, setting, _function(eager, situation))
         try:
             found = correctness.agreement(setting, usual, ours, first)
         except InputError as error:
@@ -263,7 +285,7 @@ def _raised(
 
 def _first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines() or ["without a message"]
-    return f"{type(error).__name__}: {lines[0][:300]}"
+    return f"{type(error).__name__}: {lines[0][:300].rstrip(':')}"
 
 
 def rank(order: dict[str, Any]) -> None:
@@ -274,8 +296,11 @@ def rank(order: dict[str, Any]) -> None:
     dist.init_process_group(
         "gloo", init_method=f"file://{place}/meet", rank=number, world_size=2
     )
-    model = DistributedDataParallel(p.module)
-    model = torch.compile(model) if order["compiling"] else model
+    inside, outside = "DDP around compiled", "compile around DDP"
+    way = order["way"] if order["compiling"] else ""
+    model = torch.compile(p.module) if way == inside else p.module
+    model = DistributedDataParallel(model)
+    model = torch.compile(model) if way == outside else model
     inputs, kwargs = p.calls[number % len(p.calls)]
     torch.manual_seed(0)
     loss = p.loss(model(*inputs, **kwargs))

@@ -12,6 +12,7 @@ import importlib.util
 import json
 import re
 import sys
+import textwrap
 import tomllib
 import traceback
 from dataclasses import dataclass
@@ -39,7 +40,8 @@ class Meaning:
     """One known message: its cause, what to do, and programs that show both.
 
     *line* is the line of the text that was recognised.  *program* and *twin* are empty
-    where few machines could run them; *evidence* says what the entry rests on.
+    where few machines could run them; *evidence* says what the entry rests on, and in
+    that case what a program would need.
     """
 
     name: str
@@ -52,13 +54,14 @@ class Meaning:
     evidence: str
 
     def __str__(self) -> str:
-        lines = [
-            self.name.upper(),
-            f"  {self.line}",
-            f"why:    {self.why}",
-            f"mend:   {self.mend}",
-            f"lesson: {self.lesson} ({self.evidence})",
-        ]
+        about = {
+            "why": self.why,
+            "mend": self.mend,
+            "lesson": self.lesson,
+            "checked": self.evidence,
+        }
+        lines = [self.name.upper(), f"  {self.line}"]
+        lines += [_wrapped(said, f"{title + ':':9}") for title, said in about.items()]
         if self.program:
             for title, code in (("shown by", self.program), ("mended", self.twin)):
                 lines += [f"{title}:", *(f"  {line}" for line in code.splitlines())]
@@ -73,14 +76,16 @@ class Explanation(Result):
     advice: str
 
     def __str__(self) -> str:
-        return "\n\n".join([*map(str, self.meanings), *filter(None, [self.advice])])
+        advice = "\n".join(map(_wrapped, self.advice.splitlines()))
+        return "\n\n".join([*map(str, self.meanings), *filter(None, [advice])])
 
     def _repr_html_(self) -> str:
         parts = []
         for one in self.meanings:
             about = f"<b>{html.escape(one.name)}</b> · lesson {one.lesson}"
             text = f"{html.escape(one.why)} <i>{html.escape(one.mend)}</i>"
-            parts.append(f"<p>{about}<br>{text}</p>")
+            checked = f"<small>Checked: {html.escape(one.evidence)}</small>"
+            parts.append(f"<p>{about}<br>{text}<br>{checked}</p>")
             if one.program:
                 code = "".join(
                     f"<td><pre>{html.escape(code)}</pre></td>"
@@ -133,10 +138,13 @@ def explain_error(error: str | BaseException) -> Explanation:
 
 def _meaning(entry: dict, line: str, version: str) -> Meaning:
     if "program" in entry:
-        evidence = f"both programs run with torch {version}"
+        evidence = f"both programs ran with torch {version}"
     else:
-        place = entry.get("seen") or f"torch/{entry['source']}"
-        evidence = f"not run: the message is from {place}"
+        words = f"stand in torch/{entry.get('source')} of torch {version}"
+        if "seen" in entry:
+            words = f"were reported in {entry['seen']}"
+        needs = f"not by a program, which would need {entry['needs']}"
+        evidence = f"{needs}: the words {words}"
     return Meaning(
         name=entry["name"],
         line=line,
@@ -146,6 +154,18 @@ def _meaning(entry: dict, line: str, version: str) -> Meaning:
         program=entry.get("program", "").strip(),
         twin=entry.get("twin", "").strip(),
         evidence=evidence,
+    )
+
+
+def _wrapped(text: str, title: str = "") -> str:
+    """Return *text* in lines of a terminal's width, the first behind *title*."""
+    return textwrap.fill(
+        text,
+        width=88,
+        initial_indent=title,
+        subsequent_indent=" " * len(title),
+        break_long_words=False,
+        break_on_hyphens=False,
     )
 
 

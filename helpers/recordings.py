@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Literal
@@ -23,7 +23,7 @@ from typing import Literal
 from helpers import results, stats
 from helpers.benchmark import Comparison, estimate
 from helpers.errors import ResultError
-from helpers.results import Machine, Result
+from helpers.results import Machine, Measured
 from helpers.text import Table, mark, pre, seconds, size
 
 SCHEMA = 2
@@ -78,15 +78,12 @@ class Finding:
 
 
 @dataclass(frozen=True, repr=False)
-class Recording(Result):
+class Recording(Measured):
     """All that was measured on one GPU.  *quick* ones have toy sizes, for tests."""
 
     schema: int
     quick: bool
     findings: tuple[Finding, ...]
-    machine: Machine = field(default_factory=Machine.here)
-    command: str = field(default_factory=results.command)
-    when: str = field(default_factory=results.now)
 
     @property
     def label(self) -> str:

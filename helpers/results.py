@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import import_module, metadata
 from pathlib import Path
@@ -174,7 +174,7 @@ class Result:
         """Return the result as JSON text that ``from_json`` reads back equal."""
         body = dataclasses.asdict(self)
         whole = {"format": FORMAT, "kind": type(self).__name__, "result": body}
-        if not hasattr(self, "machine"):
+        if not isinstance(self, Measured):
             origin = dataclasses.asdict(Machine.here())
             whole |= {"machine": origin, "command": command(), "when": now()}
         return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
@@ -206,6 +206,15 @@ class Result:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the result as JSON, whole or not at all; return the path."""
         return write_atomically(path, self.to_json())
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Measured(Result):
+    """A result that keeps where, by what command and when (UTC) it was measured."""
+
+    machine: Machine = field(default_factory=Machine.here)
+    command: str = field(default_factory=command)
+    when: str = field(default_factory=now)
 
 
 class TableResult(Result):

@@ -26,9 +26,9 @@ from typing import Any
 
 import psutil
 
-from helpers import results, text
+from helpers import text
 from helpers.errors import InputError, Unavailable
-from helpers.results import Machine, TableResult
+from helpers.results import Measured, TableResult
 from helpers.text import Table, mark
 
 WAYS = {
@@ -150,7 +150,7 @@ class Way:
 
 
 @dataclass(frozen=True, repr=False)
-class ColdStart(TableResult):
+class ColdStart(Measured, TableResult):
     """What ``cold_start`` found: a way for each that was asked."""
 
     target: str
@@ -158,9 +158,6 @@ class ColdStart(TableResult):
     train: bool
     options: dict[str, Any]
     interrupted: bool = False
-    machine: Machine = field(default_factory=Machine.here)
-    command: str = field(default_factory=results.command)
-    when: str = field(default_factory=results.now)
 
     def __getitem__(self, name: str) -> Way:
         for way in self.ways:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from helpers import results, text
+from helpers import text
 from helpers.benchmark import Comparison, compare
-from helpers.results import Machine, TableResult
+from helpers.results import Measured, TableResult
 from helpers.text import mark
 
 
@@ -21,16 +21,13 @@ class Point:
 
 
 @dataclass(frozen=True, repr=False)
-class Sweep(TableResult):
+class Sweep(Measured, TableResult):
     """A comparison per value of one parameter; *complete* unless interrupted."""
 
     parameter: str
     unit: str
     points: tuple[Point, ...]
     complete: bool
-    machine: Machine = field(default_factory=Machine.here)
-    command: str = field(default_factory=results.command)
-    when: str = field(default_factory=results.now)
 
     def table(self) -> text.Table:
         """Return one row per point, measured values marked."""

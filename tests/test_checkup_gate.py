@@ -1,4 +1,4 @@
-"""The workflow that ships as an example: its steps run on a model and a worse one."""
+"""The gate that ships as a workflow and as a test: on a model and on a worse one."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ def model(x):
 def make():
     return model, [(torch.ones(4, 8),), (torch.ones(6, 8),)]
 """
+WORSE = MODEL.replace("torch.relu(x)", "torch.relu(x) / x.max().item()")
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="runs the steps of Linux")
 
@@ -65,12 +66,30 @@ def test_its_gate_opens_for_the_model_and_closes_for_a_worse_one(
     assert same.returncode == 0, same.stdout + same.stderr
     assert (tmp_path / "report.html").is_file()
 
-    worse = MODEL.replace("torch.relu(x)", "torch.relu(x) / x.max().item()")
-    (tmp_path / "my_model.py").write_text(worse)
+    (tmp_path / "my_model.py").write_text(WORSE)
     closed = bash(gate, tmp_path)
     assert closed.returncode == 1
     assert "required: breaks=0: it is 1" in closed.stdout + closed.stderr
     assert "worse: breaks: 0 before, 1 now" in closed.stdout + closed.stderr
+
+
+@pytest.mark.parametrize(("model", "status"), [(MODEL, 0), (WORSE, 1)])
+def test_the_same_gate_as_a_test_of_pytest(
+    model: str, status: int, tmp_path: Path
+) -> None:
+    (tmp_path / "my_model.py").write_text(model)
+    shutil.copy(EXAMPLE.with_name("test_model_health.py"), tmp_path)
+    run = f"'{sys.executable}' -m pytest -q test_model_health.py"
+    done = bash(f"PYTHONPATH='{ROOT}' {run}", tmp_path)
+    assert done.returncode == status, done.stdout + done.stderr
+    assert ("graphs=1: it is 2; breaks=0: it is 1" in done.stdout) == bool(status)
+    assert ("1 graph break cut it" in done.stdout) == bool(status)  # the report
+
+
+def test_the_rules_of_both_are_the_same() -> None:
+    rules = "matches,graphs=1,breaks=0,later_recompiles=0"
+    for name in ("checkup.yml", "test_model_health.py"):
+        assert f'"{rules}"' in EXAMPLE.with_name(name).read_text("utf-8")
 
 
 def test_the_linter_finds_nothing_in_it(tmp_path: Path) -> None:

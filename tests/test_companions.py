@@ -133,7 +133,8 @@ def run(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", PYTHON)
-def test_a_line_of_python_runs(code: str) -> None:
+def test_a_line_of_python_runs(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(FOLDER)  # where the sheet lies, and the examples
     if "dump_triton" in code and not find_spec("triton"):
         pytest.skip("no Triton here")
     options = inspect.signature(torch.compile).parameters

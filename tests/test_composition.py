@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from helpers import checkup, composes, composition
-from helpers.composition import SITUATIONS, Composition, Situation
+from helpers.composition import SITUATIONS, WAYS, Composition, Situation
 from helpers.errors import InputError
 
 MODELS = """
@@ -55,6 +55,19 @@ class Alone(Net):
         return super().forward(x)
 
 
+class Strips(Net):  # what a compiled one adds to its keys
+    def load_state_dict(self, state, *rest):
+        state = {key.removeprefix("_orig_mod."): value for key, value in state.items()}
+        return super().load_state_dict(state, *rest)
+
+
+class NoPrefix(Net):  # so DDP cannot have it compiled
+    def named_modules(self, memo=None, prefix="", remove_duplicate=True):
+        if prefix == "_orig_mod":
+            raise RuntimeError("no prefix here")
+        return super().named_modules(memo, prefix, remove_duplicate)
+
+
 def loss(out):
     return nn.functional.cross_entropy(out, torch.arange(len(out)) % 3)
 
@@ -82,6 +95,18 @@ def only_compiled():
 
 def alone():
     return Alone(), inputs(), loss
+
+
+def strips():
+    return Strips(), inputs(), loss
+
+
+def no_prefix():
+    return NoPrefix(), inputs(), loss
+
+
+def bare():  # no loss: the sum is trained
+    return Net(), inputs()
 
 
 def function():
@@ -141,6 +166,24 @@ def test_the_rank_that_failed_first_tells_why(models: Path) -> None:
     [row] = composes(f"{models}:alone", only=("two ranks",)).situations
     assert row.verdict == "eager raises"
     assert row.says.endswith("in one rank: RuntimeError: rank 0 has no data")
+
+
+@pytest.mark.parametrize(
+    ("model", "situation"), [("strips", "state_dict"), ("no_prefix", "two ranks")]
+)
+def test_of_two_ways_it_names_the_one_that_fails(
+    models: Path, model: str, situation: str
+) -> None:
+    [row] = composes(f"{models}:{model}", only=(situation,)).situations
+    good, bad = WAYS[situation]
+    assert row.verdict == "raises"
+    assert row.says.startswith(f"{good} agrees: off from float64"), row.says
+    assert f"; {bad} raises: " in row.says, row.says
+
+
+def test_without_a_loss_a_worker_process_is_judged_too(models: Path) -> None:
+    [row] = composes(f"{models}:bare", only=("worker process",)).situations
+    assert row.verdict == "agrees", row.says
 
 
 def test_a_function_has_no_layers(models: Path) -> None:

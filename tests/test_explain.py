@@ -69,7 +69,10 @@ def alone(name: str) -> list[str]:
 @pytest.mark.parametrize("name", [n for n in ENTRIES if n not in RUN])
 def test_what_is_not_run_is_recognised_and_is_in_torch(name: str) -> None:
     entry = ENTRIES[name]
-    assert [one.name for one in explain_error(entry["text"]).meanings] == [name]
+    [meaning] = explain_error(entry["text"]).meanings
+    assert meaning.name == name and not meaning.program
+    assert f"which would need {entry['needs']}: the words" in meaning.evidence
+    assert "shown by" not in str(meaning)
     if "source" in entry and REFERENCE:
         source = Path(torch.__file__).parent / entry["source"]
         assert entry["words"] in re.sub(r'"\s+f?"', "", source.read_text())
@@ -116,6 +119,14 @@ def test_a_general_meaning_gives_way_to_a_special_one() -> None:
     assert [m.name for m in explain_error(text).meanings] == ["a backend that failed"]
     special = explain_error(f"{text}no autograd formula was registered")
     assert [m.name for m in special.meanings] == ["an operator without a gradient"]
+
+
+def test_its_lines_fit_a_terminal() -> None:
+    for name in ("OpenMP is missing", "TF32 is there and not used"):
+        first, message, *lines = str(explain_error(ENTRIES[name]["text"])).splitlines()
+        assert (first, message) == (name.upper(), f"  {ENTRIES[name]['text']}")
+        assert max(map(len, lines)) <= 88 and lines[0].startswith("why:     ")
+        assert any(line.startswith("checked: not by a program") for line in lines)
 
 
 def test_an_unknown_message_says_where_to_look() -> None:

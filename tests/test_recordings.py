@@ -192,8 +192,8 @@ def test_the_newest_is_shown_and_this_machines_own_before_it(
 ) -> None:
     for gpu, year in (("A", 2031), ("B", 2032)):
         machine = dataclasses.replace(recording.machine, gpu=gpu)
-        when, untimed = f"{year}-01-01T00:00:00+00:00", recording.findings[3:]
-        other = Recording(SCHEMA, False, untimed, machine, "", when)
+        origin = {"machine": machine, "when": f"{year}-01-01T00:00:00+00:00"}
+        other = Recording(SCHEMA, False, recording.findings[3:], **origin)
         other.save(folder / f"{gpu}.json")
     assert recorded("machine").label == "recorded on B, 2032-01-01"
     here = dataclasses.replace(Machine.here(), gpu="A")

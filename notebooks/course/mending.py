@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,11 @@ class ModelFile(Folder):
         self._mends: list[tuple[str, str, str]] = []
         super().__init__({name: self.found}, caches=True)
         self.target = f"{self.path / name}:make"
-        # For cold_start: kernels that were built before are not built again.
-        self.usual = {"TORCHINDUCTOR_CACHE_DIR": cache_dir()}
+        # For cold_start: what was built before, kernels and the header that
+        # they include, is not built again.
+        names = "TMPDIR", "TEMP", "TMP"
+        self.usual = dict.fromkeys(names, tempfile.gettempdir())
+        self.usual["TORCHINDUCTOR_CACHE_DIR"] = cache_dir()
 
     def mend(self, ill: str, old: str, new: str) -> None:
         """Replace *old* by *new* in the file; ValueError if it lacks *old*."""

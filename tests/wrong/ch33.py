@@ -19,16 +19,15 @@ def meter():
 
 
 # %% 33.1: another gradient
-class Slope(torch.nn.Module):
+class Slope(torch.nn.Module):  # of the largest number, too
     def __init__(self):
         super().__init__()
-        self.register_buffer("calls", torch.zeros(()))
-        self.register_buffer("largest", torch.zeros(()))
+        for name in ("calls", "largest"):
+            self.register_buffer(name, torch.zeros(()))
 
     def forward(self, x):
-        self.calls = self.calls + 1
         largest = torch.maximum(self.largest, x.abs().max())
-        self.largest = largest.detach()
+        self.calls, self.largest = self.calls + 1, largest.detach()
         return x / largest * self.calls
 
 
@@ -37,16 +36,16 @@ def meter():
 
 
 # %% 33.1: find what is wider
-class Wide(torch.nn.Module):
+class Wide(torch.nn.Module):  # a dimension takes part in the dtype of the result
     def __init__(self):
         super().__init__()
-        self.register_buffer("calls", torch.zeros(1))
-        self.register_buffer("largest", torch.zeros(1))
+        for name in ("calls", "largest"):
+            self.register_buffer(name, torch.zeros(1))
 
     def forward(self, x):
-        self.calls = self.calls + 1
-        self.largest = torch.maximum(self.largest, x.detach().abs().max())
-        return x / self.largest * self.calls
+        largest = torch.maximum(self.largest, x.detach().abs().max())
+        self.calls, self.largest = self.calls + 1, largest
+        return x / largest * self.calls
 
 
 def meter():
