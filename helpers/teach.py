@@ -70,23 +70,14 @@ def _stored() -> Entries:
     """
     path = progress_file()
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
-        sections = [stored.get(name, {}) for name in ("predictions", "exercises")]
-        entries = [entry for section in sections for entry in section.values()]
-        if all(isinstance(entry, dict) for entry in entries):
-            return stored
+        return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (ValueError, AttributeError, RecursionError):
-        pass
-    when = datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f")
-    aside = path.with_name(f"progress.damaged-{when}.json")
-    try:
-        path.rename(aside)
-    except FileNotFoundError:  # another notebook has just moved it
+    except ValueError:
+        when = datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f")
+        aside = path.rename(path.with_name(f"progress.damaged-{when}.json"))
+        print(f"Your progress file was damaged. It is kept as {aside}.")
         return {}
-    print(f"Your progress file was damaged. It is kept as {aside}.")
-    return {}
 
 
 class Progress:
@@ -117,7 +108,7 @@ class Progress:
                 record = self._merged(_stored())
                 text = json.dumps(record, indent=1, ensure_ascii=False, sort_keys=True)
                 write_atomically(path, text + "\n")
-        except (OSError, NotImplementedError) as error:  # there may be no locks
+        except OSError as error:
             if not self.complained:
                 self.complained = True
                 print(

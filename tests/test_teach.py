@@ -368,15 +368,7 @@ def test_the_usual_folder_is_the_platforms(monkeypatch, tmp_path) -> None:
         assert folder == tmp_path / "torch-compile-course"
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        *(b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 100_000),
-        *(b'{"exercises": 3}', b'{"predictions": []}'),
-        b'{"predictions": {"01.p1": 1}}',
-    ],
-    ids=lambda d: repr(d[:16]),
-)
+@pytest.mark.parametrize("damage", [b"", b"{", b"\xff\xfe"])
 def test_a_damaged_file_is_kept_aside(said, damage) -> None:
     path = progress_file()
     path.parent.mkdir(parents=True)
