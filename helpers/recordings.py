@@ -117,13 +117,11 @@ def read(path: str | os.PathLike[str]) -> Recording:
 class Recorded:
     """One experiment of a recording, or one series of it; false where there is none.
 
-    *label* says where and when it was recorded, or why nothing is here, and
-    *passed_over* which files could not be read.
+    *label* says where and when it was recorded, or why nothing is here.
     """
 
     label: str
     findings: tuple[Finding, ...] = ()
-    passed_over: str = ""
 
     def __bool__(self) -> bool:
         return bool(self.findings)
@@ -136,7 +134,7 @@ class Recorded:
             name = f"{f.series} {f.value}" if several else f"{f.value}"
             cases.append(f"{name}: {f.summary()}")
         text = f"{self.label}: {'; '.join(cases)}" if cases else self.label
-        return " ".join(f"{text}. {self.passed_over}".split()).removesuffix(".")
+        return " ".join(text.split())
 
     def table(self) -> Table:
         """Return a row for each case."""
@@ -145,15 +143,13 @@ class Recorded:
         return Table.of(headings, rows, self.label)
 
     def __str__(self) -> str:
-        return f"{self.table()}\n{self.passed_over}".strip() if self else self.line()
+        return str(self.table()) if self else self.line()
 
     def __repr__(self) -> str:  # one mark: a page is the same with and without it
         return mark(self.line())
 
     def _repr_html_(self) -> str:
-        if not self:
-            return pre(self.line())
-        return self.table()._repr_html_() + (self.passed_over and pre(self.passed_over))
+        return self.table()._repr_html_() if self else pre(self.line())
 
 
 def recorded(
@@ -165,18 +161,15 @@ def recorded(
 
     On a machine with a GPU its own recording is taken, else the newest in *folder*
     (``data/recorded/``, or what the variable COURSE_RECORDED names).  Where there is
-    none, or it is damaged, what comes back is false and says so.
+    none, or a file is damaged, what comes back is false and says so.
     """
     folder = Path(folder or os.environ.get("COURSE_RECORDED") or FOLDER)
-    recordings, damaged = list[Recording](), list[str]()
-    for path in sorted(folder.glob("*.json")):
-        try:
-            recordings.append(read(path))
-        except (ResultError, OSError) as error:
-            damaged.append(f"{error}. Delete or restore that file: {_HOW}")
-    passed_over = " ".join(" ".join(damaged).split())
+    try:
+        recordings = [read(path) for path in folder.glob("*.json")]
+    except (ResultError, OSError) as error:
+        return Recorded(f"{error}. Delete or restore that file: {_HOW}")
     if not recordings:
-        return Recorded(f"{NONE_YET}: {_HOW}", (), passed_over)
+        return Recorded(f"{NONE_YET}: {_HOW}")
     gpu = Machine.here().gpu
     newest = max(
         recordings, key=lambda r: (gpu is not None and r.machine.gpu == gpu, r.when)
@@ -187,7 +180,7 @@ def recorded(
         if f.experiment == experiment and series in (None, f.series)
     )
     if findings:
-        return Recorded(newest.label, findings, passed_over)
+        return Recorded(newest.label, findings)
     place = newest.label.replace("recorded on", "The recording of")
     asked = f"{experiment}, {series}" if series else experiment
-    return Recorded(f"{place}, has nothing of {asked}: {_HOW}", (), passed_over)
+    return Recorded(f"{place}, has nothing of {asked}: {_HOW}")

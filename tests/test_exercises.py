@@ -301,7 +301,8 @@ def test_names_and_levels_that_do_not_exist(told, capsys, monkeypatch) -> None:
         exercises.hint("97.1", level)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "There is no exercise 97.9; the known ones are 97.1"
-    assert lines[1] == "an exercise is named like '01.2', not '97'"
+    assert lines[1] == "There is no exercise 97; the known ones are 97.1"
+    assert lines[2] == "there are no exercises for notebook No"
     assert lines[3] == "there are no exercises for notebook 96"
     assert lines[4] == "Hint 1 of 3 for 97.1: think of it"
     assert lines[5] == "Hint 3 of 3 for 97.1: write it down"
@@ -318,8 +319,6 @@ def test_a_chapter_is_read_fresh_and_a_broken_one_says_how_to_mend_it(told) -> N
     file = exercises._FOLDER / "ch97.py"
     file.write_text(CHAPTER.replace("Yes", "Three it is"), encoding="utf-8")
     assert told(3) == "97.1 passed. Three it is.\n"
-    file.write_text(CHAPTER.replace(', "write it down"', ""), encoding="utf-8")
-    assert "exactly three hints" in told(3)
     file.write_text("def (", encoding="utf-8")
     assert "ch97.py cannot be used (SyntaxError" in told(3)
 

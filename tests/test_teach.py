@@ -143,8 +143,6 @@ def test_a_notebook_shows_what_was_found(monkeypatch) -> None:
 def test_a_claim_that_cannot_fail_is_an_error(learner, condition) -> None:
     with pytest.raises(TypeError, match="claim 'this': the condition"):
         claim("this", condition)
-    with pytest.raises(TypeError, match="says in words"):
-        claim("", True)
     assert lesson.claims == {}
 
 
@@ -231,7 +229,7 @@ def test_a_prediction_without_a_guess(said, strictly) -> None:
     assert not progress_file().exists()
 
 
-@pytest.mark.parametrize("mine", [2, "2 graphs", "2", " 2 "])
+@pytest.mark.parametrize("mine", [2, "2 graphs"])
 def test_a_right_guess(said, mine) -> None:
     predict(*ASK, mine=mine)
     reveal("01.p1", "2 graphs")
@@ -259,19 +257,11 @@ def test_a_guess_at_options_that_the_course_changed_is_forgotten(said) -> None:
     assert "none yet" in said()
 
 
-@pytest.mark.parametrize("mine", [0, 3, -1, "3 graphs", "", 1.0, True, [1]])
+@pytest.mark.parametrize("mine", [0, 3, "3 graphs", "2", 1.0, True])
 def test_a_guess_that_is_no_option_lists_them(mine) -> None:
     with pytest.raises(ValueError, match="Write 1 for '1 graph'; 2 for '2 graphs'"):
         predict(*ASK, mine=mine)
     assert not progress_file().exists()
-
-
-@pytest.mark.parametrize(
-    "options", [[], ["one"], ["a", "a"], [1, 2], ["1", "2"], "ab", None]
-)
-def test_options_are_different_texts(options) -> None:
-    with pytest.raises(ValueError, match="two or more different texts"):
-        predict("01.p1", "?", options)
 
 
 @pytest.mark.parametrize(("key", "observed"), [("01.p1", "7 graphs"), ("01.p2", "x")])
@@ -345,17 +335,6 @@ def test_score_of_a_notebook_that_was_not_started(said) -> None:
 
 
 # The progress file.
-
-
-def test_nothing_lies_inside_the_course(said, monkeypatch) -> None:
-    inside = Path(teach.__file__).parents[1] / "progress-of-a-reader"
-    monkeypatch.setenv("COURSE_HOME", str(inside))
-    predict(*ASK, mine=1)
-    reveal("01.p1", "1 graph")
-    text = said()
-    assert text.count("could not be saved (the folder lies inside the course") == 1
-    assert text.endswith("You said so too.\n")
-    assert not inside.exists()
 
 
 def test_the_usual_folder_is_the_platforms(monkeypatch, tmp_path) -> None:
