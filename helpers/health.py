@@ -11,7 +11,6 @@ import os
 import platform
 import re
 import shutil
-import subprocess
 import sys
 import sysconfig
 import time
@@ -36,7 +35,6 @@ _CGROUP = Path("/sys/fs/cgroup")
 _INSTALLERS = {
     "apt": "apt install g++ python3-dev",
     "dnf": "dnf install gcc-c++ python3-devel",
-    "pacman": "pacman -S gcc",
     "winget": "winget install Microsoft.VisualStudio.2022.BuildTools, then its C++ "
     "workload; start Jupyter from the Native Tools prompt",
 }
@@ -162,10 +160,7 @@ def _compiler() -> tuple[str, ...]:
     header = Path(sysconfig.get_paths()["include"], "Python.h")
     if os.name != "nt" and not header.exists():
         return f"{Path(name).name}, but no Python.h", "missing", advice
-    if os.name == "nt":
-        return (Path(name).name,)
-    version = subprocess.check_output([name, "--version"], text=True, timeout=60)
-    return (version.splitlines()[0],)
+    return (Path(name).name,)
 
 
 def _install() -> str:
@@ -188,9 +183,6 @@ def _gpu() -> tuple[str, ...]:
         own = torch.cuda.get_device_properties(0)
         memory = text.size(own.total_memory)
         found = f"{own.name}, {memory}, driver {driver or 'not known'}"
-        if torch.version.hip is None and (own.major, own.minor) < (7, 0):
-            costs = f"Triton needs compute capability 7.0. {lesson}"
-            return f"{found}, {own.major}.{own.minor}", "note", costs
         return (found,)
     if driver is None:
         return "no NVIDIA GPU", "note", lesson
@@ -283,7 +275,9 @@ def _first_compile() -> tuple[str, ...]:
             took.append(f"{device} {text.seconds(time.perf_counter() - start)}")
             wanted = value_and_slope(small, x)
             if not torch.allclose(result, wanted, rtol=1e-3, atol=1e-5):
-                return _wrong_numbers(device, (result - wanted).abs().max().item())
+                error = (result - wanted).abs().max().item()
+                found = f"{device}: the compiled function is off by {error:.1g}"
+                return f"{found} from eager", "missing", _wrong_numbers()
             bar.update()
     if not _torch.captured(compiled):
         fix = "Unset TORCH_COMPILE_DISABLE and TORCHDYNAMO_DISABLE, restart the kernel"
@@ -291,18 +285,16 @@ def _first_compile() -> tuple[str, ...]:
     return (", ".join(took),)
 
 
-def _wrong_numbers(device: str, error: float) -> tuple[str, ...]:
+def _wrong_numbers() -> str:
+    """Return what a compiler that computes wrong numbers costs, and what helps."""
     from helpers import _torch
 
-    found = f"{device}: the compiled function is off by {error:.1g} from eager"
-    costs = "The compiler computes wrong numbers here, so no result can be trusted"
-    fix = (
+    return (
+        "The compiler computes wrong numbers here, so no result can be trusted. "
         f"Delete the folder {_torch.inductor_cache_dir()}, whose files may be damaged, "
-        "and run doctor again. If it stays, take another "
-        + ("C++ compiler (set CXX) " if device == "cpu" else "driver ")
-        + "or another torch (make clean setup)"
+        "and run doctor again. If it stays, take another C++ compiler (set CXX), "
+        "another driver or another torch (make clean setup)"
     )
-    return found, "missing", f"{costs}. {fix}"
 
 
 _CHECKS = (
@@ -348,23 +340,16 @@ _ADVICE = (
         "may have left it uncompiled; mend that cell first",
     ),
     (
-        r"^Unavailable: ",
-        f"the message names what is missing, and how it is installed; or {DOCTOR}",
-    ),
-    (
         r"^MemoryError|OutOfMemoryError|can't allocate memory|Cannot allocate memory",
         "memory ran out: close other notebooks and programs, restart the kernel, and "
         "run from the top",
     ),
     (
-        r"No space left on device|Disk quota exceeded",
-        "the disk is full: free some of it, or set TORCHINDUCTOR_CACHE_DIR to a "
-        "folder with more before Jupyter starts",
-    ),
-    (
-        r"^PermissionError|Read-only file system",
-        "this folder may not be written to: set TORCHINDUCTOR_CACHE_DIR and TMPDIR to "
-        "folders of your own before Jupyter starts",
+        r"No space left on device|Disk quota exceeded"
+        r"|^PermissionError|Read-only file system",
+        "no file can be written there: free some of the disk, or set "
+        "TORCHINDUCTOR_CACHE_DIR and TMPDIR to folders of your own before Jupyter "
+        "starts",
     ),
     (
         r"^(?:UnpicklingError|EOFError|BadZipFile|JSONDecodeError)|file too short"

@@ -1,7 +1,7 @@
 """Run a function through the compiler without a trace in the reader's session.
 
 What is already compiled stays compiled, no recompile limit is used up, and the
-reader's tensors, modules and random state are what they were.  Three steps:
+reader's tensors, modules and torch's random state are what they were.  Three steps:
 
 - `undisturbed` puts back the compiler's records, random state and what *fn* holds;
   for the last there is `restored`, for other callers as well.
@@ -15,7 +15,6 @@ import contextlib
 import copy
 import inspect
 import logging
-import random
 import re
 import sys
 import types
@@ -36,7 +35,6 @@ from helpers.tensors import CONTAINERS, clone, tensors, walk
 
 with needed_for("leaving the session as it was"):
     from torch._dynamo import pgo
-    from torch._dynamo import utils as dynamo_utils
     from torch._dynamo.convert_frame import input_codes
     from torch._dynamo.eval_frame import reset_code
     from torch.utils._python_dispatch import _disable_current_modes
@@ -215,14 +213,14 @@ def _has_values(t: torch.Tensor) -> bool:
 def undisturbed(fn: Callable[..., Any] | None = None) -> Iterator[None]:
     """Run the block, then put the session back, also after an exception.
 
-    Put back: random state (torch, Python, NumPy), grad mode, stance, the
-    compiler's counters and history, what it learned about dynamic shapes (which
-    is empty inside the block), and what *fn* holds (see `restored`).  Warnings of the
-    compiler are silent inside.
+    Put back: torch's random state, grad mode, stance, the compiler's counters and
+    history, what it learned about dynamic shapes (which is empty inside the block), and
+    what *fn* holds (see `restored`).  Warnings of the compiler are silent inside.
     """
+    gpus = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
     with (
         _compiler_state(),
-        _random_state(),
+        torch.random.fork_rng(devices=gpus),
         restored(fn),
         torch.set_grad_enabled(torch.is_grad_enabled()),
         torch.compiler.set_stance("default"),
@@ -233,12 +231,7 @@ def undisturbed(fn: Callable[..., Any] | None = None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _compiler_state() -> Iterator[None]:
-    tables = (
-        _torch.counters,
-        _torch.compile_history,
-        getattr(dynamo_utils, "warn_once_cache", set()),
-    )
-    before = copy.deepcopy(_torch.counters), *map(copy.copy, tables[1:])
+    counters, history = copy.deepcopy(_torch.counters), list(_torch.compile_history)
     # What sizes were seen to change, in this process and in one before.
     none, initial = defaultdict(pgo.CodeState), getattr(pgo, "_INIT_CODE_STATE", None)
     try:
@@ -249,9 +242,10 @@ def _compiler_state() -> Iterator[None]:
         ):
             yield
     finally:
-        for table, saved in zip(tables, before, strict=True):
-            table.clear()
-            (table.extend if isinstance(table, deque) else table.update)(saved)
+        _torch.counters.clear()
+        _torch.counters.update(counters)
+        _torch.compile_history.clear()
+        _torch.compile_history.extend(history)
 
 
 @contextlib.contextmanager
@@ -271,20 +265,6 @@ def _new_codes_forgotten() -> Iterator[None]:
         input_codes.seen_ids -= set(new)
         for code in new.values():
             reset_code(code)
-
-
-@contextlib.contextmanager
-def _random_state() -> Iterator[None]:
-    numpy, python = sys.modules.get("numpy"), random.getstate()
-    legacy = numpy.random.get_state() if numpy else None
-    gpus = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
-    try:
-        with torch.random.fork_rng(devices=gpus):
-            yield
-    finally:
-        random.setstate(python)
-        if numpy:
-            numpy.random.set_state(legacy)
 
 
 @contextlib.contextmanager

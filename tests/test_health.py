@@ -17,7 +17,6 @@ from torch._inductor.lowering import lowerings
 
 from helpers import _torch, health
 from helpers.__main__ import main
-from helpers.errors import Unavailable
 from helpers.text import unmark
 from tests.refresh import ROOT, client, course_environment
 
@@ -244,11 +243,10 @@ OUT_OF_MEMORY = "[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 by
 CAUSED_BY_THE_MACHINE = [
     (NameError("name 'predict' is not defined", name="predict"), "'predict'"),
     (ModuleNotFoundError("No module named 'triton'"), "Triton is missing"),
-    (Unavailable("Triton is not installed"), "names what is missing"),
     (RuntimeError(OUT_OF_MEMORY), "memory ran out"),
     (MemoryError(), "memory ran out"),
     (RuntimeError(NOT_COMPILED), "a cell above that failed"),
-    (OSError(28, "No space left on device"), "the disk is full"),
+    (OSError(28, "No space left on device"), "free some of the disk"),
     (OSError(30, "Read-only file system"), "TORCHINDUCTOR_CACHE_DIR"),
     (PermissionError(13, "Permission denied"), "TORCHINDUCTOR_CACHE_DIR"),
     (EOFError("Ran out of input"), "compile cache may be damaged"),

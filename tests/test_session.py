@@ -3,10 +3,8 @@
 import copy
 import functools
 import logging
-import random
 from collections import deque
 
-import numpy as np
 import pytest
 import torch
 
@@ -23,7 +21,6 @@ X = torch.linspace(-1, 1, 12).reshape(3, 4)
 def noisy(x):
     """Draws numbers, warns, breaks, and is compiled by the reader as well."""
     y = torch.dropout(x.sin(), 0.5, True) * torch.rand(3)
-    random.random(), np.random.rand()
     return inner(y)
 
 
@@ -58,8 +55,6 @@ def noticed():
     logs = [logging.getLogger(name) for name in names]
     return {
         "torch rng": torch.get_rng_state().tolist(),
-        "python rng": random.getstate(),
-        "numpy rng": str(np.random.get_state()),
         "grad": torch.is_grad_enabled(),
         "counters": copy.deepcopy(torch._dynamo.utils.counters),
         "history": [id(m) for m in torch._dynamo.utils.get_compilation_metrics()],
@@ -69,7 +64,6 @@ def noticed():
         "functorch": torch._functorch.config.get_config_copy(),
         "logs": {log.name: (log.level, log.handlers[:]) for log in logs},
         "filters": {h: h.filters[:] for log in logs for h in log.handlers},
-        "warned": set(torch._dynamo.utils.warn_once_cache),
         "shapes": copy.deepcopy(torch._dynamo.pgo._CODE_STATE),
     }
 
