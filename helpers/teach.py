@@ -51,10 +51,16 @@ def strict() -> bool:
 
 
 def progress_file() -> Path:
-    """Return the reader's file, in COURSE_HOME or else the platform's data folder."""
+    """Return the reader's file, in COURSE_HOME or else the platform's data folder.
+
+    Raises OSError when that lies inside the course itself.
+    """
     chosen = os.environ.get("COURSE_HOME")
     usual = platformdirs.user_data_path("torch-compile-course", appauthor=False)
-    return (Path(chosen).expanduser() if chosen else usual) / "progress.json"
+    folder = (Path(chosen).expanduser() if chosen else usual).resolve()
+    if folder.is_relative_to(_COURSE):
+        raise OSError("the folder lies inside the course, where an update writes")
+    return folder / "progress.json"
 
 
 def _stored() -> Entries:

@@ -337,6 +337,17 @@ def test_score_of_a_notebook_that_was_not_started(said) -> None:
 # The progress file.
 
 
+def test_nothing_lies_inside_the_course(said, monkeypatch) -> None:
+    inside = Path(teach.__file__).parents[1] / "progress-of-a-reader"
+    monkeypatch.setenv("COURSE_HOME", str(inside))
+    predict(*ASK, mine=1)
+    reveal("01.p1", "1 graph")
+    text = said()
+    assert text.count("could not be saved (the folder lies inside the course") == 1
+    assert text.endswith("You said so too.\n")
+    assert not inside.exists()
+
+
 def test_the_usual_folder_is_the_platforms(monkeypatch, tmp_path) -> None:
     monkeypatch.delenv("COURSE_HOME")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
