@@ -86,8 +86,11 @@ def first_lines(many: int) -> Iterator[None]:
 
 
 @styled
-def strips_picture(strips: Mapping[str, Calls], unit: str) -> Picture:
-    """Return a row for each strip, with a box for each call."""
+def strips_picture(strips: Mapping[str, Any], unit: str) -> Picture:
+    """Return a row for each strip, with a box for each call.
+
+    A strip is a Calls, or anything else that has its *made* and *ran*.
+    """
     longest = max(len(calls.made) for calls in strips.values())
     figure = Figure(
         figsize=(11, 1.4 + 0.62 * len(strips)), layout="constrained"

@@ -44,13 +44,17 @@ class Lane:
         return len(set(self.ran) - {"eager"})
 
     @property
+    def made(self) -> list[bool]:
+        """Whether each call compiled a version."""
+        return [
+            ran != "eager" and ran not in self.ran[:call]
+            for call, ran in enumerate(self.ran)
+        ]
+
+    @property
     def compiled_at(self) -> list[int]:
         """The calls that compiled, counted from 0."""
-        return [
-            call
-            for call, ran in enumerate(self.ran)
-            if ran != "eager" and ran not in self.ran[:call]
-        ]
+        return [call for call, made in enumerate(self.made) if made]
 
     @property
     def moves(self) -> int:
@@ -111,50 +115,6 @@ def recordings_table(lanes: Mapping[str, Lane]) -> Table:
     rows = [[name, one.moves, one.recordings] for name, one in lanes.items()]
     head = ["way", "the cache moves", "recordings, by the rule"]
     return Table.of(head, rows)
-
-
-@styled
-def strips(lanes: Mapping[str, Lane]) -> Picture:
-    """Return a strip for each way: a box for each call, with its version."""
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Rectangle
-
-    height = 1.3 + 0.95 * len(lanes)
-    figure = Figure(figsize=(11, height), layout="constrained")
-    axes = figure.subplots()
-    words = []
-    for row, (name, one) in enumerate(lanes.items()):
-        for call, ran in enumerate(one.ran):
-            look = _look(call in one.compiled_at, ran)
-            axes.add_patch(Rectangle((call, row), 0.92, 0.55, **look))
-            ink = "white" if ran != "eager" else "black"
-            middle = {"ha": "center", "va": "center", "color": ink}
-            behind = {"facecolor": look["facecolor"], "edgecolor": "none"}
-            middle["bbox"] = {**behind, "pad": 1}
-            text = "e" if ran == "eager" else str(ran)
-            axes.text(call + 0.46, row + 0.28, text, size=11, **middle)
-        axes.text(0, row - 0.1, name, size=13)
-        words.append(f"{name}: {' '.join(map(str, one.ran))}")
-    handles = [
-        Rectangle((0, 0), 1, 1, **_look(*kind))
-        for kind in ((True, 0), (False, 0), (False, "eager"))
-    ]
-    names = ("compiles a version", "runs that version", "runs eagerly")
-    figure.legend(handles, names, loc="outside lower left", ncols=3)
-    calls = max(len(one.ran) for one in lanes.values())
-    axes.set(xlim=(0, calls), ylim=(len(lanes) - 0.3, -0.45), yticks=[])
-    axes.set(xticks=[], xlabel="calls: the prompt, then one token each")
-    axes.grid(visible=False)
-    axes.spines[["left", "bottom"]].set_visible(False)
-    return Picture(figure, f"Version by call. {'; '.join(words)}.")
-
-
-def _look(compiles: bool, ran: int | str) -> dict[str, Any]:
-    if ran == "eager":
-        return {"facecolor": "#DDDDDD", "edgecolor": QUIET}
-    hatch = "//" if compiles else ""
-    colour = COLOURS[compiles]
-    return {"facecolor": colour, "edgecolor": "white", "hatch": hatch}
 
 
 # ------------------------------------------------------------- the two caches

@@ -139,25 +139,6 @@ def refusal(
     return "no error"
 
 
-@torch.library.custom_op("course::soft", mutates_args=())
-def soft(x: torch.Tensor) -> torch.Tensor:
-    """Return x made soft, by an operator that is written in Python."""
-    return x / (1 + x.abs())
-
-
-@soft.register_fake
-def _soft_fake(x: torch.Tensor) -> torch.Tensor:
-    return torch.empty_like(x)
-
-
-class Soft(torch.nn.Module):
-    """A model that is one operator in Python."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return what the operator gives."""
-        return soft(x)
-
-
 class Scores(torch.nn.Module):
     """A model, or what was loaded of one, without the count."""
 
@@ -244,23 +225,6 @@ def built(source: Path = SERVE) -> Path:
     return program
 
 
-def served(program: Path, package: Path, *rows: int) -> str:
-    """Return what the C++ program printed for some numbers of rows."""
-    command = [program, package, *map(str, rows)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return done.stdout
-
-
-def linked(program: Path) -> str:
-    """Return the names of the libraries that a program loads at its start."""
-    tool = ["otool", "-L"] if sys.platform == "darwin" else ["ldd"]
-    done = subprocess.run(
-        [*tool, program], check=True, capture_output=True, text=True
-    )
-    names = (line.split()[0] for line in done.stdout.splitlines() if line)
-    return " ".join(Path(name).name for name in names)
-
-
 def answered(
     model: torch.nn.Module, inputs: Sequence[torch.Tensor]
 ) -> list[tuple[torch.Tensor, ...]]:
@@ -272,16 +236,16 @@ def answered(
 
 
 def same_answers(found: Any, wanted: Any) -> tuple[bool, ...]:
-    """Return for each output whether all answers agree."""
+    """Return for each output whether it agrees in all answers."""
     if len(found) != len(wanted):
         return (False,) * len(wanted[0])
-    return tuple(
-        all(
-            torch.allclose(one[n], other[n], 1e-4, 1e-5)
-            for one, other in zip(found, wanted, strict=True)
-        )
-        for n in range(len(wanted[0]))
-    )
+
+    def agree(ours: Any, theirs: Any) -> bool:
+        pairs = zip(ours, theirs, strict=True)
+        return all(torch.allclose(a, b, 1e-4, 1e-5) for a, b in pairs)
+
+    columns = zip(*found, strict=True), zip(*wanted, strict=True)
+    return tuple(map(agree, *columns))
 
 
 def scores_right(
@@ -380,25 +344,21 @@ def needed_picture(ways: dict[str, dict[str, str]]) -> Picture:
     return Picture(figure, alt)
 
 
-def worked_here(model: torch.nn.Module, x: torch.Tensor) -> dict[str, str]:
-    """Compile and call the model in this process; return what worked."""
+def needed(
+    model: torch.nn.Module, x: torch.Tensor, found: dict[str, Elsewhere]
+) -> dict[str, dict[str, str]]:
+    """Return what was at work: compiled here, in each process, and in C++."""
     from torch._dynamo.utils import counters
 
     torch.compiler.reset()
     counters.clear()
     with torch.no_grad():
         torch.compile(model)(x)
-    found = {"your source": "works", "Python": "works"}
+    here = {"your source": "works", "Python": "works"}
     for name, (_, counter) in MODULES.items():
-        found[name] = "works" if counters.get(counter) else "there"
-    return {**found, "libtorch": "works"}
-
-
-def needed(
-    here: dict[str, str], found: dict[str, Elsewhere]
-) -> dict[str, dict[str, str]]:
-    """Return what was at work: here, in each process, and in C++."""
+        here[name] = "works" if counters.get(counter) else "there"
+    here["libtorch"] = "works"
     given = {"your source": "not there", "Python": "works"}
-    cpp = dict.fromkeys(here, "not there") | {"libtorch": "works"}
     ways = {way: given | one.parts for way, one in found.items()}
+    cpp = dict.fromkeys(here, "not there") | {"libtorch": "works"}
     return {"torch.compile": here, **ways, "AOTInductor, C++": cpp}
