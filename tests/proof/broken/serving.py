@@ -7,12 +7,7 @@ from typing import Any
 from tests.proof.broken import around, shared
 
 
-@shared(
-    "a service loses its one thread",
-    "concurrent.futures.thread",
-    "27",
-    lambda: _workers(),
-)
+@shared("a service loses its one thread", "concurrent.futures.thread", "27")
 def eight_threads(thread: Any) -> None:
     """A model that one thread should call is called by eight."""
 
@@ -22,18 +17,7 @@ def eight_threads(thread: Any) -> None:
         original(self, many, thread_name_prefix, *rest)
 
 
-def _workers() -> int:
-    from concurrent.futures import ThreadPoolExecutor
-
-    return ThreadPoolExecutor(1, "model")._max_workers
-
-
-@shared(
-    "a health check takes eager for compiled",
-    "examples.service.app",
-    "27",
-    lambda: _health(),
-)
+@shared("a health check takes eager for compiled", "examples.service.app", "27")
 def all_is_well(app: Any) -> None:
     """The service runs eagerly for weeks, and its health check is green."""
 
@@ -42,19 +26,3 @@ def all_is_well(app: Any) -> None:
         found = original(self, *given)
         found.graphs = 1
         return found
-
-
-def _health() -> int:
-    """Return how many compiled graphs a service claims to run when it is eager."""
-    import sys
-
-    import torch
-
-    from tests.proof.broken import ROOT
-
-    sys.path.insert(0, str(ROOT / "notebooks"))
-    from examples.service import app
-
-    service = app.Service(app.Options("none"))
-    with torch.compiler.set_stance("force_eager"):
-        return service.answer(app.example(3)).graphs
