@@ -151,18 +151,5 @@ def environment(fault: Fault | None) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": joined, "COURSE_QUIET": "1", **planted}
 
 
-for each in (
-    "dynamo",
-    "autograd",
-    "inductor",
-    "codegen",
-    "modes",
-    "training",
-    "caches",
-    "serving",
-    "export",
-    "ranks",
-    "decoding",
-    "tools",
-):
+for each in ("dynamo", "autograd", "inductor", "codegen", "modes", "uses", "tools"):
     importlib.import_module(f"{__name__}.{each}")

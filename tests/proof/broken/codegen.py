@@ -8,7 +8,7 @@ from typing import Any
 from tests.proof.broken import around, fault, setting
 
 CONFIG = "torch._inductor.config"
-CPP, ASYNC = "torch._inductor.codegen.cpp", "torch._inductor.async_compile"
+ASYNC = "torch._inductor.async_compile"
 TRITON = "torch._inductor.codegen.triton"
 
 setting(
@@ -25,12 +25,6 @@ setting(
     "07",
     "Compiled code keeps one core busy, where eager used them all.",
 )
-
-
-@fault("vector exp wrong", CPP, "07 11 00")
-def wrong_exp(cpp: Any) -> None:
-    """Vectorised code computes another function than the same line does alone."""
-    cpp.CppVecOverrides.exp = staticmethod(lambda x: f"{x}.exp2()")
 
 
 def on_source(module: Any, change: Any) -> None:

@@ -52,21 +52,6 @@ setting(
     "Each new batch size compiles again, until the limit is reached.",
     cache="shared",
 )
-setting(
-    "every size dynamic",
-    CONFIG,
-    {"assume_static_by_default": False},
-    "13 14",
-    "Kernels are written for any size, and are slower for the one size there is.",
-)
-setting(
-    "recompile limit of one",
-    CONFIG,
-    {"recompile_limit": 1},
-    "13 14 17",
-    "From the second kind of input on, the model runs eagerly, in silence.",
-    cache="shared",
-)
 
 
 @shared("guards skipped", OPTIMIZE, "13 03 14 18")

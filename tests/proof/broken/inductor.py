@@ -109,13 +109,6 @@ def mean_of_one_less(lowering: Any) -> None:
 
 
 setting(
-    "sizes are not checked",
-    CONFIG,
-    {"size_asserts": False},
-    "12 07",
-    "An input or an operator with another layout than promised is read all the same.",
-)
-setting(
     "memory is not reused",
     CONFIG,
     {"allow_buffer_reuse": False, "inplace_buffers": False},

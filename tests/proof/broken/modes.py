@@ -12,23 +12,11 @@ BIN = START.parent / "bin"
 @fault("options ignored", "torch", "12 07 11")
 def no_options(torch: Any) -> None:
     """options={...} is checked, accepted, and has no effect."""
-    forget(torch, lambda mode, options: bool(options))
 
-
-@fault("mode ignored", "torch", "12")
-def no_mode(torch: Any) -> None:
-    """mode="max-autotune" does what the default does."""
-    forget(torch, lambda mode, options: mode not in (None, "default"))
-
-
-def forget(torch: Any, when: Any) -> None:
-    """Drop what the wrapper was asked to set, where when(mode, options) says so."""
-    wrapper = torch._TorchCompileInductorWrapper
-
-    @around(wrapper, "__init__")
+    @around(torch._TorchCompileInductorWrapper, "__init__")
     def __init__(original, self, mode, options, *rest, **how):
         original(self, mode, options, *rest, **how)
-        if when(mode, options):
+        if options:
             self.config = {}
 
 
@@ -62,12 +50,6 @@ def short_key(codecache: Any) -> None:
         self.inductor_config = b""
 
 
-@fault("random seed ignored", "torch.random", "07 06")
-def no_seed(random: Any) -> None:
-    """torch.manual_seed returns, and the next numbers are others all the same."""
-    random.manual_seed = lambda seed: random.default_generator
-
-
 setting(
     "the tuned choice is forgotten",
     "torch._inductor.config",
@@ -92,3 +74,27 @@ variable(
     cache="empty",
     patience=60.0,
 )
+
+
+@fault("cache key forgets constants", "torch._inductor.codecache", "23", cache="empty")
+def no_constants_in_key(codecache: Any) -> None:
+    """A constant is edited, and the code of before is served from the cache."""
+    import re
+
+    @around(codecache.FxGraphCachePickler, "dumps")
+    def dumps(original, self, obj):
+        return re.sub(rb"\b\d+\.\d+\b", b"0.0", original(self, obj))
+
+
+@fault("artifacts load nothing", "torch.compiler._cache", "23", cache="empty")
+def no_population(cache: Any) -> None:
+    """Artifacts are loaded without an error, and every start is as cold as ever."""
+
+    def populate_caches(artifacts: Any) -> Any:
+        info = cache.CacheInfo()
+        for kind in artifacts.values():
+            for artifact in kind:
+                info.add(artifact)
+        return info
+
+    cache.CacheArtifactManager.populate_caches = staticmethod(populate_caches)
