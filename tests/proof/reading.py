@@ -3,14 +3,13 @@
     python -m tests.proof reading                        # all of it
     python -m tests.proof reading update --pictures folder
 
-It works on a copy of the course, in a folder with a space in its name.  `disk` mounts
-a small disk and `site` leaves the network, so on Linux both want root or a container.
+It works on a copy of the course, in a folder with a space in its name.  `site`
+leaves the network, so on Linux it wants root or a container.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import re
 import shutil
@@ -27,7 +26,6 @@ from typing import TYPE_CHECKING
 import nbformat
 from nbformat.v4 import new_markdown_cell
 
-from tests.form import keys, parts, tags
 from tests.proof import common
 from tests.proof.browser import Opened, chromium
 from tests.refresh import ROOT, course_environment
@@ -203,59 +201,6 @@ def open_tab(page: Page) -> str:
     return page.locator(".lm-DockPanel-tabBar .lm-mod-current").inner_text()[:10]
 
 
-def guessing(desk: Desk) -> str:
-    """Runs a lesson cell by cell, clicks a guess, looks at the answer."""
-    with desk.lab() as (address, _):
-        lesson = desk.lesson(address)
-        question, reveal = (
-            cell(lesson, 'predict("00.p1"'),
-            cell(lesson, 'reveal("00.p1"'),
-        )
-        for number in range(question + 1):
-            lesson.run(number)
-        guess = "one: the graph becomes one kernel"
-        button = lesson.page.get_by_role("button", name=guess)
-        button.click()
-        lesson.page.get_by_text(f"Your guess: {guess}").wait_for(timeout=30_000)
-        desk.picture(lesson.page, "guess")
-        for number in range(question + 1, reveal + 1):
-            told = lesson.run(number)
-        desk.picture(lesson.page, "reveal")
-        assert "The machine says: fewer than half" in told, told
-        assert f"You said: {guess}" in told, told
-        lesson.page.close()
-    return "the guess on its button and below it; then the machine's answer, and mine"
-
-
-def exercising(desk: Desk) -> str:
-    """Fails an exercise, then solves it."""
-    wrong, right = (
-        next(text for key, _, text in parts(path.read_text("utf-8")) if key == "00.2")
-        for path in (ROOT / "tests/wrong/ch00.py", ROOT / "notebooks/solutions/ch00.py")
-    )
-    with desk.lab() as (address, _):
-        lesson = desk.lesson(address)
-        cells = lesson.notebook.cells
-        own = [n for n, c in enumerate(cells) if "00.2" in keys(c)]
-        [answer] = [n for n in own if "exercise" in tags(cells[n])]
-        [check] = [n for n in own if "check" in tags(cells[n])]
-        lesson.run(cell(lesson, 'start("00")'))
-        told = []
-        for text in (cells[answer].source, wrong, right):
-            type_into(lesson, answer, text)
-            lesson.run(answer)
-            told.append(lesson.run(check))
-            desk.picture(lesson.page, f"exercise-{len(told)}")
-        score = lesson.run(len(cells) - 1)
-        lesson.page.close()
-    for said, wanted in zip(told, ("not attempted", "not yet", "passed"), strict=True):
-        assert said.startswith(f"00.2 {wanted}"), told
-    assert "exercises    1 of 1 passed" in score, score
-    return (
-        f"not attempted; {' '.join(told[1].split())[:60]}...; passed; score counts it"
-    )
-
-
 def updating(desk: Desk) -> str:
     """Updates the course: a lesson touched, one not, one open in the browser."""
     touched, other, opened = sorted(desk.course.glob("notebooks/0[1-3]*.ipynb"))
@@ -294,84 +239,6 @@ def change(notebook: Path) -> None:
     changed = nbformat.read(notebook, as_version=4)
     changed.cells.append(new_markdown_cell("An update."))
     nbformat.write(changed, notebook)
-
-
-def two_at_once(desk: Desk) -> str:
-    """Has two JupyterLabs on one folder, and writes in both."""
-    with desk.lab() as (one, _), desk.lab() as (two, _):
-        first, second = desk.lesson(one), desk.lesson(two)
-        number = cell(first, "start(")
-        type_into(first, number, f"{MINE}: one")
-        type_into(second, number, f"{MINE}: two")
-        assert not save(first)
-        asked = save(second)
-        desk.picture(second.page, "two-at-once")
-        assert "Overwrite" in asked, f"one saved over the other in silence: {asked!r}"
-        assert "one" in source(desk.own / FIRST)
-        assert second.notebook.cells[number].source.endswith("two")
-        first.page.close(), second.page.close()
-    return f"each opens on a port of its own; the second asks on save: {asked}"
-
-
-def closing(desk: Desk) -> str:
-    """Closes the browser during a run, without saving, and opens it again."""
-    with desk.lab() as (address, _):
-        lesson = desk.lesson(address)
-        number = cell(lesson, "start(")
-        text = f"import time\n{MINE}\nprint('before')\ntime.sleep(100)\ndone = True"
-        type_into(lesson, number, text)
-        lesson.page.keyboard.press("Control+Enter")
-        began = time.monotonic()
-        while MINE not in source(desk.own / FIRST):
-            assert time.monotonic() < began + 90, "what was typed is not saved"
-            time.sleep(1)
-        kept = time.monotonic() - began
-        lesson.page.close()
-        lesson = desk.lesson(address)
-        assert lesson.notebook.cells[number].source == text
-        type_into(lesson, number, "print(done)")
-        told = lesson.run(number)
-        assert told == "True\n", f"the run was lost: {told!r}"
-        lesson.page.close()
-    return f"what was typed is kept after {kept:.0f} s, and the run went on to its end"
-
-
-def disk(desk: Desk) -> str:
-    """Works on a full disk, then on one that cannot be written."""
-    shutil.rmtree(desk.own, ignore_errors=True)
-    desk.own.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "x", desk.own], check=True)
-    try:
-        with desk.lab() as (address, _):
-            lesson = desk.lesson(address)
-            before = (desk.own / FIRST).read_bytes()
-            number = cell(lesson, "start(")
-            type_into(lesson, number, MINE)
-            filler = desk.own / "filler"
-            with contextlib.suppress(OSError), filler.open("wb", 0) as file:
-                while True:
-                    file.write(bytes(4096))
-            full = save(lesson)
-            desk.picture(lesson.page, "full-disk")
-            assert "No space left on device" in full, f"it said {full!r}"
-            assert (desk.own / FIRST).read_bytes() == before
-            lesson.page.keyboard.press("Enter")
-            filler.unlink()
-            assert not save(lesson) and MINE in source(desk.own / FIRST)
-            lesson.page.close()
-        change(desk.course / "notebooks" / FIRST)
-        subprocess.run(["mount", "-o", "remount,ro", desk.own], check=True)
-        with desk.lab() as (address, lines):
-            [told] = [line for line in lines if "stays as it was" in line]
-            lesson = desk.lesson(address)
-            type_into(lesson, number, "2")
-            unwritable = save(lesson)
-            desk.picture(lesson.page, "read-only")
-            assert "is read-only" in unwritable, f"it said {unwritable!r}"
-            lesson.page.close()
-    finally:
-        subprocess.run(["umount", desk.own], check=True)
-    return f"full: no space left on device; read-only: {told}; {unwritable}"
 
 
 # --- the site ------------------------------------------------------------------------
@@ -422,12 +289,7 @@ def site(desk: Desk) -> str:
 
 STEPS: dict[str, Callable[[Desk], str]] = {
     "opening": opening,
-    "guess": guessing,
-    "exercise": exercising,
     "update": updating,
-    "two": two_at_once,
-    "closing": closing,
-    "disk": disk,
     "site": site,
 }
 

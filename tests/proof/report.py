@@ -21,7 +21,6 @@ chapters that the lessons have replaced since: its numbers are those of the chap
 SECTIONS = {
     "faults": "Which cell notices a broken compiler?",
     "hostile": "What happens where something is missing?",
-    "mutants": "Which tests notice a helper that lies?",
     "browser": "Do all cells run, widgets move and answers pass, in a browser?",
     "checkups": "What does a checkup say of real models, and is its page whole?",
     "hub": "Can a room share one machine?",
