@@ -83,8 +83,8 @@ class Desk:
             page.screenshot(path=self.pictures / f"{name}.png")
 
     @contextmanager
-    def lab(self) -> Iterator[tuple[str, list[str]]]:
-        """Run `python -m tools.lab`; yield the address that it prints, and its lines.
+    def lab(self) -> Iterator[str]:
+        """Run `python -m tools.lab`; yield the address that it prints.
 
         The address comes with what the checks need to look into the page.
         """
@@ -109,29 +109,23 @@ class Desk:
         page.set_viewport_size({"width": 1440, "height": 900})
         return page
 
-    def lesson(self, address: str, name: str = FIRST) -> Opened:
-        """Open a lesson of the reader's."""
+    def lesson(self, address: str) -> Opened:
+        """Open the reader's first lesson."""
         server, _, token = re.fullmatch(r"(http://[^/]+)/(.+)\?(.+)", address).groups()
-        return Opened(self.page(), f"{server}/lab/tree/lessons/{name}?reset&{token}")
+        return Opened(self.page(), f"{server}/lab/tree/lessons/{FIRST}?reset&{token}")
 
 
-def _address(server: subprocess.Popen, log) -> tuple[str, list[str]]:
-    """Wait for the address with its token; return it and the lines before it."""
+def _address(server: subprocess.Popen, log) -> str:
+    """Wait for the address with its token."""
     until = time.monotonic() + 120
     while time.monotonic() < until:
         log.seek(0)
         said = log.read()
         if found := re.search(r"http://127\.0\.0\.1\S+token=\w+", said):
-            return found[0], said.splitlines()
+            return found[0]
         assert server.poll() is None, f"tools.lab ended: {said}"
         time.sleep(0.05)
     raise AssertionError(f"tools.lab prints no address: {said}")
-
-
-def cell(lesson: Opened, words: str) -> int:
-    """Return the number of the first cell with *words* in it."""
-    cells = enumerate(lesson.notebook.cells)
-    return next(number for number, cell in cells if words in cell.source)
 
 
 def type_into(lesson: Opened, number: int, text: str) -> None:
@@ -151,18 +145,13 @@ def save(lesson: Opened) -> str:
     return " ".join(dialogs.first.inner_text().split()) if dialogs.count() else ""
 
 
-def source(path: Path) -> str:
-    """Return all that is written in a notebook on disk."""
-    return "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells)
-
-
 # --- what a reader does: each returns what was seen --------------------------------
 
 
 def opening(desk: Desk) -> str:
     """Types `make lab` for the first time, reads on, and again on the next day."""
     began, load = time.monotonic(), os.getloadavg()[0]
-    with desk.lab() as (address, _):
+    with desk.lab() as address:
         served = time.monotonic()
         page = desk.page()
         page.goto(address)
@@ -181,7 +170,7 @@ def opening(desk: Desk) -> str:
         page.evaluate(OPEN, f"lessons/{second}")
         page.wait_for_timeout(5000)  # JupyterLab keeps its layout
         page.close()
-    with desk.lab() as (address, _):
+    with desk.lab() as address:
         page = desk.page()
         page.goto(address)
         page.wait_for_selector(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell")
@@ -202,26 +191,14 @@ def open_tab(page: Page) -> str:
 
 
 def updating(desk: Desk) -> str:
-    """Updates the course: a lesson touched, one not, one open in the browser."""
-    touched, other, opened = sorted(desk.course.glob("notebooks/0[1-3]*.ipynb"))
-    with desk.lab() as (address, _):
-        lesson = desk.lesson(address, touched.name)
-        type_into(lesson, cell(lesson, "start("), MINE)
-        assert not save(lesson)
-        lesson.page.close()
-    for path in (touched, other):
-        change(path)
-    with desk.lab() as (address, lines):
-        beside = touched.stem + "-new.ipynb"
-        assert f"{other.name} was renewed" in lines, lines
-        assert any(line.endswith(f"the new one is {beside}") for line in lines), lines
-        has = {name: source(desk.own / name) for name in (touched.name, beside)}
-        assert MINE in has[touched.name] and "An update." not in has[touched.name]
-        assert MINE not in has[beside] and "An update." in has[beside]
-        assert "An update." in source(desk.own / other.name)
-
-        lesson = desk.lesson(address, opened.name)
-        type_into(lesson, cell(lesson, "start("), MINE)  # and not saved yet
+    """Updates the course while a lesson is open in the browser, and not saved."""
+    opened = desk.course / "notebooks" / FIRST
+    with desk.lab() as address:
+        lesson = desk.lesson(address)
+        start = next(
+            n for n, one in enumerate(lesson.notebook.cells) if "start(" in one.source
+        )
+        type_into(lesson, start, MINE)
         change(opened)
         assert [*deliver(desk.course / "notebooks", desk.own)]
         asked = save(lesson)
@@ -229,9 +206,9 @@ def updating(desk: Desk) -> str:
         assert "Overwrite" in asked, f"saved over the new lesson in silence: {asked!r}"
         lesson.page.get_by_role("button", name="Overwrite").click()
         lesson.page.wait_for_timeout(3000)
-        assert MINE in source(desk.own / opened.name)
+        assert MINE in (desk.own / FIRST).read_text("utf-8")
         lesson.page.close()
-    return f"touched: {lines[0]}; not touched: renewed; open: on save it asks: {asked}"
+    return f"on save it asks: {asked}"
 
 
 def change(notebook: Path) -> None:
