@@ -30,52 +30,27 @@ JOBS = yaml.safe_load(CANARY)["jobs"]
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="runs the steps of Linux")
 
 
-def linted(folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run the pinned linter, without a network and without any exception."""
+def test_the_linters_find_nothing() -> None:
     program = Path(sys.executable).with_name("zizmor")
     options = "--offline --strict-collection --no-config --no-ignores --no-progress"
-    return subprocess.run(
-        [program, *options.split(), folder], capture_output=True, text=True
-    )
-
-
-def test_the_linters_find_nothing(tmp_path: Path) -> None:
-    done = linted(FOLDER)
+    command = [program, *options.split(), FOLDER]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     if program := shutil.which("actionlint"):  # the workflow installs it
         # Only its own rules, whatever else this machine has.
         command = [program, "-shellcheck=", "-pyflakes=", *FOLDER.glob("*.yml")]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout
-    spoilt = tmp_path / ".github" / "workflows" / "canary.yml"
-    spoilt.parent.mkdir(parents=True)
-    action = re.search(r"actions/checkout@\w+", CANARY)[0]
-    spoilt.write_text(CANARY.replace(action, "actions/checkout@v7"))
-    assert "unpinned-uses" in linted(spoilt).stdout
 
 
-@pytest.mark.parametrize("source", [CANARY, TEST])
-def test_a_workflow_may_only_read_and_comes_to_an_end(source: str) -> None:
-    workflow = yaml.safe_load(source)
-    assert workflow["permissions"] == {"contents": "read"}
-    assert all(0 < job["timeout-minutes"] <= 120 for job in workflow["jobs"].values())
-
-
-def missing(workflow: str) -> list[str]:
-    """Return what a workflow calls, and this repository does not have."""
+def test_a_workflow_calls_only_what_there_is() -> None:
+    workflow = CANARY + TEST
     targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     called = {*re.findall(r"\bmake (\w+)", workflow)} - {*targets}
     called |= {*re.findall(r"-m tests\.proof (\w+)", workflow)} - {*NAMES}
     modules = {*re.findall(r"\bpython -m ([\w.]+)", workflow)} - {"pip"}
-    return sorted(called) + [m for m in modules if not importlib.util.find_spec(m)]
-
-
-def test_a_workflow_calls_only_what_there_is() -> None:
-    assert missing(CANARY + TEST) == []
-    assert missing(TEST.replace("run: make test", "run: make tests")) == ["tests"]
-    spoilt = CANARY.replace("-m tests.failing", "-m tests.fails")
-    spoilt = spoilt.replace("proof versions", "proof version")
-    assert missing(spoilt) == ["version", "tests.fails"]
+    called |= {module for module in modules if not importlib.util.find_spec(module)}
+    assert called == set()
 
 
 def test_the_matrix_holds_every_supported_torch_with_its_triton() -> None:
