@@ -223,6 +223,13 @@ def test_each_concept_is_where_the_table_says() -> None:
         assert not missing, f"{number}: {missing}"
 
 
+def test_what_is_not_taught_is_in_no_notebook() -> None:
+    missing = COVERAGE.read_text(encoding="utf-8").split("## Not taught yet")[1]
+    for name in re.findall(r"`([^`]+)`", missing):
+        for lesson in LESSONS.values():
+            assert not re.search(rf"\b{name}\b", everything(lesson)), name
+
+
 # --- the workshop -----------------------------------------------------------------
 
 
