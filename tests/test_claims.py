@@ -119,26 +119,6 @@ def test_each_pointer_is_followed(row: Row) -> None:
     assert problem(row) is None
 
 
-@pytest.mark.parametrize(
-    "broken",
-    [
-        {"by": "lesson", "pointer": "01: it is captured in the second call only"},
-        {"by": "lesson", "pointer": "98: it is captured in the first call only"},
-        {"by": "arithmetic", "pointer": "1 - 1/1.6 → 0.6"},
-        {"by": "arithmetic", "pointer": "1 - 1/1.6"},
-        {"by": "code", "pointer": "callable(torch.export) → True"},
-        {"by": "code", "pointer": "len([1]) → True"},
-        {"by": "source", "pointer": "Release notes, https://github.com/pytorch"},
-        {"by": "source", "pointer": "Release notes, 2023-03-15"},
-        {"by": "open", "pointer": ""},
-        {"by": "open", "pointer": "a GPU", "verdict": "true"},
-    ],
-    ids=lambda row: f"{row['by']} {row['pointer']}",
-)
-def test_a_bad_pointer_is_noticed(broken: Row) -> None:
-    assert problem({"verdict": "unverifiable", **broken})
-
-
 # --- the rows and the page -----------------------------------------------------------
 
 

@@ -95,21 +95,6 @@ def played(script: str, folder: Path, env: dict[str, str], **programs: str) -> s
 
 
 @pytest.mark.parametrize(
-    ("torch", "packages"),
-    [("2.13", "torch==2.13.* triton==3.7.*; sys_pl"), ("newest", "torch\n")],
-)
-def test_a_step_asks_for_this_torch_and_the_other_pins(
-    torch: str, packages: str, tmp_path: Path
-) -> None:
-    shutil.copy(ROOT / "requirements.txt", tmp_path)
-    env = {"TORCH": torch, "TRITON": "3.7"}
-    calls = played(step_named("Install")["run"], tmp_path, env, uv="", python="")
-    assert f"-r others.txt {packages}" in calls
-    pins = (tmp_path / "others.txt").read_text()
-    assert "numpy==" in pins and not re.search(r"^(torch|triton)==", pins, re.MULTILINE)
-
-
-@pytest.mark.parametrize(
     ("titles", "wanted"),
     [
         ({}, "gh issue create --title The weekly run fails"),
