@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 import subprocess
 import sys
 import types
@@ -23,7 +22,6 @@ from tests.refresh import ROOT
 from tools.record_gpu import experiments, observations, programs, recorder
 from tools.record_gpu.__main__ import main
 from tools.record_gpu.cases import Case, Outcome, Setting, count_events
-from tools.record_gpu.observations import cudagraph_log
 
 QUICK = Setting("cpu", quick=True)
 TIMED = [case for case in recorder.cases(QUICK) if not case.gpu]
@@ -221,14 +219,6 @@ def test_every_race_runs_and_its_sides_agree(
     assert uncompiled or case.experiment == "tf32"
 
 
-def test_padding_costs_what_it_says(uncompiled: list[dict[str, Any]]) -> None:
-    served = [c for c in TIMED if (c.experiment, c.series) == ("lengths", "default")]
-    work = {c.value: c.run(QUICK).facts["computed for a real token"] for c in served}
-    assert min(map(min, programs.sentences())) == 1  # 0 is padding
-    assert work["exact"] == work["marked dynamic"] == 1
-    assert 1 < work["six buckets"] < work["padded to the longest"]
-
-
 def test_the_resnet_is_the_one_of_the_paper() -> None:
     """25.6 million parameters, and half the size at each stage but the first."""
     with torch.device("meta"):
@@ -236,15 +226,6 @@ def test_the_resnet_is_the_one_of_the_paper() -> None:
         assert sum(p.numel() for p in net.parameters()) == 25_557_032
         assert net(torch.empty(2, 3, 224, 224)).shape == (2, 1000)
         assert net[:-3](torch.empty(2, 3, 224, 224)).shape == (2, 2048, 7, 7)
-
-
-def test_a_step_returns_the_gradients_and_keeps_none() -> None:
-    net = programs.Example(8)
-    loss, *gradients = programs.training(net)(torch.randn(4, 8))
-    assert loss > 0 and not loss.requires_grad
-    assert [g.shape for g in gradients] == [p.shape for p in net.parameters()]
-    assert all(g.abs().sum() > 0 for g in gradients)
-    assert all(p.grad is None for p in net.parameters())
 
 
 def test_each_program_is_one_graph() -> None:
@@ -259,18 +240,6 @@ def test_each_program_is_one_graph() -> None:
     ):
         captured = graphs(fn, *inputs)
         assert (captured.count, len(captured.breaks)) == (1, 0)
-
-
-@pytest.mark.parametrize("name", ["a result is cloned", "writes its input"])
-def test_where_there_are_no_cuda_graphs_the_text_says_so(name: str) -> None:
-    outcome = observations.watch_cuda_graph(QUICK, observations.CUDA_GRAPHS[name])
-    assert outcome.facts["recordings"] == 0 and outcome.facts["compiles"] >= 1
-    assert "GPU" in outcome.facts["says"] and "GPU" in outcome.texts["ignored"]
-    x = QUICK.randn(64, 64)
-    # 1 is added in each call, and the fourth result is read.
-    x = x + 4 if name == "writes its input" else x
-    result = float(outcome.texts["result"])
-    assert result == pytest.approx(float(x.square().sum()), rel=1e-4)
 
 
 def test_sources_that_ran_are_held_against_the_dump(
@@ -292,15 +261,6 @@ def test_sources_that_ran_are_held_against_the_dump(
     assert outcome.facts["sources"] == outcome.facts["launches"] == "differ"
     [(name, source)] = outcome.texts.items()
     assert "sin" in name and "backend_hash" not in source
-
-
-def test_the_kernel_by_hand_compiles_for_the_gpu() -> None:
-    from tools.record_gpu import by_hand
-
-    h, x = torch.randn(2, 5000)
-    [kernel] = dump.dump_triton(by_hand.residual, h, x, gpu="h100").kernels
-    assert (kernel.kind, kernel.grid) == ("yours", (5, 1, 1))
-    assert kernel.spills == 0 and kernel.ptx.count("ld.global") >= 2
 
 
 def test_launches_are_told_from_kernels_and_copies() -> None:
@@ -325,49 +285,6 @@ def test_launches_are_told_from_kernels_and_copies() -> None:
         count_events(events[:4])
 
 
-def test_only_the_adapters_are_trained() -> None:
-    net = programs.adapted(8, 2, 1)
-    trained = [name for name, p in net.named_parameters() if p.requires_grad]
-    assert len(trained) == 8 and {n.split(".")[1] for n in trained} == {"up", "down"}
-    loss, *gradients = programs.training(net)(torch.randn(1, 4, 8))
-    assert loss > 0 and len(gradients) == 8
-    assert all(g.abs().sum() > 0 for g in gradients)
-
-
-def test_the_energy_of_a_call_is_the_counters_by_the_calls() -> None:
-    calls = [0]
-
-    def call() -> None:
-        calls[0] += 1
-
-    facts = observations.joules(call, 0.01, lambda: 3.0 * calls[0], lambda: None)
-    assert facts["calls"] == calls[0] > 0
-    assert facts["J a call"] == 3.0
-    assert facts["W"] <= 3.0 * calls[0] / 0.01
-
-
-def test_the_energy_counter_speaks_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    def told(name: str, code: int = 0) -> Callable[..., int]:
-        def function(*given: Any) -> int:
-            asked.append(name)
-            if name.endswith("Consumption"):
-                given[-1]._obj.value = 7500  # millijoules
-            return code
-
-        return function
-
-    names = ("nvmlInit_v2", "nvmlDeviceGetHandleByIndex_v2")
-    names += ("nvmlDeviceGetTotalEnergyConsumption",)
-    library = types.SimpleNamespace(**{name: told(name) for name in names})
-    monkeypatch.setattr(observations.ctypes, "CDLL", lambda name: library)
-    assert observations.energy_counter()() == 7.5 and asked == [*names]
-    setattr(library, names[-1], told(names[-1], code=3))  # not supported
-    with pytest.raises(RuntimeError, match="Consumption answers 3"):
-        observations.energy_counter()()
-
-
 @pytest.mark.parametrize("name", ["held", "energy"])
 def test_what_only_a_gpu_has_runs_here_up_to_it(
     name: str, monkeypatch: pytest.MonkeyPatch, uncompiled: list[dict[str, Any]]
@@ -385,11 +302,3 @@ def test_what_only_a_gpu_has_runs_here_up_to_it(
         facts = case.run(QUICK).facts
         assert facts.get("held, bytes", facts.get("J a call")) == 0
     assert uncompiled
-
-
-def test_what_torch_logs_about_cuda_graphs_is_collected() -> None:
-    with cudagraph_log() as messages:
-        names = [n for n in logging.root.manager.loggerDict if "__cudagraphs" in n]
-        logging.getLogger(names[0]).warning("skipping cudagraphs due to %s", "x")
-    logging.getLogger(names[0]).warning("outside")
-    assert messages == ["skipping cudagraphs due to x"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import nbformat
@@ -10,7 +9,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from tests import refresh
-from tests.refresh import as_text, course_environment, deviation, main, normalised
+from tests.refresh import as_text, deviation, main, normalised
 
 
 def notebook(folder: Path, *sources: str) -> Path:
@@ -71,11 +70,3 @@ def test_another_torch_is_refused(
     monkeypatch.setattr(refresh, "version_of", lambda package: "2.99.0+cpu")
     assert main([str(notebook(tmp_path, "1 / 0"))]) == 2
     assert "this is torch 2.99.0+cpu. Nothing was changed." in capsys.readouterr().out
-
-
-def test_the_environment_is_put_back() -> None:
-    before = dict(os.environ)
-    with course_environment():
-        assert os.environ["COURSE_STRICT"] == "1"
-        assert os.environ["COURSE_HOME"] != before["COURSE_HOME"]
-    assert dict(os.environ) == before

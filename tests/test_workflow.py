@@ -34,12 +34,11 @@ def linted(folder: Path) -> subprocess.CompletedProcess[str]:
     """Run the pinned linter, without a network and without any exception."""
     program = Path(sys.executable).with_name("zizmor")
     options = "--offline --strict-collection --no-config --no-ignores --no-progress"
-    return subprocess.run(
-        [program, *options.split(), folder], capture_output=True, text=True
-    )
+    command = [program, *options.split(), folder]
+    return subprocess.run(command, capture_output=True, text=True)
 
 
-def test_the_linters_find_nothing(tmp_path: Path) -> None:
+def test_the_linters_find_nothing() -> None:
     done = linted(FOLDER)
     assert done.returncode == 0, done.stdout + done.stderr
     if program := shutil.which("actionlint"):  # the workflow installs it
@@ -47,35 +46,16 @@ def test_the_linters_find_nothing(tmp_path: Path) -> None:
         command = [program, "-shellcheck=", "-pyflakes=", *FOLDER.glob("*.yml")]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout
-    spoilt = tmp_path / ".github" / "workflows" / "canary.yml"
-    spoilt.parent.mkdir(parents=True)
-    action = re.search(r"actions/checkout@\w+", CANARY)[0]
-    spoilt.write_text(CANARY.replace(action, "actions/checkout@v7"))
-    assert "unpinned-uses" in linted(spoilt).stdout
 
 
-@pytest.mark.parametrize("source", [CANARY, TEST])
-def test_a_workflow_may_only_read_and_comes_to_an_end(source: str) -> None:
-    workflow = yaml.safe_load(source)
-    assert workflow["permissions"] == {"contents": "read"}
-    assert all(0 < job["timeout-minutes"] <= 120 for job in workflow["jobs"].values())
-
-
-def missing(workflow: str) -> list[str]:
-    """Return what a workflow calls, and this repository does not have."""
+def test_a_workflow_calls_only_what_there_is() -> None:
+    workflow = CANARY + TEST
     targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     called = {*re.findall(r"\bmake (\w+)", workflow)} - {*targets}
     called |= {*re.findall(r"-m tests\.proof (\w+)", workflow)} - {*NAMES}
     modules = {*re.findall(r"\bpython -m ([\w.]+)", workflow)} - {"pip"}
-    return sorted(called) + [m for m in modules if not importlib.util.find_spec(m)]
-
-
-def test_a_workflow_calls_only_what_there_is() -> None:
-    assert missing(CANARY + TEST) == []
-    assert missing(TEST.replace("run: make test", "run: make tests")) == ["tests"]
-    spoilt = CANARY.replace("-m tests.failing", "-m tests.fails")
-    spoilt = spoilt.replace("proof versions", "proof version")
-    assert missing(spoilt) == ["version", "tests.fails"]
+    called |= {module for module in modules if not importlib.util.find_spec(module)}
+    assert called == set()
 
 
 def test_the_matrix_holds_every_supported_torch_with_its_triton() -> None:
@@ -117,21 +97,6 @@ def played(script: str, folder: Path, env: dict[str, str], **programs: str) -> s
         ["bash", *options, "-c", script], cwd=folder, env=env, check=True, timeout=60
     )
     return log.read_text()
-
-
-@pytest.mark.parametrize(
-    ("torch", "packages"),
-    [("2.13", "torch==2.13.* triton==3.7.*; sys_pl"), ("newest", "torch\n")],
-)
-def test_a_step_asks_for_this_torch_and_the_other_pins(
-    torch: str, packages: str, tmp_path: Path
-) -> None:
-    shutil.copy(ROOT / "requirements.txt", tmp_path)
-    env = {"TORCH": torch, "TRITON": "3.7"}
-    calls = played(step_named("Install")["run"], tmp_path, env, uv="", python="")
-    assert f"-r others.txt {packages}" in calls
-    pins = (tmp_path / "others.txt").read_text()
-    assert "numpy==" in pins and not re.search(r"^(torch|triton)==", pins, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ import sys
 NAMES = {
     "faults": "break torch.compile on purpose, and see which cell notices",
     "hostile": "run the notebooks where something is missing or in the way",
-    "mutants": "change a helper in one place, again and again: does a test fail?",
     "browser": "run all of every notebook in JupyterLab, move each widget, solve it",
     "checkups": "check up six models of real libraries, and look at the reports",
     "hub": "let three people run a lesson at once, below one hub on this machine",
-    "reading": "open, guess, fail, solve, update, close: `make lab` and the site",
+    "mutants": "change a helper in one place, again and again: does a test fail?",
+    "reading": "open and update the lessons as `make lab` does, and read the site",
     "versions": "run the notebooks on another torch, and list what differs",
     "report": "write what the others recorded into data/proofs/README.md",
 }

@@ -4,8 +4,8 @@
     python -m tests.proof hub limits privacy   # only these, and starting and stopping
 
 Each runs the lesson through the hub, as JupyterLab does. Then somebody looks for
-another's files, fills the memory and updates the course, and the hub is stopped, at
-rest and half way. Accounts that it makes are removed again. Needs root, Linux and
+another's files, fills the memory and updates the course, and the hub is stopped.
+Accounts that it makes are removed again. Needs root, Linux and
 `python -m uv pip install --group hub`, the course where every account can read it, and
 what `browser` needs.
 """
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import signal
 import socket
@@ -206,14 +205,14 @@ def _executed(channel: websocket.WebSocket, code: str) -> list:
         if isinstance(received, bytes):  # a widget's buffer
             continue
         message = json.loads(received)
-        state = message["content"].get("execution_state")
-        if state in ("restarting", "dead"):
-            return [*outputs, new_output("error", ename="the kernel", evalue=state)]
         if message["parent_header"].get("msg_id") != own:
             continue
         kind = message["msg_type"]
         if kind in ("stream", "display_data", "execute_result", "error"):
             outputs.append(output_from_msg(message))
+        state = message["content"].get("execution_state")
+        if state in ("restarting", "dead"):
+            return [*outputs, new_output("error", ename="the kernel", evalue=state)]
         if state == "idle":
             return outputs
 
@@ -259,8 +258,7 @@ def privacy(ann: Person, ben: Person, *_: Person) -> Iterator[tuple[str, str, bo
 
 
 def limits(ann: Person, ben: Person, *_: Person) -> Iterator[tuple[str, str, bool]]:
-    """Let *ann* fill the memory and lose a kernel, while *ben* goes on."""
-    before = ann.read()
+    """Let *ann* fill the memory, while *ben* goes on."""
     with ann.kernel() as run, ben.kernel() as other:
         run("from helpers import start\nstart('00')")
         said = run(FULL)[-1].traceback[-1]  # below the error itself
@@ -269,10 +267,6 @@ def limits(ann: Person, ben: Person, *_: Person) -> Iterator[tuple[str, str, boo
         theirs = _text(other("print(6 * 7)"))
         said = f"the same kernel: {kept}; another's: {theirs}"
         yield "go on after that", said, (kept, theirs) == ("9", "42")
-    said = ann.says("import os\nos.abort()")
-    yield "a kernel that dies", f"JupyterLab is told: {said}", said == "restarting"
-    same = ann.read() == before
-    yield "the lesson after both", "as it was saved" if same else "changed", same
 
 
 def again(ann: Person, ben: Person, *_: Person) -> Iterator[tuple[str, str, bool]]:
@@ -280,10 +274,6 @@ def again(ann: Person, ben: Person, *_: Person) -> Iterator[tuple[str, str, bool
     notebook = ann.read()
     notebook.cells[0].source = MINE
     ann.write(notebook)
-    ann.stop()
-    ann.start()
-    same = ann.read().cells[0].source == MINE
-    yield "change a lesson, and start the server again", "her words" * same, same
     repository, branch = source(ROOT / ".cache" / "hub")
     update(repository, branch)
     address = link(ann.hub, repository, branch)
@@ -330,15 +320,12 @@ PARTS = {part.__name__: part for part in (work, privacy, limits, again)}
 # --- the hub -------------------------------------------------------------------------
 
 
-def command(port: int) -> list[str]:
-    return [sys.executable, "-m", "tools.hub", *NAMES, f"--port={port}"]
-
-
 @contextmanager
 def hub(port: int, passwords: dict[str, str]) -> Iterator[subprocess.Popen]:
     """Start the hub, and fill in the *passwords* of new accounts."""
     pipes = {"stdout": subprocess.PIPE, "text": True, "cwd": ROOT}
-    process = subprocess.Popen(command(port), start_new_session=True, **pipes)
+    command = [sys.executable, "-m", "tools.hub", *NAMES, f"--port={port}"]
+    process = subprocess.Popen(command, start_new_session=True, **pipes)
     try:
         for line in process.stdout:
             if new := re.fullmatch(r"(room-\w+): (\w+)\n", line):
@@ -372,29 +359,13 @@ def _open(port: int) -> bool:
         return trial.connect_ex(("127.0.0.1", port)) == 0
 
 
-def refused(port: int, **variables: str) -> str:
-    """Return what a hub says that cannot start."""
-    done = subprocess.run(
-        command(port),
-        cwd=ROOT,
-        env=os.environ | variables,
-        capture_output=True,
-        text=True,
-    )
-    return done.stderr.strip() if done.returncode else "it started"
-
-
 def everything(port: int, parts: list[str]) -> Iterator[tuple[str, str, bool]]:
     """Yield what was tried, what happened, and whether that is as it should be."""
-    said = refused(port, PATH="/usr/sbin:/usr/bin:/sbin:/bin")
-    yield "start without the proxy", said, "npm install" in said
     passwords: dict[str, str] = {}
     with hub(port, passwords) as process:
         people = everybody(port, passwords)
         for one in people:
             one.start()
-        said = refused(port)
-        yield "start a second hub on its port", said, "is in use" in said
         for part in parts:
             yield from PARTS[part](*people)
         yield "Ctrl-C", *stopped(port, process)
@@ -402,9 +373,6 @@ def everything(port: int, parts: list[str]) -> Iterator[tuple[str, str, bool]]:
         for one in everybody(port, passwords):
             one.ask("POST", f"users/{one.name}/server")
         yield "Ctrl-C while servers start", *stopped(port, process)
-    with hub(port, passwords) as process:
-        _until(lambda: _open(port))
-        yield "Ctrl-C while the hub starts", *stopped(port, process)
     with hub(port, passwords) as process:
         for one in everybody(port, passwords):
             one.start()

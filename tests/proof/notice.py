@@ -11,6 +11,7 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 from nbformat.v4 import new_notebook
 
+from tests.failing import heading, short
 from tests.refresh import client, normalised, read, texts
 from tests.strict import NOT_COMPARED
 
@@ -63,14 +64,16 @@ def notices(
                 runner.execute_cell(cell, number)
                 wanted, [done] = stored.cells[number], _one(ran, number)
                 for kind, said in differences(wanted, done):
-                    where = _heading(ran, number)
+                    where = heading(ran.cells, ran.cells[number])
                     found.append(Notice(name, number, where, kind, said))
                 if not to_end and any(notice.kind == "claim" for notice in found):
                     break
     except (CellTimeoutError, DeadKernelError) as error:
         late = isinstance(error, CellTimeoutError)
         said = f"no end in {runner.timeout:.0f} s" if late else "the kernel died"
-        found.append(Notice(name, number, _heading(ran, number), "no end", said))
+        found.append(
+            Notice(name, number, heading(ran.cells, ran.cells[number]), "no end", said)
+        )
     return found
 
 
@@ -110,15 +113,7 @@ def _said(cell: NotebookNode) -> dict[str, str]:
     return kept
 
 
-def _heading(notebook: NotebookNode, number: int) -> str:
-    """Return the heading that a cell stands under."""
-    above = [c.source for c in notebook.cells[:number] if c.cell_type == "markdown"]
-    lines = [line for text in above for line in text.split("\n")]
-    headings = [line.lstrip("# ") for line in lines if line.startswith("#")]
-    return headings[-1] if headings else "the first cell"
-
-
-def _short(text: str, most: int = 110) -> str:
-    line = " ".join(text.strip().split("\n")[0].split())
-    line = re.sub(r"(?<![\w.])/[\w./-]+/", "…/", line)  # folders of one machine
-    return line if len(line) <= most else line[: most - 1] + "…"
+def _short(text: str) -> str:
+    """Return the first line, without the folders of one machine."""
+    line = text.strip().partition("\n")[0]
+    return short(re.sub(r"(?<![\w.])/[\w./-]+/", "…/", line), 110)

@@ -1,6 +1,6 @@
 """Runs one notebook the way an odd reader would, and stores what came out.
 
-    python -m tests.proof.visit notebooks/01_*.ipynb result.ipynb reversed
+    python -m tests.proof.visit notebooks/01_*.ipynb result.ipynb twice
 
 A process of its own, so that a whole visit can be put into a strange place.
 """
@@ -29,10 +29,6 @@ def arranged(notebook: NotebookNode, how: str) -> NotebookNode:
         notebook.cells += [from_dict(dict(cell)) for cell in notebook.cells]
         for number, cell in enumerate(notebook.cells):
             cell.id = f"cell-{number}"
-    elif how == "reversed":  # by a reader who has run the first cells, then scrolled
-        setup = next(n for n, c in enumerate(notebook.cells) if c.cell_type == "code")
-        head, rest = notebook.cells[: setup + 1], notebook.cells[setup + 1 :]
-        notebook.cells = head + rest[::-1]
     return notebook
 
 

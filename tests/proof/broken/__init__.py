@@ -1,9 +1,7 @@
 """Ways to break torch.compile from outside: a setting, a variable, or a small patch.
 
 Nothing is edited.  A fault waits for a module of torch, and changes it as soon as
-it has been imported; each one has a probe, which sees the compiler behave otherwise.
-
-    python -m tests.proof.broken "fusion off"      # what the probe sees here
+it has been imported.
 """
 
 from __future__ import annotations
@@ -30,23 +28,20 @@ class Fault:
     """One way to break the compiler.
 
     *meets* is what a user would meet in life, *notebooks* where it should be
-    noticed, most likely first.  *how* says in words how it is planted; *probe*
-    returns something that differs where it is.  *cache* is ``shared`` with the healthy
-    compiler where the code that is written stays the same, ``empty`` where building
-    is what fails, and else holds no graph.  *unnoticed* says why no page can notice.
+    noticed, most likely first.  *how* says in words how it is planted.  *cache* is
+    ``shared`` with the healthy compiler where the code that is written stays the same,
+    ``empty`` where building is what fails, and else holds no graph.
     """
 
     name: str
     meets: str
     notebooks: tuple[str, ...]
     how: str
-    probe: Callable[[], Any]
     module: str = ""
     patch: Patch | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     cache: str = "no graphs"
     patience: float | None = None
-    unnoticed: str = ""
 
     def plant(self) -> None:
         """Change the module, now if it is here, or as soon as it is imported."""
@@ -84,7 +79,7 @@ FAULTS: dict[str, Fault] = {}
 
 
 def fault(
-    name: str, module: str, notebooks: str, probe: Callable[[], Any], **rest: Any
+    name: str, module: str, notebooks: str, **rest: Any
 ) -> Callable[[Patch], Patch]:
     """Register the decorated function, which changes *module*, as a fault.
 
@@ -95,7 +90,7 @@ def fault(
         meets, order = " ".join((patch.__doc__ or "").split()), tuple(notebooks.split())
         how = f"patch in {module}"
         every = {"how": how, "module": module, "patch": patch, **rest}
-        FAULTS[name] = Fault(name, meets, order, probe=probe, **every)
+        FAULTS[name] = Fault(name, meets, order, **every)
         return patch
 
     return register
@@ -109,7 +104,6 @@ def setting(
     module: str,
     values: dict[str, Any],
     notebooks: str,
-    probe: Callable[[], Any],
     meets: str,
     **rest: Any,
 ) -> None:
@@ -125,22 +119,16 @@ def setting(
 
     patch.__doc__ = meets
     how = f"setting of {module}: {', '.join(f'{k}={v}' for k, v in values.items())}"
-    fault(name, module, notebooks, probe, how=how, **rest)(patch)
+    fault(name, module, notebooks, how=how, **rest)(patch)
 
 
 def variable(
-    name: str,
-    variables: dict[str, str],
-    notebooks: str,
-    probe: Callable[[], Any],
-    meets: str,
-    **rest: Any,
+    name: str, variables: dict[str, str], notebooks: str, meets: str, **rest: Any
 ) -> None:
     """Register a fault that is an environment variable."""
     how = "variable: " + ", ".join(f"{k}={Path(v).name}" for k, v in variables.items())
-    FAULTS[name] = Fault(
-        name, meets, tuple(notebooks.split()), how, probe, variables=variables, **rest
-    )
+    order = tuple(notebooks.split())
+    FAULTS[name] = Fault(name, meets, order, how, variables=variables, **rest)
 
 
 def around(owner: Any, name: str) -> Callable[[Callable[..., Any]], None]:
@@ -163,18 +151,5 @@ def environment(fault: Fault | None) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": joined, "COURSE_QUIET": "1", **planted}
 
 
-for each in (
-    "dynamo",
-    "autograd",
-    "inductor",
-    "codegen",
-    "modes",
-    "training",
-    "caches",
-    "serving",
-    "export",
-    "ranks",
-    "decoding",
-    "tools",
-):
+for each in ("dynamo", "autograd", "inductor", "codegen", "modes", "uses", "tools"):
     importlib.import_module(f"{__name__}.{each}")

@@ -5,49 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from tests.proof.broken import around, fault, setting
-from tests.proof.broken.probes import code, count, inputs, right
 
-CONFIG, LOOP = "torch._inductor.config", "for(int64_t x0="
-
-
-def attention(q: Any, k: Any, v: Any) -> Any:
-    """Attention as it is written in the paper."""
-    return ((q @ k.transpose(-2, -1)) * 0.25).softmax(-1) @ v
+CONFIG = "torch._inductor.config"
 
 
-def heads() -> tuple[Any, ...]:
-    """Return inputs of attention."""
-    import torch
-
-    return tuple(torch.randn(3, 2, 4, 32, 16))
-
-
-def wasteful(x: Any) -> Any:
-    """Multiply by ones, and compute the same sine twice."""
-    import torch
-
-    return torch.sin(x) * torch.ones_like(x) + torch.sin(x)
-
-
-def chain(x: Any) -> Any:
-    """Eight operations that fuse into one kernel."""
-    for _ in range(8):
-        x = x * 0.9
-    return x
-
-
-@fault("fusion off", "torch._inductor.scheduler", "07 11 09 05", count(LOOP))
+@fault("fusion off", "torch._inductor.scheduler", "07 11 09 05")
 def no_fusion(scheduler: Any) -> None:
     """Each loop is a kernel of its own, and each result makes a trip to memory."""
     scheduler.Scheduler.can_fuse = lambda *_, **__: False
 
 
-@fault(
-    "extra kernel",
-    "torch._inductor.fx_passes.post_grad",
-    "07 11 10 00",
-    count("detach_copy"),
-)
+@fault("extra kernel", "torch._inductor.fx_passes.post_grad", "07 11 10 00")
 def copy_results(post_grad: Any) -> None:
     """Every result is copied once more by a kernel that has no other use."""
 
@@ -78,17 +46,11 @@ setting(
     CONFIG,
     {"pattern_matcher": False},
     "07",
-    lambda: count("scaled_dot_product", attention, *heads())(),
     "Attention written by hand is no longer recognised, and takes memory by the row.",
 )
 
 
-@fault(
-    "attention loses its scale",
-    "torch._inductor.fx_passes.fuse_attention",
-    "07",
-    lambda: right(attention, *heads()),
-)
+@fault("attention loses its scale", "torch._inductor.fx_passes.fuse_attention", "07")
 def no_scale(fuse_attention: Any) -> None:
     """A recognised pattern is replaced by something that is not quite the same."""
 
@@ -97,21 +59,10 @@ def no_scale(fuse_attention: Any) -> None:
         return original(*args, **{**how, "scale": 1.0})
 
 
-@fault(
-    "pass hook never called",
-    "torch._inductor.fx_passes.post_grad",
-    "05",
-    lambda: _called("post_grad_custom_pre_pass"),
-)
+@fault("pass hook never called", "torch._inductor.fx_passes.post_grad", "05")
 def no_hook(post_grad: Any) -> None:
     """A pass of your own is accepted as an option, and never runs."""
     post_grad.get_custom_graph_passes = lambda _: ()
-
-
-def _called(hook: str) -> bool:
-    calls: list[Any] = []
-    code(options={hook: calls.append})
-    return bool(calls)
 
 
 setting(
@@ -119,12 +70,11 @@ setting(
     CONFIG,
     {"joint_graph_constant_folding": False},
     "07",
-    lambda: code(wasteful, inputs()[0]).count(" * "),
     "Work whose result is known beforehand is done again in each call.",
 )
 
 
-@fault("freezing folds nothing", "torch._inductor.freezing", "12", lambda: _folded())
+@fault("freezing folds nothing", "torch._inductor.freezing", "12")
 def no_freezing(freezing: Any) -> None:
     """A model is frozen for serving, and computes its batch norms in every call."""
     freezing.constant_fold = freezing.binary_folding_pass = lambda *_, **__: None
@@ -134,16 +84,7 @@ def no_freezing(freezing: Any) -> None:
     freezing.freezing_passes = lambda *_, **__: None
 
 
-def _folded() -> int:
-    import torch
-    from torch._inductor import config
-
-    net = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8)).eval()
-    with torch.no_grad(), config.patch(freezing=True):
-        return count("batch_norm", net, torch.randn(2, 3, 8, 8))()
-
-
-@fault("wrong lowering", "torch._inductor.lowering", "00 07 16 18 05", right)
+@fault("wrong lowering", "torch._inductor.lowering", "00 07 16 18 05")
 def wrong_erf(lowering: Any) -> None:
     """Answers are a little wrong, on every input, in compiled code alone."""
     import torch
@@ -152,12 +93,7 @@ def wrong_erf(lowering: Any) -> None:
     lowering.lowerings[aten.erf.default] = lowering.lowerings[aten.tanh.default]
 
 
-@fault(
-    "wrong reduction",
-    "torch._inductor.lowering",
-    "00 07 16 18 08",
-    lambda: right(_mean, inputs()[0]),
-)
+@fault("wrong reduction", "torch._inductor.lowering", "00 07 16 18 08")
 def mean_of_one_less(lowering: Any) -> None:
     """A mean divides by one element too few."""
     import torch
@@ -172,29 +108,16 @@ def mean_of_one_less(lowering: Any) -> None:
     lowering.lowerings[key] = mean
 
 
-def _mean(x: Any) -> Any:
-    return x.mean(-1, keepdim=True) * 10
-
-
-setting(
-    "sizes are not checked",
-    CONFIG,
-    {"size_asserts": False},
-    "12 07",
-    lambda: count("assert_size_stride(arg")(),
-    "An input or an operator with another layout than promised is read all the same.",
-)
 setting(
     "memory is not reused",
     CONFIG,
     {"allow_buffer_reuse": False, "inplace_buffers": False},
     "07",
-    lambda: count("= empty_strided")(),
     "A compiled model needs more memory than it did, and runs out.",
 )
 
 
-@fault("dropout is not repeatable", "torch._inductor.ir", "07 06", lambda: _repeats())
+@fault("dropout is not repeatable", "torch._inductor.ir", "07 06")
 def fresh_seed(ir: Any) -> None:
     """The same seed gives another result each time: no run can be repeated."""
 
@@ -204,35 +127,16 @@ def fresh_seed(ir: Any) -> None:
         original(self, wrapper)
 
 
-def _repeats() -> bool:
-    import torch
-
-    drop, seen = torch.compile(lambda x: torch.nn.functional.dropout(x, 0.5)), []
-    for _ in range(2):
-        torch.manual_seed(7)
-        seen.append(drop(torch.ones(64)))
-    return torch.equal(*seen)
-
-
 setting(
     "rounds after every operation",
     CONFIG,
     {"emulate_precision_casts": True},
     "16 18",
-    lambda: right_bits(chain),
     "Fused bfloat16 code casts back and forth as eager does: slower, and less exact.",
 )
 
 
-def right_bits(fn: Any) -> bool:
-    """Return whether compiled equals eager to the last bit in bfloat16."""
-    import torch
-
-    x = torch.randn(4096).bfloat16()
-    return torch.equal(torch.compile(fn)(x), fn(x))
-
-
-@fault("dtype promoted", "torch", "18 16 10", lambda: _dtype())
+@fault("dtype promoted", "torch", "18 16 10")
 def promote(torch: Any) -> None:
     """bfloat16 goes in and float32 comes out: memory doubles behind the model."""
 
@@ -250,55 +154,22 @@ def promote(torch: Any) -> None:
         return widened
 
 
-def _dtype() -> str:
-    import torch
-
-    return str(torch.compile(chain)(torch.randn(64).bfloat16()).dtype)
-
-
-@fault(
-    "write into a slice lost",
-    "torch._inductor.fx_passes.reinplace",
-    "20 06",
-    lambda: _slice(),
-)
+@fault("write into a slice lost", "torch._inductor.fx_passes.reinplace", "20 06")
 def forget_slices(reinplace: Any) -> None:
     """A part that the model sets to a constant keeps its old values, in silence."""
     for name in ("_decompose_scatter_functional", "_decompose_scatter_mutating"):
         setattr(reinplace, name, lambda graph, node: node.args[0])
 
 
-def _slice() -> float:
-    import torch
-
-    def write(x: Any) -> Any:
-        y = x.sin()
-        y[:, 1:3] = 5.0
-        return y * 2
-
-    return float(torch.compile(write)(torch.zeros(4, 4)).sum())
-
-
 @fault(
-    "eager's roundings are not put back",
-    "torch.fx.experimental.proxy_tensor",
-    "21 16",
-    lambda: _told_to_round(),
+    "eager's roundings are not put back", "torch.fx.experimental.proxy_tensor", "21 16"
 )
 def no_emulation(proxy_tensor: Any) -> None:
     """The option for comparing with eager is accepted, and rounds as it did before."""
     proxy_tensor._maybe_record_pointwise_barrier = lambda *_: None
 
 
-def _told_to_round() -> bool:
-    import torch
-
-    x = torch.randn(4096).bfloat16()
-    told = torch.compile(chain, options={"emulate_precision_casts": True})
-    return torch.equal(told(x), chain(x))
-
-
-@fault("channels_last lost", "torch._inductor.output_code", "21", lambda: _layout())
+@fault("channels_last lost", "torch._inductor.output_code", "21")
 def channels_first(output_code: Any) -> None:
     """Pictures come out in another order of memory, and the next layer copies them."""
     import torch
@@ -311,20 +182,7 @@ def channels_first(output_code: Any) -> None:
         )
 
 
-def _layout() -> bool:
-    import torch
-
-    last = {"memory_format": torch.channels_last}
-    x = torch.randn(2, 4, 8, 8).to(**last)
-    return torch.compile(lambda x: x.sin() + 1)(x).is_contiguous(**last)
-
-
-@fault(
-    "TF32 without leave",
-    "torch._inductor.fx_passes.fuse_attention",
-    "21",
-    lambda: _launches_in_full(),
-)
+@fault("TF32 without leave", "torch._inductor.fx_passes.fuse_attention", "21")
 def unasked(fuse_attention: Any) -> None:
     """float32 attention is rounded to TF32, though nobody allowed it."""
     import torch
@@ -339,13 +197,7 @@ def unasked(fuse_attention: Any) -> None:
             torch.set_float32_matmul_precision(before)
 
 
-def _launches_in_full() -> int:
-    from helpers import dump_triton
-
-    return len(dump_triton(attention, *heads()).launches)
-
-
-@fault("convolution a little off", "torch._inductor.lowering", "28", lambda: _edges())
+@fault("convolution a little off", "torch._inductor.lowering", "28")
 def one_thousandth(lowering: Any) -> None:
     """A compiled convolution adds a small constant; other operations are right."""
     import torch
@@ -358,11 +210,3 @@ def one_thousandth(lowering: Any) -> None:
         return plus(original(*given, **how), 0.001)
 
     lowering.lowerings[key] = convolution
-
-
-def _edges() -> bool:
-    import torch
-
-    torch.manual_seed(0)
-    layer = torch.nn.Conv2d(3, 8, 3).requires_grad_(False)
-    return right(layer, torch.randn(1, 3, 8, 8))
