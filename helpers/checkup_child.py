@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import math
 import re
 import sys
 import time
@@ -45,7 +46,13 @@ def matches(p: Patient) -> Found:
     compiled = p.compiled()
     rows, found = [], []
     for number, call in enumerate(p.calls, 1):
-        agreed = p.answers(compiled, call)
+        try:
+            agreed = p.answers(compiled, call)
+        except InputError as error:
+            if not rows:  # it never ran: there is no answer to judge
+                raise
+            first = str(error).splitlines()[0]
+            agreed = correctness.Agreement(False, math.inf, notes=(first,))
         found.append(agreed.matches)
         answer = {True: "agree", False: "DIFFER", None: "not decided"}[agreed.matches]
         off = [f"{e:.2g}" for e in agreed.error64 or (agreed.max_error,)]

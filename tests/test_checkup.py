@@ -204,6 +204,47 @@ def test_what_prints_and_changes_the_process_stays_in_its_process(
     assert str(tmp_path) not in found.to_json()
 
 
+# --- what is trained ----------------------------------------------------------------
+
+
+def test_a_gradient_that_a_normalization_hides_is_compared(tmp_path: Path) -> None:
+    """The plain sum of what LayerNorm returns has no gradient before it."""
+    body = """
+        class Doubled(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x.clone()
+            @staticmethod
+            def backward(ctx, gradient):
+                return gradient * (2 if torch.compiler.is_compiling() else 1)
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer, self.norm = torch.nn.Linear(8, 8), torch.nn.LayerNorm(8)
+            def forward(self, x):
+                return self.norm(Doubled.apply(self.layer(x)))
+        def make():
+            return Model(), (torch.randn(4, 8),)
+        """
+    found = checkup(written(tmp_path, body), only=["matches"], train=True)
+    assert found["matches"].verdict == "bad", str(found)
+
+
+def test_a_call_that_raises_once_compiled_is_an_answer_that_differs(
+    tmp_path: Path,
+) -> None:
+    body = """
+        def f(x):
+            far = 9 if torch.compiler.is_compiling() and x.shape[0] == 4 else 0
+            return x[far + torch.zeros_like(x, dtype=torch.int64)]
+        def make():
+            return f, [(torch.rand(3),), (torch.rand(4),)]
+        """
+    found = checkup(written(tmp_path, body), only=["matches"])
+    assert found.counts == {"matches": False}, str(found)
+    assert "the compiled function raised" in found["matches"].evidence[0]
+
+
 # --- the result, the gate, the page ------------------------------------------------
 
 
