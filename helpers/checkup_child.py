@@ -16,6 +16,7 @@ import re
 import sys
 import time
 import types
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -44,7 +45,7 @@ from helpers.traffic import eager_bytes
 def matches(p: Patient) -> Found:
     """Does compiled code give eager's answers?"""
     compiled = p.compiled()
-    rows, found = [], []
+    rows, found, notes = [], [], defaultdict[str, list[int]](list)
     for number, call in enumerate(p.calls, 1):
         try:
             agreed = p.answers(compiled, call)
@@ -56,11 +57,11 @@ def matches(p: Patient) -> Found:
         found.append(agreed.matches)
         answer = {True: "agree", False: "DIFFER", None: "not decided"}[agreed.matches]
         off = [f"{e:.2g}" for e in agreed.error64 or (agreed.max_error,)]
-        rows.append(
-            (number, answer, text.mark(", ".join(off)), "; ".join(agreed.notes))
-        )
+        rows.append((number, answer, text.mark(", ".join(off))))
+        for note in agreed.notes:
+            notes[note].append(number)
     what = "answers and gradients" if p.train else "answers"
-    head = ["inputs", what, "off from float64: eager, compiled", "notes"]
+    head = ["inputs", what, "off from float64: eager, compiled"]
     worst = False if False in found else (None if None in found else True)
     says = {
         True: f"compiled {what} are as near to float64 as eager's",
@@ -74,7 +75,10 @@ def matches(p: Patient) -> Found:
             "and the bisector (lesson 16)"
         ]
     verdict = {True: "good", False: "bad", None: "cannot tell"}[worst]
-    return Found(verdict, says, {"matches": worst}, [str(Table.of(head, rows))], advice)
+    evidence = [str(Table.of(head, rows))]
+    for note, numbers in notes.items():
+        evidence.append(f"inputs {', '.join(map(str, numbers))}: {note}")
+    return Found(verdict, says, {"matches": worst}, evidence, advice)
 
 
 def captured(p: Patient) -> Found:

@@ -228,6 +228,7 @@ def test_a_gradient_that_a_normalization_hides_is_compared(tmp_path: Path) -> No
         """
     found = checkup(written(tmp_path, body), only=["matches"], train=True)
     assert found["matches"].verdict == "bad", str(found)
+    assert "what is returned agrees" in found["matches"].evidence[1]
 
 
 def test_a_call_that_raises_once_compiled_is_an_answer_that_differs(
@@ -242,7 +243,7 @@ def test_a_call_that_raises_once_compiled_is_an_answer_that_differs(
         """
     found = checkup(written(tmp_path, body), only=["matches"])
     assert found.counts == {"matches": False}, str(found)
-    assert "the compiled function raised" in found["matches"].evidence[0]
+    assert "inputs 2: the compiled function raised" in str(found["matches"].evidence)
 
 
 # --- the result, the gate, the page ------------------------------------------------
