@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from typing import Any
 
@@ -67,8 +68,9 @@ Values that are underlined with dots were measured here, and differ elsewhere.
 {% endfor %}</ul>{% endif %}
 {% for picture in part.pictures %}<p>{{ safe(picture) }}</p>{% endfor %}
 {% for text in part.evidence -%}
-{% if "\n" in text %}<pre>{{ marked(text) }}</pre>{% else %}<p>{{ marked(text) }}</p>
-{%- endif %}{% endfor %}
+{% if "\n" in text %}<pre>{{ marked(aligned(text)) }}</pre>
+{% else %}<p>{{ marked(text) }}</p>
+{% endif %}{% endfor %}
 <p>Lesson {{ lesson(part.lesson) }}</p>
 </section>{% endfor %}
 <footer><p>{{ it.command }} · {{ it.when }}<br>
@@ -86,6 +88,29 @@ def lesson(number: str) -> str:
     return f"{number} · {_LESSONS[number]} (notebooks/{number}_{words}.ipynb)"
 
 
+def aligned(evidence: str) -> str:
+    """Return a table's text with its columns lined up where the marks are not shown.
+
+    In a terminal, marked cells do not count for a column's width (`text.Table`).
+    """
+    head, rule, *rest = [*evidence.splitlines(), "", ""]
+    rows = [re.split(" {2,}", line) for line in (head, rule, *rest)]
+    if not re.fullmatch("─+(  ─+)+", rule):
+        return evidence
+    size = len(rows[0])
+    table = list(itertools.takewhile(lambda row: len(row) == size, rows))
+    columns = list(zip(*table, strict=True))
+    widths = [max(len(plain(cell)) for cell in column) for column in columns]
+    lines = [
+        "  ".join(
+            cell + " " * (width - len(plain(cell)))
+            for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in table
+    ]
+    return "\n".join([*lines, *evidence.splitlines()[len(table) :]])
+
+
 def page(found: Any) -> str:
     """Return *found*, a `Checkup`, as a page of its own."""
     machine = dataclasses.asdict(found.machine)
@@ -94,6 +119,7 @@ def page(found: Any) -> str:
         sets=count(found.calls, "set"),
         machine=[(k, plain(v)) for k, v in machine.items() if v is not None],
         marked=underlined,
+        aligned=aligned,
         lesson=lesson,
         safe=Markup,
         kind=lambda part: part.verdict.split()[-1],

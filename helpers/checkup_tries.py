@@ -224,6 +224,7 @@ def _named(p: Patient, call: Call) -> Iterator[tuple[str, torch.Tensor]]:
 def _timed(p: Patient) -> Iterator[Try]:
     """Yield what is raced against the model as it is compiled now."""
     now = p.compiled()
+    _agreement(p, now, p.calls)  # compiled here, it stays so through all races
     yield from _options(p, now)
     yield from _by_blocks(p, now)
 
@@ -243,10 +244,10 @@ def _options(p: Patient, now: Callable[..., Any]) -> Iterator[Try]:
 
     def raced(line: str, options: dict[str, Any]) -> Try:
         then = torch.compile(fresh_code(p.fn), **options)
+        agrees, first = _agreement(p, then, p.calls)
         result = _race(p, now, then)
-        agrees, _ = _agreement(p, then, p.calls)
         gain = result.interval[0] - _WORTH if result.interval else 0.0
-        costs = f"compiles for {mark(text.seconds(result.cold_start_s))}"
+        costs = f"compiles for {mark(text.seconds(first))}"
         if "dynamic" in options:
             count = recompiles(p.fn, p.calls, **options).total
             costs += f", {text.count(count, 'version')}"
@@ -280,8 +281,8 @@ def _by_blocks(p: Patient, now: Callable[..., Any]) -> Iterator[Try]:
             return None
         for block in model.get_submodule(name):
             block.compile()
-        costs = f"each call {mark(_race(p, now, model).ratio())}"
         agrees, _ = _agreement(p, model, p.calls)
+        costs = f"each call {mark(_race(p, now, model).ratio())}"
         whole, parts = _first_calls(p, model)
         ratios = [a / b for a, b in zip(whole, parts, strict=True)]
         confidence = 1 - 2.0 ** (1 - len(ratios))  # that lowest to highest has
