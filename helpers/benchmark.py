@@ -20,7 +20,7 @@ import torch
 from helpers import _torch, correctness, stats, text
 from helpers.capture import Watch
 from helpers.correctness import Setting
-from helpers.errors import InputError, one_line
+from helpers.errors import InputError, UsedUp, one_line
 from helpers.results import Measured, TableResult
 from helpers.stats import Interval
 from helpers.tensors import tensors
@@ -295,7 +295,7 @@ def _again() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise InputError(
+        raise UsedUp(
             f"a function failed when it was called again: {one_line(error)}\n"
             "If it uses something up, such as room in a cache, that comes back only "
             "before each block of calls: give it room for many."

@@ -15,6 +15,7 @@ import re
 import sys
 import time
 import types
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,7 @@ from helpers.checkup_tries import tried
 from helpers.codegen import kernels
 from helpers.errors import InputError
 from helpers.plots import plot_comparison
-from helpers.session import undisturbed
+from helpers.session import restored, undisturbed
 from helpers.start_child import Report, become_theirs
 from helpers.tensors import clone, tensors
 from helpers.text import Table
@@ -43,21 +44,34 @@ from helpers.traffic import eager_bytes
 def matches(p: Patient) -> Found:
     """Does compiled code give eager's answers?"""
     compiled = p.compiled()
-    rows, found = [], []
+    rows, found, raised = [], [], []
+    notes = defaultdict[str, list[int]](list)
     for number, call in enumerate(p.calls, 1):
-        agreed = p.answers(compiled, call)
+        try:
+            agreed = p.answers(compiled, call)
+        except InputError as error:
+            if not rows:  # it never ran: there is no answer to judge
+                raise
+            found.append(False)
+            raised.append(str(number))
+            rows.append((number, "RAISES", ""))
+            notes[str(error).splitlines()[0]].append(number)
+            continue
         found.append(agreed.matches)
         answer = {True: "agree", False: "DIFFER", None: "not decided"}[agreed.matches]
         off = [f"{e:.2g}" for e in agreed.error64 or (agreed.max_error,)]
-        rows.append(
-            (number, answer, text.mark(", ".join(off)), "; ".join(agreed.notes))
-        )
+        rows.append((number, answer, text.mark(", ".join(off))))
+        for note in agreed.notes:
+            notes[note].append(number)
     what = "answers and gradients" if p.train else "answers"
-    head = ["inputs", what, "off from float64: eager, compiled", "notes"]
+    head = ["inputs", what, "off from float64: eager, compiled"]
     worst = False if False in found else (None if None in found else True)
+    differs = "are not eager's"
+    if raised:
+        differs = f"fail for inputs {', '.join(raised)}, where eager's come"
     says = {
         True: f"compiled {what} are as near to float64 as eager's",
-        False: f"compiled {what} are not eager's",
+        False: f"compiled {what} {differs}",
         None: f"whether {what} agree was not decided",
     }[worst]
     advice = []
@@ -67,7 +81,10 @@ def matches(p: Patient) -> Found:
             "and the bisector (lesson 16)"
         ]
     verdict = {True: "good", False: "bad", None: "cannot tell"}[worst]
-    return Found(verdict, says, {"matches": worst}, [str(Table.of(head, rows))], advice)
+    evidence = [str(Table.of(head, rows))]
+    for note, numbers in notes.items():
+        evidence.append(f"inputs {', '.join(map(str, numbers))}: {note}")
+    return Found(verdict, says, {"matches": worst}, evidence, advice)
 
 
 def captured(p: Patient) -> Found:
@@ -198,7 +215,7 @@ def _later_call_differs(p: Patient) -> bool:
     A call can change what the next one does: a hook that it adds, a number that it
     keeps.  Eager follows by itself, compiled code by its guards.
     """
-    inputs, kwargs = clone(p.calls[0])
+    inputs, kwargs = p.calls[0]
     first, third = [], []
     try:
         for make in (lambda fn: fn, lambda fn: torch.compile(fn)):
@@ -299,10 +316,10 @@ def _changes(p: Patient) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 def _notices(p: Patient, change: Callable[[], Any]) -> bool | None:
     """Return whether compiled code follows *change*; None if it changes no answer."""
-    inputs, kwargs = p.calls[0]
 
-    def answer(fn: Callable[..., Any]) -> list[torch.Tensor]:
-        with undisturbed(p.fn), correctness.seeded(0), torch.no_grad():
+    def answer(fn: Callable[..., Any], around: Any = undisturbed) -> list[torch.Tensor]:
+        inputs, kwargs = p.calls[0]
+        with around(p.fn), correctness.seeded(0), torch.no_grad():
             return [t.detach().clone() for t in tensors(fn(*inputs, **kwargs))]
 
     try:
@@ -314,9 +331,8 @@ def _notices(p: Patient, change: Callable[[], Any]) -> bool | None:
                 after = answer(p.fn)
             if _near(before, after):
                 return None
-            with torch.no_grad():
-                compiled = p.compiled()
-                compiled(*inputs, **kwargs)
+            compiled = p.compiled()
+            answer(compiled, restored)  # undisturbed would forget what is compiled
             with change():
                 return _near(answer(compiled), after)
     except Exception:  # a number that cannot be another one: nothing to learn
@@ -363,7 +379,7 @@ def _promoted(p: Patient) -> str:
     """Return the dtype of a result that is wider than all that went in, or ''."""
     inputs, kwargs = p.calls[0]
     with undisturbed(p.fn), torch.no_grad():
-        results = list(tensors(p.fn(*clone(inputs), **clone(kwargs))))
+        results = list(tensors(p.fn(*inputs, **kwargs)))
 
     def widest(some: Any) -> int:
         return max((t.element_size() for t in some if t.is_floating_point()), default=8)
@@ -387,6 +403,7 @@ def _library_share(p: Patient) -> float:
     activities += [torch.profiler.ProfilerActivity.CUDA] if gpu else []
     with undisturbed(run):
         run(*inputs, **kwargs)
+        inputs, kwargs = p.calls[0]
         with torch.profiler.profile(activities=activities) as profile:
             run(*inputs, **kwargs)
     events = profile.key_averages()

@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment
 from markupsafe import Markup
 
-from helpers.text import plain, underlined
+from helpers.text import count, plain, underlined
 
 _LESSONS = {
     "02": "How much faster is it really?",
@@ -51,7 +51,7 @@ footer { border-top: 1px solid var(--line); font-size: .85rem; }
 @media print { pre { white-space: pre-wrap; } section { break-inside: avoid-page; } }
 </style>
 <h1>Checkup of {{ it.target }}</h1>
-<p>{{ it.calls }} set(s) of inputs, {{ "with" if it.trains else "without" }} a backward.
+<p>{{ sets }} of inputs, {{ "with" if it.trains else "without" }} a backward.
 Values that are underlined with dots were measured here, and differ elsewhere.
 {% if it.interrupted %}<b>Interrupted: what is missing was not run.</b>{% endif %}</p>
 <table>
@@ -67,7 +67,10 @@ Values that are underlined with dots were measured here, and differ elsewhere.
 {% if part.advice %}<ul>{% for line in part.advice %}<li>{{ marked(line) }}</li>
 {% endfor %}</ul>{% endif %}
 {% for picture in part.pictures %}<p>{{ safe(picture) }}</p>{% endfor %}
-{% for text in part.evidence %}<pre>{{ marked(aligned(text)) }}</pre>{% endfor %}
+{% for text in part.evidence -%}
+{% if "\n" in text %}<pre>{{ marked(aligned(text)) }}</pre>
+{% else %}<p>{{ marked(text) }}</p>
+{% endif %}{% endfor %}
 <p>Lesson {{ lesson(part.lesson) }}</p>
 </section>{% endfor %}
 <footer><p>{{ it.command }} · {{ it.when }}<br>
@@ -113,6 +116,7 @@ def page(found: Any) -> str:
     machine = dataclasses.asdict(found.machine)
     return _PAGE.render(
         it=found,
+        sets=count(found.calls, "set"),
         machine=[(k, plain(v)) for k, v in machine.items() if v is not None],
         marked=underlined,
         aligned=aligned,

@@ -242,7 +242,7 @@ def checkup(
     model or function and its inputs: a tuple, a dictionary of keyword arguments, or a
     list of several of these that differ as those of real calls do.  A third value is a
     loss: a function of what the model returns.  With it, or with *train*, which takes
-    the sum of what is returned, a backward belongs to each call.
+    a weighted sum of what is returned, a backward belongs to each call.
 
     *only* names parts to do (`QUESTIONS`); else all, with ``gpu`` where a *gpu* such as
     ``"h100"`` is named.  *budget* is in seconds of timing for each part that times.

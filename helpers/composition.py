@@ -114,10 +114,10 @@ def composes(
 
     *make* is what ``checkup`` takes: ``"module:function"``, ``"file.py:function"`` or a
     function of a module, which returns a model and its inputs, and may return a loss as
-    a third value; else the sum of what the model returns is trained.  *only* names some
-    of `SITUATIONS`.  Each runs eagerly, compiled, and eagerly in float64, which decides
-    whether compiled values and gradients are right.  What takes more than *timeout*
-    seconds is ended, and says so.  Ctrl-C keeps what is done.
+    a third value; else a weighted sum of what the model returns is trained.  *only*
+    names some of `SITUATIONS`.  Each runs eagerly, compiled, and eagerly in float64,
+    which decides whether compiled values and gradients are right.  What takes more than
+    *timeout* seconds is ended, and says so.  Ctrl-C keeps what is done.
 
     Raises InputError when *make* cannot be found, or gives nothing that can be trained.
     """

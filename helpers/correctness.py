@@ -28,6 +28,12 @@ _PIECE = 1 << 22  # elements compared at a time, so that it takes little memory
 _RTOL = {torch.float16: 1e-3, torch.bfloat16: 1.6e-2, torch.float32: 1.3e-6}
 _ROUGH = 0.05
 """Above this share of its size, a difference of random results is no rounding."""
+_NOISE = 2**12
+"""So many last digits of the largest gradient, one that should be zero may have.
+
+A bias before a normalization, or of attention's keys, changes nothing: its gradient is
+what thousands of numbers leave when they cancel, and another order leaves more.
+"""
 
 _Run = Callable[[Callable[[], Any]], Any]
 _Tensors = Sequence[torch.Tensor]
@@ -51,6 +57,7 @@ class Agreement:
 
 NOT_ASKED = Agreement(None, notes=("two different computations, on purpose",))
 _DIFFER = "results differ: the speed-up is that of another computation"
+_CHANGES_DIFFER = "what is returned agrees; a gradient, or what else changes, differs"
 
 
 def device_of(inputs: Any, *functions: Any) -> str:
@@ -91,6 +98,8 @@ class Outcome:
     """Of each tensor that the function and its inputs hold after the call."""
     changes: list[torch.Tensor | None]
     """Of the same tensors: new minus old value, all of a new one, None for none."""
+    noise: list[float]
+    """Of the same tensors: what of a change is rounding, above 0 for gradients."""
     inputs_changed: bool
 
 
@@ -148,7 +157,8 @@ class Setting:
             )
         ours = {id(t) for t in tensors((self.inputs, self.kwargs))}
         forms = [(t.shape, t.dtype) for t in held]
-        return Outcome(results, forms, changes, not changed.isdisjoint(ours))
+        noise = _noise(held, changes)
+        return Outcome(results, forms, changes, noise, not changed.isdisjoint(ours))
 
 
 def _values(result: Any) -> list[torch.Tensor]:
@@ -169,6 +179,17 @@ def _change(new: torch.Tensor, old: torch.Tensor | None) -> torch.Tensor | None:
     if torch.equal(new, old) or _size(new, old)[1] == 0:  # with not-a-numbers
         return None
     return new.clone() if new.dtype == torch.bool else new - old
+
+
+def _noise(held: _Tensors, changes: Sequence[torch.Tensor | None]) -> list[float]:
+    """Return below which root mean square a change of each tensor is rounding."""
+    gradients = {id(t.grad) for t in held if t.is_leaf and t.grad is not None}
+    known = [c for t, c in zip(held, changes, strict=True) if id(t) in gradients]
+    new = [change for change in known if change is not None]
+    digit = max((torch.finfo(change.dtype).eps for change in new), default=0.0)
+    most = max((_size(change)[0] for change in new), default=0.0)
+    noise = min(_NOISE * digit, 0.02) * most
+    return [noise if id(t) in gradients else 0.0 for t in held]
 
 
 def _failed(side: str, error: Exception) -> InputError:
@@ -196,17 +217,22 @@ def agreement(
     rtol: float | None = None,
     atol: float | None = None,
     seed: int = 0,
+    fresh: Callable[[], Callable] | None = None,
 ) -> Agreement:
     """Hold *first*, what *compiled* gave, against eager, and both against float64.
 
     With *rtol* or *atol*, what is returned must agree within them, and without them as
     ``torch.testing.assert_close`` has it for the dtype, or else be about as near to
-    float64 as eager is (`_near`).  *seed* is that of *first*.
+    float64 as eager is (`_near`).  *seed* is that of *first*.  Where random numbers are
+    drawn, *fresh* makes another compile, which draws eager's; without it, *compiled* is
+    compiled again, if it can be.
     """
     out = setting.outcome("eager", eager, seed)
     # Not to the bit: on a GPU, sums in another order differ in their last digits.
     if not _matches(out, setting.outcome("eager", eager, seed + 1)):
-        return _with_random_numbers(setting, eager, compiled, out, seed)
+        if fresh is None and _torch.is_compiled(compiled):
+            fresh = partial(compile_apart, compiled)
+        return _with_random_numbers(setting, eager, fresh, out, seed)
     notes = []
     if out.inputs_changed:
         notes.append("changes its inputs: each timed call sees other numbers")
@@ -215,7 +241,10 @@ def agreement(
     if reference is None and rtol is None and atol is None and _apart(out, first):
         notes.append("float64 could not run: the tolerance of the dtype decided")
     if not matches:
-        notes.append(_DIFFER)
+        same = _forms(out.results) == _forms(first.results)
+        pairs = zip(out.results, first.results, strict=False)
+        same = same and bool(out.results) and all(_close(x, y) for x, y in pairs)
+        notes.append(_CHANGES_DIFFER if same else _DIFFER)
     error64 = None
     if reference is not None:
         error64 = _largest(reference, out), _largest(reference, first)
@@ -223,22 +252,29 @@ def agreement(
 
 
 def _with_random_numbers(
-    setting: Setting, eager: Callable, compiled: Callable, out: Outcome, seed: int
+    setting: Setting,
+    eager: Callable,
+    fresh: Callable[[], Callable] | None,
+    out: Outcome,
+    seed: int,
 ) -> Agreement:
     """Compare a fresh compile that draws eager's numbers, where there can be one."""
     if not _matches(out, setting.outcome("eager", eager, seed)):
         return Agreement(None, notes=("each call gives another result, seed or not",))
     note = "draws random numbers: "
-    if not _torch.is_compiled(compiled):
+    if fresh is None:
         note += "results were not held against each other"
         return Agreement(None, notes=(note,))
     with torch._inductor.config.patch(fallback_random=True):
-        first = setting.outcome("compiled", compile_apart(compiled), seed)
+        first = setting.outcome("compiled", fresh(), seed)
     note += "a fresh compile that draws those of eager (fallback_random) was compared"
     error = _largest(out, first)
     if _apart(out, first) > _ROUGH:
         return Agreement(False, error, notes=(note, _DIFFER))
-    return Agreement(_matches(out, first) or None, error, notes=(note,))
+    reference = _in_float64(setting, eager, out, seed)
+    if reference and _relative_error(reference.results, out.results) > _ROUGH:
+        reference = None  # it draws others in float64
+    return Agreement(_matches(out, first, reference) or None, error, notes=(note,))
 
 
 def _in_float64(
@@ -311,7 +347,7 @@ def _matches(
         return False
     if rtol is not None or atol is not None:
         pairs = [*zip(out.results, other.results, strict=True)]
-        pairs += [(x, y) for x, y, _ in changes]
+        pairs += [(x, y) for x, y, *_ in changes]
         return all(_close(x, y, rtol or 0.0, atol or 0.0) for x, y in pairs)
     truths, share = out.results, _coarsest(out)
     if reference:
@@ -326,35 +362,38 @@ def _matches(
     )
     # An update is a small difference of large numbers, and an optimizer may turn noise
     # into a full step: no more is asked than that it is the same step.
-    return same and all(_near(*change, 4, 0.02, math.inf) for change in changes)
+    return same and all(
+        _near(x, y, truth, 4, 0.02, math.inf, noise) for x, y, truth, noise in changes
+    )
 
 
 def _paired_changes(
     out: Outcome, other: Outcome, reference: Outcome | None
-) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] | None:
-    """Return (eager, compiled, float64) of each change; None where they do not pair.
+) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor, float]] | None:
+    """Return (eager, compiled, float64, noise) of each change; None if unpaired.
 
     Both sides may hold one model or each its own: what counts is the order.
     """
     truths = out.changes
     if reference and len(reference.changes) == len(out.changes):
         truths = reference.changes
-    ours = list(zip(out.changes, truths, strict=True))
+    ours = list(zip(out.changes, truths, out.noise, strict=True))
     theirs = other.changes
     if out.forms != other.forms:  # one holds more: pair what was changed
-        ours = [(x, truth) for x, truth in ours if x is not None]
+        ours = [one for one in ours if one[0] is not None]
         theirs = [y for y in theirs if y is not None]
     if len(ours) != len(theirs):
         return None
-    triples = []
-    for (x, truth), y in zip(ours, theirs, strict=True):
+    paired = []
+    for (x, truth, noise), y in zip(ours, theirs, strict=True):
         known = x if x is not None else y
         if known is not None:
             zero = torch.zeros_like(known)
-            triples.append(tuple(zero if t is None else t for t in (x, y, truth)))
-    if any(len({t.shape for t in triple}) > 1 for triple in triples):
-        return None
-    return triples
+            three = [zero if t is None else t for t in (x, y, truth)]
+            if len({t.shape for t in three}) > 1:
+                return None
+            paired.append((*three, noise))
+    return paired
 
 
 def _near(
@@ -364,11 +403,13 @@ def _near(
     factor: float,
     share: float,
     spread: float,
+    noise: float = 0.0,
 ) -> bool:
     """Return whether *y* is about as near to the *truth* as *x* is.
 
     The root mean square of its error may be *factor* times that of *x*, or *share* of
     the size of the truth, and its largest error *spread* times as much of the largest.
+    Where *x* is nothing but rounding, so may *y* be, up to *noise*.
     """
     if torch.equal(x, y):
         return True
@@ -378,7 +419,8 @@ def _near(
     if not math.isfinite(most_x):  # eager overflows: only the truth will do
         return _close(truth.to(y.dtype), y)
     mean, most = _size(truth)
-    if mean_y > max(factor * mean_x, share * mean):
+    floor = noise if truth is x or mean_x >= share * mean else 0.0
+    if mean_y > max(factor * mean_x, share * mean, floor):
         return False
     return spread == math.inf or most_y <= spread * max(factor * most_x, share * most)
 
@@ -446,7 +488,7 @@ def _apart(out: Outcome, other: Outcome) -> float:
     if _forms(out.results) != _forms(other.results) or changes is None:
         return math.inf
     pairs = [*zip(out.results, other.results, strict=True)]
-    pairs += [(x, y) for x, y, _ in changes]
+    pairs += [(x, y) for x, y, _, noise in changes if _size(x, y)[0] > noise]
     far = [(_size(x, y)[0], _size(x)[0]) for x, y in pairs]
     return max((apart / (size or apart or 1.0) for apart, size in far), default=0.0)
 

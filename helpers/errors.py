@@ -13,6 +13,10 @@ class InputError(ValueError):
     """What was asked cannot be answered with this function or these inputs."""
 
 
+class UsedUp(InputError):
+    """A call uses up what it is given, such as room in a cache: it runs only once."""
+
+
 class ResultError(ValueError):
     """A results file that cannot be read, with what to do about it."""
 

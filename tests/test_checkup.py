@@ -70,6 +70,75 @@ def written(folder: Path, body: str, name: str = "mine.py") -> str:
     return f"{path}:make"
 
 
+# --- health that looks ill ---------------------------------------------------------
+
+NOISE = """
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.query, self.key = torch.nn.Linear(16, 16), torch.nn.Linear(16, 16)
+        self.conv, self.norm = torch.nn.Conv2d(1, 8, 3), torch.nn.BatchNorm2d(8)
+        self.drop = torch.nn.Dropout({drop})
+    def forward(self, x):
+        scores = self.drop(torch.softmax(self.query(x) @ self.key(x).mT, -1))
+        images = self.norm(self.conv((scores @ x)[:, None]))
+        return images.relu().mean((2, 3)) @ torch.ones(8, 4)
+def make():
+    torch.manual_seed(0)
+    return Model(), (torch.randn(16, 32, 16),), lambda out: out.square().sum()
+"""
+CACHE = """
+class Cache:
+    def __init__(self): self.keys, self.length = None, torch.tensor(0)
+    def update(self, new):
+        if self.keys is None: self.keys = torch.zeros(16, new.shape[1])
+        at = torch.arange(len(new)) + self.length
+        self.length.add_(len(new))
+        return self.keys.index_copy_(0, at, new)
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.key = torch.nn.Linear(4, 4)
+    def forward(self, x, cache):
+        return cache.update(self.key(x))
+def make():
+    sizes = (5, 11)
+    return Model(), [dict(x=torch.randn(n, 4), cache=Cache()) for n in sizes]
+"""
+
+
+@pytest.mark.parametrize("drop", [0.0, 0.1])
+def test_a_gradient_that_is_only_rounding_is_no_other_answer(
+    drop: float, tmp_path: Path
+) -> None:
+    mine = written(tmp_path, NOISE.format(drop=drop))
+    found = checkup(mine, only=["matches", "silent"])
+    assert found["matches"].verdict == "good", str(found) + str(found["matches"])
+    assert found["silent"].verdict == "good", str(found)
+
+
+def test_a_cache_among_the_inputs_is_put_back(tmp_path: Path) -> None:
+    parts = ["matches", "silent", "traffic", "speed"]
+    found = checkup(written(tmp_path, CACHE), only=parts, budget=0.1)
+    assert found["matches"].verdict == "good", str(found)
+    assert not [p for p in found.parts if p.verdict == "failed"], str(found)
+
+
+def test_what_raises_for_later_inputs_alone_is_another_answer(tmp_path: Path) -> None:
+    body = """
+        def f(x):
+            if torch.compiler.is_compiling() and x.dim() > 1:
+                return x.view(7)
+            return x * 2
+        def make():
+            return f, [(torch.rand(3),), (torch.rand(3, 3),)]
+        """
+    matches = checkup(written(tmp_path, body), only=["matches"])["matches"]
+    assert matches.verdict == "bad" and "fail for inputs 2" in matches.says
+    assert "RAISES" in matches.evidence[0]
+    assert matches.evidence[1].startswith("inputs 2: the compiled function raised")
+
+
 # --- bad input: said, and nothing stays -------------------------------------------
 
 LOCKED = """
@@ -203,6 +272,33 @@ def test_what_prints_and_changes_the_process_stays_in_its_process(
     assert found.ok and "hello" not in capfd.readouterr().out
     assert "s3cret" not in found.to_json() and "s3cret" not in found.to_html()
     assert str(tmp_path) not in found.to_json()
+
+
+# --- what is trained ----------------------------------------------------------------
+
+
+def test_a_gradient_that_a_normalization_hides_is_compared(tmp_path: Path) -> None:
+    """The plain sum of what LayerNorm returns has no gradient before it."""
+    body = """
+        class Doubled(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x.clone()
+            @staticmethod
+            def backward(ctx, gradient):
+                return gradient * (2 if torch.compiler.is_compiling() else 1)
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer, self.norm = torch.nn.Linear(8, 8), torch.nn.LayerNorm(8)
+            def forward(self, x):
+                return self.norm(Doubled.apply(self.layer(x)))
+        def make():
+            return Model(), (torch.randn(4, 8),)
+        """
+    found = checkup(written(tmp_path, body), only=["matches"], train=True)
+    assert found["matches"].verdict == "bad", str(found)
+    assert "what is returned agrees" in found["matches"].evidence[1]
 
 
 # --- the result, the gate, the page ------------------------------------------------
