@@ -222,6 +222,7 @@ def compare(
             eager_s = _warm(setting, timer, eager, watch)
         plans = plans_for((eager_s, compiled_s), timer.sample_s)
         race = _Race(setting, timer, (eager, compiled), plans)
+        race.shorten_blocks()
         with Watch() as timed:
             race.run(budget, precision, seed, timed, pin=device == "cpu")
         faults, peaks = race.memory(device)
@@ -322,7 +323,6 @@ class _Race:
             stack.enter_context(quiet_interpreter())
             if pin:
                 stack.enter_context(pinned_threads())
-            self._shorten_blocks()
             bar = stack.enter_context(text.progress("timing", budget, "s"))
             start = clock.now()
             try:
@@ -340,7 +340,7 @@ class _Race:
                     raise KeyboardInterrupt(f"{timed} timed, {needed}") from None
                 self.interrupted = True
 
-    def _shorten_blocks(self) -> None:
+    def shorten_blocks(self) -> None:
         """Take three calls a block, as the warm-up did, where more are not possible.
 
         What calls use up, as room in a cache, comes back before each block.
