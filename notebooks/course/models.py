@@ -89,13 +89,13 @@ def _by_name(*calls: dict[str, Any]) -> Any:
 
 
 @model("transformers")
-def bert(layers: int = 2) -> Any:
+def bert() -> Any:
     """An encoder of text, called with what a tokenizer returns."""
     from transformers import BertConfig, BertModel
 
     config = BertConfig(
         **SMALL,
-        num_hidden_layers=layers,
+        num_hidden_layers=1,
         vocab_size=100,
         max_position_embeddings=64,
     )
@@ -191,7 +191,7 @@ def resnet() -> Any:
     config = ResNetConfig(
         embedding_size=8,
         hidden_sizes=[8, 16],
-        depths=[1, 2],
+        depths=[1, 1],
         layer_type="basic",
         num_labels=5,
     )
@@ -213,7 +213,7 @@ def unet() -> Any:
         attention_head_dim=4,
         mid_block_type=None,
         down_block_types=("CrossAttnDownBlock2D",),
-        up_block_types=("CrossAttnUpBlock2D",),
+        up_block_types=("UpBlock2D",),
     )
 
     def step(size: int) -> Call:
@@ -229,7 +229,7 @@ def lora() -> Any:
     """BERT with adapters of low rank on its attention."""
     from peft import LoraConfig, get_peft_model
 
-    module, calls = bert(layers=1)
+    module, calls = bert()
     adapters = LoraConfig(r=4, target_modules=["query", "value"])
     return get_peft_model(module, adapters), calls
 
