@@ -222,7 +222,6 @@ def compare(
             eager_s = _warm(setting, timer, eager, watch)
         plans = plans_for((eager_s, compiled_s), timer.sample_s)
         race = _Race(setting, timer, (eager, compiled), plans)
-        race.shorten_blocks()
         with Watch() as timed:
             race.run(budget, precision, seed, timed, pin=device == "cpu")
         faults, peaks = race.memory(device)
@@ -340,17 +339,6 @@ class _Race:
                     raise KeyboardInterrupt(f"{timed} timed, {needed}") from None
                 self.interrupted = True
 
-    def shorten_blocks(self) -> None:
-        """Take three calls a block, as the warm-up did, where more are not possible.
-
-        What calls use up, as room in a cache, comes back before each block.
-        """
-        try:
-            for side, plan in zip(self.sides, self.plans, strict=True):
-                block(self.clock, self.setting.call(side), plan)
-        except Exception:
-            self.plans = [Plan(calls=1, samples=3)] * 2
-
     def _is_enough(self, precision: float) -> bool:
         """Return whether the interval is narrow; a disturbed machine gets more time."""
         if sum(r.clean for r in self.rounds) < _FIRST_LOOK:
@@ -360,14 +348,22 @@ class _Race:
 
     def _round(self, a_first: bool, watch: Watch) -> Round:
         """Time one block of each side, from the state put back."""
-        compiles, blocks = watch.compiles, dict[int, Block]()
-        for side in (0, 1) if a_first else (1, 0):
-            call = self.setting.call(self.sides[side])
+        compiles, order = watch.compiles, (0, 1) if a_first else (1, 0)
+        try:
+            blocks = {side: self._block(side) for side in order}
+        except Exception:
+            # What calls use up, as room in a cache, comes back before each block only:
+            # so from now on a block has as many calls as the warm-up had in a row.
+            self.plans = [Plan(calls=1, samples=3)] * 2
             with _again():
-                blocks[side] = block(self.clock, call, self.plans[side])
+                blocks = {side: self._block(side) for side in order}
         a, b = blocks[0], blocks[1]
         clean = not (a.waited or b.waited) and watch.compiles == compiles
         return Round(a.seconds, b.seconds, a_first, clean, a.waited, b.waited)
+
+    def _block(self, side: int) -> Block:
+        call = self.setting.call(self.sides[side])
+        return block(self.clock, call, self.plans[side])
 
     def memory(
         self, device: str

@@ -5,9 +5,9 @@ from __future__ import annotations
 import atexit
 import copy
 import io
-import json
 import logging
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -15,12 +15,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import (
-    ExitStack,
-    contextmanager,
-    redirect_stderr,
-    redirect_stdout,
-)
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,11 +53,17 @@ LOADERS = {
 }
 """What a process does that loads a file, and never saw the model."""
 _CHILD = """
-import json, sys, time
+import pickle, sys, time
 path, asked, told = sys.argv[1:]
-import numpy
 
-inputs = [numpy.load(asked)[key] for key in numpy.load(asked)]
+
+def tell(answers, **facts):
+    with open(told, "wb") as file:
+        pickle.dump({{"answers": answers, **facts}}, file)
+
+
+with open(asked, "rb") as file:
+    inputs = pickle.load(file)
 begin = time.perf_counter()
 try:
     {load}
@@ -74,10 +75,8 @@ try:
         run = lambda x: [y.numpy() for y in model(torch.from_numpy(x))]
     answers = [run(x) for x in inputs]
 except Exception as error:
-    said = f"{{type(error).__name__}}: {{error}}"
-    print(json.dumps({{"error": said.strip()}}))
+    tell([], error=f"{{type(error).__name__}}: {{error}}".strip())
     sys.exit()
-numpy.savez(told, *[y for answer in answers for y in answer])
 counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {{}})
 parts = {{
     name: "works"
@@ -88,7 +87,7 @@ parts = {{
     for name, (module, key) in {modules}.items()
 }}
 parts["libtorch"] = "works" if "torch" in sys.modules else "not there"
-print(json.dumps({{"load_s": load_s, "parts": parts}}))
+tell(answers, load_s=load_s, parts=parts)
 """
 
 
@@ -111,11 +110,11 @@ def quietly() -> Iterator[list[str]]:
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
     try:
-        with ExitStack() as stack:
-            for redirect in (redirect_stdout, redirect_stderr):
-                stack.enter_context(redirect(io.StringIO()))
-            caught = stack.enter_context(warnings.catch_warnings(record=True))
-            warnings.simplefilter("always")
+        with (
+            redirect_stdout(io.StringIO()),
+            redirect_stderr(io.StringIO()),
+            warnings.catch_warnings(record=True, action="always") as caught,
+        ):
             yield said
     finally:
         os.dup2(kept, 2)
@@ -163,51 +162,35 @@ class Elsewhere:
 
 
 def elsewhere(
-    way: str,
-    path: str | Path,
-    inputs: Sequence[torch.Tensor],
-    outputs: int = 2,
-    **env: str,
+    way: str, path: str | Path, inputs: Sequence[torch.Tensor], **env: str
 ) -> Elsewhere:
     """Load the file in a new process, which calls it with each of *inputs*."""
-    import numpy
-
+    load = LOADERS[way].replace("\n", "\n    ")
+    code = _CHILD.format(load=load, modules=MODULES)
     with tempfile.TemporaryDirectory() as place:
-        asked, told = Path(place) / "asked.npz", Path(place) / "told.npz"
-        numpy.savez(asked, *[x.numpy() for x in inputs])
-        code = _CHILD.format(
-            load=LOADERS[way].replace("\n", "\n    "), modules=MODULES
-        )
-        command = [sys.executable, "-c", code, path, asked, told]
+        asked, told = Path(place) / "asked", Path(place) / "told"
+        asked.write_bytes(pickle.dumps([x.numpy() for x in inputs]))
         done = subprocess.run(
-            command,
+            [sys.executable, "-c", code, path, asked, told],
             cwd=place,
             env={**os.environ, **env},
             capture_output=True,
             text=True,
             check=False,
         )
-        if done.returncode:
+        if not told.exists():  # it died
             return Elsewhere([], error=done.stderr.strip()[-300:])
-        fact = json.loads(done.stdout.strip().splitlines()[-1])
-        if "error" in fact:
-            return Elsewhere([], error=fact["error"], warned=done.stderr)
-        found = numpy.load(told)
-        flat = [torch.from_numpy(found[key]) for key in found]
-    rows = [tuple(flat[n : n + outputs]) for n in range(0, len(flat), outputs)]
-    return Elsewhere(rows, fact["load_s"], fact["parts"], warned=done.stderr)
+        facts = pickle.loads(told.read_bytes())
+    rows = [tuple(map(torch.as_tensor, row)) for row in facts.pop("answers")]
+    return Elsewhere(rows, **facts, warned=done.stderr)
 
 
 def all_elsewhere(
-    files: dict[str, Path], inputs: Sequence[torch.Tensor], outputs: int = 2
+    files: dict[str, Path], inputs: Sequence[torch.Tensor]
 ) -> dict[str, Elsewhere]:
     """Return what a process for each file said, two at a time."""
-
-    def one(each: tuple[str, Path]) -> Elsewhere:
-        return elsewhere(*each, inputs, outputs)
-
     with ThreadPoolExecutor(2) as pool:
-        found = pool.map(one, files.items())
+        found = pool.map(lambda each: elsewhere(*each, inputs), files.items())
         return dict(zip(files, found, strict=True))
 
 
@@ -225,6 +208,16 @@ def built(source: Path = SERVE) -> Path:
     return program
 
 
+def linked(program: Path) -> str:
+    """Return the names of the libraries that a program loads at its start."""
+    tool = ["otool", "-L"] if sys.platform == "darwin" else ["ldd"]
+    done = subprocess.run(
+        [*tool, program], check=True, capture_output=True, text=True
+    )
+    names = (line.split()[0] for line in done.stdout.splitlines() if line)
+    return " ".join(Path(name).name for name in names)
+
+
 def answered(
     model: torch.nn.Module, inputs: Sequence[torch.Tensor]
 ) -> list[tuple[torch.Tensor, ...]]:
@@ -236,16 +229,16 @@ def answered(
 
 
 def same_answers(found: Any, wanted: Any) -> tuple[bool, ...]:
-    """Return for each output whether it agrees in all answers."""
+    """Return for each output whether all answers agree."""
     if len(found) != len(wanted):
         return (False,) * len(wanted[0])
-
-    def agree(ours: Any, theirs: Any) -> bool:
-        pairs = zip(ours, theirs, strict=True)
-        return all(torch.allclose(a, b, 1e-4, 1e-5) for a, b in pairs)
-
-    columns = zip(*found, strict=True), zip(*wanted, strict=True)
-    return tuple(map(agree, *columns))
+    return tuple(
+        all(
+            torch.allclose(one[n], other[n], 1e-4, 1e-5)
+            for one, other in zip(found, wanted, strict=True)
+        )
+        for n in range(len(wanted[0]))
+    )
 
 
 def scores_right(
@@ -269,22 +262,12 @@ def keeps(
     def right(*inputs: torch.Tensor) -> bool:
         return all(scores_right(run, model, x) for x in inputs)
 
-    def counts() -> bool:
-        before, after = run(quiet)[1].item(), run(quiet[:3])[1].item()
-        return after - before == 3
-
-    checks = {
-        "any rows": lambda: right(*(quiet[:rows] for rows in (1, 3, 7))),
-        "the branch": lambda: right(quiet, loud),
-        "the count": counts,
+    before, after = run(quiet)[1].item(), run(quiet[:3])[1].item()
+    return {
+        "any rows": right(*(quiet[:rows] for rows in (1, 3, 7))),
+        "the branch": right(quiet, loud),
+        "the count": after - before == 3,
     }
-    found = {}
-    for name, check in checks.items():
-        try:
-            found[name] = bool(check())
-        except Exception:
-            found[name] = False
-    return found
 
 
 def ways_table(
@@ -344,21 +327,25 @@ def needed_picture(ways: dict[str, dict[str, str]]) -> Picture:
     return Picture(figure, alt)
 
 
-def needed(
-    model: torch.nn.Module, x: torch.Tensor, found: dict[str, Elsewhere]
-) -> dict[str, dict[str, str]]:
-    """Return what was at work: compiled here, in each process, and in C++."""
+def worked_here(model: torch.nn.Module, x: torch.Tensor) -> dict[str, str]:
+    """Compile and call the model in this process; return what worked."""
     from torch._dynamo.utils import counters
 
     torch.compiler.reset()
     counters.clear()
     with torch.no_grad():
         torch.compile(model)(x)
-    here = {"your source": "works", "Python": "works"}
+    found = {"your source": "works", "Python": "works"}
     for name, (_, counter) in MODULES.items():
-        here[name] = "works" if counters.get(counter) else "there"
-    here["libtorch"] = "works"
+        found[name] = "works" if counters.get(counter) else "there"
+    return {**found, "libtorch": "works"}
+
+
+def needed(
+    here: dict[str, str], found: dict[str, Elsewhere]
+) -> dict[str, dict[str, str]]:
+    """Return what was at work: here, in each process, and in C++."""
     given = {"your source": "not there", "Python": "works"}
-    ways = {way: given | one.parts for way, one in found.items()}
     cpp = dict.fromkeys(here, "not there") | {"libtorch": "works"}
+    ways = {way: given | one.parts for way, one in found.items()}
     return {"torch.compile": here, **ways, "AOTInductor, C++": cpp}
