@@ -125,7 +125,10 @@ def command() -> str:
     """Return what was run, without the folders it lies in."""
     if kernel_shell():
         return "notebook"
-    return " ".join(Path(word).name for word in sys.argv[:2]) or "python"
+    words = [Path(word).name for word in sys.argv[:2]]
+    if words[:1] == ["__main__.py"]:
+        words[0] = f"python -m {Path(sys.argv[0]).parent.name}"
+    return " ".join(words) or "python"
 
 
 def now() -> str:

@@ -20,6 +20,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -417,16 +418,25 @@ def process(
 
 
 def end(child: subprocess.Popen) -> None:
-    """End the process and all that it started, also what outlived it."""
+    """End the process and all that it started, also what outlived it.
+
+    Half a library, of a compiler that is ended, would break the next run: it goes too.
+    """
+    outputs: list[str] = []
     with suppress(psutil.Error):
         for one in psutil.Process(child.pid).children(recursive=True):
             with suppress(psutil.Error):
+                words = one.cmdline()
+                outputs += [out for o, out in pairwise(words) if o == "-o"]
                 one.kill()
     if hasattr(os, "killpg"):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
     child.kill()
     child.communicate()
+    for output in outputs:
+        if output.endswith(".so"):
+            Path(output).unlink(missing_ok=True)
 
 
 def explained(stage: str, said: str) -> str:

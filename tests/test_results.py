@@ -95,10 +95,12 @@ def test_the_machine_and_the_command_travel_with_it(
     held = json.loads(comparison.to_json())["result"]
     assert held["machine"]["torch"] == torch.__version__
     assert held["when"].startswith("20") and held["when"].endswith("+00:00")
-    monkeypatch.setattr(sys, "argv", ["/a/b/run.py", "/c/data.json", "-x"])
-    assert (
-        json.loads(Bandwidth(1.0, 2, "cpu").to_json())["command"] == "run.py data.json"
-    )
+    for argv, command in (
+        (["/a/b/run.py", "/c/data.json", "-x"], "run.py data.json"),
+        (["/a/helpers/__main__.py", "checkup"], "python -m helpers checkup"),
+    ):
+        monkeypatch.setattr(sys, "argv", argv)
+        assert json.loads(Bandwidth(1.0, 2, "cpu").to_json())["command"] == command
 
 
 # --- what is not believed ---------------------------------------------------------

@@ -34,7 +34,11 @@ def raises():
 
 def hangs():
     import subprocess, sys, time
-    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(99)"])
+    from pathlib import Path
+    half = Path(__file__).with_name("half.so")  # as of a compiler at work
+    half.write_text("half")
+    sleeper = [sys.executable, "-c", "import time; time.sleep(99)"]
+    subprocess.Popen([*sleeper, "-o", str(half)])
     time.sleep(99)
 
 def dies():
@@ -271,6 +275,7 @@ def test_a_process_that_hangs_is_ended_with_all_that_it_started(model, tmp_path)
     time.sleep(0.5)
     left = [p for p in psutil.process_iter(["cmdline"]) if p.pid not in before]
     assert not [p for p in left if "sleep(99)" in " ".join(p.info["cmdline"] or [])]
+    assert not list(tmp_path.rglob("half.so")), "the next run would load it"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
