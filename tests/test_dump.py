@@ -13,7 +13,7 @@ import torch
 from torch._inductor import config as inductor_config
 from torch.nn import functional as F
 
-from helpers import dump_triton, load
+from helpers import dump_triton, kernels, load
 from helpers.errors import InputError, Unavailable
 from tests.kinds import KINDS, dumped, randn
 
@@ -85,6 +85,16 @@ def test_lines_and_counts_of_the_program() -> None:
     assert kernel.lines == (f"{first + 1}: y = x.sin()", f"{first + 2}: return y * 2")
     assert kernel.ops == ("sin", "mul")
     assert (kernel.loads, kernel.stores, kernel.bytes) == (1, 1, 512)
+
+
+def test_triton_and_cpp_do_the_same_work() -> None:
+    def matmul(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return (x @ y).relu().sum(-1)
+
+    inputs = randn(64, 64), randn(64, 64)
+    gpu, cpu = dump_triton(matmul, *inputs).launches, kernels(matmul, *inputs).kernels
+    assert [(k.ops, k.bytes) for k in gpu] == [(k.ops, k.bytes) for k in cpu]
+    assert len(gpu) == 2 and gpu[0].bytes == 3 * 64 * 64 * 4
 
 
 def test_the_text_of_a_dump() -> None:
