@@ -80,11 +80,25 @@ def matches(p: Patient) -> Found:
             "find the layer that is wrong: torch.compile(model, backend='aot_eager'), "
             "and the bisector (lesson 16)"
         ]
+    if raised and _agrees(p, dynamic=False):
+        advice = [
+            "torch.compile(model, dynamic=False): eager's answers for all these "
+            "inputs; what failed is code for sizes that vary"
+        ]
     verdict = {True: "good", False: "bad", None: "cannot tell"}[worst]
     evidence = [str(Table.of(head, rows))]
     for note, numbers in notes.items():
         evidence.append(f"inputs {', '.join(map(str, numbers))}: {note}")
     return Found(verdict, says, {"matches": worst}, evidence, advice)
+
+
+def _agrees(p: Patient, **options: Any) -> bool:
+    """Return whether all answers are eager's, compiled with *options*."""
+    compiled = p.compiled(**options)
+    try:
+        return all(p.answers(compiled, call).matches for call in p.calls)
+    except InputError:
+        return False
 
 
 def captured(p: Patient) -> Found:

@@ -137,6 +137,25 @@ def test_what_raises_for_later_inputs_alone_is_another_answer(tmp_path: Path) ->
     assert matches.verdict == "bad" and "fail for inputs 2" in matches.says
     assert "RAISES" in matches.evidence[0]
     assert matches.evidence[1].startswith("inputs 2: the compiled function raised")
+    assert "bisector" in matches.advice[0]
+
+
+def test_code_for_varying_sizes_that_fails_has_a_cure(tmp_path: Path) -> None:
+    body = """
+        @torch.library.custom_op("checkup_test::double", mutates_args=())
+        def double(x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+        @double.register_fake
+        def _(x):
+            if isinstance(x.shape[0], torch.SymInt):
+                raise RuntimeError("a size must be a number")
+            return torch.empty_like(x)
+        def make():
+            return lambda x: double(x), [(torch.rand(3),), (torch.rand(4),)]
+        """
+    matches = checkup(written(tmp_path, body), only=["matches"])["matches"]
+    assert matches.verdict == "bad" and "fail for inputs 2" in matches.says
+    assert matches.advice[0].startswith("torch.compile(model, dynamic=False)")
 
 
 # --- bad input: said, and nothing stays -------------------------------------------
