@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -84,6 +85,16 @@ class Patient:
             with undisturbed(run):
                 run(*inputs, **kwargs)
 
+    @functools.cached_property
+    def draws(self) -> bool:
+        """Whether a call draws random numbers, as dropout does."""
+        inputs, kwargs = self.calls[0]
+        run = self.run(self.fn)
+        with undisturbed(run):
+            before = torch.get_rng_state()
+            run(*inputs, **kwargs)
+            return not torch.equal(before, torch.get_rng_state())
+
     def run(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """Return *fn* as it is used: called, or called with a backward of the loss."""
         if not self.train:
@@ -129,13 +140,17 @@ class Patient:
         compiled: Callable[..., Any],
         call: Call,
         run: Callable[[Callable[[], Any]], Any] = lambda call: call(),
+        again: Callable[[], Callable[..., Any]] | None = None,
     ) -> correctness.Agreement:
-        """Hold what *compiled* gives against eager, by float64; *run* calls it."""
+        """Hold what *compiled* gives against eager, by float64; *run* calls it.
+
+        *again* compiles once more in the same way, where random numbers are drawn.
+        """
         ours, usual = self.run(compiled), self.run(self.fn)
         inputs, kwargs = call
 
         def fresh() -> Callable[..., Any]:
-            return self.run(compile_apart(compiled))
+            return self.run(again() if again else compile_apart(compiled))
 
         setting = Setting((usual, ours), inputs, kwargs)
         with correctness.seeded(0), setting.state:

@@ -26,11 +26,12 @@ from helpers._torch import needed_for
 from helpers.benchmark import Comparison, compare
 from helpers.capture import Graphs, graphs, recompiles
 from helpers.checkup_patient import Call, Patient
-from helpers.session import fresh_code, undisturbed
+from helpers.session import compile_apart, restored, undisturbed
 from helpers.tensors import clone, tensors
 from helpers.text import mark
 
 with needed_for("first calls without a cache"):
+    from torch._dynamo.pgo import reset_code_state
     from torch._inductor.utils import fresh_cache
 
 KINDS = ("breaks", "versions", "first call", "each call")  # the first weigh most
@@ -115,11 +116,25 @@ def _attempt(
         yield done
 
 
+def _compiling(p: Patient, **options: Any) -> Callable[[], Callable[..., Any]]:
+    """Return what compiles the model, as where no sizes were seen before."""
+
+    def compiling() -> Callable[..., Any]:
+        reset_code_state()
+        return compile_apart(p.fn, **options)
+
+    return compiling
+
+
 def _agreement(
-    p: Patient, compiled: Callable[..., Any], calls: list[Call]
-) -> tuple[bool | None, float]:
-    """Return whether all answers are eager's, and the seconds of the first call."""
-    seconds = []
+    p: Patient, compiling: Callable[[], Callable[..., Any]], calls: list[Call]
+) -> tuple[bool | None, float, Callable[..., Any]]:
+    """Return whether all answers are eager's, seconds of the first call, and its code.
+
+    *compiling* compiles the model; where it draws random numbers, once more, and the
+    first call alone is judged: each judgement would compile for its sizes again.
+    """
+    compiled, seconds = compiling(), []
 
     def timed(call: Callable[[], Any]) -> Any:
         begin = time.perf_counter()
@@ -127,8 +142,13 @@ def _agreement(
         seconds.append(time.perf_counter() - begin)
         return result
 
-    agreed = [p.answers(compiled, call, timed).matches for call in calls]
-    return False if False in agreed else None if None in agreed else True, seconds[0]
+    judged = calls[:1] if p.draws else calls
+    agreed = [p.answers(compiled, call, timed, compiling).matches for call in judged]
+    for inputs, kwargs in calls[len(judged) :]:
+        with restored(p.fn):
+            p.run(compiled)(*clone(inputs), **clone(kwargs))
+    agrees = False if False in agreed else None if None in agreed else True
+    return agrees, seconds[0], compiled
 
 
 # ------------------------------------------------------- breaks, and versions: counted
@@ -145,7 +165,7 @@ def _mended_breaks(p: Patient) -> Iterator[Try]:
             saved = len(now.breaks) - len(then.breaks)
             if saved <= 0:
                 return None
-            agrees, _ = _agreement(p, p.compiled(), p.calls[:1])
+            agrees, *_ = _agreement(p, _compiling(p), p.calls[:1])
         before = f"{text.count(len(now.breaks), 'break')} in {_graphs(now)}"
         effect = f"{before}, then {len(then.breaks)} in {_graphs(then)}"
         return Try(line, "breaks", effect, saved, agrees, costs)
@@ -176,7 +196,7 @@ def _dynamic_sizes(p: Patient) -> Iterator[Try]:
 
     def counted(line: str, calls: list[Call], dynamic: bool | None = None) -> Try:
         then = recompiles(p.fn, calls, dynamic=dynamic).total
-        agrees, first = _agreement(p, p.compiled(dynamic=dynamic), calls)
+        agrees, first, _ = _agreement(p, _compiling(p, dynamic=dynamic), calls)
         effect = f"{text.count(now, 'version')}, then {then}"
         costs = f"compiles for {mark(text.seconds(first))}"
         return Try(line, "versions", effect, now - then, agrees, costs)
@@ -189,9 +209,11 @@ def _dynamic_sizes(p: Patient) -> Iterator[Try]:
     calls = [clone(p.calls[0]), *p.calls[1:]]
     for name, tensor in _named(p, calls[0]):
         torch._dynamo.mark_dynamic(tensor, varying.get(name, ()))
-    yield from _attempt("versions", counted, line, calls)
-    line = "torch.compile(model, dynamic=True)"
-    yield from _attempt("versions", counted, line, p.calls, True)
+    marked = list(_attempt("versions", counted, line, calls))
+    yield from marked
+    if not any(found.helps and found.gain == now - 1 for found in marked):
+        line = "torch.compile(model, dynamic=True)"
+        yield from _attempt("versions", counted, line, p.calls, True)
 
 
 def _varying(p: Patient) -> dict[str, list[int]]:
@@ -223,28 +245,25 @@ def _named(p: Patient, call: Call) -> Iterator[tuple[str, torch.Tensor]]:
 
 def _timed(p: Patient) -> Iterator[Try]:
     """Yield what is raced against the model as it is compiled now."""
-    now = p.compiled()
-    _agreement(p, now, p.calls)  # compiled here, it stays so through all races
+    *_, now = _agreement(p, _compiling(p), p.calls)  # it stays so through all races
     yield from _options(p, now)
     yield from _by_blocks(p, now)
 
 
 def _options(p: Patient, now: Callable[..., Any]) -> Iterator[Try]:
     """Yield what each call takes with other options of torch.compile."""
-    gpu = any(tensor.is_cuda for tensor in tensors(p.calls))
-    modes = ("reduce-overhead", "max-autotune") if gpu else ()
-    ways: dict[str, dict[str, Any]] = {
-        f'mode="{mode}"': {"mode": mode}
-        for mode in modes or ("max-autotune-no-cudagraphs",)
-    }
+    if any(tensor.is_cuda for tensor in tensors(p.calls)):
+        modes = "reduce-overhead", "max-autotune"
+    else:  # there it has kernels of its own for products with weights that stay
+        modes = () if p.train else ("max-autotune-no-cudagraphs",)
+    ways: dict[str, dict[str, Any]] = {f'mode="{m}"': {"mode": m} for m in modes}
     if _varying(p):
         ways["dynamic=False"] = {"dynamic": False}
     if p.module and not p.train:
         ways['options={"freezing": True}'] = {"options": {"freezing": True}}
 
     def raced(line: str, options: dict[str, Any]) -> Try:
-        then = torch.compile(fresh_code(p.fn), **options)
-        agrees, first = _agreement(p, then, p.calls)
+        agrees, first, then = _agreement(p, _compiling(p, **options), p.calls)
         result = _race(p, now, then)
         gain = result.interval[0] - _WORTH if result.interval else 0.0
         costs = f"compiles for {mark(text.seconds(first))}"
@@ -279,9 +298,15 @@ def _by_blocks(p: Patient, now: Callable[..., Any]) -> Iterator[Try]:
         model = p.made_again()
         if model is p.fn:  # it is made once only: its blocks are the present's too
             return None
-        for block in model.get_submodule(name):
-            block.compile()
-        agrees, _ = _agreement(p, model, p.calls)
+
+        def compiling() -> Callable[..., Any]:
+            drawn = torch._inductor.config.fallback_random
+            for block in model.get_submodule(name):
+                block.compile(options={"fallback_random": drawn})
+            return model
+
+        agrees, *_ = _agreement(p, compiling, p.calls)
+        compiling()
         costs = f"each call {mark(_race(p, now, model).ratio())}"
         whole, parts = _first_calls(p, model)
         ratios = [a / b for a, b in zip(whole, parts, strict=True)]
@@ -322,7 +347,7 @@ def _first_calls(p: Patient, model: Callable[..., Any]) -> tuple[list[float], ..
     for turn in range(3):
         if turn > 1 and time.monotonic() - begin > _PATIENCE:
             break
-        for side, each in enumerate((torch.compile(fresh_code(p.fn)), model)):
+        for side, each in enumerate((compile_apart(p.fn), model)):
             torch.compiler.reset()
             inputs, kwargs = clone(p.calls[0])
             run = p.run(each)

@@ -50,11 +50,16 @@ class Blocks(nn.Module):
             x = layer(x)
         return x
 
+class Draws(Blocks):
+    def forward(self, x):
+        return super().forward(nn.functional.dropout(x))
+
 class Differs(nn.Module):
     def forward(self, x):
         return x * 2 if torch.compiler.is_compiling() else x * 3
 
 def stops(): return Stops(), (torch.rand(4),)
+def draws(): return Draws(), (torch.rand(4, 8),)
 def blocks(): return Blocks(), (torch.rand(4, 8),)
 def differs(): return Differs(), (torch.rand(4),)
 def sizes():
@@ -85,7 +90,7 @@ def raced(speedup: float) -> SimpleNamespace:
 def test_settings_that_mend_breaks_are_found_alone_and_together(
     patient: Callable[[str], Patient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkup_tries, "_agreement", lambda *_: (True, 1.0))
+    monkeypatch.setattr(checkup_tries, "_agreement", lambda *_: (True, 1.0, None))
     *each, together = checkup_tries._mended_breaks(patient("stops"))
     settings = [one.line.split(" ")[0].rpartition(".")[2] for one in each]
     assert settings == [
@@ -101,19 +106,31 @@ def test_settings_that_mend_breaks_are_found_alone_and_together(
 def test_a_size_that_varies_is_marked_by_its_name(
     patient: Callable[[str], Patient],
 ) -> None:
-    marked, dynamic = checkup_tries._dynamic_sizes(patient("sizes"))
+    (marked,) = checkup_tries._dynamic_sizes(patient("sizes"))
     mark = "torch._dynamo.mark_dynamic(batch['{}'], 1)"
     names = "; ".join(mark.format(name) for name in ("x", "mask"))
     assert marked.line == f"before the first call: {names}"
     assert (marked.effect, marked.helps) == ("2 versions, then 1", True)
-    assert dynamic.line.endswith("dynamic=True)") and dynamic.helps
     assert not [*checkup_tries._dynamic_sizes(patient("stops"))]
 
 
-def test_blocks_are_compiled_one_by_one(
-    patient: Callable[[str], Patient], monkeypatch: pytest.MonkeyPatch
+def test_what_draws_numbers_is_judged_with_the_options_that_are_tried(
+    patient: Callable[[str], Patient],
 ) -> None:
-    p = patient("blocks")
+    def doubles(graph: Callable, _: list) -> Callable:
+        return lambda *inputs: [2 * tensor for tensor in graph(*inputs)]
+
+    p = patient("draws")
+    for backend, agrees in (("eager", True), (doubles, False)):
+        compiling = checkup_tries._compiling(p, backend=backend)
+        assert checkup_tries._agreement(p, compiling, p.calls)[0] is agrees
+
+
+@pytest.mark.parametrize("name", ["blocks", "draws"])
+def test_blocks_are_compiled_one_by_one(
+    name: str, patient: Callable[[str], Patient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    p = patient(name)
     seconds = iter([9.0, 10.0, 11.0])
     monkeypatch.setattr(checkup_tries, "_race", lambda *_: raced(0.8))
     several = lambda *_: ([*seconds], [3.0, 5.0, 5.0])  # noqa: E731
