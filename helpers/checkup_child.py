@@ -29,7 +29,7 @@ from helpers.checkup_tries import tried
 from helpers.codegen import kernels
 from helpers.errors import InputError
 from helpers.plots import plot_comparison
-from helpers.session import restored, undisturbed
+from helpers.session import compile_apart, restored, undisturbed
 from helpers.start_child import Report, become_theirs
 from helpers.tensors import clone, tensors
 from helpers.text import Table
@@ -95,8 +95,9 @@ def matches(p: Patient) -> Found:
 def _agrees(p: Patient, **options: Any) -> bool:
     """Return whether all answers are eager's, compiled with *options*."""
     compiled = p.compiled(**options)
+    again = functools.partial(compile_apart, p.fn, **options)
     try:
-        return all(p.answers(compiled, call).matches for call in p.calls)
+        return all(p.answers(compiled, c, again=again).matches for c in p.calls)
     except InputError:
         return False
 
