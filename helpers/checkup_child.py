@@ -24,13 +24,12 @@ import torch
 
 from helpers import correctness, text
 from helpers.capture import Watch, graphs, recompiles
-from helpers.checkup_patient import Found, Patient
+from helpers.checkup_patient import Found, Patient, in_turn
 from helpers.checkup_tries import tried
 from helpers.codegen import kernels
-from helpers.errors import InputError
+from helpers.errors import InputError, one_line
 from helpers.plots import plot_comparison
 from helpers.session import restored, undisturbed
-from helpers.start_child import Report, become_theirs
 from helpers.tensors import clone, tensors
 from helpers.text import Table
 
@@ -487,33 +486,21 @@ PARTS: dict[str, Callable[[Patient], Found]] = {
 }
 
 
-def main(order: dict[str, Any]) -> None:
-    """Do the ordered parts, and report each as it ends."""
-    become_theirs()
-    if "gpu" in order["parts"]:  # it takes a second, and comes before their `helpers`
-        global dump_triton
-        from helpers import dump_triton
-    report = Report(order["report"])
-    report.stage("make the model")
-    patient = Patient(order)
-    report.stage("call it eagerly")
-    patient.try_out()
-    report.put(calls=len(patient.calls), trains=patient.train)
-    for name in order["parts"]:
-        report.stage(name)
-        begin = time.perf_counter()
-        try:
-            found = PARTS[name](patient)
-        except InputError as error:
-            first, *rest = str(error).splitlines()
-            found = Found("failed", first, advice=rest)
-        except (Exception, SystemExit) as error:  # the others go on
-            first = (str(error).strip() or "without a message").splitlines()[0]
-            found = Found("failed", f"{type(error).__name__}: {first}")
-        took = time.perf_counter() - begin
-        report.put(part={"name": name, "seconds": took, **vars(found)})
-    report.put(done=True)
+def found_of(patient: Patient, name: str) -> dict[str, Any]:
+    """Return what one part finds, or how it failed: the others go on."""
+    begin = time.perf_counter()
+    try:
+        found = PARTS[name](patient)
+    except InputError as error:
+        first, *rest = str(error).splitlines()
+        found = Found("failed", first, advice=rest)
+    except (Exception, SystemExit) as error:
+        found = Found("failed", one_line(error))
+    return {"seconds": time.perf_counter() - begin, **vars(found)}
 
 
 if __name__ == "__main__":
-    main(json.load(sys.stdin))
+    order = json.load(sys.stdin)
+    if "gpu" in order["parts"]:  # it takes a second, and comes before their `helpers`
+        from helpers import dump_triton
+    in_turn(order, found_of)

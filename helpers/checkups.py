@@ -254,7 +254,7 @@ def checkup(
 
     Raises InputError when *make* cannot be found or does not give a model and inputs.
     """
-    target = starts.target_of(make)
+    target = children.target_of(make)
     if unknown := set(only) - set(QUESTIONS):
         raise InputError(
             f"there is no part {', '.join(sorted(unknown))}: there are "

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from helpers import starts
+from helpers import children, starts
 from helpers.__main__ import main
 from helpers.errors import InputError, Unavailable
 from helpers.results import Result
@@ -141,14 +141,14 @@ def test_each_way_has_its_folder_and_turns_alternate(model, monkeypatch, tmp_pat
     assert seen == [
         ("filled", [], False),
         ("filled", both, False),
-        ("copied-0", cache, False),
-        ("image-0", both, False),
-        ("artifacts-0", [], True),
-        ("empty-1", [], False),
+        ("new", cache, False),
+        ("new", both, False),
+        ("new", [], True),
+        ("new", [], False),
         ("filled", both, False),
-        ("copied-1", cache, False),
-        ("image-1", both, False),
-        ("artifacts-1", [], True),
+        ("new", cache, False),
+        ("new", both, False),
+        ("new", [], True),
     ]
     assert {way.name: way.ships for way in result.ways} == {
         "empty": 0, "warm": 0, "copied": 5, "image": 12, "artifacts": 3,
@@ -244,7 +244,7 @@ def test_no_processes_to_be_had(model, tmp_path, monkeypatch):
     ],
 )
 def test_a_failure_is_told_in_one_line(said, advice):
-    told = starts.explained("the first call", said)
+    told = children.explained("the first call", said)
     assert "failed at: the first call" in told and advice in told
     assert "\n" not in told
 
