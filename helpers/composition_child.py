@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from torch.utils._pytree import tree_map_only
 from torch.utils.checkpoint import checkpoint
 
 from helpers import children, correctness, explain
-from helpers.checkup_patient import Patient, in_turn
+from helpers.checkup_patient import Patient, doubled, in_turn
 from helpers.composition import VERDICTS, WAYS, off
 from helpers.correctness import Setting
 from helpers.errors import InputError, one_line
@@ -59,6 +59,12 @@ class Step:
         inputs, kwargs = call
         return self.p.loss((fn or self.fn)(*inputs, **kwargs))
 
+    def step(self, call: tuple, fn: Callable[..., Any] | None = None) -> torch.Tensor:
+        """Return the loss of one call, after its backward."""
+        loss = self.loss(call, fn)
+        loss.backward()
+        return loss
+
     def autocast(self, call: tuple) -> torch.Tensor:
         device = next(tensors(call)).device.type
         with torch.autocast(device, torch.bfloat16):
@@ -70,9 +76,7 @@ class Step:
         def kept(*inputs: Any, **kwargs: Any) -> Any:
             return checkpoint(self.fn, *inputs, use_reentrant=False, **kwargs)
 
-        loss = self.loss(call, kept)
-        loss.backward()
-        return loss
+        return self.step(call, kept)
 
     def accumulation(self, call: tuple) -> torch.Tensor:
         calls, total = self.p.calls, 0.0
@@ -95,8 +99,7 @@ class Step:
         step = torch.compile(optimizer.step) if self.compiling else optimizer.step
         for _ in range(3):
             optimizer.zero_grad()
-            loss = self.loss(call)
-            loss.backward()
+            loss = self.step(call)
             step()
             scheduler.step()
         return loss
@@ -104,19 +107,8 @@ class Step:
     def late_hook(self, call: tuple) -> torch.Tensor:
         self.loss(call)
         leaf = next(m for m in self._layers() if m is not self.p.module)
-        hook = leaf.register_forward_hook(
-            lambda _, __, out: out * 2 if isinstance(out, torch.Tensor) else None
-        )
-        return self._hooked(call, hook)
-
-    def _hooked(self, call: tuple, hook: Any) -> torch.Tensor:
-        """Return the loss of a step under *hook*, and remove it."""
-        try:
-            loss = self.loss(call)
-            loss.backward()
-        finally:
-            hook.remove()
-        return loss
+        with leaf.register_forward_hook(doubled):
+            return self.step(call)
 
     def _layers(self) -> list[torch.nn.Module]:
         if not self.p.module:
@@ -128,12 +120,12 @@ class Step:
 
     def gradient_hook(self, call: tuple) -> torch.Tensor:
         self.loss(call)
-        hook = self.leaves[0].register_hook(lambda gradient: gradient * 2)
-        return self._hooked(call, hook)
+        with self.leaves[0].register_hook(lambda gradient: gradient * 2):
+            return self.step(call)
 
     def state_dict(self, call: tuple) -> torch.Tensor:
         self._layers()
-        self.loss(call).backward()
+        self.step(call)
         torch.optim.SGD(self.leaves, lr=_RATE).step()
         saved, other = self.fn, copy.deepcopy(self.p.module)
         with torch.no_grad():
@@ -224,10 +216,15 @@ def _judged(p: Patient, name: str, way: str = "") -> dict[str, str]:
         try:
             first = setting.outcome("compiled", ours, 0)
         except InputError as error:
-            if isinstance(error.__cause__, _NotHere):
-                return {"verdict": "not decided", "says": str(error.__cause__)}
             why = error.__cause__ or error
-            return _raised(why, setting, _function(eager, situation))
+            if isinstance(why, _NotHere):
+                return {"verdict": "not decided", "says": str(why)}
+            known = [one.name for one in explain.explain_error(why).meanings[:1]]
+            found = {"says": one_line(why), "known": "".join(known)}
+            with suppress(InputError):
+                setting.outcome("eager", _function(eager, situation), 0)
+                return {"verdict": "raises", **found}
+            return {"verdict": "eager raises", **found}
         try:
             found = correctness.agreement(setting, usual, ours, first)
         except InputError as error:
@@ -256,20 +253,6 @@ def _function(
 
     run.holds = (step.p.fn, step.p.calls)  # so that their tensors are found
     return run
-
-
-def _raised(
-    error: BaseException, setting: Setting, eager: Callable[..., Any]
-) -> dict[str, str]:
-    """Return what compiled raised, and whether eager raises too."""
-    known = explain.explain_error(error).meanings
-    verdict = "raises"
-    try:
-        setting.outcome("eager", eager, 0)
-    except InputError:
-        verdict = "eager raises"
-    names = [meaning.name for meaning in known[:1]]
-    return {"verdict": verdict, "says": one_line(error), "known": "".join(names)}
 
 
 def _rank(number: int, order: dict[str, Any], place: Path, way: str) -> None:

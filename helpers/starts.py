@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -227,21 +228,18 @@ def cold_start(
     if repeat < 1:
         raise ValueError("repeat must be 1 or more")
     order = {"target": target, "train": train, "options": options}
+    one = partial(one_start, order, timeout=timeout, env=env)
     done: dict[str, list[Start]] = {way: [] for way in ways}
     interrupted = False
     with _workplace(folder) as home, text.progress("starts", repeat * len(ways)) as bar:
         try:
-            first = one_start(
-                order, home / "filled", timeout, save=home / "artifacts", env=env
-            )
+            first = one(home / "filled", save=home / "artifacts")
             if first.problem:
                 raise InputError(f"{target}: {first.problem}")
             ships = {way: sum(map(_bytes, _shipped(way, home))) for way in ways}
             for turn, way in itertools.product(range(repeat), ways):
-                start = first
-                if way != "empty" or turn:
-                    start = _started(way, home, order, timeout, env)
-                done[way].append(start)
+                known = way == "empty" and turn == 0
+                done[way].append(first if known else _started(way, home, one))
                 bar.update()
         except KeyboardInterrupt:
             interrupted = True
@@ -261,22 +259,15 @@ def _shipped(way: str, home: Path) -> list[Path]:
     }.get(way, [])
 
 
-def _started(
-    way: str,
-    home: Path,
-    order: Mapping[str, Any],
-    timeout: float,
-    env: Mapping[str, str] | None,
-) -> Start:
-    """Return one more start, in a place of its own unless it is warm."""
+def _started(way: str, home: Path, one: Callable[..., Start]) -> Start:
+    """Return *one* more start, in a place of its own unless it is warm."""
     if way == "warm":
-        return one_start(order, home / "filled", timeout, env=env)
+        return one(home / "filled")
     place, shipped = home / "new", _shipped(way, home)
-    load = shipped[0] if way == "artifacts" else None
     try:
-        for part in filter(Path.is_dir, shipped):
+        for part in filter(Path.is_dir, shipped):  # it may compile nothing
             shutil.copytree(part, place / part.name)
-        return one_start(order, place, timeout, load=load, env=env)
+        return one(place, load=shipped[0] if way == "artifacts" else None)
     except OSError as error:  # a copy tells it for each file
         last = re.findall(r"\[Errno \d+\] [^:'\"]+", str(error))
         said = f"OSError: {(last or [error])[-1]}"
@@ -328,10 +319,10 @@ def one_start(
     before = set(cache.rglob("*.so"))
     files = {"load": str(load or ""), "save": str(save or "")}
     whole = {"train": False, "options": {}, **order, **files}
-    own = {"TORCHINDUCTOR_CACHE_DIR": str(cache)}
-    own |= dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary))
+    own = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary))
+    own |= {"TORCHINDUCTOR_CACHE_DIR": str(cache), **(env or {})}
     found: dict[str, Any] = {"lookups": ()}
-    child, own = "helpers.start_child", {**own, **(env or {})}
+    child = "helpers.start_child"
     for news in children.reports(child, whole, timeout, env=own, folder=place):
         found |= news
     found.pop("stage", None)
