@@ -42,52 +42,68 @@ if TYPE_CHECKING:
 _ANSWERS = {True: "agree", False: "DIFFER", None: "not decided"}
 _EAGERS_NUMBERS = torch._inductor.config.patch(fallback_random=True)
 
+_BISECT = (
+    "find the layer that is wrong: torch.compile(model, backend='aot_eager'), and the "
+    "bisector (lesson 16)"
+)
+
 # ------------------------------------------------------------------- the parts
 
 
 def matches(p: Patient) -> Found:
     """Does compiled code give eager's answers?"""
-    compiled = p.compiled()
     what = "answers and gradients" if p.train else "answers"
-    rows, found, raised = [], [], []
-    notes = defaultdict[str, list[str]](list)
-    for number, call in enumerate(p.calls, 1):
-        try:
-            agreed = p.answers(compiled, call)
-        except InputError as error:
-            if not rows:  # it never ran: there is no answer to judge
-                raise
-            raised.append(str(number))
-            agreed = Agreement(False, math.inf, notes=(str(error).splitlines()[0],))
-        found.append(agreed.matches)
-        off = [f"{e:.2g}" for e in agreed.error64 or (agreed.max_error,)]
-        answer = "RAISES" if str(number) in raised else _ANSWERS[agreed.matches]
-        rows.append((number, answer, text.mark(", ".join(off))))
+    rows, notes = [], defaultdict[str, list[str]](list)
+    for number, (answer, agreed) in enumerate(_answers(p), 1):
+        off = ", ".join(f"{e:.2g}" for e in agreed.error64 or (agreed.max_error,))
+        rows.append((str(number), answer, text.mark(off)))
         for note in agreed.notes:
             notes[note].append(str(number))
     head = ["inputs", what, "off from float64: eager, compiled"]
     evidence = [str(Table.of(head, rows))]
     evidence += [f"inputs {', '.join(those)}: {n}" for n, those in notes.items()]
-    if False not in found:
-        sure = None not in found
-        says = f"compiled {what} are as near to float64 as eager's"
-        says = says if sure else f"whether {what} agree was not decided"
-        verdict, counts = "good" if sure else "cannot tell", {"matches": sure or None}
-        return Found(verdict, says, counts, evidence)
-    says = f"compiled {what} are not eager's"
-    advice = "find the layer that is wrong: torch.compile(model, backend='aot_eager'), "
-    advice += "and the bisector (lesson 16)"
+    raised = [number for number, answer, _ in rows if answer == "RAISES"]
+    found = {answer for _, answer, _ in rows}
     if raised:
-        those = ", ".join(raised)
-        says = f"compiled {what} fail for inputs {those}, where eager's come"
-        fixed = p.compiled(dynamic=False)
-        with suppress(InputError):
-            if all(p.answers(fixed, call).matches for call in p.calls):
-                advice = (
-                    "torch.compile(model, dynamic=False): eager's answers for all "
-                    "these inputs; what failed is code for sizes that vary"
-                )
-    return Found("bad", says, {"matches": False}, evidence, [advice])
+        says = (
+            f"compiled {what} fail for inputs {', '.join(raised)}, where eager's come"
+        )
+        advice = [_fixed_sizes(p) or _BISECT]
+        return Found("bad", says, {"matches": False}, evidence, advice)
+    if "DIFFER" in found:
+        says = f"compiled {what} are not eager's"
+        return Found("bad", says, {"matches": False}, evidence, [_BISECT])
+    if "not decided" in found:
+        says = f"whether {what} agree was not decided"
+        return Found("cannot tell", says, {"matches": None}, evidence)
+    says = f"compiled {what} are as near to float64 as eager's"
+    return Found("good", says, {"matches": True}, evidence)
+
+
+def _answers(p: Patient) -> Iterator[tuple[str, Agreement]]:
+    """Yield whether each call agrees, differs or raises, and how far it is off."""
+    compiled = p.compiled()
+    for number, call in enumerate(p.calls):
+        try:
+            agreed = p.answers(compiled, call)
+            yield _ANSWERS[agreed.matches], agreed
+        except InputError as error:
+            if number == 0:  # it never ran: there is no answer to judge
+                raise
+            first = str(error).splitlines()[0]
+            yield "RAISES", Agreement(False, math.inf, notes=(first,))
+
+
+def _fixed_sizes(p: Patient) -> str:
+    """Return that code for fixed sizes gives all of eager's answers, if it does."""
+    compiled = p.compiled(dynamic=False)
+    with suppress(InputError):
+        if all(p.answers(compiled, call).matches for call in p.calls):
+            return (
+                "torch.compile(model, dynamic=False): eager's answers for all these "
+                "inputs; what failed is code for sizes that vary"
+            )
+    return ""
 
 
 def captured(p: Patient) -> Found:
@@ -99,10 +115,8 @@ def captured(p: Patient) -> Found:
     if not seen.count:
         verdict, says = "bad", "nothing was captured: all of it runs eagerly"
     elif stops:
-        verdict, says = (
-            "look",
-            f"{text.count(stops, 'graph break')} cut it into {graph}",
-        )
+        verdict = "look"
+        says = f"{text.count(stops, 'graph break')} cut it into {graph}"
     elif seen.count > 1:
         says = f"{graph}, without a graph break"
     evidence = [str(stop) for stop in seen.breaks]

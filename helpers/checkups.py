@@ -51,6 +51,7 @@ COUNTS = {  # the facts that parts find, by the names that rules have for them
     "composes": ("silently_different", "raises"),
     "gpu": ("gpu_kernels", "gpu_spilled"),
 }
+NAMES = {name: part for part, names in COUNTS.items() for name in names}
 _WORSE_IF_MORE = (
     *("breaks", "graphs", "recompiles", "later_recompiles", "kernels", "library"),
     *("bytes", "promotes", "stale", "silently_different", "raises", "gpu_kernels"),
@@ -152,20 +153,19 @@ class Checkup(Measured):
         ``"graphs=1,breaks=0,recompiles<=2,matches"``.  Raises InputError for a name
         that no part has.
         """
-        homes = {name: part for part, names in COUNTS.items() for name in names}
         says = {part.name: part.says for part in self.parts}
         unmet = []
         for rule in filter(None, (r.strip() for r in requirements.split(","))):
             match = re.fullmatch(r"(\w+)\s*(?:(==|=|<=|>=|<|>)\s*(-?[\d.]+))?", rule)
-            if not match or match[1] not in homes:
+            if not match or match[1] not in NAMES:
                 raise InputError(
-                    f"{rule!r} is no requirement: use {', '.join(sorted(homes))}, "
+                    f"{rule!r} is no requirement: use {', '.join(sorted(NAMES))}, "
                     "alone or with a limit, such as breaks=0 or recompiles<=2"
                 )
             name, sign, limit = match.groups()
             value = self.counts.get(name)
             if value is None:
-                why = says.get(homes[name], "its part was not run")
+                why = says.get(NAMES[name], "its part was not run")
                 unmet.append(f"{rule}: not known, {why}")
             elif not (_TESTS[sign](value, float(limit)) if sign else value):
                 unmet.append(f"{rule}: it is {str(value).lower()}")
