@@ -12,11 +12,12 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+from helpers.errors import InputError, Unavailable
 from helpers.text import Table
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command and return its exit status: 0 for pass, 1 for fail."""
+    """Run one command; return its exit status: 0 pass, 1 fail, 2 it cannot be done."""
     parser = argparse.ArgumentParser(prog="python -m helpers", description=__doc__)
     commands = parser.add_subparsers(metavar="COMMAND", dest="command", required=True)
     command = commands.add_parser("doctor", help="say what this machine has and lacks")
@@ -57,7 +58,12 @@ def main(arguments: list[str] | None = None) -> int:
         "checkup": _checkup,
         "explain": _explain,
     }
-    return run[chosen.command](chosen)
+    sys.path.insert(0, "")  # as python -m does not
+    try:
+        return run[chosen.command](chosen)
+    except (ValueError, Unavailable, OSError) as error:
+        print(f"{chosen.command}: {error}", file=sys.stderr)
+        return 2
 
 
 def _doctor(chosen: argparse.Namespace) -> int:
@@ -74,38 +80,29 @@ def _doctor(chosen: argparse.Namespace) -> int:
 
 
 def _dump(chosen: argparse.Namespace) -> int:
-    from helpers.errors import Unavailable
     from helpers.gpu.dump import dump_triton
 
-    sys.path.insert(0, "")  # as python -m does not
     name, _, function = chosen.target.partition(":")
     options = {"gpu": chosen.gpu, "training": chosen.training, "mode": chosen.mode}
     try:
         module = import_module(name)
         fn, inputs = getattr(module, function), getattr(module, chosen.inputs)()
-        print(dump_triton(fn, *inputs, to=chosen.to, **options))
-    except (ImportError, AttributeError, ValueError, Unavailable, OSError) as error:
-        print(f"dump: {error}", file=sys.stderr)
-        return 1
+    except (ImportError, AttributeError) as error:
+        raise InputError(str(error)) from error
+    print(dump_triton(fn, *inputs, to=chosen.to, **options))
     if chosen.to:
         print(f"written to {chosen.to}")
     return 0
 
 
 def _cold_start(chosen: argparse.Namespace) -> int:
-    from helpers.errors import InputError, Unavailable
     from helpers.starts import cold_start
 
-    sys.path.insert(0, "")
     options = {"repeat": chosen.repeat, "timeout": chosen.timeout}
-    try:
-        found = cold_start(chosen.target, train=chosen.training, **options)
-        print(found)
-        if chosen.to:
-            print(f"written to {found.save(chosen.to)}")
-    except (InputError, Unavailable, ValueError, OSError) as error:
-        print(f"cold-start: {error}", file=sys.stderr)
-        return 1
+    found = cold_start(chosen.target, train=chosen.training, **options)
+    print(found)
+    if chosen.to:
+        print(f"written to {found.save(chosen.to)}")
     return 1 if any(way.problem for way in found.ways) else 0
 
 
@@ -136,49 +133,35 @@ def checkup() -> int:
 
 def _checkup(chosen: argparse.Namespace) -> int:
     from helpers.checkups import checkup, write_report
-    from helpers.errors import InputError, ResultError, Unavailable
     from helpers.results import load
 
-    sys.path.insert(0, "")
-    memory = int(chosen.memory * 2**30) if chosen.memory else None
-    try:
-        before = load(chosen.against) if chosen.against else None
-        found = checkup(
-            chosen.target,
-            only=[part for part in chosen.only.split(",") if part],
-            train=chosen.train,
-            gpu=chosen.gpu,
-            budget=chosen.budget,
-            timeout=chosen.timeout,
-            memory=memory,
-        )
-        print(found)
-        for path in chosen.to:
-            print(f"written to {write_report(found, path)}")
-        unmet = [f"required: {line}" for line in found.unmet(chosen.require)]
-        unmet += (
-            [f"worse: {line}" for line in found.worse_than(before)] if before else []
-        )
-    except (InputError, ResultError, Unavailable, OSError) as error:
-        print(f"checkup: {error}", file=sys.stderr)
-        return 2
-    for line in unmet:
-        print(line)
+    before = load(chosen.against) if chosen.against else None
+    found = checkup(
+        chosen.target,
+        only=[part for part in chosen.only.split(",") if part],
+        train=chosen.train,
+        gpu=chosen.gpu,
+        budget=chosen.budget,
+        timeout=chosen.timeout,
+        memory=int(chosen.memory * 2**30) if chosen.memory else None,
+    )
+    print(found)
+    for path in chosen.to:
+        print(f"written to {write_report(found, path)}")
+    unmet = [f"required: {line}" for line in found.unmet(chosen.require)]
+    unmet += [f"worse: {line}" for line in found.worse_than(before)] if before else []
+    if unmet:
+        print(*unmet, sep="\n")
     if found.interrupted or any(part.verdict == "failed" for part in found.parts):
         return 2
     return 1 if unmet else 0
 
 
 def _explain(chosen: argparse.Namespace) -> int:
-    from helpers.errors import InputError, Unavailable
     from helpers.explain import explain_error
 
-    try:
-        text = Path(chosen.log).read_text() if chosen.log else sys.stdin.read()
-        explanation = explain_error(text)
-    except (InputError, Unavailable, UnicodeDecodeError, OSError) as error:
-        print(f"explain: {error}", file=sys.stderr)
-        return 2
+    log = Path(chosen.log).read_text() if chosen.log else sys.stdin.read()
+    explanation = explain_error(log)
     print(explanation)
     return 0 if explanation.meanings else 1
 

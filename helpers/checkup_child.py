@@ -8,123 +8,125 @@ process that is ended has told what it knew.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import json
+import math
 import re
 import sys
 import time
 import types
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from helpers import correctness, text
 from helpers.capture import Watch, graphs, recompiles
-from helpers.checkup_patient import Found, Patient
+from helpers.checkup_patient import Found, Patient, doubled, in_turn
 from helpers.checkup_tries import tried
 from helpers.codegen import kernels
-from helpers.errors import InputError
+from helpers.correctness import Agreement
+from helpers.errors import InputError, one_line
 from helpers.plots import plot_comparison
 from helpers.session import compile_apart, restored, undisturbed
-from helpers.start_child import Report, become_theirs
 from helpers.tensors import clone, tensors
 from helpers.text import Table
+from helpers.traffic import eager_bytes
 
 if TYPE_CHECKING:
     from helpers import dump_triton
-from helpers.traffic import eager_bytes
+
+_ANSWERS = {True: "agree", False: "DIFFER", None: "not decided"}
+_EAGERS_NUMBERS = torch._inductor.config.patch(fallback_random=True)
+
+_BISECT = (
+    "find the layer that is wrong: torch.compile(model, backend='aot_eager'), and the "
+    "bisector (lesson 16)"
+)
 
 # ------------------------------------------------------------------- the parts
 
 
 def matches(p: Patient) -> Found:
     """Does compiled code give eager's answers?"""
+    what = "answers and gradients" if p.train else "answers"
+    rows, notes = [], defaultdict[str, list[str]](list)
+    for number, (answer, agreed) in enumerate(_answers(p), 1):
+        off = ", ".join(f"{e:.2g}" for e in agreed.error64 or (agreed.max_error,))
+        rows.append((str(number), answer, text.mark(off)))
+        for note in agreed.notes:
+            notes[note].append(str(number))
+    head = ["inputs", what, "off from float64: eager, compiled"]
+    evidence = [str(Table.of(head, rows))]
+    evidence += [f"inputs {', '.join(those)}: {n}" for n, those in notes.items()]
+    raised = [number for number, answer, _ in rows if answer == "RAISES"]
+    found = {answer for _, answer, _ in rows}
+    if raised:
+        says = (
+            f"compiled {what} fail for inputs {', '.join(raised)}, where eager's come"
+        )
+        advice = [_fixed_sizes(p) or _BISECT]
+        return Found("bad", says, {"matches": False}, evidence, advice)
+    if "DIFFER" in found:
+        says = f"compiled {what} are not eager's"
+        return Found("bad", says, {"matches": False}, evidence, [_BISECT])
+    if "not decided" in found:
+        says = f"whether {what} agree was not decided"
+        return Found("cannot tell", says, {"matches": None}, evidence)
+    says = f"compiled {what} are as near to float64 as eager's"
+    return Found("good", says, {"matches": True}, evidence)
+
+
+def _answers(p: Patient) -> Iterator[tuple[str, Agreement]]:
+    """Yield whether each call agrees, differs or raises, and how far it is off."""
     compiled = p.compiled()
-    rows, found, raised = [], [], []
-    notes = defaultdict[str, list[int]](list)
-    for number, call in enumerate(p.calls, 1):
+    for number, call in enumerate(p.calls):
         try:
             agreed = p.answers(compiled, call)
+            yield _ANSWERS[agreed.matches], agreed
         except InputError as error:
-            if not rows:  # it never ran: there is no answer to judge
+            if number == 0:  # it never ran: there is no answer to judge
                 raise
-            found.append(False)
-            raised.append(str(number))
-            rows.append((number, "RAISES", ""))
-            notes[str(error).splitlines()[0]].append(number)
-            continue
-        found.append(agreed.matches)
-        answer = {True: "agree", False: "DIFFER", None: "not decided"}[agreed.matches]
-        off = [f"{e:.2g}" for e in agreed.error64 or (agreed.max_error,)]
-        rows.append((number, answer, text.mark(", ".join(off))))
-        for note in agreed.notes:
-            notes[note].append(number)
-    what = "answers and gradients" if p.train else "answers"
-    head = ["inputs", what, "off from float64: eager, compiled"]
-    worst = False if False in found else (None if None in found else True)
-    differs = "are not eager's"
-    if raised:
-        differs = f"fail for inputs {', '.join(raised)}, where eager's come"
-    says = {
-        True: f"compiled {what} are as near to float64 as eager's",
-        False: f"compiled {what} {differs}",
-        None: f"whether {what} agree was not decided",
-    }[worst]
-    advice = []
-    if worst is False:
-        advice = [
-            "find the layer that is wrong: torch.compile(model, backend='aot_eager'), "
-            "and the bisector (lesson 16)"
-        ]
-    if raised and _agrees(p, dynamic=False):
-        advice = [
-            "torch.compile(model, dynamic=False): eager's answers for all these "
-            "inputs; what failed is code for sizes that vary"
-        ]
-    verdict = {True: "good", False: "bad", None: "cannot tell"}[worst]
-    evidence = [str(Table.of(head, rows))]
-    for note, numbers in notes.items():
-        evidence.append(f"inputs {', '.join(map(str, numbers))}: {note}")
-    return Found(verdict, says, {"matches": worst}, evidence, advice)
+            first = str(error).splitlines()[0]
+            yield "RAISES", Agreement(False, math.inf, notes=(first,))
 
 
-def _agrees(p: Patient, **options: Any) -> bool:
-    """Return whether all answers are eager's, compiled with *options*."""
-    compiled = p.compiled(**options)
-    again = functools.partial(compile_apart, p.fn, **options)
-    try:
-        return all(p.answers(compiled, c, again=again).matches for c in p.calls)
-    except InputError:
-        return False
+def _fixed_sizes(p: Patient) -> str:
+    """Return that code for fixed sizes gives all of eager's answers, if it does."""
+    compiled = p.compiled(dynamic=False)
+    again = partial(compile_apart, p.fn, dynamic=False)
+    with suppress(InputError):
+        if all(p.answers(compiled, c, again=again).matches for c in p.calls):
+            return (
+                "torch.compile(model, dynamic=False): eager's answers for all these "
+                "inputs; what failed is code for sizes that vary"
+            )
+    return ""
 
 
 def captured(p: Patient) -> Found:
     """Is everything captured?"""
     inputs, kwargs = p.calls[0]
     seen = graphs(p.fn, *inputs, **kwargs)
-    counts = {"graphs": seen.count, "breaks": len(seen.breaks)}
+    graph, stops = text.count(seen.count, "graph"), len(seen.breaks)
+    verdict, says = "good", "all of it is one graph"
+    if not seen.count:
+        verdict, says = "bad", "nothing was captured: all of it runs eagerly"
+    elif stops:
+        verdict = "look"
+        says = f"{text.count(stops, 'graph break')} cut it into {graph}"
+    elif seen.count > 1:
+        says = f"{graph}, without a graph break"
     evidence = [str(stop) for stop in seen.breaks]
     evidence += [stop.message for stop in seen.breaks if stop.message]
     advice = [
         f"line {stop.line} of {stop.file}: {stop.fix or '; '.join(stop.hints)}"
         for stop in seen.breaks
     ]
-    if not seen.count:
-        says, verdict = "nothing was captured: all of it runs eagerly", "bad"
-    elif seen.breaks:
-        verdict = "look"
-        says = (
-            f"{text.count(len(seen.breaks), 'graph break')} cut it into "
-            f"{text.count(seen.count, 'graph')}"
-        )
-    else:
-        says, verdict = "all of it is one graph", "good"
-        if seen.count > 1:
-            says = f"{seen.count} graphs, without a graph break"
+    counts = {"graphs": seen.count, "breaks": stops}
     return Found(verdict, says, counts, evidence, advice)
 
 
@@ -133,16 +135,10 @@ def again(p: Patient) -> Found:
     rounds = max(2, 4 // len(p.calls))
     order = [*p.calls] * rounds  # the same once more: what still compiles has no end
     seen = recompiles(p.fn, order)
-    first = sum(seen.counts[: len(p.calls)])
-    later = seen.total - first
-    counts = {
-        "recompiles": seen.total - seen.counts[0],
-        "later_recompiles": later,
-        "limit_hit": seen.limit_hit,
-    }
-    guards = [g for call in seen.calls for g in call.guards]
-    counts["guards"] = "; ".join(dict.fromkeys(guards))
-    extra = first - seen.counts[0]
+    later = sum(seen.counts[len(p.calls) :])
+    extra = sum(seen.counts[1 : len(p.calls)])
+    guards = list(dict.fromkeys(g for call in seen.calls for g in call.guards))
+    verdict, says = "good", "one more version serves the rest"
     if later or seen.limit_hit:
         verdict = "bad"
         says = (
@@ -152,35 +148,36 @@ def again(p: Patient) -> Found:
             says += ", up to the recompile limit, and then run eagerly"
     elif extra > 1:
         verdict, says = "look", f"these inputs compile {extra} more versions"
-    else:
-        verdict = "good"
-        says = "no second version" if not extra else "one more version serves the rest"
+    elif not extra:
+        says = "no second version"
     if len(p.calls) == 1:
         says += "; one set of inputs was given: give a list of those that come"
     if seen.stopped:
         says += f"; {seen.stopped}"
-    return Found(verdict, says, counts, [str(seen)], list(_promises(guards)))
+    counts = {
+        "recompiles": extra + later,
+        "later_recompiles": later,
+        "limit_hit": seen.limit_hit,
+        "guards": "; ".join(guards),
+    }
+    return Found(verdict, says, counts, [str(seen)], [*map(_promise, guards)])
 
 
 _SIZE = r"tensor '(.+?)' size mismatch at index (\d+)"
 
 
-def _promises(guards: list[str]) -> Iterator[str]:
-    """Yield what would stop each kind of recompile."""
-    for guard in dict.fromkeys(guards):
-        if match := re.search(_SIZE, guard):
-            name, dimension = match.groups()
-            yield f"first torch._dynamo.mark_dynamic({name}, {dimension})"
-        elif "dtype mismatch" in guard:
-            yield "bring all inputs to one dtype before the call"
-        elif (
-            "requires_grad" in guard or "GLOBAL_STATE" in guard or "grad_mode" in guard
-        ):
-            yield "warm up with gradients as they will be: with or without no_grad()"
-        elif match := re.search(r"([\w.\[\]']+) == ", guard):
-            yield f"keep {match[1]} out of the compiled function, or make it a tensor"
-        else:
-            yield f"see what changes: {guard}"
+def _promise(guard: str) -> str:
+    """Return what would stop a recompile that this guard brings."""
+    if match := re.search(_SIZE, guard):
+        name, dimension = match.groups()
+        return f"first torch._dynamo.mark_dynamic({name}, {dimension})"
+    if "dtype mismatch" in guard:
+        return "bring all inputs to one dtype before the call"
+    if re.search("requires_grad|GLOBAL_STATE|grad_mode", guard):
+        return "warm up with gradients as they will be: with or without no_grad()"
+    if match := re.search(r"([\w.\[\]']+) == ", guard):
+        return f"keep {match[1]} out of the compiled function, or make it a tensor"
+    return f"see what changes: {guard}"
 
 
 def silent(p: Patient) -> Found:
@@ -194,14 +191,12 @@ def silent(p: Patient) -> Found:
         says = "no graph ran: the call is eager"
         advice = ["look for TORCH_COMPILE_DISABLE, a stance, or torch.compiler.disable"]
         return Found("bad", says, {"compiled": False, "stale": 0}, [], advice)
-    rows, stale, hooks = [], [], []
-    for name, change in _changes(p):
-        noticed = _notices(p, change)
-        if noticed is None:
-            continue
-        rows.append((name, "noticed" if noticed else "NOT NOTICED"))
-        if not noticed:
-            (hooks if name.startswith("a hook") else stale).append(name)
+    noticed = {name: _notices(p, change) for name, change in _changes(p)}
+    noticed = {name: seen for name, seen in noticed.items() if seen is not None}
+    rows = [(n, "noticed" if seen else "NOT NOTICED") for n, seen in noticed.items()]
+    missed = [name for name, seen in noticed.items() if not seen]
+    hooks = [name for name in missed if name.startswith("a hook")]
+    stale = [name for name in missed if name not in hooks]
     if _later_call_differs(p):
         rows.insert(0, ("nothing: a second call in the same way", "DIFFERS from eager"))
         stale.insert(0, "what the first call itself changed, such as a hook or a list")
@@ -230,26 +225,24 @@ def _later_call_differs(p: Patient) -> bool:
     A call can change what the next one does: a hook that it adds, a number that it
     keeps.  Eager follows by itself, compiled code by its guards.
     """
-    inputs, kwargs = p.calls[0]
-    first, third = [], []
+
+    def three(fn: Callable[..., Any]) -> list[list[torch.Tensor]]:
+        with torch.no_grad(), correctness.seeded(0), _EAGERS_NUMBERS:
+            return [_answer(fn, *clone(p.calls[0])) for _ in range(3)]
+
     try:
-        for make in (lambda fn: fn, lambda fn: torch.compile(fn)):
-            torch.compiler.reset()
-            fn = make(p.made_again())
-            with (
-                torch.no_grad(),
-                correctness.seeded(0),
-                torch._inductor.config.patch(fallback_random=True),
-            ):
-                answers = [
-                    [t.clone() for t in tensors(fn(*clone(inputs), **clone(kwargs)))]
-                    for _ in range(3)
-                ]
-            first.append(answers[0])
-            third.append(answers[2])
+        eager = three(p.made_again())
+        torch.compiler.reset()
+        ours = three(torch.compile(p.made_again()))
     except Exception:  # it fails in another part too, and is reported there
         return False
-    return _near(*first) and not _near(*third)
+    return _near(eager[0], ours[0]) and not _near(eager[2], ours[2])
+
+
+def _answer(
+    fn: Callable[..., Any], inputs: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[torch.Tensor]:
+    return [t.detach().clone() for t in tensors(fn(*inputs, **kwargs))]
 
 
 def _near(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
@@ -262,94 +255,64 @@ def _near(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
     )
 
 
-@contextmanager
-def _set(holder: Any, name: str, value: Any) -> Iterator[None]:
-    before = getattr(holder, name)
-    setattr(holder, name, value)
-    try:
-        yield
-    finally:
-        setattr(holder, name, before)
-
-
-@contextmanager
-def _hooked(module: torch.nn.Module) -> Iterator[None]:
-    double = module.register_forward_hook(
-        lambda _, __, out: out * 2 if isinstance(out, torch.Tensor) else None
-    )
-    try:
-        yield
-    finally:
-        double.remove()
-
-
-@contextmanager
-def _in_mode(module: torch.nn.Module, training: bool) -> Iterator[None]:
-    before = {m: m.training for m in module.modules()}
-    module.train(training)
-    try:
-        yield
-    finally:
-        for m, mode in before.items():
-            m.training = mode
-
-
 def _changes(p: Patient) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield changes that people make after the first call: of a hook, mode, number."""
-    for module in filter(None, [p.module]):
-        leaves = [(n, m) for n, m in module.named_modules() if not list(m.children())]
-        ends = {n: m for n, m in (leaves[:1] + leaves[-1:]) if n}
-        for name, leaf in ends.items():
-            yield f"a hook on {name}", functools.partial(_hooked, leaf)
-        mode = not module.training
-        word = "train()" if mode else "eval()"
-        yield word, functools.partial(_in_mode, module, mode)
-        shown = 0
-        for name, part in module.named_modules():
-            for key, value in list(vars(part).items()):
-                number = isinstance(value, (int, float)) and not isinstance(value, bool)
-                if number and not key.startswith("_") and shown < 6:
-                    shown += 1
-                    where = f"{name}.{key}" if name else key
-                    other = value + 1 if isinstance(value, int) else value * 1.5 + 0.5
-                    yield (
-                        f"the attribute {where}",
-                        functools.partial(_set, part, key, other),
-                    )
+    modules = dict(p.module.named_modules()) if p.module else {}
+    leaves = [n for n, part in modules.items() if n and not list(part.children())]
+    for name in dict.fromkeys(leaves[:1] + leaves[-1:]):
+        hook = modules[name].register_forward_hook
+        yield f"a hook on {name}", partial(hook, doubled)
+    if p.module:
+        mode = not p.module.training
+        yield "train()" if mode else "eval()", partial(p.module.train, mode)
+    numbers = [
+        (f"{name}.{key}".removeprefix("."), partial(setattr, part, key, _other(value)))
+        for name, part in modules.items()
+        for key, value in vars(part).items()
+        if _is_number(value) and not key.startswith("_")
+    ]
+    yield from ((f"the attribute {name}", change) for name, change in numbers[:6])
     function = inspect.unwrap(getattr(p.fn, "forward", p.fn))
     function = getattr(function, "__func__", function)
     if isinstance(function, types.FunctionType):
-        home = sys.modules.get(function.__module__)
+        scope = function.__globals__
         for name in function.__code__.co_names:
-            value = function.__globals__.get(name)
-            if home and isinstance(value, (int, float)) and not isinstance(value, bool):
-                yield (
-                    f"the global {name}",
-                    functools.partial(_set, home, name, value + 1),
-                )
+            if _is_number(scope.get(name)):
+                change = partial(scope.__setitem__, name, _other(scope[name]))
+                yield f"the global {name}", change
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _other(value: float) -> float:
+    return value + 1 if isinstance(value, int) else value * 1.5 + 0.5
 
 
 def _notices(p: Patient, change: Callable[[], Any]) -> bool | None:
     """Return whether compiled code follows *change*; None if it changes no answer."""
 
     def answer(fn: Callable[..., Any], around: Any = undisturbed) -> list[torch.Tensor]:
-        inputs, kwargs = p.calls[0]
-        with around(p.fn), correctness.seeded(0), torch.no_grad():
-            return [t.detach().clone() for t in tensors(fn(*inputs, **kwargs))]
+        with around(p.fn), correctness.seeded(0), torch.no_grad(), _EAGERS_NUMBERS:
+            return _answer(fn, *p.calls[0])
+
+    def changed(fn: Callable[..., Any]) -> list[torch.Tensor]:
+        with restored(p.fn):
+            change()
+            return answer(fn)
 
     try:
-        with torch._inductor.config.patch(fallback_random=True):
-            before = answer(p.fn)
-            if not _near(before, answer(p.fn)):  # it changes by itself
-                return None
-            with change():
-                after = answer(p.fn)
-            if _near(before, after):
-                return None
-            compiled = p.compiled()
-            answer(compiled, restored)  # undisturbed would forget what is compiled
-            with change():
-                return _near(answer(compiled), after)
+        before = answer(p.fn)
+        if not _near(before, answer(p.fn)):  # it changes by itself
+            return None
+        after = changed(p.fn)
+        if _near(before, after):
+            return None
+        torch.compiler.reset()
+        compiled = torch.compile(p.fn)  # itself: a copy would not see what changes
+        answer(compiled, restored)  # undisturbed would forget what is compiled
+        return _near(changed(compiled), after)
     except Exception:  # a number that cannot be another one: nothing to learn
         return None
 
@@ -432,7 +395,7 @@ def _library_share(p: Patient) -> float:
 
 def speed(p: Patient) -> Found:
     """Is it faster, and after how many calls is it paid back?"""
-    result = p.race(p.fn, p.compiled(), p.budget)
+    result = p.race()
     counts = {
         "speedup": round(result.speedup, 4),
         "speedup_low": result.interval and round(result.interval[0], 4),
@@ -451,7 +414,7 @@ def speed(p: Patient) -> Found:
 def gpu(p: Patient) -> Found:
     """What would a GPU run?"""
     inputs, kwargs = p.calls[0]
-    fn = functools.partial(p.fn, **kwargs) if kwargs else p.fn
+    fn = partial(p.fn, **kwargs) if kwargs else p.fn
     dump = dump_triton(fn, *inputs, gpu=p.gpu, training=p.train)
     codes = [kernel.on(p.gpu) for kernel in dump.kernels]
     says = (
@@ -467,8 +430,7 @@ def gpu(p: Patient) -> Found:
 def next_steps(p: Patient) -> Found:
     """What to try next: all of it is tried, and held against the present state."""
     found = tried(p)
-    agrees = {True: "agree", False: "DIFFER", None: "not decided"}
-    rows = [(t.line, t.effect, agrees[t.agrees], t.costs) for t in found]
+    rows = [(t.line, t.effect, _ANSWERS[t.agrees], t.costs) for t in found]
     table = str(Table.of(["tried", "effect", "answers", "costs"], rows))
     helps = [t for t in found if t.helps]
     advice = [f"{t.line}: {t.effect}" + f" ({t.costs})" * bool(t.costs) for t in helps]
@@ -488,33 +450,21 @@ PARTS: dict[str, Callable[[Patient], Found]] = {
 }
 
 
-def main(order: dict[str, Any]) -> None:
-    """Do the ordered parts, and report each as it ends."""
-    become_theirs()
-    if "gpu" in order["parts"]:  # it takes a second, and comes before their `helpers`
-        global dump_triton
-        from helpers import dump_triton
-    report = Report(order["report"])
-    report.stage("make the model")
-    patient = Patient(order)
-    report.stage("call it eagerly")
-    patient.try_out()
-    report.put(calls=len(patient.calls), trains=patient.train)
-    for name in order["parts"]:
-        report.stage(name)
-        begin = time.perf_counter()
-        try:
-            found = PARTS[name](patient)
-        except InputError as error:
-            first, *rest = str(error).splitlines()
-            found = Found("failed", first, advice=rest)
-        except (Exception, SystemExit) as error:  # the others go on
-            first = (str(error).strip() or "without a message").splitlines()[0]
-            found = Found("failed", f"{type(error).__name__}: {first}")
-        took = time.perf_counter() - begin
-        report.put(part={"name": name, "seconds": took, **vars(found)})
-    report.put(done=True)
+def found_of(patient: Patient, name: str) -> dict[str, Any]:
+    """Return what one part finds, or how it failed: the others go on."""
+    begin = time.perf_counter()
+    try:
+        found = PARTS[name](patient)
+    except InputError as error:
+        first, *rest = str(error).splitlines()
+        found = Found("failed", first, advice=rest)
+    except (Exception, SystemExit) as error:
+        found = Found("failed", one_line(error))
+    return {"seconds": time.perf_counter() - begin, **vars(found)}
 
 
 if __name__ == "__main__":
-    main(json.load(sys.stdin))
+    order = json.load(sys.stdin)
+    if "gpu" in order["parts"]:  # it takes a second, and comes before their `helpers`
+        from helpers import dump_triton
+    in_turn(order, found_of)

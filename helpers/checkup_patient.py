@@ -16,8 +16,14 @@ from helpers.capture import each_call
 from helpers.correctness import Setting
 from helpers.errors import InputError, UsedUp
 from helpers.session import check_callable, compile_apart, fresh_code, undisturbed
-from helpers.start_child import given, module_function
-from helpers.tensors import clone, tensors
+from helpers.start_child import (
+    Report,
+    become_theirs,
+    given,
+    module_function,
+    trained,
+)
+from helpers.tensors import clone
 
 with needed_for("first calls without a cache"):
     from torch._inductor.utils import fresh_cache
@@ -44,7 +50,7 @@ class Patient:
         self.order = order
         self._make = module_function(order["target"])
         self.fn, inputs, loss = given(self._make)
-        self.loss = loss or _weighted_sum
+        self.loss = loss or correctness.weighted_sum
         several = isinstance(inputs, list)
         single = inputs if isinstance(inputs, (tuple, dict)) else (inputs,)
         self._calls: list[Call] = each_call(inputs if several else [single])
@@ -97,43 +103,27 @@ class Patient:
 
     def run(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """Return *fn* as it is used: called, or called with a backward of the loss."""
-        if not self.train:
-            return fn
-
-        def step(*inputs: Any, **kwargs: Any) -> Any:
-            result = self.loss(fn(*inputs, **kwargs))
-            result.backward()
-            return result.detach()
-
-        return step
+        return trained(fn, self.loss) if self.train else fn
 
     def compiled(self, **options: Any) -> Callable[..., Any]:
         """Return the model, compiled apart from all that was compiled before."""
         torch.compiler.reset()
         return torch.compile(fresh_code(self.fn), **options)
 
-    def race(
-        self,
-        first: Callable[..., Any],
-        second: Callable[..., Any],
-        budget: float,
-        names: tuple[str, str] = ("eager", "compiled"),
-    ) -> Comparison:
-        """Race two forms of the model on the first inputs.
+    def race(self) -> Comparison:
+        """Race eager against compiled on the first inputs.
 
         Where a call uses these up, each gets a copy, whose time counts on both sides.
         """
         inputs, kwargs = self.calls[0]
-        sides = [self.run(first), self.run(second)]
+        sides = [self.run(self.fn), self.run(self.compiled())]
+        how = {"kwargs": kwargs, "budget": self.budget}
         try:
-            return compare(*sides, *inputs, kwargs=kwargs, budget=budget, names=names)
+            return compare(*sides, *inputs, **how)
         except UsedUp:
-            sides = [_on_copies(side) for side in sides]
             torch.compiler.reset()  # what a first call takes is asked too
             with fresh_cache():
-                return compare(
-                    *sides, *inputs, kwargs=kwargs, budget=budget, names=names
-                )
+                return compare(*map(_on_copies, sides), *inputs, **how)
 
     def answers(
         self,
@@ -168,19 +158,26 @@ def _on_copies(run: Callable[..., Any]) -> Callable[..., Any]:
     return copied
 
 
-def _weighted_sum(result: Any) -> torch.Tensor:
-    """Return the sum of all that a model returns and that has a gradient, weighted.
+def doubled(_module: torch.nn.Module, _inputs: Any, out: Any) -> Any:
+    """Hook a layer: what it returns is twice as much."""
+    return out * 2 if isinstance(out, torch.Tensor) else None
 
-    The plain sum of what a normalization returns is always the same: no gradient would
-    come through it, and none before it be compared.
+
+def in_turn(
+    order: dict[str, Any], find: Callable[[Patient, str], dict[str, Any]]
+) -> None:
+    """Make the model of an *order*, and report what *find* finds of each of its parts.
+
+    This is all that a process for `children.parts` does.
     """
-    roots = [t for t in tensors(result) if t.requires_grad and t.is_floating_point()]
-    if not roots:
-        raise InputError("to train, a result must require gradients: return a loss too")
-    return sum((root * _weights(root)).sum() for root in roots)
-
-
-def _weights(root: torch.Tensor) -> torch.Tensor:
-    """Return whole numbers from -6 to 6, exact in any dtype, in the shape of *root*."""
-    places = torch.arange(root.numel(), device=root.device)
-    return (places % 13 - 6).view(root.shape)
+    become_theirs()
+    report = Report(order["report"])
+    report.stage("make the model")
+    patient = Patient(order)
+    report.stage("call it eagerly")
+    patient.try_out()
+    report.put(calls=len(patient.calls), trains=patient.train)
+    for name in order["parts"]:
+        report.stage(name)
+        report.put(part={"name": name, **find(patient, name)})
+    report.put(done=True)

@@ -40,17 +40,22 @@ _TESTS = {
     "<": operator.lt,
     ">": operator.gt,
 }
+COUNTS = {  # the facts that parts find, by the names that rules have for them
+    "matches": ("matches",),
+    "capture": ("graphs", "breaks"),
+    "recompiles": ("recompiles", "later_recompiles", "limit_hit"),
+    "silent": ("compiled", "stale"),
+    "traffic": ("kernels", "library", "bytes", "eager_bytes", "promotes"),
+    "speed": ("speedup", "speedup_low", "speedup_high", "paid_back"),
+    "start": ("saved", "found_in_cache"),
+    "composes": ("silently_different", "raises"),
+    "gpu": ("gpu_kernels", "gpu_spilled"),
+}
+NAMES = {name: part for part, names in COUNTS.items() for name in names}
 _WORSE_IF_MORE = (
     *("breaks", "graphs", "recompiles", "later_recompiles", "kernels", "library"),
-    *(
-        "bytes",
-        "promotes",
-        "stale",
-        "silently_different",
-        "raises",
-        "gpu_kernels",
-        "gpu_spilled",
-    ),
+    *("bytes", "promotes", "stale", "silently_different", "raises", "gpu_kernels"),
+    "gpu_spilled",
 )
 _SIGNS = {
     "good": "✓",
@@ -148,6 +153,7 @@ class Checkup(Measured):
         ``"graphs=1,breaks=0,recompiles<=2,matches"``.  Raises InputError for a name
         that no part has.
         """
+        says = {part.name: part.says for part in self.parts}
         unmet = []
         for rule in filter(None, (r.strip() for r in requirements.split(","))):
             match = re.fullmatch(r"(\w+)\s*(?:(==|=|<=|>=|<|>)\s*(-?[\d.]+))?", rule)
@@ -159,14 +165,10 @@ class Checkup(Measured):
             name, sign, limit = match.groups()
             value = self.counts.get(name)
             if value is None:
-                part = next((p for p in self.parts if p.name == NAMES[name]), None)
-                why = part.says if part else "its part was not run"
+                why = says.get(NAMES[name], "its part was not run")
                 unmet.append(f"{rule}: not known, {why}")
-            elif sign is None:
-                if not value:
-                    unmet.append(f"{rule}: it is {str(value).lower()}")
-            elif not _TESTS[sign](value, float(limit)):
-                unmet.append(f"{rule}: it is {value}")
+            elif not (_TESTS[sign](value, float(limit)) if sign else value):
+                unmet.append(f"{rule}: it is {str(value).lower()}")
         return unmet
 
     def require(self, requirements: str) -> None:
@@ -191,38 +193,11 @@ class Checkup(Measured):
         low, high = theirs.get("speedup_low"), ours.get("speedup_high")
         if low and high and high < low:
             worse.append(f"speedup: at least {low} before, at most {high} now")
-        for part in before.parts:
-            now = next((p for p in self.parts if p.name == part.name), None)
-            if now and now.verdict == "failed" and part.verdict != "failed":
-                worse.append(f"{part.name}: it fails now, {now.says}")
+        failed = {part.name for part in before.parts if part.verdict == "failed"}
+        for part in self.parts:
+            if part.verdict == "failed" and part.name not in failed:
+                worse.append(f"{part.name}: it fails now, {part.says}")
         return worse
-
-
-NAMES = {  # each count, and the part that finds it
-    "matches": "matches",
-    "graphs": "capture",
-    "breaks": "capture",
-    "recompiles": "recompiles",
-    "later_recompiles": "recompiles",
-    "limit_hit": "recompiles",
-    "compiled": "silent",
-    "stale": "silent",
-    "kernels": "traffic",
-    "library": "traffic",
-    "bytes": "traffic",
-    "eager_bytes": "traffic",
-    "promotes": "traffic",
-    "speedup": "speed",
-    "speedup_low": "speed",
-    "speedup_high": "speed",
-    "paid_back": "speed",
-    "saved": "start",
-    "found_in_cache": "start",
-    "silently_different": "composes",
-    "raises": "composes",
-    "gpu_kernels": "gpu",
-    "gpu_spilled": "gpu",
-}
 
 
 def checkup(
@@ -254,7 +229,7 @@ def checkup(
 
     Raises InputError when *make* cannot be found or does not give a model and inputs.
     """
-    target = starts.target_of(make)
+    target = children.target_of(make)
     if unknown := set(only) - set(QUESTIONS):
         raise InputError(
             f"there is no part {', '.join(sorted(unknown))}: there are "
@@ -264,57 +239,64 @@ def checkup(
     order = {"target": target, "train": train, "gpu": gpu or "h100"}
     order |= {"budget": budget, "timeout": timeout}
     done: dict[str, Part] = {}
-    about: dict[str, Any] = {}
-    interrupted = False
+    about: dict[str, Any] = {"trains": train, "calls": 0}
+    why = "nothing trains here: give a loss"
     with text.progress("checkup", len(names), "parts") as bar:
         try:
-            news = children.parts(
-                "helpers.checkup_child",
-                order,
-                [n for n in names if n not in _APART],
-                timeout,
-                memory,
-            )
-            for name, found in news:
-                if not name:
-                    about.update(found)
-                    continue
-                done[name] = _part(name, **found)
-                bar.update()
-            train = about.get("trains", train)
-            for name in (
-                n for n in _APART if n in names and (train or n != "composes")
-            ):
-                done[name] = _APART[name](target, train, timeout)
-                bar.update()
+            here = [n for n in names if n not in _APART]
+            child = "helpers.checkup_child"
+            for name, found in children.parts(child, order, here, timeout, memory):
+                if name:
+                    done[name] = _part(name, **found)
+                    bar.update()
+                else:
+                    about |= found
+            for name in _APART:
+                if name in names and (about["trains"] or name != "composes"):
+                    done[name] = _part(name, **_apart(name, order | about))
+                    bar.update()
         except KeyboardInterrupt:
-            interrupted = True
-    if not train and not only:
+            why = "interrupted"
+    if not only and not about["trains"]:
         names.remove("composes")
     for name in names:
-        why = "interrupted" if interrupted else "nothing trains here: give a loss"
         done.setdefault(name, Part(name, "not run", why))
-    parts = tuple(done[name] for name in names)
-    shown = Path(target).name  # without its folder
-    return Checkup(shown, parts, train, about.get("calls", 0), interrupted)
+    return Checkup(
+        target=Path(target).name,  # without its folder
+        parts=tuple(done[name] for name in names),
+        trains=about["trains"],
+        calls=about["calls"],
+        interrupted=why == "interrupted",
+    )
 
 
 def _part(name: str, problem: str = "", **found: Any) -> Part:
-    """Return what the child reported of a part."""
+    """Return what was reported of a part."""
     if problem:
         return Part(name, "failed", problem)
-    lists = {key: tuple(found.pop(key)) for key in ("evidence", "advice", "pictures")}
-    return Part(name, **found, **lists)
+    lists = {k: tuple(v) for k, v in found.items() if isinstance(v, (list, tuple))}
+    return Part(name, **{**found, **lists})
 
 
-def _start(target: str, train: bool, timeout: float) -> Part:
-    """Return where the first call's seconds go, cold and with what a cache keeps."""
+def _apart(name: str, order: dict[str, Any]) -> dict[str, Any]:
+    """Return what a part finds that starts processes of its own, and how long it took.
+
+    No model is made in this process.
+    """
     begin = time.perf_counter()
     try:
-        ways = ("empty", "warm", "copied", "artifacts")
-        found = starts.cold_start(target, ways, train=train, timeout=timeout)
+        found = _APART[name](order)
     except InputError as error:
-        return Part("start", "failed", str(error))
+        return {"problem": str(error)}
+    return {**found, "seconds": time.perf_counter() - begin}
+
+
+def _start(order: dict[str, Any]) -> dict[str, Any]:
+    """Return where the first call's seconds go, cold and with what a cache keeps."""
+    ways, limit = ("empty", "warm", "copied", "artifacts"), order["timeout"]
+    found = starts.cold_start(
+        order["target"], ways, train=order["trains"], timeout=limit
+    )
     problems = [f"{way.name}: {way.problem}" for way in found.ways if way.problem]
     saved = {way.name: found.saved(way.name) for way in found.ways if not way.problem}
     says = f"{mark(text.seconds(found['empty'].seconds()))} until the first answer"
@@ -335,18 +317,13 @@ def _start(target: str, train: bool, timeout: float) -> Part:
         ships = mark(text.size(found[best].ships))
         share = mark(f"{saved[best]:.0%}")
         advice = (f"{best!r} ships {ships} and saves {share} of the first call",)
-    took = time.perf_counter() - begin
-    evidence = (str(found), *problems)
-    return Part("start", verdict, says, counts, evidence, advice, (), took)
+    facts = {"verdict": verdict, "says": says, "counts": counts, "advice": advice}
+    return {**facts, "evidence": (str(found), *problems)}
 
 
-def _composes(target: str, train: bool, timeout: float) -> Part:
+def _composes(order: dict[str, Any]) -> dict[str, Any]:
     """Return how a training step bears what people put around it."""
-    begin = time.perf_counter()
-    try:
-        found = composition.composes(target, timeout=timeout)
-    except InputError as error:
-        return Part("composes", "failed", str(error))
+    found = composition.composes(order["target"], timeout=order["timeout"])
     agrees, differs = found.named("agrees"), found.named("differs")
     raises = found.named("raises")
     says = f"{len(agrees)} of {len(found.situations)} agree"
@@ -357,11 +334,10 @@ def _composes(target: str, train: bool, timeout: float) -> Part:
     own = {verdict: found.named(verdict, own=True) for verdict in ("differs", "raises")}
     counts = {"silently_different": len(own["differs"]), "raises": len(own["raises"])}
     verdict = "bad" if own["differs"] else "look" if own["raises"] else "good"
-    advice, took = tuple(filter(None, known)), time.perf_counter() - begin
-    return Part("composes", verdict, says, counts, (str(found),), advice, (), took)
+    facts = {"verdict": verdict, "says": says, "counts": counts}
+    return {**facts, "evidence": (str(found),), "advice": tuple(filter(None, known))}
 
 
-# The parts that start processes of their own, and no model here.
 _APART = {"start": _start, "composes": _composes}
 
 

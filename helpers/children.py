@@ -1,125 +1,151 @@
-"""Parts of one work, done one after the other in a process of their own.
+"""Work in a process of its own, which reports as it goes and ends with what it started.
 
-A part that takes too long or too much memory is ended with its process, and the parts
-that are left go on in a new one; so does what kills its process.
+The process reads its order, as JSON, from its input, and writes what it finds to a
+file, a line of JSON each (`start_child.Report`): one that is ended has told what it
+knew.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
+import os
+import re
 import signal
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from helpers import starts, text
-from helpers.errors import InputError
+from helpers import text
+from helpers.errors import InputError, Unavailable
 
-_ENDED = "it ended its process, with status"
+_HOW = (
+    'Give "module:function", "path/to/file.py:function", or a function that stands in '
+    "a module. One written in a notebook exists in no file: put `%%writefile model.py` "
+    'above its cell, and name it "model.py:make".'
+)
+_ADVICE = {  # for a stage, and what the process said there
+    "^make the model: .*(No module|has no attribute)": _HOW,
+    "No space left": "The disk is full: free some, or name another with folder=",
+    "Permission denied|Read-only": "The cache cannot be written: name another place "
+    "with folder=",
+}
 _News = dict[str, Any]
 
 
 def parts(
     module: str,
-    order: dict[str, Any],
+    order: _News,
     names: Sequence[str],
     timeout: float,
     memory: int | None = None,
 ) -> Iterator[tuple[str, _News]]:
     """Yield (name, what it found) as the parts end, and ('', news) of the whole.
 
-    *module* reads *order*, with the ``parts`` to do and the file for its ``report``,
-    from its input.  What had to be ended, after *timeout* seconds or with more than
-    *memory* bytes (by default three quarters of what is free), found a ``problem``.
+    *order* goes to *module* with the ``parts`` to do.  One that had to be ended
+    (`reports`), or that killed its process, found a ``problem``, and those that are
+    left go on in a new process.
 
     Raises InputError where the process never comes to its first part.
     """
-    limit = memory or int(0.75 * psutil.virtual_memory().available)
     left = list(names)
     while left:
-        with tempfile.TemporaryDirectory(prefix="checkup-") as folder:
-            report, said = Path(folder) / "report", Path(folder) / "said"
-            with said.open("w") as errors:
-                child = starts.process(
-                    module,
-                    json.dumps({**order, "parts": left, "report": str(report)}),
-                    errors,
-                    {"COURSE_QUIET": "1"},
-                )
-                stage, why = "start Python", ""
-                try:
-                    for kind, news in _followed(child, report, timeout, limit):
-                        if kind == "stage":
-                            stage = news
-                        elif kind == "end":
-                            why = news
-                        elif kind == "part":
-                            left.remove(news["name"])
-                            yield news.pop("name"), news
-                        else:
-                            yield "", news
-                finally:
-                    starts.end(child)
-            last_words = said.read_text(errors="replace")
-        if why is None:
-            return
-        if why.startswith(_ENDED) and last_words.strip():
-            why += f"; it said: {last_words.strip().splitlines()[-1]}"
-        if stage not in left:  # it never came to the first
-            why = f"failed at: {stage}: {why}" if why else ""
-            why = why or starts.explained(stage, last_words)
-            raise InputError(f"{order['target']}: {why}")
-        left.remove(stage)
-        yield stage, {"problem": why or starts.explained(stage, last_words)}
+        stage = ""
+        for news in reports(module, {**order, "parts": left}, timeout, memory):
+            stage = news.get("stage", stage)
+            if part := news.get("part"):
+                left.remove(part["name"])
+                yield part.pop("name"), part
+            elif problem := news.get("problem"):
+                if stage not in left:  # it never came to the first
+                    raise InputError(f"{order['target']}: {problem}")
+                left.remove(stage)
+                yield stage, {"problem": problem}
+            elif "stage" not in news:
+                yield "", news
+
+
+def reports(
+    module: str,
+    order: _News,
+    timeout: float,
+    memory: int | None = None,
+    env: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> Iterator[_News]:
+    """Yield what a process that runs *module* reports, as it comes.
+
+    It is ended when one of its stages takes more than *timeout* seconds, or when it and
+    what it started have more than *memory* bytes, by default three quarters of what is
+    free.  Then, and where it fails, the last is the ``stage`` and a ``problem``.  *env*
+    has variables for it; its report is kept in *folder*, or the system's for temporary
+    files, for as long as it runs.
+
+    Raises Unavailable where no process can be started.
+    """
+    limit = memory or int(0.75 * psutil.virtual_memory().available)
+    with tempfile.TemporaryDirectory(dir=folder, prefix="report-") as place:
+        report, said = Path(place) / "report", Path(place) / "said"
+        with said.open("w") as errors:
+            whole = json.dumps({**order, "report": str(report)})
+            child = _process(module, whole, errors, env or {})
+        try:
+            stage, why = yield from _followed(child, report, timeout, limit)
+        finally:
+            _end(child)
+        if why is not None:
+            yield {"stage": stage, "problem": explained(stage, why)}
 
 
 def _followed(
     child: subprocess.Popen, report: Path, timeout: float, limit: int
-) -> Iterator[tuple[str, Any]]:
-    """Yield the news of *child* as its report grows, by their kind; at last its end.
+) -> Generator[_News, None, tuple[str, str | None]]:
+    """Yield the news of *child* as its report grows; return its last stage, and why.
 
-    ``end`` comes with why the process had to be ended, '' if it died by itself and None
-    if it did all that was ordered.
+    That is why it ended, or None if all is done.
     """
-    begin, place = time.monotonic(), 0
+    begin, place, stage = time.monotonic(), 0, "start Python"
     while True:
-        running = child.poll() is None
-        lines = report.read_text().splitlines() if report.exists() else []
+        status = child.poll()
+        lines = report.read_text("utf-8").splitlines() if report.exists() else []
         for line in lines[place:]:
             with suppress(ValueError):  # half a line: the process is writing it
                 news = json.loads(line)
                 place += 1
-                kind = next((k for k in ("stage", "part", "done") if k in news), "")
-                if kind == "stage":
-                    begin = time.monotonic()
-                yield ("end", None) if kind == "done" else (kind, news.get(kind, news))
-                if kind == "done":
-                    return
-        late, held = time.monotonic() - begin > timeout, _held(child.pid)
-        if not running:
-            yield "end", _death(child.returncode)
-            return
-        if late or held > limit:
+                if "stage" in news:
+                    begin, stage = time.monotonic(), news["stage"]
+                if "done" in news:
+                    return stage, None
+                yield news
+        if status is not None:
+            said = report.with_name("said").read_text(errors="replace")
+            return stage, _death(status, said)
+        if time.monotonic() - begin > timeout:
+            return stage, f"not done after {timeout:g} seconds: give a longer timeout="
+        if (held := _held(child.pid)) > limit:
             took = f"{text.size(held)} of memory, more than {text.size(limit)}"
-            slow = f"it was not done after {timeout:g} seconds: timeout= is longer"
-            yield "end", slow if late else f"it took {took}"
-            return
+            return stage, f"it took {took}"
         time.sleep(0.2)
 
 
-def _death(status: int) -> str:
-    """Return how a process ended by itself; '' for an exception, which it has said."""
-    if status >= 0:
-        return "" if status == 1 else f"{_ENDED} {status}"
-    name = signal.Signals(-status).name
-    full = ", as of a system whose memory is full" if name == "SIGKILL" else ""
-    return f"its process died of {name}{full}"
+def _death(status: int, said: str) -> str:
+    """Return how a process ended by itself; what it *said*, for an exception."""
+    if status < 0:
+        name = signal.Signals(-status).name
+        full = ", as of a system whose memory is full" if name == "SIGKILL" else ""
+        return f"its process died of {name}{full}"
+    if status == 1:
+        return said
+    last = (said.strip().splitlines() or ["nothing"])[-1]
+    return f"it ended its process, with status {status}; it said: {last}"
 
 
 def _held(pid: int) -> int:
@@ -131,3 +157,86 @@ def _held(pid: int) -> int:
             with suppress(psutil.Error):
                 total += one.memory_info().rss
     return total
+
+
+def _process(
+    module: str, order: str, errors: Any, env: Mapping[str, str]
+) -> subprocess.Popen:
+    """Start a Python module in a process of its own, which reads *order*; return it.
+
+    It finds what this process can import.  Raises Unavailable where none can start.
+    """
+    path = [str(Path(__file__).parents[1]), *sys.path]
+    own = {"PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in path)}
+    try:
+        child = subprocess.Popen(
+            # -P: not what lies in this folder, such as a helpers.py of the reader.
+            [sys.executable, "-P", "-m", module],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            text=True,
+            env={**os.environ, **own, "COURSE_QUIET": "1", **env},
+            start_new_session=True,
+        )
+    except (OSError, NotImplementedError) as error:
+        raise Unavailable(
+            f"no process can be started here ({error}), and this needs one: run "
+            "it where Python may start processes, with memory to spare"
+        ) from error
+    with suppress(BrokenPipeError):  # it may have died at once: its status will tell
+        child.stdin.write(order)
+        child.stdin.close()
+    return child
+
+
+def _end(child: subprocess.Popen) -> None:
+    """End the process and all that it started, also what outlived it.
+
+    Half a library, of a compiler that is ended, would break the next run: it goes too.
+    """
+    outputs: list[str] = []
+    with suppress(psutil.Error):
+        for one in psutil.Process(child.pid).children(recursive=True):
+            with suppress(psutil.Error):
+                outputs += [out for o, out in pairwise(one.cmdline()) if o == "-o"]
+                one.kill()
+    if hasattr(os, "killpg"):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+    child.kill()
+    child.wait()
+    for output in outputs:
+        if output.endswith(".so"):
+            Path(output).unlink(missing_ok=True)
+
+
+def explained(stage: str, said: str) -> str:
+    """Return in one line where a process failed, how, and what to do."""
+    errors = re.findall(r"^(?:\w+\.)*(\w+(?:Error|Failed|Exception)\b.*)$", said, re.M)
+    last = (errors or said.strip().splitlines() or ["it said nothing"])[-1]
+    last = last.removeprefix("InputError: ")  # ours: it says what to do
+    last = re.sub(r"(?<![\w.])/(?:[^\s/'\"]+/)+", "…/", last)  # folders that are gone
+    told = f"{stage}: {last}\n{said}"
+    advice = [f". {does}" for words, does in _ADVICE.items() if re.search(words, told)]
+    return f"failed at: {stage}: {last}{''.join(advice[:1])}"
+
+
+def target_of(make: str | Callable[[], tuple]) -> str:
+    """Return *make* as text that another process can follow.
+
+    Raises InputError for what no process could import.
+    """
+    if isinstance(make, str):
+        home, _, name = make.rpartition(":")
+        if not home or not name.isidentifier():
+            raise InputError(f"{make!r} names no function. {_HOW}")
+        if home.endswith(".py"):
+            if not Path(home).is_file():
+                raise InputError(f"there is no file {home}. {_HOW}")
+            return f"{Path(home).resolve()}:{name}"
+        return make
+    name, module = getattr(make, "__qualname__", ""), getattr(make, "__module__", "")
+    if not inspect.isfunction(make) or "<" in name or module == "__main__":
+        raise InputError(f"{make!r} cannot be imported by another process. {_HOW}")
+    return f"{module}:{name}"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from helpers import children, starts, text
+from helpers import children, text
 from helpers.errors import InputError
 from helpers.results import Measured, TableResult
 from helpers.text import Table, mark
@@ -121,7 +121,7 @@ def composes(
 
     Raises InputError when *make* cannot be found, or gives nothing that can be trained.
     """
-    target = starts.target_of(make)
+    target = children.target_of(make)
     if unknown := set(only) - set(SITUATIONS):
         raise InputError(
             f"there is no {', '.join(sorted(unknown))}: there are "
@@ -138,8 +138,9 @@ def composes(
             for name, found in children.parts(child, order, names, timeout):
                 if problem := found.pop("problem", ""):
                     found = {"verdict": "not done", "says": problem}
-                done[name] = Situation(name, **found)
-                bar.update()
+                if name:
+                    done[name] = Situation(name, **found)
+                    bar.update()
         except KeyboardInterrupt:
             interrupted = True
     shown = Path(target).name  # without its folder

@@ -1,8 +1,6 @@
 """The process in which ``composes`` tries a training step, one situation at a time.
 
-    python -m helpers.composition_child < order.json
-
-With a ``rank`` in its order it is one of the two processes of the last situation.
+python -m helpers.composition_child < order.json
 """
 
 from __future__ import annotations
@@ -12,27 +10,31 @@ import json
 import os
 import sys
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.multiprocessing.spawn import (
+    ProcessExitedException,
+    ProcessRaisedException,
+    spawn,
+)
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._pytree import tree_map_only
 from torch.utils.checkpoint import checkpoint
 
-from helpers import correctness, explain, starts
-from helpers.checkup_patient import Patient
+from helpers import children, correctness, explain
+from helpers.checkup_patient import Patient, doubled, in_turn
 from helpers.composition import VERDICTS, WAYS, off
 from helpers.correctness import Setting
-from helpers.errors import InputError
+from helpers.errors import InputError, one_line
 from helpers.session import fresh_code, undisturbed
-from helpers.start_child import Report, become_theirs
+from helpers.start_child import become_theirs
 from helpers.tensors import tensors
 
 _RATE = 1e-3  # small: a few steps of any model stay near where they began
@@ -57,6 +59,12 @@ class Step:
         inputs, kwargs = call
         return self.p.loss((fn or self.fn)(*inputs, **kwargs))
 
+    def step(self, call: tuple, fn: Callable[..., Any] | None = None) -> torch.Tensor:
+        """Return the loss of one call, after its backward."""
+        loss = self.loss(call, fn)
+        loss.backward()
+        return loss
+
     def autocast(self, call: tuple) -> torch.Tensor:
         device = next(tensors(call)).device.type
         with torch.autocast(device, torch.bfloat16):
@@ -68,9 +76,7 @@ class Step:
         def kept(*inputs: Any, **kwargs: Any) -> Any:
             return checkpoint(self.fn, *inputs, use_reentrant=False, **kwargs)
 
-        loss = self.loss(call, kept)
-        loss.backward()
-        return loss
+        return self.step(call, kept)
 
     def accumulation(self, call: tuple) -> torch.Tensor:
         calls, total = self.p.calls, 0.0
@@ -93,8 +99,7 @@ class Step:
         step = torch.compile(optimizer.step) if self.compiling else optimizer.step
         for _ in range(3):
             optimizer.zero_grad()
-            loss = self.loss(call)
-            loss.backward()
+            loss = self.step(call)
             step()
             scheduler.step()
         return loss
@@ -102,19 +107,8 @@ class Step:
     def late_hook(self, call: tuple) -> torch.Tensor:
         self.loss(call)
         leaf = next(m for m in self._layers() if m is not self.p.module)
-        hook = leaf.register_forward_hook(
-            lambda _, __, out: out * 2 if isinstance(out, torch.Tensor) else None
-        )
-        return self._hooked(call, hook)
-
-    def _hooked(self, call: tuple, hook: Any) -> torch.Tensor:
-        """Return the loss of a step under *hook*, and remove it."""
-        try:
-            loss = self.loss(call)
-            loss.backward()
-        finally:
-            hook.remove()
-        return loss
+        with leaf.register_forward_hook(doubled):
+            return self.step(call)
 
     def _layers(self) -> list[torch.nn.Module]:
         if not self.p.module:
@@ -126,12 +120,12 @@ class Step:
 
     def gradient_hook(self, call: tuple) -> torch.Tensor:
         self.loss(call)
-        hook = self.leaves[0].register_hook(lambda gradient: gradient * 2)
-        return self._hooked(call, hook)
+        with self.leaves[0].register_hook(lambda gradient: gradient * 2):
+            return self.step(call)
 
     def state_dict(self, call: tuple) -> torch.Tensor:
         self._layers()
-        self.loss(call).backward()
+        self.step(call)
         torch.optim.SGD(self.leaves, lr=_RATE).step()
         saved, other = self.fn, copy.deepcopy(self.p.module)
         with torch.no_grad():
@@ -143,50 +137,37 @@ class Step:
         return self.loss(call, other)
 
     def worker_process(self, call: tuple) -> torch.Tensor:
-        main, home = sys.modules["__main__"], str(Path(__file__).parents[1])
-        own, main.__spec__ = main.__spec__, None  # or the worker would run this module
-        sys.path.insert(0, home)  # where it finds the helpers
-        try:
-            with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-                return self.p.loss(pool.submit(_answer, self.fn, *call).result())
-        finally:
-            sys.path.remove(home)
-            main.__spec__ = own
+        with _found_by_others(), ProcessPoolExecutor(1, get_context("spawn")) as pool:
+            return self.p.loss(pool.submit(_answer, self.fn, *call).result())
 
     def two_ranks(self, call: tuple) -> torch.Tensor:
         self._layers()
+        way = self.way if self.compiling else ""
         with tempfile.TemporaryDirectory(prefix="ranks-") as folder:
             torch.save(self.p.module.state_dict(), f"{folder}/state")
-            order = {**self.p.order, "folder": folder}
-            order |= {"compiling": self.compiling, "way": self.way}
-            with open(f"{folder}/said", "w") as errors:
-                ranks = [
-                    starts.process(
-                        "helpers.composition_child",
-                        json.dumps({**order, "rank": rank}),
-                        errors,
-                        {},
-                    )
-                    for rank in (0, 1)
-                ]
-                try:  # one that fails leaves the other waiting for it
-                    while None in (ended := [r.poll() for r in ranks]) and not any(
-                        ended
-                    ):
-                        time.sleep(0.1)
-                finally:
-                    for rank in ranks:
-                        starts.end(rank)
-            if any(ended):
-                first = Path(folder, "failed")  # the other failed because of it
-                if first.exists():
-                    raise RuntimeError(f"in one rank: {first.read_text()}")
-                said = Path(folder, "said").read_text()
-                raise RuntimeError(starts.explained("two ranks", said))
+            try:
+                with _found_by_others():
+                    spawn(_rank, (self.p.order, Path(folder), way), nprocs=2)
+            except (ProcessRaisedException, ProcessExitedException) as error:
+                said = children.explained("in one rank", str(error))
+                raise RuntimeError(said.removeprefix("failed at: ")) from error
             results = [torch.load(f"{folder}/{r}", weights_only=True) for r in (0, 1)]
         for leaf, gradient in zip(self.leaves, results[0][1:], strict=True):
             leaf.grad = gradient
         return sum(loss for loss, *_ in results) / 2
+
+
+@contextmanager
+def _found_by_others() -> Iterator[None]:
+    """Let processes that start meanwhile find this file, before a project's own."""
+    main, home = sys.modules["__main__"], str(Path(__file__).parents[1])
+    own, main.__spec__ = main.__spec__, None  # by its path, not by its name
+    sys.path.insert(0, home)
+    try:
+        yield
+    finally:
+        sys.path.remove(home)
+        main.__spec__ = own
 
 
 class _NotHere(InputError):
@@ -235,14 +216,19 @@ def _judged(p: Patient, name: str, way: str = "") -> dict[str, str]:
         try:
             first = setting.outcome("compiled", ours, 0)
         except InputError as error:
-            if isinstance(error.__cause__, _NotHere):
-                return {"verdict": "not decided", "says": str(error.__cause__)}
             why = error.__cause__ or error
-            return _raised(why, setting, _function(eager, situation))
+            if isinstance(why, _NotHere):
+                return {"verdict": "not decided", "says": str(why)}
+            known = [one.name for one in explain.explain_error(why).meanings[:1]]
+            found = {"says": one_line(why), "known": "".join(known)}
+            with suppress(InputError):
+                setting.outcome("eager", _function(eager, situation), 0)
+                return {"verdict": "raises", **found}
+            return {"verdict": "eager raises", **found}
         try:
             found = correctness.agreement(setting, usual, ours, first)
         except InputError as error:
-            says = f"eager alone: {_first_line(error.__cause__ or error)}"
+            says = f"eager alone: {one_line(error.__cause__ or error)}"
             return {"verdict": "eager raises", "says": says}
     verdict = {True: "agrees", False: "differs", None: "not decided"}[found.matches]
     says = off(found.error64) if found.matches is not None else "; ".join(found.notes)
@@ -269,35 +255,16 @@ def _function(
     return run
 
 
-def _raised(
-    error: BaseException, setting: Setting, eager: Callable[..., Any]
-) -> dict[str, str]:
-    """Return what compiled raised, and whether eager raises too."""
-    known = explain.explain_error(error).meanings
-    verdict = "raises"
-    try:
-        setting.outcome("eager", eager, 0)
-    except InputError:
-        verdict = "eager raises"
-    names = [meaning.name for meaning in known[:1]]
-    return {"verdict": verdict, "says": _first_line(error), "known": "".join(names)}
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines() or ["without a message"]
-    return f"{type(error).__name__}: {lines[0][:300].rstrip(':')}"
-
-
-def rank(order: dict[str, Any]) -> None:
+def _rank(number: int, order: dict[str, Any], place: Path, way: str) -> None:
     """Do one step as one of two ranks, and leave its loss and gradients in a file."""
-    place, number = Path(order["folder"]), order["rank"]
+    become_theirs()
+    torch._inductor.config.fallback_random = True
     p = Patient(order)
     p.module.load_state_dict(torch.load(place / "state", weights_only=True))
     dist.init_process_group(
         "gloo", init_method=f"file://{place}/meet", rank=number, world_size=2
     )
     inside, outside = "DDP around compiled", "compile around DDP"
-    way = order["way"] if order["compiling"] else ""
     model = torch.compile(p.module) if way == inside else p.module
     model = DistributedDataParallel(model)
     model = torch.compile(model) if way == outside else model
@@ -311,28 +278,6 @@ def rank(order: dict[str, Any]) -> None:
     os._exit(0)  # now and then, what is torn down after this waits for ever
 
 
-def main(order: dict[str, Any]) -> None:
-    """Do what was ordered, and report each situation as it ends."""
-    become_theirs()
-    torch._inductor.config.fallback_random = True  # dropout as eager has it
-    if "rank" in order:
-        try:
-            rank(order)
-        except Exception as error:
-            with suppress(FileExistsError), open(f"{order['folder']}/failed", "x") as f:
-                f.write(_first_line(error))
-            raise
-        return
-    report = Report(order["report"])
-    report.stage("make the model")
-    p = Patient(order)
-    report.stage("call it eagerly")
-    p.try_out()
-    for name in order["parts"]:
-        report.stage(name)
-        report.put(part={"name": name, **judged(p, name)})
-    report.put(done=True)
-
-
 if __name__ == "__main__":
-    main(json.load(sys.stdin))
+    torch._inductor.config.fallback_random = True  # dropout as eager has it
+    in_turn(json.load(sys.stdin), judged)

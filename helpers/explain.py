@@ -7,7 +7,6 @@ and a twin that is mended.  The tests run both, so an entry cannot outlive what 
 from __future__ import annotations
 
 import functools
-import html
 import importlib.util
 import json
 import re
@@ -79,23 +78,6 @@ class Explanation(Result):
         advice = "\n".join(map(_wrapped, self.advice.splitlines()))
         return "\n\n".join([*map(str, self.meanings), *filter(None, [advice])])
 
-    def _repr_html_(self) -> str:
-        parts = []
-        for one in self.meanings:
-            about = f"<b>{html.escape(one.name)}</b> · lesson {one.lesson}"
-            text = f"{html.escape(one.why)} <i>{html.escape(one.mend)}</i>"
-            checked = f"<small>Checked: {html.escape(one.evidence)}</small>"
-            parts.append(f"<p>{about}<br>{text}<br>{checked}</p>")
-            if one.program:
-                code = "".join(
-                    f"<td><pre>{html.escape(code)}</pre></td>"
-                    for code in (one.program, one.twin)
-                )
-                parts.append(f"<table><tr>{code}</tr></table>")
-        return "".join(parts) + (
-            f"<p>{html.escape(self.advice)}</p>" * bool(self.advice)
-        )
-
 
 @functools.cache
 def _entries() -> dict:
@@ -123,20 +105,17 @@ def explain_error(error: str | BaseException) -> Explanation:
             "explain_error(open('log.txt').read())"
         )
     whole = _entries()
-    places = []
-    for entry in whole["entry"]:
-        if match := re.search(entry["says"], error):
-            places.append((entry.get("general", False), match.start(), entry))
-    specific = [place for place in places if not place[0]]
-    chosen = sorted(specific or places, key=lambda place: place[1])
+    found = [(re.search(entry["says"], error), entry) for entry in whole["entry"]]
+    found = [(match.start(), entry) for match, entry in found if match]
+    special = [(start, entry) for start, entry in found if not entry.get("general")]
     meanings = tuple(
         _meaning(entry, _line(error, start), whole["run_with"])
-        for _, start, entry in chosen
+        for start, entry in sorted(special or found, key=lambda place: place[0])
     )
     return Explanation(meanings, "" if meanings else _unknown(error))
 
 
-def _meaning(entry: dict, line: str, version: str) -> Meaning:
+def _meaning(entry: dict[str, str], line: str, version: str) -> Meaning:
     if "program" in entry:
         evidence = f"both programs ran with torch {version}"
     else:
@@ -145,16 +124,9 @@ def _meaning(entry: dict, line: str, version: str) -> Meaning:
             words = f"were reported in {entry['seen']}"
         needs = f"not by a program, which would need {entry['needs']}"
         evidence = f"{needs}: the words {words}"
-    return Meaning(
-        name=entry["name"],
-        line=line,
-        why=entry["why"],
-        mend=entry["mend"],
-        lesson=entry["lesson"],
-        program=entry.get("program", "").strip(),
-        twin=entry.get("twin", "").strip(),
-        evidence=evidence,
-    )
+    about = {key: entry[key] for key in ("name", "why", "mend", "lesson")}
+    programs = {key: entry.get(key, "").strip() for key in ("program", "twin")}
+    return Meaning(line=line, evidence=evidence, **about, **programs)
 
 
 def _wrapped(text: str, title: str = "") -> str:
@@ -182,10 +154,9 @@ def _unknown(text: str) -> str:
         return f"This message is not known here. {_LOGS}"
     name = f"GB{number[1]}"
     said = [f"{name} is a graph break without an entry here. torch says of it:"]
-    spec = importlib.util.find_spec("torch")
-    if spec and spec.origin:
-        registry = Path(spec.origin).parent / "_dynamo" / "graph_break_registry.json"
-        if registry.is_file():
-            for entry in json.loads(registry.read_text()).get(name, [])[:1]:
-                said += [entry["Gb_type"], entry["Explanation"], *entry["Hints"]]
+    torch = Path(importlib.util.find_spec("torch").origin).parent
+    registry = torch / "_dynamo" / "graph_break_registry.json"
+    if registry.is_file():
+        for entry in json.loads(registry.read_text()).get(name, [])[:1]:
+            said += [entry["Gb_type"], entry["Explanation"], *entry["Hints"]]
     return "\n".join([*said, _BREAK_PAGE.format(name.lower()), _LOGS])

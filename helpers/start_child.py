@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec, spec_from_file_location
@@ -65,7 +66,7 @@ class Report:
 def become_theirs() -> None:
     """Make this process the reader's: it ends with its parent, imports as theirs do.
 
-    `starts.process` put the helpers' home first on the path, so that they are found.
+    `children` put the helpers' home first on the path, so that they are found.
     """
     sys.path.remove(str(_HERE.parent))
     parent = os.getppid()
@@ -140,6 +141,17 @@ def made_by(target: str) -> tuple[Callable, tuple, dict[str, Any], Callable | No
     return fn, inputs if isinstance(inputs, tuple) else (inputs,), {}, loss
 
 
+def trained(fn: Callable[..., Any], loss: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Return *fn* as a training step has it: with a backward of its *loss*."""
+
+    def step(*inputs: Any, **kwargs: Any) -> Any:
+        result = loss(fn(*inputs, **kwargs))
+        result.backward()
+        return result.detach()
+
+    return step
+
+
 def main(order: dict[str, Any]) -> None:
     """Do what was ordered, and report."""
     become_theirs()
@@ -166,19 +178,14 @@ def main(order: dict[str, Any]) -> None:
         report.end("load_s")
         report.put(loaded=info is not None)
 
-    def call(target: Callable[..., Any]) -> Any:
-        """Call it as a user would, or with a backward."""
-        result = target(*inputs, **kwargs)
-        if order["train"]:
-            if loss is not None:
-                result = loss(result)
-            (result if isinstance(result, torch.Tensor) else result[0]).sum().backward()
-        return result
-
     report.stage("the first call")
     compiled = torch.compile(fn, **order["options"])  # which may load already
+    sides = [fn, compiled]
+    if order["train"]:
+        sides = [trained(side, loss or correctness.weighted_sum) for side in sides]
+    eager, ours = (partial(side, *inputs, **kwargs) for side in sides)
     with torch.set_grad_enabled(order["train"]), _torch.trace() as events:
-        call(compiled)
+        ours()
         report.end("first_s")
     report.put(phases=phases(), lookups=lookups(events))
     if order["save"]:
@@ -188,7 +195,7 @@ def main(order: dict[str, Any]) -> None:
             Path(order["save"]).write_bytes(saved[0])
     report.stage("compare with eager")
     with torch.set_grad_enabled(order["train"]):
-        report.put(agrees=agrees(lambda: call(fn), lambda: call(compiled)))
+        report.put(agrees=agrees(eager, ours))
     report.put(done=True)
 
 

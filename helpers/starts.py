@@ -8,27 +8,21 @@ are torch's own records.
 
 from __future__ import annotations
 
-import inspect
-import json
+import itertools
 import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import pairwise
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import psutil
-
-from helpers import text
-from helpers.errors import InputError, Unavailable
+from helpers import children, text
+from helpers.errors import InputError
 from helpers.results import Measured, TableResult
 from helpers.text import Table, mark
 
@@ -42,11 +36,6 @@ WAYS = {
 CACHE, HEADER = "cache", "temporary"  # folders of a place; torch keeps a
 # precompiled C++ header in the second, wherever TORCHINDUCTOR_CACHE_DIR is.
 PHASES = ("Dynamo", "AOTAutograd", "Inductor", "build")
-_HOW = (
-    'Give "module:function", "path/to/file.py:function", or a function that stands in '
-    "a module. One written in a notebook exists in no file: put `%%writefile model.py` "
-    'above its cell, and say cold_start("model.py:make").'
-)
 
 
 @dataclass(frozen=True)
@@ -220,9 +209,10 @@ def cold_start(
     *ways* are some of ``empty``, ``warm``, ``copied``, ``image`` and ``artifacts``:
     what a process finds when it starts (`WAYS`).  In each, the function is compiled
     with *options* (those of ``torch.compile``) and called once; ``train=True`` adds a
-    backward of the sum.  *repeat* starts each way as often, in turns.  *env* has
-    variables for all processes.  One that is not done after *timeout* seconds is ended,
-    with all that it started, and so it is with Ctrl-C, which keeps what is finished.
+    backward of a weighted sum.  *repeat* starts each way as often, in turns.  *env* has
+    variables for all processes.  One in which a step takes more than *timeout* seconds
+    is ended, with all that it started, and so it is with Ctrl-C, which keeps what is
+    finished.
 
     All folders are made in *folder*, else in the system's for temporary files, and
     removed at the end.  Loading torch, and the modules of its compiler, is timed beside
@@ -232,55 +222,58 @@ def cold_start(
     which fills the cache, does not come to its end.  Where a later one fails, its way
     says so, and the others are kept.
     """
-    target = target_of(make)
+    target = children.target_of(make)
     if unknown := [way for way in ways if way not in WAYS] or not ways:
         raise ValueError(f"ways are some of {', '.join(WAYS)}; not {unknown}")
     if repeat < 1:
         raise ValueError("repeat must be 1 or more")
     order = {"target": target, "train": train, "options": options}
+    one = partial(one_start, order, timeout=timeout, env=env)
     done: dict[str, list[Start]] = {way: [] for way in ways}
-    ships = dict.fromkeys(ways, 0)
     interrupted = False
     with _workplace(folder) as home, text.progress("starts", repeat * len(ways)) as bar:
-        filled, saved = home / "filled", home / "artifacts"
         try:
-            first = one_start(order, filled, timeout, save=saved, env=env)
+            first = one(home / "filled", save=home / "artifacts")
             if first.problem:
                 raise InputError(f"{target}: {first.problem}")
-            cache = folder_bytes(filled / CACHE)
-            sizes = {"copied": cache, "image": cache + folder_bytes(filled / HEADER)}
-            for turn in range(repeat):
-                for way in ways:
-                    if way == "empty" and turn == 0:
-                        start = first
-                    else:
-                        place, load = home / f"{way}-{turn}", None
-                        if way == "warm":
-                            place = filled
-                        shipped = {"copied": [CACHE], "image": [CACHE, HEADER]}
-                        if way == "artifacts":
-                            load = saved
-                        try:
-                            for part in shipped.get(way, ()):
-                                if (filled / part).exists():  # it may compile nothing
-                                    shutil.copytree(filled / part, place / part)
-                            start = one_start(order, place, timeout, load=load, env=env)
-                        except OSError as error:  # a copy tells it for each file
-                            last = re.findall(r"\[Errno \d+\] [^:'\"]+", str(error))
-                            said = f"OSError: {(last or [error])[-1]}"
-                            problem = explained("copy the cache", said)
-                            start = Start(problem=problem)
-                        if place != filled:
-                            shutil.rmtree(place, ignore_errors=True)
-                    done[way].append(start)
-                    ships[way] = (sizes | {"artifacts": _bytes(saved)}).get(way, 0)
-                    bar.update()
+            ships = {way: sum(map(_bytes, _shipped(way, home))) for way in ways}
+            for turn, way in itertools.product(range(repeat), ways):
+                known = way == "empty" and turn == 0
+                done[way].append(first if known else _started(way, home, one))
+                bar.update()
         except KeyboardInterrupt:
             interrupted = True
             if not any(done.values()):
                 raise
     finished = [Way(way, tuple(s), ships[way]) for way, s in done.items() if s]
     return ColdStart(target, tuple(finished), train, options, interrupted)
+
+
+def _shipped(way: str, home: Path) -> list[Path]:
+    """Return what one *way* needs of the first start, whose place is below *home*."""
+    filled = home / "filled"
+    return {
+        "copied": [filled / CACHE],
+        "image": [filled / CACHE, filled / HEADER],
+        "artifacts": [home / "artifacts"],
+    }.get(way, [])
+
+
+def _started(way: str, home: Path, one: Callable[..., Start]) -> Start:
+    """Return *one* more start, in a place of its own unless it is warm."""
+    if way == "warm":
+        return one(home / "filled")
+    place, shipped = home / "new", _shipped(way, home)
+    try:
+        for part in filter(Path.is_dir, shipped):  # it may compile nothing
+            shutil.copytree(part, place / part.name)
+        return one(place, load=shipped[0] if way == "artifacts" else None)
+    except OSError as error:  # a copy tells it for each file
+        last = re.findall(r"\[Errno \d+\] [^:'\"]+", str(error))
+        said = f"OSError: {(last or [error])[-1]}"
+        return Start(problem=children.explained("copy the cache", said))
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 @contextmanager
@@ -299,32 +292,13 @@ def _workplace(folder: str | os.PathLike[str] | None) -> Iterator[Path]:
         yield Path(path)
 
 
-def target_of(make: str | Callable[[], tuple]) -> str:
-    """Return *make* as text that another process can follow."""
-    if isinstance(make, str):
-        home, _, name = make.rpartition(":")
-        if not home or not name.isidentifier():
-            raise InputError(f"{make!r} names no function. {_HOW}")
-        if home.endswith(".py"):
-            if not Path(home).is_file():
-                raise InputError(f"there is no file {home}. {_HOW}")
-            return f"{Path(home).resolve()}:{name}"
-        return make
-    name, module = getattr(make, "__qualname__", ""), getattr(make, "__module__", "")
-    if not inspect.isfunction(make) or "<" in name or module == "__main__":
-        raise InputError(f"{make!r} cannot be imported by another process. {_HOW}")
-    return f"{module}:{name}"
-
-
-def folder_bytes(folder: Path) -> int:
-    """Return the bytes of all files below *folder*."""
-    return sum(_bytes(path) for path in folder.rglob("*") if path.is_file())
-
-
 def _bytes(path: Path) -> int:
-    with suppress(OSError):
-        return path.stat().st_size
-    return 0
+    """Return the bytes of a file, or of all files below a folder."""
+    total = 0
+    for file in (path, *path.rglob("*")):
+        with suppress(OSError):
+            total += file.stat().st_size if file.is_file() else 0
+    return total
 
 
 def one_start(
@@ -342,121 +316,18 @@ def one_start(
     """
     cache, temporary = place / CACHE, place / HEADER
     temporary.mkdir(parents=True, exist_ok=True)
-    before = set(cache.rglob("*.so")) if cache.is_dir() else set()
-    report = place / "report"
-    files = {"load": str(load or ""), "save": str(save or ""), "report": str(report)}
+    before = set(cache.rglob("*.so"))
+    files = {"load": str(load or ""), "save": str(save or "")}
     whole = {"train": False, "options": {}, **order, **files}
-    own = {"TORCHINDUCTOR_CACHE_DIR": str(cache), "COURSE_QUIET": "1"}
-    own |= dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary))
-    said = _run(json.dumps(whole), {**own, **(env or {})}, timeout)
-    lines = report.read_text("utf-8").splitlines() if report.exists() else []
-    report.unlink(missing_ok=True)
-    found: dict[str, Any] = {}
-    for line in lines:
-        with suppress(ValueError):  # the process died while it wrote this one
-            found.update(json.loads(line))
-    stage = found.pop("stage", "start Python")
-    if not found.pop("done", False):
-        found["problem"] = explained(stage, said)
-    if cache.is_dir():
-        found["libraries"] = len(set(cache.rglob("*.so")) - before)
-    lookups = found.pop("lookups", ())
-    kinds = tuple(
-        Lookup(**{**one, "reasons": tuple(one["reasons"])}) for one in lookups
+    own = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary))
+    own |= {"TORCHINDUCTOR_CACHE_DIR": str(cache), **(env or {})}
+    found: dict[str, Any] = {"lookups": ()}
+    child = "helpers.start_child"
+    for news in children.reports(child, whole, timeout, env=own, folder=place):
+        found |= news
+    found.pop("stage", None)
+    found["libraries"] = len(set(cache.rglob("*.so")) - before)
+    found["lookups"] = tuple(
+        Lookup(**{**one, "reasons": tuple(one["reasons"])}) for one in found["lookups"]
     )
-    return Start(lookups=kinds, **found)
-
-
-def _run(order: str, env: Mapping[str, str], timeout: float) -> str:
-    """Run the child to its end, and return the last that it said; '' if all is well.
-
-    What it started ends with it, whatever happens.
-    """
-    child = process("helpers.start_child", order, subprocess.PIPE, env)
-    try:
-        _, said = child.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        return f"it was not done after {timeout:g} seconds: give a longer timeout="
-    finally:
-        end(child)
-    if child.returncode < 0:
-        return f"the process died of {signal.Signals(-child.returncode).name}"
-    return (said.strip() or "it said nothing") if child.returncode else ""
-
-
-def process(
-    module: str, order: str, errors: Any, env: Mapping[str, str]
-) -> subprocess.Popen:
-    """Start a Python module in a process of its own, which reads *order*; return it.
-
-    It finds what this process can import.  Raises Unavailable where none can start.
-    """
-    path = [str(Path(__file__).parents[1]), *sys.path]
-    path_text = os.pathsep.join(p or os.getcwd() for p in path)
-    try:
-        child = subprocess.Popen(
-            # -P: not what lies in this folder, such as a helpers.py of the reader.
-            [sys.executable, "-P", "-m", module],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=errors,
-            text=True,
-            errors="replace",
-            env={**os.environ, "PYTHONPATH": path_text, **env},
-            start_new_session=True,
-        )
-    except (OSError, NotImplementedError) as error:
-        raise Unavailable(
-            f"no process can be started here ({error}), and this needs one: run "
-            "it where Python may start processes, with memory to spare"
-        ) from error
-    with suppress(BrokenPipeError):  # it may have died at once: its status will tell
-        child.stdin.write(order)
-        child.stdin.close()
-    child.stdin = None
-    return child
-
-
-def end(child: subprocess.Popen) -> None:
-    """End the process and all that it started, also what outlived it.
-
-    Half a library, of a compiler that is ended, would break the next run: it goes too.
-    """
-    outputs: list[str] = []
-    with suppress(psutil.Error):
-        for one in psutil.Process(child.pid).children(recursive=True):
-            with suppress(psutil.Error):
-                words = one.cmdline()
-                outputs += [out for o, out in pairwise(words) if o == "-o"]
-                one.kill()
-    if hasattr(os, "killpg"):
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(child.pid, signal.SIGKILL)
-    child.kill()
-    child.communicate()
-    for output in outputs:
-        if output.endswith(".so"):
-            Path(output).unlink(missing_ok=True)
-
-
-def explained(stage: str, said: str) -> str:
-    """Return in one line where a start failed, how, and what to do."""
-    errors = re.findall(
-        r"^(?:[\w.]+\.)?(\w+(?:Error|Failed|Exception)\b.*)$", said, re.M
-    )
-    last = errors[-1] if errors else (said.splitlines() or ["it said nothing"])[-1]
-    last = last.removeprefix("InputError: ")  # ours: it says what to do
-    last = re.sub(
-        r"(?<![\w.])/(?:[^\s/'\"]+/)+", "…/", last
-    )  # folders are gone by then
-    if stage == "make the model":
-        advice = (
-            f". {_HOW}" if "No module" in last or "has no attribute" in last else ""
-        )
-    elif "No space left" in said:
-        advice = ". The disk is full: free some, or name another with folder="
-    elif "Permission denied" in said or "Read-only" in said:
-        advice = ". The cache cannot be written: name another place with folder="
-    else:
-        advice = ""
-    return f"failed at: {stage}: {last}{advice}"
+    return Start(**found)

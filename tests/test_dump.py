@@ -471,5 +471,5 @@ def test_the_command_line_says_what_is_wrong(
 ) -> None:
     from helpers.__main__ import main
 
-    assert main(["dump", target]) == 1
+    assert main(["dump", target]) == 2
     assert message in capsys.readouterr().err

@@ -150,7 +150,7 @@ def test_it_reads_its_own_json_and_shows_html() -> None:
     explanation = explain_error("Invalid backend: '<x>'")
     assert Explanation.from_json(explanation.to_json()) == explanation
     page = explanation._repr_html_()
-    assert "a backend that does not exist" in page and "<x>" not in page
+    assert "A BACKEND THAT DOES NOT EXIST" in page and "<x>" not in page
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,151 @@
+"""Parts of a work in a process of its own: what ends one, and what is told of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from helpers import children
+from helpers.errors import InputError
+
+WITHIN = 5.0  # seconds after its limit until a process has ended; below 1 is usual
+CHILD = """
+import json, os, subprocess, sys, time
+from pathlib import Path
+from helpers.start_child import Report
+
+def sleeps():
+    half = Path(__file__).with_name("half.so")  # as of a compiler at work
+    half.write_text("half")
+    sleeper = [sys.executable, "-c", "import time; time.sleep(99)"]
+    subprocess.Popen([*sleeper, "-o", str(half)])
+    time.sleep(99)
+
+def eats():
+    held = []
+    while True:
+        held.append(b"x" * 2**26)
+
+def dies():
+    os.kill(os.getpid(), 11)
+
+def exits():
+    print("which weights?", file=sys.stderr)
+    sys.exit(3)
+
+def raises():
+    raise ValueError("no such thing in /some/folder/of/it.py")
+
+def works():
+    pass
+
+order = json.load(sys.stdin)
+report = Report(order["report"])
+report.stage("make the model")
+{begin}
+report.put(calls=1)
+for name in order["parts"]:
+    report.stage(name)
+    globals()[name]()
+    report.put(part={{"name": name, "says": "done"}})
+report.put(done=True)
+"""
+ENDS = {
+    "sleeps": "failed at: sleeps: not done after 2 seconds: give a longer timeout=",
+    "eats": "more than 512 MiB",
+    "dies": "failed at: dies: its process died of SIGSEGV",
+    "exits": "it ended its process, with status 3; it said: which weights?",
+    "raises": "failed at: raises: ValueError: no such thing in …/it.py",
+}
+
+
+@pytest.fixture
+def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def written(begin: str) -> str:
+        (tmp_path / "a_child.py").write_text(CHILD.format(begin=begin))
+        return "a_child"
+
+    return written
+
+
+def test_what_ends_a_part_is_told_and_the_others_go_on(
+    child: Callable[[str], str], tmp_path: Path
+) -> None:
+    before, order = {p.pid for p in psutil.process_iter()}, {"target": "it"}
+    found, begin = {}, time.monotonic()
+    names = ["sleeps", "works", "eats", "dies", "exits", "raises"]
+    for name, news in children.parts(child(""), order, names, 2.0, 2**29):
+        if name:
+            assert time.monotonic() - begin < 2 + WITHIN
+            found[name], begin = news, time.monotonic()
+        else:
+            assert news == {"calls": 1}
+    assert found.pop("works") == {"says": "done"}
+    assert found.keys() == ENDS.keys()
+    for name, said in ENDS.items():
+        assert found[name]["problem"].endswith(said)
+    left = [p for p in psutil.process_iter(["cmdline"]) if p.pid not in before]
+    assert not [p for p in left if "sleep(99)" in " ".join(p.info["cmdline"] or [])]
+    assert not (tmp_path / "half.so").exists(), "the next run would load it"
+
+
+@pytest.mark.parametrize(
+    ("begin", "said"),
+    [
+        ("raise OSError('no weights')", "it: failed at: make the model: OSError: no w"),
+        ("import nothing_like_it", "No module named 'nothing_like_it'. Give \"module:"),
+        ("dies()", "make the model: its process died of SIGSEGV"),
+    ],
+)
+def test_what_never_comes_to_its_first_part_is_an_error(
+    begin: str, said: str, child: Callable[[str], str]
+) -> None:
+    with pytest.raises(InputError, match=said):
+        list(children.parts(child(begin), {"target": "it"}, ["works"], 60.0))
+
+
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        ("OSError: [Errno 28] No space left on device: 'x'", "disk is full"),
+        ("x\nPermissionError: [Errno 13] Permission denied: 'x'", "another place"),
+        ("Traceback\ntorch._inductor.exc.CppCompileError: no", ": CppCompileError: no"),
+        ("AttributeError: 'X' has no attribute 'y'", "has no attribute 'y'"),
+        ("", "it said nothing"),
+    ],
+)
+def test_a_failure_is_told_in_one_line(said: str, advice: str) -> None:
+    told = children.explained("the first call", said)
+    assert "failed at: the first call" in told and advice in told
+    assert "\n" not in told and "module:function" not in told
+
+
+def local() -> None:
+    return None
+
+
+@pytest.mark.parametrize(
+    "make", ["model", "model:", "no/m.py:make", lambda: None, local], ids=str
+)
+def test_a_target_that_no_process_can_find(
+    make: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "__module__", "__main__")  # as in a notebook
+    with pytest.raises(InputError, match="%%writefile"):
+        children.target_of(make)
+
+
+def test_a_target_is_text_that_another_process_can_follow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "m.py").touch()
+    monkeypatch.chdir(tmp_path)
+    assert children.target_of("m.py:make") == f"{tmp_path / 'm.py'}:make"
+    assert children.target_of(json.dumps) == "json:dumps"
