@@ -111,6 +111,7 @@ for number, (act, size, layers) in enumerate(_FORMS[:20]):
     globals()[HEALTHY[-1]] = _maker(Net, act, _WIDTHS[size], layers)
 for kind_number, (kind, cls) in enumerate(KINDS.items()):
     SICK[kind] = []
-    for number, (act, size, layers) in enumerate(_FORMS[kind_number::5][:5]):
+    for number in range(5):
+        act, size, layers = _FORMS[(kind_number + 5 * number) % len(_FORMS)]
         SICK[kind].append(f"{kind}_{number}")
         globals()[SICK[kind][-1]] = _maker(cls, act, _WIDTHS[size], layers)

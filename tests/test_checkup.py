@@ -392,7 +392,7 @@ def test_the_command_has_a_report_a_gate_and_a_status(tmp_path: Path) -> None:
 
 
 if __name__ == "__main__":
-    names = [
+    names = sys.argv[1:] or [
         *sick_models.HEALTHY,
         *(n for some in sick_models.SICK.values() for n in some),
     ]
