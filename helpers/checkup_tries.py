@@ -26,6 +26,7 @@ from helpers._torch import needed_for
 from helpers.benchmark import Comparison, compare
 from helpers.capture import Graphs, graphs, recompiles
 from helpers.checkup_patient import Call, Patient
+from helpers.errors import InputError
 from helpers.session import compile_apart, restored, undisturbed
 from helpers.tensors import clone, tensors
 from helpers.text import mark
@@ -245,7 +246,12 @@ def _named(p: Patient, call: Call) -> Iterator[tuple[str, torch.Tensor]]:
 
 def _timed(p: Patient) -> Iterator[Try]:
     """Yield what is raced against the model as it is compiled now."""
-    *_, now = _agreement(p, _compiling(p), p.calls)  # it stays so through all races
+    try:
+        *_, now = _agreement(p, _compiling(p), p.calls)  # it stays so through all races
+    except InputError as error:
+        effect = f"not raced, as it fails now: {str(error).splitlines()[0]}"
+        yield Try("other options", "each call", effect, 0, None)
+        return
     yield from _options(p, now)
     yield from _by_blocks(p, now)
 

@@ -72,6 +72,13 @@ def grouped(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     return attend(q, k, v, is_causal=True, enable_gqa=True).sin()
 
 
+def often_dropped(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """Return four dropouts: the kernel of the last two is one, with two seeds."""
+    for _ in range(4):
+        x = torch.nn.functional.dropout(x, 0.5) @ weight
+    return x
+
+
 HEADS = [randn(2, heads, 16, 8) for heads in (4, 2, 2)]
 PROGRAMS = {  # each was once said to differ, or not to run
     "ones added into new zeros": (
@@ -87,6 +94,7 @@ PROGRAMS = {  # each was once said to differ, or not to run
     "grouped heads": (grouped, tuple(x.bfloat16() for x in HEADS), False),
     "grouped heads, training": (grouped, tuple(x.bfloat16() for x in HEADS), True),
     "dropout of two elements": (torch.nn.Dropout(0.5), (torch.ones(2),), True),
+    "one kernel drops twice": (often_dropped, (randn(64, 64), randn(64, 64)), False),
     "whole numbers to bfloat16": (
         lambda i: (i.bfloat16() + 0.5).float(),
         (torch.arange(-50, 50),),

@@ -14,7 +14,6 @@ import functools
 import io
 import math
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -164,7 +163,8 @@ def _check(
         why = "it ran, but a kernel of your own has no eager twin to agree with"
         return [replace(k, reason=error or why) for k in kernels]
     try:
-        eager = Eager(graph).values(inputs)
+        fourfold = {seed for launch in launches for seed in launch["fourfold"]}
+        eager = Eager(graph, fourfold).values(inputs)
     except Exception as problem:  # an operation of the program's, whichever it is
         why = error or f"eager cannot run: {one_line(problem)}"
         return [replace(k, reason=why) for k in kernels]
@@ -178,7 +178,7 @@ def _check(
         why = "the module gave another number of outputs or launches"
         return [replace(k, status="differs", reason=why) for k in kernels]
     computed = _named(graph, answer["outputs"], answer["inputs"])
-    differences = _differences(graph, inputs, eager, computed)
+    differences = _differences(graph, inputs, eager, computed, fourfold)
     errors, relative, fine = zip(*differences.values(), strict=True)
     wrong = [name for name, same in zip(differences, fine, strict=True) if not same]
     verdict = {
@@ -199,11 +199,15 @@ def _named(graph: Any, outputs: Sequence[Any], inputs: Sequence[Any]) -> dict[st
 
 
 def _differences(
-    graph: Any, inputs: Sequence[Any], eager: dict[str, Any], computed: dict[str, Any]
+    graph: Any,
+    inputs: Sequence[Any],
+    eager: dict[str, Any],
+    computed: dict[str, Any],
+    fourfold: set[int],
 ) -> dict[str, tuple[float, float, bool]]:
     """Return the `_difference` of each value that eager and the kernels computed."""
     try:
-        exact = Eager(graph, wide=True).values(inputs)
+        exact = Eager(graph, fourfold, wide=True).values(inputs)
     except Exception:  # an operation that float64 does not have
         exact = eager
     values = [node.meta.get("val") for node in graph.aten.graph.nodes]
@@ -253,17 +257,14 @@ class Eager(torch.fx.Interpreter):
     """Runs a traced graph operation by operation, on the CPU.
 
     What a GPU does otherwise is done its way: random numbers are those that the
-    kernels draw from the same seed, attention is that of a GPU.  With *wide* all
-    floating-point numbers are float64.
+    kernels draw from the same seed, attention is that of a GPU.  *fourfold* has the
+    places of those seeds of which a kernel uses all four numbers of each round of the
+    generator.  With *wide* all floating-point numbers are float64.
     """
 
-    def __init__(self, graph: Any, wide: bool = False) -> None:
+    def __init__(self, graph: Any, fourfold: set[int], wide: bool = False) -> None:
         super().__init__(graph.aten)
-        self.lowered, self.wide = graph, wide
-        # Some kernels use all four numbers of each round of the generator.
-        kernels = re.split(r"^# kernel path", graph.source, flags=re.MULTILINE)
-        fourfold = [text for text in kernels if re.search(r"\.randn?4x\(", text)]
-        self.fourfold = set(re.findall(r"%(inductor_random\w*)", "".join(fourfold)))
+        self.lowered, self.fourfold, self.wide = graph, fourfold, wide
 
     def values(self, inputs: Sequence[Any]) -> dict[str, Any]:
         """Return what the graph gives for *inputs*, which stay as they are, by name."""
@@ -286,7 +287,8 @@ class Eager(torch.fx.Interpreter):
                 return torch.randint(-(2**63), 2**63 - 1, args[:1])
             case "prims.inductor_random.default":
                 size, seed, mode = args
-                drawn = draw(size, int(seed), mode, node.name in self.fourfold)
+                place = node.args[1].args[1]  # of inductor_lookup_seed
+                drawn = draw(size, int(seed), mode, place in self.fourfold)
                 return self._adapted(drawn)
             case "prims.inductor_randint.default":
                 low, high, size, seed = args

@@ -132,11 +132,14 @@ class Launcher:
 
         blocks = self._larger(grid)
         used, usual = _text(blocks), _text(self.config.kwargs)
+        seeds = [x for name, x in arguments.items() if "seed_offset" in name]
+        fourfold = {"rand4x", "randn4x"} & {*self.tuner.fn.fn.__code__.co_names}
         self.launches.append(
             {
                 "programs": math.prod(grid(blocks)),
                 "blocks": used if used == usual else f"{used} for {usual}",
                 "user": self.tuner.custom_kernel,
+                "fourfold": seeds if fourfold else [],
             }
         )
         tensors = [x for x in arguments.values() if isinstance(x, torch.Tensor)]
