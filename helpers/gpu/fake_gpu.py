@@ -22,9 +22,9 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial, wraps
-from importlib import import_module
 from itertools import takewhile
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 from unittest import mock
 
@@ -163,30 +163,23 @@ def _device_guard() -> Iterator[None]:
         table[_CUDA_TYPE] = None
 
 
-# What torch remembers about the device, and must forget when that changes.
-_MEMORIES = {
-    "_inductor.runtime.hints:DeviceProperties": "create",
-    "_inductor.codecache:CacheBase": "get_system",
-    "_inductor.utils": "get_gpu_type is_big_gpu get_max_num_sms using_b200 "
-    "get_backend_num_stages get_device_tflops get_gpu_dram_gbps "
-    "_triton_supported_fp8_dtypes",
-    "_inductor.codegen.cuda.cuda_env": "get_cuda_arch is_datacenter_blackwell_arch",
-    "_inductor.kernel.mm": "_is_sm7x_or_older_gpu",
-    "utils._triton": "has_triton _device_supports_tma has_triton_tma "
-    "has_triton_experimental_host_tma has_triton_tensor_descriptor_host_tma "
-    "has_triton_tma_device has_triton_stable_tma_api triton_backend "
-    "has_datacenter_blackwell_tma_device triton_hash_with_backend",
-}
+# What remembers something about the device, for torch to forget when that changes.
+_MEMORIES = (
+    "torch.utils._triton",
+    "torch._inductor.utils",
+    "torch._inductor.codegen.cuda.cuda_env",
+    "torch._inductor.codecache:CacheBase",
+    "torch._inductor.kernel.mm:_is_sm7x_or_older_gpu",
+    "torch._inductor.runtime.hints:DeviceProperties",
+)
 
 
 def _forget_device() -> None:
-    for place, names in _MEMORIES.items():
-        module, _, owner = place.partition(":")
+    for place in _MEMORIES:
         with contextlib.suppress(ImportError, AttributeError):  # another version's
-            home = import_module(f"torch.{module}")
-            home = getattr(home, owner) if owner else home
-            for name in names.split():
-                if hasattr(cached := getattr(home, name, None), "cache_clear"):
+            owner = resolve_name(place)
+            for cached in (owner, *(getattr(owner, name) for name in vars(owner))):
+                if hasattr(cached, "cache_clear"):
                     cached.cache_clear()
 
 
