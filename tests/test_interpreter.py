@@ -18,6 +18,7 @@ import triton
 import triton.language as tl
 
 from helpers.errors import InputError
+from helpers.gpu import gpus
 from helpers.gpu import interpreter as interpreting
 from helpers.gpu.dump import Dump, dump_triton
 from helpers.gpu.interpreter import CheckedKernel, Numerics, check_numerics, interpreter
@@ -105,6 +106,13 @@ def test_a_program_that_is_right_agrees(name: str) -> None:
     fn, inputs, training = PROGRAMS[name]
     result = dump_triton(fn, *inputs, training=training).check_numerics()
     assert 0 < result.checked == len(result.kernels), result
+
+
+def test_a_gpu_that_only_this_process_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such is one of a kind that is in no table, described by its driver."""
+    own = dataclasses.replace(gpus.find("h100"), name="own", multiprocessors=46)
+    monkeypatch.setitem(gpus.GPUS, "own", own)
+    assert dump_triton(torch.sin, randn(8), gpu="own").check_numerics().checked == 1
 
 
 def test_the_state_of_the_program_stays_as_it_was() -> None:

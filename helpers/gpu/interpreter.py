@@ -19,7 +19,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice, zip_longest
 from multiprocessing import Pipe
 from pathlib import Path
@@ -123,8 +123,6 @@ def check_numerics(dump: Any, limit_s: float = 120.0) -> Numerics:
             "a dump that was read from a file holds the code but not the graphs: dump "
             "again, and check that with dump_triton(f, x).check_numerics()"
         )
-    # What really ran here names its configurations itself: the GPU is not asked.
-    gpu = "h100" if dump.gpu == "this" else gpus.find(dump.gpu).name
     launches, checked = iter(dump.launches), list[CheckedKernel]()
     saved: dict[int, dict[str, Any]] = {}  # by graph, what its forward saved
     with progress("graphs", len(captured)) as bar:
@@ -136,7 +134,7 @@ def check_numerics(dump: Any, limit_s: float = 120.0) -> Numerics:
             ]
             if kernels or graph.phase == "forward":  # whose backward needs its values
                 with session.undisturbed():
-                    checked += _check(graph, kernels, saved, gpu, limit_s)
+                    checked += _check(graph, kernels, saved, dump.gpu, limit_s)
             bar.update()
     return Numerics(tuple(checked))
 
@@ -151,8 +149,9 @@ def _check(
     """Return *kernels* with what running their *graph* on both sides showed."""
     known = saved.pop(graph.index, {}) if graph.phase == "backward" else {}
     inputs = _inputs(graph, known)
-    request = {"gpu": gpu, "chosen": graph.chosen, "constants": graph.constants}
-    answer = interpreter().ask(graph.source, inputs, limit_s, **request)
+    answer = interpreter().ask(
+        graph.source, inputs, limit_s, gpu, graph.chosen, graph.constants
+    )
     launches, reason = answer["launches"], answer["error"]
     if not reason and len(launches) != len(kernels):
         reason = f"a branch or loop: {len(launches)} launches of {len(kernels)} kernels"
@@ -478,17 +477,24 @@ class Interpreter:
     process: subprocess.Popen[bytes] | None = None
 
     def ask(
-        self, source: str, inputs: Sequence[Any], limit_s: float, **more: Any
+        self,
+        source: str,
+        inputs: Sequence[Any],
+        limit_s: float,
+        gpu: str = "h100",
+        chosen: dict[str, int] | None = None,
+        constants: dict[str, torch.Tensor] | None = None,
     ) -> dict[str, Any]:
         """Return what `interpreter_child.run_module` does for a module and its inputs.
 
-        *more* may hold the *gpu* that it was written for, *chosen*, the number of a
-        kernel's configuration where it is not 0, and *constants*, globals of it.
-        Of a module that takes longer than *limit_s*, or crashes, only the error comes
-        back: the process ends itself.
+        *gpu* is the one that it was written for, *chosen* the number of a kernel's
+        configuration where it is not 0, and *constants* are globals of the module.
+        Of one that takes longer than *limit_s*, or crashes, only the error comes back:
+        the process ends itself.
         """
-        request = {"gpu": "h100", "chosen": {}, "constants": {}, **more}
-        request |= {"source": source, "inputs": list(inputs), "limit_s": limit_s}
+        request = {"source": source, "inputs": list(inputs), "limit_s": limit_s}
+        request |= {"chosen": chosen or {}, "constants": constants or {}}
+        request["gpu"] = asdict(gpus.find(gpu))  # it may be known to this process alone
         self.start()
         try:
             self.pipe.send_bytes(pack(request))

@@ -53,7 +53,7 @@ def main() -> None:
             except EOFError:
                 return
             signal.setitimer(signal.ITIMER_REAL, request["limit_s"])  # then it ends
-            with fake_gpu.gpu(gpus.find(request["gpu"])):
+            with fake_gpu.gpu(gpus.Gpu(**request["gpu"])):
                 answer = run_module(request)
             signal.setitimer(signal.ITIMER_REAL, 0)
             pipe.send_bytes(pack(answer))
