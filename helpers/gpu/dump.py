@@ -18,7 +18,7 @@ from torch.utils import _triton
 
 from helpers import session
 from helpers.codegen import folded
-from helpers.errors import InputError
+from helpers.errors import InputError, one_line
 from helpers.gpu import compile, gpus
 from helpers.gpu import fake_gpu as fake
 from helpers.gpu.fake_gpu import LoweredGraph, Lowering, LoweringHere
@@ -75,7 +75,11 @@ def dump_triton(
         except InputError as error:
             if backend.error is None:
                 raise
-            raise InputError(_not_lowered(chosen, backend.error)) from error
+            raise InputError(
+                f"Inductor cannot lower this for {chosen.title}: "
+                f"{one_line(backend.error)}. Your function itself runs: dump it part "
+                "by part to find the line"
+            ) from error
         if here:
             backend.settle()
     result = _dump(backend, mode)
@@ -106,17 +110,6 @@ def _requiring_gradients(fn: Callable[..., Any]) -> Callable[..., Any]:
         return fn(*inputs, **kwargs)
 
     return run
-
-
-def _not_lowered(gpu: gpus.Gpu, error: Exception) -> str:
-    """Return what stopped Inductor, and where in the program."""
-    reason = next(filter(None, str(error).split("\n")), type(error).__name__)
-    places = re.findall(r'File "[^"]+", line \d+, in .*\n.*', str(error))
-    where = f" It stopped at: {' '.join(places[-1].split())}." if places else ""
-    return (
-        f"Inductor cannot lower this program for {gpu.title}, which is not here: "
-        f"{reason}.{where} Your function runs: dump the part around that line alone"
-    )
 
 
 def _dump(backend: Lowering, mode: str | None) -> Dump:
@@ -200,8 +193,6 @@ def _undecided(
         yield "which branch of a cond runs, and how often a body: each is shown once"
     if any(not launch.loads + launch.stores for launch in launches):
         yield "the bytes of tensors whose sizes depend on data, counted as 0"
-    if backend.eager:
-        yield f"a graph that torch.compile leaves to eager: {backend.eager}"
     if backend.stopped:
         yield f"what comes after {backend.stopped}, which needs a GPU to run"
 

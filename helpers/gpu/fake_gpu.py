@@ -22,13 +22,12 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial, wraps
-from importlib import import_module
 from itertools import takewhile
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 from unittest import mock
 
-import sympy
 import torch
 from torch.fx.experimental import proxy_tensor
 from torch.nn import functional
@@ -164,30 +163,23 @@ def _device_guard() -> Iterator[None]:
         table[_CUDA_TYPE] = None
 
 
-# What torch remembers about the device, and must forget when that changes.
-_MEMORIES = {
-    "_inductor.runtime.hints:DeviceProperties": "create",
-    "_inductor.codecache:CacheBase": "get_system",
-    "_inductor.utils": "get_gpu_type is_big_gpu get_max_num_sms using_b200 "
-    "get_backend_num_stages get_device_tflops get_gpu_dram_gbps "
-    "_triton_supported_fp8_dtypes",
-    "_inductor.codegen.cuda.cuda_env": "get_cuda_arch is_datacenter_blackwell_arch",
-    "_inductor.kernel.mm": "_is_sm7x_or_older_gpu",
-    "utils._triton": "has_triton _device_supports_tma has_triton_tma "
-    "has_triton_experimental_host_tma has_triton_tensor_descriptor_host_tma "
-    "has_triton_tma_device has_triton_stable_tma_api triton_backend "
-    "has_datacenter_blackwell_tma_device triton_hash_with_backend",
-}
+# What remembers something about the device, for torch to forget when that changes.
+_MEMORIES = (
+    "torch.utils._triton",
+    "torch._inductor.utils",
+    "torch._inductor.codegen.cuda.cuda_env",
+    "torch._inductor.codecache:CacheBase",
+    "torch._inductor.kernel.mm:_is_sm7x_or_older_gpu",
+    "torch._inductor.runtime.hints:DeviceProperties",
+)
 
 
 def _forget_device() -> None:
-    for place, names in _MEMORIES.items():
-        module, _, owner = place.partition(":")
+    for place in _MEMORIES:
         with contextlib.suppress(ImportError, AttributeError):  # another version's
-            home = import_module(f"torch.{module}")
-            home = getattr(home, owner) if owner else home
-            for name in names.split():
-                if hasattr(cached := getattr(home, name, None), "cache_clear"):
+            owner = resolve_name(place)
+            for cached in (owner, *(getattr(owner, name) for name in vars(owner))):
+                if hasattr(cached, "cache_clear"):
                     cached.cache_clear()
 
 
@@ -384,7 +376,6 @@ class LoweredGraph:
     index: int  # the graph's number in the program: a graph break starts the next
     phase: str  # inference, forward or backward
     aten: torch.fx.GraphModule  # traced on the CPU, so it can be run there
-    hints: dict[str, int]  # the sizes that the symbols in the source stand for
     source: str = ""  # the whole generated module
     module: Any = None  # that module, where it was loaded
     constants: dict[str, torch.Tensor] = field(default_factory=dict)  # globals of it
@@ -408,8 +399,7 @@ def _noted_in(graph: LoweredGraph, load: bool) -> Iterator[None]:
     def noted_call(self: Any, name: str, args: Any, *rest: Any, **more: Any) -> Any:
         # It is the call of the launch that was noted last: both are written together.
         if graph.launches:
-            arguments = tuple(_argument(arg, graph.hints) for arg in args)
-            graph.calls[len(graph.launches) - 1] = name, arguments
+            graph.calls[len(graph.launches) - 1] = name, tuple(map(str, args))
             # An operation may be in several launches.
             bar.update(min(len(graph.launches[-1].ops), bar.total - bar.n))
         return generate_kernel_call(self, name, args, *rest, **more)
@@ -445,25 +435,6 @@ def _noted_in(graph: LoweredGraph, load: bool) -> Iterator[None]:
         yield
 
 
-def _argument(argument: Any, hints: dict[str, int]) -> str:
-    """Return an argument as a number, if it is made of numbers and known symbols."""
-    value = getattr(argument, "inner_expr", argument)
-    if isinstance(value, sympy.Expr):
-        known = {s: hints[s.name] for s in value.free_symbols if s.name in hints}
-        value = value.xreplace({s: sympy.Integer(n) for s, n in known.items()})
-        if value.is_number and value.is_integer:
-            return str(int(value))
-    return str(argument)
-
-
-def _hints(inputs: Sequence[Any]) -> dict[str, int]:
-    """Return the size that each symbol had in this call."""
-    shapes = [x.shape if isinstance(x, torch.Tensor) else (x,) for x in inputs]
-    sizes = [n for shape in shapes for n in shape if isinstance(n, torch.SymInt)]
-    hints = {str(n.node.expr): n.node.hint for n in sizes}
-    return {name: hint for name, hint in hints.items() if isinstance(hint, int)}
-
-
 # --- the back ends --------------------------------------------------------------------
 
 
@@ -485,7 +456,6 @@ class Lowering:
         self.attention: set[str] = set()  # the kernels chosen for it
         self.autocast = False
         self.stopped = ""  # what the program could not go past
-        self.eager = ""  # why torch.compile would leave a graph to eager
         self.error: Exception | None = None  # of the lowering, and not of the program
 
     def _followed(self, options: dict[str, Any]) -> dict[str, Any]:
@@ -504,10 +474,8 @@ class Lowering:
         try:
             self._compile(graph, inputs)
         except Exception as error:  # an InductorError around it
-            if "BF16 is not supported" not in str(error):
-                self.error = error
-                raise
-            self.eager = f"{self.gpu.title} has no bfloat16"
+            self.error = error
+            raise
         lowered_now = self.graphs[before:]
         own = any("triton_kernel" in str(node.target) for node in graph.graph.nodes)
         self.count += 1
@@ -557,7 +525,7 @@ class Lowering:
 
     def _lower(self, aten: Any, inputs: Sequence[Any], **settings: Any) -> Any:
         """Lower one traced graph, a forward or a backward, and note what is written."""
-        noted = self._noted(aten, inputs, settings)
+        noted = self._noted(aten, settings)
         # Inductor takes the copy apart; *aten* itself stays, for checking.
         graph, inputs = to_fake_cuda(aten, inputs)
         # A constant is copied to the GPU where the module is loaded: not here.
@@ -567,10 +535,10 @@ class Lowering:
         with stays, _noted_in(noted, load=False):
             return compile_fx.compile_fx_inner(graph, inputs, **settings)
 
-    def _noted(self, aten: Any, inputs: Sequence[Any], settings: Any) -> LoweredGraph:
+    def _noted(self, aten: Any, settings: Any) -> LoweredGraph:
         phase = "inference" if settings.get("is_inference") else "forward"
         phase = "backward" if settings.get("is_backward") else phase
-        self.graphs.append(LoweredGraph(self.count, phase, aten, _hints(inputs)))
+        self.graphs.append(LoweredGraph(self.count, phase, aten))
         return self.graphs[-1]
 
 
@@ -594,7 +562,7 @@ class LoweringHere(Lowering):
         return compiled
 
     def _lower(self, aten: Any, inputs: Sequence[Any], **settings: Any) -> Any:
-        noted = self._noted(copy_graph(aten), inputs, settings)
+        noted = self._noted(copy_graph(aten), settings)
         with _noted_in(noted, load=True):
             return compile_fx.compile_fx_inner(aten, inputs, **settings)
 

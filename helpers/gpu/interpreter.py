@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice, zip_longest
 from multiprocessing import Pipe
 from pathlib import Path
@@ -29,20 +29,18 @@ import torch
 from torch.utils import _pytree as pytree
 
 from helpers import session
+from helpers._torch import needed_for
 from helpers.errors import InputError, one_line
 from helpers.gpu import gpus
 from helpers.results import TableResult
 from helpers.tensors import clone
 from helpers.text import Table, count, mark, progress
 
+with needed_for("checking the numbers of kernels"):
+    from torch.testing._comparison import default_tolerances
+
 SEED = 0  # of what a program draws, on both sides
 SLACK = 8.0  # times the tolerance: a kernel takes sums in another order
-TOLERANCES = {  # relative, as in torch.testing.assert_close
-    torch.bfloat16: 1.6e-2,
-    torch.float16: 1e-3,
-    torch.float32: 1.3e-6,
-    torch.float64: 1e-7,
-}
 ATTENTION = {  # operations of aten that only a GPU has
     getattr(torch.ops.aten, f"_scaled_dot_product_{kind}_attention{way}").default
     for kind in ("efficient", "flash")
@@ -124,8 +122,6 @@ def check_numerics(dump: Any, limit_s: float = 120.0) -> Numerics:
             "a dump that was read from a file holds the code but not the graphs: dump "
             "again, and check that with dump_triton(f, x).check_numerics()"
         )
-    # What really ran here names its configurations itself: the GPU is not asked.
-    gpu = "h100" if dump.gpu == "this" else gpus.find(dump.gpu).name
     launches, checked = iter(dump.launches), list[CheckedKernel]()
     saved: dict[int, dict[str, Any]] = {}  # by graph, what its forward saved
     with progress("graphs", len(captured)) as bar:
@@ -137,7 +133,7 @@ def check_numerics(dump: Any, limit_s: float = 120.0) -> Numerics:
             ]
             if kernels or graph.phase == "forward":  # whose backward needs its values
                 with session.undisturbed():
-                    checked += _check(graph, kernels, saved, gpu, limit_s)
+                    checked += _check(graph, kernels, saved, dump.gpu, limit_s)
             bar.update()
     return Numerics(tuple(checked))
 
@@ -152,31 +148,26 @@ def _check(
     """Return *kernels* with what running their *graph* on both sides showed."""
     known = saved.pop(graph.index, {}) if graph.phase == "backward" else {}
     inputs = _inputs(graph, known)
-    request = {"gpu": gpu, "chosen": graph.chosen, "constants": graph.constants}
-    answer = interpreter().ask(graph.source, inputs, limit_s, **request)
-    launches, error = answer["launches"], answer["error"]
-    kernels = [
-        replace(kernel, programs=launch["programs"], blocks=launch["blocks"])
-        for kernel, launch in zip(kernels, launches, strict=False)
-    ] + kernels[len(launches) :]
-    if any(launch["user"] for launch in launches):
-        why = "it ran, but a kernel of your own has no eager twin to agree with"
-        return [replace(k, reason=error or why) for k in kernels]
+    answer = interpreter().ask(
+        graph.source, inputs, limit_s, gpu, graph.chosen, graph.constants
+    )
+    launches, reason = answer["launches"], answer["error"]
+    fourfold = {seed for launch in launches for seed in launch.pop("fourfold")}
+    if not reason and len(launches) != len(kernels):
+        reason = f"a branch or loop: {len(launches)} launches of {len(kernels)} kernels"
+    for place, launch in enumerate(launches[: len(kernels)]):
+        kernels[place] = replace(kernels[place], **launch)
     try:
-        fourfold = {seed for launch in launches for seed in launch["fourfold"]}
         eager = Eager(graph, fourfold).values(inputs)
     except Exception as problem:  # an operation of the program's, whichever it is
-        why = error or f"eager cannot run: {one_line(problem)}"
-        return [replace(k, reason=why) for k in kernels]
-    [output] = graph.aten.graph.find_nodes(op="output")
+        reason = reason or f"eager cannot run: {one_line(problem)}"
+        return [replace(kernel, reason=reason) for kernel in kernels]
     if graph.phase == "forward":
+        [output] = graph.aten.graph.find_nodes(op="output")
         names = [getattr(node, "name", "") for node in output.args[0]]
         saved[graph.index] = dict(zip(names, eager.values(), strict=False))
-    if error or not kernels:
-        return [replace(k, reason=error) for k in kernels]
-    if len(answer["outputs"]) != len(output.args[0]) or len(launches) != len(kernels):
-        why = "the module gave another number of outputs or launches"
-        return [replace(k, status="differs", reason=why) for k in kernels]
+    if reason or not kernels:
+        return [replace(kernel, reason=reason) for kernel in kernels]
     computed = _named(graph, answer["outputs"], answer["inputs"])
     differences = _differences(graph, inputs, eager, computed, fourfold)
     errors, relative, fine = zip(*differences.values(), strict=True)
@@ -211,8 +202,8 @@ def _differences(
     except Exception:  # an operation that float64 does not have
         exact = eager
     values = [node.meta.get("val") for node in graph.aten.graph.nodes]
-    dtypes = {v.dtype for v in values if isinstance(v, torch.Tensor)}
-    tolerance = max((TOLERANCES.get(dtype, 0.0) for dtype in dtypes), default=0.0)
+    known = [value for value in values if isinstance(value, torch.Tensor)]
+    tolerance, _ = default_tolerances(*known)  # that of the narrowest type
     return {
         name: _difference(eager[name], computed[name], exact[name], tolerance)
         for name in eager
@@ -293,6 +284,8 @@ class Eager(torch.fx.Interpreter):
             case "prims.inductor_randint.default":
                 low, high, size, seed = args
                 return draw_integers(size, int(seed), low, high)
+            case target if "triton_kernel_wrapper" in target:
+                raise NotImplementedError("a kernel of your own has no eager twin")
         return node.target(*args, **kwargs)
 
     def _adapted(self, value: Any) -> Any:
@@ -486,34 +479,38 @@ class Interpreter:
     process: subprocess.Popen[bytes] | None = None
 
     def ask(
-        self, source: str, inputs: Sequence[Any], limit_s: float, **more: Any
+        self,
+        source: str,
+        inputs: Sequence[Any],
+        limit_s: float,
+        gpu: str = "h100",
+        chosen: dict[str, int] | None = None,
+        constants: dict[str, torch.Tensor] | None = None,
     ) -> dict[str, Any]:
         """Return what `interpreter_child.run_module` does for a module and its inputs.
 
-        *more* may hold the *gpu* that it was written for, *chosen*, the number of a
-        kernel's configuration where it is not 0, and *constants*, globals of it.
-        A process that does not answer within *limit_s*, crashes, or is interrupted,
-        is ended; then only the error comes back.
+        *gpu* is the one that it was written for, *chosen* the number of a kernel's
+        configuration where it is not 0, and *constants* are globals of the module.
+        Of one that takes longer than *limit_s*, or crashes, only the error comes back:
+        the process ends itself.
         """
-        request = {"gpu": "h100", "chosen": {}, "constants": {}, **more}
-        request |= {"source": source, "inputs": list(inputs), "seed": SEED}
+        request = {"source": source, "inputs": list(inputs), "limit_s": limit_s}
+        request |= {"chosen": chosen or {}, "constants": constants or {}}
+        request["gpu"] = asdict(gpus.find(gpu))  # it may be known to this process alone
+        self.start()
         try:
-            self.start()
-            if not self.ready and self.pipe.poll(120):  # its imports count for no graph
-                self.ready = bool(self.pipe.recv_bytes())
             self.pipe.send_bytes(pack(request))
-            if self.pipe.poll(limit_s):
-                return unpack(self.pipe.recv_bytes())
-            error = f"stopped after {limit_s:g} s"
+            return unpack(self.pipe.recv_bytes())
         except (EOFError, ConnectionError):
-            code = self.process.wait(10)
+            code = self.process.wait()
             how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
             error = f"the interpreter crashed: {how}"
+            if how == "SIGALRM":
+                error = f"stopped after {limit_s:g} s"
+            return {"launches": [], "error": error}
         except BaseException:  # an interrupt, too: its answer would come next time
             self.close()
             raise
-        self.close()
-        return {"launches": [], "error": error}
 
     def start(self) -> None:
         """Begin to start the process, if there is none; return without waiting."""
@@ -536,7 +533,6 @@ class Interpreter:
             env={**os.environ, **environment},
         )
         other_end.close()
-        self.ready = False
 
     def close(self) -> None:
         """End the process, if there is one."""

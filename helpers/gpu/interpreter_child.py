@@ -13,6 +13,7 @@ import itertools
 import linecache
 import math
 import re
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -27,7 +28,7 @@ from triton.runtime import interpreter
 
 from helpers._torch import needed_for
 from helpers.gpu import fake_gpu, gpus
-from helpers.gpu.interpreter import ATTENTION, attention, pack, unpack
+from helpers.gpu.interpreter import ATTENTION, SEED, attention, pack, unpack
 
 with needed_for("running Triton code without a GPU"):
     from torch._inductor.runtime import triton_helpers, triton_heuristics
@@ -44,15 +45,17 @@ def main() -> None:
     pipe = Connection(int(sys.argv[1]))
     replace_parts()
     with torch.no_grad(), np.errstate(all="ignore"):
-        with fake_gpu.gpu(gpus.find("h100")):  # imports what Inductor's modules will
-            pipe.send_bytes(b"ready")
+        with fake_gpu.gpu(gpus.find("h100")):
+            pass  # this imports what Inductor's modules will
         while True:
             try:
                 request = unpack(pipe.recv_bytes())
             except EOFError:
                 return
-            with fake_gpu.gpu(gpus.find(request["gpu"])):
+            signal.setitimer(signal.ITIMER_REAL, request["limit_s"])  # then it ends
+            with fake_gpu.gpu(gpus.Gpu(**request["gpu"])):
                 answer = run_module(request)
+            signal.setitimer(signal.ITIMER_REAL, 0)
             pipe.send_bytes(pack(answer))
 
 
@@ -65,7 +68,7 @@ def run_module(request: dict[str, Any]) -> dict[str, Any]:
     compiler = Compiler(request["chosen"])
     try:
         call = _load(request["source"], compiler, request["constants"])
-        torch.manual_seed(request["seed"])
+        torch.manual_seed(SEED)
         outputs = list(call(list(inputs)))
     except Exception as problem:  # of the kernel: whatever it is, it is reported
         error = _in_kernel(problem)
@@ -138,7 +141,6 @@ class Launcher:
             {
                 "programs": math.prod(grid(blocks)),
                 "blocks": used if used == usual else f"{used} for {usual}",
-                "user": self.tuner.custom_kernel,
                 "fourfold": seeds if fourfold else [],
             }
         )

@@ -213,9 +213,10 @@ class Flow:
                 return -float(number)
             case ast.UnaryOp(op=kind, operand=inner):
                 return self._operation(type(kind).__name__, [inner])
-            case ast.BinOp(left=left, op=kind, right=right):
-                return self._operation(type(kind).__name__, [left, right])
-            case ast.Compare(left=left, ops=[kind], comparators=[right]):
+            case (
+                ast.BinOp(left=left, op=kind, right=right)
+                | ast.Compare(left=left, ops=[kind], comparators=[right])
+            ):
                 return self._operation(type(kind).__name__, [left, right])
             case ast.Call(func=ast.Attribute(value=inner, attr="to")):
                 return self._operation("to", [inner])
@@ -324,7 +325,7 @@ class Stages(TableResult):
         rows = []
         for step in self.steps:
             texts = [
-                _statement(getattr(self, name), getattr(step, name))
+                _shortened(getattr(self, name), getattr(step, name))
                 for name in ("program", "fx", "triton")
             ]
             rows.append((step.op, *texts, mark(self._counted(step.ptx))))
@@ -370,11 +371,9 @@ class Stages(TableResult):
         return f'<div style="{_BOX}">{"".join(rows)}</div>'
 
 
-def _statement(text: str, numbers: Sequence[int]) -> str:
-    """Return a statement, which may go on for lines, as one short line."""
-    lines, shown, end = text.splitlines(), "", 0
-    for number in numbers:
-        if shown and (number != end + 1 or shown.count("(") == shown.count(")")):
-            break
-        shown, end = f"{shown} {lines[number - 1].strip()}".strip(), number
-    return f"{shown[:47]}…" if len(shown) > 48 else shown or NONE
+def _shortened(text: str, numbers: Lines) -> str:
+    """Return the first of these lines, short enough for a cell."""
+    if not numbers:
+        return NONE
+    line = text.splitlines()[numbers[0] - 1].strip()
+    return f"{line[:47]}…" if len(line) > 48 else line
