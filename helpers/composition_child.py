@@ -35,7 +35,7 @@ from helpers.correctness import Setting
 from helpers.errors import InputError, one_line
 from helpers.session import fresh_code, undisturbed
 from helpers.start_child import become_theirs
-from helpers.tensors import tensors
+from helpers.tensors import clone, tensors
 
 _RATE = 1e-3  # small: a few steps of any model stay near where they began
 
@@ -185,10 +185,21 @@ def _answer(fn: Callable[..., Any], inputs: tuple, kwargs: dict[str, Any]) -> An
     )
 
 
+def _both_ranks(step: Step, call: tuple) -> torch.Tensor:
+    """Do here what two ranks do.  Each has buffers of its own, so these stay."""
+    buffers = [*step.p.module.buffers()]
+    before = clone(buffers)
+    loss = step.accumulation(call)
+    with torch.no_grad():
+        for buffer, value in zip(buffers, before, strict=True):
+            buffer.copy_(value)
+    return loss
+
+
 # What eager has to give where a situation wants processes: the same, in this one.
 _HERE: dict[str, Callable[[Step, tuple], torch.Tensor]] = {
     "worker process": lambda step, call: step.loss(call).detach(),
-    "two ranks": Step.accumulation,
+    "two ranks": _both_ranks,
 }
 
 

@@ -22,10 +22,10 @@ class Net(nn.Module):
         super().__init__()
         torch.manual_seed(0)
         self.up, self.down = nn.Linear(8, 16), nn.Linear(16, 3)
-        self.drop = nn.Dropout(0.2)
+        self.drop, self.norm = nn.Dropout(0.2), nn.BatchNorm1d(16)
 
     def forward(self, x):
-        return self.down(self.drop(torch.relu(self.up(x))))
+        return self.down(self.drop(torch.relu(self.norm(self.up(x)))))
 
 
 class Differs(Net):  # in the dtype of autocast alone
