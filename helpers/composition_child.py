@@ -249,18 +249,16 @@ def _judged(p: Patient, name: str, way: str = "") -> dict[str, str]:
 def _function(
     step: Step, situation: Callable[[Step, tuple], torch.Tensor]
 ) -> Callable[..., Any]:
-    """Return the situation as a function that gives its loss and the gradients.
+    """Return the situation as a function that gives its loss, and leaves gradients.
 
     It draws the same random numbers in each call.
     """
 
-    def run(*inputs: Any, **kwargs: Any) -> list[torch.Tensor]:
+    def run(*inputs: Any, **kwargs: Any) -> torch.Tensor:
         torch.manual_seed(0)
         for leaf in step.leaves:
             leaf.grad = None
-        loss = situation(step, (inputs, kwargs))
-        given = [leaf.grad for leaf in step.leaves if leaf.grad is not None]
-        return [loss.detach(), *(gradient.clone() for gradient in given)]
+        return situation(step, (inputs, kwargs)).detach()
 
     run.holds = (step.p.fn, step.p.calls)  # so that their tensors are found
     return run
