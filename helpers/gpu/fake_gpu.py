@@ -376,6 +376,7 @@ class LoweredGraph:
     index: int  # the graph's number in the program: a graph break starts the next
     phase: str  # inference, forward or backward
     aten: torch.fx.GraphModule  # traced on the CPU, so it can be run there
+    final: torch.fx.Graph | None = None  # the same after Inductor's own passes
     source: str = ""  # the whole generated module
     module: Any = None  # that module, where it was loaded
     constants: dict[str, torch.Tensor] = field(default_factory=dict)  # globals of it
@@ -407,7 +408,7 @@ def _noted_in(graph: LoweredGraph, load: bool) -> Iterator[None]:
     def noted_source(self: Any) -> Any:
         source, *rest = codegen(self)
         graph.source = getattr(source, "value", source)
-        graph.constants = dict(self.constants)
+        graph.final, graph.constants = self.module.graph, dict(self.constants)
         for line in ast.parse(graph.source).body:
             call = getattr(line, "value", None)
             if getattr(getattr(call, "func", None), "attr", "") == "triton":
