@@ -63,16 +63,11 @@ CUDA, CPU = torch.device("cuda", 0), torch.device("cpu")
 def require_triton() -> None:
     """Raise Unavailable, with what to do, unless torch and triton are a pair."""
     wanted, installed, match = _torch.triton_pair()
-    if not installed:
-        raise Unavailable(
-            "Triton is not installed, so no Triton code can be written. It has "
-            "packages for Linux only; elsewhere output_code(f, x) shows the C++ "
-            f"code. On Linux: pip install 'triton=={wanted}.*'"
-        )
     if not match:
         raise Unavailable(
-            f"this torch works with triton {wanted}, and triton {installed} is "
-            f"installed. Mend it with: pip install 'triton=={wanted}.*'"
+            f"this torch writes Triton code with triton {wanted}, and here is "
+            f"{installed or 'none'}: pip install 'triton=={wanted}.*'. It exists for "
+            "Linux only; elsewhere output_code(f, x) shows the C++ code"
         )
 
 

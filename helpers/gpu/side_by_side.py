@@ -161,22 +161,16 @@ class Flow:
     def __init__(self, graph: Graph) -> None:
         self.buffers: dict[str, Value] = {}
         self.nodes: dict[tuple[Value, ...], str] = {}  # by the operation, as printed
-        same: dict[Node, Value] = {}  # what a node has that changes no value
+        same: dict[str, Value] = {}  # what a node has that changes no value
         for node in graph.nodes:
             if node.op == "placeholder":
                 self.buffers[node.name] = node.name
             if node.op != "call_function":
                 continue
-            arguments = [
-                same.get(a, a.name)
-                if isinstance(a, Node)
-                else a
-                if isinstance(a, int | float)
-                else str(a)
-                for a in node.args
-            ]
+            arguments = [a if isinstance(a, int | float) else str(a) for a in node.args]
+            arguments = [same.get(a, a) for a in arguments]
             if _op(node) in _SAME:
-                same[node] = arguments[0]
+                same[node.name] = arguments[0]
             op, *values = _printed(_op(node), *arguments)
             self.nodes.setdefault((op, *values), node.name)
             if op in ("add", "mul", "maximum", "minimum"):  # in any order
