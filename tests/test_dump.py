@@ -344,10 +344,10 @@ def test_a_mode_that_tunes_has_more_to_choose_from() -> None:
 def test_what_a_mode_and_an_odd_size_leave_open_is_said() -> None:
     odd = dump_triton(torch.mm, randn(64, 61), randn(61, 64), mode="max-autotune")
     text = "\n".join(odd.undecided)
-    assert "Triton template" in text and "CUDA graph" in text and "padded" in text
+    assert "Triton template" in text and "CUDA graph" in text
     even = "\n".join(dump_triton(torch.mm, randn(64, 64), randn(64, 64)).undecided)
     assert "which kernel a library picks" in even
-    assert "Triton template" not in even and "padded" not in even
+    assert "Triton template" not in even
 
 
 # --- what is wrong is said ------------------------------------------------------------
@@ -398,7 +398,7 @@ def test_what_inductor_cannot_lower_is_no_missing_compiler(
 
 
 @pytest.mark.parametrize(
-    ("version", "message"), [(None, "Linux only"), ("1.0.0", "pip install 'triton==")]
+    ("version", "message"), [(None, "here is none: pip"), ("1.0.0", "here is 1.0.0")]
 )
 def test_without_the_right_triton(
     version: str | None, message: str, monkeypatch: pytest.MonkeyPatch

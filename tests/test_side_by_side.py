@@ -10,7 +10,7 @@ import torch
 
 from helpers import stages
 from helpers.errors import InputError
-from helpers.gpu.side_by_side import NONE, Flow, Node, Stages
+from helpers.gpu.side_by_side import NONE, Flow, Stages
 from tests.kinds import dumped
 
 pytest.importorskip("triton")
@@ -116,8 +116,10 @@ def test_text_html_and_json_agree(shown: Stages) -> None:
 
 # --- the alignment can fail -----------------------------------------------------------
 
-A = Node("a", "sub", ("x", "y"), "")
-B = Node("b", "mul", ("a", 2.0), "")
+GRAPH, ATEN = torch.fx.Graph(), torch.ops.aten
+INPUTS = map(GRAPH.placeholder, "xy")
+A = GRAPH.create_node("call_function", ATEN.sub.Tensor, tuple(INPUTS), name="a")
+B = GRAPH.create_node("call_function", ATEN.mul.Tensor, (A, 2.0), name="b")
 
 
 def followed(*body: str) -> dict[str, list[str]]:
@@ -127,7 +129,7 @@ def followed(*body: str) -> dict[str, list[str]]:
     text = head + "".join(f"    {line}\n" for line in (*loads, *body))
     kernel = dumped("pointwise chain").kernels[0]
     kernel = replace(kernel, generated=text, arguments=("x", "y"))
-    lines = Flow([A, B], ("x", "y")).follow(kernel)
+    lines = Flow(GRAPH).follow(kernel)
     return {n: text_of(kernel.source, tuple(sorted(lines.get(n, ())))) for n in "ab"}
 
 

@@ -153,6 +153,7 @@ def compile_kernel(
         if spilled := re.search(r"(\d+) bytes spill stores", log):
             used["spills"] = int(spilled[1]) // 4
         shared, threads = binary.metadata.shared, binary.metadata.num_warps * gpu.warp
+        stages = ("ttir", "ttgir", "llir", "ptx")
         return MachineCode(
             kernel=tuner.fn.__name__,
             gpu=gpu.name,
@@ -161,12 +162,9 @@ def compile_kernel(
             **used,
             shared=shared,
             occupancy=occupancy(gpu, threads, used["registers"], shared),
-            **{stage: _plain(binary.asm[stage]) for stage in _STAGES},
+            **{stage: _plain(binary.asm[stage]) for stage in stages},
             cubin=b64encode(binary.asm["cubin"]).decode(),
         )
-
-
-_STAGES = ("ttir", "ttgir", "llir", "ptx")
 
 
 # --- loading a kernel ---------------------------------------------------------------

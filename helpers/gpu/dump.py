@@ -54,7 +54,9 @@ def dump_triton(
     session.check_callable(fn, (inputs, kwargs))
     fake.require_triton()
     here = gpu == "this"
-    chosen = _find(gpu, (inputs, kwargs))
+    chosen = gpus.here() if here else gpus.find(gpu)
+    if here and {tensor.is_cuda for tensor in tensors((inputs, kwargs))} == {False}:
+        raise InputError("gpu='this' wants inputs on the GPU: move them by .to('cuda')")
     backend = (LoweringHere if here else Lowering)(chosen, mode)
     # Dynamo takes the reader's own kernels into a graph where it believes in Triton.
     triton = mock.patch.object(_triton, "has_triton", return_value=True)
@@ -86,17 +88,6 @@ def dump_triton(
     if to is not None:
         result.write(to)
     return result
-
-
-def _find(name: str, inputs: Any) -> gpus.Gpu:
-    """Return the GPU called *name*, if *inputs* can be dumped for it."""
-    gpu = gpus.here() if name == "this" else gpus.find(name)
-    if name == "this" and {tensor.is_cuda for tensor in tensors(inputs)} == {False}:
-        raise InputError(
-            "gpu='this' shows what runs on the GPU, and the inputs are on the CPU: "
-            "move them, and the module, with .to('cuda')"
-        )
-    return gpu
 
 
 def _requiring_gradients(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -176,10 +167,6 @@ def _undecided(
     if backend.attention:
         shown = " and ".join(sorted(backend.attention))
         yield f"which attention kernel PyTorch prefers; shown is {shown}"
-    products = [node for node in nodes if str(node.target) in _PADDED]
-    factors = [arg.meta["val"] for node in products for arg in node.args[-2:]]
-    if any(n % _ALIGNED.get(x.dtype, 1) for x in factors for n in x.shape[-2:]):
-        yield "whether a matrix product of odd sizes is padded, which is timed"
     if mode in ("max-autotune", "max-autotune-no-cudagraphs"):
         yield "whether a Triton template beats the library's matrix product"
     if mode in ("max-autotune", "reduce-overhead"):
@@ -195,11 +182,6 @@ def _undecided(
         yield "the bytes of tensors whose sizes depend on data, counted as 0"
     if backend.stopped:
         yield f"what comes after {backend.stopped}, which needs a GPU to run"
-
-
-# What Inductor pads, and to how many elements: only where timing says so.
-_PADDED = {f"aten.{name}.default" for name in ("mm", "addmm", "bmm")}
-_ALIGNED = {torch.float16: 8, torch.bfloat16: 8, torch.float32: 4}
 
 
 _machine_code = lru_cache(256)(compile.compile_kernel)

@@ -36,18 +36,12 @@ def explore(
 
     Raises InputError and Unavailable as `dump_triton` does.
     """
-    if not (callable(make) and gpus and dtypes and lengths):
-        raise InputError(
-            "explore wants a function of n that returns a function of one tensor, and "
-            "at least one GPU, dtype and length: explore(make, lengths=(1, 2, 4))"
-        )
     setting = cache(partial(_setting, make, elements))
     ends = dict.fromkeys((min(lengths), max(lengths)))
     keys = [(gpus[0], *pair) for pair in itertools.product(dtypes, ends)]
     keys += [(gpu, dtypes[0], max(lengths)) for gpu in gpus[1:]]
     result = Explorer(tuple(setting(*key) for key in keys))
-    widget = partial(_widget, setting, gpus, dtypes, lengths)
-    object.__setattr__(result, "widget", widget)
+    object.__setattr__(result, "choices", (setting, gpus, dtypes, lengths))
     return result
 
 
@@ -75,8 +69,6 @@ class Setting:
 
 _HEADINGS = ("GPU", "dtype", "length", "kernels", "loads", "stores", "bytes", "block")
 _HEADINGS += ("widest load", "registers", "occupancy")
-# What other programs show in place of the widget.
-_ASLEEP = "In a live notebook, sliders stand here."
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,7 +76,7 @@ class Explorer(TableResult):
     """Settings computed in advance; in a live notebook, a widget below their table."""
 
     settings: tuple[Setting, ...]
-    widget = None  # not a field: a stored result has no program to ask
+    choices = None  # not a field: a stored result has no program to ask
 
     def table(self) -> Table:
         """Return a row for each setting; what ptxas decides is marked."""
@@ -107,27 +99,24 @@ class Explorer(TableResult):
         data = {"text/plain": str(self), "text/html": self._repr_html_()}
         display(data, raw=True)
         # Not where a notebook is saved by a script: without its kernel it is dead.
-        if self.widget and watched():
+        if self.choices and watched():
             live = self.widget()._repr_mimebundle_()
-            display(live | {"text/plain": _ASLEEP}, raw=True)
+            asleep = "In a live notebook, sliders stand here."  # in other programs
+            display(live | {"text/plain": asleep}, raw=True)
 
+    def widget(self) -> Any:
+        """Return lists of GPUs and types, a slider for the length, and their table."""
+        import ipywidgets
+        from IPython.display import display
 
-def _widget(
-    setting: Callable[..., Setting],
-    gpus: Sequence[str],
-    dtypes: Sequence[torch.dtype],
-    lengths: Sequence[int],
-) -> Any:
-    """Return lists of GPUs and types, a slider for the length, and what they give."""
-    import ipywidgets
-    from IPython.display import display
+        setting, gpus, dtypes, lengths = self.choices
 
-    def show(gpu: str, dtype: torch.dtype, length: int) -> None:
-        display(Explorer((setting(gpu, dtype, length),)))
+        def show(gpu: str, dtype: torch.dtype, length: int) -> None:
+            display(Explorer((setting(gpu, dtype, length),)))
 
-    slider = ipywidgets.SelectionSlider(options=lengths, continuous_update=False)
-    types = [(_short(dtype), dtype) for dtype in dtypes]
-    return ipywidgets.interactive(show, gpu=list(gpus), dtype=types, length=slider)
+        slider = ipywidgets.SelectionSlider(options=lengths, continuous_update=False)
+        types = [(_short(dtype), dtype) for dtype in dtypes]
+        return ipywidgets.interactive(show, gpu=list(gpus), dtype=types, length=slider)
 
 
 def _short(dtype: torch.dtype) -> str:

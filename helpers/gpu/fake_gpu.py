@@ -63,16 +63,11 @@ CUDA, CPU = torch.device("cuda", 0), torch.device("cpu")
 def require_triton() -> None:
     """Raise Unavailable, with what to do, unless torch and triton are a pair."""
     wanted, installed, match = _torch.triton_pair()
-    if not installed:
-        raise Unavailable(
-            "Triton is not installed, so no Triton code can be written. It has "
-            "packages for Linux only; elsewhere output_code(f, x) shows the C++ "
-            f"code. On Linux: pip install 'triton=={wanted}.*'"
-        )
     if not match:
         raise Unavailable(
-            f"this torch works with triton {wanted}, and triton {installed} is "
-            f"installed. Mend it with: pip install 'triton=={wanted}.*'"
+            f"this torch writes Triton code with triton {wanted}, and here is "
+            f"{installed or 'none'}: pip install 'triton=={wanted}.*'. It exists for "
+            "Linux only; elsewhere output_code(f, x) shows the C++ code"
         )
 
 
@@ -376,6 +371,7 @@ class LoweredGraph:
     index: int  # the graph's number in the program: a graph break starts the next
     phase: str  # inference, forward or backward
     aten: torch.fx.GraphModule  # traced on the CPU, so it can be run there
+    final: torch.fx.Graph | None = None  # the same after Inductor's own passes
     source: str = ""  # the whole generated module
     module: Any = None  # that module, where it was loaded
     constants: dict[str, torch.Tensor] = field(default_factory=dict)  # globals of it
@@ -407,7 +403,7 @@ def _noted_in(graph: LoweredGraph, load: bool) -> Iterator[None]:
     def noted_source(self: Any) -> Any:
         source, *rest = codegen(self)
         graph.source = getattr(source, "value", source)
-        graph.constants = dict(self.constants)
+        graph.final, graph.constants = self.module.graph, dict(self.constants)
         for line in ast.parse(graph.source).body:
             call = getattr(line, "value", None)
             if getattr(getattr(call, "func", None), "attr", "") == "triton":

@@ -9,7 +9,6 @@ same inputs.  What the two give is compared; a launch agrees when all of its gra
 
 from __future__ import annotations
 
-import atexit
 import functools
 import io
 import math
@@ -148,9 +147,7 @@ def _check(
     """Return *kernels* with what running their *graph* on both sides showed."""
     known = saved.pop(graph.index, {}) if graph.phase == "backward" else {}
     inputs = _inputs(graph, known)
-    answer = interpreter().ask(
-        graph.source, inputs, limit_s, gpu, graph.chosen, graph.constants
-    )
+    answer = interpreter().ask(graph.source, inputs, limit_s, gpu, graph.constants)
     launches, reason = answer["launches"], answer["error"]
     fourfold = {seed for launch in launches for seed in launch.pop("fourfold")}
     if not reason and len(launches) != len(kernels):
@@ -454,11 +451,10 @@ def run(source: str, inputs: Sequence[Any], limit_s: float = 60.0) -> list[Any]:
 def interpreter() -> Interpreter:
     """Return this program's interpreter, the same each time.
 
-    Starting takes seconds, most of them for importing torch; it ends with the program.
+    Starting takes seconds, most of them for importing torch.  Its process ends with
+    the program, which closes the pipe then.
     """
-    process = Interpreter()
-    atexit.register(process.close)
-    return process
+    return Interpreter()
 
 
 def pack(value: Any) -> bytes:
@@ -484,32 +480,29 @@ class Interpreter:
         inputs: Sequence[Any],
         limit_s: float,
         gpu: str = "h100",
-        chosen: dict[str, int] | None = None,
         constants: dict[str, torch.Tensor] | None = None,
     ) -> dict[str, Any]:
         """Return what `interpreter_child.run_module` does for a module and its inputs.
 
-        *gpu* is the one that it was written for, *chosen* the number of a kernel's
-        configuration where it is not 0, and *constants* are globals of the module.
+        *gpu* is the one that it was written for; *constants* are globals of the module.
         Of one that takes longer than *limit_s*, or crashes, only the error comes back:
         the process ends itself.
         """
         request = {"source": source, "inputs": list(inputs), "limit_s": limit_s}
-        request |= {"chosen": chosen or {}, "constants": constants or {}}
-        request["gpu"] = asdict(gpus.find(gpu))  # it may be known to this process alone
+        # A GPU may be known to this process alone.
+        request |= {"constants": constants or {}, "gpu": asdict(gpus.find(gpu))}
         self.start()
         try:
             self.pipe.send_bytes(pack(request))
             return unpack(self.pipe.recv_bytes())
         except (EOFError, ConnectionError):
-            code = self.process.wait()
-            how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-            error = f"the interpreter crashed: {how}"
-            if how == "SIGALRM":
-                error = f"stopped after {limit_s:g} s"
+            crashed = self.process.wait() != -signal.SIGALRM
+            stopped = f"stopped after {limit_s:g} s"
+            error = "the interpreter crashed" if crashed else stopped
             return {"launches": [], "error": error}
         except BaseException:  # an interrupt, too: its answer would come next time
-            self.close()
+            self.process.kill()
+            self.process.wait()
             raise
 
     def start(self) -> None:
@@ -533,11 +526,3 @@ class Interpreter:
             env={**os.environ, **environment},
         )
         other_end.close()
-
-    def close(self) -> None:
-        """End the process, if there is one."""
-        process, self.process = self.process, None
-        if process is not None:
-            process.kill()
-            process.wait()
-            self.pipe.close()

@@ -65,7 +65,7 @@ def main() -> None:
 def run_module(request: dict[str, Any]) -> dict[str, Any]:
     """Return outputs, inputs as the call left them, launches, and any error."""
     inputs, outputs, error = list(request["inputs"]), [], ""
-    compiler = Compiler(request["chosen"])
+    compiler = Compiler()
     try:
         call = _load(request["source"], compiler, request["constants"])
         torch.manual_seed(SEED)
@@ -97,8 +97,7 @@ def _load(
 class Compiler:
     """Stands where a module expects Inductor's: its kernels become `Launcher`s."""
 
-    def __init__(self, chosen: dict[str, int]) -> None:
-        self.chosen = chosen
+    def __init__(self) -> None:
         self.launches: list[dict[str, Any]] = []
 
     def triton(self, name: str, text: str, **_: Any) -> Launcher:
@@ -109,7 +108,7 @@ class Compiler:
         linecache.cache[file] = (len(text), None, text.splitlines(True), file)
         names = {"__name__": file, "__file__": file}
         exec(compile(text, file, "exec"), names)
-        return Launcher(self.launches, names[name], self.chosen.get(name, 0))
+        return Launcher(self.launches, names[name])
 
     def wait(self, _: Any) -> None:
         """Do nothing: no kernel is being compiled in the background."""
@@ -118,10 +117,10 @@ class Compiler:
 class Launcher:
     """What a generated module calls to launch a kernel."""
 
-    def __init__(self, launches: list[Any], tuner: Any, chosen: int) -> None:
+    def __init__(self, launches: list[Any], tuner: Any) -> None:
         self.launches = launches
         self.tuner = tuner  # its configurations, and what Inductor noted of it
-        self.config = tuner.configs[chosen]
+        self.config = tuner.configs[0]  # numbers are the same in each
 
     def run(self, *args: Any, **_: Any) -> None:
         """Launch the kernel: once for each program of its grid."""

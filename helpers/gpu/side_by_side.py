@@ -13,15 +13,18 @@ import ast
 import html
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from torch.fx import Graph, Node
 
 from helpers.codegen import program_line
 from helpers.errors import InputError
 from helpers.gpu import gpus
 from helpers.gpu.compile import compile_kernel
 from helpers.gpu.dump import DumpedKernel, dump_triton
+from helpers.gpu.fake_gpu import LoweredGraph
 from helpers.gpu.tidy import called
 from helpers.results import TableResult
 from helpers.text import Table, mark, pre
@@ -56,16 +59,14 @@ def stages(
         names = ", ".join(f"{i}: {k.name}" for i, k in enumerate(dump.kernels))
         raise InputError(f"no kernel {kernel!r}: there are {names or 'none'}")
     graph = next(g for g in dump._captured if g.index == chosen.graph)
-    nodes = _nodes(graph.source)
-    placeholders = [n.name for n in graph.aten.graph.find_nodes(op="placeholder")]
-    flow = Flow([n for group in nodes.values() for n in group], placeholders)
+    flow = Flow(graph.final)
     for launch in dump.kernels[: number + 1]:  # the first ones fill the last's buffers
         if launch.graph == chosen.graph:
             lines = flow.follow(launch)
 
-    shown = nodes[chosen.name]
-    traces = {n.name: program_line(n) for n in graph.aten.graph.nodes}
-    program = list(dict.fromkeys(filter(None, (traces.get(n.name) for n in shown))))
+    shown = _nodes(graph, chosen.name)
+    traces = [program_line(node) for node in shown]
+    program = list(dict.fromkeys(filter(None, traces)))
     ptx, ptx_lines = _ptx(chosen)
 
     def step(key: str, op: str, place: Lines = (), fx: Lines = ()) -> Step:
@@ -74,17 +75,16 @@ def stages(
         return Step(op, place, fx, triton, tuple(sorted(instructions)))
 
     steps = [step(key, key) for key in lines if key.startswith("load ")]
-    for number, node in enumerate(shown, 1):
-        trace = traces.get(node.name)
+    for number, (node, trace) in enumerate(zip(shown, traces, strict=True), 1):
         place = (program.index(trace) + 1,) if trace else ()
-        steps.append(step(node.name, node.op, place, (number,)))
+        steps.append(step(node.name, _op(node), place, (number,)))
     steps += [step(key, key) for key in lines if key.startswith("store ")]
     return Stages(
         gpu=chosen.gpu,
         kernel=chosen.name,
         others=tuple(k.name for k in dump.kernels if k is not chosen),
         program="\n".join(program),
-        fx="\n".join(node.text for node in shown),
+        fx="\n".join(map(_call, shown)),
         triton=chosen.source,
         ptx=ptx,
         steps=tuple(steps),
@@ -94,35 +94,24 @@ def stages(
 # --- following values from the graph through the kernels ------------------------------
 
 
-@dataclass(frozen=True)
-class Node:
-    """A node of the FX graph: its arguments are names of nodes, and numbers."""
-
-    name: str
-    op: str  # "sin", without the name of the overload
-    arguments: tuple[str | float, ...]
-    text: str
-
-
-_KERNEL = re.compile(r"((?:^#.*\n)+)(\w+) = async_compile\.triton\(", re.M)
-_CALL = re.compile(
-    r"^#   %(\w+) : .*?call_function\[target=([\w.]+)\]"
-    r"\(args = \((.*)\), kwargs = \{(.*)\}\)",
-    re.M,
-)
-_ARGUMENT = re.compile(r"%(\w+)|(?<![\w.])(-?\d+\.?\d*(?:e-?\d+)?)(?![\w.])")
+def _nodes(graph: LoweredGraph, kernel: str) -> list[Node]:
+    """Return the nodes behind a kernel: Inductor names them in comments above it."""
+    known = {node.name: node for node in graph.final.nodes}
+    above = rf"((?:^#.*\n)+){kernel} = async_compile\.triton\("
+    [comments] = re.findall(above, graph.source, re.M)
+    names = re.findall(r"^#   %(\w+) : .*call_function", comments, re.M)
+    return [known[name] for name in names]
 
 
-def _nodes(source: str) -> dict[str, list[Node]]:
-    """Return the nodes behind each kernel, from the comments that Inductor writes."""
-    nodes = defaultdict(list)
-    for comments, kernel in _KERNEL.findall(source):
-        for name, target, args, kwargs in _CALL.findall(comments):
-            op = (target.removeprefix("torch.ops.").split(".")[1:2] or [target])[0]
-            arguments = tuple(a or float(b) for a, b in _ARGUMENT.findall(args))
-            call = ", ".join(filter(None, (args.rstrip(","), kwargs))).replace("%", "")
-            nodes[kernel].append(Node(name, op, arguments, f"{name} = {op}({call})"))
-    return nodes
+def _op(node: Node) -> str:
+    """Return ``sin`` for ``aten.sin.default``."""
+    return node.target.__name__.split(".")[0]
+
+
+def _call(node: Node) -> str:
+    """Return a node as its text: ``add = add(mul, 1)``."""
+    options = (f"{name}: {value}" for name, value in node.kwargs.items())
+    return f"{node.name} = {_op(node)}({', '.join([*map(str, node.args), *options])})"
 
 
 # What Triton and Python's syntax call an operation of aten.
@@ -169,15 +158,20 @@ class Flow:
     the graph's inputs.
     """
 
-    def __init__(self, nodes: Iterable[Node], inputs: Iterable[str]) -> None:
-        self.buffers: dict[str, Value] = {name: name for name in inputs}
+    def __init__(self, graph: Graph) -> None:
+        self.buffers: dict[str, Value] = {}
         self.nodes: dict[tuple[Value, ...], str] = {}  # by the operation, as printed
-        same: dict[Any, Value] = {}  # what a node has that changes no value
-        for node in nodes:
-            arguments = [same.get(a, a) for a in node.arguments]
-            if node.op in _SAME and arguments:
+        same: dict[str, Value] = {}  # what a node has that changes no value
+        for node in graph.nodes:
+            if node.op == "placeholder":
+                self.buffers[node.name] = node.name
+            if node.op != "call_function":
+                continue
+            arguments = [a if isinstance(a, int | float) else str(a) for a in node.args]
+            arguments = [same.get(a, a) for a in arguments]
+            if _op(node) in _SAME:
                 same[node.name] = arguments[0]
-            op, *values = _printed(node.op, *arguments)
+            op, *values = _printed(_op(node), *arguments)
             self.nodes.setdefault((op, *values), node.name)
             if op in ("add", "mul", "maximum", "minimum"):  # in any order
                 self.nodes.setdefault((op, *values[::-1]), node.name)
