@@ -243,6 +243,8 @@ def _judged(p: Patient, name: str, way: str = "") -> dict[str, str]:
             return {"verdict": "eager raises", "says": says}
     verdict = {True: "agrees", False: "differs", None: "not decided"}[found.matches]
     says = off(found.error64) if found.matches is not None else "; ".join(found.notes)
+    if correctness.CHANGES_DIFFER in found.notes:
+        says = f"{correctness.CHANGES_DIFFER}; {says}"
     return {"verdict": verdict, "says": says}
 
 

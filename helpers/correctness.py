@@ -57,7 +57,7 @@ class Agreement:
 
 NOT_ASKED = Agreement(None, notes=("two different computations, on purpose",))
 _DIFFER = "results differ: the speed-up is that of another computation"
-_CHANGES_DIFFER = "what is returned agrees; a gradient, or what else changes, differs"
+CHANGES_DIFFER = "what is returned agrees; a gradient, or what else changes, differs"
 
 
 def device_of(inputs: Any, *functions: Any) -> str:
@@ -262,7 +262,7 @@ def agreement(
         same = _forms(out.results) == _forms(first.results)
         pairs = zip(out.results, first.results, strict=False)
         same = same and bool(out.results) and all(_close(x, y) for x, y in pairs)
-        notes.append(_CHANGES_DIFFER if same else _DIFFER)
+        notes.append(CHANGES_DIFFER if same else _DIFFER)
     error64 = None
     if reference is not None:
         error64 = _largest(reference, out), _largest(reference, first)
