@@ -62,18 +62,21 @@ def matches(p: Patient) -> Found:
     head = ["inputs", what, "off from float64: eager, compiled"]
     evidence = [str(Table.of(head, rows))]
     evidence += [f"inputs {', '.join(those)}: {n}" for n, those in notes.items()]
-    raised = [number for number, answer, _ in rows if answer == "RAISES"]
-    found = {answer for _, answer, _ in rows}
-    if raised:
+    found = defaultdict[str, list[str]](list)
+    for number, answer, _ in rows:
+        found[answer].append(number)
+    if raised := found["RAISES"]:
         says = (
             f"compiled {what} fail for inputs {', '.join(raised)}, where eager's come"
         )
+        if found["DIFFER"]:
+            says += f", and are not eager's for inputs {', '.join(found['DIFFER'])}"
         advice = [_fixed_sizes(p) or _BISECT]
         return Found("bad", says, {"matches": False}, evidence, advice)
-    if "DIFFER" in found:
+    if found["DIFFER"]:
         says = f"compiled {what} are not eager's"
         return Found("bad", says, {"matches": False}, evidence, [_BISECT])
-    if "not decided" in found:
+    if found["not decided"]:
         says = f"whether {what} agree was not decided"
         return Found("cannot tell", says, {"matches": None}, evidence)
     says = f"compiled {what} are as near to float64 as eager's"

@@ -179,13 +179,14 @@ def test_what_raises_for_later_inputs_alone_is_another_answer(looked_at: Any) ->
         def f(x):
             if torch.compiler.is_compiling() and x.dim() > 1:
                 return x.view(7)
-            return x * 2
+            return x * (3 if torch.compiler.is_compiling() and len(x) == 5 else 2)
         def make():
-            return f, [(torch.rand(3),), (torch.rand(3, 3),)]
+            return f, [(torch.rand(3),), (torch.rand(3, 3),), (torch.rand(5),)]
         """
     [matches] = looked_at(body, "matches")
     assert matches["verdict"] == "bad" and "fail for inputs 2" in matches["says"]
-    table, note = matches["evidence"]
+    assert matches["says"].endswith("and are not eager's for inputs 3")
+    table, note, _ = matches["evidence"]
     assert "RAISES" in table
     assert note.startswith("inputs 2: the compiled function raised")
     assert "bisector" in matches["advice"][0]
