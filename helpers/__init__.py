@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # the same names as _NAMES, for editors and type checkers
     from .benchmark import compare
     from .capture import graphs, recompiles
-    from .checkups import checkup
     from .codegen import kernels, output_code
-    from .composition import composes
     from .exercises import check, hint
-    from .explain import explain_error
     from .gpu.dump import dump_triton
     from .gpu.explorer import explore
     from .gpu.limits import plausible
     from .gpu.side_by_side import stages
     from .health import doctor
+    from .own_model.checkups import checkup
+    from .own_model.composition import composes
+    from .own_model.explain import explain_error
+    from .own_model.starts import cold_start
     from .plots import plot_bytes, plot_comparison, plot_sweep
     from .recordings import recorded
     from .results import load, side_by_side
-    from .starts import cold_start
     from .sweeps import sweep
     from .teach import claim, predict, reveal, score, start
     from .timing import copy_bandwidth, device, keep_memory
@@ -37,20 +37,20 @@ if TYPE_CHECKING:  # the same names as _NAMES, for editors and type checkers
 _NAMES = {  # of each module, in the same order
     "benchmark": "compare",
     "capture": "graphs recompiles",
-    "checkups": "checkup",
     "codegen": "kernels output_code",
-    "composition": "composes",
     "exercises": "check hint",
-    "explain": "explain_error",
     "gpu.dump": "dump_triton",
     "gpu.explorer": "explore",
     "gpu.limits": "plausible",
     "gpu.side_by_side": "stages",
     "health": "doctor",
+    "own_model.checkups": "checkup",
+    "own_model.composition": "composes",
+    "own_model.explain": "explain_error",
+    "own_model.starts": "cold_start",
     "plots": "plot_bytes plot_comparison plot_sweep",
     "recordings": "recorded",
     "results": "load side_by_side",
-    "starts": "cold_start",
     "sweeps": "sweep",
     "teach": "claim predict reveal score start",
     "timing": "copy_bandwidth device keep_memory",

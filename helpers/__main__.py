@@ -96,7 +96,7 @@ def _dump(chosen: argparse.Namespace) -> int:
 
 
 def _cold_start(chosen: argparse.Namespace) -> int:
-    from helpers.starts import cold_start
+    from helpers.own_model.starts import cold_start
 
     options = {"repeat": chosen.repeat, "timeout": chosen.timeout}
     found = cold_start(chosen.target, train=chosen.training, **options)
@@ -132,7 +132,7 @@ def checkup() -> int:
 
 
 def _checkup(chosen: argparse.Namespace) -> int:
-    from helpers.checkups import checkup, write_report
+    from helpers.own_model.checkups import checkup, write_report
     from helpers.results import load
 
     before = load(chosen.against) if chosen.against else None
@@ -158,7 +158,7 @@ def _checkup(chosen: argparse.Namespace) -> int:
 
 
 def _explain(chosen: argparse.Namespace) -> int:
-    from helpers.explain import explain_error
+    from helpers.own_model.explain import explain_error
 
     log = Path(chosen.log).read_text() if chosen.log else sys.stdin.read()
     explanation = explain_error(log)

@@ -17,12 +17,13 @@ from typing import Any
 import psutil
 import pytest
 
-from helpers import checkup, load, starts
+from helpers import checkup, load
 from helpers.__main__ import main
-from helpers.checkup_child import found_of
-from helpers.checkup_patient import Patient
-from helpers.checkups import NAMES, QUESTIONS, Checkup, Part
 from helpers.errors import InputError
+from helpers.own_model import starts
+from helpers.own_model.checkup_child import found_of
+from helpers.own_model.checkup_patient import Patient
+from helpers.own_model.checkups import NAMES, QUESTIONS, Checkup, Part
 from helpers.results import Machine
 from helpers.text import Table
 from tests import sick_models, test_starts

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from helpers import checkup_tries
-from helpers.checkup_patient import Patient
-from helpers.checkup_tries import Try, tried
+from helpers.own_model import checkup_tries
+from helpers.own_model.checkup_patient import Patient
+from helpers.own_model.checkup_tries import Try, tried
 
 MODELS = """
 import logging

@@ -10,14 +10,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from helpers import children
 from helpers.errors import InputError
+from helpers.own_model import children
 
 WITHIN = 5.0  # seconds after its limit until a process has ended; below 1 is usual
 CHILD = """
 import json, os, subprocess, sys, time
 from pathlib import Path
-from helpers.start_child import Report
+from helpers.own_model.start_child import Report
 
 def sleeps():
     half = Path(__file__).with_name("half.so")  # as of a compiler at work

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from helpers import checkup, composes, composition
-from helpers.composition import SITUATIONS, WAYS, Composition, Situation
+from helpers import checkup, composes
 from helpers.errors import InputError
+from helpers.own_model import composition
+from helpers.own_model.composition import SITUATIONS, WAYS, Composition, Situation
 
 MODELS = """
 import os

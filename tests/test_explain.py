@@ -14,7 +14,7 @@ import torch
 
 from helpers import explain_error
 from helpers.errors import InputError
-from helpers.explain import Explanation
+from helpers.own_model.explain import Explanation
 from tests.refresh import ROOT, notebooks
 
 FILE = ROOT / "data" / "errors.toml"

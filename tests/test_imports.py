@@ -137,9 +137,12 @@ def above_what_it_uses(names: list[str], sources: dict[str, str]) -> list[str]:
 def test_the_readme_lists_every_module_below_those_it_uses() -> None:
     """So there is no circle, and the package does without its part for GPUs."""
     readme = (PACKAGE.parent / "README.md").read_text(encoding="utf-8")
-    top, gpu = readme.split("helpers/\n", 1)[1].split("```")[0].split("helpers/gpu/\n")
-    names = [line.split()[0] for line in top.splitlines() if line]
-    names += [f"gpu.{line.split()[0]}" for line in gpu.splitlines() if line]
+    listing, folder, names = readme.split("helpers/\n", 1)[1].split("```")[0], "", []
+    for line in filter(None, listing.splitlines()):
+        if line.startswith("helpers/"):
+            folder = line.removeprefix("helpers/").replace("/", ".")
+        else:
+            names.append(folder + line.split()[0])
     sources = {n: p.read_text(encoding="utf-8") for n, p in MODULES.items()}
     sources = {n: source for n, source in sources.items() if not n.endswith("__")}
     assert sorted(names) == sorted(sources)

@@ -13,12 +13,19 @@ from pathlib import Path
 import psutil
 import pytest
 
-from helpers import starts
 from helpers.__main__ import main
 from helpers.errors import InputError, Unavailable
+from helpers.own_model import starts
+from helpers.own_model.start_child import components
+from helpers.own_model.starts import (
+    ColdStart,
+    Lookup,
+    Start,
+    Way,
+    cold_start,
+    one_start,
+)
 from helpers.results import Result
-from helpers.start_child import components
-from helpers.starts import ColdStart, Lookup, Start, Way, cold_start, one_start
 
 MODEL = """
 import torch
@@ -276,7 +283,7 @@ def test_the_command_says_what_is_wrong(model, capsys, monkeypatch):
 def test_the_child_imports_nothing_heavy_before_it_times():
     code = textwrap.dedent("""
         import sys
-        import helpers.start_child
+        import helpers.own_model.start_child
         print([m for m in ("torch", "numpy", "jinja2") if m in sys.modules])
     """)
     here = {**os.environ, "PYTHONPATH": str(Path(starts.__file__).parents[1])}

@@ -24,10 +24,10 @@ from torch._inductor import config as inductor
 from torch._inductor.utils import fresh_cache
 
 from helpers import _torch
+from helpers.own_model.start_child import components, made_by
+from helpers.own_model.starts import CACHE, PHASES, Start, one_start
 from helpers.plots import Picture, styled
 from helpers.results import load
-from helpers.start_child import components, made_by
-from helpers.starts import CACHE, PHASES, Start, one_start
 from helpers.text import Table, mark, seconds
 
 TARGET = f"{Path(__file__).parents[1] / 'examples' / 'warm_model.py'}:make"

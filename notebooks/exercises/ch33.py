@@ -3,9 +3,9 @@
 import torch
 
 from helpers import graphs, recompiles
-from helpers.checkups import NAMES, Checkup, Part
 from helpers.errors import InputError
 from helpers.exercises import exercise
+from helpers.own_model.checkups import NAMES, Checkup, Part
 
 # --- 33.1 ----------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from helpers.checkups import checkup, write_report
+from helpers.own_model.checkups import checkup, write_report
 from helpers.text import plain
 from tests.benchmarks.common import FOLDER, record
 from tests.proof.browser import chromium

@@ -11,8 +11,9 @@ from tests.benchmarks.common import record, table
 from tests.refresh import ROOT
 
 FOLDERS = {
-    "helpers/": "the package, without gpu/",
+    "helpers/": "the package, without what is below",
     "helpers/gpu/": "GPU code without a GPU",
+    "helpers/own_model/": "a model of the reader's own: checkup, first calls, training",
     "tools/": "opens and publishes the lessons, serves a room, records on a GPU",
     "notebooks/course/": "what the lessons do beside the page",
     "notebooks/exercises/": "what the exercises check",
@@ -43,7 +44,7 @@ def code(path: Path) -> int:
 
 
 def files(folder: str) -> list[Path]:
-    """Return the Python files of a folder; of the package, gpu/ counts by itself."""
+    """Return the Python files of a folder; the package's own count by themselves."""
     top = ROOT / folder
     found = top.glob("*.py") if folder == "helpers/" else top.rglob("*.py")
     return sorted(found)
@@ -51,7 +52,7 @@ def files(folder: str) -> list[Path]:
 
 def main() -> None:
     """Print each module of the package, and record the folders."""
-    for path in [*files("helpers/"), *files("helpers/gpu/")]:
+    for path in sorted((ROOT / "helpers").rglob("*.py")):
         print(f"{lines(path):5}  {path.relative_to(ROOT)}")
     rows: list[dict[str, Any]] = []
     for folder, what in FOLDERS.items():

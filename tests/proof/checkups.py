@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from helpers.checkups import Checkup, checkup, write_report
+from helpers.own_model.checkups import Checkup, checkup, write_report
 from tests.proof import common
 from tests.proof.browser import chromium
 from tests.refresh import ROOT

@@ -1,6 +1,6 @@
 """The process in which ``composes`` tries a training step, one situation at a time.
 
-python -m helpers.composition_child < order.json
+python -m helpers.own_model.composition_child < order.json
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils._pytree import tree_map_only
 from torch.utils.checkpoint import checkpoint
 
-from helpers import children, correctness, explain
-from helpers.checkup_patient import Patient, doubled, in_turn
-from helpers.composition import VERDICTS, WAYS, off
+from helpers import correctness
 from helpers.correctness import Setting
 from helpers.errors import InputError, one_line
+from helpers.own_model import children, explain
+from helpers.own_model.checkup_patient import Patient, doubled, in_turn
+from helpers.own_model.composition import VERDICTS, WAYS, off
+from helpers.own_model.start_child import become_theirs
 from helpers.session import fresh_code, undisturbed
-from helpers.start_child import become_theirs
 from helpers.tensors import clone, tensors
 
 _RATE = 1e-3  # small: a few steps of any model stay near where they began
@@ -160,7 +161,7 @@ class Step:
 @contextmanager
 def _found_by_others() -> Iterator[None]:
     """Let processes that start meanwhile find this file, before a project's own."""
-    main, home = sys.modules["__main__"], str(Path(__file__).parents[1])
+    main, home = sys.modules["__main__"], str(Path(__file__).parents[2])
     own, main.__spec__ = main.__spec__, None  # by its path, not by its name
     sys.path.insert(0, home)
     try:

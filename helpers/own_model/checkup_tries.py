@@ -25,8 +25,8 @@ from helpers import stats, text
 from helpers._torch import needed_for
 from helpers.benchmark import Comparison, compare
 from helpers.capture import Graphs, graphs, recompiles
-from helpers.checkup_patient import Call, Patient
 from helpers.errors import InputError
+from helpers.own_model.checkup_patient import Call, Patient
 from helpers.session import compile_apart, restored, undisturbed
 from helpers.tensors import clone, tensors
 from helpers.text import mark

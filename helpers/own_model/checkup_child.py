@@ -1,6 +1,6 @@
 """The process in which ``checkup`` looks at a model, one part after the other.
 
-    python -m helpers.checkup_child < order.json
+    python -m helpers.own_model.checkup_child < order.json
 
 What a part finds goes to the report file as it comes, a line of JSON each, so that a
 process that is ended has told what it knew.
@@ -25,11 +25,11 @@ import torch
 
 from helpers import correctness, text
 from helpers.capture import Watch, graphs, recompiles
-from helpers.checkup_patient import Found, Patient, doubled, in_turn
-from helpers.checkup_tries import tried
 from helpers.codegen import kernels
 from helpers.correctness import Agreement
 from helpers.errors import InputError, one_line
+from helpers.own_model.checkup_patient import Found, Patient, doubled, in_turn
+from helpers.own_model.checkup_tries import tried
 from helpers.plots import plot_comparison
 from helpers.session import compile_apart, restored, undisturbed
 from helpers.tensors import clone, tensors

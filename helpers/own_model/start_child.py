@@ -1,6 +1,6 @@
 """The process in which ``cold_start`` calls a compiled function for the first time.
 
-    python -m helpers.start_child < order.json
+    python -m helpers.own_model.start_child < order.json
 
 What it finds goes to the report file as it comes, a line of JSON each, so that a
 process that dies has said how far it came.  It imports torch where it times it.
@@ -27,7 +27,7 @@ from helpers.errors import InputError
 if TYPE_CHECKING:
     from helpers import _torch, correctness
 
-_HERE = Path(__file__).parent
+_HERE = Path(__file__).parents[1]  # the package
 
 # Each kind of cache: its name, and torch's counters of what was found, not found, and
 # not looked for.

@@ -1,7 +1,7 @@
 """checkup(): what torch.compile does to a model of yours, and what to do about it.
 
-The model runs in a process of its own (`helpers.checkup_child`), which is ended when a
-part takes too long or too much memory; the parts that are left go on in a new one.
+The model runs in a process of its own (`checkup_child`), which is ended when a part
+takes too long or too much memory; the parts that are left go on in a new one.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from helpers import children, composition, results, starts, text
+from helpers import results, text
 from helpers.errors import InputError
+from helpers.own_model import children, composition, starts
 from helpers.results import Measured
 from helpers.text import Table, mark
 
@@ -142,7 +143,7 @@ class Checkup(Measured):
 
     def to_html(self) -> str:
         """Return the report as one HTML page that needs no network and no script."""
-        from helpers.checkup_page import page
+        from helpers.own_model.checkup_page import page
 
         return page(self)
 
@@ -244,7 +245,7 @@ def checkup(
     with text.progress("checkup", len(names), "parts") as bar:
         try:
             here = [n for n in names if n not in _APART]
-            child = "helpers.checkup_child"
+            child = "helpers.own_model.checkup_child"
             for name, found in children.parts(child, order, here, timeout, memory):
                 if name:
                     done[name] = _part(name, **found)

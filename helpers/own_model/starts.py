@@ -1,6 +1,6 @@
 """cold_start(): what the first call of a compiled function costs, and what saves it.
 
-Each start is a process of its own (`helpers.start_child`) with a folder of its own, as
+Each start is a process of its own (`start_child`) with a folder of its own, as
 in a new container: an empty one, one that a process has filled, a copy of its cache,
 or an empty one and a file of artifacts.  Seconds by phase, and what the caches found,
 are torch's own records.
@@ -21,8 +21,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from helpers import children, text
+from helpers import text
 from helpers.errors import InputError
+from helpers.own_model import children
 from helpers.results import Measured, TableResult
 from helpers.text import Table, mark
 
@@ -322,7 +323,7 @@ def one_start(
     own = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary))
     own |= {"TORCHINDUCTOR_CACHE_DIR": str(cache), **(env or {})}
     found: dict[str, Any] = {"lookups": ()}
-    child = "helpers.start_child"
+    child = "helpers.own_model.start_child"
     for news in children.reports(child, whole, timeout, env=own, folder=place):
         found |= news
     found.pop("stage", None)

@@ -166,7 +166,7 @@ def _process(
 
     It finds what this process can import.  Raises Unavailable where none can start.
     """
-    path = [str(Path(__file__).parents[1]), *sys.path]
+    path = [str(Path(__file__).parents[2]), *sys.path]
     own = {"PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in path)}
     try:
         child = subprocess.Popen(

@@ -22,7 +22,7 @@ from helpers.results import Result
 
 _NAME = "errors.toml"
 _FOLDERS = (  # in a checkout, and where pip puts it
-    Path(__file__).resolve().parents[1] / "data",
+    Path(__file__).resolve().parents[2] / "data",
     Path(sys.prefix) / "share" / "torch-compile-course",
 )
 _BREAK_PAGE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/{}.html"

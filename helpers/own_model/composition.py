@@ -1,6 +1,6 @@
 """composes(): does compiled training agree with what people put around it?
 
-Each situation runs in a process of its own (`helpers.composition_child`): one that
+Each situation runs in a process of its own (`composition_child`): one that
 hangs, or kills its process, does not take the others with it.
 """
 
@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from helpers import children, text
+from helpers import text
 from helpers.errors import InputError
+from helpers.own_model import children
 from helpers.results import Measured, TableResult
 from helpers.text import Table, mark
 
@@ -134,7 +135,7 @@ def composes(
     interrupted = False
     with text.progress("composes", len(names), "situations") as bar:
         try:
-            child = "helpers.composition_child"
+            child = "helpers.own_model.composition_child"
             for name, found in children.parts(child, order, names, timeout):
                 if problem := found.pop("problem", ""):
                     found = {"verdict": "not done", "says": problem}

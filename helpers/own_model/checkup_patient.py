@@ -15,14 +15,14 @@ from helpers.benchmark import Comparison, compare
 from helpers.capture import each_call
 from helpers.correctness import Setting
 from helpers.errors import InputError, UsedUp
-from helpers.session import check_callable, compile_apart, fresh_code, undisturbed
-from helpers.start_child import (
+from helpers.own_model.start_child import (
     Report,
     become_theirs,
     given,
     module_function,
     trained,
 )
+from helpers.session import check_callable, compile_apart, fresh_code, undisturbed
 from helpers.tensors import clone
 
 with needed_for("first calls without a cache"):
