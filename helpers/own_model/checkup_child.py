@@ -352,8 +352,7 @@ def traffic(p: Patient) -> Found:
         return Found("bad", says, counts, evidence, advice)
     counts["promotes"] = False
     fewer = ours.kernels and ours.bytes < 0.95 * usual.bytes
-    verdict = "good" if fewer or (ours.kernels and share > 0.8) else "look"
-    return Found(verdict, says, counts, evidence)
+    return Found("good" if fewer else "look", says, counts, evidence)
 
 
 def _promoted(p: Patient) -> str:
