@@ -132,10 +132,15 @@ def checkup() -> int:
 
 
 def _checkup(chosen: argparse.Namespace) -> int:
-    from helpers.own_model.checkups import checkup, write_report
+    from helpers.own_model.checkups import Checkup, check_report, checkup, write_report
     from helpers.results import load
 
+    for path in chosen.to:  # before the minutes that it takes
+        check_report(path)
     before = load(chosen.against) if chosen.against else None
+    if not isinstance(before, Checkup | None):
+        kind = type(before).__name__
+        raise InputError(f"--against {chosen.against}: not a Checkup but a {kind}")
     found = checkup(
         chosen.target,
         only=[part for part in chosen.only.split(",") if part],

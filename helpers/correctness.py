@@ -28,6 +28,8 @@ _PIECE = 1 << 22  # elements compared at a time, so that it takes little memory
 _RTOL = {torch.float16: 1e-3, torch.bfloat16: 1.6e-2, torch.float32: 1.3e-6}
 _ROUGH = 0.05
 """Above this share of its size, a difference of random results is no rounding."""
+_MOST_ROWS = 4096
+"""So many rows of a result are looked for in another order: it takes their square."""
 _NOISE = 2**12
 """So many last digits of the largest gradient, one that should be zero may have.
 
@@ -525,11 +527,16 @@ def _in_order_of(results: _Tensors, others: _Tensors) -> _Tensors:
     """Return *others* with rows in the order of *results*, where scores tie.
 
     A detector sorts its boxes by score, and scores that are equal up to rounding may
-    come in either order.  Only rows within such a tie are exchanged.
+    come in either order.  Only rows within such a tie are exchanged.  Each row is held
+    against each: more rows than any detector returns stay as they are.
     """
     for scores, score in zip(results, others, strict=True):
         n = len(scores) if scores.dim() == 1 and scores.is_floating_point() else 0
-        if n < 2 or bool((scores.diff() > 0).any()) or not _close(scores, score):
+        if (
+            not 2 <= n <= _MOST_ROWS
+            or bool((scores.diff() > 0).any())
+            or not _close(scores, score)
+        ):
             continue
         tolerance = 1e-5 + 10 * _RTOL.get(scores.dtype, 0.0) * scores[1:].abs()
         ties = scores.diff().abs() <= tolerance

@@ -217,7 +217,7 @@ def same(value: Any, wanted: Any) -> bool:
 
 
 def near(value: Any, wanted: Any, tolerance: float = 1e-5) -> bool:
-    """Return whether an answer is a tensor of this shape, with about these numbers.
+    """Return whether an answer is a tensor of this shape and dtype, and near *wanted*.
 
     *tolerance* is relative and absolute: rounding is no difference.
     """
@@ -225,7 +225,7 @@ def near(value: Any, wanted: Any, tolerance: float = 1e-5) -> bool:
 
     return (
         torch.is_tensor(value)
-        and value.shape == wanted.shape
+        and (value.shape, value.dtype) == (wanted.shape, wanted.dtype)
         and torch.allclose(value, wanted, rtol=tolerance, atol=tolerance)
     )
 
@@ -255,6 +255,8 @@ def difference(
         if result.shape != wanted.shape:
             shapes = f"{[*result.shape]}, not {[*wanted.shape]}"
             return f"{given}, the result has shape {shapes}"
+        if result.dtype != wanted.dtype:
+            return f"{given}, the result is {result.dtype}, not {wanted.dtype}"
         if not torch.allclose(result, wanted, rtol=tolerance, atol=tolerance):
             worst = (result - wanted).abs().max().item()
             return f"{given}, the numbers are off by up to {worst:.1g}"
@@ -287,7 +289,9 @@ def fresh(function: Callable[..., Any]) -> Callable[..., Any]:
     name = f"{function.__name__}_{next(_NUMBERS)}"
     code = function.__code__.replace(co_name=name)
     defaults, cells = function.__defaults__, function.__closure__
-    return types.FunctionType(code, function.__globals__, name, defaults, cells)
+    new = types.FunctionType(code, function.__globals__, name, defaults, cells)
+    new.__kwdefaults__ = function.__kwdefaults__
+    return new
 
 
 def opaque(graph: Any) -> list[str]:

@@ -74,7 +74,7 @@ def sweep(
     points: list[Point] = []
 
     def finished() -> Sweep:
-        complete = len(points) == len(values)
+        complete = len(points) == len(values) and not points[-1].comparison.interrupted
         return Sweep(parameter, unit, tuple(points), complete)
 
     with text.progress(parameter, len(values)) as bar:

@@ -143,16 +143,18 @@ def plans_for(
 
     The samples of all are equally long, as long as the longest call, up to a block:
     a low quantile of short samples lies lower than one of long samples, and the
-    ratio of two functions would lean towards the shorter call.
+    ratio of two functions would lean towards the shorter call.  For the same reason,
+    where one call is longer than a block, one sample of each function counts.
     """
     block_s = _BLOCK_SAMPLES * sample_s
+    one_counts = max(per_call) > 1.25 * block_s
     sample_s = min(max(sample_s, *per_call), block_s)
     planned = []
     for seconds in per_call:
         calls = max(1, round(sample_s / seconds))
         samples = max(3, round(block_s / (calls * seconds)))
-        if seconds > 1.25 * block_s:
-            samples = 2  # one call to warm the cache, one that counts
+        if one_counts:
+            samples = 2  # one to warm the cache, one that counts
         planned.append(Plan(calls, samples))
     return planned
 
@@ -272,7 +274,7 @@ def _workers(wanted: int) -> list[int]:
     while time.monotonic() < end:
         torch.add(x, 1, out=x)
     grown = {tid: seconds - before.get(tid, 0.0) for tid, seconds in ran().items()}
-    del grown[threading.get_native_id()]
+    grown.pop(threading.get_native_id(), None)  # nothing is known without schedstat
     busiest = sorted(grown, key=grown.__getitem__, reverse=True)[:wanted]
     return [tid for tid in busiest if grown[tid] > 0.01]
 
@@ -381,7 +383,7 @@ def copy_bandwidth(
 
     source = torch.ones(working_set // 8, device=device)
     target = torch.zeros_like(source)
-    clock = clock_for(device)
+    clock = clock_for(source.device.type)  # "cuda:1" has the clock of "cuda"
     call = partial(target.copy_, source)
     (plan,) = plans_for([min(clock.sample(call, 1) for _ in range(3))], clock.sample_s)
     seconds, start = [], clock.now()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -17,6 +18,9 @@ from helpers.results import version_of
 settings.register_profile("course", derandomize=True, deadline=None)
 settings.load_profile("course")
 
+
+# What is started with "&" ignores Ctrl-C, and so would the processes of its tests.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 NO_TRITON = r"Triton is not installed|No module named 'triton'"
 

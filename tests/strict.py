@@ -53,7 +53,7 @@ class Rules:
 
 def main(arguments: list[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    if not any(Path(argument).exists() for argument in arguments):
+    if not any(Path(a).suffix == ".ipynb" or Path(a).is_dir() for a in arguments):
         arguments.append(str(ROOT / "notebooks"))
     # Python files lie beside the notebooks: only notebooks are wanted here.
     only = ["--override-ini=python_files=", "--override-ini=testpaths="]

@@ -16,11 +16,12 @@ from typing import Any
 
 import psutil
 import pytest
+import torch
 
-from helpers import checkup, load
+from helpers import checkup, graphs, load
 from helpers.__main__ import main
 from helpers.errors import InputError
-from helpers.own_model import starts
+from helpers.own_model import checkups, composition, starts
 from helpers.own_model.checkup_child import found_of
 from helpers.own_model.checkup_patient import Patient
 from helpers.own_model.checkups import NAMES, QUESTIONS, Checkup, Part
@@ -347,6 +348,44 @@ def test_what_became_worse_is_named() -> None:
         *("breaks", "kernels", "matches", "guards that fail", "speedup")
     ]
     assert before.worse_than(now) == ["guards that fail: 'b' before, 'a' now"]
+    assert result(guards="").worse_than(now) == [], "nothing compiles again: mended"
+
+
+def test_what_is_interrupted_apart_is_not_judged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stopped = composition.Composition("mine:make", (), interrupted=True)
+    monkeypatch.setattr(composition, "composes", lambda *_, **__: stopped)
+    news = [("", {"trains": True, "calls": 1})]
+    monkeypatch.setattr(checkups.children, "parts", lambda *_: iter(news))
+    found = checkup(target("healthy_0"), only=["matches", "composes"])
+    assert found.interrupted and {p.verdict for p in found.parts} == {"not run"}
+
+
+def test_nothing_judged_is_not_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = composition.Situation("autocast", "not done", "it took 9 GiB of memory")
+    none = composition.Composition("mine:make", (ended,))
+    monkeypatch.setattr(composition, "composes", lambda *_, **__: none)
+    order = {"target": "mine:make", "timeout": 1.0, "memory": None}
+    told = checkups._composes(order)
+    assert told["verdict"] == "cannot tell"
+    assert told["counts"] == {"silently_different": None, "raises": None}
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (["--to", "a.pdf"], "ends in .html"),
+        (["--against"], "not a Checkup but"),
+    ],
+)
+def test_a_wrong_file_is_refused_before_anything_runs(
+    option: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    if option == ["--against"]:
+        option = [*option, str(graphs(abs, torch.ones(2)).save(tmp_path / "a.json"))]
+    assert main(["checkup", target("healthy_0"), *option]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_the_page_stands_alone_and_hides_nothing() -> None:

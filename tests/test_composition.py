@@ -8,7 +8,7 @@ import pytest
 
 from helpers import checkup, composes
 from helpers.errors import InputError
-from helpers.own_model import composition
+from helpers.own_model import children, composition
 from helpers.own_model.composition import SITUATIONS, WAYS, Composition, Situation
 
 MODELS = """
@@ -215,6 +215,8 @@ def test_a_checkup_of_training_judges_what_is_this_models_own(
     situations = tuple(Situation(name, found, "") for name, found in every.items())
     found = Composition("m:make", situations)
     monkeypatch.setattr(composition, "composes", lambda *_, **__: found)
+    news = [("", {"trains": True, "calls": 1})]
+    monkeypatch.setattr(children, "parts", lambda *_: iter(news))
     looked = checkup("m:make", train=True, only=("composes",))
     assert looked["composes"].verdict == verdict
     assert len(looked.unmet("silently_different=0")) == unmet

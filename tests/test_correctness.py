@@ -245,6 +245,11 @@ def test_only_rows_whose_scores_tie_may_come_in_another_order():
                  scores).matches is False  # fmt: skip
 
 
+def test_equal_numbers_in_a_long_result_are_no_rows_to_sort():
+    """Each held against each would take 8 TiB."""
+    assert asked(torch.sin, lambda x: x.sin(), torch.zeros(1 << 20)).matches is True
+
+
 # ------------------------------------------------------------ what a call leaves behind
 
 

@@ -78,6 +78,11 @@ def test_what_is_not_run_is_recognised_and_is_in_torch(name: str) -> None:
         assert entry["words"] in re.sub(r'"\s+f?"', "", source.read_text())
 
 
+def test_a_compiler_that_names_a_header_does_not_miss_it() -> None:
+    log = "In file included from /usr/include/python3.11/Python.h:43,\nerror: no type x"
+    assert "headers of Python" not in str(explain_error(log))
+
+
 def test_there_are_enough_and_each_has_a_lesson() -> None:
     assert len(ENTRIES) == len(WHOLE["entry"]) >= 40
     assert {e["lesson"] for e in ENTRIES.values()} <= {p.name[:2] for p in notebooks()}

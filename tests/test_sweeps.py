@@ -70,7 +70,8 @@ def test_an_interrupt_ends_it_and_keeps_what_is_done():
     assert "interrupted" in str(part)
 
 
-def test_a_comparison_that_is_interrupted_ends_its_sweep():
+@pytest.mark.parametrize("values", [[1, 2, 4], [1]])
+def test_a_comparison_that_is_interrupted_ends_its_sweep(values):
     make = Maker()
 
     def extra(n):
@@ -79,7 +80,7 @@ def test_a_comparison_that_is_interrupted_ends_its_sweep():
         return 0.0
 
     make.clock = FakeClock(extra=extra)
-    found = run(make)
+    found = run(make, values)
     assert not found.complete and sizes(found) == [1]
     assert found.points[0].comparison.interrupted
 

@@ -69,7 +69,7 @@ class FakeClock:
         # Samples of both sides are equally long, and no longer than a block.
         ([1e-3, 1e-5], [Plan(1, 8), Plan(100, 8)]),
         ([1e-5, 1e-3], [Plan(100, 8), Plan(1, 8)]),
-        ([1.0, 1e-3], [Plan(1, 2), Plan(8, 3)]),
+        ([1.0, 1e-3], [Plan(1, 2), Plan(8, 2)]),
     ],
 )
 def test_a_block_lasts_about_8_ms_of_samples_of_100_us(seconds, plans):

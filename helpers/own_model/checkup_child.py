@@ -137,7 +137,7 @@ def again(p: Patient) -> Found:
     """What compiles again over these inputs?"""
     rounds = max(2, 4 // len(p.calls))
     order = [*p.calls] * rounds  # the same once more: what still compiles has no end
-    seen = recompiles(p.fn, order)
+    seen = recompiles(p.fn, order, budget=p.timeout / 2)  # it keeps what it has seen
     later = sum(seen.counts[len(p.calls) :])
     extra = sum(seen.counts[1 : len(p.calls)])
     guards = list(dict.fromkeys(g for call in seen.calls for g in call.guards))

@@ -301,18 +301,16 @@ def _by_blocks(p: Patient, now: Callable[..., Any]) -> Iterator[Try]:
     """Yield the first call when each repeated block is compiled in place of all."""
 
     def by_blocks(line: str) -> Try | None:
-        model = p.made_again()
-        if model is p.fn:  # it is made once only: its blocks are the present's too
+        if p.made_again() is p.fn:  # made once only: its blocks are the present's too
             return None
 
         def compiling() -> Callable[..., Any]:
-            drawn = torch._inductor.config.fallback_random
+            model, drawn = p.made_again(), torch._inductor.config.fallback_random
             for block in model.get_submodule(name):
                 block.compile(options={"fallback_random": drawn})
             return model
 
-        agrees, *_ = _agreement(p, compiling, p.calls)
-        compiling()
+        agrees, _, model = _agreement(p, compiling, p.calls)
         costs = f"each call {mark(_race(p, now, model).ratio())}"
         whole, parts = _first_calls(p, model)
         ratios = [a / b for a, b in zip(whole, parts, strict=True)]

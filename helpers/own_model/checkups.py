@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from helpers import results, text
-from helpers.errors import InputError
+from helpers.errors import InputError, Unavailable
 from helpers.own_model import children, composition, starts
 from helpers.results import Measured
 from helpers.text import Table, mark
@@ -187,7 +187,8 @@ class Checkup(Measured):
                 worse.append(f"{name}: {old} before, {new} now")
         if theirs.get("matches") and ours.get("matches") is False:
             worse.append("matches: answers agreed before, and differ now")
-        if theirs.get("guards") and ours.get("guards") not in (None, theirs["guards"]):
+        mended = None, "", theirs.get("guards")  # or not asked, or the same
+        if theirs.get("guards") and ours.get("guards") not in mended:
             worse.append(
                 f"guards that fail: {theirs['guards']!r} before, {ours['guards']!r} now"
             )
@@ -238,7 +239,7 @@ def checkup(
         )
     names = [n for n in QUESTIONS if n in only or (not only and (n != "gpu" or gpu))]
     order = {"target": target, "train": train, "gpu": gpu or "h100"}
-    order |= {"budget": budget, "timeout": timeout}
+    order |= {"budget": budget, "timeout": timeout, "memory": memory}
     done: dict[str, Part] = {}
     about: dict[str, Any] = {"trains": train, "calls": 0}
     why = "nothing trains here: give a loss"
@@ -287,7 +288,7 @@ def _apart(name: str, order: dict[str, Any]) -> dict[str, Any]:
     begin = time.perf_counter()
     try:
         found = _APART[name](order)
-    except InputError as error:
+    except (InputError, Unavailable, OSError) as error:  # the other parts are kept
         return {"problem": str(error)}
     return {**found, "seconds": time.perf_counter() - begin}
 
@@ -296,8 +297,14 @@ def _start(order: dict[str, Any]) -> dict[str, Any]:
     """Return where the first call's seconds go, cold and with what a cache keeps."""
     ways, limit = ("empty", "warm", "copied", "artifacts"), order["timeout"]
     found = starts.cold_start(
-        order["target"], ways, train=order["trains"], timeout=limit
+        order["target"],
+        ways,
+        train=order["trains"],
+        timeout=limit,
+        memory=order["memory"],
     )
+    if found.interrupted:
+        raise KeyboardInterrupt
     problems = [f"{way.name}: {way.problem}" for way in found.ways if way.problem]
     saved = {way.name: found.saved(way.name) for way in found.ways if not way.problem}
     says = f"{mark(text.seconds(found['empty'].seconds()))} until the first answer"
@@ -324,7 +331,10 @@ def _start(order: dict[str, Any]) -> dict[str, Any]:
 
 def _composes(order: dict[str, Any]) -> dict[str, Any]:
     """Return how a training step bears what people put around it."""
-    found = composition.composes(order["target"], timeout=order["timeout"])
+    limits = {name: order[name] for name in ("timeout", "memory")}
+    found = composition.composes(order["target"], **limits)
+    if found.interrupted:
+        raise KeyboardInterrupt
     agrees, differs = found.named("agrees"), found.named("differs")
     raises = found.named("raises")
     says = f"{len(agrees)} of {len(found.situations)} agree"
@@ -335,6 +345,8 @@ def _composes(order: dict[str, Any]) -> dict[str, Any]:
     own = {verdict: found.named(verdict, own=True) for verdict in ("differs", "raises")}
     counts = {"silently_different": len(own["differs"]), "raises": len(own["raises"])}
     verdict = "bad" if own["differs"] else "look" if own["raises"] else "good"
+    if not agrees + differs + raises:
+        verdict, counts = "cannot tell", dict.fromkeys(counts)  # nothing was judged
     facts = {"verdict": verdict, "says": says, "counts": counts}
     return {**facts, "evidence": (str(found),), "advice": tuple(filter(None, known))}
 
@@ -342,10 +354,20 @@ def _composes(order: dict[str, Any]) -> dict[str, Any]:
 _APART = {"start": _start, "composes": _composes}
 
 
+_REPORTS = {
+    ".html": Checkup.to_html,
+    ".json": Checkup.to_json,
+    ".txt": Checkup.__str__,
+}
+
+
+def check_report(path: str | os.PathLike[str]) -> str:
+    """Return the ending of *path*; raises InputError where no report has it."""
+    if (kind := Path(path).suffix) not in _REPORTS:
+        raise InputError(f"a report ends in .html, .json or .txt, not in {kind!r}")
+    return kind
+
+
 def write_report(found: Checkup, path: str | os.PathLike[str]) -> Path:
     """Write *found* as HTML, text or JSON, by the ending of *path*; return the path."""
-    kinds = {".html": found.to_html, ".json": found.to_json, ".txt": found.__str__}
-    kind = Path(path).suffix
-    if kind not in kinds:
-        raise InputError(f"a report ends in .html, .json or .txt, not in {kind!r}")
-    return results.write_atomically(path, kinds[kind]())
+    return results.write_atomically(path, _REPORTS[check_report(path)](found))

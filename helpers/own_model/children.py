@@ -54,21 +54,22 @@ def parts(
     (`reports`), or that killed its process, found a ``problem``, and those that are
     left go on in a new process.
 
-    Raises InputError where the process never comes to its first part.
+    Raises InputError where no process comes to a first part.
     """
-    left = list(names)
-    while left:
-        stage = ""
+    left, began = list(names), False
+    while left or not began:  # without parts, there is the news of the whole
+        stage, began = "", True
         for news in reports(module, {**order, "parts": left}, timeout, memory):
             stage = news.get("stage", stage)
             if part := news.get("part"):
                 left.remove(part["name"])
                 yield part.pop("name"), part
             elif problem := news.get("problem"):
-                if stage not in left:  # it never came to the first
+                if stage not in left and len(left) == len(names):  # nothing was done
                     raise InputError(f"{order['target']}: {problem}")
-                left.remove(stage)
-                yield stage, {"problem": problem}
+                for name in [stage] if stage in left else [*left]:
+                    left.remove(name)
+                    yield name, {"problem": problem}
             elif "stage" not in news:
                 yield "", news
 

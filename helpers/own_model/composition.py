@@ -110,6 +110,7 @@ def composes(
     *,
     only: Sequence[str] = (),
     timeout: float = 300.0,
+    memory: int | None = None,
 ) -> Composition:
     """Return how a compiled training step gets on with what people put around it.
 
@@ -118,7 +119,8 @@ def composes(
     a third value; else a weighted sum of what the model returns is trained.  *only*
     names some of `SITUATIONS`.  Each runs eagerly, compiled, and eagerly in float64,
     which decides whether compiled values and gradients are right.  What takes more than
-    *timeout* seconds is ended, and says so.  Ctrl-C keeps what is done.
+    *timeout* seconds, or *memory* bytes (by default three quarters of what is free), is
+    ended, and says so.  Ctrl-C keeps what is done.
 
     Raises InputError when *make* cannot be found, or gives nothing that can be trained.
     """
@@ -136,7 +138,7 @@ def composes(
     with text.progress("composes", len(names), "situations") as bar:
         try:
             child = "helpers.own_model.composition_child"
-            for name, found in children.parts(child, order, names, timeout):
+            for name, found in children.parts(child, order, names, timeout, memory):
                 if problem := found.pop("problem", ""):
                     found = {"verdict": "not done", "says": problem}
                 if name:

@@ -196,6 +196,7 @@ def cold_start(
     train: bool = False,
     env: Mapping[str, str] | None = None,
     timeout: float = 600.0,
+    memory: int | None = None,
     folder: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> ColdStart:
@@ -211,8 +212,9 @@ def cold_start(
     what a process finds when it starts (`WAYS`).  In each, the function is compiled
     with *options* (those of ``torch.compile``) and called once; ``train=True`` adds a
     backward of a weighted sum.  *repeat* starts each way as often, in turns.  *env* has
-    variables for all processes.  One in which a step takes more than *timeout* seconds
-    is ended, with all that it started, and so it is with Ctrl-C, which keeps what is
+    variables for all processes.  One in which a step takes more than *timeout* seconds,
+    or that has more than *memory* bytes (by default three quarters of what is free), is
+    ended, with all that it started, and so it is with Ctrl-C, which keeps what is
     finished.
 
     All folders are made in *folder*, else in the system's for temporary files, and
@@ -229,7 +231,7 @@ def cold_start(
     if repeat < 1:
         raise ValueError("repeat must be 1 or more")
     order = {"target": target, "train": train, "options": options}
-    one = partial(one_start, order, timeout=timeout, env=env)
+    one = partial(one_start, order, timeout=timeout, env=env, memory=memory)
     done: dict[str, list[Start]] = {way: [] for way in ways}
     interrupted = False
     with _workplace(folder) as home, text.progress("starts", repeat * len(ways)) as bar:
@@ -247,7 +249,8 @@ def cold_start(
             if not any(done.values()):
                 raise
     finished = [Way(way, tuple(s), ships[way]) for way, s in done.items() if s]
-    return ColdStart(target, tuple(finished), train, options, interrupted)
+    shown = Path(target).name  # without its folder
+    return ColdStart(shown, tuple(finished), train, options, interrupted)
 
 
 def _shipped(way: str, home: Path) -> list[Path]:
@@ -309,11 +312,13 @@ def one_start(
     load: Path | None = None,
     save: Path | None = None,
     env: Mapping[str, str] | None = None,
+    memory: int | None = None,
 ) -> Start:
     """Return one start of what *order* says, with the folders in *place*.
 
     *order* has a ``target``, and may have ``train`` and ``options``.  *load* and *save*
-    are files of artifacts, *env* variables for the process.
+    are files of artifacts, *env* variables for the process, *timeout* (seconds a step)
+    and *memory* (bytes) its limits.
     """
     cache, temporary = place / CACHE, place / HEADER
     temporary.mkdir(parents=True, exist_ok=True)
@@ -324,7 +329,7 @@ def one_start(
     own |= {"TORCHINDUCTOR_CACHE_DIR": str(cache), **(env or {})}
     found: dict[str, Any] = {"lookups": ()}
     child = "helpers.own_model.start_child"
-    for news in children.reports(child, whole, timeout, env=own, folder=place):
+    for news in children.reports(child, whole, timeout, memory, own, place):
         found |= news
     found.pop("stage", None)
     found["libraries"] = len(set(cache.rglob("*.so")) - before)

@@ -155,8 +155,11 @@ def outcome(
             found.error = str(error)
     found.graphs, found.ran = noting.graphs - graphs, noting.ran - ran
     found.breaks = sum(counters["graph_break"].values()) - before
-    found.gradients = [p.grad for p in model.parameters()]
-    found.later = _runs_later(model, call, x, noting)
+    grads = [p.grad for p in model.parameters()]
+    found.gradients = [None if g is None else g.clone() for g in grads]
+    heard = found.heard
+    found.later = _runs_later(model, call, x, noting)  # adds to both
+    found.heard = heard
     return found
 
 

@@ -100,7 +100,7 @@ def work(tensors: Iterable[torch.Tensor]) -> float:
 def chosen_edges(lengths: Sequence[int], most: int, last: int) -> list[int]:
     """Return at most *most* edges, each the one that saves most padding."""
     edges = [last]
-    while len(edges) < most:
+    while len(edges) < min(most, len({*lengths, last})):
         tries = [sorted({*edges, n}) for n in set(lengths)]
         edges = min(tries, key=partial(_padded_length, lengths))
     return edges

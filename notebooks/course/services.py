@@ -129,7 +129,11 @@ def stop_all() -> None:
 def started(*flags: str, **settings: str) -> list[Running]:
     """Start a service for each *flags*, all at the same time."""
     every = [Running(each, **settings) for each in flags]
-    return [one.wait() for one in every]
+    try:
+        return [one.wait() for one in every]
+    except BaseException:  # Ctrl-C, too: none may stay
+        stopped(*every)
+        raise
 
 
 def stopped(*services: Running) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -52,7 +53,7 @@ def farthest(losses: Sequence[float], exact: Sequence[float]) -> list[float]:
     found, most = [], 0.0
     for ours, right in zip(losses, exact, strict=True):
         off = abs(ours - right)
-        most = off if not off <= most else most  # a NaN stays
+        most = most if math.isnan(most) or off <= most else off  # a NaN stays
         found.append(most)
     return found
 
