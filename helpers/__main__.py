@@ -132,16 +132,17 @@ def checkup() -> int:
 
 
 def _checkup(chosen: argparse.Namespace) -> int:
-    from helpers.own_model.checkups import Checkup, check_report, checkup, write_report
+    from helpers.own_model import checkups
     from helpers.results import load
 
     for path in chosen.to:  # before the minutes that it takes
-        check_report(path)
+        checkups.check_report(path)
+    checkups.rules_of(chosen.require)
     before = load(chosen.against) if chosen.against else None
-    if not isinstance(before, Checkup | None):
+    if not isinstance(before, checkups.Checkup | None):
         kind = type(before).__name__
         raise InputError(f"--against {chosen.against}: not a Checkup but a {kind}")
-    found = checkup(
+    found = checkups.checkup(
         chosen.target,
         only=[part for part in chosen.only.split(",") if part],
         train=chosen.train,
@@ -152,7 +153,7 @@ def _checkup(chosen: argparse.Namespace) -> int:
     )
     print(found)
     for path in chosen.to:
-        print(f"written to {write_report(found, path)}")
+        print(f"written to {checkups.write_report(found, path)}")
     unmet = [f"required: {line}" for line in found.unmet(chosen.require)]
     unmet += [f"worse: {line}" for line in found.worse_than(before)] if before else []
     if unmet:

@@ -22,7 +22,7 @@ from helpers import checkup, graphs, load
 from helpers.__main__ import main
 from helpers.errors import InputError
 from helpers.own_model import checkups, composition, starts
-from helpers.own_model.checkup_child import found_of
+from helpers.own_model.checkup_child import _promise, found_of
 from helpers.own_model.checkup_patient import Patient
 from helpers.own_model.checkups import NAMES, QUESTIONS, Checkup, Part
 from helpers.results import Machine
@@ -339,6 +339,21 @@ def test_requirements_are_held_against_the_counts() -> None:
         found.require("speed=fast")
 
 
+@pytest.mark.parametrize(
+    ("guard", "advice"),
+    [
+        ("tensor 'x' size mismatch at index 1. expected 3, actual 5", "amic(x, 1)"),
+        ("y.size()[0] == x.size()[0]", "different numbers"),
+        ("2 <= x.size()[0]", "or pad it"),
+        ("GLOBAL_STATE changed: num_threads", "set_num_threads before"),
+        ("GLOBAL_STATE changed: grad_mode", "no_grad()"),
+        ("self.count == 3", "keep self.count out"),
+    ],
+)
+def test_a_guard_that_fails_comes_with_what_stops_it(guard: str, advice: str) -> None:
+    assert advice in _promise(guard)
+
+
 def test_what_became_worse_is_named() -> None:
     before = result(breaks=0, kernels=2, matches=True, speedup_low=1.8, guards="a")
     same = result(breaks=0, kernels=2, matches=True, speedup_high=1.9, guards="a")
@@ -348,6 +363,15 @@ def test_what_became_worse_is_named() -> None:
         *("breaks", "kernels", "matches", "guards that fail", "speedup")
     ]
     assert before.worse_than(now) == ["guards that fail: 'b' before, 'a' now"]
+    found = {"compiled": True, "found_in_cache": 2, "limit_hit": False}
+    lost = {"compiled": False, "found_in_cache": 0, "limit_hit": True}
+    worse = result(**lost).worse_than(result(**found))
+    assert worse == [
+        "limit_hit: False before, True now",
+        "compiled: True before, False now",
+        "found_in_cache: 2 before, 0 now",
+    ]
+    assert result(found_in_cache=1).worse_than(result(**found)) == []
     assert result(guards="").worse_than(now) == [], "nothing compiles again: mended"
 
 
@@ -377,6 +401,7 @@ def test_nothing_judged_is_not_good(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (["--to", "a.pdf"], "ends in .html"),
         (["--against"], "not a Checkup but"),
+        (["--require", "braeks=0"], "'braeks=0' is no requirement"),
     ],
 )
 def test_a_wrong_file_is_refused_before_anything_runs(

@@ -114,6 +114,17 @@ def function():
     return torch.sin, (torch.ones(3, requires_grad=True),)
 
 
+WEIGHT = torch.ones(3, requires_grad=True)
+
+
+def moved(x):  # wrong once the weight is no longer 1
+    return (x * WEIGHT).sin() + 1e6 * (WEIGHT - 1)**2 * torch.compiler.is_compiling()
+
+
+def with_a_weight():
+    return moved, (torch.ones(3),)
+
+
 def nothing():
     return torch.sin, (torch.ones(3),)
 """
@@ -191,6 +202,15 @@ def test_a_function_has_no_layers(models: Path) -> None:
     found = composes(f"{models}:function", only=("late hook", "retain_graph"))
     assert found["late hook"].verdict == "not decided"
     assert "it is a function" in found["late hook"].says
+
+
+def test_a_function_is_trained_by_what_it_holds_or_is_given(models: Path) -> None:
+    around = "gradient hook", "scheduler"
+    found = composes(f"{models}:with_a_weight", only=around)
+    verdicts = found["gradient hook"].verdict, found["scheduler"].verdict
+    assert verdicts == ("agrees", "differs"), str(found)
+    found = composes(f"{models}:function", only=around)
+    assert sorted(found.named("agrees")) == sorted(around), str(found)
 
 
 def test_bad_input_says_what_to_do(models: Path) -> None:

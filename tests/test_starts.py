@@ -89,6 +89,9 @@ def test_the_share_saved_is_of_the_median_and_loading_counts():
     assert result.saved("warm") == result.saved("artifacts") == pytest.approx(0.75)
     assert result["empty"].span() == pytest.approx((10, 50))
     assert result["warm"].seconds("build") == pytest.approx(2.4)
+    ended = Start(problem="it was ended")
+    assert found(warm=[started(3), ended, ended])["warm"].seconds() == 3
+    assert found(warm=[ended])["warm"].seconds() == 0
     with pytest.raises(KeyError, match="no way 'copied'"):
         result["copied"]
 

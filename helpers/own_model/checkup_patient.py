@@ -123,7 +123,7 @@ class Patient:
         except UsedUp:
             torch.compiler.reset()  # what a first call takes is asked too
             with fresh_cache():
-                return compare(*map(_on_copies, sides), *inputs, **how)
+                return compare(*map(on_copies, sides), *inputs, **how)
 
     def answers(
         self,
@@ -148,7 +148,7 @@ class Patient:
             return correctness.agreement(setting, usual, ours, first, fresh=fresh)
 
 
-def _on_copies(run: Callable[..., Any]) -> Callable[..., Any]:
+def on_copies(run: Callable[..., Any]) -> Callable[..., Any]:
     """Return *run*, called with copies of the inputs, which stay as they are."""
 
     def copied(*inputs: Any, **kwargs: Any) -> Any:

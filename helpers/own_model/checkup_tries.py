@@ -25,8 +25,8 @@ from helpers import stats, text
 from helpers._torch import needed_for
 from helpers.benchmark import Comparison, compare
 from helpers.capture import Graphs, graphs, recompiles
-from helpers.errors import InputError
-from helpers.own_model.checkup_patient import Call, Patient
+from helpers.errors import InputError, UsedUp
+from helpers.own_model.checkup_patient import Call, Patient, on_copies
 from helpers.session import compile_apart, restored, undisturbed
 from helpers.tensors import clone, tensors
 from helpers.text import mark
@@ -286,15 +286,21 @@ def _options(p: Patient, now: Callable[..., Any]) -> Iterator[Try]:
 
 
 def _race(p: Patient, now: Callable[..., Any], then: Callable[..., Any]) -> Comparison:
-    """Race *then* against the present state, over all calls in turn."""
+    """Race *then* against the present state, over all calls in turn.
+
+    Where a call uses its inputs up, both get copies, as in `Patient.race`.
+    """
 
     def all_calls(model: Callable[..., Any]) -> Callable[..., Any]:
         run = p.run(model)
         return lambda *calls: [run(*inputs, **kwargs) for inputs, kwargs in calls]
 
     sides, names = (all_calls(now), all_calls(then)), ("now", "then")
-    budget = p.budget / 4
-    return compare(*sides, *p.calls, budget=budget, names=names, same_answer=False)
+    how = {"budget": p.budget / 4, "names": names, "same_answer": False}
+    try:
+        return compare(*sides, *p.calls, **how)
+    except UsedUp:
+        return compare(*map(on_copies, sides), *p.calls, **how)
 
 
 def _by_blocks(p: Patient, now: Callable[..., Any]) -> Iterator[Try]:

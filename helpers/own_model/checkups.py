@@ -54,10 +54,11 @@ COUNTS = {  # the facts that parts find, by the names that rules have for them
 }
 NAMES = {name: part for part, names in COUNTS.items() for name in names}
 _WORSE_IF_MORE = (
-    *("breaks", "graphs", "recompiles", "later_recompiles", "kernels", "library"),
-    *("bytes", "promotes", "stale", "silently_different", "raises", "gpu_kernels"),
-    "gpu_spilled",
+    *("breaks", "graphs", "recompiles", "later_recompiles", "limit_hit", "kernels"),
+    *("library", "bytes", "promotes", "stale", "silently_different", "raises"),
+    *("gpu_kernels", "gpu_spilled"),
 )
+_WORSE_IF_NONE = ("matches", "compiled", "found_in_cache")
 _SIGNS = {
     "good": "✓",
     "look": "!",
@@ -156,20 +157,14 @@ class Checkup(Measured):
         """
         says = {part.name: part.says for part in self.parts}
         unmet = []
-        for rule in filter(None, (r.strip() for r in requirements.split(","))):
-            match = re.fullmatch(r"(\w+)\s*(?:(==|=|<=|>=|<|>)\s*(-?[\d.]+))?", rule)
-            if not match or match[1] not in NAMES:
-                raise InputError(
-                    f"{rule!r} is no requirement: use {', '.join(sorted(NAMES))}, "
-                    "alone or with a limit, such as breaks=0 or recompiles<=2"
-                )
-            name, sign, limit = match.groups()
+        for rule in rules_of(requirements):
+            name, sign, limit = rule.groups()
             value = self.counts.get(name)
             if value is None:
                 why = says.get(NAMES[name], "its part was not run")
-                unmet.append(f"{rule}: not known, {why}")
+                unmet.append(f"{rule[0]}: not known, {why}")
             elif not (_TESTS[sign](value, float(limit)) if sign else value):
-                unmet.append(f"{rule}: it is {str(value).lower()}")
+                unmet.append(f"{rule[0]}: it is {str(value).lower()}")
         return unmet
 
     def require(self, requirements: str) -> None:
@@ -185,8 +180,9 @@ class Checkup(Measured):
             old, new = theirs.get(name), ours.get(name)
             if old is not None and new is not None and new > old:
                 worse.append(f"{name}: {old} before, {new} now")
-        if theirs.get("matches") and ours.get("matches") is False:
-            worse.append("matches: answers agreed before, and differ now")
+        for name in _WORSE_IF_NONE:
+            if theirs.get(name) and ours.get(name) in (False, 0):
+                worse.append(f"{name}: {theirs[name]} before, {ours[name]} now")
         mended = None, "", theirs.get("guards")  # or not asked, or the same
         if theirs.get("guards") and ours.get("guards") not in mended:
             worse.append(
@@ -200,6 +196,23 @@ class Checkup(Measured):
             if part.verdict == "failed" and part.name not in failed:
                 worse.append(f"{part.name}: it fails now, {part.says}")
         return worse
+
+
+def rules_of(requirements: str) -> list[re.Match[str]]:
+    """Return name, sign and limit of each rule in *requirements*.
+
+    Raises InputError for what is no rule, or names what no part counts.
+    """
+    rules = []
+    for rule in filter(None, (r.strip() for r in requirements.split(","))):
+        match = re.fullmatch(r"(\w+)\s*(?:(==|=|<=|>=|<|>)\s*(-?[\d.]+))?", rule)
+        if not match or match[1] not in NAMES:
+            raise InputError(
+                f"{rule!r} is no requirement: use {', '.join(sorted(NAMES))}, "
+                "alone or with a limit, such as breaks=0 or recompiles<=2"
+            )
+        rules.append(match)
+    return rules
 
 
 def checkup(
@@ -308,11 +321,11 @@ def _start(order: dict[str, Any]) -> dict[str, Any]:
     problems = [f"{way.name}: {way.problem}" for way in found.ways if way.problem]
     saved = {way.name: found.saved(way.name) for way in found.ways if not way.problem}
     says = f"{mark(text.seconds(found['empty'].seconds()))} until the first answer"
-    counts = {"saved": round(saved.get("warm", 0.0), 3), "found_in_cache": None}
+    counts: dict[str, Any] = {"saved": None, "found_in_cache": None}
     verdict, advice = "look" if problems else "good", ()
     if "warm" in saved:
         says += f", {mark(text.seconds(found['warm'].seconds()))} with a warm cache"
-        lookups = found["warm"].first.lookups
+        lookups, counts["saved"] = found["warm"].first.lookups, round(saved["warm"], 3)
         hits = counts["found_in_cache"] = sum(one.hits for one in lookups)
         phases = found["empty"].first.phases
         if not hits and phases.get("Inductor", 0) + phases.get("build", 0):

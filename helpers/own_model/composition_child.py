@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
+from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ from helpers.own_model import children, explain
 from helpers.own_model.checkup_patient import Patient, doubled, in_turn
 from helpers.own_model.composition import VERDICTS, WAYS, off
 from helpers.own_model.start_child import become_theirs
-from helpers.session import fresh_code, undisturbed
+from helpers.session import fresh_code, tensors_of, undisturbed
 from helpers.tensors import clone, tensors
 
 _RATE = 1e-3  # small: a few steps of any model stay near where they began
@@ -52,8 +53,16 @@ class Step:
         self.p, self.compiling, self.way = p, compiling, way
         torch.compiler.reset()
         self.fn = torch.compile(fresh_code(p.fn)) if compiling else p.fn
-        held = p.module.parameters() if p.module else tensors(p.calls)
-        self.leaves = [t for t in held if t.requires_grad]
+        self.held = [*p.module.parameters()] if p.module else tensors_of(p.fn)
+        self.begin(p.calls[0])
+
+    def begin(self, call: tuple) -> None:
+        """Forget gradients: those of the model, and of what a function is given."""
+        given = () if self.p.module else tensors(call)
+        trained = (t for t in chain(self.held, given) if t.requires_grad and t.is_leaf)
+        self.leaves = list({id(t): t for t in trained}.values())
+        for leaf in self.leaves:
+            leaf.grad = None
 
     def loss(self, call: tuple, fn: Callable[..., Any] | None = None) -> torch.Tensor:
         """Return the loss of one call."""
@@ -95,7 +104,7 @@ class Step:
         return loss
 
     def scheduler(self, call: tuple) -> torch.Tensor:
-        optimizer = torch.optim.SGD(self.leaves, lr=_RATE)
+        optimizer = torch.optim.SGD(self._trained(), lr=_RATE)
         scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
         step = torch.compile(optimizer.step) if self.compiling else optimizer.step
         for _ in range(3):
@@ -119,9 +128,14 @@ class Step:
             raise _NotHere("it has no layer inside")
         return layers
 
+    def _trained(self) -> list[torch.Tensor]:
+        if not self.leaves:
+            raise _NotHere("neither it nor what it is given has a gradient of its own")
+        return self.leaves
+
     def gradient_hook(self, call: tuple) -> torch.Tensor:
         self.loss(call)
-        with self.leaves[0].register_hook(lambda gradient: gradient * 2):
+        with self._trained()[0].register_hook(lambda gradient: gradient * 2):
             return self.step(call)
 
     def state_dict(self, call: tuple) -> torch.Tensor:
@@ -259,8 +273,7 @@ def _function(
 
     def run(*inputs: Any, **kwargs: Any) -> torch.Tensor:
         torch.manual_seed(0)
-        for leaf in step.leaves:
-            leaf.grad = None
+        step.begin((inputs, kwargs))
         return situation(step, (inputs, kwargs)).detach()
 
     run.holds = (step.p.fn, step.p.calls)  # so that their tensors are found

@@ -129,14 +129,20 @@ class Way:
         """Return the first problem of its starts, or ''."""
         return next((one.problem for one in self.starts if one.problem), "")
 
+    @property
+    def done(self) -> tuple[Start, ...]:
+        """Return the starts that came to their end; all, where none did."""
+        return tuple(one for one in self.starts if not one.problem) or self.starts
+
     def seconds(self, phase: str = "") -> float:
         """Return the median seconds of one phase, or of the whole wait."""
-        each = (o.phases.get(phase, 0.0) if phase else o.wait_s for o in self.starts)
-        return median(each)
+        return median(
+            o.phases.get(phase, 0.0) if phase else o.wait_s for o in self.done
+        )
 
     def span(self) -> tuple[float, float]:
         """Return the lowest and the highest seconds of waiting."""
-        every = [one.wait_s for one in self.starts]
+        every = [one.wait_s for one in self.done]
         return min(every), max(every)
 
 
@@ -169,7 +175,7 @@ class ColdStart(Measured, TableResult):
         for way in self.ways:
             low, high = way.span()
             took = text.seconds(way.seconds())
-            if len(way.starts) > 1:
+            if len(way.done) > 1:
                 took += f" ({text.seconds(low)} to {text.seconds(high)})"
             parts = ", ".join(f"{p} {text.seconds(way.seconds(p))}" for p in PHASES)
             answer = {True: "agree", False: "DIFFER", None: "unknown"}[way.first.agrees]
