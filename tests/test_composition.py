@@ -14,6 +14,7 @@ from helpers.own_model.composition import SITUATIONS, WAYS, Composition, Situati
 MODELS = """
 import os
 
+import numpy
 import torch
 from torch import nn
 
@@ -114,6 +115,12 @@ def function():
     return torch.sin, (torch.ones(3, requires_grad=True),)
 
 
+def unseeded():
+    target = numpy.random.rand()
+    layers = nn.Sequential(nn.Linear(4, 4))
+    return layers, (torch.rand(3, 4),), lambda out: ((out - target)**2).sum()
+
+
 WEIGHT = torch.ones(3, requires_grad=True)
 
 
@@ -178,6 +185,11 @@ def test_the_rank_that_failed_first_tells_why(models: Path) -> None:
     [row] = composes(f"{models}:alone", only=("two ranks",)).situations
     assert row.verdict == "eager raises"
     assert row.says.endswith("in one rank: RuntimeError: rank 0 has no data")
+
+
+def test_two_ranks_are_given_the_inputs_that_eager_has(models: Path) -> None:
+    [row] = composes(f"{models}:unseeded", only=("two ranks",)).situations
+    assert row.verdict == "agrees", row.says
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,9 @@ def test_which_part_of_the_key_missed():
     other = started(lookups=(lookup(gm="a", threads="8", new="n"), lookup("AOT")))
     assert other.missed(filled) == ("threads", "new")
     assert filled.missed(filled) == ()
+    result = found(empty=[filled], warm=[other], copied=[filled])
+    assert result.missed() == {"warm": ("threads", "new")}
+    assert "warm found less: other parts of its keys: threads, new" in str(result)
     lines = ["[abc] gm: <lambda>()\n\ndef f(x): y", "[def] config[a.b]: {'c': 1}"]
     assert components(lines) == {"gm": "abc", "config[a.b]": "def"}
 

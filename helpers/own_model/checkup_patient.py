@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import random
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -49,7 +51,7 @@ class Patient:
     def __init__(self, order: dict[str, Any]) -> None:
         self.order = order
         self._make = module_function(order["target"])
-        self.fn, inputs, loss = given(self._make)
+        self.fn, inputs, loss = self._made()
         self.loss = loss or correctness.weighted_sum
         several = isinstance(inputs, list)
         single = inputs if isinstance(inputs, (tuple, dict)) else (inputs,)
@@ -59,6 +61,14 @@ class Patient:
         self.timeout: float = order["timeout"]  # seconds of each part
         self.gpu: str = order["gpu"]
         self.module = self.fn if isinstance(self.fn, torch.nn.Module) else None
+
+    def _made(self) -> tuple[Callable[..., Any], Any, Callable[..., Any] | None]:
+        """Return what is given; what draws its numbers is the same in each process."""
+        random.seed(0)
+        if numpy := sys.modules.get("numpy"):
+            numpy.random.seed(0)
+        with correctness.seeded(0):
+            return given(self._make)
 
     @property
     def calls(self) -> list[Call]:
@@ -73,8 +83,7 @@ class Patient:
 
     def made_again(self) -> Callable[..., Any]:
         """Return the model anew, as nobody has called it yet."""
-        with correctness.seeded(0):
-            fresh = given(self._make)[0]
+        fresh = self._made()[0]
         if isinstance(fresh, torch.nn.Module) and self.module is not None:
             fresh.load_state_dict(self.module.state_dict())
         return fresh

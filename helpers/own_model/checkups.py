@@ -331,8 +331,12 @@ def _start(order: dict[str, Any]) -> dict[str, Any]:
         if not hits and phases.get("Inductor", 0) + phases.get("build", 0):
             verdict = "bad"
             says = f"a second process finds nothing in the cache: {says}"
-            why = "; ".join(reason for one in lookups for reason in one.reasons)
-            advice = (f"look why: {why or 'are caches switched off?'}",)
+            whys = [reason for one in lookups for reason in one.reasons]
+            whys += [
+                f"{part} of its key is another"
+                for part in found.missed().get("warm", ())
+            ]
+            advice = (f"look why: {'; '.join(whys) or 'are caches switched off?'}",)
     best = max(saved, key=lambda way: (way != "warm", saved[way]))
     if verdict == "good" and saved[best] > 0.2:
         ships = mark(text.size(found[best].ships))

@@ -169,6 +169,12 @@ class ColdStart(Measured, TableResult):
         """
         return 1 - self[name].seconds() / max(self["empty"].seconds(), 1e-9)
 
+    def missed(self) -> dict[str, tuple[str, ...]]:
+        """Return the parts of the keys in which a way differs from the empty one."""
+        filled = next((way.first for way in self.ways if way.name == "empty"), Start())
+        differing = {way.name: way.first.missed(filled) for way in self.ways}
+        return {name: parts for name, parts in differing.items() if parts}
+
     def table(self) -> Table:
         """Return a row for each way, measured values marked."""
         rows = []
@@ -189,6 +195,10 @@ class ColdStart(Measured, TableResult):
 
     def _last(self) -> str:
         said = [f"{way.name}: {WAYS[way.name]}" for way in self.ways]
+        for name, parts in self.missed().items():
+            said.append(
+                f"{name} found less: other parts of its keys: {', '.join(parts)}"
+            )
         if self.interrupted:
             said.append("interrupted: these are the ways that are finished")
         return "\n".join(said)
