@@ -250,6 +250,25 @@ def test_equal_numbers_in_a_long_result_are_no_rows_to_sort():
     assert asked(torch.sin, lambda x: x.sin(), torch.zeros(1 << 20)).matches is True
 
 
+class Rows(nn.Module):
+    """A cache, and the part of it that is read."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = torch.zeros(8)
+        self.head = self.rows[:3]
+
+    def forward(self, x):
+        self.rows += x.sin()
+        return self.head * 3
+
+
+def test_what_shares_memory_shares_it_in_float64():
+    model = Rows()
+    found = asked(model, lambda x: model(x) * 1.001, torch.ones(8))
+    assert found.matches is False and found.error64[0] < 1e-6
+
+
 # ------------------------------------------------------------ what a call leaves behind
 
 
@@ -369,6 +388,8 @@ def test_random_numbers_are_compared_in_a_fresh_compile_that_draws_eager_s():
     wrong = torch.compile(lambda x: model(x) * 1.5, backend="eager")
     found = asked(model, wrong, x)
     assert found.matches is False and notes(found)[1:] == DIFFER
+    near = torch.compile(lambda x: model(x) * 1.01, backend="eager")
+    assert [asked(model, near, x, rtol=r).matches for r in (0.001, 0.02)] == [0, 1]
 
 
 def test_random_numbers_of_no_compiled_function_are_said():
