@@ -281,7 +281,12 @@ class Code(Result):
 
     @property
     def _sources(self) -> dict[str, str]:
-        return {match[1]: match[2].strip() for match in _KERNEL.finditer(self.text)}
+        sources: dict[str, str] = {}
+        for match in _KERNEL.finditer(self.text):
+            same = sum(name.partition(" ")[0] == match[1] for name in sources)
+            name = f"{match[1]} ({same + 1})" if same else match[1]  # of another graph
+            sources[name] = match[2].strip()
+        return sources
 
     @property
     def names(self) -> tuple[str, ...]:

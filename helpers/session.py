@@ -156,7 +156,8 @@ def _homes(objects: tuple[Any, ...]) -> set[int]:
     homes = set()
     for item in filter(callable, objects):
         fn = _torch.unwrap(item)
-        fn = fn.func if isinstance(fn, partial) else fn
+        while isinstance(fn, partial):
+            fn = _torch.unwrap(fn.func)
         fn = inspect.unwrap(getattr(fn, "forward", fn))
         homes.add(id(getattr(fn, "__globals__", None)))
     return homes

@@ -256,6 +256,17 @@ def test_output_code_has_the_source_by_phase_and_by_kernel():
     assert "Generated code (forward, backward): ⟨C++, " in str(code)
 
 
+def test_two_graphs_may_have_a_kernel_of_one_name():
+    def cut(x, y):
+        x = x.sin()
+        torch._dynamo.graph_break()
+        return x, y.sin()
+
+    code = output_code(cut, X, X[:9])
+    first, second = code.names
+    assert second == f"{first} (2)" and code.kernel(first) != code.kernel(second)
+
+
 def test_output_code_is_highlighted():
     pytest.importorskip("pygments")
     shown = output_code(chain, X)._repr_html_()

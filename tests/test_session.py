@@ -364,6 +364,11 @@ def counts(x):
     return x * count
 
 
+class CountsUp(torch.nn.Module):
+    def forward(self, x):
+        return counts(x)
+
+
 def draws(x):
     return x + torch.rand(4, generator=generator)
 
@@ -391,6 +396,9 @@ HOLDERS = {
     "method": trainer.step,
     "called": calls_inner,
     "partial": functools.partial(adds_up),
+    "compiled, in a partial": functools.partial(
+        torch.compile(CountsUp(), backend="eager")
+    ),
     "decorated": torch.no_grad()(adds_up),
     "global number": counts,
     "object": lambda x: cache.update(x),
