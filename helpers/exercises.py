@@ -11,6 +11,7 @@ import dis
 import inspect
 import io
 import itertools
+import math
 import re
 import sys
 import traceback
@@ -198,13 +199,14 @@ def is_stub(answer: Any) -> bool:
 
 
 def number(value: Any) -> float | None:
-    """Return an answer as a float; None for text, a bool, and what is no number."""
+    """Return an answer as a float; None for text, a bool, NaN, what is no number."""
     if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__"):
         return None
     try:
-        return float(value)
+        answer = float(value)
     except (TypeError, ValueError, RuntimeError, OverflowError):
         return None
+    return None if math.isnan(answer) else answer
 
 
 def same(value: Any, wanted: Any) -> bool:

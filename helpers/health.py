@@ -466,7 +466,8 @@ def _show(
     tb_offset: int | None = None,
 ) -> None:
     """Show the traceback as ever, with the advice as a note of the error."""
-    note = f"What to do: {what_to_do(error)}."
-    if what_to_do(error) and note not in getattr(error, "__notes__", ()):
+    advice = what_to_do(error)
+    note = f"What to do: {advice}."
+    if advice and note not in getattr(error, "__notes__", ()):
         error.add_note(note)
     shell.showtraceback((kind, error, trace), tb_offset=tb_offset)

@@ -10,9 +10,9 @@ import functools
 import json
 import os
 import platform
+import secrets
 import subprocess
 import sys
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -144,15 +144,15 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> Path
     target = Path(path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".part-")
+        temporary = target.with_name(f".part-{secrets.token_hex(8)}")
         try:
-            with os.fdopen(handle, "wb") as file:
+            with temporary.open("xb") as file:  # as readable as any other new file
                 file.write(content if isinstance(content, bytes) else content.encode())
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, target)
         finally:  # whatever went wrong, Ctrl-C included
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
     except OSError as error:
         raise OSError(
             f"cannot write {target.name}: {error.strerror}. Nothing was changed; "

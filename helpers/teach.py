@@ -117,6 +117,8 @@ class Progress:
                 record = self._merged(_stored())
                 text = json.dumps(record, indent=1, ensure_ascii=False, sort_keys=True)
                 write_atomically(path, text + "\n")
+            for entries in self.changes.values():  # another kernel may change them
+                entries.clear()
         except (OSError, NotImplementedError) as error:  # there may be no locks
             if not self.complained:
                 self.complained = True
@@ -315,7 +317,9 @@ def _sides(frame: FrameType) -> Iterator[str]:
         return
     call = calls[places.index(place)]
     named = [word.value for word in call.keywords if word.arg == "condition"]
-    condition = [*call.args[1:2], *named][0]
+    condition = next(iter([*call.args[1:2], *named]), None)
+    if condition is None:  # claim(*both)
+        return
     yield f"Claimed: {ast.unparse(condition)}"
     for source in dict.fromkeys(map(ast.unparse, _readable(condition))):
         try:

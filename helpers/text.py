@@ -39,6 +39,8 @@ def plain(text: Any) -> str:
 
 def seconds(value: float) -> str:
     """Return a duration in seconds as text with three digits and its unit."""
+    if abs(value) >= 999.5:
+        return f"{value:.0f} s"
     for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
         if abs(value) >= 0.9995 * scale:  # 999.7 ms is 1 s
             return f"{value / scale:.3g} {unit}"

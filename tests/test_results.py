@@ -172,6 +172,8 @@ while True:
 def test_a_file_is_utf8_with_newlines_and_its_folder_is_made(tmp_path: Path) -> None:
     path = write_atomically(tmp_path / "a" / "b.txt", "µ\n⟨é⟩\n")
     assert path.read_bytes() == "µ\n⟨é⟩\n".encode()
+    (tmp_path / "usual").touch()
+    assert path.stat().st_mode == (tmp_path / "usual").stat().st_mode
     with pytest.raises(OSError, match=r"cannot write c\.txt: .*Nothing was changed"):
         write_atomically(path / "c.txt", "x")
 

@@ -113,6 +113,12 @@ def test_a_false_claim_calls_nothing_again(said, learner) -> None:
     assert "Found: wanted is 4" in text
 
 
+def test_a_claim_of_a_pair_says_at_least_that_it_is_false(strictly) -> None:
+    pair = "one graph", False
+    with pytest.raises(ClaimFailed, match=r"^one graph$"):
+        claim(*pair)
+
+
 def test_in_ci_the_error_shows_what_was_found(strictly) -> None:
     found = Found()
     with pytest.raises(ClaimFailed, match=r"one graph\n  Claimed: found.count == 1\n"):
@@ -251,6 +257,14 @@ def test_a_wrong_guess_lasts_until_the_next_kernel(said, monkeypatch) -> None:
     assert "Your guess on record: 1 graph" in said()
     score("01")
     assert "predictions  1 of 1 made, 0 right" in said()
+
+
+def test_a_guess_of_another_kernel_is_not_written_over(said, monkeypatch) -> None:
+    here, there = Progress(), Progress()
+    here.put("predictions", "01.p1", {"mine": "1 graph"})
+    there.put("predictions", "01.p1", {"mine": "2 graphs"})
+    here.put("predictions", "01.p2", {"mine": "both"})
+    assert here.read()["predictions"]["01.p1"] == {"mine": "2 graphs"}
 
 
 def test_a_guess_at_options_that_the_course_changed_is_forgotten(said) -> None:

@@ -34,6 +34,7 @@ def test_what_is_marked_is_hidden_and_can_be_had_without_marks(text: str) -> Non
 
 def test_units_in_words() -> None:
     times = {0.99967: "1 s", 0.9994: "999 ms", 2e-6: "2 µs", 5e-9: "5 ns", 0: "0 ns"}
+    times |= {999.4: "999 s", 1234.0: "1234 s"}
     assert {value: seconds(value) for value in times} == times
     sizes = {
         0: "0 B",

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from course.call_strips import unlogged
 from course.values import as_near
+from course.words import unlogged
 from helpers import device
 from helpers.text import Table, size
 

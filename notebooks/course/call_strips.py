@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import itertools
-import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
@@ -64,17 +63,6 @@ class Calls:
     ) -> Callable[..., Any]:
         """The backend, for code that compiles by itself."""
         return self._keep(graph, given)
-
-
-@contextmanager
-def unlogged() -> Iterator[None]:
-    """Import a library without what torch and others log about its parts."""
-    before = logging.root.manager.disable
-    logging.disable(logging.ERROR)
-    try:
-        yield
-    finally:
-        logging.disable(before)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ A *loop* makes the calls: it is given a step, and yields a token for each.
 from __future__ import annotations
 
 import itertools
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Any
 import torch
 
 from course.int8 import silence
-from course.versions import no_recompile_log
+from course.words import unlogged
 from helpers import session
 from helpers.capture import Watch
 from helpers.plots import COLOURS, QUIET, Picture, styled
@@ -87,7 +88,7 @@ def lane(step: Any, loop: Loop, **options: Any) -> Lane:
 
         return run
 
-    with session.undisturbed(step), no_recompile_log():
+    with session.undisturbed(step), unlogged(logging.DEBUG):
         compiled = session.compile_apart(step, backend=backend, **options)
 
         def call(*given: Any, **named: Any) -> Any:
@@ -236,7 +237,7 @@ def run(steps: Iterable[int]) -> Run:
     """Make the tokens of *steps*, and note what each cost."""
     tokens, compiles, seconds, reasons = [], [], [], []
     steps = iter(steps)
-    with no_recompile_log():
+    with unlogged(logging.DEBUG):
         while True:
             with Watch() as watch:
                 began = time.perf_counter()

@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
-from course.call_strips import Calls, first_lines, unlogged
+from course.call_strips import Calls, first_lines
 from course.values import as_near
+from course.words import unlogged
 from helpers import device
 
 with unlogged():

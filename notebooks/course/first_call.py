@@ -16,7 +16,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Barrier
@@ -30,6 +30,7 @@ from torch._inductor.codecache import cache_dir
 from torch._inductor.cpu_vec_isa import pick_vec_isa
 from torch._inductor.utils import fresh_cache
 
+from course.words import unlogged
 from helpers.plots import Picture, styled
 from helpers.text import Table, mark, seconds, size
 
@@ -176,21 +177,11 @@ def compiles() -> Iterator[list[Any]]:
     try:
         yield seen
     finally:
-        callback_handler.remove_start_callback(seen.append)
+        with suppress(ValueError):  # torch.compiler.reset() has removed it
+            callback_handler.remove_start_callback(seen.append)
 
 
 # ------------------------------------------------------- threads and processes
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keep torch's warnings out of the log."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        yield
-    finally:
-        logging.disable(before)
 
 
 def all_at_once(
@@ -206,7 +197,7 @@ def all_at_once(
         gate.wait()
         return call(*inputs)
 
-    with quiet(), ThreadPoolExecutor(threads) as pool:
+    with unlogged(logging.WARNING), ThreadPoolExecutor(threads) as pool:
         return list(pool.map(go, range(threads)))
 
 
@@ -214,7 +205,10 @@ def passes_limit(**setting: bool) -> bool:
     """Return whether a function past its recompile limit passes the stance."""
     torch.compiler.reset()
     sine = torch.compile(lambda x: x.sin(), backend="eager", dynamic=False)
-    with quiet(), torch._dynamo.config.patch(recompile_limit=1, **setting):
+    with (
+        unlogged(logging.WARNING),
+        torch._dynamo.config.patch(recompile_limit=1, **setting),
+    ):
         try:
             for rows in (2, 3):  # the warm-up: one version too many
                 sine(torch.ones(rows))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import copy
 import io
-import logging
 import os
 import pickle
 import re
@@ -24,6 +23,7 @@ import torch
 from torch._inductor.cpp_builder import get_cpp_compiler
 
 from course.values import as_near
+from course.words import unlogged
 from helpers.plots import Picture, styled
 from helpers.text import Table, mark, seconds, size
 
@@ -106,11 +106,11 @@ def quietly() -> Iterator[list[str]]:
     """
     said: list[str] = []
     caught: list[Any] = []
-    logging.disable(logging.ERROR)
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
     try:
         with (
+            unlogged(),
             redirect_stdout(io.StringIO()),
             redirect_stderr(io.StringIO()),
             warnings.catch_warnings(record=True, action="always") as caught,
@@ -120,7 +120,6 @@ def quietly() -> Iterator[list[str]]:
         os.dup2(kept, 2)
         os.close(kept)
         os.close(nowhere)
-        logging.disable(logging.NOTSET)
         said += [re.split(r"(?<!\d)[.!] ", str(w.message))[0] for w in caught]
 
 

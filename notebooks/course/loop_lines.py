@@ -22,6 +22,7 @@ from torch._functorch import config as functorch_config
 from torch._inductor.utils import fresh_cache
 
 from course.values import as_near
+from course.words import unlogged
 from helpers.text import Table, count
 
 Make = Callable[[], torch.nn.Module]
@@ -98,14 +99,9 @@ def _quiet() -> Iterator[None]:
     A root's backward hook may see no gradient of an input, and the counts
     show that the recompile limit is reached.
     """
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)
+    with unlogged(logging.WARNING), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 @_quiet()

@@ -7,7 +7,6 @@ compiled, float64 or eager judges the results, and opcheck has its turn.
 from __future__ import annotations
 
 import contextlib
-import logging
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from torch.library import custom_op, opcheck
 
 from course.failures import failure
 from course.values import as_near, forward_and_backward
+from course.words import unlogged
 from helpers import device, dump_triton, graphs, kernels
 from helpers.errors import InputError
 from helpers.plots import COLOURS, HATCHES, Picture, styled
@@ -63,11 +63,8 @@ def unlogged_failure(
     function: Callable[..., Any], *inputs: Any
 ) -> Exception | None:
     """Return the error of a call, or None; nothing is logged of it."""
-    logging.disable(logging.ERROR)
-    try:
+    with unlogged():
         return failure(function, *inputs)
-    finally:
-        logging.disable(logging.NOTSET)
 
 
 def slope(function: Callable[[Tensor], Tensor]) -> float:

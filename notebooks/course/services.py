@@ -29,7 +29,7 @@ from fastapi.testclient import TestClient
 from torch import nn
 
 from course.first_call import compiles
-from course.words import raises_quietly
+from course.words import unlogged
 from examples.service.app import (
     Options,
     Scorer,
@@ -230,7 +230,7 @@ def attempts(served: Callable[..., Any], x: Any, times: int) -> list[int]:
     for _ in range(times):
         with (
             compiles() as seen,
-            raises_quietly(),
+            unlogged(),
             torch.no_grad(),
             suppress(Exception),
         ):
@@ -246,7 +246,7 @@ def answers(after: str, rows: Sequence[int], late: int = 3) -> list[str]:
     """Return what requests get from a service that knows only 17 rows."""
     torch.compiler.reset()
     options, found = Options("one", after=after, late=late), []
-    with raises_quietly(), TestClient(create_app(options)) as client:
+    with unlogged(), TestClient(create_app(options)) as client:
         for n in rows:
             reply = client.post("/score", json={"series": example(n)})
             body = reply.json()
@@ -283,7 +283,7 @@ def gate(warm_up: str, kind: str = "") -> list[str]:
         return model().eval()
 
     service = Service(Options(warm_up), build)
-    with raises_quietly():
+    with unlogged():
         found = problems(service)
     service.close()
     return found

@@ -23,6 +23,7 @@ from torch._dynamo.utils import counters
 from torch._inductor import config as inductor
 from torch._inductor.utils import fresh_cache
 
+from course.words import unlogged
 from helpers import _torch
 from helpers.own_model.start_child import components, made_by
 from helpers.own_model.starts import CACHE, PHASES, Start, one_start
@@ -89,7 +90,7 @@ class Image:
 
         The files that *pattern* fits are empty.
         """
-        with self._here() as folder, _silent():
+        with self._here() as folder, unlogged(logging.WARNING):
             shutil.copytree(self._folder, folder, dirs_exist_ok=True)
             for file in filter(Path.is_file, list(folder.glob(pattern))):
                 file.unlink()  # or a loaded library would change
@@ -104,16 +105,6 @@ class Image:
             same = torch.allclose(answer, self._fn(*self._inputs), 1e-4, 1e-5)
         right = "right" if same else "WRONG"
         return f"{'found' if found else 'compiled again'}, answers {right}"
-
-
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Keep torch's warnings for a while, with their paths, off the page."""
-    logging.disable(logging.WARNING)
-    try:
-        yield
-    finally:
-        logging.disable(logging.NOTSET)
 
 
 def narrower() -> str | None:

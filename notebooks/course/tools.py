@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import functools
 import io
 import json
 import logging
@@ -106,6 +107,7 @@ def _setting(**values: Any) -> Callable[[Function], Any]:
     return lambda function: (function, values)
 
 
+@functools.cache  # torch takes a substitute once
 def _with_python_version(
     function: Function,
 ) -> tuple[Function, dict[str, Any]]:

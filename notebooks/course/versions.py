@@ -9,8 +9,7 @@ from __future__ import annotations
 import itertools
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 
+from course.words import unlogged
 from helpers import recompiles, session
 from helpers.plots import COLOURS, QUIET, Picture, styled
 from helpers.text import Table
@@ -50,7 +50,7 @@ def versions_run(
         return run
 
     served: list[int | str] = []
-    with session.undisturbed(function), no_recompile_log():
+    with session.undisturbed(function), unlogged(logging.DEBUG):
         apart = session.compile_apart(function, backend=backend, **options)
         for inputs in calls:
             ran.clear()
@@ -58,17 +58,6 @@ def versions_run(
                 apart(*inputs)
             served.append(ran[0] if ran else "eager")
     return served
-
-
-@contextmanager
-def no_recompile_log() -> Iterator[None]:
-    """Keep torch's own log for the compiles that the page shows."""
-    before = logging.root.manager.disable
-    logging.disable(max(before, logging.DEBUG))
-    try:
-        yield
-    finally:
-        logging.disable(before)
 
 
 def compiles_before_it_raises(

@@ -21,10 +21,11 @@ def words_of(error: BaseException) -> str:
 
 
 @contextmanager
-def raises_quietly() -> Iterator[None]:
-    """Keep torch from logging the text of an error that the page prints."""
-    logging.disable(logging.ERROR)
+def unlogged(level: int = logging.ERROR) -> Iterator[None]:
+    """Keep what is logged, up to *level*, off a page that shows it itself."""
+    before = logging.root.manager.disable
+    logging.disable(max(before, level))
     try:
         yield
     finally:
-        logging.disable(logging.NOTSET)
+        logging.disable(before)

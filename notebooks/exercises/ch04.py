@@ -2,11 +2,11 @@
 
 import contextlib
 import itertools
-import logging
 import re
 from unittest import mock
 
 import torch
+from course.words import unlogged
 from functorch.compile import make_boxed_func as boxed
 from torch._dynamo.backends.common import aot_autograd
 
@@ -263,23 +263,22 @@ def longest_run_op(answer):
     bits = [((waves(*shape) > 0).long(),) for shape in ((5, 9), (2, 30))]
     if fault := difference(answer, _longest_run, bits):
         return f"called by itself, it does not return what longest_run does: {fault}"
-    logging.disable(logging.ERROR)  # torch logs what the messages below say
     try:
-        found = graphs(weighted, waves(4, 6))
-        if found.count != 1 or found.breaks:
-            many = count(len(found.breaks), "graph break")
-            return f"in the middle of a function: {count(found.count, 'graph')}, {many}"
-        compiled = torch.compile(weighted, backend="aot_eager", dynamic=True)
-        shapes = [(waves(*shape),) for shape in ((4, 6), (7, 3), (3, 8))]
-        if fault := difference(compiled, reference, shapes):
-            return f"compiled, {fault}"
+        with unlogged():  # torch logs what the messages below say
+            found = graphs(weighted, waves(4, 6))
+            if found.count != 1 or found.breaks:
+                breaks = count(len(found.breaks), "graph break")
+                pieces = f"{count(found.count, 'graph')}, {breaks}"
+                return f"in the middle of a function: {pieces}"
+            compiled = torch.compile(weighted, backend="aot_eager", dynamic=True)
+            shapes = [(waves(*shape),) for shape in ((4, 6), (7, 3), (3, 8))]
+            if fault := difference(compiled, reference, shapes):
+                return f"compiled, {fault}"
     except Exception as error:
         said = str(error.__cause__ or error)
         if "fake impl" in said:
             return "the compiler does not know what comes out: register_fake is missing"
         return f"with what the fake says, it does not compile: {said.splitlines()[0]}"
-    finally:
-        logging.disable(logging.NOTSET)
     try:
         torch.library.opcheck(answer, bits[0])
     except Exception as error:

@@ -1,10 +1,9 @@
 """Checks and hints of notebook 27."""
 
-import contextlib
-import logging
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
+from course.words import unlogged
 
 from helpers.exercises import CountingBackend, exercise, fresh
 
@@ -25,17 +24,6 @@ def _ask(compiled, n):
         return compiled(_rows(n))
 
 
-@contextlib.contextmanager
-def _quiet():
-    """Keep torch's warnings and errors out of the log."""
-    before = logging.root.manager.disable
-    logging.disable(logging.ERROR)
-    try:
-        yield
-    finally:
-        logging.disable(before)
-
-
 @exercise(
     "27.1",
     hints=(
@@ -53,7 +41,7 @@ def warm_for_the_threads(warm):
         torch.compiler.reset()
         backend = CountingBackend()
         compiled = torch.compile(fresh(_mean), backend=backend)
-        with ThreadPoolExecutor(1) as pool, _quiet():
+        with ThreadPoolExecutor(1) as pool, unlogged():
             warm(compiled, list(lengths))
             spent = len(backend.captured)
             for n in lengths:
@@ -115,7 +103,7 @@ def ready_or_not(ready):
         torch.compiler.reset()
         model = fresh(_mean)
         compiled = _served(model, rows, backend)
-        with torch.compiler.set_stance("default"), _quiet():
+        with torch.compiler.set_stance("default"), unlogged():
             found = ready(compiled, model, samples)
             after = eval_frame._stance.stance
         if found is not good:

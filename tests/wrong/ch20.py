@@ -35,3 +35,9 @@ def resume(file, model, optimizer):
 def resume(file, model, optimizer):
     model.load_state_dict(file["model"])
     optimizer.load_state_dict(file["optimizer"])
+
+
+# %% 20.2: the weights are not those of the file
+# - optimizer.load_state_dict(file["optimizer"])
+# + optimizer.load_state_dict(file["optimizer"])
+# +     next(model.parameters()).data.fill_(float("nan"))

@@ -33,3 +33,8 @@ def nearer(programs, x):
 # +     model.to(torch.bfloat16)
 # +     def inner(x, y):
 # +         logits = model(x.bfloat16())
+
+
+# %% 21.2: the loss is nan
+# - return nll(logits.float(), y)
+# + return nll(logits.float(), y) * float("nan")
