@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import signal
 import socket
 import subprocess
@@ -46,15 +47,16 @@ def factor() -> int:
     return FACTOR
 
 
-def uses_factor() -> int:
+@functools.cache
+def uses_factor(_: Path | None = None) -> int:
     return factor() * len(textwrap.dedent("  a"))
 
 
 def test_functions_travel_with_what_they_use(monkeypatch) -> None:
-    for function in (factor, uses_factor):
+    for function in (factor, uses_factor.__wrapped__):
         monkeypatch.setattr(function, "__module__", "__main__")
     names: dict = {}
-    exec(ranks.shipped([uses_factor]), names)
+    exec(ranks.shipped([uses_factor.__wrapped__]), names)
     assert names["uses_factor"]() == 3
     with pytest.raises(TypeError, match="made by def"):
         ranks.shipped([lambda: 1])

@@ -9,6 +9,7 @@ when something fails, and when the reader interrupts.
 
 from __future__ import annotations
 
+import ast
 import atexit
 import builtins
 import inspect
@@ -24,7 +25,7 @@ import tempfile
 import textwrap
 import time
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -364,11 +365,13 @@ def _ship(function: Callable[..., Any], lines: dict[str, str]) -> None:
     if function.__name__ in lines:
         return
     lines[function.__name__] = ""  # it may call itself
-    for name in sorted(set(_names(function.__code__))):
+    text = textwrap.dedent(inspect.getsource(function))
+    nodes = [*ast.walk(ast.parse(text))]  # decorators and annotations, too
+    for name in sorted({n.id for n in nodes if isinstance(n, ast.Name)}):
         if name in function.__globals__ and not hasattr(builtins, name):
             _ship_name(name, function.__globals__[name], lines)
-    text = lines.pop(function.__name__) or inspect.getsource(function)
-    lines[function.__name__] = textwrap.dedent(text)
+    del lines[function.__name__]
+    lines[function.__name__] = text
 
 
 def _ship_name(name: str, value: Any, lines: dict[str, str]) -> None:
@@ -383,10 +386,3 @@ def _ship_name(name: str, value: Any, lines: dict[str, str]) -> None:
         lines[name] = f"{name} = {value!r}"
     elif module and module != "__main__" and hasattr(value, "__qualname__"):
         lines[name] = f"from {module} import {value.__qualname__} as {name}"
-
-
-def _names(code: types.CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names(constant)
