@@ -103,8 +103,10 @@ def _moved(func: Any, args: Any, kwargs: dict[str, Any], result: Any) -> int:
     total = sum(map(_size, written))
     if name.endswith("_like") or name.startswith("new_"):  # they ask for the shape only
         return total
-    limit = total if name in _GATHERS else float("inf")
-    return total + sum(min(_size(t), limit) for t in read)
+    tables = {t.dtype for t in written} if name in _GATHERS else ()  # not the index
+    return total + sum(
+        min(_size(t), total) if t.dtype in tables else _size(t) for t in read
+    )
 
 
 def _moved_by_index(name: str, given: dict[str, Any]) -> int:

@@ -100,7 +100,7 @@ def test_a_gather_reads_the_rows_that_it_takes():
         ((_, moved),) = calls(fn, table, index)
         assert moved == rows + rows + indices
     ((_, moved),) = calls(lambda t, i: torch.take(t, i), table, index)
-    assert moved == 8 + 8 + 8  # two numbers there and back; of two indices, as much
+    assert moved == 8 + 8 + indices  # two numbers there and back, and where they are
 
 
 def test_the_backward_counts_where_an_output_needs_it():
