@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -164,6 +165,7 @@ while True:
         [sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=root
     )
     process.stdout.readline()
+    time.sleep(0.2)  # many writes
     process.kill()
     process.wait()
     assert path.read_text() in ("a" * 10**6, "b" * 10**6)
