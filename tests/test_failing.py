@@ -15,25 +15,31 @@ from tests.failing import Failure
 from tests.proof import common, versions
 
 HOLDS = "✓ holds: one is one\n"
-CELLS = (
+RICH = "display({'text/plain': 'two', 'text/html': '<b>2</b>'}, raw=True)"
+CELLS: tuple[tuple[str, str | dict[str, str]], ...] = (
     ("from helpers import claim\nclaim('one is one', 1 == 1)", HOLDS),
     ("print('⟨3 s⟩ here')", "⟨4 s⟩ here\n"),
     ("print('a\\nc')", "a\nb\n"),
     ("claim('one is two', 1 == 2, 'they rhyme')\nclaim('three', True)", HOLDS),
     ("raise ValueError('what\\nnow')", ""),
     ("print('<b>')", ""),
+    ("print('⟨3 s⟩')", "3 s\n"),  # the marks are a fact
+    (RICH, {"text/plain": "two", "text/html": "<b>3</b>"}),  # its text is compared
+    (RICH, {"text/plain": "three", "text/html": "<b>2</b>"}),
 )
 
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report of a strict run of a notebook whose cells 2 to 5 fail."""
+    """The report of a strict run of a notebook whose cells 2 to 6, and 8, fail."""
     folder = tmp_path_factory.mktemp("strict")
     notebook = new_notebook(cells=[new_markdown_cell("# Is it?\n\nRead on.")])
     for number, (source, stored) in enumerate(CELLS):
         if number == 3:
             notebook.cells.append(new_markdown_cell("## Below\n\n### And under that"))
-        outputs = [new_output("stream", text=stored)] if stored else []
+        kind = {"data": stored} if isinstance(stored, dict) else {"text": stored}
+        name = "display_data" if "data" in kind else "stream"
+        outputs = [new_output(name, **kind)] if stored else []
         cell = new_code_cell(source, outputs=outputs, execution_count=number + 1)
         notebook.cells.append(cell)
     path, written = folder / "97_is_it.ipynb", folder / "report.xml"
@@ -56,6 +62,8 @@ def test_a_report_says_where_and_what(report: Path) -> None:
         ),
         ("Cell 4", "And under that", "error: ValueError: what\nnow"),
         ("Cell 5", "And under that", "stdout + <b>"),
+        ("Cell 6", "And under that", "stdout - 3 s", "stdout + (measured)"),
+        ("Cell 8", "And under that", "text/plain - three", "text/plain + two"),
     ]
 
 
@@ -78,7 +86,7 @@ def test_a_torch_that_says_something_else_fails_and_is_recorded(
 ) -> None:
     monkeypatch.setattr(common, "FOLDER", tmp_path)
     found = list(versions.rows(Path("97_is_it.ipynb"), report, "2.99.0"))
-    assert [row["why"] for row in found] == ["unexplained"] * 4
+    assert [row["why"] for row in found] == ["unexplained"] * 6
     assert found[0]["said"] == "stdout - b; stdout + c"
     versions.keep("2.99.0", Path("97_is_it.ipynb"), found[:1])
     versions.keep("2.99.0", Path("97_is_it.ipynb"), found)
