@@ -243,7 +243,7 @@ def _sections(message: str) -> tuple[str, tuple[str, ...], str]:
 
 def _file_name(file: str) -> str:
     """Return a name that is the same on every machine."""
-    if "ipykernel" in file or file.startswith("<ipython"):
+    if "ipykernel_" in file or file.startswith("<ipython"):
         return "the cell"
     for folder in _INSTALLED:
         if file.startswith(folder):

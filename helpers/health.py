@@ -443,13 +443,14 @@ def _names(source: str) -> tuple[set[str], set[str]]:
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error and what it came from, the innermost last."""
+    """Yield the error and what it came from, as a traceback shows: innermost last."""
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:
         seen.add(id(current))
         yield current
-        current = current.__cause__ or current.__context__
+        hidden = current.__suppress_context__  # raise ... from None
+        current = current.__cause__ or (None if hidden else current.__context__)
 
 
 def explain_errors() -> None:

@@ -261,7 +261,10 @@ CAUSED_BY_THE_MACHINE = [
 @pytest.mark.parametrize(("error", "advice"), CAUSED_BY_THE_MACHINE)
 def test_what_the_machine_causes_has_an_answer(error: Exception, advice: str) -> None:
     assert advice in health.what_to_do(raised(error))
-    assert advice in health.what_to_do(raised(RuntimeError("a kernel"), error))
+    outer = raised(RuntimeError("a kernel"), error)
+    assert advice in health.what_to_do(outer)
+    outer.__context__, outer.__cause__ = error, None  # raise ... from None
+    assert outer.__suppress_context__ and health.what_to_do(outer) is None
 
 
 @pytest.mark.parametrize(
