@@ -18,7 +18,7 @@ from typing import Any
 from helpers import results, text
 from helpers.errors import InputError, Unavailable
 from helpers.own_model import children, composition, starts
-from helpers.results import Measured
+from helpers.results import Measured, TableResult
 from helpers.text import Table, mark
 
 QUESTIONS = {  # each part, what it answers, and the lesson that explains it
@@ -99,7 +99,7 @@ class Part:
 
 
 @dataclass(frozen=True, repr=False)
-class Checkup(Measured):
+class Checkup(Measured, TableResult):
     """What ``checkup`` found: a part for each question, in their order."""
 
     target: str
@@ -131,16 +131,11 @@ class Checkup(Measured):
         ]
         return Table.of(["", "part", "verdict", "lesson", "found"], rows)
 
-    def __str__(self) -> str:
-        lines = [str(self.table())]
-        for part in self.parts:
-            lines += [f"{part.name}: {line}" for line in part.advice]
+    def _last(self) -> str:
+        lines = [f"{part.name}: {line}" for part in self.parts for line in part.advice]
         if self.interrupted:
             lines.append("interrupted: these are the parts that were done")
         return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
 
     def to_html(self) -> str:
         """Return the report as one HTML page that needs no network and no script."""

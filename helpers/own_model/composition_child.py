@@ -276,7 +276,6 @@ def _function(
         step.begin((inputs, kwargs))
         return situation(step, (inputs, kwargs)).detach()
 
-    run.holds = (step.p.fn, step.p.calls)  # so that their tensors are found
     return run
 
 

@@ -29,15 +29,11 @@ if TYPE_CHECKING:
 
 _HERE = Path(__file__).parents[1]  # the package
 
-# Each kind of cache: its name, and torch's counters of what was found, not found, and
-# not looked for.
-_COUNTED = {
-    "AOTAutogradCache": ("aot_autograd", "autograd_cache"),
-    "FxGraphCache": ("inductor", "fxgraph_cache"),
-}
-_EVENTS = {
-    "AOTAutogradCache": "aotautograd_cache_",
-    "FxGraphCache": "fx_graph_cache_",
+# Each kind of cache: torch's counters of what was found, not found, and not looked
+# for, and how torch's events of it begin.
+_CACHES = {
+    "AOTAutogradCache": ("aot_autograd", "autograd_cache", "aotautograd_cache_"),
+    "FxGraphCache": ("inductor", "fxgraph_cache", "fx_graph_cache_"),
 }
 
 
@@ -228,14 +224,14 @@ def phases() -> dict[str, float]:
 def lookups(events: list[Any]) -> list[dict[str, Any]]:
     """Return what each kind of cache found, why not, and its newest key's parts."""
     found = []
-    for kind, (group, prefix) in _COUNTED.items():
+    for kind, (group, prefix, begins) in _CACHES.items():
         counts = _torch.counters[group]
         hits, misses, bypasses = (
             counts[f"{prefix}_{word}"] for word in ("hit", "miss", "bypass")
         )
         reasons, parts = [], dict[str, str]()
         for event in events:
-            if event.kind.startswith(_EVENTS[kind]) and event.payload[:1] == "{":
+            if event.kind.startswith(begins) and event.payload[:1] == "{":
                 told = json.loads(event.payload)
                 reasons.append(told.get("cache_bypass_reason") or "")
                 parts.update(components(told.get("components") or []))
