@@ -34,14 +34,28 @@ def test_a_measured_ceiling_is_no_law() -> None:
     chip = Chip("here", {"float32": 1e12}, 1e10, 2**30, sure=2.0)
     tables = [plausible(chip, 1, flops=flops) for flops in (1.9e12, 2.1e12)]
     assert [one.verdict for one in tables] == ["not ruled out", "impossible"]
-    assert all("⟨" in str(one) for one in tables)
-    assert "⟨" not in str(plausible("a100", 1, flops=1e12))
+    *_, row, last = str(tables[0]).splitlines()
+    assert row == "arithmetic  ⟨1.9 TFLOP/s⟩  ⟨1 TFLOP/s⟩  ⟨1.9⟩"
+    assert last == "⟨not ruled out⟩"
+
+
+def test_a_published_ceiling_is_printed_with_what_is_needed() -> None:
+    found = plausible("a100", 0.065, flops=1e12, moved=1e11, memory=2**40)
+    head, _, *rows, last = str(found).splitlines()
+    assert head == "limit       needs          a100 has     share"
+    assert rows == [
+        "arithmetic  15.38 TFLOP/s  312 TFLOP/s  0.0493",
+        "bandwidth   1538 GB/s      2039 GB/s    0.755",
+        "memory      1 TiB          79.25 GiB    12.9",
+    ]
+    assert last == "impossible: memory"
 
 
 def test_what_is_not_given_is_not_decided() -> None:
     assert plausible("a100", 1).verdict == "cannot tell"
     assert plausible("a100", flops=1e20).verdict == "cannot tell"
-    assert "cannot tell" in str(plausible("a100"))
+    words = "cannot tell: say what it computes, moves or keeps, and how long"
+    assert str(plausible("a100")) == words
 
 
 def test_without_a_dtype_the_quickest_counts() -> None:
@@ -67,14 +81,21 @@ def test_a_peak_has_a_profile_a_source_and_a_date(name: str) -> None:
     ("given", "message"),
     [
         (("a101", 1), "no GPU called"),
-        (("b200", 1), "no peak of b200"),
+        (("b200", 1), "no peak of b200 is known here: there are [^,X]+, [^X]+$"),
         (("a100", 0), "seconds must be more than 0"),
         (("a100", float("nan")), "seconds must be more than 0"),
+        (("a100", float("inf")), "seconds must be more than 0"),
     ],
 )
 def test_bad_input_is_explained(given: tuple, message: str) -> None:
     with pytest.raises(InputError, match=message):
         plausible(*given, flops=1e12)
+
+
+@pytest.mark.parametrize("name", ["flops", "moved", "memory", "chips"])
+def test_a_number_that_is_not_positive_is_named(name: str) -> None:
+    with pytest.raises(InputError, match=f"^{name} must be more than 0, not -1$"):
+        plausible("a100", 1, **{name: -1})
 
 
 def test_a_chip_without_such_a_peak_says_which_there_are() -> None:

@@ -88,7 +88,11 @@ def test_a_clone_has_the_gradient_of_a_leaf_and_stays_a_parameter():
     assert new.grad is not weight.grad and new.grad.tolist() == [3, 3]
     new.data.add_(1)
     assert weight.tolist() == [1, 1]
-    assert not clone(torch.nn.Parameter(torch.ones(2), False)).requires_grad
+    assert not clone(torch.nn.Parameter(torch.arange(2), False)).requires_grad
+    bias = torch.nn.Parameter(torch.zeros(2))
+    bias.grad = weight.grad  # as views of one buffer are
+    one, other = clone([weight, bias])
+    assert one.grad.data_ptr() == other.grad.data_ptr() != weight.grad.data_ptr()
 
 
 def marks(tensor):
@@ -97,6 +101,7 @@ def marks(tensor):
 
 MARKED = {
     "bounds": lambda x: torch._dynamo.mark_dynamic(x, 0, min=2, max=10),
+    "special": lambda x: torch._dynamo.mark_dynamic(x, 0, specialize_on=[bool]),
     "static": lambda x: torch._dynamo.mark_static(x, 1),
     "perhaps": lambda x: torch._dynamo.maybe_mark_dynamic(x, 0),
     "unbacked": lambda x: torch._dynamo.decorators.mark_unbacked(x, 0),
@@ -118,3 +123,5 @@ def test_a_small_view_of_a_large_tensor_is_copied_alone():
     new = clone(rows)
     assert new.stride() == rows.stride() and torch.equal(new, rows)
     assert new.untyped_storage().nbytes() == 8 * 94  # from the first to the last
+    half = clone(torch.empty(20 << 20)[: 10 << 20])  # of 80 MiB: no batch of a data set
+    assert half.untyped_storage().nbytes() == 80 << 20
