@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from helpers.text import (
     Table,
     count,
+    kernel_shell,
     mark,
     plain,
     pre,
@@ -68,6 +69,8 @@ def test_columns_stand_where_they_stood_whatever_is_marked() -> None:
         for time in ("1 s", "a thousand and one nights")
     )
     assert unmark(str(long)) == unmark(str(short))
+    tiny = str(Table.of(["what", "took", "n"], [("longer", mark(1), 22)]))
+    assert tiny.splitlines()[::2] == ["what    took  n", "longer  ⟨1⟩  22"]
     with pytest.raises(ValueError, match="3 headings"):
         Table.of(["a", "b", "c"], [("a", "b")])
 
@@ -77,7 +80,8 @@ def test_html_shows_every_cell_as_it_is(text: str) -> None:
     page = Table.of(["head"], [(text,)])._repr_html_()
     cells = re.findall(r"<t[dh]\b[^>]*>(.*?)</t[dh]>", page, re.DOTALL)
     assert [html.unescape(cell).strip("\n") for cell in cells] == ["head", text]
-    assert "<b>" not in pre("<b>") and "&lt;b&gt;" in pre("<b>")
+    style = "white-space:pre-wrap;line-height:1.4;margin:0"
+    assert pre("<b>") == f'<pre style="{style}">&lt;b&gt;</pre>'
 
 
 def test_marks_are_for_text_and_html_underlines() -> None:
@@ -108,6 +112,7 @@ def places(monkeypatch: pytest.MonkeyPatch) -> list[Place]:
     places: list[Place] = []
 
     def display(html: IPython.display.HTML, display_id: bool) -> Place:
+        assert display_id is True  # or there is no place to write to
         places.append(Place(html))
         return places[-1]
 
@@ -128,8 +133,10 @@ def test_a_notebook_sees_a_bar_that_ends_empty(places: list[Place]) -> None:
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     [place] = places
-    assert any("work:  25%" in text and "1 of 4 points" in text for text in place.shown)
-    assert place.shown[-1] == ""
+    assert place.shown[0] == place.shown[-1] == ""
+    lines = [re.sub("<[^>]+>", "", text) for text in place.shown]
+    [line] = [text for text in lines if text.startswith("work:  25% ")]
+    assert line.endswith(" 1 of 4 points") and len(line) == 72
 
 
 def test_a_bar_within_another_leaves_nothing_behind(places: list[Place]) -> None:
@@ -164,3 +171,18 @@ def test_quiet_means_quiet(
     with progress("work", 4) as bar:
         bar.update(2)
     assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_sees_a_bar(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr(IPython, "get_ipython", types.SimpleNamespace)  # no kernel
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    for quiet, seen in (("1", False), ("", True)):
+        monkeypatch.setenv("COURSE_QUIET", quiet)
+        with progress("work", 4) as bar:
+            bar.update(1)
+            bar.refresh()
+        assert ("work:  25%" in capsys.readouterr().err) == seen
+    monkeypatch.delitem(sys.modules, "IPython")
+    assert kernel_shell() is None
