@@ -443,14 +443,19 @@ def _names(source: str) -> tuple[set[str], set[str]]:
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error and what it came from, as a traceback shows: innermost last."""
+    """Yield the error and what it came from: innermost last.
+
+    That is what a traceback shows, and the error that one of torch's carries: it is
+    raised ``from None``, because its message repeats the other's.
+    """
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:
         seen.add(id(current))
         yield current
+        carried = current.__cause__ or getattr(current, "inner_exception", None)
         hidden = current.__suppress_context__  # raise ... from None
-        current = current.__cause__ or (None if hidden else current.__context__)
+        current = carried or (None if hidden else current.__context__)
 
 
 def explain_errors() -> None:
