@@ -14,12 +14,12 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from tests.proof import common, faults, report
 from tests.proof.broken import FAULTS, Fault, environment
-from tests.proof.faults import CONTROL, in_order, look, row, variables
+from tests.proof.faults import CONTROL, look, row, variables
 from tests.proof.notice import notices
 from tests.refresh import notebooks
 
-# Each of a different layer, in a lesson that takes seconds.
-SAMPLE = {"partitioner saves everything": "06", "constant changed on the way": "05"}
+# Of guards, and of operators of one's own, in the two quickest lessons.
+SAMPLE = {"module guards skipped": "03", "fake of an operator ignored": "04"}
 
 
 def path_of(number: str) -> Path:
@@ -31,17 +31,6 @@ def test_a_broken_compiler_makes_a_claim_false(name: str, tmp_path: Path) -> Non
     """`tests/strict.py` shows that a healthy one makes none."""
     found = look(FAULTS[name], [path_of(SAMPLE[name])], tmp_path)
     assert [n.notebook for n in found if n.kind == "claim"][:1] == [SAMPLE[name]]
-
-
-def test_every_fault_says_what_it_is() -> None:
-    assert len(FAULTS) >= 60 and CONTROL not in FAULTS
-    numbers = {path.stem[:2] for path in notebooks()}
-    for fault in FAULTS.values():
-        assert fault.meets.endswith(".") and fault.how
-        assert bool(fault.patch) != bool(fault.variables)
-        order = [path.stem[:2] for path in in_order(fault, notebooks())]
-        assert tuple(order[: len(fault.notebooks)]) == fault.notebooks != ()
-        assert {*order} == numbers
 
 
 def test_what_is_recorded_is_still_in_the_notebooks() -> None:
@@ -76,7 +65,7 @@ def test_caches_hide_no_fault(tmp_path: Path) -> None:
 
     assert (cache("wrong lowering") / "ab" / "kernel.so").exists()
     assert not (cache("wrong lowering") / "fxgraph").exists()
-    assert not cache("no C++ compiler").exists()
+    assert not cache("C++ compiler that hangs").exists()
     assert cache("logs silent") == tmp_path / "healthy"
 
 

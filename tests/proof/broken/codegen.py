@@ -46,20 +46,6 @@ def no_tail(async_compile: Any) -> None:
     )
 
 
-@fault("stale kernel", ASYNC, "07 18 16")
-def same_name_same_kernel(async_compile: Any) -> None:
-    """A kernel built earlier is run, because arguments and loops are the same."""
-    built: dict[Any, Any] = {}
-
-    def reuse(self: Any, kinds: Any, source: str, build: Any) -> Any:
-        key = tuple(kinds), *re.findall(r"kernel\([^)]*\)|for\(.*", source)
-        if key not in built:
-            built[key] = build(self, kinds, source)
-        return built[key]
-
-    on_source(async_compile, reuse)
-
-
 @fault("computed twice", "torch._inductor.codegen.common", "07")
 def no_cse(common: Any) -> None:
     """The same subexpression is computed again wherever it is used."""

@@ -44,16 +44,6 @@ def cannot_take_rsqrt(dynamo: Any) -> None:
     dynamo.disallow_in_graph(torch.rsqrt)
 
 
-setting(
-    "automatic dynamic shapes off",
-    CONFIG,
-    {"automatic_dynamic_shapes": False},
-    "13 14 15 29",
-    "Each new batch size compiles again, until the limit is reached.",
-    cache="shared",
-)
-
-
 @shared("guards skipped", OPTIMIZE, "13 03 14 18")
 def drop_all_guards(dynamo: Any) -> None:
     """A compiled function is used for inputs that it was not compiled for."""

@@ -93,21 +93,6 @@ def wrong_erf(lowering: Any) -> None:
     lowering.lowerings[aten.erf.default] = lowering.lowerings[aten.tanh.default]
 
 
-@fault("wrong reduction", "torch._inductor.lowering", "00 07 16 18 08")
-def mean_of_one_less(lowering: Any) -> None:
-    """A mean divides by one element too few."""
-    import torch
-
-    aten = torch.ops.aten
-    key = aten.mean.dim
-    original, times = lowering.lowerings[key], lowering.lowerings[aten.mul.Tensor]
-
-    def mean(x: Any, axis: Any = None, keepdim: bool = False, **how: Any) -> Any:
-        return times(original(x, axis, keepdim, **how), 256 / 255)
-
-    lowering.lowerings[key] = mean
-
-
 setting(
     "memory is not reused",
     CONFIG,

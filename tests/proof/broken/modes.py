@@ -60,13 +60,6 @@ setting(
 
 
 variable(
-    "no C++ compiler",
-    {"CXX": "no-such-compiler"},
-    "00",
-    "A slim container has no g++: nothing can be built.",
-    cache="empty",
-)
-variable(
     "C++ compiler that hangs",
     {"CXX": str(BIN / "hanging-cxx")},
     "00",
