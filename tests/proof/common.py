@@ -22,3 +22,8 @@ def record(name: str, rows: records.Rows, command: str = "", **settings: Any) ->
 def read(name: str) -> dict[str, Any] | None:
     """Return what the proof recorded, or None when it never ran."""
     return records.read(FOLDER / f"{name}.json")
+
+
+def kept(name: str, key: str) -> dict[str, dict[str, Any]]:
+    """Return the rows that the proof recorded, by what their column *key* says."""
+    return {row[key]: row for row in (read(name) or {"rows": []})["rows"]}

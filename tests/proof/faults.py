@@ -108,7 +108,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
     asked = parser.parse_args(arguments)
     chosen = asked.fault or [*every]
-    rows = {r["fault"]: r for r in (common.read("faults") or {}).get("rows", [])}
+    rows = common.kept("faults", "fault")
     todo = [n for n in chosen if asked.fault or asked.again or n not in rows]
     lock = Lock()
 

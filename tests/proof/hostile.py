@@ -262,8 +262,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("notebook", nargs="*", type=Path, default=USUAL)
     parser.add_argument("--condition", action="append", choices=list(CONDITIONS))
     asked = parser.parse_args(arguments)
-    kept = (common.read("hostile") or {}).get("rows", [])
-    rows = {row["condition"]: row for row in kept}
+    rows = common.kept("hostile", "condition")
     bad = 0
     for name in asked.condition or CONDITIONS:
         paths = [path.resolve() for path in asked.notebook]

@@ -75,8 +75,7 @@ def main(arguments: list[str]) -> int:
         prog="python -m tests.proof mutants", description=__doc__.split("\n")[0]
     )
     parser.add_argument("module", nargs="+", help="stats, text, gpu.tidy, ...")
-    kept = (common.read("mutants") or {}).get("rows", [])
-    rows = {row["module"]: row for row in kept}
+    rows = common.kept("mutants", "module")
     for module in parser.parse_args(arguments).module:
         with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
             row = mutate(module, Path(folder))
