@@ -1,7 +1,7 @@
 """Check up models of real libraries, and look at each report in a browser.
 
-    python -m tests.proof checkups                   # six models, and their training
-    python -m tests.proof checkups bert --all        # every part, with a GPU's code
+    python -m tests.proof checkups         # six models, and their training
+    python -m tests.proof checkups bert    # one of them
 
 A report must be below 2 MB, need no network, put nothing on the browser's console and
 fit on a telephone.  Needs what ``python -m tests.proof browser`` needs.
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext
 
 MODELS = ("bert", "llama", "vit", "resnet", "unet", "lora")
-USUAL = ("matches", "capture", "recompiles", "silent", "traffic", "speed")
 WIDTHS = (390, 1200)
 
 
@@ -69,13 +68,9 @@ def main(arguments: list[str]) -> int:
         prog="python -m tests.proof checkups", description=__doc__.split("\n")[0]
     )
     parser.add_argument("model", nargs="*", default=MODELS)
-    parser.add_argument("--all", action="store_true", help="every part")
     parser.add_argument("--reports", type=Path, help="a folder to keep them in")
     asked = parser.parse_args(arguments)
-    rows = {
-        row["model"]: row for row in (common.read("checkups") or {"rows": []})["rows"]
-    }
-    options = {} if asked.all else {"only": USUAL}
+    rows = common.kept("checkups", "model")
     bad = 0
     with tempfile.TemporaryDirectory() as folder:
         reports = asked.reports or Path(folder)
@@ -87,18 +82,15 @@ def main(arguments: list[str]) -> int:
                 begin = time.monotonic()
                 target = f"{ROOT / 'tests' / 'models' / 'targets.py'}:{name}"
                 train = name.endswith("_training")
-                gpu = "h100" if asked.all else ""
-                found = checkup(target, train=train, gpu=gpu, budget=2, **options)
+                found = checkup(target, train=train, gpu="h100", budget=2)
                 took = time.monotonic() - begin
                 report = write_report(found, reports / f"{name}.html")
                 wrong = [
                     *looked_at(browser, report, WIDTHS[0], reports / f"{name}.png"),
                     *looked_at(browser, report, WIDTHS[1]),
                 ]
-                one = row(found, took, report.stat().st_size, wrong)
-                bad += bool(wrong) or "failed" in one["verdicts"]
-                name += " (all parts)" * asked.all
-                rows[name] = {**one, "model": name}
+                rows[name] = row(found, took, report.stat().st_size, wrong)
+                bad += bool(wrong) or "failed" in rows[name]["verdicts"]
                 print(*rows[name].values(), sep=" | ", flush=True)
                 common.record("checkups", [rows[key] for key in sorted(rows)])
     return int(bad > 0)

@@ -1,13 +1,11 @@
-"""Let three people work in one room: a hub on this machine, and lesson 00 at once.
+"""Let three people share one room: a hub on this machine, and a kernel for each.
 
     python -m tests.proof hub
-    python -m tests.proof hub limits privacy   # only these, and starting and stopping
+    python -m tests.proof hub limits   # only this, and starting and stopping
 
-Each runs the lesson through the hub, as JupyterLab does. Then somebody looks for
-another's files, fills the memory and updates the course, and the hub is stopped.
-Accounts that it makes are removed again. Needs root, Linux and
-`python -m uv pip install --group hub`, the course where every account can read it, and
-what `browser` needs.
+Somebody looks for another's files and fills the memory, and the hub is stopped.
+Accounts that it makes are removed again. Needs root, Linux,
+`python -m uv pip install --group hub`, and the course where every account can read it.
 """
 
 from __future__ import annotations
@@ -19,35 +17,22 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
-from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import nbformat
 import psutil
 import requests
 import websocket
 from nbformat.v4 import new_output, output_from_msg
 
 from tests.proof import common
-from tests.proof.browser import chromium, judged
-from tests.proof.reading import change, open_tab
 from tests.refresh import ROOT, notebooks
-from tools.hub.__main__ import link, source
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 NAMES = ("room-ann", "room-ben", "room-cem")
 LESSON = f"lessons/{notebooks()[0].name}"
-NEW = LESSON.replace(".ipynb", "-new.ipynb")  # what an update lays beside it
-MINE = "# My own words"
 PATIENCE = 600  # seconds
 FULL = "import torch\nfull = [torch.ones(1 << 26) for _ in range(32)]  # 8 GiB"
 # Without a socket of its own, a kernel's output could be heard on a port.
@@ -66,8 +51,7 @@ class Person:
     """Somebody who signed in with a name and a password, and acts through the hub."""
 
     def __init__(self, port: int, name: str, password: str) -> None:
-        self.name, self.password = name, password
-        self.hub = f"http://127.0.0.1:{port}"
+        self.name, self.hub = name, f"http://127.0.0.1:{port}"
         web = requests.Session()
         web.get(f"{self.hub}/hub/login")
         form = {"username": name, "password": password, "_xsrf": _cookie(web)}
@@ -94,34 +78,8 @@ class Person:
         self.ask("POST", f"users/{self.name}/server")  # signing in may have done it
         _until(lambda: self._server().get("ready"))
 
-    def stop(self) -> None:
-        self.ask("DELETE", f"users/{self.name}/server").raise_for_status()
-        _until(lambda: not self._server())
-
-    @contextmanager
-    def visit(self, address: str) -> Iterator[Page]:
-        """Sign in at *address* with a new browser; yield the page with a lesson."""
-        with tempfile.TemporaryDirectory() as home, chromium(Path(home)) as browser:
-            page = browser.new_page()
-            page.goto(address)
-            page.fill("#username_input", self.name)
-            page.fill("#password_input", self.password)
-            page.click("#login_submit")
-            page.wait_for_selector(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell h1")
-            page.wait_for_timeout(5000)  # what else was open comes late
-            yield page
-
     def _server(self) -> dict[str, Any]:
         return self.ask("GET", f"users/{self.name}").json()["servers"].get("", {})
-
-    def read(self, lesson: str = LESSON) -> nbformat.NotebookNode:
-        found = self.ask("GET", f"contents/{lesson}", self.name)
-        found.raise_for_status()
-        return nbformat.from_dict(found.json()["content"])
-
-    def write(self, notebook: nbformat.NotebookNode) -> None:
-        whole = {"type": "notebook", "content": notebook}
-        self.ask("PUT", f"contents/{LESSON}", self.name, **whole).raise_for_status()
 
     @contextmanager
     def kernel(self) -> Iterator[Callable[[str], list]]:
@@ -144,17 +102,6 @@ class Person:
         finally:
             channel.close()
             self.ask("DELETE", f"kernels/{kernel}", self.name)
-
-    def lesson(self) -> tuple[float, str]:
-        """Run and save the lesson; return the seconds, and what is wrong or ''."""
-        notebook, start = self.read(), time.monotonic()
-        with self.kernel() as run:
-            for number, cell in enumerate(notebook.cells, 1):
-                if cell.cell_type == "code":
-                    cell.outputs, cell.execution_count = run(cell.source), number
-        seconds = time.monotonic() - start
-        self.write(notebook)
-        return seconds, "; ".join(judged(notebook)[1])
 
     def says(self, cell: str) -> str:
         """Run a cell in a fresh kernel; return the text of its outputs."""
@@ -220,26 +167,6 @@ def _executed(channel: websocket.WebSocket, code: str) -> list:
 # --- what is tried -------------------------------------------------------------------
 
 
-def work(*people: Person) -> Iterator[tuple[str, str, bool]]:
-    """Let all run the lesson; yield what was tried, what happened, whether it may."""
-    with ThreadPoolExecutor() as pool:
-
-        def at_once() -> tuple[float, list[str]]:
-            seconds, wrong = zip(*pool.map(Person.lesson, people), strict=True)
-            return median(seconds), [w for w in wrong if w]
-
-        cold, wrong = at_once()
-        said = f"{len(people)} ran all cells, and all claims hold"
-        yield "all run lesson 00 at once", "; ".join(wrong) or said, not wrong
-        alone, failed = people[0].lesson()
-        warm, wrong = at_once()
-        said = (
-            f"warm, all at once: {warm / alone:.1f} times as long as one alone; "
-            f"the first time: {cold / alone:.1f} times"
-        )
-        yield "the same again, one alone and all", said, not (wrong or failed)
-
-
 def privacy(ann: Person, ben: Person, *_: Person) -> Iterator[tuple[str, str, bool]]:
     """Let *ann* look for what is *ben*'s."""
     answer = ann.ask("GET", f"contents/{LESSON}", ben.name)
@@ -269,53 +196,7 @@ def limits(ann: Person, ben: Person, *_: Person) -> Iterator[tuple[str, str, boo
         yield "go on after that", said, (kept, theirs) == ("9", "42")
 
 
-def again(ann: Person, ben: Person, *_: Person) -> Iterator[tuple[str, str, bool]]:
-    """Let *ann* change a lesson, and come in by the link after an update."""
-    notebook = ann.read()
-    notebook.cells[0].source = MINE
-    ann.write(notebook)
-    repository, branch = source(ROOT / ".cache" / "hub")
-    update(repository, branch)
-    address = link(ann.hub, repository, branch)
-    with ann.visit(address) as page:
-        said = open_tab(page)
-        yield "sign in by the link", f"in front: {said}", said[:2] == "00"
-        page.get_by_title("File Browser").first.click()
-        page.locator(".jp-DirListing-item", has_text="01_").dblclick()
-        page.wait_for_timeout(5000)  # JupyterLab keeps its layout
-    for one in (ann, ben):
-        one.stop()
-    tried = "go to lesson 01, stop, and sign in again"
-    for way, where in {"by the link": address, "at the hub": ann.hub}.items():
-        with ann.visit(where) as page:
-            said = open_tab(page)
-        yield f"{tried} {way}", f"in front: {said}", said[:2] == "01"
-    ben.start()
-    hers, beside, his = ann.read(), ann.read(NEW), ben.read()
-    same = hers.cells[0].source == MINE
-    said = "her words" * same + ", and the new one beside" * updated(beside)
-    yield "a lesson that she changed, after an update", said, same and updated(beside)
-    said = "renewed" * updated(his)
-    yield "a lesson that he did not change, after it", said, updated(his)
-
-
-def update(bundle: str, branch: str) -> None:
-    """Commit a change of the lesson to what people get the course from."""
-    with tempfile.TemporaryDirectory() as folder:
-        clone = ["git", "clone", "--quiet", f"--branch={branch}", bundle, folder]
-        subprocess.run(clone, check=True)
-        change(Path(folder, "notebooks", Path(LESSON).name))
-        git = ["git", "-C", folder, "-c", "user.name=room", "-c", "user.email=room"]
-        subprocess.run([*git, "commit", "--quiet", "--all", "-m", "Update"], check=True)
-        line = [*git, "bundle", "create", "--quiet", bundle, "HEAD", branch]
-        subprocess.run(line, check=True)
-
-
-def updated(lesson: nbformat.NotebookNode) -> bool:
-    return lesson.cells[-1].source == "An update."
-
-
-PARTS = {part.__name__: part for part in (work, privacy, limits, again)}
+PARTS = {part.__name__: part for part in (privacy, limits)}
 
 # --- the hub -------------------------------------------------------------------------
 
@@ -399,8 +280,7 @@ def main(arguments: list[str]) -> int:
     port = 8700
     while any(map(_open, range(port, port + 3))):
         port += 3
-    kept = (common.read("hub") or {}).get("rows", [])
-    rows = {row["what was tried"]: row for row in kept}
+    rows = common.kept("hub", "what was tried")
     try:
         for tried, said, good in everything(port, parts):
             rows[tried] = {"what was tried": tried, "what happened": said[:300]}
