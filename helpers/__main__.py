@@ -21,10 +21,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m helpers", description=__doc__)
     commands = parser.add_subparsers(metavar="COMMAND", dest="command", required=True)
     command = commands.add_parser("doctor", help="say what this machine has and lacks")
+    command.set_defaults(run=_doctor)
     command.add_argument(
         "--no-compile", action="store_true", help="leave the first compile out"
     )
     command = commands.add_parser("dump", help="write the Triton code of a function")
+    command.set_defaults(run=_dump)
     command.add_argument(
         "target",
         metavar="module:function",
@@ -38,6 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     command.add_argument("--to", metavar="FOLDER", help="write everything there")
     command = commands.add_parser("cold-start", help="say what a first call costs")
+    command.set_defaults(run=_cold_start)
     command.add_argument(
         "target",
         metavar="module:function",
@@ -47,20 +50,32 @@ def main(arguments: list[str] | None = None) -> int:
     command.add_argument("--training", action="store_true", help="with the backward")
     command.add_argument("--timeout", type=float, default=600.0, help="of each start")
     command.add_argument("--to", metavar="FILE", help="write the result there, as JSON")
-    _checkup_options(commands.add_parser("checkup", help="look at a model of yours"))
+    command = commands.add_parser("checkup", help="look at a model of yours")
+    command.set_defaults(run=_checkup)
+    command.add_argument(
+        "target",
+        metavar="module:make",
+        help="what returns (model, inputs), or (model, inputs, loss); inputs may be a "
+        "list of those of several calls; a file works too: path/model.py:make",
+    )
+    command.add_argument("--only", default="", help="parts, with commas in between")
+    command.add_argument("--train", action="store_true", help="with a backward")
+    command.add_argument("--gpu", default="", help="h100, a100, t4, ...")
+    command.add_argument("--budget", type=float, default=5.0, help="seconds of timing")
+    command.add_argument("--timeout", type=float, default=300.0, help="of each part")
+    command.add_argument("--memory", type=float, help="limit of the process, in GiB")
+    command.add_argument(
+        "--to", action="append", default=[], metavar="FILE", help=".html, .json or .txt"
+    )
+    command.add_argument("--require", default="", help='such as "breaks=0,matches"')
+    command.add_argument("--against", metavar="JSON", help="an earlier one: not worse")
     command = commands.add_parser("explain", help="say what a message means")
+    command.set_defaults(run=_explain)
     command.add_argument("log", nargs="?", metavar="FILE", help="else standard input")
     chosen = parser.parse_args(arguments)
-    run = {
-        "doctor": _doctor,
-        "dump": _dump,
-        "cold-start": _cold_start,
-        "checkup": _checkup,
-        "explain": _explain,
-    }
-    sys.path.insert(0, "")  # as python -m does not
+    sys.path.insert(0, "")  # as python -m does, and torch-checkup does not
     try:
-        return run[chosen.command](chosen)
+        return chosen.run(chosen)
     except (ValueError, Unavailable, OSError) as error:
         print(f"{chosen.command}: {error}", file=sys.stderr)
         return 2
@@ -106,26 +121,6 @@ def _cold_start(chosen: argparse.Namespace) -> int:
     return 1 if any(way.problem for way in found.ways) else 0
 
 
-def _checkup_options(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "target",
-        metavar="module:make",
-        help="what returns (model, inputs), or (model, inputs, loss); inputs may be a "
-        "list of those of several calls; a file works too: path/model.py:make",
-    )
-    command.add_argument("--only", default="", help="parts, with commas in between")
-    command.add_argument("--train", action="store_true", help="with a backward")
-    command.add_argument("--gpu", default="", help="h100, a100, t4, ...")
-    command.add_argument("--budget", type=float, default=5.0, help="seconds of timing")
-    command.add_argument("--timeout", type=float, default=300.0, help="of each part")
-    command.add_argument("--memory", type=float, help="limit of the process, in GiB")
-    command.add_argument(
-        "--to", action="append", default=[], metavar="FILE", help=".html, .json or .txt"
-    )
-    command.add_argument("--require", default="", help='such as "breaks=0,matches"')
-    command.add_argument("--against", metavar="JSON", help="an earlier one: not worse")
-
-
 def checkup() -> int:
     """Run ``torch-checkup``: the command of that name that pip installs."""
     return main(["checkup", *sys.argv[1:]])
@@ -166,8 +161,8 @@ def _checkup(chosen: argparse.Namespace) -> int:
 def _explain(chosen: argparse.Namespace) -> int:
     from helpers.own_model.explain import explain_error
 
-    log = Path(chosen.log).read_text() if chosen.log else sys.stdin.read()
-    explanation = explain_error(log)
+    log = Path(chosen.log).read_bytes() if chosen.log else sys.stdin.buffer.read()
+    explanation = explain_error(log.decode(errors="replace"))
     print(explanation)
     return 0 if explanation.meanings else 1
 

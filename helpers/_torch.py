@@ -173,6 +173,6 @@ def triton_pair() -> tuple[str | None, str | None, bool]:
     needs = "\n".join(metadata.requires("torch") or ())
     pinned = re.search(r"triton\s*\(?(?:==\s*([\d.]+)|~=\s*([\d.]+)\.\d+)", needs)
     wanted = pinned[1] or pinned[2] if pinned else _TRITON.get(torch.__version__[:4])
-    installed = version_of("triton") or version_of("triton-windows")
+    installed = version_of("triton")
     match = bool(wanted and installed and f"{installed}.".startswith(f"{wanted}."))
     return wanted, installed, match

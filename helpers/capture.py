@@ -132,7 +132,7 @@ def graphs(fn: Callable[..., Any], /, *inputs: Any, **kwargs: Any) -> Graphs:
 
     with session.undisturbed(fn), _torch.trace() as events:
         session.call(session.compile_apart(fn, backend=backend), inputs, kwargs)
-    return Graphs(tuple(captured), _graph_breaks(events, fn))
+    return Graphs(tuple(captured), breaks_among(events, fn))
 
 
 def _op_names(graph: Any) -> list[str]:
@@ -141,12 +141,20 @@ def _op_names(graph: Any) -> list[str]:
         if node.op == "call_module":
             names.append(type(graph.get_submodule(node.target)).__name__)
         elif node.op in ("call_function", "call_method"):
-            name = getattr(node.target, "__name__", str(node.target))
-            names.append(name.split(".")[0].strip("_"))
+            names.append(op_name(node.target))
     return names
 
 
-def _graph_breaks(events: list[_torch.Event], fn: Any) -> tuple[GraphBreak, ...]:
+def op_name(target: Any) -> str:
+    """Return ``sin`` or ``add`` for a torch function, method or aten operation."""
+    if "triton_kernel_wrapper" in str(target):
+        return "your kernel"
+    name = target if isinstance(target, str) else getattr(target, "__name__", "")
+    name = (name or str(target)).split(".")[0].strip("_")
+    return name.removeprefix("native_").removeprefix("safe_")
+
+
+def breaks_among(events: list[_torch.Event], fn: Any) -> tuple[GraphBreak, ...]:
     """Return the graph breaks among *events*, each place once.
 
     A function that is inlined and then compiled by itself, or traced again, reports the
@@ -158,7 +166,7 @@ def _graph_breaks(events: list[_torch.Event], fn: Any) -> tuple[GraphBreak, ...]
             frames = _frames_of(event.stack, fn) or [FrameSummary("?", 0, "?", line="")]
             stop = _graph_break(event.payload, frames)
             column = getattr(frames[-1], "colno", None)
-            place = stop.file, stop.line, column, stop.reason
+            place = frames[-1].filename, stop.line, column, stop.reason
             places[place] = stop if stop.skipped else places.get(place, stop)
     return tuple(places.values())
 
@@ -180,7 +188,7 @@ def _frames_of(stack: Sequence[FrameSummary], fn: Any) -> list[FrameSummary]:
     return [FrameSummary(code.co_filename, code.co_firstlineno, code.co_name)]
 
 
-_HELPERS = str(Path(__file__).parent)
+_HELPERS = __file__.removesuffix("capture.py")
 _TORCH = Path(torch.__file__).parent
 _PASSES_ON = ("_dynamo", "_compile.py", "utils/_contextlib.py", "nn/modules/module.py")
 _PLUMBING = ("<frozen", *(str(_TORCH / part) for part in _PASSES_ON))
@@ -245,10 +253,11 @@ def _file_name(file: str) -> str:
     """Return a name that is the same on every machine."""
     if "ipykernel_" in file or file.startswith("<ipython"):
         return "the cell"
+    path = PurePath(file)
     for folder in _INSTALLED:
-        if file.startswith(folder):
-            return f"site-packages/{PurePath(file).relative_to(folder).as_posix()}"
-    return PurePath(file).name
+        if path.is_relative_to(folder):
+            return f"site-packages/{path.relative_to(folder).as_posix()}"
+    return path.name
 
 
 def original_name(name: str) -> str:

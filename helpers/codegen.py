@@ -13,7 +13,6 @@ import html
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -21,6 +20,7 @@ import torch
 
 from helpers import _torch, session
 from helpers._torch import needed_for
+from helpers.capture import breaks_among, op_name
 from helpers.results import Result, TableResult
 from helpers.text import Table, count, mark, plain, size
 
@@ -113,8 +113,7 @@ def kernels(
     unknown mode or option.
     """
     launches, events = _compile(fn, inputs, kwargs, backward, (mode, options, dynamic))
-    breaks = sum(event.kind == "dynamo_graph_break_reason" for event in events)
-    return Kernels(tuple(launches), breaks)
+    return Kernels(tuple(launches), len(breaks_among(events, fn)))
 
 
 def _compile(
@@ -237,7 +236,7 @@ def program_line(node: Any) -> str:
     return f"{name}: {getattr(kind, '__name__', kind)}"
 
 
-_TORCH = str(Path(torch.__file__).parent)
+_TORCH = torch.__file__.removesuffix("__init__.py")  # not torchvision
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in .*\n(.*)')
 
 
@@ -250,15 +249,6 @@ def _op(node: Any) -> tuple[Any, str]:
     if stack and not isinstance(stack[-1][1], type):  # a class: some module's forward
         return stack[-1][0], op_name(stack[-1][1])
     return (str(aten), node.meta.get("seq_nr")), op_name(aten or "")
-
-
-def op_name(target: Any) -> str:
-    """Return ``sin`` or ``add`` for a torch function, method or aten operation."""
-    if "triton_kernel_wrapper" in str(target):
-        return "your kernel"
-    name = target if isinstance(target, str) else getattr(target, "__name__", "")
-    name = (name or str(target)).split(".")[0].strip("_")
-    return name.removeprefix("native_").removeprefix("safe_")
 
 
 @dataclass(frozen=True, repr=False)

@@ -16,7 +16,7 @@ import re
 import sys
 import traceback
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -223,13 +223,7 @@ def near(value: Any, wanted: Any, tolerance: float = 1e-5) -> bool:
 
     *tolerance* is relative and absolute: rounding is no difference.
     """
-    import torch
-
-    return (
-        torch.is_tensor(value)
-        and (value.shape, value.dtype) == (wanted.shape, wanted.dtype)
-        and torch.allclose(value, wanted, rtol=tolerance, atol=tolerance)
-    )
+    return difference(lambda: value, lambda: wanted, [()], tolerance) is None
 
 
 def difference(
@@ -240,16 +234,14 @@ def difference(
 ) -> str | None:
     """Say where *answer* does not return what *reference* does; None: nowhere.
 
-    Both are called with copies of each of *inputs*, tuples of arguments, and return
+    Both are called with copies of each of *inputs*, tuples of tensors, and return
     a tensor.  *tolerance* is relative and absolute: rounding is no difference.
     """
     import torch
 
-    def copies(arguments: tuple[Any, ...]) -> Iterator[Any]:
-        return (x.clone() if torch.is_tensor(x) else x for x in arguments)
-
     for arguments in inputs:
-        result, wanted = answer(*copies(arguments)), reference(*copies(arguments))
+        result = answer(*(x.clone() for x in arguments))
+        wanted = reference(*(x.clone() for x in arguments))
         given = "given " + " and ".join(f"{[*x.shape]}" for x in arguments)
         if type(result) is not torch.Tensor:
             kind = type(result).__name__
@@ -260,7 +252,7 @@ def difference(
         if result.dtype != wanted.dtype:
             return f"{given}, the result is {result.dtype}, not {wanted.dtype}"
         if not torch.allclose(result, wanted, rtol=tolerance, atol=tolerance):
-            worst = (result - wanted).abs().max().item()
+            worst = (result.double() - wanted.double()).abs().max().item()
             return f"{given}, the numbers are off by up to {worst:.1g}"
     return None
 
@@ -288,11 +280,10 @@ def fresh(function: Callable[..., Any]) -> Callable[..., Any]:
 
     What torch learned of sizes it keeps by a function's name, beyond a reset.
     """
-    name = f"{function.__name__}_{next(_NUMBERS)}"
-    code = function.__code__.replace(co_name=name)
-    defaults, cells = function.__defaults__, function.__closure__
-    new = types.FunctionType(code, function.__globals__, name, defaults, cells)
-    new.__kwdefaults__ = function.__kwdefaults__
+    from helpers.session import fresh_code  # here, for `teach` is used without torch
+
+    new, name = fresh_code(function), f"{function.__name__}_{next(_NUMBERS)}"
+    new.__code__ = new.__code__.replace(co_name=name)
     return new
 
 

@@ -159,11 +159,10 @@ def _compiler() -> tuple[str, ...]:
     name, _ = _torch.cpp_compiler()
     if name is None:
         return "none that runs", "missing", advice
-    header = Path(sysconfig.get_paths()["include"], "Python.h")
-    if os.name != "nt" and not header.exists():
-        return f"{Path(name).name}, but no Python.h", "missing", advice
     if os.name == "nt":
         return (Path(name).name,)
+    if not Path(sysconfig.get_path("include"), "Python.h").exists():
+        return f"{Path(name).name}, but no Python.h", "missing", advice
     version = subprocess.check_output([name, "--version"], text=True, timeout=60)
     return (version.splitlines()[0],)
 
@@ -188,7 +187,7 @@ def _gpu() -> tuple[str, ...]:
         own = torch.cuda.get_device_properties(0)
         memory = text.size(own.total_memory)
         found = f"{own.name}, {memory}, driver {driver or 'not known'}"
-        if torch.version.hip is None and (own.major, own.minor) < (7, 0):
+        if (own.major, own.minor) < (7, 0):
             costs = f"Triton needs compute capability 7.0. {lesson}"
             return f"{found}, {own.major}.{own.minor}", "note", costs
         return (found,)

@@ -149,18 +149,14 @@ class Recorded:
         return self.table()._repr_html_() if self else pre(self.line())
 
 
-def recorded(
-    experiment: str,
-    series: str | None = None,
-    folder: str | os.PathLike[str] | None = None,
-) -> Recorded:
+def recorded(experiment: str, series: str | None = None) -> Recorded:
     """Return an *experiment* that was recorded on a GPU, or one *series* of it.
 
-    On a machine with a GPU its own recording is taken, else the newest in *folder*
-    (``data/recorded/``, or what the variable COURSE_RECORDED names).  Where there is
+    On a machine with a GPU its own recording is taken, else the newest in
+    ``data/recorded/``, or what the variable COURSE_RECORDED names.  Where there is
     none, or a file is damaged, what comes back is false and says so.
     """
-    folder = Path(folder or os.environ.get("COURSE_RECORDED") or FOLDER)
+    folder = Path(os.environ.get("COURSE_RECORDED") or FOLDER)
     try:
         recordings = [read(path) for path in folder.glob("*.json")]
     except (ResultError, OSError) as error:

@@ -126,8 +126,8 @@ def command() -> str:
     if kernel_shell():
         return "notebook"
     words = [Path(word).name for word in sys.argv[:2]]
-    if words[:1] == ["__main__.py"]:
-        words[0] = f"python -m {Path(sys.argv[0]).parent.name}"
+    if spec := sys.modules["__main__"].__spec__:
+        words[0] = f"python -m {spec.name.removesuffix('.__main__')}"
     return " ".join(words) or "python"
 
 

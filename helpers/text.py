@@ -99,7 +99,7 @@ class Table:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return _TABLE.render(table=self, underlined=underlined, legend=_LEGEND)
+        return _TABLE.render(table=self, underlined=underlined)
 
 
 # A number stays in one piece, and a long name breaks where the page ends.
@@ -119,16 +119,13 @@ font-family:var(--jp-code-font-family,monospace)">{{ underlined(text) }}</{{ tag
 <thead>{{ line("th", table.headings) }}</thead><tbody>
 {%- for row in table.rows %}{{ line("td", row) }}{% endfor -%}
 </tbody></table>
-{%- if "⟨" in table|string %}{{ legend }}{% endif %}""")
+{%- if "⟨" in table|string %}<div style="font-size:smaller;opacity:0.75">\
+{{ underlined("⟨underlined with dots⟩: measured here, and different on another \
+machine") }}</div>{% endif %}""")
 
 _UNDERLINED = (
     '<span style="text-decoration:underline dotted" '
     'title="depends on the machine">\\1</span>'
-)
-_LEGEND = Markup(
-    '<div style="font-size:smaller;opacity:0.75">'
-    f"{_UNDERLINED.replace(chr(92) + '1', 'underlined with dots')}: measured here, and "
-    "different on another machine</div>"
 )
 
 
@@ -172,7 +169,7 @@ def progress(what: str, total: float, unit: str = "") -> tqdm:
         disable=quiet or not (notebook or sys.stderr.isatty()),
         file=_InPlace() if notebook else None,
         ncols=72 if notebook else None,
-        bar_format="{desc}: {percentage:3.0f}% {bar} {n:.3g} of {total_fmt} {unit}",
+        bar_format="{desc}: {percentage:3.0f}% {bar} {n:.5g} of {total_fmt} {unit}",
     )
 
 

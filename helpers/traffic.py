@@ -15,7 +15,8 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from helpers import _torch, session
-from helpers.codegen import op_name
+from helpers.capture import op_name
+from helpers.errors import InputError
 from helpers.results import Result
 from helpers.text import Table, count, size
 
@@ -55,9 +56,13 @@ def eager_bytes(
     calls: list[tuple[str, int]] = []
 
     class Count(TorchDispatchMode):
+        supports_higher_order_operators = True  # such as cond and flex_attention
+
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
+            if not isinstance(func, torch._ops.OpOverload):
+                raise InputError(f"nobody can count what {func.name()} does inside")
             result = func(*args, **(kwargs or {}))
             if moved := _moved(func, args, kwargs or {}, result):
                 calls.append((op_name(func), moved))
@@ -104,8 +109,12 @@ def _moved(func: Any, args: Any, kwargs: dict[str, Any], result: Any) -> int:
     if name.endswith("_like") or name.startswith("new_"):  # they ask for the shape only
         return total
     tables = {t.dtype for t in written} if name in _GATHERS else ()  # not the index
+    most = total
+    if name.startswith("embedding_bag") and "weight" in given:  # it adds rows up
+        tables, most = {given["weight"].dtype}, given["indices"].numel()
+        most *= given["weight"].shape[1] * given["weight"].itemsize
     return total + sum(
-        min(_size(t), total) if t.dtype in tables else _size(t) for t in read
+        min(_size(t), most) if t.dtype in tables else _size(t) for t in read
     )
 
 
@@ -128,10 +137,14 @@ def _moved_by_index(name: str, given: dict[str, Any]) -> int:
 
 
 def _tensors(tree: Any) -> list[Any]:
-    leaves = pytree.tree_leaves(tree)
-    return list({id(t): t for t in leaves if isinstance(t, torch.Tensor)}.values())
+    found = [t for t in pytree.tree_leaves(tree) if isinstance(t, torch.Tensor)]
+    if any(t.layout is not torch.strided or t.is_nested for t in found):
+        raise InputError("the bytes of sparse and nested tensors cannot be counted")
+    return list({id(t): t for t in found}.values())
 
 
-def _size(tensor: Any) -> int:  # a dimension that is expanded is not in memory
-    sizes = zip(tensor.shape, tensor.stride(), strict=True)
-    return prod(n for n, stride in sizes if stride) * tensor.itemsize
+def _size(tensor: Any) -> int:  # what is expanded, or overlaps, is in memory once
+    sizes = [*zip(tensor.shape, tensor.stride(), strict=True)]
+    numbers = prod(n for n, stride in sizes if stride)
+    span = 1 + sum((n - 1) * stride for n, stride in sizes)
+    return (min(numbers, span) if numbers else 0) * tensor.itemsize

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from helpers import capture
 from helpers.capture import Graphs, Recompiles, Watch, graphs, recompiles
 from helpers.errors import InputError
 
@@ -178,9 +179,12 @@ def test_torch_is_quoted_whole(fn):
     assert (f"  hint: {stop.hints[0]}" in str(stop)) == (not stop.fix)
 
 
-def library_function(source, name):
-    """A function that stands in an installed package."""
-    file = str(Path(sysconfig.get_path("purelib"), "boxes", "ops.py"))
+PACKAGES = sysconfig.get_path("purelib")
+
+
+def library_function(source, name, folder=PACKAGES):
+    """A function that stands in an installed package, or in another folder."""
+    file = str(Path(folder, "boxes", "ops.py"))
     lines = source.splitlines(keepends=True)
     linecache.cache[file] = (len(source), None, lines, file)
     space = {"torch": torch}
@@ -222,6 +226,18 @@ def test_a_branch_on_one_line_is_advised_by_what_it_does(statement, fix):
     source = f"def checked(x):\n    if x.isnan().any(): {statement}\n    return x * 2\n"
     (stop,) = graphs(library_function(source, "checked"), X).breaks
     assert (fix in stop.fix) if fix else stop.fix == ""
+
+
+def test_a_file_of_the_readers_is_theirs_whatever_its_folder_is_called():
+    """It may begin as those of torch, of installed packages or of the helpers do."""
+    source = "def told(x):\n    print(end='')\n    return x + 1\n"
+    folders = [
+        f"{sysconfig.get_path('purelib')}-old",
+        f"{Path(capture.__file__).parent}_2",
+    ]
+    one, two = (library_function(source, "told", folder) for folder in folders)
+    first, second = graphs(lambda x: two(one(x)), X).breaks
+    assert (first.file, first.line) == (second.file, second.line) == ("ops.py", 2)
 
 
 log = logging.getLogger("course")

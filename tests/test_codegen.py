@@ -152,6 +152,7 @@ def test_partly_compiled_says_so():
     assert len(found.kernels) == 2
     assert found.breaks == 1
     assert "only partly compiled" in str(found)
+    assert kernels(lambda x: broken(x) + 1, X).breaks == 1
 
 
 @pytest.mark.parametrize("look", [kernels, output_code, eager_bytes])

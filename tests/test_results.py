@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
@@ -96,11 +97,14 @@ def test_the_machine_and_the_command_travel_with_it(
     held = json.loads(comparison.to_json())["result"]
     assert held["machine"]["torch"] == torch.__version__
     assert held["when"].startswith("20") and held["when"].endswith("+00:00")
-    for argv, command in (
-        (["/a/b/run.py", "/c/data.json", "-x"], "run.py data.json"),
-        (["/a/helpers/__main__.py", "checkup"], "python -m helpers checkup"),
+    for argv, module, command in (
+        (["/a/b/run.py", "/c/data.json", "-x"], None, "run.py data.json"),
+        (["/a/c/__main__.py", "x"], "b.c.__main__", "python -m b.c x"),
+        (["/a/b/c.py", "x"], "b.c", "python -m b.c x"),
     ):
         monkeypatch.setattr(sys, "argv", argv)
+        spec = module and ModuleSpec(module, None)
+        monkeypatch.setattr(sys.modules["__main__"], "__spec__", spec)
         assert json.loads(Bandwidth(1.0, 2, "cpu").to_json())["command"] == command
 
 
@@ -156,10 +160,10 @@ def test_a_process_that_is_killed_leaves_a_whole_file(tmp_path: Path) -> None:
     path = write_atomically(tmp_path / "c.txt", "a" * 10**6)
     code = f"""
 from helpers.results import write_atomically
-print("ready", flush=True)
 while True:
     for letter in "ab":
-        write_atomically({str(path)!r}, letter * 10**6)"""
+        write_atomically({str(path)!r}, letter * 10**6)
+    print("written", flush=True)"""
     root = Path(results.__file__).parents[1]
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=root

@@ -82,6 +82,8 @@ def copy_by_lists(x, y):
         (lambda x: torch.empty(7), [N], 0),
         (lambda x: torch.empty_like(x), [N], 0),
         (lambda x: x.unsqueeze(0).expand(4, N), [N], 0),
+        # What overlaps lies in memory once.
+        (lambda x: x.unfold(0, 3, 1) + 0, [N], 400 + (N - 2) * 3 * 4),
         (lambda x: x.detach(), [N], 0),
     ],
 )
@@ -101,6 +103,27 @@ def test_a_gather_reads_the_rows_that_it_takes():
         assert moved == rows + rows + indices
     ((_, moved),) = calls(lambda t, i: torch.take(t, i), table, index)
     assert moved == 8 + 8 + indices  # two numbers there and back, and where they are
+    bag = torch.nn.functional.embedding_bag
+    moved = dict(calls(lambda t, i: bag(i, t, i.new_zeros(1)), table, index))
+    (bagged,) = (moved[name] for name in moved if name.startswith("embedding_bag"))
+    assert rows + indices < bagged < 2 * rows + 4 * indices
+
+
+@pytest.mark.parametrize(
+    ("fn", "x", "message"),
+    [
+        (lambda x: x @ x, torch.eye(4).to_sparse(), "sparse and nested tensors"),
+        (
+            lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)),
+            torch.ones(4),
+            "nobody can count what cond does inside",
+        ),
+    ],
+    ids=["sparse", "cond"],
+)
+def test_what_cannot_be_counted_is_said(fn, x, message):
+    with pytest.raises(InputError, match=message):
+        eager_bytes(fn, x)
 
 
 def test_the_backward_counts_where_an_output_needs_it():
