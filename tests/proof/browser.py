@@ -14,17 +14,15 @@ from __future__ import annotations
 
 import argparse
 import os
-import secrets
+import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -199,34 +197,84 @@ def chromium(profile: Path) -> Iterator[BrowserContext]:
             browser.close()
 
 
-@contextmanager
-def lab(folder: Path) -> Iterator[str]:
-    """Serve *folder* with JupyterLab; yield its address with a place for a path."""
-    token = secrets.token_hex(16)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root"]
-    command += [f"--port={port}", f"--IdentityProvider.token={token}"]
-    command += ["--LabApp.expose_app_in_browser=True", "--LabApp.news_url=''"]
-    command += [f"--ServerApp.root_dir={folder}"]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    server = subprocess.Popen(command, cwd=folder, **quiet)
-    try:
-        for _ in range(240):
+@dataclass(frozen=True)
+class Desk:
+    """A copy of the course, and a browser to read it in."""
+
+    course: Path
+    browser: BrowserContext
+    pictures: Path | None
+
+    @property
+    def own(self) -> Path:
+        """The reader's copies."""
+        return self.course / "lessons"
+
+    def picture(self, page: Page, name: str) -> None:
+        if self.pictures:
+            page.screenshot(path=self.pictures / f"{name}.png")
+
+    @contextmanager
+    def lab(self) -> Iterator[str]:
+        """Run `python -m tools.lab`; yield the address that it prints.
+
+        The address comes with what the checks need to look into the page.
+        """
+        command = [sys.executable, "-m", "tools.lab", "--no-browser"]
+        command += ["--LabApp.expose_app_in_browser=True"]
+        with tempfile.TemporaryFile("w+") as log:
+            server = subprocess.Popen(
+                command, cwd=self.course, stdout=log, stderr=subprocess.STDOUT
+            )
             try:
-                urllib.request.urlopen(
-                    f"http://127.0.0.1:{port}/api?token={token}", timeout=5
-                ).close()
-                break
-            except (urllib.error.URLError, OSError):
-                time.sleep(0.5)
-        else:
-            sys.exit("browser: JupyterLab did not start")
-        yield f"http://127.0.0.1:{port}/lab/tree/{{}}?reset&token={token}"
-    finally:
-        server.terminate()  # shuts the kernels down too
-        server.wait(20)
+                yield _address(server, log)
+            finally:
+                server.terminate()
+                try:
+                    server.wait(60)
+                except subprocess.TimeoutExpired:
+                    server.kill()
+                    raise
+
+    def page(self) -> Page:
+        page = self.browser.new_page()
+        page.set_viewport_size({"width": 1440, "height": 900})
+        return page
+
+
+def _address(server: subprocess.Popen, log) -> str:
+    """Wait for the address with its token."""
+    until = time.monotonic() + 120
+    while time.monotonic() < until:
+        log.seek(0)
+        said = log.read()
+        if found := re.search(r"http://127\.0\.0\.1\S+token=\w+", said):
+            return found[0]
+        assert server.poll() is None, f"tools.lab ended: {said}"
+        time.sleep(0.05)
+    raise AssertionError(f"tools.lab prints no address: {said}")
+
+
+def page_of(address: str, path: str) -> str:
+    """Return where JupyterLab shows *path* alone, by the address that it printed."""
+    server, _, token = re.fullmatch(r"(http://[^/]+)/(.+)\?(.+)", address).groups()
+    return f"{server}/lab/tree/{path}?reset&{token}"
+
+
+@contextmanager
+def desk(pictures: Path | None) -> Iterator[Desk]:
+    """Lay out a copy of the course, as `git clone` would, and open a browser."""
+    listed = ["git", "ls-files", "-z"]
+    names = subprocess.check_output(listed, cwd=ROOT, text=True).rstrip("\0")
+    with tempfile.TemporaryDirectory() as home, course_environment():
+        course = Path(home) / "a course"
+        for name in names.split("\0"):
+            (course / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, course / name)
+        os.environ |= {"PYTHONPATH": str(course), "COURSE_QUIET": "0"}
+        os.environ["COURSE_STRICT"] = "0"
+        with chromium(Path(home) / "profile") as browser:
+            yield Desk(course, browser, pictures)
 
 
 def main(arguments: list[str]) -> int:
@@ -239,25 +287,20 @@ def main(arguments: list[str]) -> int:
     asked = parser.parse_args(arguments)
     if asked.pictures:
         asked.pictures.mkdir(parents=True, exist_ok=True)
-    kept = (common.read("browser") or {}).get("rows", [])
     there = {path.stem for path in notebooks()}
-    rows = {row["notebook"]: row for row in kept if row["notebook"] in there}
+    kept = common.kept("browser", "notebook")
+    rows = {name: row for name, row in kept.items() if name in there}
     bad = 0
-    with tempfile.TemporaryDirectory() as home, course_environment():
-        os.environ["COURSE_QUIET"] = "0"  # as a reader has it, with widgets
-        copy = Path(home) / "course"
-        for part in ("notebooks", "data"):
-            shutil.copytree(ROOT / part, copy / part)
-        with chromium(Path(home) / "profile") as browser, lab(copy) as address:
-            for path in asked.notebook:
-                page = browser.new_page()
-                picture = asked.pictures and asked.pictures / f"{path.stem}.png"
-                where = address.format(f"notebooks/{path.name}")
-                answers = ROOT / "notebooks" / "solutions" / f"ch{path.name[:2]}.py"
-                row = visit(page, where, answers.read_text("utf-8"), picture)
-                page.close()
-                rows[path.stem] = {"notebook": path.stem, **row}
-                bad += row["found"] != "nothing"
-                print(path.stem, *row.values(), sep=": ", flush=True)
-                common.record("browser", [rows[name] for name in sorted(rows)])
+    with desk(asked.pictures) as place, place.lab() as address:
+        for path in asked.notebook:
+            page = place.browser.new_page()
+            picture = asked.pictures and asked.pictures / f"{path.stem}.png"
+            where = page_of(address, f"notebooks/{path.name}")
+            answers = ROOT / "notebooks" / "solutions" / f"ch{path.name[:2]}.py"
+            row = visit(page, where, answers.read_text("utf-8"), picture)
+            page.close()
+            rows[path.stem] = {"notebook": path.stem, **row}
+            bad += row["found"] != "nothing"
+            print(path.stem, *row.values(), sep=": ", flush=True)
+            common.record("browser", [rows[name] for name in sorted(rows)])
     return int(bad > 0)

@@ -11,15 +11,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,12 +22,11 @@ import nbformat
 from nbformat.v4 import new_markdown_cell
 
 from tests.proof import common
-from tests.proof.browser import Opened, chromium
-from tests.refresh import ROOT, course_environment
+from tests.proof.browser import Desk, Opened, desk, page_of
 from tools.lab import deliver
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, Page
+    from playwright.sync_api import Page
 
 FIRST = "00_is_this_machine_ready.ipynb"
 MINE = "# mine, and not to be lost"
@@ -63,69 +57,6 @@ FAINT = """() => {
   }
   return faint;
 }"""
-
-
-@dataclass(frozen=True)
-class Desk:
-    """A copy of the course, and a browser to read it in."""
-
-    course: Path
-    browser: BrowserContext
-    pictures: Path | None
-
-    @property
-    def own(self) -> Path:
-        """The reader's copies."""
-        return self.course / "lessons"
-
-    def picture(self, page: Page, name: str) -> None:
-        if self.pictures:
-            page.screenshot(path=self.pictures / f"{name}.png")
-
-    @contextmanager
-    def lab(self) -> Iterator[str]:
-        """Run `python -m tools.lab`; yield the address that it prints.
-
-        The address comes with what the checks need to look into the page.
-        """
-        command = [sys.executable, "-m", "tools.lab", "--no-browser"]
-        command += ["--LabApp.expose_app_in_browser=True"]
-        with tempfile.TemporaryFile("w+") as log:
-            server = subprocess.Popen(
-                command, cwd=self.course, stdout=log, stderr=subprocess.STDOUT
-            )
-            try:
-                yield _address(server, log)
-            finally:
-                server.terminate()
-                try:
-                    server.wait(60)
-                except subprocess.TimeoutExpired:
-                    server.kill()
-                    raise
-
-    def page(self) -> Page:
-        page = self.browser.new_page()
-        page.set_viewport_size({"width": 1440, "height": 900})
-        return page
-
-    def lesson(self, address: str) -> Opened:
-        """Open the reader's first lesson."""
-        server, _, token = re.fullmatch(r"(http://[^/]+)/(.+)\?(.+)", address).groups()
-        return Opened(self.page(), f"{server}/lab/tree/lessons/{FIRST}?reset&{token}")
-
-
-def _address(server: subprocess.Popen, log) -> str:
-    """Wait for the address with its token."""
-    until = time.monotonic() + 120
-    while time.monotonic() < until:
-        log.seek(0)
-        said = log.read()
-        if found := re.search(r"http://127\.0\.0\.1\S+token=\w+", said):
-            return found[0]
-        assert server.poll() is None, f"tools.lab ended: {said}"
-        time.sleep(0.05)
-    raise AssertionError(f"tools.lab prints no address: {said}")
 
 
 def type_into(lesson: Opened, number: int, text: str) -> None:
@@ -194,7 +125,7 @@ def updating(desk: Desk) -> str:
     """Updates the course while a lesson is open in the browser, and not saved."""
     opened = desk.course / "notebooks" / FIRST
     with desk.lab() as address:
-        lesson = desk.lesson(address)
+        lesson = Opened(desk.page(), page_of(address, f"lessons/{FIRST}"))
         start = next(
             n for n, one in enumerate(lesson.notebook.cells) if "start(" in one.source
         )
@@ -271,22 +202,6 @@ STEPS: dict[str, Callable[[Desk], str]] = {
 }
 
 
-@contextmanager
-def desk(pictures: Path | None) -> Iterator[Desk]:
-    """Lay out a copy of the course, as `git clone` would, and open a browser."""
-    listed = ["git", "ls-files", "-z"]
-    names = subprocess.check_output(listed, cwd=ROOT, text=True).rstrip("\0")
-    with tempfile.TemporaryDirectory() as home, course_environment():
-        course = Path(home) / "a course"
-        for name in names.split("\0"):
-            (course / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, course / name)
-        os.environ |= {"PYTHONPATH": str(course), "COURSE_QUIET": "0"}
-        os.environ["COURSE_STRICT"] = "0"
-        with chromium(Path(home) / "profile") as browser:
-            yield Desk(course, browser, pictures)
-
-
 def main(arguments: list[str]) -> int:
     """Take the steps and record them; return 1 when one did not go as it should."""
     parser = argparse.ArgumentParser(
@@ -297,8 +212,8 @@ def main(arguments: list[str]) -> int:
     asked = parser.parse_args(arguments)
     if asked.pictures:
         asked.pictures.mkdir(parents=True, exist_ok=True)
-    kept = (common.read("reading") or {}).get("rows", [])
-    rows = {row["step"]: row for row in kept if row["step"] in STEPS}
+    kept = common.kept("reading", "step")
+    rows = {name: row for name, row in kept.items() if name in STEPS}
     bad = 0
     for name in asked.step:
         step = STEPS[name]
