@@ -2,9 +2,8 @@
 
 import pytest
 
-from tests.benchmarks import lines, report
+from tests.benchmarks import report
 from tests.benchmarks.common import read
-from tests.refresh import ROOT
 
 
 def test_the_readme_says_what_was_recorded() -> None:
@@ -21,13 +20,6 @@ def test_every_figure_was_measured_and_says_where(name: str) -> None:
     kept = read(name)
     assert kept, f"python -m tests.benchmarks {name}"
     assert kept["machine"]["torch"] and kept["rows"]
-
-
-def test_lines_of_code_are_neither_comments_nor_docstrings(tmp_path) -> None:
-    path = tmp_path / "x.py"
-    path.write_text('"""A\nB."""\n\n# why\nx = """a\nb"""  # c\n\ndef f():\n    "d"\n')
-    assert (lines.lines(path), lines.code(path)) == (9, 3)
-    assert ROOT / "helpers" / "gpu" / "dump.py" not in lines.files("helpers/")
 
 
 def test_the_kernel_in_the_readme_is_what_is_dumped_now() -> None:
