@@ -12,6 +12,7 @@ import argparse
 import difflib
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import time
@@ -167,6 +168,15 @@ def course_environment() -> Iterator[None]:
         finally:
             os.environ.clear()
             os.environ.update(before)
+
+
+def python(code: str) -> subprocess.CompletedProcess[str]:
+    """Run *code* in a Python of its own, at the root of the course."""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+    return done
 
 
 def client(notebook: nbformat.NotebookNode, folder: Path) -> NotebookClient:

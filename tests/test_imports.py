@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 import helpers
+from tests.refresh import python
 
 PACKAGE = Path(helpers.__file__).parent
 MODULES = {  # "text", "gpu.dump"
@@ -19,29 +19,25 @@ MODULES = {  # "text", "gpu.dump"
 }
 LIGHT = ["text", "stats", "results", "errors"]
 HEAVY = {"torch", "numpy", "matplotlib", "IPython", "ipywidgets", "psutil", "triton"}
-
-
-def python(code: str) -> set[str]:
-    """Return the words that *code* prints in a Python of its own."""
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=PACKAGE.parent
-    )
-    assert done.returncode == 0, done.stderr
-    return set(done.stdout.split())
+# Of a first call's process, each import would be timed.
+CHILD = ["own_model.start_child"], HEAVY | {"jinja2"}
 
 
 def test_import_brings_only_the_standard_library() -> None:
-    new = python(
+    done = python(
         "import sys; before = set(sys.modules); import helpers;"
         "print(*{name.split('.')[0] for name in set(sys.modules) - before})"
     )
+    new = {*done.stdout.split()}
     assert new - sys.stdlib_module_names == {"helpers"}
     assert len(new) < 40, f"more than a light start needs: {new}"
 
 
-def test_the_light_modules_bring_nothing_heavy() -> None:
-    imports = "; ".join(f"import helpers.{module}" for module in LIGHT)
-    assert not python(f"{imports}; import sys; print(*sys.modules)") & HEAVY
+@pytest.mark.parametrize(("modules", "heavy"), [(LIGHT, HEAVY), CHILD])
+def test_light_modules_bring_nothing_heavy(modules: list[str], heavy: set[str]) -> None:
+    imports = "; ".join(f"import helpers.{module}" for module in modules)
+    done = python(f"{imports}; import sys; print(*sys.modules)")
+    assert not heavy & {*done.stdout.split()}
 
 
 @pytest.mark.parametrize("name", helpers.__all__)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 import re
-import subprocess
-import sys
 
 from helpers import logs
 from helpers.text import unmark
-from tests.refresh import UNFIT, WARNING
+from tests.refresh import UNFIT, WARNING, python
 
 PROGRAM = """
 import re
@@ -37,9 +35,7 @@ for rows in (1, 0):
 
 
 def test_the_log_stands_between_the_lines_that_are_printed() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
-    )
+    done = python(PROGRAM)
     assert done.stderr == ""
     lines = done.stdout.splitlines()
     where = [lines.index(f"rows: {rows}") for rows in (64, 32)]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
-import sys
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +16,7 @@ from helpers.capture import graphs
 from helpers.errors import ResultError
 from helpers.gpu import dump, gpus
 from helpers.recordings import read
-from tests.refresh import ROOT
+from tests.refresh import python
 from tools.record_gpu import experiments, observations, programs, recorder
 from tools.record_gpu.__main__ import main
 from tools.record_gpu.cases import Case, Outcome, Setting, count_events
@@ -170,10 +168,7 @@ sys.modules |= dict.fromkeys({without.split()!r})
 from tools.record_gpu.__main__ import main
 options = ["--quick", "--only", "machine", "--to", {str(tmp_path / "cpu.json")!r}]
 sys.exit(main(options))"""
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT
-    )
-    assert done.returncode == 0, done.stderr
+    python(code)
     assert {f.status for f in read(tmp_path / "cpu.json").findings} == {
         "done",
         "not run",

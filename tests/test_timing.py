@@ -13,6 +13,7 @@ import torch
 
 from helpers import timing
 from helpers.timing import Bandwidth, Plan, block, copy_bandwidth, plans_for
+from tests.refresh import python
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
 
@@ -236,10 +237,7 @@ timing.keep_memory()
 kept = timing.page_faults(ones, calls=32).count  # the first calls still find no room
 print(before, kept, timing.page_faults(lambda: 1 + 1).count)
 """
-    words = subprocess.run(
-        [sys.executable, "-c", program], check=True, capture_output=True, text=True
-    ).stdout.split()
-    before, kept, idle = map(int, words)
+    before, kept, idle = map(int, python(program).stdout.split())
     assert before > 16  # 64 MiB, of which a page may be as much as 2
     assert kept < before / 4
     assert idle < 16
@@ -257,8 +255,10 @@ def test_peak_memory_counts_what_a_call_holds_at_once(arrays, numbers):
         return [torch.ones(numbers) for _ in range(arrays)]
 
     several()  # what the allocator keeps from here must not hide the next
+    if not os.access("/proc/self/clear_refs", os.W_OK):
+        pytest.skip("this system does not reset its high-water mark")
     found = timing.peak_bytes(several, "cpu")
-    assert found is None or found == pytest.approx(4 * arrays * numbers, rel=0.25)
+    assert found == pytest.approx(4 * arrays * numbers, rel=0.25)
 
 
 def test_peak_memory_is_not_known_elsewhere(monkeypatch):
@@ -272,4 +272,3 @@ def test_bandwidth():
     assert 1e8 < found.bytes_per_s < 1e13 and found.working_set == 16 << 20
     known = Bandwidth(12.345e9, 512 << 20, "cpu")
     assert str(known) == repr(known) == "copying 512 MiB in all: ⟨12.3 GB/s⟩"
-    assert Bandwidth.from_json(known.to_json()) == known
