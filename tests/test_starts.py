@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 from pathlib import Path
 
@@ -42,9 +41,6 @@ def hangs():
     import subprocess, sys, time
     subprocess.Popen([sys.executable, "-c", "import time; time.sleep(99)"])
     time.sleep(99)
-
-def nothing():
-    return 3
 """
 PHASES = {"Dynamo": 0.5, "AOTAutograd": 0.5, "Inductor": 1.0, "build": 8.0}
 
@@ -229,17 +225,9 @@ def test_no_processes_to_be_had(model, tmp_path, monkeypatch):
 # --- real processes ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("function", "said"),
-    [
-        ("raises", "make the model: RuntimeError: no weights here"),
-        ("nothing", r"must return \(model or function, inputs\)"),
-        ("absent", "has no attribute 'absent'"),
-    ],
-)
-def test_a_make_that_fails(model, function, said):
-    with pytest.raises(InputError, match=said):
-        cold_start(f"{model}:{function}", ["empty"])
+def test_a_make_that_fails(model):
+    with pytest.raises(InputError, match="make the model: RuntimeError: no weights"):
+        cold_start(f"{model}:raises", ["empty"])
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
@@ -284,14 +272,3 @@ def test_the_command_says_what_is_wrong(model, capsys, monkeypatch):
     monkeypatch.setattr(starts, "cold_start", lambda *_, **__: result)
     assert main(["cold-start", "model:make"]) == 0
     assert "nothing was ever compiled" in capsys.readouterr().out
-
-
-def test_the_child_imports_nothing_heavy_before_it_times():
-    code = textwrap.dedent("""
-        import sys
-        import helpers.own_model.start_child
-        print([m for m in ("torch", "numpy", "jinja2") if m in sys.modules])
-    """)
-    here = {**os.environ, "PYTHONPATH": str(Path(starts.__file__).parents[1])}
-    said = subprocess.check_output([sys.executable, "-c", code], text=True, env=here)
-    assert said.strip() == "[]"
