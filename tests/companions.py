@@ -9,13 +9,13 @@ shared out to its sections by their text; an exercise says its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from helpers.results import write_atomically
 from tests.form import Lesson, keys
+from tests.records import table
 from tests.refresh import ROOT, notebooks, read
 
 FOLDER = ROOT / "notebooks"
@@ -185,19 +185,13 @@ def link(lesson: Lesson) -> str:
     return f"[{lesson.id} · {lesson.course['title']}](../{lesson.file.name})"
 
 
-def table(headings: str, rows: Iterable[tuple[object, ...]]) -> str:
-    names = headings.split(", ")
-    lines = [names, ["---"] * len(names), *rows]
-    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
-
-
 def timing(lesson: Lesson) -> str:
     """Return the table of a facilitator's page: what takes how many minutes."""
     rows: list[tuple[object, ...]] = [*sections(lesson).items()]
     rows += [(f"exercise {key}", n) for key, n in exercises(lesson).items()]
     rows.append(("running it all", lesson.course["minutes"]["run"]))
     rows.append(("**together**", f"**{sum(n for _, n in rows)}**"))
-    return table("section, minutes", rows)
+    return table(["section", "minutes"], rows)
 
 
 def minutes(stop: Stop) -> tuple[int, int, int]:
@@ -244,14 +238,14 @@ def route(name: str) -> str:
     add("polls and questions", "", "", "", took=spare(name))
     end = f"{gone // 60}:{gone % 60:02}", "**end**", "", "", "", f"**{gone}**"
     headings = "from, what, sections, exercises, read + run + exercises, minutes"
-    return table(headings, [*rows, end])
+    return table(headings.split(", "), [*rows, end])
 
 
 def block(mark: str) -> str:
     """Return what stands between a pair of marks."""
     if mark == "pages":
         rows = ((f"[{key}]({key}.md)", L.course["title"]) for key, L in LESSONS.items())
-        return table("page, lesson", rows)
+        return table(["page", "lesson"], rows)
     kind, _, key = mark.partition(" ")
     return timing(LESSONS[key]) if kind == "timing" else route(mark)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,14 @@ def read(file: Path) -> dict[str, Any] | None:
 
 def markdown(rows: Rows) -> str:
     """Return rows that share their keys as a Markdown table."""
-    lines = [[*rows[0]], ["---"] * len(rows[0]), *(row.values() for row in rows)]
-    return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
+    return table(rows[0], (row.values() for row in rows))
+
+
+def table(headings: Iterable[str], lines: Iterable[Iterable[object]]) -> str:
+    """Return lines as a Markdown table."""
+    names = [*headings]
+    whole = [names, ["---"] * len(names), *lines]
+    return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in whole)
 
 
 def _cell(value: object) -> str:
