@@ -14,7 +14,6 @@ from pathlib import Path
 
 import nbformat
 
-from helpers.recordings import NONE_YET
 from tests.refresh import texts, unfit
 
 SETUP = """\
@@ -202,9 +201,6 @@ def outputs(lesson: Lesson) -> Iterator[str]:
         ignored = "nbval-ignore-output" in tags(cell)
         if ignored != bool(cell.metadata.get("reason")) or "NBVAL_" in cell.source:
             yield f"not compared, without a reason: {cell.id}"
-    without = [c.id for c in lesson.code if any(NONE_YET in t for _, t in texts(c))]
-    if len(without) > 1:
-        yield f"says again that no GPU was recorded: {', '.join(without[1:])}"
     yield from unfit(lesson.notebook)
 
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from helpers.sweeps import Point, Sweep, sweep
-from tests.test_benchmark import made, spending
+from helpers.sweeps import sweep
+from tests.test_benchmark import spending
 from tests.test_timing import FakeClock
 
 
@@ -90,8 +90,3 @@ def test_an_error_carries_the_points_before():
         run(Maker(fail_at=4, error=RuntimeError))
     assert sizes(told.value.sweep) == [1, 2] and not told.value.sweep.complete
     assert told.value.__notes__ == ["at size 4; the points before are in .sweep"]
-
-
-def test_a_point_survives_the_disk():
-    one = Sweep("size", "MiB", (Point(2.5, made()), Point("x", made())), True)
-    assert Sweep.from_json(one.to_json()) == one

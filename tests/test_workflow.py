@@ -121,22 +121,3 @@ def test_only_one_issue_is_open(
     looked, told = calls.splitlines()
     assert "--state open" in looked and told.startswith(wanted)
     assert len((tmp_path / "body.md").read_text()) < 65536
-
-
-def test_the_issue_names_jobs_and_cells(tmp_path: Path) -> None:
-    line = '<property name="line" value="claim: one graph"/>'
-    case = f'<testcase classname="n.01_x.ipynb" name="Cell 3"><properties>{line}'
-    folder = tmp_path / "reports" / "reports-macos-15-2.15"
-    folder.mkdir(parents=True)
-    whole = f"<testsuite>{case}</properties><failure/></testcase></testsuite>"
-    (folder / "01.xml").write_text(whole)
-    (folder / "half.xml").write_text("<testsuite>")
-    python = f'PYTHONPATH={ROOT} exec {sys.executable} "$@"'
-    env = {"RUN_ID": "1", "RUN_URL": "https://github.com/a/b/actions/runs/1"}
-    gh = "echo '- macos-15, torch 2.15'"
-    played(step_named("Write what failed")["run"], tmp_path, env, gh=gh, python=python)
-    issue = (tmp_path / "issue.md").read_text()
-    assert "runs/1" in issue and "- macos-15, torch 2.15" in issue
-    assert "reports-macos-15-2.15" in issue and "### 01_x.ipynb" in issue
-    assert "- **Cell 3**\n  - `` claim: one graph ``" in issue
-    assert "half.xml: no report can be read" in issue and "could not be read." in issue
