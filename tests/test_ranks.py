@@ -10,16 +10,14 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
+from course import ranks
 
 from tests.refresh import ROOT
-
-sys.path.append(str(ROOT / "notebooks"))
-
-from course import ranks
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 STANDALONE = "torchrun --standalone --nproc-per-node 2"
@@ -118,44 +116,61 @@ def test_a_rank_that_dies_is_said() -> None:
 
 
 def waits(model: object) -> None:
-    import time
+    import os
 
+    Path(os.environ["BEGUN"], os.environ["RANK"]).touch()
     time.sleep(1000)
 
 
+@pytest.fixture
+def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]:
+    """A function that waits until both ranks are in `waits`, and says whether."""
+    monkeypatch.setenv("BEGUN", str(tmp_path))
+
+    def both() -> bool:
+        until = time.monotonic() + 60
+        while len([*tmp_path.glob("[01]")]) < 2 and time.monotonic() < until:
+            time.sleep(0.1)
+        return len([*tmp_path.glob("[01]")]) == 2
+
+    return both
+
+
+@pytest.mark.usefixtures("begun")
 def test_the_limit_stops_all() -> None:
-    with pytest.raises(ranks.LaunchFailed, match="stopped after 12 seconds"):
-        ranks.on_two_ranks("ways", waits, limit=12)
+    with pytest.raises(ranks.LaunchFailed, match="stopped after 5 seconds"):
+        ranks.on_two_ranks("ways", waits, limit=5)
 
 
-def test_an_interrupt_stops_all() -> None:
+def test_an_interrupt_stops_all(begun: Callable[[], bool]) -> None:
     main = threading.main_thread().ident
-    timer = threading.Timer(8, signal.pthread_kill, (main, signal.SIGINT))
-    timer.start()
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            ranks.on_two_ranks("ways", waits)
-    finally:
-        timer.cancel()  # or it would interrupt a later test
+
+    def press() -> None:
+        if begun():
+            signal.pthread_kill(main, signal.SIGINT)
+
+    presser = threading.Thread(target=press)
+    presser.start()
+    with pytest.raises(KeyboardInterrupt):
+        ranks.on_two_ranks("ways", waits, limit=90)
+    presser.join()
     assert ranks._two.running is None
 
 
-def test_ranks_end_when_the_kernel_is_killed(tmp_path: Path) -> None:
+def test_ranks_end_when_the_kernel_is_killed(
+    begun: Callable[[], bool], tmp_path: Path
+) -> None:
     (tmp_path / "kernel.py").write_text(
         f"import sys; sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / 'notebooks')!r}]\n"
-        "from course import ranks\n"
-        "def waits(model):\n    import time\n    time.sleep(1000)\n"
+        "from tests.test_ranks import ranks, waits\n"
         "ranks.on_two_ranks('ways', waits)\n"
     )
     kernel = subprocess.Popen([sys.executable, str(tmp_path / "kernel.py")])
-    deadline, family = time.monotonic() + 60, []
-    while len(family) < 3 and time.monotonic() < deadline:  # torchrun and two ranks
-        time.sleep(0.5)
-        family = psutil.Process(kernel.pid).children(recursive=True)
-    time.sleep(6)  # until they watch
+    came = begun()
+    family = psutil.Process(kernel.pid).children(recursive=True)
     kernel.kill()
     kernel.wait()
-    assert len(family) >= 3
+    assert came and len(family) >= 3  # torchrun and two ranks
     _, alive = psutil.wait_procs(family, timeout=60)
     for process in alive:
         process.kill()

@@ -22,8 +22,7 @@ def test_its_own_tests_pass_where_it_is_copied_to(tmp_path):
     assert done.returncode == 0, done.stdout
 
 
-def test_no_request_is_lost_through_a_new_model(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "notebooks")
+def test_no_request_is_lost_through_a_new_model():
     from tests.benchmarks.service import long_run
 
     found = long_run(requests=200, reloads=2)
@@ -39,8 +38,7 @@ def test_a_deployment_that_forgot_a_length_ends_with_1():
 
 
 @pytest.mark.parametrize("share", [50, 99, 100])
-def test_percentiles_are_of_the_replies(monkeypatch, share):
-    monkeypatch.syspath_prepend(ROOT / "notebooks")
+def test_percentiles_are_of_the_replies(share):
     from examples.service.load import Reply, percentile
 
     replies = [Reply([], 0.0, float(n), 200, {}) for n in range(1, 101)]
