@@ -118,6 +118,8 @@ def _cold_start(chosen: argparse.Namespace) -> int:
     print(found)
     if chosen.to:
         print(f"written to {found.save(chosen.to)}")
+    if found.interrupted:
+        return 2
     return 1 if any(way.problem for way in found.ways) else 0
 
 
@@ -128,18 +130,16 @@ def checkup() -> int:
 
 def _checkup(chosen: argparse.Namespace) -> int:
     from helpers.own_model import checkups
-    from helpers.results import load
 
     for path in chosen.to:  # before the minutes that it takes
         checkups.check_report(path)
     checkups.rules_of(chosen.require)
-    before = load(chosen.against) if chosen.against else None
-    if not isinstance(before, checkups.Checkup | None):
-        kind = type(before).__name__
-        raise InputError(f"--against {chosen.against}: not a Checkup but a {kind}")
+    before = None
+    if chosen.against:
+        before = checkups.Checkup.from_json(Path(chosen.against).read_text("utf-8"))
     found = checkups.checkup(
         chosen.target,
-        only=[part for part in chosen.only.split(",") if part],
+        only=[part.strip() for part in chosen.only.split(",") if part.strip()],
         train=chosen.train,
         gpu=chosen.gpu,
         budget=chosen.budget,

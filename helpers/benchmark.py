@@ -9,6 +9,7 @@ It never stops because the result looks good.
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from helpers.correctness import Setting
 from helpers.errors import InputError, UsedUp, one_line
 from helpers.results import Measured, TableResult
 from helpers.stats import Interval
-from helpers.tensors import tensors
+from helpers.tensors import walk
 from helpers.text import mark
 from helpers.timing import (
     Block,
@@ -68,7 +69,7 @@ class Comparison(Measured, TableResult):
     names: tuple[str, str]
     speedup: float
     """Median of the paired ratios a/b: above 1, the compiled side is faster."""
-    interval: tuple[float, float] | None
+    interval: tuple[float, float]
     confidence: float
     verdict: str
     median_s: tuple[float, float]
@@ -103,8 +104,6 @@ class Comparison(Measured, TableResult):
 
     def ratio(self) -> str:
         """Return the verdict, the speed-up and its interval, nothing marked."""
-        if self.interval is None:
-            return f"{self.verdict} (too few rounds for an interval)"
         low, high = self.interval
         return (
             f"{self.verdict}: {self.speedup:.3g}x, {self.confidence:.0%} interval "
@@ -166,7 +165,6 @@ def compare(
     rtol: float | None = None,
     atol: float | None = None,
     same_answer: bool = True,
-    seed: int = 0,
     clock: Clock | None = None,
 ) -> Comparison:
     """Return how much faster *compiled* is than *eager* on *inputs*.
@@ -186,8 +184,7 @@ def compare(
     answers, relative and absolute; without them it is that of the dtype, or twice the
     error that eager has against float64.  ``same_answer=False`` races two functions
     that are not meant to agree, such as a computation and a plain copy of its data.
-    *seed* fixes the order of the sides in each round and the random numbers that they
-    draw.  *clock* times them instead of the one for their device.
+    *clock* times them instead of the one for their device.
 
     The design (paired blocks in random order, an exact sign interval, samples of
     equal duration, stopping on width alone) follows the randomisation test of
@@ -206,31 +203,30 @@ def compare(
     device = correctness.device_of((inputs, kwargs), eager, compiled)
     setting = Setting((eager, compiled), inputs, kwargs)
     # Timed calls may draw numbers, and train, but not at the reader's cost.
-    with correctness.seeded(seed), setting.state:
+    with correctness.seeded(), setting.state:
         timer = clock or clock_for(device)
         with Watch() as first:
-            cold_start_s, answer = _first_call(setting, timer, eager, compiled, seed)
-            if any(t.is_cuda for t in answer.results):  # by what a closure holds
+            cold_start_s, answer = _first_call(setting, timer, eager, compiled)
+            held = [tensor for tensor, *_ in setting.state.values]
+            if any(t.is_cuda for t in (*held, *answer.results)):  # as in a closure
                 device, timer = "cuda", clock or clock_for("cuda")
             compiled_s = _warm(setting, timer, compiled, first)
         agreed = correctness.NOT_ASKED
         if same_answer:
-            agreed = correctness.agreement(
-                setting, eager, compiled, answer, rtol, atol, seed
-            )
+            agreed = correctness.agreement(setting, eager, compiled, answer, rtol, atol)
         with Watch() as watch:
             eager_s = _warm(setting, timer, eager, watch)
         plans = plans_for((eager_s, compiled_s), timer.sample_s)
         race = _Race(setting, timer, (eager, compiled), plans)
         with Watch() as timed:
-            race.run(budget, precision, seed, timed, pin=device == "cpu")
+            race.run(budget, precision, timed, pin=device == "cpu")
         faults, peaks = race.memory(device)
     used, speedup, interval = estimate(race.rounds)
     return Comparison(
         names=names,
         speedup=speedup,
-        interval=interval and (interval.low, interval.high),
-        confidence=interval.confidence if interval else 0.0,
+        interval=(interval.low, interval.high),
+        confidence=interval.confidence,
         verdict=stats.verdict(interval),
         median_s=(median(r.a_s for r in used), median(r.b_s for r in used)),
         cold_start_s=cold_start_s,
@@ -256,7 +252,7 @@ def compare(
 
 
 def _first_call(
-    setting: Setting, clock: Clock, eager: Callable, compiled: Callable, seed: int
+    setting: Setting, clock: Clock, eager: Callable, compiled: Callable
 ) -> tuple[float, correctness.Outcome]:
     """Return seconds of the first call of the compiled side, and what it gave."""
     seconds: list[float] = []
@@ -267,9 +263,9 @@ def _first_call(
         return result.pop()
 
     try:
-        answer = setting.outcome("compiled", compiled, seed, timed)
+        answer = setting.outcome("compiled", compiled, timed)
     except InputError:
-        setting.outcome("eager", eager, seed)  # the fault may be in both
+        setting.outcome("eager", eager)  # the fault may be in both
         raise
     return seconds[0], answer
 
@@ -313,11 +309,9 @@ class _Race:
     rounds: list[Round] = field(default_factory=list)
     interrupted: bool = False
 
-    def run(
-        self, budget: float, precision: float, seed: int, watch: Watch, pin: bool
-    ) -> None:
+    def run(self, budget: float, precision: float, watch: Watch, pin: bool) -> None:
         """Time until the interval is narrow, the budget spent, or Ctrl-C."""
-        coin, clock, look = random.Random(seed), self.clock, _FIRST_LOOK
+        coin, clock, look = random.Random(0), self.clock, _FIRST_LOOK
         with ExitStack() as stack:
             stack.enter_context(quiet_interpreter())
             if pin:
@@ -374,7 +368,7 @@ class _Race:
             return None, None
         try:
             call, sides = self.setting.call, self.sides
-            if device == "cpu":
+            if device == "cpu" and sys.platform != "win32":  # which does not tell
                 faults = tuple(page_faults(call(side)) for side in sides)
             peaks = tuple(peak_bytes(call(side), device) for side in sides)
         except KeyboardInterrupt:  # the rounds are worth more than these
@@ -382,8 +376,8 @@ class _Race:
         return faults, None if peaks and None in peaks else peaks
 
 
-def estimate(rounds: Sequence[Round]) -> tuple[list[Round], float, Interval | None]:
-    """Return the rounds that count, the speed-up and its interval.
+def estimate(rounds: Sequence[Round]) -> tuple[list[Round], float, Interval]:
+    """Return which of six rounds or more count, the speed-up and its interval.
 
     Undisturbed rounds alone count when they give an interval.  Else all do, and of a
     disturbed one we know two bounds of each time, with the waiting and without it: the
@@ -395,7 +389,7 @@ def estimate(rounds: Sequence[Round]) -> tuple[list[Round], float, Interval | No
     used = clean if len(clean) >= _FEWEST else list(rounds)
     a, b = [r.a_s for r in used], [r.b_s for r in used]
     speedup, interval = stats.speedup(a, b)
-    if interval is None or len(clean) >= min(_ENOUGH, len(rounds)):
+    if len(clean) >= min(_ENOUGH, len(rounds)):
         return used, speedup, interval
     _, lowest = stats.speedup([r.a_s - r.a_waited_s for r in used], b)
     _, highest = stats.speedup(a, [r.b_s - r.b_waited_s for r in used])
@@ -414,8 +408,10 @@ def _input_notes(inputs: tuple[Any, ...]) -> Iterator[str]:
     Zeros draw less power and can skip work; denormal numbers, below 1.2e-38 in
     float32, are ten to a hundred times slower on many CPUs.
     """
-    for position, t in enumerate(tensors(inputs)):
-        if not t.is_floating_point() or t.numel() < 2 or type(t) is torch.nn.Parameter:
+    given = [item for item in walk(inputs) if isinstance(item, torch.Tensor)]
+    for position, t in enumerate(given):  # what a module holds is no input
+        dense = t.is_floating_point() and t.layout is torch.strided
+        if not dense or t.numel() < 2 or type(t) is torch.nn.Parameter:
             continue
         sample = t.detach().flatten()[:: max(1, t.numel() // 65536)].double()
         native = t.device.type == "cpu" and t.dtype in (torch.float32, torch.float64)

@@ -496,6 +496,13 @@ def each_call(
     return pairs
 
 
+def given_calls(inputs: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Return the calls that are given with a model: one, or those of a list."""
+    if isinstance(inputs, list):
+        return each_call(inputs)
+    return each_call([inputs if isinstance(inputs, (tuple, Mapping)) else (inputs,)])
+
+
 def _count(fn: Callable[..., Any], pairs: list[Any], budget: float) -> Recompiles:
     watches: list[Watch] = []
     stopped, end = "", time.monotonic() + budget

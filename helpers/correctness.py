@@ -9,6 +9,8 @@ is often nearer to the truth than eager, not farther.
 from __future__ import annotations
 
 import math
+import random
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +24,13 @@ from torch.utils import _pytree as pytree
 
 from helpers import _torch
 from helpers.errors import InputError, one_line
-from helpers.session import compile_apart, one_device, restored, tensors_of
+from helpers.session import (
+    compile_apart,
+    one_device,
+    random_state,
+    restored,
+    tensors_of,
+)
 from helpers.tensors import clone, tensors
 
 _PIECE = 1 << 22  # elements compared at a time, so that it takes little memory
@@ -81,10 +89,12 @@ def device_of(inputs: Any, *functions: Any) -> str:
 
 
 @contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Seed torch's random numbers; put the reader's state back at the end."""
-    cuda = torch.cuda.is_available()  # to name the GPU, or torch warns of several
-    with torch.random.fork_rng([torch.cuda.current_device()] if cuda else []):
+def seeded(seed: int = 0) -> Iterator[None]:
+    """Seed all random numbers; put the reader's state back at the end."""
+    with random_state():
+        random.seed(seed)
+        if numpy := sys.modules.get("numpy"):
+            numpy.random.seed(seed)
         torch.manual_seed(seed)
         yield
 
@@ -146,7 +156,7 @@ class Setting:
         return partial(function, *self.inputs, **self.kwargs)
 
     def outcome(
-        self, side: str, function: Callable, seed: int, run: _Run = lambda call: call()
+        self, side: str, function: Callable, run: _Run = lambda f: f(), seed: int = 0
     ) -> Outcome:
         """Return what one call of *function* gives, from the state put back.
 
@@ -160,6 +170,8 @@ class Setting:
                 call = self.call(function)
                 known = tensors_of(call)
                 result = run(call)
+        except InputError:
+            raise
         except Exception as error:
             raise _failed(side, error) from error
         results = _values(result)
@@ -189,7 +201,8 @@ def _values(result: Any) -> list[torch.Tensor]:
         if isinstance(leaf, (int, float, complex)):
             values.append(torch.tensor(leaf))
         else:  # copies, for a later call may overwrite what it returned
-            values += [t.detach().to_dense().clone() for t in tensors(leaf)]
+            found = (t.values() if t.is_nested else t.to_dense() for t in tensors(leaf))
+            values += [t.detach().clone() for t in found]
     return values
 
 
@@ -199,7 +212,9 @@ def _change(new: torch.Tensor, old: torch.Tensor | None) -> torch.Tensor | None:
     old = old.to(new.dtype)
     if torch.equal(new, old) or _size(new, old)[1] == 0:  # with not-a-numbers
         return None
-    return new.clone() if new.dtype == torch.bool else new - old
+    if new.dtype == torch.bool or (new.is_floating_point() and new.itemsize == 1):
+        return new.clone()  # neither truths nor float8 have a difference
+    return new - old
 
 
 def _noise(held: _Tensors, changes: Sequence[torch.Tensor | None]) -> list[float]:
@@ -215,8 +230,6 @@ def _noise(held: _Tensors, changes: Sequence[torch.Tensor | None]) -> list[float
 
 def _failed(side: str, error: Exception) -> InputError:
     """Return what to tell the reader when the function of one *side* raised."""
-    if isinstance(error, InputError):
-        return error
     if promise := _torch.broken_promise(error):
         return InputError(promise)
     advice = {
@@ -237,27 +250,26 @@ def agreement(
     first: Outcome,
     rtol: float | None = None,
     atol: float | None = None,
-    seed: int = 0,
     fresh: Callable[[], Callable] | None = None,
 ) -> Agreement:
     """Hold *first*, what *compiled* gave, against eager, and both against float64.
 
     With *rtol* or *atol*, what is returned must agree within them, and without them as
     ``torch.testing.assert_close`` has it for the dtype, or else be about as near to
-    float64 as eager is (`_near`).  *seed* is that of *first*.  Where random numbers are
-    drawn, *fresh* makes another compile, which draws eager's; without it, *compiled* is
-    compiled again, if it can be.
+    float64 as eager is (`_near`).  Where random numbers are drawn, *fresh* makes
+    another compile, which draws eager's; without it, *compiled* is compiled again, if
+    it can be.
     """
-    out = setting.outcome("eager", eager, seed)
+    out = setting.outcome("eager", eager)
     # Not to the bit: on a GPU, sums in another order differ in their last digits.
-    if not _matches(out, setting.outcome("eager", eager, seed + 1)):
+    if not _matches(out, setting.outcome("eager", eager, seed=1)):
         if fresh is None and _torch.is_compiled(compiled):
             fresh = partial(compile_apart, compiled)
-        return _with_random_numbers(setting, eager, fresh, out, seed, rtol, atol)
+        return _with_random_numbers(setting, eager, fresh, out, rtol, atol)
     notes = []
     if out.inputs_changed:
         notes.append("changes its inputs: each timed call sees other numbers")
-    reference = _in_float64(setting, eager, out, seed)
+    reference = _in_float64(setting, eager, out)
     matches = _matches(out, first, reference, rtol, atol)
     if reference is None and rtol is None and atol is None and _apart(out, first):
         notes.append("float64 could not run: the tolerance of the dtype decided")
@@ -277,25 +289,24 @@ def _with_random_numbers(
     eager: Callable,
     fresh: Callable[[], Callable] | None,
     out: Outcome,
-    seed: int,
     rtol: float | None,
     atol: float | None,
 ) -> Agreement:
     """Compare a fresh compile that draws eager's numbers, where there can be one."""
-    if not _matches(out, setting.outcome("eager", eager, seed)):
+    if not _matches(out, setting.outcome("eager", eager)):
         return Agreement(None, notes=("each call gives another result, seed or not",))
     note = "draws random numbers: "
     if fresh is None:
         note += "results were not held against each other"
         return Agreement(None, notes=(note,))
     with torch._inductor.config.patch(fallback_random=True):
-        first = setting.outcome("compiled", fresh(), seed)
+        first = setting.outcome("compiled", fresh())
     note += "a fresh compile that draws those of eager (fallback_random) was compared"
     error = _largest(out, first)
     within = rtol is not None or atol is not None
     if not within and _apart(out, first) > _ROUGH:
         return Agreement(False, error, notes=(note, _DIFFER))
-    reference = _in_float64(setting, eager, out, seed)
+    reference = _in_float64(setting, eager, out)
     if reference and _relative_error(reference.results, out.results) > _ROUGH:
         reference = None  # it draws others in float64
     matches = _matches(out, first, reference, rtol, atol)
@@ -304,9 +315,7 @@ def _with_random_numbers(
     return Agreement(matches or None, error, notes=(note,))
 
 
-def _in_float64(
-    setting: Setting, eager: Callable, out: Outcome, seed: int
-) -> Outcome | None:
+def _in_float64(setting: Setting, eager: Callable, out: Outcome) -> Outcome | None:
     """Return what *eager*, which gave *out*, gives in float64; None if it cannot.
 
     All floating-point tensors that it can reach, also in a closure, are made float64
@@ -315,14 +324,12 @@ def _in_float64(
 
     def run(call: Callable[[], Any]) -> Any:
         narrow = [t for t in tensors_of(call) if _wide(t.dtype) != t.dtype]
-        if not narrow or 32 * sum(t.numel() for t in narrow) > _free_bytes(narrow[0]):
-            raise InputError("nothing to widen, or no memory for it")
-        gradients = [(t, t.grad) for t in narrow if t.is_leaf and t.grad is not None]
-        for tensor, _ in gradients:
-            tensor.grad = None  # it must have the dtype of its tensor
+        kept = {id(tensor) for tensor, *_ in setting.state.values}
+        if not narrow or not kept.issuperset(map(id, narrow)):
+            raise InputError("nothing to widen, or nothing that can be put back")
+        if 32 * sum(t.numel() for t in narrow) > _free_bytes(narrow[0]):
+            raise InputError("no memory for it")
         _widen(narrow)
-        for tensor, gradient in gradients:
-            tensor.grad = gradient
         usual = torch.get_default_dtype()
         torch.set_default_dtype(torch.float64)  # of what it makes by itself
         try:
@@ -334,7 +341,7 @@ def _in_float64(
     try:
         # What is compiled inside must not be compiled again for this.
         with torch.compiler.set_stance("force_eager"):
-            outcome = setting.outcome("eager", eager, seed, run)
+            outcome = setting.outcome("eager", eager, run)
     except Exception:  # a dtype it cannot do is no reason to stop
         return None
     if [t.shape for t in outcome.results] != [t.shape for t in out.results]:
@@ -363,7 +370,7 @@ def _widen(narrow: Sequence[torch.Tensor]) -> None:
 
 def _memory(tensor: torch.Tensor) -> Any:
     """Return what is equal for tensors that share memory."""
-    if tensor.layout is not torch.strided or not tensor.numel():
+    if not tensor.numel():
         return id(tensor)
     return tensor.untyped_storage().data_ptr(), tensor.dtype
 
@@ -518,8 +525,10 @@ def _pieces(
     x: torch.Tensor, y: torch.Tensor
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Yield pairs of flat pieces, so that large results cost little memory."""
+    float8 = x.is_floating_point() and x.itemsize == 1  # which has no arithmetic
     x, y = x.reshape(-1), y.reshape(-1)
-    yield from zip(x.split(_PIECE), y.split(_PIECE), strict=True)
+    for a, b in zip(x.split(_PIECE), y.split(_PIECE), strict=True):
+        yield (a.float(), b.float()) if float8 else (a, b)
 
 
 def _largest(out: Outcome, other: Outcome) -> float:
@@ -560,7 +569,8 @@ def _in_order_of(results: _Tensors, others: _Tensors) -> _Tensors:
     against each: more rows than any detector returns stay as they are.
     """
     for scores, score in zip(results, others, strict=True):
-        n = len(scores) if scores.dim() == 1 and scores.is_floating_point() else 0
+        flat = scores.dim() == 1 and scores.is_floating_point()
+        n = len(scores) if flat and scores.itemsize > 1 else 0  # float8 has no diff()
         if (
             not 2 <= n <= _MOST_ROWS
             or bool((scores.diff() > 0).any())

@@ -16,7 +16,7 @@ import re
 import sys
 import traceback
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -257,20 +257,59 @@ def difference(
     return None
 
 
-class CountingBackend:
-    """A backend for torch.compile that notes what is captured, and what runs."""
+def one_graph(function: Callable[..., Any], *inputs: Any) -> str | None:
+    """Say what a call is captured as; None: as one graph, without a break."""
+    from helpers.capture import graphs
 
-    def __init__(self) -> None:
+    found = graphs(function, *inputs)
+    whole = found.count == 1 and not found.breaks
+    return None if whole else f"one graph was asked for. Found: {found}"
+
+
+def one_compile(
+    make: Callable[[], Any], calls: Sequence[tuple[Any, ...]]
+) -> str | None:
+    """Say why what is made needs more than one graph, and one compile, for *calls*."""
+    import torch
+
+    from helpers.capture import recompiles
+
+    if fault := one_graph(make(), *calls[0]):
+        return fault
+    with torch.compiler.config.patch(recompile_limit=64):
+        cost = recompiles(make(), calls)
+    if cost.total < 2:
+        return None
+    last = [call for call in cost.calls if call.compiles][-1]
+    return (
+        f"{len(calls)} calls cost {cost.total} compiles, and 1 was asked for. The "
+        f"last one compiled because {'; '.join(last.reasons)}"
+    )
+
+
+class CountingBackend:
+    """A backend for torch.compile that notes what is captured, and what runs.
+
+    *inner* names the backend that makes what runs.
+    """
+
+    def __init__(self, inner: str = "eager") -> None:
+        self.inner = inner
         self.captured: list[Any] = []
         self.ran: list[Any] = []
 
     def __call__(self, graph: Any, inputs: list[Any]) -> Callable[..., Any]:
         """Return what runs in place of *graph*: the same, and noted each time."""
+        import torch
+
         self.captured.append(graph)
+        compiled = graph.forward  # calling the module would print an error
+        if self.inner != "eager":
+            compiled = torch._dynamo.lookup_backend(self.inner)(graph, inputs)
 
         def run(*tensors: Any) -> Any:
             self.ran.append(graph)
-            return graph.forward(*tensors)  # calling the module would print an error
+            return compiled(*tensors)
 
         return run
 

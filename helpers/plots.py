@@ -7,24 +7,22 @@ apart, and a shape or hatch beside each colour.
 from __future__ import annotations
 
 import base64
-import functools
 import html
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.style import context
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from helpers import text
+from helpers.benchmark import Comparison
 from helpers.stats import SAME
+from helpers.sweeps import Sweep
 from helpers.text import mark, plain
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from helpers.benchmark import Comparison
-    from helpers.sweeps import Sweep
-
 
 # Okabe & Ito, Color Universal Design, 2008: blue, vermilion, bluish green.
 COLOURS, SHAPES, HATCHES = ("#0072B2", "#D55E00"), ("o", "s"), ("", "//")
@@ -46,17 +44,8 @@ _STYLE = {
 }
 
 
-def styled(draw: Callable[..., Any]) -> Callable[..., Any]:
-    """Draw in the course's style, and leave the reader's own settings alone."""
-
-    @functools.wraps(draw)
-    def drawn(*arguments: Any, **options: Any) -> Any:
-        from matplotlib import style
-
-        with style.context(["default", _STYLE]):
-            return draw(*arguments, **options)
-
-    return drawn
+# A function below it draws in the course's style, and the reader's stays as it is.
+styled = context(["default", _STYLE])
 
 
 @dataclass(frozen=True, repr=False)
@@ -145,7 +134,7 @@ def plot_sweep(sweep: Sweep) -> Picture:
     ratios.set(xlabel=f"{sweep.parameter} ({sweep.unit})".replace(" ()", ""))
     if not words and min(values) > 0 and max(values) / min(values) > 10:
         ratios.set_xscale("log")
-    shown = [value if words else f"{value:,}" for value in values]
+    shown = [str(value) if words else f"{value:,}" for value in values]
     turn = 30 if len("  ".join(shown)) > 70 else 0  # room for long labels
     ratios.set_xticks(places, shown, rotation=turn)
     ratios.minorticks_off()
@@ -185,8 +174,6 @@ def _figure(
     width: float, height: float, rows: int = 1, columns: int = 1
 ) -> tuple[Figure, list[Axes]]:
     """Return an empty figure and its panels; no pyplot, so it is shown only once."""
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=(width, height), layout="constrained")
     figure.get_layout_engine().set(w_pad=0.15, h_pad=0.08)
     panels = figure.subplots(rows, columns, sharex=rows > 1, squeeze=False)
@@ -194,11 +181,10 @@ def _figure(
 
 
 def _interval(axes: Axes, one: Comparison, place: tuple[Any, Any], error: str) -> None:
-    """Draw a speed-up with its interval; a hollow point where there is none."""
-    low, high = one.interval or (one.speedup, one.speedup)
+    """Draw a speed-up with its interval."""
+    low, high = one.interval
     sizes = [[max(0, one.speedup - low)], [max(0, high - one.speedup)]]
-    fill = "black" if one.interval else "white"
-    style = {"fmt": "o", "color": "black", "mfc": fill, "capsize": 5, error: sizes}
+    style = {"fmt": "o", "color": "black", "capsize": 5, error: sizes}
     axes.errorbar(*([at] for at in place), **style)
 
 
@@ -212,7 +198,7 @@ def _ratio_axis(axis: Any, comparisons: Sequence[Comparison]) -> None:
     band(1 - SAME, 1 + SAME, color=QUIET, alpha=0.3, linewidth=0)
     axis.axes.set_title(f"speed-up, {comparisons[0].confidence:.0%} interval")
     ends = [1 - 3 * SAME, 1 + 3 * SAME]
-    ends += [end for one in comparisons for end in one.interval or (one.speedup,)]
+    ends += [end for one in comparisons for end in one.interval]
     _limits(axis, min(ends), max(ends), 0.08, log=max(ends) > 3 * min(ends))
     low, high = axis.get_view_interval()
     gap = 0.1 * (high - low)  # a tick at 1, and none close to it
@@ -235,8 +221,6 @@ def _time_axis(
 
 def _limits(axis: Any, low: float, high: float, room: float, log: bool) -> None:
     """Let the axis run from *low* to *high*, and the share *room* of that beyond."""
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
-
     if log:
         axis.axes.set(**{f"{axis.axis_name}scale": "log"})
         axis.set_major_locator(LogLocator(10, (1, 2, 5) if high < 100 * low else (1,)))

@@ -36,9 +36,9 @@ from helpers.tensors import CONTAINERS, clone, tensors, walk
 
 with needed_for("leaving the session as it was"):
     from torch._dynamo import pgo
-    from torch._dynamo import utils as dynamo_utils
     from torch._dynamo.convert_frame import input_codes
     from torch._dynamo.eval_frame import reset_code
+    from torch._dynamo.utils import warn_once_cache
     from torch.utils._python_dispatch import _disable_current_modes
 
 with needed_for("compiling with a mode or options"):
@@ -124,6 +124,7 @@ def _reachable(objects: tuple[Any, ...]) -> Iterator[Any]:
     def parts(item: Any) -> Iterable[Any]:
         if isinstance(item, types.FunctionType):
             yield _torch.unwrap(item)
+            yield from (vars(item), item.__defaults__, item.__kwdefaults__)
             yield from item.__closure__ or ()
             yield from (item.__globals__[name] for name in _global_names(item, homes))
         elif isinstance(item, types.CellType):
@@ -223,7 +224,7 @@ def undisturbed(fn: Callable[..., Any] | None = None) -> Iterator[None]:
     """
     with (
         _compiler_state(),
-        _random_state(),
+        random_state(),
         restored(fn),
         torch.set_grad_enabled(torch.is_grad_enabled()),
         torch.compiler.set_stance("default"),
@@ -234,18 +235,13 @@ def undisturbed(fn: Callable[..., Any] | None = None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _compiler_state() -> Iterator[None]:
-    tables = (
-        _torch.counters,
-        _torch.compile_history,
-        getattr(dynamo_utils, "warn_once_cache", set()),
-    )
+    tables = _torch.counters, _torch.compile_history, warn_once_cache
     before = copy.deepcopy(_torch.counters), *map(copy.copy, tables[1:])
     # What sizes were seen to change, in this process and in one before.
-    none, initial = defaultdict(pgo.CodeState), getattr(pgo, "_INIT_CODE_STATE", None)
     try:
         with (
-            mock.patch.object(pgo, "_CODE_STATE", none),
-            mock.patch.object(pgo, "_INIT_CODE_STATE", initial, create=True),
+            mock.patch.object(pgo, "_CODE_STATE", defaultdict(pgo.CodeState)),
+            mock.patch.object(pgo, "_INIT_CODE_STATE", pgo._INIT_CODE_STATE),
             _new_codes_forgotten(),
         ):
             yield
@@ -275,7 +271,8 @@ def _new_codes_forgotten() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _random_state() -> Iterator[None]:
+def random_state() -> Iterator[None]:
+    """Put back the state of random numbers: of torch, Python and NumPy."""
     numpy, python = sys.modules.get("numpy"), random.getstate()
     legacy = numpy.random.get_state() if numpy else None
     gpus = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
@@ -313,6 +310,17 @@ def compile_apart(fn: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     if "isolate_recompiles" in inspect.signature(torch.compile).parameters:
         options["isolate_recompiles"] = True
     return torch.compile(fresh_code(_torch.unwrap(fn)), **options)
+
+
+def uncompiled(fn: Any) -> Any:
+    """Return what was given to ``torch.compile``, and let a module run eagerly.
+
+    What is compiled inside it stays as it is.
+    """
+    fn = _torch.unwrap(fn)
+    if isinstance(fn, torch.nn.Module):
+        fn._compiled_call_impl = None  # of module.compile()
+    return fn
 
 
 def fresh_code(fn: Any) -> Any:

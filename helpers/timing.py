@@ -21,6 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from helpers import text
 from helpers.results import Result
 from helpers.stats import quantile
@@ -36,8 +38,6 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
 
 def device() -> str:
     """Return where the course runs: ``cuda`` where there is a GPU, else ``cpu``."""
-    import torch
-
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
@@ -106,8 +106,6 @@ class CudaClock(Clock):
     sample_s = 500e-6  # a pair of events costs some ten microseconds
 
     def __init__(self) -> None:
-        import torch
-
         self._start = torch.cuda.Event(enable_timing=True)
         self._stop = torch.cuda.Event(enable_timing=True)
 
@@ -236,8 +234,6 @@ def pinned_threads() -> Iterator[bool]:
 
 def _places() -> dict[int, int]:
     """Return {thread: core} for this thread and its workers, or nothing."""
-    import torch
-
     wanted = torch.get_num_threads()
     if not hasattr(os, "sched_setaffinity") or wanted < 2:
         return {}
@@ -258,7 +254,6 @@ def _second_of_core(number: int) -> bool:
 
 def _workers(wanted: int) -> list[int]:
     """Return the threads that run when a parallel loop does, this one apart."""
-    import torch
 
     def ran() -> dict[int, float]:
         """Return {thread: seconds it ran}, the first field of schedstat."""
@@ -327,8 +322,6 @@ def peak_bytes(call: Callable[[], Any], device: str) -> int | None:
     through ``/proc/self/clear_refs`` (man 5 proc); elsewhere None.
     """
     if device == "cuda":
-        import torch
-
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
@@ -379,15 +372,15 @@ def copy_bandwidth(
     blocks are timed in any case.  One read and one write are counted per element, as
     in STREAM's *copy* (McCalpin, 1995); the write's own read for ownership is not.
     """
-    import torch
-
     source = torch.ones(working_set // 8, device=device)
     target = torch.zeros_like(source)
     clock = clock_for(source.device.type)  # "cuda:1" has the clock of "cuda"
     call = partial(target.copy_, source)
-    (plan,) = plans_for([min(clock.sample(call, 1) for _ in range(3))], clock.sample_s)
-    seconds, start = [], clock.now()
-    with quiet_interpreter(), pinned_threads():
+    here = torch.cuda.device(source.get_device())  # its stream; -1, the CPU, is none
+    with here, quiet_interpreter(), pinned_threads():
+        once = min(clock.sample(call, 1) for _ in range(3))
+        (plan,) = plans_for([once], clock.sample_s)
+        seconds, start = [], clock.now()
         while clock.now() - start < budget or len(seconds) < 5:
             seconds.append(block(clock, call, plan).seconds)
     return Bandwidth(working_set / quantile(seconds, 0.25), working_set, device)

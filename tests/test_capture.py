@@ -8,13 +8,14 @@ import time
 from collections import UserDict
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from helpers import capture
-from helpers.capture import Graphs, Recompiles, Watch, graphs, recompiles
+from helpers.capture import Recompiles, Watch, graphs, recompiles
 from helpers.errors import InputError
 
 X = torch.arange(1.0, 5.0)
@@ -121,6 +122,18 @@ def test_ops_have_the_names_of_torch_functions():
     assert [graph.ops for graph in found.graphs] == [("sin", "mul", "add", "relu")]
     assert found.breaks == ()
     assert str(found) == "1 graph, 0 graph breaks\ngraph 1: 4 ops: sin, mul, add, relu"
+
+
+def test_what_is_given_with_a_model_is_one_call_or_those_of_a_list():
+    mask = {"mask": X}
+    for inputs, calls in (
+        (X, [((X,), {})]),
+        ((X, X), [((X, X), {})]),
+        (UserDict(mask), [((), mask)]),  # as a tokenizer gives
+        (((X,), mask), [((X,), mask)]),
+        ([(X,), mask], [((X,), {}), ((), mask)]),
+    ):
+        assert capture.given_calls(inputs) == calls
 
 
 def test_options_of_the_function_are_passed_on():
@@ -341,26 +354,6 @@ def test_a_module_is_captured_whole():
     assert graphs(torch.nn.Sequential(net, net), X).ops == expected * 2
 
 
-def test_a_function_that_raises_says_what_to_do():
-    def fails(x):
-        return x.reshape(7, 7)
-
-    for fn in (fails, lambda x: 1 / 0, lambda x, y: x):
-        with pytest.raises(InputError, match="uncompiled") as caught:
-            graphs(fn, X)
-        assert caught.value.__cause__ is not None
-
-
-def test_the_result_instead_of_the_function_says_what_to_do():
-    with pytest.raises(InputError, match=r"graphs\(f, x\)"):
-        graphs(chain(X))
-
-
-def test_inputs_on_two_devices_say_what_to_do():
-    with pytest.raises(InputError, match=r"cpu and meta.*to\(device\)"):
-        graphs(lambda x, y: x + y, X, X.to("meta"))
-
-
 def test_recompiles_count_each_call_with_its_reason():
     found = recompiles(chain, [(X,), (X,), (torch.ones(5),), (torch.ones(6),)])
     assert found.counts == (1, 0, 1, 0)
@@ -397,24 +390,6 @@ def test_a_failed_guard_in_words(first, second, words):
     assert words in found.calls[1].reasons[0]
 
 
-def test_a_global_setting_that_changed():
-    modes = iter([torch.enable_grad(), torch.no_grad()])
-
-    def backend(graph, _):
-        return graph
-
-    compiled = torch.compile(chain, backend=backend)
-
-    def call(x):
-        with next(modes):
-            return compiled(x)
-
-    with Watch() as watch:
-        call(X)
-        call(X)
-    assert watch.compiles == 2 and "grad_mode" in watch.reasons[0]
-
-
 def test_another_function_is_named_without_its_address():
     def use(x, fn):
         return fn(x)
@@ -448,23 +423,6 @@ def test_a_break_costs_a_compile_of_each_part():
     assert recompiles(prints, [(X,), (X,)]).counts == (2, 0)
 
 
-def test_a_counter_of_a_module_recompiles_and_stays():
-    class Steps(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.step = 0
-
-        def forward(self, x):
-            self.step += 1
-            return x * self.step
-
-    module = Steps()
-    found = recompiles(module, [(X,)] * 3)
-    assert found.counts == (1, 1, 1)
-    assert "step is no longer 0" in found.calls[1].reasons[0]
-    assert module.step == 0
-
-
 def test_calls_may_have_keyword_arguments():
     def scaled(x, by=1.0, *, extra=None):
         return x * by if extra is None else x * by + extra["a"]
@@ -481,22 +439,12 @@ def test_calls_that_are_no_tuples_say_what_to_do(calls):
         recompiles(chain, calls)
 
 
-def test_a_call_that_raises_says_what_to_do():
-    with pytest.raises(InputError, match="uncompiled"):
-        recompiles(lambda x: x.reshape(7), [(X,)])
-
-
 def test_html_says_what_the_text_says():
     for result in (graphs(prints, X), recompiles(chain, [(X,), (X.double(),)])):
         shown = result._repr_html_()
         for word in str(result).replace("─", "").split():
             assert word.replace("'", "&#x27;").replace('"', "&quot;") in shown
         assert repr(result) == str(result)
-
-
-def test_results_come_back_from_json():
-    found = graphs(prints, X)
-    assert Graphs.from_json(found.to_json()) == found
 
 
 # ------------------------------------------------------------- compiles in a block
@@ -525,7 +473,7 @@ def test_a_watch_counts_what_is_new_and_only_that():
     assert len(watch.reasons) == 2 and "size mismatch" in watch.reasons[0]
 
 
-def test_a_watch_sees_breaks_backwards_and_the_limit():
+def test_a_watch_sees_breaks_and_backwards():
     with Watch() as watch:
         torch.compile(lists, backend="eager")(X)
     assert watch.graphs == 0 and watch.graph_breaks == 1
@@ -533,12 +481,6 @@ def test_a_watch_sees_breaks_backwards_and_the_limit():
         y = torch.compile(scaled, backend="aot_eager")(X.clone().requires_grad_())
         y.sum().backward()
     assert watch.compiles == 2, "forward and backward"
-    limit = torch._dynamo.config.recompile_limit
-    compiled = torch.compile(chain, backend="eager", dynamic=False)
-    with Watch() as watch:
-        for n in range(2, limit + 3):
-            compiled(torch.ones(n))
-    assert watch.limit_hit and watch.compiles == limit
 
 
 def test_cuda_graphs_that_a_mode_asks_for_are_said_to_be_ignored():
@@ -548,20 +490,15 @@ def test_cuda_graphs_that_a_mode_asks_for_are_said_to_be_ignored():
     assert watch.recordings == 0
 
 
-def slow(graph, _):
-    time.sleep(1)
-    return graph
-
-
-@pytest.mark.parametrize("fn", [chain, torch.compile(lambda x: x.exp(), backend=slow)])
-def test_what_a_budget_has_found_is_kept(fn):
+@pytest.mark.parametrize("fn", [chain, torch.compile(chain, backend="eager")])
+def test_what_a_budget_has_found_is_kept(fn, monkeypatch):
+    ticks = iter(range(9))  # each look at the clock is a second later
+    monkeypatch.setattr(capture, "time", SimpleNamespace(monotonic=ticks.__next__))
     calls = [(torch.ones(n),) for n in range(2, 9)]
-    start = time.monotonic()
-    found = recompiles(fn, calls, backend=slow, dynamic=False, budget=1.5)
-    assert time.monotonic() - start < 8
-    assert 1 <= len(found.calls) < len(calls) and found.calls[0].compiles == 1
+    found = recompiles(fn, calls, dynamic=False, budget=1.5)
+    assert found.counts == (1, 1)
     assert "the budget of 1.5 s was spent" in str(found)
-    assert f"stopped after call {len(found.calls)} of 7" in found.stopped
+    assert found.stopped.startswith("stopped after call 2 of 7")
     assert Recompiles.from_json(found.to_json()) == found
 
 

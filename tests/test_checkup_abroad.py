@@ -38,6 +38,16 @@ THEIRS = MODEL.format(imports="import helpers", late="from helpers import FACTOR
 FOLDER = MODEL.format(imports="from helpers.sizes import FACTOR", late="")
 RELATIVE = MODEL.format(imports="from .sizes import FACTOR", late="")
 SIZES = "FACTOR = 2\n"
+# What imports a model, without a torch, which takes its time.
+LOOK = """
+import sys
+from types import SimpleNamespace as Fake
+
+from helpers.own_model.start_child import module_function
+
+sys.modules["torch"] = Fake(nn=Fake(Module=object))
+assert module_function(sys.argv[1]).__globals__["FACTOR"] == 2
+"""
 # The folder it is run in, what it is asked for, the files of the project.
 PROJECTS: dict[str, tuple[str, str, dict[str, str]]] = {
     "a module helpers": (".", "model:make", {"helpers.py": SIZES, "model.py": THEIRS}),
@@ -114,7 +124,7 @@ def checked(
     )
 
 
-@pytest.mark.parametrize("name", PROJECTS)
+@pytest.mark.parametrize("name", [name for name in PROJECTS if "helpers" in name])
 def test_it_is_checked_in_its_project(
     name: str, installed: Path, tmp_path: Path
 ) -> None:
@@ -122,6 +132,12 @@ def test_it_is_checked_in_its_project(
     done = checked(name, tmp_path, command, str(installed), "--only", "capture")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "all of it is one graph" in done.stdout and "loading" not in done.stdout
+
+
+@pytest.mark.parametrize("name", [name for name in PROJECTS if "helpers" not in name])
+def test_what_stands_beside_it_is_found(name: str, tmp_path: Path) -> None:
+    done = checked(name, tmp_path, [sys.executable, "-P", "-c", LOOK], str(ROOT))
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_it_is_found_where_their_helpers_come_first(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -76,14 +76,12 @@ def sizes():
 
 
 @pytest.fixture
-def patient(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[str], Patient]:
+def patient(tmp_path: Path) -> Iterator[Callable[[str], Patient]]:
     path = tmp_path / "models_to_try.py"
     path.write_text(textwrap.dedent(MODELS))
-    monkeypatch.setattr(sys, "path", [*sys.path])
     order = {"train": False, "budget": 0.2, "timeout": 300.0, "gpu": "h100"}
-    return lambda name: Patient({"target": f"{path}:{name}", **order})
+    yield lambda name: Patient({"target": f"{path}:{name}", **order})
+    sys.modules.pop("models_to_try", None)
 
 
 def raced(speedup: float) -> SimpleNamespace:
@@ -153,7 +151,7 @@ def test_first_calls_find_nothing_compiled(
     patient: Callable[[str], Patient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkup_tries, "_PATIENCE", 0.0)
-    p = patient("blocks")
+    p = patient("differs")
     whole, parts = checkup_tries._first_calls(p, p.made_again())
     assert len(whole) == len(parts) == 2
     assert min(whole) > 10 * max(parts)  # for that model is not compiled at all
@@ -164,11 +162,13 @@ def test_what_gives_other_answers_or_hardly_helps_is_not_advised(
 ) -> None:
     monkeypatch.setattr(checkup_tries, "_race", lambda *_: raced(2.0))
     p = patient("differs")
-    for one in checkup_tries._options(p, p.compiled()):
-        assert one.gain > 0 and one.agrees is False and not one.helps
+    wrong = [*checkup_tries._options(p, p.compiled())]
+    results = {(one.gain > 0, one.agrees, one.helps) for one in wrong}
+    assert results == {(True, False, False)}
     monkeypatch.setattr(checkup_tries, "_race", lambda *_: raced(1.03))
-    p = patient("stops")
-    assert not any(one.helps for one in checkup_tries._options(p, p.compiled()))
+    monkeypatch.setattr(checkup_tries, "_agreement", lambda *_: (True, 1.0, None))
+    hardly = [*checkup_tries._options(p, p.compiled())]
+    assert hardly and not any(one.helps for one in hardly)
 
 
 def test_a_call_that_fills_a_cache_is_raced_on_copies(

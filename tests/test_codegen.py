@@ -33,8 +33,9 @@ def broken(x):
     return y.cos()
 
 
-@pytest.mark.parametrize("ops", [1, 3, 8])
-def test_a_chain_of_any_length_is_one_read_and_one_write(ops):
+def test_a_chain_is_one_read_and_one_write():
+    ops = 3
+
     def pointwise(x):
         for _ in range(ops):
             x = x * 2 + 1
@@ -155,19 +156,10 @@ def test_partly_compiled_says_so():
     assert kernels(lambda x: broken(x) + 1, X).breaks == 1
 
 
-@pytest.mark.parametrize("look", [kernels, output_code, eager_bytes])
-def test_bad_input_says_what_to_do(look):
-    def raises(x):
-        return x.reshape(7, 7)
-
-    with pytest.raises(InputError, match="uncompiled"):
-        look(raises, X)
-    with pytest.raises(InputError, match="requires_grad_"):
-        look(chain, X, backward=True)
-    with pytest.raises(InputError, match="one device"):
-        look(torch.add, X, X.to("meta"))
-    with pytest.raises(InputError, match="not the result"):
-        look(chain(X))
+def test_a_backward_that_nothing_needs_says_what_to_do():
+    for look in (kernels, output_code):  # eager_bytes: see test_traffic
+        with pytest.raises(InputError, match="requires_grad_"):
+            look(chain, X, backward=True)
 
 
 def test_a_scripted_module_or_one_without_memory_says_what_to_do():
@@ -188,8 +180,7 @@ def test_what_returns_a_number_or_nothing_still_has_its_kernels():
     x = torch.ones(N)
     assert kernels(lambda x: x.add_(1) is None, x).bytes == 8 * N
     assert kernels(lambda x: float(x.sin().sum()), x).kernels
-    nothing = kernels(lambda x: x.sin() and None, torch.ones(1))
-    assert "returned" in str(nothing) or nothing.kernels
+    assert kernels(lambda x: x.sin() and None, torch.ones(1)).kernels
 
 
 def named(x, *, scale):
@@ -207,6 +198,7 @@ def test_half_precision_and_dropout_in_training():
     layer = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.5)).train()
     made = kernels(layer.to(torch.bfloat16), torch.ones(4, 8, dtype=torch.bfloat16))
     assert {kernel.phase for kernel in made.kernels} == {"forward", "backward"}
+    assert any("dropout" in k.ops or "rand" in k.ops for k in made.kernels)
 
 
 def test_what_is_not_captured_says_so():
@@ -269,7 +261,6 @@ def test_two_graphs_may_have_a_kernel_of_one_name():
 
 
 def test_output_code_is_highlighted():
-    pytest.importorskip("pygments")
     shown = output_code(chain, X)._repr_html_()
     assert "<span" in shown and "background:#F8F8F8" in shown
     assert "⟨" not in shown

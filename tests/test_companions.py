@@ -115,6 +115,8 @@ def run(code: str) -> None:
     names: dict[str, Any] = {n: getattr(helpers, n) for n in helpers.__all__}
     for name in ("compare", "sweep", "copy_bandwidth"):  # must work, not be precise
         names[name] = partial(names[name], budget=0.05)
+    for name in ("cold_start", "composes"):  # lessons 20 and 33 run them
+        names[name] = inspect.signature(names[name]).bind
     x, y = torch.randn(16, 8), torch.randn(4, 8)
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())
     compiled = torch.compile(f, backend="eager")
@@ -160,6 +162,14 @@ if __name__ == "__main__":
 """
 SECOND_SIZE = "    fast(torch.randn(9))\n"
 BREAK = ("return", "print(end='')\n    return")
+SHORT = {  # instead of a compile that takes its time: what the line sets
+    "FORCE_DISABLE": "import torch\nassert torch.compiler.config.force_disable_caches",
+    "DIR=folder": "from helpers import _torch\n"
+    "assert _torch.inductor_cache_dir().endswith('folder')",
+    "compiler_bisector": "",  # lesson 16 runs it, on a compiler that is broken
+}
+# Lines about kernels and their caches; for the others, capture is enough.
+KERNELS = ("INDUCTOR", "output_code", "ir_pre", "codecache", "COMPILE_DEBUG", "REPRO")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="lines for a POSIX shell")
@@ -169,18 +179,18 @@ def test_a_line_of_shell_runs(code: str, tmp_path: Path) -> None:
     script = SCRIPT + (SECOND_SIZE if "recompiles" in code else "")
     if "graph_breaks" in code:
         script = script.replace(*BREAK)
-    if "FORCE_DISABLE_CACHES" in code:  # a compile without any cache takes its time
-        script = "import torch\nassert torch.compiler.config.force_disable_caches"
+    if not any(word in code for word in KERNELS):
+        script = script.replace("compile(f)", 'compile(f, backend="eager")')
+    for word in (word for word in SHORT if word in code):
+        script = SHORT[word]
     (tmp_path / "train.py").write_text(script)
     line = code.removeprefix(SHELL).replace("python", f'"{sys.executable}"')
     env = {**os.environ, "PYTHONPATH": str(FOLDER.parent)}
-    if "codecache" in code:  # its keys are what is logged
-        env["TORCHINDUCTOR_CACHE_DIR"] = str(tmp_path)
-    else:  # a graph that comes from a cache has no stages to log; kernels may be cached
-        env |= dict.fromkeys(
-            ("TORCHINDUCTOR_AUTOGRAD_CACHE", "TORCHINDUCTOR_FX_GRAPH_CACHE"), "0"
-        )
     env |= {"TORCHINDUCTOR_COMPILE_THREADS": "1"}  # no pool for one kernel
+    # A graph that comes from a cache has no stages to log; kernels may be cached.
+    env["TORCHINDUCTOR_AUTOGRAD_CACHE"] = "0"
+    if "codecache" not in code:  # its keys are what is logged
+        env["TORCHINDUCTOR_FX_GRAPH_CACHE"] = "0"
     done = subprocess.run(
         line, shell=True, cwd=tmp_path, env=env, capture_output=True, text=True
     )

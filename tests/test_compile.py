@@ -32,7 +32,7 @@ def test_a_pointwise_kernel_on_every_gpu(gpu: Gpu) -> None:
     assert "tt.func public" in code.ttir and " loc(" not in code.ttir
     assert f"= {gpu.warp} : i32" in code.ttgir and "define " in code.llir
     assert code.occupancy == occupancy(gpu, code.threads, code.registers, code.shared)
-    assert f".target {gpu.arch}" in code.ptx and "\t.loc\t" not in code.ptx
+    assert f".target sm_{gpu.target}" in code.ptx and "\t.loc\t" not in code.ptx
     assert "STG" in code.sass and "EXIT" in code.sass
 
 

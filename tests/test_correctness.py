@@ -3,7 +3,9 @@
 import copy
 import dataclasses
 import math
+import random
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -65,6 +67,7 @@ FORMS = {
     "truth": lambda x: bool(x.sum() > 150),
     "complex": lambda x: torch.complex(x, x),
     "sparse": lambda x: x.to_sparse(),
+    "jagged": lambda x: torch.nested.nested_tensor([x, x[2:]], layout=torch.jagged),
 }
 
 
@@ -450,3 +453,29 @@ def test_a_scripted_module_is_compared_like_any_other():
     scripted = torch.jit.script(model)
     assert asked(model, scripted, x).matches is True
     assert asked(scripted, lambda x: scripted(x) + 1, x).matches is False
+
+
+def test_float8_is_compared():
+    def narrow(x):
+        return x.to(torch.float8_e4m3fn)
+
+    x = torch.arange(1.0, 17.0)
+    assert asked(narrow, narrow, x).matches is True
+    assert asked(narrow, lambda x: narrow(x + 3), x).matches is False
+
+
+def test_a_sparse_weight_of_the_readers_stays_as_it_is():
+    weight = torch.randn(8, 8).relu().to_sparse_csr()
+    found = asked(lambda x: weight @ x, lambda x: weight @ x + 1e-6, torch.randn(8, 2))
+    assert weight.dtype == torch.float32 and found.matches is True
+
+
+def test_random_numbers_of_python_and_numpy_are_the_readers():
+    before = random.getstate(), str(np.random.get_state())
+
+    def draws(x):
+        return x * random.random() + np.random.rand()
+
+    found = asked(draws, draws, torch.ones(3))
+    assert (random.getstate(), str(np.random.get_state())) == before
+    assert found.notes[0].startswith("draws random numbers")

@@ -6,15 +6,14 @@ import hashlib
 import re
 import tomllib
 from importlib import metadata
-from pathlib import Path
 
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from helpers import _torch
+from tests.refresh import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 FILES = {
     name: (ROOT / name).read_text(encoding="utf-8")
     for name in ("pyproject.toml", "requirements.txt", "environment.yml")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import subprocess
@@ -53,17 +54,15 @@ def test_the_program_says_it_and_the_twin_does_not(
     assert not re.search(ENTRIES[name]["says"], twin), twin
 
 
+@functools.cache
+def told(code: str) -> str:
+    """Return what a program says in a process of its own; some twins are the same."""
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, timeout=600).stderr
+
+
 def alone(name: str) -> list[str]:
-    """Return what the two programs say, each in a process of its own."""
-    return [
-        subprocess.run(
-            [sys.executable, "-c", ENTRIES[name][part]],
-            capture_output=True,
-            text=True,
-            timeout=600,
-        ).stderr
-        for part in ("program", "twin")
-    ]
+    return [told(ENTRIES[name][part]) for part in ("program", "twin")]
 
 
 @pytest.mark.parametrize("name", [n for n in ENTRIES if n not in RUN])

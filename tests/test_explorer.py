@@ -10,7 +10,7 @@ import torch
 from helpers import explore
 from helpers.errors import InputError
 from helpers.gpu import explorer
-from helpers.gpu.explorer import Explorer, widest_load
+from helpers.gpu.explorer import ELEMENTS, Explorer, access_sizes
 
 pytest.importorskip("triton")
 FLOAT, HALF = torch.float32, torch.bfloat16
@@ -35,7 +35,7 @@ def found(made: list[int]) -> Explorer:
 
         return chain
 
-    return explore(make, ("h100", "t4"), (FLOAT, HALF), (1, 2, 3), 1 << 12)
+    return explore(make, ("h100", "t4"), (FLOAT, HALF), (1, 2, 3))
 
 
 def test_the_table_is_a_small_grid(found: Explorer, made: list[int]) -> None:
@@ -50,7 +50,7 @@ def test_a_kernel_changes_with_the_program(found: Explorer) -> None:
     one, three, half = found.settings[:3]
     sines = [setting.source.count("tl_math.sin") for setting in (one, three)]
     assert sines == [1, 3]
-    assert one.bytes == three.bytes == 2 * half.bytes == 2 * 4 * (1 << 12)
+    assert one.bytes == three.bytes == 2 * half.bytes == 2 * 4 * ELEMENTS
     assert one.load_bytes in (8, 16) and one.registers <= three.registers
 
 
@@ -107,8 +107,12 @@ def test_what_is_missing_is_said() -> None:
 
 
 def test_the_width_of_loads_is_read_from_ptx() -> None:
-    assert widest_load("\t@%p1 ld.global.v4.b32 { %r1 }, [ %rd1 + 0 ];\n") == 16
-    assert widest_load("ld.global.b16 %rs1, [x];\nld.global.v2.b32 {a}, [x];\n") == 8
     hint = "ld.global.L1::evict_first.L2::cache_hint.v4.b32 { %r1 }, [ %rd1 ], %rd2;"
-    assert widest_load(hint) == 16
-    assert widest_load("st.global.v4.b32 [x], {a};") == 0
+    for ptx, sizes in (
+        ("\t@%p1 ld.global.v4.b32 { %r1 }, [ %rd1 + 0 ];\n", [16]),
+        ("ld.global.b16 %rs1, [x];\nld.global.v2.b32 {a}, [x];\n", [2, 8]),
+        (hint, [16]),
+        ("st.global.v4.b32 [x], {a};", []),
+    ):
+        assert access_sizes(ptx) == sizes
+    assert access_sizes("st.global.v4.b32 [x], {a};", "st") == [16]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from torch.utils import _triton as triton_support
 from helpers import dump_triton, output_code
 from helpers.errors import InputError
 from tests.kinds import KINDS, randn
+from tests.refresh import ROOT
 
 pytest.importorskip("triton")
 
@@ -109,5 +109,4 @@ def test_from_several_threads() -> None:
         "torch.ones(8)).kernels)\n"
         "assert list(ThreadPoolExecutor(3).map(one, range(2, 5))) == [1, 1, 1]\n"
     )
-    root = Path(__file__).parents[1]
-    subprocess.run([sys.executable, "-c", code], cwd=root, check=True, timeout=180)
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=180)

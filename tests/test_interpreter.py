@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,6 +26,7 @@ from helpers.gpu.dump import Dump, dump_triton
 from helpers.gpu.interpreter import CheckedKernel, Numerics, check_numerics, interpreter
 from helpers.text import unmark
 from tests.kinds import dumped, randn
+from tests.refresh import ROOT
 
 NAMES = (
     "two outputs",
@@ -255,7 +258,7 @@ def test_a_crash_costs_its_own_graph_only(programs: dict[str, Dump]) -> None:
     assert result.checked == 1
 
 
-def test_many_programs_become_fewer(sabotaged: Any) -> None:
+def test_many_programs_become_fewer() -> None:
     result = dump_triton(lambda x: x.t() + 1, torch.rand(600, 500)).check_numerics()
     (kernel,) = result.kernels
     assert kernel.status == "agrees" and 0 < kernel.programs <= 256
@@ -338,13 +341,6 @@ def test_an_interrupt_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @triton.jit
-def shifted(x, out, n, BLOCK: tl.constexpr):
-    """Write the numbers before the last, each plus one."""
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(out + i, tl.load(x + i, mask=i < n) + 1, mask=i < n - 1)
-
-
-@triton.jit
 def inner(value):
     """Raise, for Triton knows no such range."""
     return value + tl.arange(0, 3)
@@ -370,12 +366,6 @@ def ran(kernel: Any, x: torch.Tensor) -> torch.Tensor:
     return out
 
 
-def test_a_kernel_of_the_readers_runs_and_what_it_did_not_write_shows() -> None:
-    x = randn(100)
-    out = ran(shifted, x)
-    assert torch.equal(out[:-1], x[:-1] + 1) and out[-1].isnan()
-
-
 def test_an_error_of_the_readers_is_shown_as_theirs() -> None:
     with pytest.raises(InputError) as caught:
         ran(wrong, randn(50))
@@ -384,3 +374,49 @@ def test_an_error_of_the_readers_is_shown_as_theirs() -> None:
     places = [frame.split(":")[0].strip() for frame in frames]
     assert places == ["in wrong", "in inner"]
     assert "return value + tl.arange(0, 3)" in frames[-1]
+
+
+@triton.jit
+def in_bfloat16(x, out, n, BLOCK: tl.constexpr):
+    """Compute without a cast."""
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    a = tl.load(x + i, mask=i < n)
+    tl.store(out + i, tl.where(a > 0, -a + 1.5, tl.abs(a) * a), mask=i < n)
+
+
+def test_a_kernel_of_the_readers_computes_in_bfloat16() -> None:
+    x = randn(50).bfloat16()
+    wanted = torch.where(x > 0, -x + 1.5, x.abs() * x)
+    torch.testing.assert_close(ran(in_bfloat16, x), wanted)
+
+
+def test_functions_of_the_gpu_alone_are_torchs() -> None:
+    [i0] = dump_triton(torch.special.i0, randn(64)).check_numerics().kernels
+    assert i0.status == "agrees", i0
+
+
+def test_a_gradient_whose_size_depends_on_data_is_not_run() -> None:
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        dump = dump_triton(lambda x: x[x > 0].sin(), randn(64), training=True)
+    reasons = {kernel.reason for kernel in dump.check_numerics().kernels}
+    assert "the size of a gradient depends on data" in reasons
+
+
+def test_a_file_of_the_readers_is_not_taken_for_the_helpers(tmp_path: Path) -> None:
+    (tmp_path / "helpers.py").write_text("raise SystemExit\n")
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
+        "import torch\n"
+        "from helpers import dump_triton\n"
+        "print(dump_triton(torch.sin, torch.randn(8)).check_numerics().checked)\n"
+    )
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "program.py").write_text(code)
+    done = subprocess.run(
+        [sys.executable, "own/program.py"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "1\n", done.stdout + done.stderr

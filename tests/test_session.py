@@ -98,6 +98,19 @@ def test_the_session_is_as_before(look, fails):
     assert watch.compiles == 0, "what was compiled must stay compiled"
 
 
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+def test_bad_input_says_what_to_do(look):
+    for fn in (lambda x: x.reshape(7, 7), lambda x: 1 / 0, lambda x, y: x):
+        with pytest.raises(InputError, match="uncompiled") as caught:
+            look(fn, X)
+        assert caught.value.__cause__ is not None
+    with pytest.raises(InputError, match=r"graphs\(f, x\), not the result"):
+        look(X.sin(), X)
+    if look is not LOOKS["recompiles"]:  # each of its calls has a device of its own
+        with pytest.raises(InputError, match=r"cpu and meta.*to\(device\)"):
+            look(lambda both: both[0] + both[1], (X, X.to("meta")))
+
+
 def test_no_recompile_limit_is_used_up():
     def f(x):
         return x + 1
@@ -383,6 +396,19 @@ def closure():
     return run
 
 
+def default(x, seen=[]):  # noqa: B006
+    seen.append(1)
+    return x * len(seen)
+
+
+def attribute(x):
+    attribute.calls += 1
+    return x * attribute.calls
+
+
+attribute.calls = 0
+
+
 def rebinds(x):
     trainer.seen.data = trainer.seen.data + x.sum(0)
     return x + trainer.seen
@@ -401,6 +427,8 @@ HOLDERS = {
     "object": lambda x: cache.update(x),
     "generator": draws,
     "new memory": rebinds,
+    "default argument": default,
+    "attribute": attribute,
     "builtin": total.copy_,
 }
 

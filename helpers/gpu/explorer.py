@@ -18,6 +18,7 @@ from helpers.results import TableResult
 from helpers.text import Table, mark, size, watched
 
 Make = Callable[[int], Callable[..., Any]]
+ELEMENTS = 1 << 20
 
 
 def explore(
@@ -25,18 +26,17 @@ def explore(
     gpus: Sequence[str] = ("h100", "a100", "t4"),
     dtypes: Sequence[torch.dtype] = (torch.float32, torch.bfloat16),
     lengths: Sequence[int] = (1, 2, 4, 8),
-    elements: int = 1 << 20,
 ) -> Explorer:
     """Return how the kernel of ``make(n)`` changes with n, the type and the GPU.
 
-    ``make(n)`` returns a function of one tensor, which gets *elements* numbers.  The
+    ``make(n)`` returns a function of one tensor, which gets `ELEMENTS` numbers.  The
     table has the shortest and the longest program, of each type, on the first GPU,
     and the longest on the others.  A live notebook shows sliders for all of
     *lengths*, *dtypes* and *gpus*.  Source: `dump_triton` and Triton's compiler.
 
     Raises InputError and Unavailable as `dump_triton` does.
     """
-    setting = cache(partial(_setting, make, elements))
+    setting = cache(partial(_setting, make))
     ends = dict.fromkeys((min(lengths), max(lengths)))
     keys = [(gpus[0], *pair) for pair in itertools.product(dtypes, ends)]
     keys += [(gpu, dtypes[0], max(lengths)) for gpu in gpus[1:]]
@@ -123,10 +123,8 @@ def _short(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _setting(
-    make: Make, elements: int, gpu: str, dtype: torch.dtype, length: int
-) -> Setting:
-    dump = dump_triton(make(length), torch.ones(elements, dtype=dtype), gpu=gpu)
+def _setting(make: Make, gpu: str, dtype: torch.dtype, length: int) -> Setting:
+    dump = dump_triton(make(length), torch.ones(ELEMENTS, dtype=dtype), gpu=gpu)
     if not dump.kernels:
         raise InputError(f"make({length}) becomes no Triton kernel on {gpu}")
     code = max(dump.kernels, key=lambda kernel: kernel.bytes).on()
@@ -139,14 +137,14 @@ def _setting(
         stores=sum(kernel.stores for kernel in dump.kernels),
         bytes=dump.bytes,
         block=str(code.config),
-        load_bytes=widest_load(code.ptx),
+        load_bytes=max(access_sizes(code.ptx), default=0),
         registers=code.registers,
         occupancy=code.occupancy.fraction,
         source="\n".join(kernel.source for kernel in dump.kernels),
     )
 
 
-def widest_load(ptx: str) -> int:
-    """Return the bytes of the widest load from global memory that one thread does."""
-    loads = re.findall(r"\bld\.global\S*?(?:\.v(\d))?\.[bfsu](\d+)\s", ptx)
-    return max((int(n or 1) * int(bits) // 8 for n, bits in loads), default=0)
+def access_sizes(ptx: str, kind: str = "ld") -> list[int]:
+    """Return the bytes of each load (or ``st``) of one thread, in global memory."""
+    found = re.findall(rf"\b{kind}\.global\S*?(?:\.v(\d))?\.[bfsu](\d+)\s", ptx)
+    return [int(n or 1) * int(bits) // 8 for n, bits in found]

@@ -82,11 +82,8 @@ def gpu(chosen: Gpu) -> Iterator[None]:
     from triton.runtime import driver
 
     target = GPUTarget("cuda", chosen.target, chosen.warp)
-    fake_driver = types.SimpleNamespace(  # what is asked when nothing is launched
-        get_current_target=lambda: target,
-        get_active_torch_device=lambda: CUDA,
-        get_current_device=lambda: 0,
-    )
+    # All that is asked when nothing is launched.
+    fake_driver = types.SimpleNamespace(get_current_target=lambda: target)
     with ONE_AT_A_TIME, contextlib.ExitStack() as stack:
         for owner, name, value in _answers(chosen):
             stack.enter_context(mock.patch.object(owner, name, value))
@@ -106,9 +103,7 @@ def _answers(chosen: Gpu) -> Iterator[tuple[Any, str, Any]]:
         return lambda *_, **__: value
 
     answers = {
-        "get_device_properties": chosen.properties,
-        "get_device_capability": chosen.capability,
-        "get_device_name": chosen.title,
+        "get_device_properties": chosen.properties,  # its name and capability, too
         "current_device": 0,
         "device_count": 1,
         "is_bf16_supported": chosen.capability >= (8, 0),
@@ -118,7 +113,7 @@ def _answers(chosen: Gpu) -> Iterator[tuple[Any, str, Any]]:
     # Saved around what is random and runs again in the backward; 16 bytes on a GPU.
     yield torch.cuda, "get_rng_state", lambda *_: torch.empty(16, dtype=torch.uint8)
     yield torch.cuda, "set_rng_state", always(None)
-    answers |= {"is_available": True, "get_compute_capability": chosen.target}
+    answers["is_available"] = True
     for owner in (CudaInterface, CudaInterface.Worker):
         for name, value in answers.items():
             if hasattr(owner, name):
@@ -452,7 +447,6 @@ class Lowering:
         self.attention: set[str] = set()  # the kernels chosen for it
         self.autocast = False
         self.stopped = ""  # what the program could not go past
-        self.error: Exception | None = None  # of the lowering, and not of the program
 
     def _followed(self, options: dict[str, Any]) -> dict[str, Any]:
         """Return the *options* of a mode as far as they need no device."""
@@ -467,33 +461,32 @@ class Lowering:
         self, graph: torch.fx.GraphModule, inputs: Sequence[Any], **_: Any
     ) -> Callable[..., Any]:
         before = len(self.graphs)
-        try:
-            self._compile(graph, inputs)
-        except Exception as error:  # an InductorError around it
-            self.error = error
-            raise
+        self._compile(graph, inputs)
         lowered_now = self.graphs[before:]
-        own = any("triton_kernel" in str(node.target) for node in graph.graph.nodes)
+        launches = [launch.name for each in lowered_now for launch in each.launches]
         self.count += 1
 
         def run(*values: Any) -> Any:
             for each in lowered_now:
                 if each.phase != "backward" and not each.inputs:
                     each.inputs = clone(list(values))
-            if own:
+            try:
+                return graph(*values)
+            except Exception as error:
+                if "your Triton kernel" not in launches:
+                    raise
                 self.stopped = "your own Triton kernel"
-                raise Stopped
-            return graph(*values)
+                raise Stopped from error
 
         return run
 
     def _compile(self, graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> None:
         self.autocast |= any(map(torch.is_autocast_enabled, ("cpu", "cuda")))
-        self.autocast |= any("autocast" in str(n.target) for n in graph.graph.nodes)
         traced = copy_graph(graph)  # Inductor rewrites it, and *graph* is run
         for module in traced.modules():
             if isinstance(module, torch.fx.GraphModule):
                 for node in module.graph.nodes:
+                    self.autocast |= "autocast" in str(node.target)
                     if node.target is _CPU_ATTENTION:
                         node.target = self._attention
                 module.recompile()

@@ -22,7 +22,6 @@ class Gpu:
 
     name: str
     title: str  # as the driver reports it
-    arch: str  # "sm_90"
     capability: tuple[int, int]
     multiprocessors: int
     memory: int  # as the driver reports it: a little under the published size
@@ -31,7 +30,6 @@ class Gpu:
     blocks: int  # resident per multiprocessor
     shared: int  # per multiprocessor
     shared_optin: int  # per block, when asked for
-    shared_block: int = 48 * KIB  # per block, without asking for more
     registers: int = 64 * KIB  # of 32 bits, per multiprocessor
     warp: int = 32
 
@@ -48,22 +46,18 @@ class Gpu:
             regs_per_multiprocessor=self.registers,
             max_threads_per_multi_processor=self.threads,
             max_threads_per_block=1024,
-            shared_memory_per_block=self.shared_block,
             shared_memory_per_block_optin=self.shared_optin,
-            shared_memory_per_multiprocessor=self.shared,
             L2_cache_size=self.l2,
             gcnArchName="",
-            is_integrated=0,
-            is_multi_gpu_board=0,
         )
 
     @property
     def target(self) -> int:
-        """What Triton calls it: 90 for sm_90."""
-        return int(self.arch[3:])
+        """What Triton calls its capability: 90 for (9, 0)."""
+        return 10 * self.capability[0] + self.capability[1]
 
     def __str__(self) -> str:
-        return f"{self.title} ({self.arch})"
+        return f"{self.title} (sm_{self.target})"
 
 
 # "Technical specifications per compute capability" of the CUDA C++ Programming Guide,
@@ -96,8 +90,8 @@ _NVIDIA = (
 
 
 def _nvidia(name: str, title: str, capability: tuple[int, int], *sizes: int) -> Gpu:
-    arch, (multiprocessors, memory, l2) = "sm_{}{}".format(*capability), sizes
-    chip = (arch, capability, multiprocessors, memory * MIB, l2 * MIB)
+    multiprocessors, memory, l2 = sizes
+    chip = (capability, multiprocessors, memory * MIB, l2 * MIB)
     return Gpu(name, title, *chip, *_CAPABILITIES[capability])
 
 
@@ -120,13 +114,11 @@ PEAKS = {
 _WORDS = re.compile(r"nvidia|geforce|tesla|sxm\d?|80gb|hbm\d?e?|[^a-z\d]")
 
 
-def find(name: str | Gpu) -> Gpu:
+def find(name: str) -> Gpu:
     """Return the GPU called *name*: "rtx4090", "RTX 4090" or "NVIDIA H100".
 
-    A Gpu is returned as it is.  Raises InputError, with the names there are.
+    Raises InputError, with the names there are.
     """
-    if isinstance(name, Gpu):
-        return name
     key = _WORDS.sub("", str(name).lower())
     if key not in GPUS:
         raise InputError(f"no GPU called {name!r}: there are {', '.join(GPUS)}")

@@ -9,7 +9,6 @@ this process replaces in torch and Triton ends with it; each replacement says wh
 from __future__ import annotations
 
 import functools
-import itertools
 import linecache
 import math
 import re
@@ -35,7 +34,6 @@ with needed_for("running Triton code without a GPU"):
 
 ATEN = torch.library.Library("aten", "IMPL")  # it acts as long as it is held
 MOST_PROGRAMS = 256  # in a launch: they run one by one, so fewer and larger are faster
-FILES = itertools.count()
 BUILDER = interpreter.InterpreterBuilder
 ALLOWED: list[tuple[int, int]] = []  # the memory of a launch's tensors: starts and ends
 
@@ -82,7 +80,6 @@ def _load(
     """Return a module's function ``call``, with every device the CPU."""
     source = re.sub(r"^from torch.* as get_raw_stream$", "", source, flags=re.M)
     source = source.replace("= AsyncCompile()", "= COMPILER")
-    source = re.sub(r"device\(type='cuda', index=\d+\)", "device('cpu')", source)
     source = re.sub(r"(['\"])cuda(:\d+)?\1", "'cpu'", source)
     # An input, or what a library gives, may be laid out otherwise on a GPU.
     layout = r"assert_size_stride\((\w+), (.*)\)$"
@@ -104,7 +101,7 @@ class Compiler:
         """Return the kernel *name*, defined by *text*, as ``AsyncCompile`` does."""
         # The interpreter reads a kernel's text through its file, and there is none.
         text = text.replace("device='cuda'", "device='cpu'")
-        file = f"<kernel {next(FILES)}>"
+        file = f"<kernel {name}>"
         linecache.cache[file] = (len(text), None, text.splitlines(True), file)
         names = {"__name__": file, "__file__": file}
         exec(compile(text, file, "exec"), names)
@@ -233,6 +230,11 @@ def replace_parts() -> None:
     BUILDER.cast_impl = _cast
     BUILDER.create_fp_to_fp = lambda self, source, dtype, _: _cast(self, source, dtype)
     BUILDER.create_dot = _dot
+    # Arithmetic takes the bits of bfloat16 and float8 for whole numbers.
+    for method in (BUILDER.unary_op, BUILDER.binary_op):
+        computed = functools.partialmethod(_computed, method)
+        setattr(BUILDER, method.__name__, computed)
+    BUILDER.get_bf16 = lambda self, x: _cast(self, self.get_fp32(x), tl.bfloat16)
     # This goes element by element: 120 s for a looped softmax that takes 2 s by blocks.
     interpreter.ReduceOps.generic_reduce = _reduce
     # CUDA's library of functions is there for a GPU only.
@@ -296,6 +298,14 @@ def _cast(self: Any, source: Any, dtype: Any) -> Any:
     return _handle(data.view(bits).numpy(), dtype.scalar)
 
 
+def _computed(self: Any, original: Callable[..., Any], *args: Any) -> Any:
+    """Return what *original* does in float32 where numpy lacks the type."""
+    *values, operation = args
+    result, dtype = original(self, *map(_widened, values), operation), values[0].dtype
+    narrow = dtype.scalar in _NARROW and result.data.dtype != bool  # a comparison
+    return _cast(self, result, dtype) if narrow else result
+
+
 def _dot(self: Any, a: Any, b: Any, *rest: Any) -> Any:
     return _dot_wide(self, _widened(a), _widened(b), *rest)
 
@@ -337,6 +347,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {  # where torch has another name, o
     "fma": lambda x, y, z: x * y + z,
     "mul_rn": torch.mul,
     "ilogb": lambda x: torch.frexp(x)[1] - 1,
+    "cyl_bessel_i0": torch.special.i0,
+    "cyl_bessel_i1": torch.special.i1,
 }
 
 
@@ -344,6 +356,7 @@ def _call_library(function: str, *args: Any, **_: Any) -> Any:
     """Return what torch gives for a *function* of CUDA's library for mathematics."""
     known = _FUNCTIONS.get(function) or getattr(torch, function, None)
     known = known or getattr(torch.special, function, None)
+    known = known or getattr(torch.special, f"bessel_{function}", None)  # j0 and so on
     if known is None:
         raise NotImplementedError(f"libdevice.{function} has no counterpart here")
     values = [

@@ -70,8 +70,7 @@ class Plausible(TableResult):
 
     chip: str
     limits: tuple[Limit, ...]
-    measured: bool = False
-    sure: float = 1.0
+    sure: float = 1.0  # more where the ceilings were measured
 
     @property
     def broken(self) -> tuple[str, ...]:
@@ -87,7 +86,7 @@ class Plausible(TableResult):
 
     def table(self) -> Table:
         """Return a row for each ceiling that could be asked."""
-        shown = mark if self.measured else str
+        shown = mark if self.sure > 1 else str
         rows = [
             (one.name, *map(shown, (one.needs, one.has, f"{one.share:.3g}")))
             for one in self.limits
@@ -99,7 +98,7 @@ class Plausible(TableResult):
             return "cannot tell: say what it computes, moves or keeps, and how long"
         broken = ", ".join(self.broken)
         said = f"impossible: {broken}" if broken else self.verdict
-        return mark(said) if self.measured else said
+        return mark(said) if self.sure > 1 else said
 
 
 def plausible(
@@ -136,4 +135,4 @@ def plausible(
     if memory:
         there = own.memory * chips
         limits.append(Limit("memory", size(memory), size(there), memory / there))
-    return Plausible(own.name, tuple(limits), own.source == "measured here", own.sure)
+    return Plausible(own.name, tuple(limits), own.sure)

@@ -36,35 +36,34 @@ Lines = tuple[int, ...]  # numbers of lines, from 1
 def stages(
     fn: Callable[..., Any],
     *inputs: Any,
-    kwargs: dict[str, Any] | None = None,
     gpu: str = "h100",
-    kernel: str | int = 0,
+    kernel: int = 0,
 ) -> Stages:
-    """Return ``fn(*inputs, **kwargs)`` at every stage, with each operation lined up.
+    """Return ``fn(*inputs)`` at every stage, with each operation lined up.
 
     The FX graph is what Inductor made the kernel from; the Triton kernel and its PTX
-    are for *gpu*.  *kernel* is its number among the generated kernels, or a part of its
-    name.  Source: stack traces of the FX nodes, the flow of values through the kernel,
-    and the line numbers in the PTX.  An operation without a line has none: it was fused
-    away, or moves nothing.
+    are for *gpu*.  *kernel* is its number among the generated kernels.  Source: stack
+    traces of the FX nodes, the flow of values through the kernel, and the line numbers
+    in the PTX.  An operation without a line has none: it was fused away, or moves
+    nothing.
 
     Raises InputError and Unavailable as `dump_triton` does, and InputError where there
     is no such kernel.
     """
-    dump = dump_triton(fn, *inputs, kwargs=kwargs, gpu=gpu)
-    for number, chosen in enumerate(dump.kernels):
-        if kernel == number or (isinstance(kernel, str) and kernel in chosen.name):
-            break
-    else:
+    dump = dump_triton(fn, *inputs, gpu=gpu)
+    if kernel not in range(len(dump.kernels)):
         names = ", ".join(f"{i}: {k.name}" for i, k in enumerate(dump.kernels))
         raise InputError(f"no kernel {kernel!r}: there are {names or 'none'}")
+    chosen = dump.kernels[kernel]
     graph = next(g for g in dump._captured if g.index == chosen.graph)
     flow = Flow(graph.final)
-    for launch in dump.kernels[: number + 1]:  # the first ones fill the last's buffers
+    for launch in dump.kernels[: kernel + 1]:  # the first ones fill the last's buffers
         if launch.graph == chosen.graph:
             lines = flow.follow(launch)
 
     shown = _nodes(graph, chosen.name)
+    if chosen.name in [k.name for k in dump.kernels[:kernel]]:  # of its first launch
+        shown = [node for node in graph.final.nodes if node.name in lines]
     traces = [program_line(node) for node in shown]
     program = list(dict.fromkeys(filter(None, traces)))
     ptx, ptx_lines = _ptx(chosen)
@@ -160,8 +159,10 @@ class Flow:
 
     def __init__(self, graph: Graph) -> None:
         self.buffers: dict[str, Value] = {}
-        self.nodes: dict[tuple[Value, ...], str] = {}  # by the operation, as printed
+        # By the operation, as printed; None where it may be one of several.
+        self.nodes: dict[tuple[Value, ...], str | None] = {}
         same: dict[str, Value] = {}  # what a node has that changes no value
+        firsts: dict[tuple[Value, ...], Node] = {}
         for node in graph.nodes:
             if node.op == "placeholder":
                 self.buffers[node.name] = node.name
@@ -172,9 +173,12 @@ class Flow:
             if _op(node) in _SAME:
                 same[node.name] = arguments[0]
             op, *values = _printed(_op(node), *arguments)
-            self.nodes.setdefault((op, *values), node.name)
+            forms = {(op, *values)}
             if op in ("add", "mul", "maximum", "minimum"):  # in any order
-                self.nodes.setdefault((op, *values[::-1]), node.name)
+                forms.add((op, *values[::-1]))
+            for form in forms:  # the same of two parts of a tensor looks alike
+                first = firsts.setdefault(form, node)
+                self.nodes[form] = first.name if first.args == node.args else None
 
     def follow(self, kernel: DumpedKernel) -> dict[str, set[int]]:
         """Return the lines of each node, and of ``load X`` and ``store X``, from 1."""
@@ -258,10 +262,9 @@ def _ptx(kernel: DumpedKernel) -> tuple[str, dict[int, list[int]]]:
     """
     start = kernel.generated.rindex("@triton.jit\n")
     last = kernel.source.rindex("@triton.jit\n")  # what it calls is in the head
-    head = kernel.generated[:start]
-    before = head.count("\n") - kernel.source[:last].count("\n")
-    module, gpu = head + kernel.source[last:], gpus.find(kernel.gpu)
-    code = compile_kernel(module, gpu, kernel.chosen, lines=True)
+    module = kernel.generated[:start] + kernel.source[last:]
+    before = module.count("\n") - kernel.source.count("\n")
+    code = compile_kernel(module, gpus.find(kernel.gpu), kernel.chosen, lines=True)
     shown, places, line = [], defaultdict(list), 0
     for text in code.ptx.split("\t.file\t")[0].splitlines():
         if place := _PLACE.match(text):

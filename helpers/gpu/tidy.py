@@ -35,8 +35,7 @@ def tidy(source: str) -> str:
     for function in functions:
         decorators = _decorators(function)
         if _BY_HAND & {*decorators} or len(decorators) == 1:
-            lines = source.splitlines()[function.lineno - 1 : function.end_lineno]
-            texts.append("\n".join(["@triton.jit", *lines]))
+            texts.append(f"@triton.jit\n{ast.get_source_segment(source, function)}")
             continue
         before = ""
         while before != (before := ast.dump(function)):

@@ -82,8 +82,6 @@ Values that are underlined with dots were measured here, and differ elsewhere.
 
 def lesson(number: str) -> str:
     """Return a lesson's title and file: on which site it can be read is not known."""
-    if number not in _LESSONS:
-        return number
     words = re.sub(r"\W+", "_", _LESSONS[number].lower()).strip("_")
     return f"{number} · {_LESSONS[number]} (notebooks/{number}_{words}.ipynb)"
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import random
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +12,7 @@ import torch
 from helpers import correctness
 from helpers._torch import needed_for
 from helpers.benchmark import Comparison, compare
-from helpers.capture import each_call
+from helpers.capture import given_calls
 from helpers.correctness import Setting
 from helpers.errors import InputError, UsedUp
 from helpers.own_model.start_child import (
@@ -24,7 +22,13 @@ from helpers.own_model.start_child import (
     module_function,
     trained,
 )
-from helpers.session import check_callable, compile_apart, fresh_code, undisturbed
+from helpers.session import (
+    check_callable,
+    compile_apart,
+    fresh_code,
+    uncompiled,
+    undisturbed,
+)
 from helpers.tensors import clone
 
 with needed_for("first calls without a cache"):
@@ -53,9 +57,7 @@ class Patient:
         self._make = module_function(order["target"])
         self.fn, inputs, loss = self._made()
         self.loss = loss or correctness.weighted_sum
-        several = isinstance(inputs, list)
-        single = inputs if isinstance(inputs, (tuple, dict)) else (inputs,)
-        self._calls: list[Call] = each_call(inputs if several else [single])
+        self._calls: list[Call] = given_calls(inputs)
         self.train = bool(order["train"] or loss)
         self.budget: float = order["budget"]
         self.timeout: float = order["timeout"]  # seconds of each part
@@ -64,11 +66,9 @@ class Patient:
 
     def _made(self) -> tuple[Callable[..., Any], Any, Callable[..., Any] | None]:
         """Return what is given; what draws its numbers is the same in each process."""
-        random.seed(0)
-        if numpy := sys.modules.get("numpy"):
-            numpy.random.seed(0)
         with correctness.seeded(0):
-            return given(self._make)
+            fn, *rest = given(self._make)
+        return uncompiled(fn), *rest  # compiled, it would be held against itself
 
     @property
     def calls(self) -> list[Call]:
@@ -153,7 +153,7 @@ class Patient:
 
         setting = Setting((usual, ours), inputs, kwargs)
         with correctness.seeded(0), setting.state:
-            first = setting.outcome("compiled", ours, 0, run)
+            first = setting.outcome("compiled", ours, run)
             return correctness.agreement(setting, usual, ours, first, fresh=fresh)
 
 

@@ -24,8 +24,8 @@ from torch.utils import _pytree as pytree
 from helpers import stats, text
 from helpers._torch import needed_for
 from helpers.benchmark import Comparison, compare
-from helpers.capture import Graphs, graphs, recompiles
-from helpers.errors import InputError, UsedUp
+from helpers.capture import graphs, recompiles
+from helpers.errors import InputError, UsedUp, one_line
 from helpers.own_model.checkup_patient import Call, Patient, on_copies
 from helpers.session import compile_apart, restored, undisturbed
 from helpers.tensors import clone, tensors
@@ -111,8 +111,7 @@ def _attempt(
         with fresh_cache():
             done = work(line, *more)
     except Exception as error:
-        first = (str(error).strip() or "without a message").splitlines()[0]
-        done = Try(line, kind, f"fails: {type(error).__name__}: {first:.80}", 0, None)
+        done = Try(line, kind, f"fails: {one_line(error):.100}", 0, None)
     if done:
         yield done
 
@@ -167,8 +166,9 @@ def _mended_breaks(p: Patient) -> Iterator[Try]:
             if saved <= 0:
                 return None
             agrees, *_ = _agreement(p, _compiling(p), p.calls[:1])
-        before = f"{text.count(len(now.breaks), 'break')} in {_graphs(now)}"
-        effect = f"{before}, then {len(then.breaks)} in {_graphs(then)}"
+        were, are = (text.count(one.count, "graph") for one in (now, then))
+        before = f"{text.count(len(now.breaks), 'break')} in {were}"
+        effect = f"{before}, then {len(then.breaks)} in {are}"
         return Try(line, "breaks", effect, saved, agrees, costs)
 
     helpful = []
@@ -184,15 +184,10 @@ def _mended_breaks(p: Patient) -> Iterator[Try]:
         yield from _attempt("breaks", mended, line, together, costs)
 
 
-def _graphs(found: Graphs) -> str:
-    return text.count(found.count, "graph")
-
-
 def _dynamic_sizes(p: Patient) -> Iterator[Try]:
     """Yield what makes fewer versions of calls whose sizes differ."""
     varying = _varying(p)
-    now = recompiles(p.fn, p.calls).total
-    if not varying or now < 2:
+    if not varying or (now := recompiles(p.fn, p.calls).total) < 2:
         return
 
     def counted(line: str, calls: list[Call], dynamic: bool | None = None) -> Try:
@@ -271,7 +266,7 @@ def _options(p: Patient, now: Callable[..., Any]) -> Iterator[Try]:
     def raced(line: str, options: dict[str, Any]) -> Try:
         agrees, first, then = _agreement(p, _compiling(p, **options), p.calls)
         result = _race(p, now, then)
-        gain = result.interval[0] - _WORTH if result.interval else 0.0
+        gain = result.interval[0] - _WORTH
         costs = f"compiles for {mark(text.seconds(first))}"
         if "dynamic" in options:
             count = recompiles(p.fn, p.calls, **options).total

@@ -9,11 +9,12 @@ from __future__ import annotations
 import operator
 import os
 import re
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from helpers import results, text
 from helpers.errors import InputError, Unavailable
@@ -58,7 +59,7 @@ _WORSE_IF_MORE = (
     *("library", "bytes", "promotes", "stale", "silently_different", "raises"),
     *("gpu_kernels", "gpu_spilled"),
 )
-_WORSE_IF_NONE = ("matches", "compiled", "found_in_cache")
+_WORSE_IF_NONE = ("matches", "graphs", "compiled", "found_in_cache")
 _SIGNS = {
     "good": "✓",
     "look": "!",
@@ -85,7 +86,6 @@ class Part:
     evidence: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     pictures: tuple[str, ...] = ()
-    seconds: float = 0.0
 
     @property
     def question(self) -> str:
@@ -178,11 +178,9 @@ class Checkup(Measured, TableResult):
         for name in _WORSE_IF_NONE:
             if theirs.get(name) and ours.get(name) in (False, 0):
                 worse.append(f"{name}: {theirs[name]} before, {ours[name]} now")
-        mended = None, "", theirs.get("guards")  # or not asked, or the same
-        if theirs.get("guards") and ours.get("guards") not in mended:
-            worse.append(
-                f"guards that fail: {theirs['guards']!r} before, {ours['guards']!r} now"
-            )
+        old, new = (str(counts.get("guards") or "") for counts in (theirs, ours))
+        if old and set(new.split("; ")) - {*old.split("; "), ""}:
+            worse.append(f"guards that fail: {old!r} before, {new!r} now")
         low, high = theirs.get("speedup_low"), ours.get("speedup_high")
         if low and high and high < low:
             worse.append(f"speedup: at least {low} before, at most {high} now")
@@ -200,7 +198,7 @@ def rules_of(requirements: str) -> list[re.Match[str]]:
     """
     rules = []
     for rule in filter(None, (r.strip() for r in requirements.split(","))):
-        match = re.fullmatch(r"(\w+)\s*(?:(==|=|<=|>=|<|>)\s*(-?[\d.]+))?", rule)
+        match = re.fullmatch(r"(\w+)\s*(?:(==|=|<=|>=|<|>)\s*(-?\d*\.?\d+))?", rule)
         if not match or match[1] not in NAMES:
             raise InputError(
                 f"{rule!r} is no requirement: use {', '.join(sorted(NAMES))}, "
@@ -227,7 +225,8 @@ def checkup(
     model or function and its inputs: a tuple, a dictionary of keyword arguments, or a
     list of several of these that differ as those of real calls do.  A third value is a
     loss: a function of what the model returns.  With it, or with *train*, which takes
-    a weighted sum of what is returned, a backward belongs to each call.
+    a weighted sum of what is returned, a backward belongs to each call.  Of a model
+    that is compiled already, what was given to ``torch.compile`` is looked at.
 
     *only* names parts to do (`QUESTIONS`); else all, with ``gpu`` where a *gpu* such as
     ``"h100"`` is named.  *budget* is in seconds of timing for each part that times.
@@ -284,33 +283,24 @@ def _part(name: str, problem: str = "", **found: Any) -> Part:
     """Return what was reported of a part."""
     if problem:
         return Part(name, "failed", problem)
-    lists = {k: tuple(v) for k, v in found.items() if isinstance(v, (list, tuple))}
-    return Part(name, **{**found, **lists})
+    return msgspec.convert({"name": name, **found}, Part)
 
 
 def _apart(name: str, order: dict[str, Any]) -> dict[str, Any]:
-    """Return what a part finds that starts processes of its own, and how long it took.
+    """Return what a part finds that starts processes of its own.
 
     No model is made in this process.
     """
-    begin = time.perf_counter()
     try:
-        found = _APART[name](order)
+        return _APART[name](order)
     except (InputError, Unavailable, OSError) as error:  # the other parts are kept
         return {"problem": str(error)}
-    return {**found, "seconds": time.perf_counter() - begin}
 
 
 def _start(order: dict[str, Any]) -> dict[str, Any]:
     """Return where the first call's seconds go, cold and with what a cache keeps."""
-    ways, limit = ("empty", "warm", "copied", "artifacts"), order["timeout"]
-    found = starts.cold_start(
-        order["target"],
-        ways,
-        train=order["trains"],
-        timeout=limit,
-        memory=order["memory"],
-    )
+    limits = {name: order[name] for name in ("timeout", "memory")}
+    found = starts.cold_start(order["target"], train=order["trains"], **limits)
     if found.interrupted:
         raise KeyboardInterrupt
     problems = [f"{way.name}: {way.problem}" for way in found.ways if way.problem]
@@ -352,11 +342,13 @@ def _composes(order: dict[str, Any]) -> dict[str, Any]:
     says = f"{len(agrees)} of {len(found.situations)} agree"
     says += f"; differs in silence: {', '.join(differs)}" * bool(differs)
     says += f"; raises: {', '.join(raises)}" * bool(raises)
+    ended = found.named("not done")
+    says += f"; had to be ended: {', '.join(ended)}" * bool(ended)
     known = [composition.OF_EVERY_MODEL.get(name) for name in differs + raises]
     says += ", as in every compiled model" * bool(found.ok and known)
     own = {verdict: found.named(verdict, own=True) for verdict in ("differs", "raises")}
     counts = {"silently_different": len(own["differs"]), "raises": len(own["raises"])}
-    verdict = "bad" if own["differs"] else "look" if own["raises"] else "good"
+    verdict = "bad" if own["differs"] else "look" if own["raises"] + ended else "good"
     if not agrees + differs + raises:
         verdict, counts = "cannot tell", dict.fromkeys(counts)  # nothing was judged
     facts = {"verdict": verdict, "says": says, "counts": counts}

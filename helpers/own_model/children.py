@@ -33,10 +33,10 @@ _HOW = (
     'above its cell, and name it "model.py:make".'
 )
 _ADVICE = {  # for a stage, and what the process said there
-    "^make the model: .*(No module|has no attribute)": _HOW,
+    "^make the model: .*(No module|module .* has no attribute)": _HOW,
     "No space left": "The disk is full: free some, or name another with folder=",
-    "Permission denied|Read-only": "The cache cannot be written: name another place "
-    "with folder=",
+    "^(?!make the model|call it eagerly).*(Permission denied|Read-only)": "The cache "
+    "cannot be written: name another place with folder=",
 }
 _News = dict[str, Any]
 
@@ -131,7 +131,8 @@ def _followed(
             return stage, _death(status, said)
         if time.monotonic() - begin > timeout:
             return stage, f"not done after {timeout:g} seconds: give a longer timeout="
-        if (held := _held(child.pid)) > limit:
+        held = _held(child.pid)
+        if held > limit and (held := _held(child.pid, "pss")) > limit:
             took = f"{text.size(held)} of memory, more than {text.size(limit)}"
             return stage, f"it took {took}"
         time.sleep(0.2)
@@ -149,14 +150,19 @@ def _death(status: int, said: str) -> str:
     return f"it ended its process, with status {status}; it said: {last}"
 
 
-def _held(pid: int) -> int:
-    """Return the memory of a process and of all that it started, in bytes."""
+def _held(pid: int, kind: str = "rss") -> int:
+    """Return the memory of a process and of all that it started, in bytes.
+
+    Of kind ``pss``, what they share counts once, where the system tells it: that takes
+    longer.
+    """
     total = 0
     with suppress(psutil.Error):
         process = psutil.Process(pid)
         for one in (process, *process.children(recursive=True)):
             with suppress(psutil.Error):
-                total += one.memory_info().rss
+                info = one.memory_full_info() if kind == "pss" else one.memory_info()
+                total += getattr(info, kind, info.rss)
     return total
 
 

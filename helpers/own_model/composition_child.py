@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
-from itertools import chain
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,7 @@ from helpers.own_model import children, explain
 from helpers.own_model.checkup_patient import Patient, doubled, in_turn
 from helpers.own_model.composition import VERDICTS, WAYS, off
 from helpers.own_model.start_child import become_theirs
-from helpers.session import fresh_code, tensors_of, undisturbed
+from helpers.session import one_device, tensors_of, undisturbed
 from helpers.tensors import clone, tensors
 
 _RATE = 1e-3  # small: a few steps of any model stay near where they began
@@ -51,16 +50,14 @@ class Step:
 
     def __init__(self, p: Patient, compiling: bool, way: str) -> None:
         self.p, self.compiling, self.way = p, compiling, way
-        torch.compiler.reset()
-        self.fn = torch.compile(fresh_code(p.fn)) if compiling else p.fn
+        self.fn = p.compiled() if compiling else p.fn
         self.held = [*p.module.parameters()] if p.module else tensors_of(p.fn)
         self.begin(p.calls[0])
 
     def begin(self, call: tuple) -> None:
         """Forget gradients: those of the model, and of what a function is given."""
-        given = () if self.p.module else tensors(call)
-        trained = (t for t in chain(self.held, given) if t.requires_grad and t.is_leaf)
-        self.leaves = list({id(t): t for t in trained}.values())
+        held = tensors((self.held, () if self.p.module else call))
+        self.leaves = [t for t in held if t.requires_grad and t.is_leaf]
         for leaf in self.leaves:
             leaf.grad = None
 
@@ -76,8 +73,8 @@ class Step:
         return loss
 
     def autocast(self, call: tuple) -> torch.Tensor:
-        device = next(tensors(call)).device.type
-        with torch.autocast(device, torch.bfloat16):
+        device = one_device((call, self.p.module))
+        with torch.autocast(device.type, torch.bfloat16):
             loss = self.loss(call)
         loss.backward()
         return loss
@@ -98,6 +95,8 @@ class Step:
         return total
 
     def retain_graph(self, call: tuple) -> torch.Tensor:
+        self.step(call)  # a first backward that keeps its graph would compile for that
+        self.begin(call)
         loss = self.loss(call)
         loss.backward(retain_graph=True)
         loss.backward()
@@ -141,7 +140,7 @@ class Step:
     def state_dict(self, call: tuple) -> torch.Tensor:
         self._layers()
         self.step(call)
-        torch.optim.SGD(self.leaves, lr=_RATE).step()
+        torch.optim.SGD(self._trained(), lr=_RATE).step()
         saved, other = self.fn, copy.deepcopy(self.p.module)
         with torch.no_grad():
             for parameter in other.parameters():
@@ -240,7 +239,7 @@ def _judged(p: Patient, name: str, way: str = "") -> dict[str, str]:
     setting = Setting((usual, ours), inputs, kwargs)
     with undisturbed(), setting.state:
         try:
-            first = setting.outcome("compiled", ours, 0)
+            first = setting.outcome("compiled", ours)
         except InputError as error:
             why = error.__cause__ or error
             if isinstance(why, _NotHere):
@@ -248,7 +247,7 @@ def _judged(p: Patient, name: str, way: str = "") -> dict[str, str]:
             known = [one.name for one in explain.explain_error(why).meanings[:1]]
             found = {"says": one_line(why), "known": "".join(known)}
             with suppress(InputError):
-                setting.outcome("eager", _function(eager, situation), 0)
+                setting.outcome("eager", _function(eager, situation))
                 return {"verdict": "raises", **found}
             return {"verdict": "eager raises", **found}
         try:

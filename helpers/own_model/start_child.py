@@ -128,13 +128,12 @@ def given(make: Callable[[], Any]) -> tuple[Callable, Any, Callable | None]:
 
 
 def made_by(target: str) -> tuple[Callable, tuple, dict[str, Any], Callable | None]:
-    """Return the function or module, its inputs, keyword arguments, and its loss."""
+    """Return the function or module, what its first call is given, and its loss."""
+    from helpers.capture import given_calls  # both before the reader's own `helpers`
+    from helpers.session import uncompiled
+
     fn, inputs, loss = given(module_function(target))
-    if isinstance(inputs, list):  # several calls: the first of them
-        inputs = inputs[0]
-    if isinstance(inputs, dict):
-        return fn, (), inputs, loss
-    return fn, inputs if isinstance(inputs, tuple) else (inputs,), {}, loss
+    return uncompiled(fn), *given_calls(inputs)[0], loss
 
 
 def trained(fn: Callable[..., Any], loss: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -155,19 +154,16 @@ def main(order: dict[str, Any]) -> None:
     report.stage("import torch")
     import torch
 
-    report.end("import_s")
     report.stage("load the compiler")
     for name in ("async_compile", "compile_fx"):  # or the first compile loads them
         with suppress(ImportError):
             import_module(f"torch._inductor.{name}")
 
-    report.end("compiler_s")
     global _torch, correctness  # which import torch, and come before the reader's own
     from helpers import _torch, correctness
 
     report.stage("make the model")
     fn, inputs, kwargs, loss = made_by(order["target"])
-    report.end("make_s")
     if order["load"]:
         report.stage("load the artifacts")
         info = torch.compiler.load_cache_artifacts(Path(order["load"]).read_bytes())
@@ -255,7 +251,7 @@ def agrees(eager: Callable[[], Any], compiled: Callable[[], Any]) -> bool | None
     setting = correctness.Setting((eager, compiled), ())
     with setting.state:
         try:
-            first = setting.outcome("compiled", compiled, 0)
+            first = setting.outcome("compiled", compiled)
             return correctness.agreement(setting, eager, compiled, first).matches
         except InputError:
             return None

@@ -14,12 +14,14 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+import msgspec
 
 from helpers import text
 from helpers.errors import InputError
@@ -57,11 +59,6 @@ class Lookup:
 class Start:
     """One process: seconds until the first answer, and what was found on the way."""
 
-    import_s: float = 0.0
-    """``import torch``."""
-    compiler_s: float = 0.0
-    """Loading the compiler's own modules, which the first compile would do."""
-    make_s: float = 0.0
     load_s: float = 0.0
     """Loading the artifacts."""
     first_s: float = 0.0
@@ -234,16 +231,16 @@ def cold_start(
     finished.
 
     All folders are made in *folder*, else in the system's for temporary files, and
-    removed at the end.  Loading torch, and the modules of its compiler, is timed beside
-    the wait for the first answer and not in it: no cache saves that.
+    removed at the end.  Loading torch, and the modules of its compiler, is no part of
+    the wait for the first answer: no cache saves that.
 
     Raises InputError when *make* cannot be found or fails, or when the first process,
     which fills the cache, does not come to its end.  Where a later one fails, its way
     says so, and the others are kept.
     """
     target = children.target_of(make)
-    if unknown := [way for way in ways if way not in WAYS] or not ways:
-        raise ValueError(f"ways are some of {', '.join(WAYS)}; not {unknown}")
+    if not ways or set(ways) - set(WAYS):
+        raise ValueError(f"ways are some of {', '.join(WAYS)}; not {list(ways)}")
     if repeat < 1:
         raise ValueError("repeat must be 1 or more")
     order = {"target": target, "train": train, "options": options}
@@ -314,11 +311,8 @@ def _workplace(folder: str | os.PathLike[str] | None) -> Iterator[Path]:
 
 def _bytes(path: Path) -> int:
     """Return the bytes of a file, or of all files below a folder."""
-    total = 0
-    for file in (path, *path.rglob("*")):
-        with suppress(OSError):
-            total += file.stat().st_size if file.is_file() else 0
-    return total
+    files = filter(Path.is_file, (path, *path.rglob("*")))
+    return sum(file.stat().st_size for file in files)
 
 
 def one_start(
@@ -343,13 +337,9 @@ def one_start(
     whole = {"train": False, "options": {}, **order, **files}
     own = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary))
     own |= {"TORCHINDUCTOR_CACHE_DIR": str(cache), **(env or {})}
-    found: dict[str, Any] = {"lookups": ()}
+    found: dict[str, Any] = {}
     child = "helpers.own_model.start_child"
     for news in children.reports(child, whole, timeout, memory, own, place):
         found |= news
-    found.pop("stage", None)
     found["libraries"] = len(set(cache.rglob("*.so")) - before)
-    found["lookups"] = tuple(
-        Lookup(**{**one, "reasons": tuple(one["reasons"])}) for one in found["lookups"]
-    )
-    return Start(**found)
+    return msgspec.convert(found, Start)  # which has no field for a stage

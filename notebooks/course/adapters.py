@@ -8,7 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from functorch.compile import default_partition
 
+from course.aot import aot_graphs, ops
+from course.loop_lines import right_gradients
 from course.values import as_near
 from course.words import unlogged
 from helpers import device
@@ -235,40 +238,16 @@ def changed(model: Any, before: Sequence[torch.Tensor]) -> int:
 
 def products(loss: Callable[..., Any], *inputs: Any) -> tuple[int, int]:
     """Return the matrix products in the forward and the backward graph."""
-    from functorch.compile import make_boxed_func
-    from torch._dynamo.backends.common import aot_autograd
-
-    counted = []
-
-    def count(graph: Any, _: Any) -> Any:
-        ops = [str(node.target).split(".")[1:2] for node in graph.graph.nodes]
-        counted.append(sum(op in (["mm"], ["bmm"], ["addmm"]) for op in ops))
-        return make_boxed_func(graph.forward)
-
-    torch.compiler.reset()
-    backend = aot_autograd(fw_compiler=count, bw_compiler=count)
-    torch.compile(loss, backend=backend)(*inputs).backward()
-    return counted[0], counted[1]
+    made = aot_graphs(loss, *inputs, table={}, cut=default_partition)
+    forward, backward = (
+        sum(op in ("mm", "bmm", "addmm") for op in ops(made[side]))
+        for side in ("forward", "backward")
+    )
+    return forward, backward
 
 
 def gradients_right(model: Any, loss: Callable[..., Any], ids: Any) -> bool:
     """Return whether each tensor gets its gradient, or none, by float64."""
-
-    def slopes(function: Any, own: Any) -> dict[str, Any]:
-        own.zero_grad()
-        function(own, ids).backward()
-        return {name: value.grad for name, value in own.named_parameters()}
-
-    exact = slopes(loss, copy.deepcopy(model).double())
-    usual = slopes(loss, copy.deepcopy(model))
     torch.compiler.reset()
-    ours = slopes(
-        torch.compile(loss, backend="aot_eager"), copy.deepcopy(model)
-    )
-    return {n for n, g in ours.items() if g is not None} == {
-        n for n, g in exact.items() if g is not None
-    } and all(
-        as_near(exact[name], usual[name], grad)
-        for name, grad in ours.items()
-        if grad is not None
-    )
+    compiled = torch.compile(loss, backend="aot_eager")
+    return right_gradients(loss, compiled, model, ids)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from matplotlib.figure import Figure
 
+from helpers.exercises import CountingBackend
 from helpers.plots import COLOURS, Picture, styled
 
 EAGER = "eager"
@@ -25,29 +26,20 @@ class Calls:
     """
 
     def __init__(self, function: Callable[..., Any], **options: Any) -> None:
-        self.graphs: list[torch.fx.GraphModule] = []
+        self.keep = CountingBackend()  # also for code that compiles by itself
+        self.graphs: list[torch.fx.GraphModule] = self.keep.captured
         self.made: list[int] = []
         self.ran: list[int | str] = []
-        self._now: list[int] = []
         torch.compiler.reset()
-        self._compiled = torch.compile(function, backend=self._keep, **options)
-
-    def _keep(self, graph: torch.fx.GraphModule, _: Any) -> Callable[..., Any]:
-        number = len(self.graphs)
-        self.graphs.append(graph)
-
-        def run(*tensors: Any) -> Any:
-            self._now.append(number)
-            return graph(*tensors)
-
-        return run
+        self._compiled = torch.compile(function, backend=self.keep, **options)
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
-        self._now.clear()
+        self.keep.ran.clear()
         before = len(self.graphs)
         result = self._compiled(*inputs, **named)
         self.made.append(len(self.graphs) - before)
-        self.ran.append(self._now[0] if self._now else EAGER)
+        numbers = [*map(self.graphs.index, self.keep.ran)]
+        self.ran.append(numbers[0] if numbers else EAGER)
         return result
 
     @property
@@ -57,12 +49,6 @@ class Calls:
             sum(node.op.startswith("call") for node in graph.graph.nodes)
             for graph in self.graphs
         ]
-
-    def keep(
-        self, graph: torch.fx.GraphModule, given: Any
-    ) -> Callable[..., Any]:
-        """The backend, for code that compiles by itself."""
-        return self._keep(graph, given)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 from course import models
 from course.models import Call, build
 from course.values import as_near
+from course.words import silence
 from helpers import eager_bytes, session
 from helpers.capture import Watch
 from helpers.codegen import lowered
@@ -176,7 +177,7 @@ def lora(compile: Compile, mended: bool) -> list[Thunk]:
     from peft import LoraConfig
 
     low = LoraConfig(r=4, target_modules=["query", "value"])
-    with models.quiet():
+    with silence():
         module.add_adapter("a", low)
     weights = {
         name: [p for at, p in module.named_parameters() if f".{name}." in at]

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from helpers.exercises import CountingBackend
 from helpers.plots import COLOURS, Picture, styled
 
 Graph = torch.fx.GraphModule
@@ -17,14 +18,9 @@ Function = Callable[..., Any]
 
 def captured(fn: Function, *inputs: Any) -> list[Graph]:
     """Return the graphs that Dynamo makes of a call; they run as they are."""
-    graphs: list[Graph] = []
-
-    def keep(graph: Graph, _: Any) -> Graph:
-        graphs.append(graph)
-        return graph
-
-    torch.compile(fn, backend=keep)(*inputs)
-    return graphs
+    backend = CountingBackend()
+    torch.compile(fn, backend=backend)(*inputs)
+    return backend.captured
 
 
 def operations(graph: Graph) -> list[torch.fx.Node]:

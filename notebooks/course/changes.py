@@ -14,6 +14,8 @@ from unittest import mock
 import torch
 from torch import nn
 
+from helpers.exercises import CountingBackend
+from helpers.tensors import clone
 from helpers.text import Table
 
 Function = Callable[..., Any]
@@ -60,16 +62,16 @@ def noticed(what: str) -> Noticed:
 def _played(what: str) -> Noticed:
     torch.compiler.reset()
     function, inputs, happens = CHANGES[what]()
-    graphs: list[Any] = []
-    compiled = torch.compile(function, backend=_into(graphs))
-    compiled(*_copies(inputs))
-    first = len(graphs)
+    backend = CountingBackend()
+    compiled = torch.compile(function, backend=backend)
+    compiled(*clone(inputs))
+    first = len(backend.captured)
     inputs = happens() or inputs
-    result = compiled(*_copies(inputs))
-    wanted = function(*_copies(inputs))
+    result = compiled(*clone(inputs))
+    wanted = function(*clone(inputs))
     right = torch.equal(result, wanted)
     right &= result.requires_grad == wanted.requires_grad
-    return Noticed(what, len(graphs) - first, right)
+    return Noticed(what, len(backend.captured) - first, right)
 
 
 def table_of(seen: list[Noticed]) -> Table:
@@ -79,16 +81,6 @@ def table_of(seen: list[Noticed]) -> Table:
     return Table.of(
         ["what changed after the first call", "compiles", "result"], rows
     )
-
-
-def _into(graphs: list[Any]) -> Function:
-    return lambda graph, _: graphs.append(graph) or graph
-
-
-def _copies(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return copies, in which the same tensor twice stays the same twice."""
-    copies = {id(x): x.clone() for x in inputs}
-    return tuple(copies[id(x)] for x in inputs)
 
 
 # ---------------------------------------------------------------- the scenes

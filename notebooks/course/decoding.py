@@ -14,8 +14,7 @@ from typing import Any
 
 import torch
 
-from course.int8 import silence
-from course.words import unlogged
+from course.words import silence, unlogged
 from helpers import session
 from helpers.capture import Watch
 from helpers.plots import COLOURS, QUIET, Picture, styled

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from course.shell import Folder
 from helpers.exercises import CountingBackend
 from helpers.text import Table, mark
 
@@ -111,15 +109,7 @@ def switched_off() -> bool:
         "torch.compile(f, backend=lambda g, _: print('asked') or g)"
         "(torch.ones(2))"
     )
-    shells = ({}, {"TORCH_COMPILE_DISABLE": "1"})
-    said = [
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, **shell},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for shell in shells
-    ]
-    return said == ["asked\n", ""]
+    with Folder({"program.py": program}) as folder:
+        usual = folder.type("python program.py")
+        off = folder.type("TORCH_COMPILE_DISABLE=1 python program.py")
+    return (usual, off) == ("asked\n", "")

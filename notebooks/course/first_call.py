@@ -30,6 +30,7 @@ from torch._inductor.codecache import cache_dir
 from torch._inductor.cpu_vec_isa import pick_vec_isa
 from torch._inductor.utils import fresh_cache
 
+from course.lowering import past_the_caches
 from course.words import unlogged
 from helpers.plots import Picture, styled
 from helpers.text import Table, mark, seconds, size
@@ -272,22 +273,18 @@ def tuning(
 
     torch's table of candidates stays away: lesson 12 shows it.
     """
-    from torch._functorch import config as functorch_config
-    from torch._inductor import config
-
     found = []
     with (
         fresh_cache(),
-        config.patch(fx_graph_cache=False),
-        functorch_config.patch(enable_autograd_cache=False),
         contextlib.redirect_stderr(io.StringIO()),
         warnings.catch_warnings(action="ignore"),
         torch.no_grad(),
     ):
         for _ in range(2):
-            torch.compiler.reset()
             utils.counters.clear()
-            torch.compile(lambda *given: function(*given), mode=mode)(*inputs)
+            with past_the_caches():
+                again = torch.compile(lambda *x: function(*x), mode=mode)
+                again(*inputs)
             record = utils.get_compilation_metrics()[-1]
             took = mark(seconds(phases(record)["autotuning"]))
             found.append(Tuned(_timed(), took))

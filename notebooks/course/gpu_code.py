@@ -12,10 +12,9 @@ from matplotlib.patches import Rectangle
 from helpers.gpu import gpus
 from helpers.gpu.compile import compile_kernel
 from helpers.gpu.dump import DumpedKernel
+from helpers.gpu.explorer import access_sizes
 from helpers.plots import COLOURS, Picture, styled
 from helpers.text import Table, mark
-
-ACCESS = re.compile(r"\b(ld|st)\.global\S*?(?:\.v(\d))?\.[bfsu](\d+) ")
 
 
 def as_written(kernel: DumpedKernel) -> str:
@@ -28,9 +27,7 @@ def widths(
     kernel: DumpedKernel, kind: str = "ld", **which: Any
 ) -> Counter[int]:
     """Return how many loads (or ``st``) of a thread move how many bytes."""
-    found = ACCESS.findall(kernel.on(**which).ptx)
-    sizes = [int(n or 1) * int(b) // 8 for op, n, b in found if op == kind]
-    return Counter(sizes)
+    return Counter(access_sizes(kernel.on(**which).ptx, kind))
 
 
 def said(found: Counter[int]) -> str:

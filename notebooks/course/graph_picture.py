@@ -1,7 +1,6 @@
 """An FX graph drawn as a graph, its nodes coloured by the kernel they end in.
 
-    graph_picture(f, x)              the picture, for a page
-    graph_with_kernels(f, x)         the same as a list of nodes
+    graph_picture(f, x)
 
 The graph is the one that Inductor receives after its own passes; which node
 ended in which kernel is what Inductor's scheduler says.
@@ -45,7 +44,6 @@ class Step:
     takes: tuple[str, ...]
     kernels: tuple[int, ...]
     is_input: bool
-    is_result: bool
 
 
 @dataclass(frozen=True)
@@ -57,17 +55,8 @@ class Drawn:
     kernels: tuple[str, ...]
 
 
-def graph_with_kernels(
-    fn: Callable[..., Any],
-    *inputs: Any,
-    backward: bool | None = None,
-    phase: str | None = None,
-) -> Drawn:
-    """Return the graph of ``fn(*inputs)`` with the kernel of each node.
-
-    *phase* is ``inference``, ``forward`` or ``backward``; by default the first
-    that was compiled.
-    """
+def _graph_with_kernels(fn: Callable[..., Any], inputs: Any) -> Drawn:
+    """Return the first graph of a call, with the kernel of each node."""
     found: list[tuple[str, str, str, list[Any]]] = []
     describe = codegen._kernel
 
@@ -79,19 +68,13 @@ def graph_with_kernels(
         return kernel
 
     with mock.patch.object(codegen, "_kernel", noting):
-        codegen.kernels(fn, *inputs, backward=backward)
-    if not found:
-        raise ValueError("no kernels, so there is nothing to draw")
-    phase = phase or found[0][0]
-    mine = [one[1:] for one in found if one[0] == phase]
-    if not mine:
-        raise ValueError(f"nothing was compiled for {phase!r}")
-    return _drawn(phase, mine)
+        codegen.kernels(fn, *inputs)
+    phase = found[0][0]
+    return _drawn(phase, [one[1:] for one in found if one[0] == phase])
 
 
 def _drawn(phase: str, found: list[tuple[str, str, list[Any]]]) -> Drawn:
     graph = next(n.graph for _, _, nodes in found for n in nodes)
-    [out] = graph.find_nodes(op="output")
     steps = []
     for node in graph.nodes:
         if node.op == "output":
@@ -105,7 +88,6 @@ def _drawn(phase: str, found: list[tuple[str, str, list[Any]]]) -> Drawn:
                 takes=tuple(n.name for n in node.all_input_nodes),
                 kernels=_kernels_of(node, found),
                 is_input=node.op == "placeholder",
-                is_result=node in out.all_input_nodes,
             )
         )
     names = [f"{language}: {name}" for language, name, _ in found]
@@ -119,25 +101,13 @@ def _kernels_of(node: Any, found: list[Any]) -> tuple[int, ...]:
 
 @styled
 def graph_picture(
-    fn: Callable[..., Any],
-    *inputs: Any,
-    names: Iterable[str] = (),
-    backward: bool | None = None,
-    phase: str | None = None,
+    fn: Callable[..., Any], *inputs: Any, names: Iterable[str] = ()
 ) -> Picture:
     """Return a picture of the graph of ``fn(*inputs)``, kernels in colour.
 
-    *names* are the names of the inputs, in order, for their boxes.  The other
-    arguments are those of `graph_with_kernels`.
+    *names* are the names of the inputs, in order, for their boxes.
     """
-    drawn = graph_with_kernels(fn, *inputs, backward=backward, phase=phase)
-    return draw(drawn, names)
-
-
-@styled
-def draw(drawn: Drawn, names: Iterable[str] = ()) -> Picture:
-    """Return a picture of a graph that `graph_with_kernels` gave."""
-    given = iter(names)
+    drawn, given = _graph_with_kernels(fn, inputs), iter(names)
     labels = {s.name: _label(s, given) for s in drawn.steps}
     layers, chains = _layers(drawn.steps)
     place = _places(layers, chains)
@@ -155,7 +125,7 @@ def draw(drawn: Drawn, names: Iterable[str] = ()) -> Picture:
     middle = (min(xs) + max(xs)) / 2
     axes.set(xlim=(middle - width / 4.2, middle + width / 4.2))
     axes.set(ylim=(max(ys) + 0.5, min(ys) - 0.5))
-    return Picture(figure, _words(drawn, labels))
+    return Picture(figure, _words(drawn))
 
 
 def _label(step: Step, given: Any) -> str:
@@ -172,7 +142,7 @@ def _fill(step: Step) -> str:
     return FILLS[(step.kernels[0] - 1) % len(FILLS)]
 
 
-def _words(drawn: Drawn, labels: dict[str, str]) -> str:
+def _words(drawn: Drawn) -> str:
     steps = [s for s in drawn.steps if not s.is_input]
     rows = []
     for number, _ in enumerate(drawn.kernels, 1):

@@ -22,6 +22,7 @@ from importlib import util
 from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import psutil
 import torch
@@ -274,22 +275,18 @@ def caches(functions: Functions, device: torch.device) -> dict[str, list[Any]]:
     """
     [function] = functions
     found: dict[str, list[Any]] = {}
-    usual = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     places = {"one folder": "one", "a folder each": f"rank{dist.get_rank()}"}
     for name, place in places.items():
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(FOLDER / place)
+        here = {"TORCHINDUCTOR_CACHE_DIR": str(FOLDER / place)}
         found[name] = []
         for _ in range(2):
-            with _as_new():
+            with mock.patch.dict(os.environ, here), _as_new():
                 dist.barrier()
                 torch.compile(function)(torch.ones(64, 64, device=device))
                 seen = torch._dynamo.utils.counters["inductor"]
                 found[name].append(
                     (seen["fxgraph_cache_miss"], seen["fxgraph_cache_hit"])
                 )
-    os.environ.pop("TORCHINDUCTOR_CACHE_DIR")
-    if usual:
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = usual
     return found
 
 

@@ -8,32 +8,14 @@ cache.  None of it matters on this page, so it is kept off it.
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import io
-import logging
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from course.words import unlogged
-
-
-@contextlib.contextmanager
-def silence() -> Iterator[None]:
-    """Keep what is printed, logged and warned in the block off the page."""
-    with (
-        unlogged(logging.CRITICAL),
-        warnings.catch_warnings(),
-        contextlib.redirect_stdout(io.StringIO()),
-        contextlib.redirect_stderr(io.StringIO()),
-    ):
-        warnings.simplefilter("ignore")
-        yield
-
+from course.words import silence
 
 with silence():
     from torchao.quantization import (

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from course.gpu_code import widths
 from helpers import dump_triton
 from helpers.errors import InputError
 from helpers.gpu import interpreter
@@ -94,13 +95,6 @@ def fault(result: torch.Tensor | str, wanted: torch.Tensor) -> str | None:
     )
 
 
-def load_sizes(kernel: Any) -> list[int]:
-    """Return the bytes of each load instruction of a thread."""
-    pattern = r"\bld\.global\S*?(?:\.v(\d))?\.b(\d+) "
-    found = re.findall(pattern, kernel.ptx)
-    return [int(vector or 1) * int(bits) // 8 for vector, bits in found]
-
-
 def traffic(
     launch: Callable[..., Any],
     generated: Callable[..., Any],
@@ -121,7 +115,7 @@ def traffic(
                 f"the numbers are right, with {count(many, kind)} where the "
                 f"generated kernel has {few}: keep what you have in a variable"
             )
-    narrow, wide = min(load_sizes(own)), min(load_sizes(best))
+    narrow, wide = min(widths(own)), min(widths(best))
     if narrow < wide:
         return (
             f"the numbers are right, but a thread loads {narrow} bytes at a "

@@ -10,8 +10,10 @@ from unittest import mock
 import torch
 from torch._dynamo.output_graph import OutputGraph
 from torch._functorch import config as autograd_config
+from torch._inductor.lowering import lowerings
 
-from course.planted import decomposed, lowered, uncached
+from course.lowering import past_the_caches
+from course.planted import decomposed, lowered
 from helpers.plots import COLOURS, Picture, styled
 
 aten = torch.ops.aten
@@ -47,55 +49,32 @@ def _wrong_sign(joint: Any, inputs: Any) -> Any:
     return joint
 
 
-def _gelu() -> Any:
-    return decomposed(
-        aten.gelu.default, lambda true, x, **how: x * (1.7 * x).sigmoid()
-    )
-
-
-def _erf() -> Any:
-    from torch._inductor.lowering import lowerings
-
-    return lowered(
-        aten.erf.default, lambda true, x: lowerings[aten.tanh.default](x)
-    )
-
-
-def _relu() -> Any:
-    from torch._inductor.lowering import lowerings
-
-    return lowered(
-        aten.relu.default, lambda true, x: lowerings[aten.abs.default](x)
-    )
-
-
-def _relu_raises() -> Any:
-    def raises(true: Any, x: Any) -> Any:
-        raise KeyError("no relu here")
-
-    return lowered(aten.relu.default, raises)
+def _raises(true: Any, x: Any) -> Any:
+    raise KeyError("no relu here")
 
 
 BUGS: dict[str, Callable[[], Any]] = {
     "none": contextlib.nullcontext,
     "a constant, behind Dynamo": _behind_dynamo,
     "a sign, in the joint graph": _joint,
-    "gelu's decomposition": _gelu,
-    "erf's lowering": _erf,
-    "relu's lowering": _relu,
-    "relu's lowering raises": _relu_raises,
+    "gelu's decomposition": lambda: decomposed(
+        aten.gelu.default, lambda true, x, **how: x * (1.7 * x).sigmoid()
+    ),
+    "erf's lowering": lambda: lowered(
+        aten.erf.default, lambda true, x: lowerings[aten.tanh.default](x)
+    ),
+    "relu's lowering": lambda: lowered(
+        aten.relu.default, lambda true, x: lowerings[aten.abs.default](x)
+    ),
+    "relu's lowering raises": lambda: lowered(aten.relu.default, _raises),
 }
 
 
 @contextlib.contextmanager
 def planted(bug: str) -> Iterator[None]:
     """Plant a bug; take it out, and all that was compiled with it."""
-    torch.compiler.reset()
-    try:
-        with BUGS[bug](), uncached():
-            yield
-    finally:
-        torch.compiler.reset()
+    with past_the_caches(), BUGS[bug]():
+        yield
 
 
 @styled

@@ -7,11 +7,8 @@ which judges the other two by the gradients that are there in the end.
 from __future__ import annotations
 
 import copy
-import logging
 import re
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +19,8 @@ from torch._functorch import config as functorch_config
 from torch._inductor.utils import fresh_cache
 
 from course.values import as_near
-from course.words import unlogged
+from course.words import silence
+from helpers.exercises import CountingBackend
 from helpers.text import Table, count
 
 Make = Callable[[], torch.nn.Module]
@@ -60,25 +58,6 @@ model.eval(); step()
 """.strip().split("\n")
 
 
-class Noting:
-    """A backend that hands on to another, and counts its graphs and runs."""
-
-    def __init__(self, backend: str = "inductor") -> None:
-        self.compile = torch._dynamo.lookup_backend(backend)
-        self.graphs = self.ran = 0
-
-    def __call__(self, graph: Any, inputs: Any) -> Callable[..., Any]:
-        """Compile *graph*; each call of the result is noted."""
-        self.graphs += 1
-        inner = self.compile(graph, inputs)
-
-        def run(*tensors: Any) -> Any:
-            self.ran += 1
-            return inner(*tensors)
-
-        return run
-
-
 @dataclass
 class Outcome:
     """What is there after a line: gradients, hooks that ran, what was made."""
@@ -92,19 +71,7 @@ class Outcome:
     later: bool = False
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Leave out warnings, of what is shown in another way.
-
-    A root's backward hook may see no gradient of an input, and the counts
-    show that the recompile limit is reached.
-    """
-    with unlogged(logging.WARNING), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-
-
-@_quiet()
+@silence()  # warnings are of what the counts show, or of a hook at a root
 def outcome(
     line: str,
     make: Make,
@@ -124,7 +91,7 @@ def outcome(
     torch.compiler.reset()
     torch.manual_seed(0)
     model = make().to(x.device, dtype)
-    found, noting = Outcome(), Noting(backend)
+    found, noting = Outcome(), CountingBackend(backend)
     other = {k: v / 2 for k, v in model.state_dict().items()}
     call = model
     if compiled:
@@ -140,16 +107,17 @@ def outcome(
     if warm:
         step()
     model.zero_grad()
-    graphs, ran = noting.graphs, noting.ran
+    graphs, ran = len(noting.captured), len(noting.ran)
     before = sum(counters["graph_break"].values())
     names = {"torch": torch, "model": model, "call": call, "x": x}
     names |= {"step": step, "hear": hear, "other": other}
     with torch.random.fork_rng():
         try:
             exec(line, names)
-        except (RuntimeError, NotImplementedError) as error:
+        except RuntimeError as error:
             found.error = str(error)
-    found.graphs, found.ran = noting.graphs - graphs, noting.ran - ran
+    found.graphs = len(noting.captured) - graphs
+    found.ran = len(noting.ran) - ran
     found.breaks = sum(counters["graph_break"].values()) - before
     grads = [p.grad for p in model.parameters()]
     found.gradients = [None if g is None else g.clone() for g in grads]
@@ -159,13 +127,15 @@ def outcome(
     return found
 
 
-def _runs_later(model: Any, call: Any, x: Any, noting: Noting) -> bool:
+def _runs_later(
+    model: Any, call: Any, x: Any, noting: CountingBackend
+) -> bool:
     """Return whether plain training steps after the line run compiled code."""
     model.train().requires_grad_(True)
     for _ in range(2):
-        before = noting.ran
+        noting.ran.clear()
         call(x.detach()).square().mean().backward()
-    return noting.ran > before
+    return bool(noting.ran)
 
 
 def right_step(line: str, make: Make, x: torch.Tensor) -> bool:
@@ -190,7 +160,9 @@ def _loss_and_gradients(
     loss_of: Callable[..., Any], model: torch.nn.Module, x: torch.Tensor
 ) -> list[torch.Tensor]:
     model.zero_grad()
-    loss = loss_of(model, x.to(next(model.parameters()).dtype))
+    if x.is_floating_point():
+        x = x.to(next(model.parameters()).dtype)
+    loss = loss_of(model, x)
     loss.backward()
     found = [p.grad for p in model.parameters() if p.grad is not None]
     model.zero_grad()
@@ -317,7 +289,7 @@ def _heard(found: Outcome) -> str:
 def stages_table(lines: Sequence[str], make: Make, x: torch.Tensor) -> Table:
     """Return what each line costs one model that meets them one by one."""
     torch.compiler.reset()
-    model, noting = make().to(x.device), Noting()
+    model, noting = make().to(x.device), CountingBackend("inductor")
     call = torch.compile(model, backend=noting)
 
     def step() -> None:
@@ -326,9 +298,9 @@ def stages_table(lines: Sequence[str], make: Make, x: torch.Tensor) -> Table:
     names = {"torch": torch, "model": model, "call": call, "x": x}
     rows = []
     for line in lines:
-        before = noting.graphs
+        before = len(noting.captured)
         exec(line, {**names, "step": step})
-        rows.append([line, noting.graphs - before])
+        rows.append([line, len(noting.captured) - before])
     return Table.of(["line, one after the other", "compiles"], rows)
 
 
@@ -347,12 +319,7 @@ def unfreezing(layers: int, by_layer: bool = False) -> list[int | str]:
     compiled code runs at all.
     """
     torch.compiler.reset()
-    graphs, ran = [], []
-
-    def backend(graph: Any, _: Any) -> Any:
-        graphs.append(graph)
-        return lambda *given: ran.append(graph) or graph(*given)
-
+    backend = CountingBackend()
     tower = torch.nn.Sequential(*[Layer(8, 8) for _ in range(layers)])
     if by_layer:
         for layer in tower:
@@ -360,13 +327,14 @@ def unfreezing(layers: int, by_layer: bool = False) -> list[int | str]:
     call = tower if by_layer else torch.compile(tower, backend=backend)
     tower.requires_grad_(False)
     found: list[int | str] = []
-    with _quiet():
+    with silence():
         for layer in reversed(tower):
             layer.requires_grad_(True)
-            before = len(graphs)
-            ran.clear()
+            before = len(backend.captured)
+            backend.ran.clear()
             call(torch.ones(2, 8)).sum().backward()
-            found.append(len(graphs) - before if ran else "eager")
+            made = len(backend.captured) - before
+            found.append(made if backend.ran else "eager")
     return found
 
 

@@ -9,6 +9,7 @@ import torch
 from matplotlib.figure import Figure
 
 from helpers import session
+from helpers.exercises import CountingBackend
 from helpers.plots import COLOURS, SHAPES, Picture, styled
 
 
@@ -17,19 +18,14 @@ def operations(function: Callable[..., Any], *inputs: Any) -> int:
 
     A body or a branch that the graph holds counts once, wherever it is.
     """
-    graphs: list[Any] = []
-
-    def backend(graph: Any, example: Any) -> Any:
-        graphs.append(graph)
-        return graph
-
+    backend = CountingBackend()
     with session.undisturbed(function):
         session.compile_apart(function, backend=backend, dynamic=False)(
             *inputs
         )
     parts = [
         part
-        for graph in graphs
+        for graph in backend.captured
         for part in graph.modules()
         if isinstance(part, torch.fx.GraphModule)
     ]

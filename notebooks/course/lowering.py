@@ -18,14 +18,20 @@ from helpers.text import Table
 
 
 @contextlib.contextmanager
-def past_the_caches() -> Iterator[None]:
-    """Lower each graph anew: one from the cache is not counted or logged."""
+def past_the_caches(**settings: Any) -> Iterator[None]:
+    """Compile anew in the block: take no graph from a cache, and leave none.
+
+    *settings* are Inductor's.  What is compiled is forgotten at the end.
+    """
     torch.compiler.reset()
-    with (
-        inductor_config.patch(fx_graph_cache=False),
-        functorch_config.patch(enable_autograd_cache=False),
-    ):
-        yield
+    try:
+        with (
+            inductor_config.patch(fx_graph_cache=False, **settings),
+            functorch_config.patch(enable_autograd_cache=False),
+        ):
+            yield
+    finally:
+        torch.compiler.reset()
 
 
 def log_of(artifacts: str, fn: Callable[..., Any], *inputs: Any) -> str:

@@ -10,16 +10,15 @@ dictionaries, key-value caches.  All but torch itself come from the extra
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-import io
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
+
+from course.words import silence
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 """The inputs of one call: positional ones, and keyword arguments."""
@@ -61,23 +60,12 @@ def build(name: str) -> Model:
     Raises ImportError when its library is not installed.
     """
     library, make = MAKERS[name]
-    with quiet(), torch.random.fork_rng():
+    # Libraries tell of parts that this machine lacks.
+    with silence(), torch.random.fork_rng():
         importlib.import_module(library)
         torch.manual_seed(0)
         module, calls = make()
     return Model(name, module.eval(), calls)
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Keep back what libraries say of parts that this machine lacks."""
-    with (
-        warnings.catch_warnings(),
-        contextlib.redirect_stderr(io.StringIO()),
-        contextlib.redirect_stdout(io.StringIO()),
-    ):
-        warnings.simplefilter("ignore")
-        yield
 
 
 def _tokens(rows: int, length: int) -> torch.Tensor:
@@ -299,17 +287,13 @@ def overlap(box: torch.Tensor, others: torch.Tensor) -> torch.Tensor:
     return common / (both - common).clamp(min=1e-6)
 
 
-class FixedDetector(nn.Module):
+class FixedDetector(Detector):
     """The same detector, always with as many boxes: some score 0."""
 
     def __init__(self, detector: Detector) -> None:
-        super().__init__()
+        nn.Module.__init__(self)  # the weights are those of *detector*
         self.backbone, self.head = detector.backbone, detector.head
         self.threshold = detector.threshold
-
-    def forward(self, images: torch.Tensor) -> list[dict[str, torch.Tensor]]:
-        places = self.head(self.backbone(images)).flatten(2).transpose(1, 2)
-        return [self.best(found) for found in places]
 
     @torch.no_grad()
     def best(

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from course.lowering import past_the_caches
 from helpers.plots import COLOURS, Picture, styled
 from helpers.text import mark
 
@@ -67,14 +68,9 @@ def candidates(f: Callable[..., Any], *inputs: Any, mode: str) -> str:
     torch writes the fastest first.  Here they are sorted by name, and their
     times are marked, so that two runs can be compared.
     """
-    from torch._functorch import config as functorch_config
-    from torch._inductor import config
-
     said = io.StringIO()
-    torch.compiler.reset()
     with (
-        config.patch(fx_graph_cache=False, autotune_local_cache=False),
-        functorch_config.patch(enable_autograd_cache=False),
+        past_the_caches(autotune_local_cache=False),
         contextlib.redirect_stderr(said),
         torch.no_grad(),
     ):

@@ -6,10 +6,9 @@ compiled, float64 or eager judges the results, and opcheck has its turn.
 
 from __future__ import annotations
 
-import contextlib
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +16,7 @@ import torch
 from torch.library import custom_op, opcheck
 
 from course.failures import failure
+from course.lowering import past_the_caches
 from course.values import as_near, forward_and_backward
 from course.words import unlogged
 from helpers import device, dump_triton, graphs, kernels
@@ -25,21 +25,6 @@ from helpers.plots import COLOURS, HATCHES, Picture, styled
 from helpers.text import Table, mark, size
 
 Tensor = torch.Tensor
-
-
-@contextlib.contextmanager
-def no_graph_caches() -> Iterator[None]:
-    """Compile in the block as if nothing had been compiled before.
-
-    The caches of graphs know an operator by its name alone.
-    """
-    torch.compiler.reset()
-    with (
-        torch._functorch.config.patch(enable_autograd_cache=False),
-        torch._inductor.config.patch(fx_graph_cache=False),
-    ):
-        yield
-    torch.compiler.reset()
 
 
 def said(error: BaseException | None, most: int = 100) -> str:
@@ -257,7 +242,7 @@ def look(mistake: Mistake) -> Seen:
     x = x.t() if mistake.turned else x
     writes = mistake.truth is _tanh_of_halves
     function = _after(operator) if writes else lambda x: operator(x)
-    with no_graph_caches():
+    with past_the_caches():  # which know an operator by its name alone
         eager = _judged(function, mistake, x)
         compiled = _judged(torch.compile(function, fullgraph=True), mistake, x)
     told = {

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from helpers.exercises import CountingBackend
 from helpers.plots import Picture, styled
 from helpers.text import mark, seconds
 
@@ -66,15 +67,7 @@ def graphs_run(
 
     The backend counts when a graph is *run*, not when it is captured.
     """
-    ran = []
-
-    def backend(graph: Any, _: Any) -> Any:
-        def run(*given: Any) -> Any:
-            ran.append(graph)
-            return graph(*given)
-
-        return run
-
+    backend = CountingBackend()
     torch.compiler.reset()
     torch.compile(function, backend=backend, **options)(*inputs)
-    return len(ran)
+    return len(backend.ran)

@@ -18,13 +18,13 @@ from unittest import mock
 
 import torch
 from torch._dynamo.variables.ctx_manager import AutocastModeVariable
-from torch._functorch import config as autograd_config
-from torch._inductor import config as inductor_config
 from torch._inductor import ir
 from torch._inductor.async_compile import AsyncCompile
 from torch._inductor.decomposition import select_decomp_table
 from torch._inductor.lowering import lowerings
 from torch._inductor.virtualized import V
+
+from course.lowering import past_the_caches
 
 aten = torch.ops.aten
 
@@ -59,22 +59,8 @@ def _bug(
 def planted(name: str) -> Iterator[Bug]:
     """Plant a bug; take it out, and all that was compiled with it."""
     bug = BUGS[name]
-    torch.compiler.reset()
-    try:
-        with bug.plant(), uncached():
-            yield bug
-    finally:
-        torch.compiler.reset()
-
-
-@contextlib.contextmanager
-def uncached() -> Iterator[None]:
-    """Take no graph from a cache, and leave none there."""
-    with (
-        inductor_config.patch(fx_graph_cache=False),
-        autograd_config.patch(enable_autograd_cache=False),
-    ):
-        yield
+    with past_the_caches(), bug.plant():
+        yield bug
 
 
 def lowered(op: Any, wrong: Callable[..., Any]) -> Any:

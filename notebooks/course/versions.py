@@ -6,7 +6,6 @@ after the other, and the first version whose guards all hold runs.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import re
 from collections.abc import Callable, Sequence
@@ -20,6 +19,7 @@ from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 
 from course.words import unlogged
 from helpers import recompiles, session
+from helpers.exercises import CountingBackend
 from helpers.plots import COLOURS, QUIET, Picture, styled
 from helpers.text import Table
 
@@ -37,26 +37,16 @@ def versions_run(
     *function* is compiled anew, with *options* as for ``torch.compile`` and a
     backend that numbers its graphs from 0 and notes which of them runs.
     """
-    ran: list[int] = []
-    numbers = itertools.count()
-
-    def backend(graph: Any, inputs: Any) -> Callable[..., Any]:
-        number = next(numbers)
-
-        def run(*tensors: Any) -> Any:
-            ran.append(number)
-            return graph(*tensors)
-
-        return run
-
+    backend = CountingBackend()
     served: list[int | str] = []
     with session.undisturbed(function), unlogged(logging.DEBUG):
         apart = session.compile_apart(function, backend=backend, **options)
         for inputs in calls:
-            ran.clear()
+            backend.ran.clear()
             with torch.compiler.set_stance(stance):
                 apart(*inputs)
-            served.append(ran[0] if ran else "eager")
+            numbers = [*map(backend.captured.index, backend.ran)]
+            served.append(numbers[0] if numbers else "eager")
     return served
 
 
@@ -85,12 +75,7 @@ def second_user_is_served(
 
     The first one has used all *calls* but the last, the second only that one.
     """
-    graphs: list[Any] = []
-
-    def backend(graph: Any, inputs: Any) -> Any:
-        graphs.append(graph)
-        return graph
-
+    backend = CountingBackend()
     with session.undisturbed(function):
         same = session.fresh_code(function)
         greedy = torch.compile(same, backend="eager", **options)
@@ -98,7 +83,7 @@ def second_user_is_served(
         for inputs in calls[:-1]:
             greedy(*inputs)
         modest(*calls[-1])
-    return bool(graphs)
+    return bool(backend.captured)
 
 
 def reasons_after(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import re
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import torch
@@ -29,3 +31,16 @@ def unlogged(level: int = logging.ERROR) -> Iterator[None]:
         yield
     finally:
         logging.disable(before)
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Keep what is printed, logged and warned in the block off the page."""
+    with (
+        unlogged(logging.CRITICAL),
+        warnings.catch_warnings(),
+        redirect_stdout(io.StringIO()),
+        redirect_stderr(io.StringIO()),
+    ):
+        warnings.simplefilter("ignore")
+        yield

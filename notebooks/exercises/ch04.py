@@ -1,6 +1,5 @@
 """Checks and hints of notebook 04."""
 
-import contextlib
 import itertools
 import re
 from unittest import mock
@@ -10,9 +9,7 @@ from course.words import unlogged
 from functorch.compile import make_boxed_func as boxed
 from torch._dynamo.backends.common import aot_autograd
 
-from helpers import graphs
-from helpers.exercises import CountingBackend, difference, exercise, opaque
-from helpers.text import count
+from helpers.exercises import CountingBackend, difference, exercise, one_graph, opaque
 
 # --- 04.1 ----------------------------------------------------------------------
 
@@ -57,12 +54,8 @@ LOGITS = {  # each for another way through the function
 def repaired(answer):
     if fault := _sampling_fault(answer, "in eager"):
         return fault
-    found = graphs(answer, LOGITS["unsure"], 0.7, [])
-    if not found.count:
-        return "0 graphs: nothing of it is captured, and one graph was asked for"
-    if found.breaks:
-        many = count(len(found.breaks), "graph break")
-        return f"{count(found.count, 'graph')}, {many}. The first:\n{found.breaks[0]}"
+    if fault := one_graph(answer, LOGITS["unsure"], 0.7, []):
+        return fault
     backend = CountingBackend()
     if fault := _sampling_fault(torch.compile(answer, backend=backend), "compiled"):
         return fault
@@ -140,16 +133,6 @@ def _settings():
     return {name: repr(value) for name, value in settings.items()}
 
 
-@contextlib.contextmanager
-def _ignored_functions_restored():
-    config = torch._dynamo.config
-    before = set(config.ignore_logging_functions)
-    try:
-        yield
-    finally:
-        config.ignore_logging_functions = before
-
-
 @exercise(
     "04.2",
     hints=(
@@ -168,7 +151,7 @@ def _ignored_functions_restored():
 def somebody_elses_function(adopted):
     torch.manual_seed(0)
     eager, names = _library()["stranger"], _library()
-    note, made, captured, settings = names["note"], [], [], _settings()
+    note, made, captured = names["note"], [], []
 
     def forward_compiler(graph, _):
         captured.append({str(n.target) for n in graph.graph.nodes})
@@ -182,7 +165,10 @@ def somebody_elses_function(adopted):
         made.append(graph)
         return inner(graph, inputs)
 
-    with _ignored_functions_restored(), _with_backend(backend):
+    config = torch._dynamo.config
+    own = config.patch(ignore_logging_functions={*config.ignore_logging_functions})
+    with own, _with_backend(backend):
+        settings = _settings()
         ours = adopted(names["stranger"], names["note"], names)
         if not callable(ours):
             return f"it returned {type(ours).__name__}, not a function"
@@ -265,11 +251,8 @@ def longest_run_op(answer):
         return f"called by itself, it does not return what longest_run does: {fault}"
     try:
         with unlogged():  # torch logs what the messages below say
-            found = graphs(weighted, waves(4, 6))
-            if found.count != 1 or found.breaks:
-                breaks = count(len(found.breaks), "graph break")
-                pieces = f"{count(found.count, 'graph')}, {breaks}"
-                return f"in the middle of a function: {pieces}"
+            if fault := one_graph(weighted, waves(4, 6)):
+                return f"in the middle of a function: {fault}"
             compiled = torch.compile(weighted, backend="aot_eager", dynamic=True)
             shapes = [(waves(*shape),) for shape in ((4, 6), (7, 3), (3, 8))]
             if fault := difference(compiled, reference, shapes):

@@ -28,9 +28,6 @@ MISREAD = {
     "tmp4 looks at tmp2: the product decides, not a": lambda a, b, c: (
         torch.where(a > 0, a * b, 0.1 * a) + c[:, None]
     ),
-    "tmp7 is where(tmp4, tmp2, tmp6): tmp2 where tmp4 is true": lambda a, b, c: (
-        torch.where(a * b > 0, 0.1 * a, a * b) + c[:, None]
-    ),
     "tmp8 is added behind tmp7, to every element": lambda a, b, c: torch.where(
         a * b > 0, a * b + c[:, None], 0.1 * a
     ),
@@ -125,9 +122,9 @@ def _advice(result, wrong, h, x):
         result.double(), tanh_form.double(), rtol=1e-5, atol=1e-5
     ):
         return "\n  that is GELU's tanh form: F.gelu means the one with erf"
-    if "get_bf16" in wrong:
+    if "but got bf16" in wrong:
         return (
-            "\n  bfloat16 has no such arithmetic. Do as the generated kernel does: "
+            "\n  there is no erf of bfloat16. Do as the generated kernel does: "
             "tl.load(...).to(tl.float32)"
         )
     return ""

@@ -1,10 +1,10 @@
 """Checks and hints of lesson 09."""
 
 import torch
+from course.gpu_code import widths
 from course.kernel_checks import (
     fault,
     interpreted,
-    load_sizes,
     normal,
     not_a_kernel,
     short,
@@ -153,7 +153,7 @@ def _padding_fault(h, weight, bias, answer):
     width = len(longer) + -len(longer) % 64
     best = torch.empty(len(weight), width).to(wider), torch.empty(width).to(longer)
     own, wide = (
-        min(load_sizes(dump_triton(_head, h, *pair, dynamic=False).kernels[-1]))
+        min(widths(dump_triton(_head, h, *pair, dynamic=False).kernels[-1]))
         for pair in ((wider, longer), best)
     )
     if own < wide:

@@ -2,8 +2,7 @@
 
 import torch
 
-from helpers import graphs, recompiles
-from helpers.exercises import CountingBackend, difference, exercise, fresh
+from helpers.exercises import CountingBackend, difference, exercise, fresh, one_compile
 from helpers.text import count
 
 # --- 13.1 ----------------------------------------------------------------------
@@ -52,18 +51,7 @@ def mended_class(answer):
             return f"call {n} returns something else than Warmup does"
         if int(getattr(model, "step", -1)) != n:
             return f"int(model.step) is not {n} after {count(n, 'call')}"
-    found = graphs(_seeded(answer), x)
-    if found.count != 1 or found.breaks:
-        return f"one graph was asked for. Found: {found}"
-    with torch.compiler.config.patch(recompile_limit=64):
-        cost = recompiles(_seeded(answer), [(x,)] * CALLS)
-    if cost.total > 1:
-        last = [call for call in cost.calls if call.compiles][-1]
-        return (
-            f"{CALLS} calls cost {cost.total} compiles, and 1 was asked for. "
-            f"The last one compiled because {'; '.join(last.reasons)}"
-        )
-    return None
+    return one_compile(lambda: _seeded(answer), [(x,)] * CALLS)
 
 
 # --- 13.2 ----------------------------------------------------------------------

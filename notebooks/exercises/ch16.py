@@ -1,30 +1,16 @@
 """Checks and hints of notebook 16."""
 
-import contextlib
 import random
-from unittest import mock
 
 import torch
-from torch._dynamo.output_graph import OutputGraph
+from course.ladder import BUGS, LADDER
 from torch._functorch import config as autograd_config
-from torch._inductor.decomposition import select_decomp_table
-from torch._inductor.lowering import lowerings
 
 from helpers.exercises import exercise
 
 aten = torch.ops.aten
 
 # --- 16.1 ----------------------------------------------------------------------
-
-LADDER = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
-_send = OutputGraph.call_user_compiler
-
-
-def _sent_wrong(self, module, *rest):
-    for node in module.graph.nodes:
-        node.args = tuple(7 if arg == 3 else arg for arg in node.args)
-    module.recompile()
-    return _send(self, module, *rest)
 
 
 def _joint_wrong(joint, _):
@@ -38,48 +24,24 @@ def _joint_wrong(joint, _):
     return joint
 
 
-def _lowered_wrong(x):
-    return lowerings[aten.abs.default](x)
-
-
-# What is planted, how, and which layer is wrong.  The healthy one comes first: it fills
+JOINT = "a value, in the joint graph"
+PLANT = {**BUGS, JOINT: lambda: autograd_config.patch(joint_custom_pass=_joint_wrong)}
+# What is planted, and which layer is wrong.  The healthy one comes first: it fills
 # the caches that hide the bugs after it.
-PLANTED = (
-    ("nothing", contextlib.nullcontext, None),
-    (
-        "a wrong lowering of relu",
-        lambda: mock.patch.dict(lowerings, {aten.relu.default: _lowered_wrong}),
-        "inductor",
-    ),
-    (
-        "a lowering of relu that raises",
-        lambda: mock.patch.dict(lowerings, {aten.relu.default: None}),
-        "inductor",
-    ),
-    (
-        "a wrong decomposition of silu",
-        lambda: mock.patch.dict(
-            select_decomp_table(), {aten.silu.default: lambda x: x * x.tanh()}
-        ),
-        "aot_eager_decomp_partition",
-    ),
-    (
-        "a wrong pass over the joint graph",
-        lambda: autograd_config.patch(joint_custom_pass=_joint_wrong),
-        "aot_eager",
-    ),
-    (
-        "a wrong pass behind Dynamo",
-        lambda: mock.patch.object(OutputGraph, "call_user_compiler", _sent_wrong),
-        "eager",
-    ),
-)
+PLANTED = {
+    "none": None,
+    "relu's lowering": "inductor",
+    "relu's lowering raises": "inductor",
+    "gelu's decomposition": "aot_eager_decomp_partition",
+    JOINT: "aot_eager",
+    "a constant, behind Dynamo": "eager",
+}
 
 
 def _unknown_program():
     """Return a function that no cache on disk has seen."""
     number = f"{random.SystemRandom().uniform(1, 2):.6f}"
-    source = "lambda x: (F.silu(x * 3) - 1).relu() + x * " + number
+    source = "lambda x: (F.gelu(x * 3 + 1e-6) - 1).relu() + x * " + number
     return eval(source, {"F": torch.nn.functional})
 
 
@@ -102,13 +64,11 @@ def the_ladder(first_wrong):
     program = _unknown_program()
     torch.manual_seed(0)
     x = torch.randn(8, 8).requires_grad_()
-    for bug, plant, layer in PLANTED:
-        with plant():
+    for bug, layer in PLANTED.items():
+        with PLANT[bug]():
             said = first_wrong(program, x)
         if said not in (None, *LADDER):
             return f"it returned {said!r}, which is no backend of LADDER, and not None"
-        if layer is None and said:
-            return f"planted: {bug}. You say {said}: who else may have compiled it?"
         if layer and said is None:
             return (
                 f"planted: {bug}, and you found nothing. Was fn compiled anew, in "

@@ -5,7 +5,7 @@ import math
 import torch
 from torch.optim.lr_scheduler import OneCycleLR
 
-from helpers.exercises import exercise
+from helpers.exercises import CountingBackend, exercise
 
 # --- 19.1 ----------------------------------------------------------------------
 
@@ -88,12 +88,7 @@ def _eagerly(model, batches):
     passed="Few graphs, the same training, and the model is still compiled.",
 )
 def a_quiet_loop(mended):
-    graphs, ran = [], []
-
-    def backend(graph, given):
-        graphs.append(graph)
-        compiled = torch._dynamo.lookup_backend("aot_eager")(graph, given)
-        return lambda *inputs: ran.append(graph) or compiled(*inputs)
+    backend = CountingBackend("aot_eager")
 
     def model():
         torch.manual_seed(0)
@@ -113,8 +108,8 @@ def a_quiet_loop(mended):
     for step, (ours, loss) in enumerate(zip(losses, wanted, strict=True), 1):
         if not abs(ours - loss) < 1e-5:
             return f"another training: the loss of step {step} is not that of loop"
-    if len(ran) < 12:
-        return f"compiled code ran {len(ran)} times in 12 steps: compile the loss"
-    if len(graphs) > 2:
-        return f"{len(graphs)} graphs in 12 steps, and 2 are allowed"
+    if (ran := len(backend.ran)) < 12:
+        return f"compiled code ran {ran} times in 12 steps: compile the loss"
+    if (made := len(backend.captured)) > 2:
+        return f"{made} graphs in 12 steps, and 2 are allowed"
     return None

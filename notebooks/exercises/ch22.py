@@ -1,28 +1,14 @@
 """Checks and hints of notebook 22."""
 
-import contextlib
 import threading
 import time
 
 import torch
-from torch._dynamo.callback import callback_handler
 
+from helpers.capture import Watch
 from helpers.exercises import exercise, fresh
 
 # --- 22.1 ----------------------------------------------------------------------
-
-
-def _compiles(call):
-    """Return how often torch compiled during the call."""
-    seen = []
-    note = seen.append
-    callback_handler.register_start_callback(note)
-    try:
-        call()
-    finally:
-        with contextlib.suppress(ValueError):  # reset() forgets it, too
-            callback_handler.remove_start_callback(note)
-    return len(seen)
 
 
 def _make(rows):
@@ -59,26 +45,29 @@ def _reference(compiled, sizes):
     passed="All compiles before the traffic, none in it, and no gradient left.",
 )
 def warm_and_no_warmer(warm):
-    several = _compiled()
-    needed = _compiles(lambda: _reference(several, [6, 3, 9]))
+    with Watch() as needed:
+        _reference(_compiled(), [6, 3, 9])
     for sizes in ([5], [6, 3, 9]):
         compiled = _compiled()
-        spent = _compiles(lambda: warm(compiled, _make, list(sizes)))  # noqa: B023
-        for rows in sizes:
-            with torch.no_grad():
-                late = _compiles(lambda: compiled(_make(rows)))  # noqa: B023
-            if late:
-                return f"after it, {rows} rows under no_grad still compile"
+        with Watch() as spent:
+            warm(compiled, _make, list(sizes))
         if any(weight.grad is not None for weight in compiled.parameters()):
             return "it leaves gradients in the model: the next step would use them"
-        for rows in sizes:
-            late = _compiles(lambda: compiled(_make(rows)).sum().backward())  # noqa: B023
-            if late:
-                return f"after it, a training step with {rows} rows still compiles"
-        if len(sizes) > 1 and spent > needed:
+        with torch.compiler.set_stance("default"):  # whatever the answer left
+            for rows in sizes:
+                with Watch() as late, torch.no_grad():
+                    compiled(_make(rows))
+                if late.compiles:
+                    return f"after it, {rows} rows under no_grad still compile"
+                with Watch() as late:
+                    compiled(_make(rows)).sum().backward()
+                if late.compiles:
+                    return f"after it, a training step with {rows} rows still compiles"
+        if len(sizes) > 1 and spent.compiles > needed.compiles:
             return (
-                f"for the sizes {sizes} it compiled {spent} times, and {needed} are "
-                "enough: one version without gradients, and one with them"
+                f"for the sizes {sizes} it compiled {spent.compiles} times, and "
+                f"{needed.compiles} are enough: one version without gradients, and "
+                "one with them"
             )
     return None
 
@@ -94,7 +83,7 @@ def _at_once(call, x, threads):
         gate.wait()
         try:
             found.append(call(x))
-        except RuntimeError as error:
+        except Exception as error:
             found.append(error)
 
     crowd = [threading.Thread(target=go, daemon=True) for _ in range(threads)]

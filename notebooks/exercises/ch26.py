@@ -42,7 +42,7 @@ def every_batch(export_it):
         try:
             found = program.module()(x, mask)
         except Exception as error:
-            words = str(error).strip().splitlines()[0]
+            words, *_ = str(error).strip().split("\n")
             return f"a batch of {batch}, length {length}: {words}"
         if not torch.allclose(found, _MeanOf()(x, mask), 1e-4, 1e-5):
             return f"a batch of {batch}, length {length}: another answer"
@@ -83,7 +83,8 @@ def portable(answer):
         with quietly():
             program = torch.export.export(answer(), (stream[0], level))
     except Exception as error:
-        return f"it cannot be exported: {str(error).strip().splitlines()[0]}"
+        words, *_ = str(error).strip().split("\n")
+        return f"it cannot be exported: {words}"
     with tempfile.TemporaryDirectory() as home, quietly():
         path = str(Path(home) / "portable.onnx")
         torch.onnx.export(program, dynamo=True, verbose=False).save(path)

@@ -58,8 +58,8 @@ def warm_for_the_threads(warm):
 # --- 27.2 ----------------------------------------------------------------------
 
 
-def _served(model, rows, backend="eager", **options):
-    compiled = torch.compile(model, backend=backend, **options)
+def _served(model, rows, backend):
+    compiled = torch.compile(model, backend=backend)
     with torch.no_grad():
         for n in rows:
             compiled(_rows(n))

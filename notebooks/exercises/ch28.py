@@ -58,6 +58,7 @@ def one_compile_for_all(serve):
 
 def _served(answer, model, backend):
     for what, texts in TRAFFIC:
+        backend.ran.clear()
         with torch.no_grad():
             found = answer([list(text) for text in texts])
             wanted = torch.cat([model(torch.tensor([t]))[0][:, 0] for t in texts])
@@ -66,8 +67,8 @@ def _served(answer, model, backend):
             return f"{what}: {tuple(wanted.shape)} was asked for, not {shape}"
         if not torch.allclose(found, wanted, atol=1e-5):
             return f"{what}: another answer. Does the mask hide what you padded?"
-        if not backend.captured:
-            return "nothing was compiled with the backend that you were given"
+        if not backend.ran:
+            return f"{what}: nothing ran that your backend compiled"
         if len(backend.captured) > 1:
             return f"{what}: compiled again. What differs from the calls before?"
     return None
@@ -117,11 +118,12 @@ def one_kind_of_time(steady):
 def _steady(call, backend):
     for what, rows, time in STEPS:
         latents = torch.linspace(-1, 2, rows * 4).view(rows, 4)
+        backend.ran.clear()
         found, wanted = call(latents, time), denoise(latents, time)
         if not torch.allclose(found, wanted, atol=1e-5):
             return f"{what}: the result is not that of denoise"
-        if not backend.captured:
-            return "nothing was compiled with the backend that you were given"
+        if not backend.ran:
+            return f"{what}: nothing ran that your backend compiled"
         if len(backend.captured) > 1:
             graphs = count(len(backend.captured), "graph")
             return f"{what}: that makes {graphs}, and one was asked for"

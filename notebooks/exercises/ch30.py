@@ -2,7 +2,7 @@
 
 import torch
 
-from helpers.exercises import CountingBackend, exercise, near
+from helpers.exercises import CountingBackend, exercise, near, one_graph
 
 WIDTH, RANK = 12, 8
 
@@ -43,7 +43,7 @@ def for_every_customer(Served):
     if len(backend.captured) != 1:
         made = len(backend.captured)
         return f"ten choices made {made} graphs, and one is enough"
-    return None
+    return one_graph(layer, x, which)
 
 
 # --- 30.2 ----------------------------------------------------------------------
@@ -86,7 +86,9 @@ def without_a_compile(swap):
         swap(layer, a.clone(), b.clone(), scale)
         with torch.no_grad():
             wanted = layer.base(x) + scale * (x @ a.T @ b.T)
-        if not near(run(x), wanted, 1e-4):
+        with torch.compiler.set_stance("default"):  # whatever the answer left
+            found = run(x)
+        if not near(found, wanted, 1e-4):
             return f"after a swap to rank {rank}, the answer is another adapter's"
     if more := len(backend.captured) - 1:
         return f"five swaps compiled {more} more times"

@@ -63,15 +63,16 @@ def refuse(answer):
     for row in ROWS:
         shares = _needs(row)
         expected = {name for name, share in shares.items() if share > 1}
-        got = answer(row) or ()
-        if isinstance(got, str) or not set(got) <= set(shares):
+        said = answer(row) or ()
+        got = {said} if isinstance(said, str) else set(said)
+        if isinstance(said, str) or not got <= set(shares):
             return (
                 "return the names of what is broken, such as ('memory',), and an "
-                f"empty one for nothing: this is {got!r}"
+                f"empty one for nothing: this is {said!r}"
             )
-        for name in expected - set(got):
+        for name in expected - got:
             return f"not refused: {vars(row)} needs {shares[name]:.3g} of the {name}"
-        for name in set(got) - expected:
+        for name in got - expected:
             return (
                 f"refused for its {name}: {vars(row)}, but it needs only "
                 f"{shares[name]:.3g} of it"

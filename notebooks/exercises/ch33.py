@@ -2,9 +2,8 @@
 
 import torch
 
-from helpers import graphs, recompiles
 from helpers.errors import InputError
-from helpers.exercises import exercise
+from helpers.exercises import exercise, one_compile
 from helpers.own_model.checkups import NAMES, Checkup, Part
 
 # --- 33.1 ----------------------------------------------------------------------
@@ -61,15 +60,7 @@ def meter(answer):
                 return f"call {number} gives another result than the sick one"
             if slope is None or not torch.allclose(slope, wanted, 0.03, 1e-2):
                 return f"call {number} has another gradient than the sick one"
-    calls = [(x,) for x in _inputs(torch.float32)]
-    seen = graphs(answer(), *calls[0])
-    if (seen.count, len(seen.breaks)) != (1, 0):
-        stops = "; ".join(map(str, seen.breaks)) or "no break"
-        return f"not one graph but {seen.count}: {stops}"
-    again = recompiles(answer(), calls)
-    if again.total > 1:
-        return f"these calls compile again:\n{again}"
-    return None
+    return one_compile(answer, [(x,) for x in _inputs(torch.float32)])
 
 
 # --- 33.2 ----------------------------------------------------------------------

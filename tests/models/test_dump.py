@@ -12,7 +12,6 @@ from tests.models import zoo
 pytest.importorskip("triton")
 
 
-@pytest.mark.parametrize("training", [False, True])
 def test_a_model_is_dumped_and_stays_as_it_was(
     model: zoo.Model, training: bool
 ) -> None:

@@ -39,7 +39,7 @@ def lost(a, b, c):
 # + tl.sigmoid(1.5957691216057308 * (a + 0.044715 * a * a * a))
 
 
-# %% 08.2: bfloat16 has no such arithmetic
+# %% 08.2: there is no erf of bfloat16
 # - a = tl.load(h + i, mask=inside).to(tl.float32)
 # + a = tl.load(h + i, mask=inside)  # stays bfloat16, where there is no erf
 

@@ -13,7 +13,7 @@ def in_graph(x, limit):
 # %% 15.1: x is not what halved returns
 def in_graph(x, limit):
     turns = torch.zeros((), dtype=torch.int64)
-    for _ in range(8):  # a bound, and a mask
+    for _ in range(100):  # a bound, and a mask
         large = x.abs().max() > limit
         x = torch.where(large, x / 2, x)
         turns = turns + large

@@ -1,7 +1,7 @@
 # Wrong answers to the exercises of notebook 33, each with what it must be told.
 
 
-# %% 33.1: these calls compile again
+# %% 33.1: and 1 was asked for
 class Counts(torch.nn.Module):  # one ill is mended
     def __init__(self):
         super().__init__()
@@ -52,7 +52,7 @@ def meter():
     return Wide()
 
 
-# %% 33.1: not one graph
+# %% 33.1: one graph was asked for
 class Broken(torch.nn.Module):
     def __init__(self):
         super().__init__()

@@ -17,7 +17,6 @@ import torch
 from torch._inductor.utils import fresh_cache
 
 from helpers.benchmark import Comparison, compare
-from helpers.timing import clock_for
 
 Facts = dict[str, int | float | str]
 LAST = 9  # the rank of what must come after all that is timed
@@ -117,7 +116,6 @@ def race(
             compiled,
             *inputs,
             budget=0.001 if setting.quick else budget,
-            clock=clock_for(setting.device),
             **options,
         )
         gc.collect()
