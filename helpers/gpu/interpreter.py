@@ -340,7 +340,9 @@ def _made_up(like: Any) -> Any:
         return _numbers([like])[0]
     shape, stride = _numbers(like.shape), _numbers(like.stride())
     value = torch.empty_strided(shape, stride, dtype=like.dtype)
-    return value.normal_() if value.is_floating_point() else value.zero_()
+    if not value.is_floating_point():
+        return value.zero_()
+    return value.copy_(torch.randn(shape))  # float8 has no normal_()
 
 
 # --- what a GPU has, and eager on a CPU has not ---------------------------------------
