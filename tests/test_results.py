@@ -69,7 +69,7 @@ def test_a_result_comes_back_equal(kind: str, tmp_path: Path) -> None:
 
 def test_a_comparison_and_a_sweep_come_back_equal(comparison: Comparison) -> None:
     assert Comparison.from_json(comparison.to_json()) == comparison
-    bare = dataclasses.replace(comparison, interval=None, peak_bytes=None, matches=None)
+    bare = dataclasses.replace(comparison, peak_bytes=None, matches=None)
     assert Comparison.from_json(bare.to_json()) == bare
     points = tuple(Point(value, comparison) for value in (1, 2.5, "three"))
     swept = Sweep("size", "elements", points, True)

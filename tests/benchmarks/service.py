@@ -14,6 +14,7 @@ from tests.benchmarks.common import FOLDER, record, table
 
 sys.path.insert(0, str(FOLDER.parents[1] / "notebooks"))
 ROUNDS, REQUESTS, RELOADS = 6, 2000, 4
+AFTER = 8  # requests after each reload, which the new model answers for certain
 
 
 def ratio() -> str:
@@ -45,14 +46,16 @@ def long_run(requests: int = REQUESTS, reloads: int = RELOADS) -> dict[str, int]
     try:
         before = service.health()["in_warm_up"]
         with ThreadPoolExecutor(1) as other:
-            load = other.submit(service.load, traffic(requests))
+            load = other.submit(service.load, traffic(requests - AFTER * reloads))
+            later = []
             for turn in range(reloads):
                 while service.health()["answered"] < requests * (turn + 1) / (
                     reloads + 1
                 ):
                     assert not load.done(), load.result()
                 service.send("/reload", {"seed": turn + 1}).raise_for_status()
-            replies = load.result()
+                later += service.load(traffic(AFTER))
+            replies = load.result() + later
         now = service.health()
     finally:
         ended = service.stop()
