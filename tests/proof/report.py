@@ -14,9 +14,6 @@ INTRODUCTION = """\
 
 Each table is written by the command below it. A command goes on where it stopped,
 so rows may be of several runs; the machine and the date are those of the last.
-
-The table of what is missing is of runs before 2026-11-22 09:00 UTC, over the twelve
-chapters that the lessons have replaced since: its numbers are those of the chapters.
 """
 SECTIONS = {
     "faults": "Which cell notices a broken compiler?",
