@@ -3,7 +3,7 @@
 # make help  the rest
 
 .DEFAULT_GOAL := help
-.PHONY: help lab setup test site format refresh browser bench record clean
+.PHONY: help lab setup test pytest nbval site format refresh browser bench record clean
 MAKEFLAGS += --no-print-directory
 
 # An environment that is there goes on with its own Python.
@@ -23,16 +23,22 @@ lab: setup ## open your own copies of the lessons in JupyterLab
 	@$(PY) -m tools.lab
 
 # Each run starts from an empty compile cache, so that a broken compiler cannot
-# hide behind kernels of an earlier run, and shares it from then on.
-test: export TORCHINDUCTOR_CACHE_DIR = $(CURDIR)/.cache/test/inductor
+# hide behind kernels of an earlier run, and shares it from then on.  Tests and
+# lessons run beside each other; what the lessons say comes at their end.
 test: export COURSE_STRICT = 1
 test: export COURSE_QUIET = 1
 test: setup ## run every check: format, lint, helpers, exercises, notebooks
-	@rm -rf .cache/test
+	@rm -rf .cache/test && mkdir -p .cache/test
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
+	@$(MAKE) -j2 pytest nbval
+
+pytest nbval: export TORCHINDUCTOR_CACHE_DIR = $(CURDIR)/.cache/test/$@
+pytest:
 	$(PY) -m pytest tests
-	$(PY) tests/strict.py
+
+nbval:
+	$(PY) tests/strict.py > .cache/test/lessons 2>&1; said=$$?; cat .cache/test/lessons; exit $$said
 
 site: setup ## build the lessons as HTML that needs no network, in .cache/site
 	@$(PY) -m tools.site
