@@ -2,10 +2,11 @@
 
     python -m uv pip install --group proof          # mutmut, which makes the changes
     python -m tests.proof mutants stats text        # helpers/stats.py, helpers/text.py
+    python -m tests.proof mutants --draw 12 session  # 12 of its mutants, drawn anew
 
 A module is held against the tests that have its name: stats against
-tests/test_stats.py, gpu.tidy against tests/test_tidy.py.  It takes minutes for a small
-module and hours for a large one.  Runs in a copy of the checkout.
+tests/test_stats.py, gpu.tidy against tests/test_tidy.py.  All of its mutants take
+minutes for a small module and hours for a large one.  Runs in a copy of the checkout.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +38,13 @@ process_isolation = "forkserver"
 """
 
 
-def mutate(module: str, folder: Path) -> dict[str, Any]:
-    """Run mutmut on one module in a copy of the checkout, and return its row."""
+def mutate(module: str, folder: Path, draw: int | None) -> dict[str, Any]:
+    """Run mutmut on *draw* mutants of one module, or on all; return their row.
+
+    It works in *folder*, in a copy of the checkout.
+    """
+    from mutmut.stats import status_by_exit_code
+
     path = f"helpers/{module.replace('.', '/')}.py"
     tests = f"tests/test_{module.split('.')[-1].removeprefix('_')}.py"
     for needed in (path, tests):
@@ -52,20 +60,32 @@ def mutate(module: str, folder: Path) -> dict[str, Any]:
     # The tests must see the copy, wherever this checkout is on the path.
     paths = env.get("PYTHONPATH", "").split(os.pathsep)
     env["PYTHONPATH"] = os.pathsep.join(p for p in paths if p and Path(p) != ROOT)
-    for command in (["run"], ["export-cicd-stats"]):
-        subprocess.run(
-            [sys.executable, "-m", "mutmut", *command], cwd=folder, env=env, check=True
-        )
-    counts = json.loads((folder / "mutants" / "mutmut-cicd-stats.json").read_text())
-    noticed = counts["killed"] + counts["timeout"] + counts["segfault"]
+
+    def run(*names: str) -> dict[str, int | None]:
+        """Try the mutants of these names; return how the tests of each ended."""
+        mutmut = [sys.executable, "-m", "mutmut", "run", *names]
+        done = subprocess.run(mutmut, cwd=folder, env=env, capture_output=True)
+        noted = folder / "mutants" / f"{path}.meta"
+        assert noted.exists(), done.stderr.decode()
+        return json.loads(noted.read_text())["exit_code_by_key"]
+
+    every = sorted(run("no such name"))  # the mutants are made, and none is tried
+    drawn = random.sample(every, min(draw or len(every), len(every)))
+    ended = run(*drawn)
+    found = Counter(status_by_exit_code[ended[name]] for name in drawn)
+    assert not found["not checked"], f"{tests} fails where nothing is changed"
+    noticed = found["killed"] + found["timeout"] + found["segfault"]
+    for name in drawn:
+        if status_by_exit_code[ended[name]] in ("survived", "no tests"):
+            print("not noticed:", name)
     return {
         "module": path,
         "tests": tests,
-        "mutants": counts["total"],
+        "mutants": f"{len(drawn)} of {len(every)}",
         "noticed": noticed,
-        "survived": counts["survived"],
-        "no test runs it": counts["no_tests"],
-        "share": f"{noticed / max(1, counts['total']):.0%}",
+        "survived": found["survived"],
+        "no test runs it": found["no tests"],
+        "share": f"{noticed / max(1, len(drawn)):.0%}",
     }
 
 
@@ -75,10 +95,12 @@ def main(arguments: list[str]) -> int:
         prog="python -m tests.proof mutants", description=__doc__.split("\n")[0]
     )
     parser.add_argument("module", nargs="+", help="stats, text, gpu.tidy, ...")
+    parser.add_argument("--draw", type=int, help="so many of each, by chance")
+    asked = parser.parse_args(arguments)
     rows = common.kept("mutants", "module")
-    for module in parser.parse_args(arguments).module:
+    for module in asked.module:
         with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-            row = mutate(module, Path(folder))
+            row = mutate(module, Path(folder), asked.draw)
         rows[row["module"]] = row
         print(*row.values(), sep=" | ", flush=True)
         common.record("mutants", [rows[name] for name in sorted(rows)])
