@@ -74,7 +74,8 @@ class restored:
                 scope, names = item.__globals__, _global_names(item, homes)
                 self._globals += [(scope, name, scope[name]) for name in names]
             elif isinstance(item, dict) and not _is_namespace(item):
-                self._tables.append((item, dict(item)))
+                # Not dict(item): a registry may build what it is asked for.
+                self._tables.append((item, dict(item.items())))
             elif isinstance(item, (list, set, deque)):
                 self._tables.append((item, list(item)))
             elif isinstance(item, torch.Generator):

@@ -4,7 +4,7 @@ import copy
 import functools
 import logging
 import random
-from collections import deque
+from collections import OrderedDict, deque
 
 import numpy as np
 import pytest
@@ -494,6 +494,25 @@ def test_what_did_not_change_is_not_written():
         compiled(X)
     assert watch.compiles == 0
     assert [p._version for p in model.parameters()] == versions
+
+
+class Registry(OrderedDict):
+    """Builds what it is asked for, as the activations of transformers do."""
+
+    def __getitem__(self, name):
+        return super().__getitem__(name)()
+
+
+registry = Registry(gelu=torch.nn.GELU)
+
+
+def test_a_registry_keeps_the_classes_that_it_builds_from():
+    def looks_up(x):
+        return registry["gelu"](x)
+
+    with restored(looks_up):
+        looks_up(X)
+    assert [*registry.values()] == [torch.nn.GELU]
 
 
 def test_tools_behind_an_object_are_not_touched():
