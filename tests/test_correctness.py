@@ -319,6 +319,24 @@ def test_a_training_step_is_compared_by_what_it_changes(optimizer):
     assert all(p.grad is None for p in model.parameters())
 
 
+@pytest.mark.parametrize(
+    ("turned", "lost", "matches"),
+    [(4, 0, True), (5, 0, False), (0, 1, False)],
+)
+def test_a_few_steps_of_adam_may_go_the_other_way(turned, lost, matches):
+    """Where a gradient is rounding, its sign is anything; but a step is made."""
+    weight = torch.zeros(1024)
+
+    def step(turned=0, lost=0):
+        update = torch.full((1024,), 0.001)
+        update[:turned] *= -1
+        update[1024 - lost :] = 0
+        weight.sub_(update)
+
+    found = asked(step, lambda: step(turned, lost))
+    assert found.matches is matches, found.notes
+
+
 def test_a_compiled_training_step():
     model, x = net(), torch.randn(32, 8)
     step = training(model)
