@@ -52,11 +52,6 @@ def race_of(eager, compiled):
     return "faster" if ratio > 1 else "slower"
 
 
-# %% 02.2: such a difference can be told
-def race_of(eager, compiled):
-    return "cannot tell"
-
-
 # %% 02.2: a mean follows the few long calls
 def race_of(eager, compiled):
     pairs = [(eager(), compiled()) for _ in range(30)]

@@ -26,12 +26,5 @@ def fail_guard(kind, x):
 # +         model(x)  # in eager
 
 
-# %% 03.2: the layer ran in eager
-# - torch.compiler.reset()  # nothing guards a first hook
-# +
-# -         compiled(x)
-# +         compiled(x), model(x)
-
-
 # %% 03.2: a hook is left on the layer
 # -         handle.remove()
