@@ -1,77 +1,49 @@
 """Checks and hints of notebook 12."""
 
-from dataclasses import fields
+from types import SimpleNamespace
 
 import torch
 
-from helpers.benchmark import Comparison
-from helpers.exercises import exercise, near, same
+from helpers.exercises import exercise, near
 
 # --- 12.1 ----------------------------------------------------------------------
 
-EAGER_S = 0.010
-IGNORED = "the mode was ignored here: CUDA graphs need tensors on an NVIDIA GPU"
 
-
-def _race(verdict, call_s, first_s, notes=()):
+def _race(verdict, call_s, first_s, *notes):
     """Return a comparison with eager's 10 ms that nobody ran."""
-    ratio = EAGER_S / call_s
-    spread = 1.3 if verdict == "cannot tell" else 1.001
-    unknown = dict.fromkeys(field.name for field in fields(Comparison))
-    known = {
-        "speedup": ratio,
-        "interval": (ratio / spread, ratio * spread),
-        "verdict": verdict,
-        "median_s": (EAGER_S, call_s),
-        "cold_start_s": first_s,
-        "matches": True,
-        "notes": notes,
-    }
-    return Comparison(**unknown | known)
+    return SimpleNamespace(
+        verdict=verdict, median_s=(0.010, call_s), cold_start_s=first_s, notes=notes
+    )
 
 
 DEFAULT, TUNED = _race("faster", 0.005, 1.0), _race("faster", 0.004, 60.0)
-PLANTED = (  # what is planted, the races, calls, the answer, why
+IGNORED = "the mode was ignored here: CUDA graphs need tensors on an NVIDIA GPU"
+PLANTED = (  # the races, calls, the answer, why
     (
-        "max-autotune is faster per call, default is cheaper to start",
         {"default": DEFAULT, "max-autotune": TUNED},
         1_000,
         "default",
-        "so few calls do not pay for a long first one",
+        "so few calls do not pay for the long first one of max-autotune",
     ),
     (
-        "the same two, over 50 calls",
         {"default": DEFAULT, "max-autotune": TUNED},
         50,
         "eager",
         "no mode is paid back by then",
     ),
     (
-        "reduce-overhead has the least time per call, but was ignored",
-        {
-            "default": DEFAULT,
-            "reduce-overhead": _race("faster", 0.0049, 1.0, ("a note", IGNORED)),
-        },
+        {"default": DEFAULT, "reduce-overhead": _race("faster", 0.004, 1.0, IGNORED)},
         10_000,
         "default",
         "what was ignored is default under another name: read the notes",
     ),
     (
-        "the verdict of max-autotune is cannot tell",
-        {"default": DEFAULT, "max-autotune": _race("cannot tell", 0.0045, 1.0)},
+        {"max-autotune": _race("cannot tell", 0.0045, 1.0)},
         10_000,
-        "default",
+        "eager",
         "a median without a verdict is no evidence",
     ),
     (
-        "nothing is found to be faster",
-        {"lite": _race("slower", 0.012, 0.1), "default": _race("same", 0.00995, 0.1)},
-        10_000,
-        "eager",
-        "then eager it is",
-    ),
-    (
-        "201 calls, and a first call of 1.006 s",
         {"default": _race("faster", 0.005, 1.006)},
         201,
         "default",
@@ -95,12 +67,12 @@ PLANTED = (  # what is planted, the races, calls, the answer, why
     "for its name.",
 )
 def choose(answer):
-    for what, races, calls, wanted, why in PLANTED:
+    for races, calls, wanted, why in PLANTED:
         mode = answer(dict(races), calls)
-        if not same(mode, wanted):
+        if mode != wanted:
             return (
-                f"planted: {what}. For {calls:,} calls the answer is {wanted!r}, not "
-                f"{mode!r}: {why}"
+                f"planted: {', '.join(races)}. For {calls:,} calls the answer is "
+                f"{wanted!r}, not {mode!r}: {why}"
             )
     return None
 
@@ -109,10 +81,9 @@ def choose(answer):
 
 
 class Recorder:
-    """The imitation of the lesson, which counts its recordings and replays."""
+    """The imitation of the lesson, which counts its recordings."""
 
-    def __init__(self):
-        self.recordings = self.replays = 0
+    recordings = 0
 
     def __call__(self, f, x):
         self.recordings += 1
@@ -124,7 +95,6 @@ class Recorder:
                 f"a recording for {tuple(memory.shape)} was replayed with "
                 f"{tuple(new.shape)}: it fits one shape"
             )
-            self.replays += 1
             memory.copy_(new)
             return out.copy_(f(memory))
 
@@ -150,33 +120,19 @@ def graphed(answer):
 
     recorder = Recorder()
     g = answer(f, recorder)
-    if not callable(g):
-        return f"graphed returns a function, not {type(g).__name__}"
     torch.manual_seed(0)
-    inputs = [torch.randn(n, 4) for n in (8, 8, 3, 8, 3, 5)]
-    before, results = [x.clone() for x in inputs], []
+    inputs = [torch.randn(n, 4) for n in (8, 3, 8, 3)]
+    results = []
     for n, x in enumerate(inputs):
         results.append(g(x))
         if not near(results[n], f(x)):
             return f"call {n} does not give what f gives, a tensor like x"
-    if not all(map(torch.equal, inputs, before)):
-        return "the caller's tensor was changed"
-    if not recorder.recordings:
-        return "nothing was recorded: use record(f, x)"
-    if recorder.recordings > 3:
+    if recorder.recordings != 2:
         many = recorder.recordings
-        return f"{many} recordings for 3 shapes: a recording can be used again"
-    if recorder.replays < len(inputs) - recorder.recordings:
-        return (
-            f"{len(inputs)} calls and {recorder.replays} replays: f ran itself, and "
-            "the recordings were for nothing"
-        )
+        return f"{many} recordings for 2 shapes: a recording can be used again"
     for n, (x, result) in enumerate(zip(inputs, results, strict=True)):
-        if not torch.allclose(result, f(x)):
+        if not near(result, f(x)):
             return f"the result of call {n} was overwritten by a later one"
-    other = answer(lambda x: x + 1, Recorder())
-    if not torch.equal(other(inputs[0]), inputs[0] + 1):
-        return "a second graphed function uses the recordings of the first"
     return None
 
 
@@ -195,12 +151,6 @@ CASES = (  # what it is, the function, the options, and which of them do anythin
         lambda x: torch.softmax(x, -1) * 2,
         {"fallback_by_default": True, "coordinate_descent_tuning": True},
         {"fallback_by_default"},
-    ),
-    (
-        "a matrix product, which is the library's whatever the options",
-        lambda x: x @ x.t(),
-        {"cpp.simdlen": 1, "fallback_by_default": True},
-        set(),
     ),
 )
 
@@ -223,12 +173,9 @@ def culprits(answer):
     torch.manual_seed(0)
     x = torch.randn(16, 64)
     for what, f, options, wanted in CASES:
-        names = answer(f, dict(options), x)
-        if isinstance(names, str) or not hasattr(names, "__iter__"):
-            return f"the names were wanted, in a list, not {names!r:.60}"
-        names = set(names)
+        names = set(answer(f, dict(options), x))
         if more := names - wanted:
-            return f"{what}: {', '.join(map(str, more))} leaves every kernel as it was"
+            return f"{what}: {', '.join(more)} leaves every kernel as it was"
         if missed := wanted - names:
             return f"{what}: {', '.join(missed)} changes a kernel, and was not found"
     return None

@@ -42,8 +42,3 @@ def waits_for(function, inputs, balance):
 # %% 10.2: a chain of 100, fused, balance 4: it waits for arithmetic
 # - from helpers import kernels
 # + from helpers import eager_bytes as kernels  # not what is compiled
-
-
-# %% 10.1: it returned no number
-def excess(function, *inputs):
-    return float("nan")
