@@ -100,7 +100,7 @@ def readable_for_free(answer):
         return f"{fault}: check the formula term by term"
     before, after = eager_bytes(gelu_gate, *inputs), kernels(gelu_gate, *inputs)
     used = [name for name, _ in before.calls]
-    if len(used) < 6 or "gelu" in used:
+    if "gelu" in used:
         return (
             f"gelu_gate is {', '.join(used)}, so the library does the work: spell it "
             "out in + * ** and torch.tanh"

@@ -86,7 +86,14 @@ def _program(x, w):
 def fit_into_memory(frugal):
     torch.manual_seed(0)
     inputs = [torch.randn(24, 24).requires_grad_() for _ in range(2)]
-    kept = functools.cache(lambda share: _kept(inputs, share))
+
+    @functools.cache
+    def kept(share):
+        """Return the bytes that the program keeps for its backward."""
+        with budget(share):
+            compiled = torch.compile(fresh(_program), backend="aot_eager")
+            return saved_bytes(compiled, *inputs)
+
     for limit in (10**6, kept(1.0) // 2):
         wanted = next(share for share in SHARES if kept(share) <= limit)
         share = number(frugal(fresh(_program), inputs, limit))
@@ -106,10 +113,3 @@ def fit_into_memory(frugal):
                 f"which keeps {kept(wanted)} and computes less again"
             )
     return None
-
-
-def _kept(inputs, share):
-    """Return the bytes that the program keeps for the backward with this budget."""
-    with budget(share):
-        compiled = torch.compile(fresh(_program), backend="aot_eager")
-        return saved_bytes(compiled, *inputs)

@@ -33,11 +33,11 @@ def recognised(answer):
             f"{fault}: it computes something else. Is the scale 1 / sqrt(width), for "
             "every width?"
         )
-    found = kernels(answer, *cases[-1])
-    if found.generated or len(found.library) != 1:
+    calls = kernels(answer, *cases[-1])
+    if calls.generated or len(calls.library) != 1:
         return (
-            f"right, and not recognised: {len(found.generated)} kernels and "
-            f"{len(found.library)} library calls. Come closer to the paper's spelling"
+            f"right, and not recognised: {len(calls.generated)} kernels and "
+            f"{len(calls.library)} library calls. Come closer to the paper's spelling"
         )
     return None
 
@@ -94,9 +94,9 @@ PLANS = {  # what it is, its lines and the most bytes at one time
 def peak_bytes(answer):
     code = output_code(_deep, torch.randn(16, 32), torch.randn(32, 32)).text
     call = re.search(r"def call\(.*?\n(.*?return .*?)\n", code, re.S)[1]
-    compiled = [line.strip() for line in call.split("\n")]
+    lines = [line.strip() for line in call.split("\n")]
     # Two matrices of 16 by 32 are alive at once: what a product reads and writes.
-    plans = {**PLANS, "compiled code": (compiled, 2 * 16 * 32 * 4)}
+    plans = {**PLANS, "compiled code": (lines, 2 * 16 * 32 * 4)}
     for what, (lines, wanted) in plans.items():
         most = answer(list(lines))
         if not same(most, wanted):

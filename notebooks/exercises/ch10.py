@@ -38,9 +38,9 @@ def _cases():
 )
 def how_far(excess):
     for name, function, inputs, wanted in _cases():
-        said = number(excess(function, *inputs))
-        if said is None or abs(said - wanted) > 1e-6:
-            return f"{name}: it is {wanted:.4g}, and you say {said}"
+        answer = number(excess(function, *inputs))
+        if answer is None or abs(answer - wanted) > 1e-6:
+            return f"{name}: it is {wanted:.4g}, and you say {answer}"
     return None
 
 
@@ -83,10 +83,10 @@ def _programs():
 )
 def which_ceiling(waits_for):
     for name, function, inputs, balance, wanted in _programs():
-        said = waits_for(function, inputs, balance)
-        if said != wanted:
+        answer = waits_for(function, inputs, balance)
+        if answer != wanted:
             return (
                 f"{name}, balance {balance}: it waits for {wanted}, and you say "
-                f"{said!r}"
+                f"{answer!r}"
             )
     return None

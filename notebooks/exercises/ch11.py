@@ -25,13 +25,12 @@ def by_trips(trips):
     torch.manual_seed(0)
     x = torch.randn(256, 256)
     for wanted in (2, 3, 4, 6):
-        function = trips(wanted)
-        found = kernels(function, x)
-        if found.breaks:
-            return f"trips({wanted}) has {count(found.breaks, 'graph break')}"
-        made = found.bytes / x.nbytes
-        if abs(made - wanted) > 0.1:
-            return f"trips({wanted}): the machine counts {made:.3g} trips"
+        compiled = kernels(trips(wanted), x)
+        if compiled.breaks:
+            return f"trips({wanted}) has {count(compiled.breaks, 'graph break')}"
+        moved = compiled.bytes / x.nbytes
+        if abs(moved - wanted) > 0.1:
+            return f"trips({wanted}): the machine counts {moved:.3g} trips"
     return None
 
 
@@ -63,13 +62,13 @@ def one_kernel(lean):
     if fault := difference(lean, _scores, cases):
         return f"these are not the numbers of scores: {fault}"
     x, gain = cases[-1]
-    found = kernels(lean, x, gain)
-    if found.library:
-        lines = [line for kernel in found.library for line in kernel.lines]
+    compiled = kernels(lean, x, gain)
+    if compiled.library:
+        lines = [line for kernel in compiled.library for line in kernel.lines]
         return f"a library is still called, by {'; '.join(dict.fromkeys(lines))}"
     limit = 2 * x.nbytes + gain.nbytes + 8 * len(x)
-    if found.bytes > limit:
-        return f"it still moves {found.bytes} bytes, and {limit} are enough"
+    if compiled.bytes > limit:
+        return f"it still moves {compiled.bytes} bytes, and {limit} are enough"
     return None
 
 
@@ -102,9 +101,9 @@ def in_one_piece(whole_step):
     ):
         if not near(own, wanted):
             return f"{name} is not what momentum_step leaves"
-    found, enough = kernels(whole_step, p, grad, m), 5 * p.nbytes
-    if found.breaks:
-        return f"{count(found.breaks, 'graph break')} left: does Python still ask?"
-    if found.bytes > enough:
-        return f"it moves {found.bytes} bytes, and {enough} are enough"
+    compiled, enough = kernels(whole_step, p, grad, m), 5 * p.nbytes
+    if compiled.breaks:
+        return f"{count(compiled.breaks, 'graph break')} left: does Python still ask?"
+    if compiled.bytes > enough:
+        return f"it moves {compiled.bytes} bytes, and {enough} are enough"
     return None

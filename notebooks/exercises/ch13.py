@@ -40,7 +40,6 @@ class Warmup(torch.nn.Module):
     passed="The step is a tensor: its value flows through the one graph there is.",
 )
 def mended_class(answer):
-    torch.manual_seed(0)
     model, reference = answer(6), Warmup(6)
     if strange := model.state_dict().keys() ^ reference.state_dict().keys():
         return f"the keys of the state_dict differ: {', '.join(sorted(strange))}"

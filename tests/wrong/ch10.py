@@ -37,8 +37,3 @@ def waits_for(function, inputs, balance):
     calls = len(eager_bytes(function, *inputs).calls)  # a product as one a number
     moved = kernels(function, *inputs).bytes
     return "arithmetic" if calls * inputs[0].numel() / moved > balance else "memory"
-
-
-# %% 10.2: a chain of 100, fused, balance 4: it waits for arithmetic
-# - from helpers import kernels
-# + from helpers import eager_bytes as kernels  # not what is compiled
