@@ -39,17 +39,12 @@ def rounded(x):
     passed="You can hand this to a colleague: one line, and the proof beside it.",
 )
 def compile_and_prove(answer):
-    def tried(model, x):
-        pair = answer(model, x)
-        assert isinstance(pair, tuple) and len(pair) == 2, (
-            "it returns something else than a pair: first the compiled model, then "
-            "True or False"
-        )
-        return pair
-
     torch.manual_seed(0)
     x = torch.randn(32, 512)
-    compiled, well = tried(two_faced, x)
+    pair = answer(two_faced, x)
+    if not isinstance(pair, tuple):
+        return "it returns no pair: first the compiled model, then True or False"
+    compiled, well = pair
     if torch.equal(compiled(x), two_faced(x)):
         return (
             "what you return first runs eagerly: torch.compile returns the compiled "
@@ -60,12 +55,12 @@ def compile_and_prove(answer):
             "you say that all is well with a function that adds 1 once it is "
             "compiled: hold its answers against those of eager"
         )
-    if not tried(rounded, x)[1]:
+    if not answer(rounded, x)[1]:
         return (
             "you say that a function went wrong which is one graph and differs from "
             "eager by rounding alone: compare with a tolerance"
         )
-    if tried(interrupted, x)[1]:
+    if answer(interrupted, x)[1]:
         return (
             "you say that all is well with a function that has a graph break: its "
             "answers are right, and only part of it is compiled"

@@ -92,11 +92,6 @@ def _results(fn, x, w):
     return out, *torch.autograd.grad(out.sum(), (x, w))
 
 
-def _settings():
-    settings = torch._dynamo.config.get_config_copy()
-    return {name: repr(value) for name, value in settings.items()}
-
-
 @exercise(
     "04.2",
     hints=(
@@ -120,8 +115,11 @@ def somebody_elses_function(adopted):
     def compile(function=None, **how):
         return original(function, **{**how, "backend": backend})
 
-    before = _settings()
-    with mock.patch.object(torch, "compile", compile):
+    config = torch._dynamo.config
+    # What a wrong answer adds to the set itself would stay there: it gets a copy.
+    own = config.patch(ignore_logging_functions={*config.ignore_logging_functions})
+    with own, mock.patch.object(torch, "compile", compile):
+        before = str(config.get_config_copy())
         ours = adopted(names["stranger"], note, names)
         for rows in (4, 6):
             x, w = torch.randn(rows, 5), torch.randn(5, 5)
@@ -134,7 +132,7 @@ def somebody_elses_function(adopted):
                     f"one call runs {len(backend.ran)} graphs, and 1 was asked for: "
                     "if something breaks it, fullgraph=True says what"
                 )
-            if _settings() != before:
+            if str(config.get_config_copy()) != before:
                 return "a call leaves a setting of torch._dynamo.config changed"
     if names["note"] is not note:
         return "namespace has another note now, and its other callers need it"

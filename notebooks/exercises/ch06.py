@@ -102,14 +102,9 @@ def fit_into_memory(frugal):
                 f"with {count(limit, 'byte')} allowed it found no share, but {wanted} "
                 f"keeps {kept(wanted)}: did each share get a graph of its own?"
             )
-        if share > wanted + 1e-6:
+        if abs(share - wanted) > 1e-6:
             return (
-                f"a share of {share} keeps more than the {limit} bytes of the limit: "
-                "was that share in force when the compile happened?"
-            )
-        if share < wanted - 1e-6:
-            return (
-                f"a share of {share} fits into {limit} bytes, but so does {wanted}, "
-                f"which keeps {kept(wanted)} and computes less again"
+                f"a share of {share}, and {wanted} is the largest that keeps {limit} "
+                "bytes or less: was each in force when the compile happened?"
             )
     return None

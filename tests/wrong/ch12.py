@@ -25,12 +25,12 @@ def choose(races, calls):
 # - .clone()
 
 
-# %% 12.2: a recording can be used again
+# %% 12.2: each can be used again
 def graphed(f, record):
     return lambda x: record(f, x)(x).clone()
 
 
-# %% 12.2: it fits one shape
+# %% 12.2: must match the size
 def graphed(f, record):
     replays = []
 

@@ -43,7 +43,7 @@ def pairs(x):
 # + import guard_or_false as statically_known_true
 
 
-# %% 15.3: books begin at letters 4; pieces joined letter by letter
+# %% 15.3: pieces joined letter by letter
 # - torch.where(second > 0, new, keep * added + new)
 # + keep * added + new
 
