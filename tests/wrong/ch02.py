@@ -23,14 +23,8 @@ def seconds_per_call(launch, wait, now):
 
 
 # %% 02.1: call is not the typical one
-def seconds_per_call(launch, wait, now):
-    times = []
-    for _ in range(21):
-        begin = now()
-        launch()
-        wait()
-        times.append(now() - begin)
-    return min(times)
+# - statistics.median(times)
+# + min(times)
 
 
 # %% 02.2: take turns
@@ -45,11 +39,10 @@ def race_of(eager, compiled):
 
 
 # %% 02.2: always comes out ahead
-def race_of(eager, compiled):
-    from statistics import median
-
-    ratio = median(eager() / compiled() for _ in range(30))
-    return "faster" if ratio > 1 else "slower"
+# - if wins >= 24:
+# + if wins > 15:
+# - return "slower" if wins <= 6 else "cannot tell"
+# + return "slower"
 
 
 # %% 02.2: a mean follows the few long calls

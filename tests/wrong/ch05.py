@@ -18,7 +18,7 @@ def overwritten(graph):
 # + [inputs.index(node.args[0]) for node in writes[-1:]]  # only the last write
 
 
-# %% 05.1: the graph writes [1], not ['arg1_1']
+# %% 05.1: the graph writes [1], not ['
 # - sorted({inputs.index(node.args[0]) for node in writes})
 # + [node.args[0].name for node in writes]
 

@@ -16,6 +16,11 @@ def choose(races, calls):
 # + "faster"
 
 
+# %% 12.1: a median without a verdict is no evidence
+# - race.verdict == "faster" and not ignored
+# + not ignored
+
+
 # %% 12.1: the first call is a call, too
 # - (calls - 1)
 # + calls
