@@ -23,8 +23,14 @@ def seconds_per_call(launch, wait, now):
 
 
 # %% 02.1: call is not the typical one
-# - statistics.median(times)
-# + min(times)
+def seconds_per_call(launch, wait, now):
+    times = []
+    for _ in range(21):
+        begin = now()
+        launch()
+        wait()
+        times.append(now() - begin)
+    return min(times)
 
 
 # %% 02.2: take turns
