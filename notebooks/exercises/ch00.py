@@ -1,23 +1,17 @@
 """Checks and hints of notebook 00."""
 
 import torch
-from torch import nn
 from torch.nn import functional as F
 
 from helpers import eager_bytes, kernels
 from helpers.exercises import difference, exercise, number
 
-# --- 00.1: what an answer meets ------------------------------------------------
+# --- 00.1 ----------------------------------------------------------------------
 
 
 def two_faced(x):
     """One graph, and another answer once it is compiled, as some libraries have."""
     return x + 1 if torch.compiler.is_compiling() else x
-
-
-def noisy(x):
-    """One graph; Inductor draws other numbers than eager, whatever the seed."""
-    return x + torch.rand_like(x)
 
 
 def interrupted(x):
@@ -27,16 +21,9 @@ def interrupted(x):
     return x * 2
 
 
-class LongSums(nn.Module):
+def rounded(x):
     """One graph; sums long rows, so compiled rounds in another way than eager."""
-
-    def __init__(self):
-        super().__init__()
-        self.inner = nn.Linear(512, 64)
-
-    def forward(self, x):
-        x = x / x.square().mean(-1, keepdim=True).sqrt()
-        return F.gelu(self.inner(x)).softmax(-1)
+    return (x / x.square().mean(-1, keepdim=True).sqrt()).softmax(-1)
 
 
 @exercise(
@@ -52,25 +39,12 @@ class LongSums(nn.Module):
     passed="You can hand this to a colleague: one line, and the proof beside it.",
 )
 def compile_and_prove(answer):
-    def tried(model, x):
-        pair = answer(model, x)
-        assert isinstance(pair, tuple) and len(pair) == 2 and callable(pair[0]), (
-            "it returns something else than a pair: first the compiled model, then "
-            "True or False"
-        )
-        compiled, well = pair
-        if isinstance(well, torch.Tensor) and well.numel() == 1:
-            well = bool(well)
-        assert isinstance(well, bool), f"the second is {well!r}, not True or False"
-        return compiled, well
-
-    def seeded(model):
-        torch.manual_seed(1)
-        return model(x)
-
     torch.manual_seed(0)
-    x = torch.randn(64)
-    compiled, well = tried(two_faced, x)
+    x = torch.randn(32, 512)
+    pair = answer(two_faced, x)
+    if not isinstance(pair, tuple):
+        return "it returns no pair: first the compiled model, then True or False"
+    compiled, well = pair
     if torch.equal(compiled(x), two_faced(x)):
         return (
             "what you return first runs eagerly: torch.compile returns the compiled "
@@ -81,33 +55,20 @@ def compile_and_prove(answer):
             "you say that all is well with a function that adds 1 once it is "
             "compiled: hold its answers against those of eager"
         )
-    compiled, _ = tried(noisy, x)
-    if torch.equal(seeded(compiled), seeded(noisy)):
+    if not answer(rounded, x)[1]:
         return (
-            "what you return draws the numbers of eager's own generator, so Inductor "
-            "never saw it: torch.compile(model), and no other backend"
-        )
-    model, rows = LongSums().eval().requires_grad_(False), torch.randn(32, 512)
-    wanted = model(rows)
-    compiled, well = tried(model, rows)
-    if any(weight.dtype != torch.float32 for weight in model.parameters()):
-        return "the model is no longer what it was: it belongs to your reader"
-    if compiled(rows).dtype != wanted.dtype:
-        return f"the compiled answers are {compiled(rows).dtype}, not {wanted.dtype}"
-    if not well:
-        return (
-            "you say that a model went wrong which is one graph and differs from "
+            "you say that a function went wrong which is one graph and differs from "
             "eager by rounding alone: compare with a tolerance"
         )
-    if tried(interrupted, x)[1]:
+    if answer(interrupted, x)[1]:
         return (
-            "you say that all is well with a model that has a graph break: its "
+            "you say that all is well with a function that has a graph break: its "
             "answers are right, and only part of it is compiled"
         )
     return None
 
 
-# --- 00.2: bytes -----------------------------------------------------------------
+# --- 00.2 ----------------------------------------------------------------------
 
 
 def _gelu_gate(gate, value):
@@ -134,18 +95,15 @@ def readable_for_free(answer):
         return f"{fault}: check the formula term by term"
     before, after = eager_bytes(gelu_gate, *inputs), kernels(gelu_gate, *inputs)
     used = [name for name, _ in before.calls]
-    if len(used) < 6 or "gelu" in used:
+    if "gelu" in used:
         return (
             f"gelu_gate is {', '.join(used)}, so the library does the work: spell it "
             "out in + * ** and torch.tanh"
         )
-    if len(after.kernels) != 1:
-        return f"compiled, it is {len(after.kernels)} kernels, and one was wanted"
-    if number(times) is None:
-        return f"times is {times!r}: a number was wanted"
-    if not abs(number(times) - before.bytes / after.bytes) <= 0.1:
+    times = number(times)
+    if times is None or abs(times - before.bytes / after.bytes) > 0.1:
         return (
-            f"times is {number(times):g}: the kernel reads two arrays and writes one. "
-            f"Count what each of your {len(used)} operations reads and writes"
+            f"times is {times}: the kernel reads two arrays and writes one. Count what "
+            f"each of your {len(used)} operations reads and writes"
         )
     return None

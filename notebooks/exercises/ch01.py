@@ -6,7 +6,7 @@ import itertools
 import torch
 from torch import nn
 
-from helpers.exercises import CountingBackend, exercise, number, same
+from helpers.exercises import CountingBackend, exercise, same
 from helpers.text import count
 
 
@@ -30,9 +30,6 @@ class Speaker(nn.Module):
 class ForwardSpeaker(Speaker):
     """One whose generate calls forward, past the module's own call."""
 
-    def forward(self, x):
-        return super().forward(x) / 2
-
     def generate(self, x, steps):
         for _ in range(steps):
             x = self.forward(x)
@@ -52,44 +49,17 @@ def _broken(x):
     return torch.cos(x)
 
 
-def _in_place(backend):
-    model = Speaker()
-    model.compile(backend=backend)
-    return model
-
-
 def _three_times(backend):
-    step = torch.compile(lambda x: torch.cos(x) / 2, backend=backend)
+    step = torch.compile(_wave, backend=backend)
     return lambda x: step(step(step(x)))
 
 
-def _watched(backend):
-    """Return a compiled function that notices a backend which alters results."""
-    compiled = torch.compile(_wave, backend=backend)
-
-    def call(x):
-        result = compiled(x)
-        assert torch.is_tensor(result) and torch.allclose(result, _wave(x)), (
-            "with your backend, a function no longer returns what it did: what runs "
-            "in place of the graph must return what the graph returns"
-        )
-        return result
-
-    return call
-
-
-CASES = (  # what it is, the graphs that run in the second call, how to make it
-    (
-        "an ordinary compiled function",
-        1,
-        lambda backend: torch.compile(_wave, backend=backend),
-    ),
-    ("an eager function", 0, lambda backend: _wave),
-    ("a model compiled in place", 1, _in_place),
-    ("a function that calls a compiled one", 1, _watched),
-    ("a call that runs one compiled function three times", 3, _three_times),
-    ("two graphs", 2, lambda backend: torch.compile(_broken, backend=backend)),
-)
+CASES = {  # the graphs that run in the second call, and how to make it
+    "an ordinary compiled function": (1, lambda b: torch.compile(_wave, backend=b)),
+    "an eager function": (0, lambda b: _wave),
+    "a call that runs one compiled function three times": (3, _three_times),
+    "two graphs": (2, lambda b: torch.compile(_broken, backend=b)),
+}
 
 
 @exercise(
@@ -107,10 +77,8 @@ CASES = (  # what it is, the graphs that run in the second call, how to make it
 )
 def graph_runs(answer):
     x = torch.linspace(0.1, 1, 4)
-    for name, wanted, make in CASES:
+    for name, (wanted, make) in CASES.items():
         runs = answer(make, x)
-        if number(runs) is None:
-            return f"it returned {runs!r}, and a number of runs was asked for"
         if not same(runs, wanted):
             return (
                 f"{name}: in the second call, graphs run {count(wanted, 'time')}, "
@@ -139,18 +107,13 @@ STEPS = 5
 def repaired(answer):
     x = torch.linspace(-1, 1, 8).reshape(2, 4)
     for cls, call in ((Speaker, "self(x)"), (ForwardSpeaker, "self.forward(x)")):
-        forward, backend = cls.forward, CountingBackend()
+        backend = CountingBackend()
         subclass = answer(cls, backend)
-        if subclass is cls or cls.forward is not forward:
+        if subclass is cls:
             return "it changed the class that it was given: make a subclass"
-        if not (isinstance(subclass, type) and issubclass(subclass, cls)):
-            return "it returned no subclass of the class that it was given"
-        eager, model = _seeded(cls), _seeded(subclass)
-        if strange := model.state_dict().keys() - eager.state_dict().keys():
+        model = subclass()
+        if strange := model.state_dict().keys() - cls().state_dict().keys():
             return f"the keys of the checkpoint changed: there is {min(strange)!r}"
-        if not torch.allclose(model.generate(x, STEPS), eager.generate(x, STEPS)):
-            return "generate no longer returns what it did"
-        backend.ran.clear()
         model.generate(x, STEPS)
         if len(backend.ran) < STEPS:
             return (
@@ -160,17 +123,9 @@ def repaired(answer):
         duplicate = copy.deepcopy(model)
         for weight in duplicate.parameters():
             weight.zero_()
-        backend.ran.clear()
         if duplicate.generate(x, STEPS).any():
             return "a deep copy computes with the weights of the original"
-        if len(backend.ran) < STEPS:
-            return "a deep copy runs eagerly"
     return None
-
-
-def _seeded(cls):
-    torch.manual_seed(0)
-    return cls()
 
 
 # --- 01.3 ----------------------------------------------------------------------
@@ -185,9 +140,8 @@ def _part(model):
     return model
 
 
-WAYS = {  # to wrap a model: not, whole, a part, a part of the whole
+WAYS = {  # to wrap a model
     "an eager model": lambda model: model,
-    "a model compiled as a whole": _whole,
     "a model with one compiled part": _part,
     "a model compiled as a whole and in a part": lambda model: _whole(_part(model)),
 }
@@ -207,25 +161,17 @@ WAYS = {  # to wrap a model: not, whole, a part, a part of the whole
 )
 def load_anywhere(answer):
     for source, target in itertools.product(WAYS, WAYS):
-        saved = WAYS[source](Speaker()).state_dict()
-        state = dict(reversed(saved.items()))  # files may have any order
-        keys, model = list(state), WAYS[target](Speaker())
+        state = WAYS[source](Speaker()).state_dict()
+        given, model = dict(state), WAYS[target](Speaker())
         where = f"from {source} into {target}"
-        try:
-            answer(model, state)
-        except NotImplementedError:
-            raise
-        except (RuntimeError, KeyError) as error:
-            return f"{where}: it raised {type(error).__name__}, and was to load"
-        if list(state) != keys:
+        answer(model, state)
+        if list(state) != list(given):
             return f"{where}: the checkpoint itself was changed"
-        if not all(map(torch.equal, model.state_dict().values(), saved.values())):
+        if not all(map(torch.equal, model.state_dict().values(), given.values())):
             return f"{where}: some weights are not those of the checkpoint"
     whole = _whole(Speaker()).state_dict()
-    short = dict(list(whole.items())[1:])
     for name, state in (
-        ("with a missing tensor", short),
-        ("with a tensor under another name", {**short, "tail.bias": torch.ones(4)}),
+        ("with a missing tensor", dict(list(whole.items())[1:])),
         ("with a tensor too many", {**whole, "_orig_mod.tail.bias": torch.ones(4)}),
     ):
         try:

@@ -1,13 +1,12 @@
 """Checks and hints of notebook 03."""
 
 import torch
+from torch import nn
 
 from helpers import recompiles
-from helpers.exercises import CountingBackend, exercise
+from helpers.exercises import CountingBackend, exercise, near
 
 # --- 03.1 ----------------------------------------------------------------------
-
-KINDS = ("size", "rank", "dtype", "stride", "requires_grad")
 
 
 @exercise(
@@ -23,22 +22,19 @@ KINDS = ("size", "rank", "dtype", "stride", "requires_grad")
     passed="You can read a guard, and you know which calls are free.",
 )
 def fail_guard(answer):
-    for rows, columns in ((4, 6), (5, 5)):
-        x = torch.linspace(-1, 1, rows * columns).reshape(rows, columns)
-        for kind in ("nothing", *KINDS):
-            if fault := _guard_fault(kind, x, answer(kind, x.clone())):
-                return f"for {kind!r} and an x of shape {tuple(x.shape)}: {fault}"
+    x = torch.linspace(-1, 1, 24).reshape(4, 6)
+    for kind in ("nothing", "size", "rank", "dtype", "stride", "requires_grad"):
+        if fault := _guard_fault(kind, x, answer(kind, x.clone())):
+            return f"for {kind!r}: {fault}"
     return None
 
 
 def _guard_fault(kind, x, other):
-    if type(other) is not torch.Tensor:
-        return f"it returned {type(other).__name__}, and a tensor was asked for"
-    if kind == "nothing" and torch.equal(other, x):
-        return "the values are those of x, and other ones were asked for"
     second = recompiles(lambda x: torch.sin(x) + 1, [(x,), (other,)]).calls[1]
     failed = "; ".join(second.guards)
     if kind == "nothing":
+        if torch.equal(other, x):
+            return "the values are those of x, and other ones were asked for"
         return f"it compiles again, because of {failed}" if second.compiles else None
     if not second.compiles:
         return "nothing is compiled again: all guards still hold"
@@ -48,30 +44,6 @@ def _guard_fault(kind, x, other):
 
 
 # --- 03.2 ----------------------------------------------------------------------
-
-
-class Layer(torch.nn.Linear):
-    """A linear layer that notes when its Python runs outside of a compile."""
-
-    calls_in_eager = 0
-
-    def forward(self, x):
-        if not torch.compiler.is_compiling():
-            self.calls_in_eager += 1
-        return super().forward(x)
-
-
-class Model(torch.nn.Module):
-    def __init__(self, depth):
-        super().__init__()
-        torch.manual_seed(depth)
-        self.blocks = torch.nn.ModuleList(Layer(4, 4) for _ in range(depth))
-        self.last = Layer(4, 2)
-
-    def forward(self, x):
-        for block in self.blocks:
-            x = block(x).relu()
-        return self.last(x)
 
 
 @exercise(
@@ -89,41 +61,29 @@ class Model(torch.nn.Module):
     passed="The compiled model was heard, and it forgot that you listened.",
 )
 def listen(answer):
-    for depth, name, rows in ((1, "last", 3), (2, "blocks.1", 5), (2, "blocks.0", 1)):
-        if fault := _listening_fault(answer, Model(depth), name, torch.ones(rows, 4)):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+    for name, rows in (("0", 3), ("2", 5)):
+        if fault := _listening_fault(answer, model, name, torch.ones(rows, 4)):
             return f"for the layer {name!r}: {fault}"
     return None
 
 
 def _listening_fault(answer, model, name, x):
     layer, backend = model.get_submodule(name), CountingBackend()
-    wanted = []
-    handle = layer.register_forward_hook(lambda *call: wanted.append(call[-1]))
-    result = model(x)
-    handle.remove()
+    wanted = model[: int(name) + 1](x)
     torch.compiler.reset()
     compiled = torch.compile(model, backend=backend)
     compiled(x)
-    eager, ran = layer.calls_in_eager, len(backend.ran)
+    backend.ran.clear()
     try:
         heard = answer(compiled, model, name, x)
     except IndexError as error:
         return f"nothing was heard ({error}): the compiled code has no hook in it"
-    if heard is None or (isinstance(heard, list) and not heard):
-        return "nothing was heard: the compiled code has no hook in it"
-    if not torch.is_tensor(heard) or heard.shape != wanted[0].shape:
-        return "it did not return a tensor of the size of the layer's output"
-    if not torch.allclose(heard, wanted[0], atol=1e-6):
-        return "what it returned is not the output of that layer"
-    if len(backend.ran) == ran:
+    if not backend.ran:
         return "compiled was not called: none of its graphs ran"
-    if layer.calls_in_eager > eager:
-        return "the layer ran in eager, and the compiled call was to be listened to"
-    if layer._forward_hooks:
+    if not near(heard, wanted):
+        return "what it returned is not the output of that layer"
+    if layer._forward_hooks or "forward" in vars(layer):
         return "a hook is left on the layer"
-    if not torch.allclose(compiled(x), result, atol=1e-6):
-        return "afterwards, compiled(x) returns something else than before"
-    outputs = backend.ran[-1].graph.output_node().args[0]
-    if len(outputs) != 1:
-        return "afterwards, compiled(x) still runs the code that has your hook in it"
     return None

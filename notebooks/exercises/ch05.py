@@ -29,16 +29,10 @@ def _read_first(x, y):
     return before
 
 
-def _same_values(x, y):
-    x.mul_(1)
-    return x + y
-
-
 FUNCTIONS = (  # what it is called, the function, and the inputs that it writes
     ("a write into a clone", _nothing, []),
     ("a write through a view", _through_a_view, [1]),
     ("two inputs are written", _read_first, [0, 1]),
-    ("a write that changes no value", _same_values, [0]),
 )
 
 
@@ -58,14 +52,9 @@ FUNCTIONS = (  # what it is called, the function, and the inputs that it writes
 def which_inputs(overwritten):
     for name, fn, wanted in FUNCTIONS:
         x, y = torch.full((3, 3), 2.0), torch.full((3, 3), 5.0)
-        graph = aten_graph(fresh(fn), x, y).graph
-        answer = overwritten(graph)
-        if not isinstance(answer, (list, tuple)) or not all(
-            type(at) is int for at in answer
-        ):
-            return f"{name}: it returned {answer!r}, and positions were asked for"
-        if list(answer) != wanted:
-            return f"{name}: the graph writes {wanted}, not {list(answer)}"
+        answer = overwritten(aten_graph(fresh(fn), x, y).graph)
+        if answer != wanted:
+            return f"{name}: the graph writes {wanted}, not {answer}"
     return None
 
 
@@ -83,19 +72,12 @@ def _two_results(x):
     return best.values.log() + best.indices
 
 
-def _innocent_log(x):
-    y = torch.log(x) - torch.log(x)
-    return torch.sqrt(torch.div(y, y))
-
-
 FOURS, MINUS = torch.full((2, 3), 4.0), torch.full((2, 3), -1.0)
 WITH_NAN = torch.tensor([[1.0, math.nan, 2.0]])
 DAYS = (  # a name, the program, the input of each call, and the culprit in each call
-    ("numbers only", lambda x: torch.log(x) + 1, (FOURS,), (None,)),
     ("two culprits, the first counts", _two_culprits, (MINUS,), ("log",)),
     ("an operation with two results", _two_results, (MINUS,), ("log",)),
     ("a NaN that came in", lambda x: x * 2 + 1, (WITH_NAN,), (None,)),
-    ("an innocent log", _innocent_log, (FOURS,), ("div",)),
     ("a second call", lambda x: (x - 1).sqrt() + x, (FOURS, MINUS), (None, "sqrt")),
 )
 
@@ -118,27 +100,14 @@ DAYS = (  # a name, the program, the input of each call, and the culprit in each
 def who_made_the_nan(nan_finder):
     for name, program, calls, culprits in DAYS:
         found = []
-        backend = nan_finder(found)
-        if not callable(backend):
-            return (
-                f"it returned {backend!r}, and a backend was asked for: a function "
-                "that takes a graph and inputs, and returns what runs in its place"
-            )
-        compiled = torch.compile(fresh(program), backend=backend)
+        compiled = torch.compile(fresh(program), backend=nan_finder(found))
         for x, culprit in zip(calls, culprits, strict=True):
             found.clear()
             result = compiled(x)
-            if type(result) is not torch.Tensor:
-                return f"{name}: what runs returns no tensor, and the graph does"
             if not torch.equal(result.nan_to_num(7), program(x).nan_to_num(7)):
                 return f"{name}: the result is not that of the graph"
-            if strange := [n for n in found if not isinstance(n, torch.fx.Node)]:
-                return (
-                    f"found holds {strange[0]!r}: append the node itself, a "
-                    "torch.fx.Node"
-                )
-            names = [str(getattr(n.target, "__name__", n.target)) for n in found]
-            if names != [culprit] * (culprit is not None):
-                wanted = f"is [{culprit}]" if culprit else "stays empty"
-                return f"{name}: found {wanted}, not [{', '.join(names)}]"
+            names = [getattr(n.target, "__name__", n.target) for n in found]
+            wanted = [] if culprit is None else [culprit]
+            if names != wanted:
+                return f"{name}: found is {wanted}, not {names}"
     return None

@@ -1,14 +1,7 @@
 """Checks and hints of lesson 08."""
 
 import torch
-from course.kernel_checks import (
-    fault,
-    interpreted,
-    normal,
-    not_a_kernel,
-    short,
-    traffic,
-)
+from course.kernel_checks import fault, interpreted, normal, not_a_kernel, short
 from torch.nn import functional as F
 
 from helpers.exercises import difference, exercise
@@ -47,32 +40,15 @@ MISREAD = {
     "from the cache: evict_last asks to keep it there.",
 )
 def lost(answer):
-    cases = [
-        (normal(50, 96, seed=s), normal(96, seed=s + 1), normal(50, seed=s + 2))
-        for s in (1, 11)
-    ]
-    try:
-        wrong = difference(answer, _lost, cases)
-    except RuntimeError as error:
-        if "must match the size" not in str(error):
-            raise
-        return (
-            f"shapes do not meet ({error}). x0 is the column and belongs to b, x1 is "
-            "the row and belongs to c"
-        )
-    if wrong is None:
-        return None
+    case = normal(50, 96, seed=1), normal(96, seed=2), normal(50, seed=3)
+    wrong = difference(answer, _lost, [case])
     for why, misread in MISREAD.items():
-        if difference(answer, misread, cases) is None:
+        if wrong and difference(answer, misread, [case]) is None:
             return f"{wrong}: {why}"
     return wrong
 
 
 # --- 08.2 ----------------------------------------------------------------------
-
-
-def _generated(h, x):
-    return x + F.gelu(h)
 
 
 @exercise(
@@ -86,45 +62,19 @@ def _generated(h, x):
         "tl.store(out + i, b + a * 0.5 * (1 + tl.erf(a * 0.7071067811865476)), "
         "mask=i < n).",
     ),
-    passed="It agrees with eager in every element, touches nothing else, and reads as "
-    "many bytes, as wide, as the kernel that Inductor generated.",
+    passed="It agrees with eager in every element, and touches nothing else.",
 )
 def add_gelu(kernel):
     if wrong := not_a_kernel(kernel, ["h", "x", "out", "n", "BLOCK"]):
         return wrong
-
-    def launch(h, x):
-        out = torch.empty_like(h)
-        kernel[((h.numel() + 255) // 256,)](h, x, out, h.numel(), BLOCK=256)
-        return out
-
-    cases = {}
-    for n, dtype in (
-        (1024, torch.float32),
-        (1000, torch.float32),
-        (999, torch.bfloat16),
-    ):
+    for n, dtype in ((1000, torch.float32), (999, torch.bfloat16)):
         h, x = (normal(n, seed=seed).to(dtype) for seed in (1, 2))
-        cases[f"n = {n} in {short(dtype)}"] = ((n + 255) // 256, (h, x), (n,), 256)
-    results = interpreted(kernel, cases.values())
-    for (what, case), result in zip(cases.items(), results, strict=True):
-        h, x = case[1]
-        wanted = _generated(h.double(), x.double()).to(h.dtype)
+        [result] = interpreted(kernel, [((n + 255) // 256, (h, x), (n,), 256)])
+        wanted = (x.double() + F.gelu(h.double())).to(dtype)
         if wrong := fault(result, wanted):
-            return f"{what}: {wrong}{_advice(result, wrong, h, x)}"
-    return traffic(launch, _generated, normal(4096, seed=1), normal(4096, seed=2))
-
-
-def _advice(result, wrong, h, x):
-    """Return what a fault of this kernel most likely comes from."""
-    tanh_form = x + F.gelu(h, approximate="tanh")
-    if torch.is_tensor(result) and torch.allclose(
-        result.double(), tanh_form.double(), rtol=1e-5, atol=1e-5
-    ):
-        return "\n  that is GELU's tanh form: F.gelu means the one with erf"
-    if "but got bf16" in wrong:
-        return (
-            "\n  there is no erf of bfloat16. Do as the generated kernel does: "
-            "tl.load(...).to(tl.float32)"
-        )
-    return ""
+            if fault(result, x + F.gelu(h, approximate="tanh")) is None:
+                wrong += "\n  that is GELU's tanh form: F.gelu means the one with erf"
+            if "but got bf16" in wrong:
+                wrong += "\n  as in the generated kernel, tl.load(...).to(tl.float32)"
+            return f"n = {n} in {short(dtype)}: {wrong}"
+    return None

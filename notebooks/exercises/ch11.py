@@ -3,7 +3,7 @@
 import torch
 
 from helpers import kernels
-from helpers.exercises import difference, exercise
+from helpers.exercises import difference, exercise, near
 from helpers.text import count
 
 # --- 11.1 ----------------------------------------------------------------------
@@ -25,17 +25,12 @@ def by_trips(trips):
     torch.manual_seed(0)
     x = torch.randn(256, 256)
     for wanted in (2, 3, 4, 6):
-        function = trips(wanted)
-        if not callable(function):
-            return f"trips({wanted}) is no function"
-        found = kernels(function, x)
-        if found.breaks:
-            return f"trips({wanted}) has {count(found.breaks, 'graph break')}"
-        if not found.kernels:
-            return f"trips({wanted}): nothing is computed, so nothing is moved"
-        made = found.bytes / x.nbytes
-        if abs(made - wanted) > 0.1:
-            return f"trips({wanted}): the machine counts {made:.3g} trips"
+        compiled = kernels(trips(wanted), x)
+        if compiled.breaks:
+            return f"trips({wanted}) has {count(compiled.breaks, 'graph break')}"
+        moved = compiled.bytes / x.nbytes
+        if abs(moved - wanted) > 0.1:
+            return f"trips({wanted}): the machine counts {moved:.3g} trips"
     return None
 
 
@@ -62,20 +57,18 @@ def one_kernel(lean):
     torch.manual_seed(0)
     cases = [
         (torch.randn(rows, columns), torch.rand(columns) - 0.2)
-        for rows, columns in ((64, 64), (7, 300), (512, 256))
+        for rows, columns in ((7, 300), (512, 256))
     ]
     if fault := difference(lean, _scores, cases):
         return f"these are not the numbers of scores: {fault}"
     x, gain = cases[-1]
-    found = kernels(lean, x, gain)
-    if found.library:
-        lines = [line for kernel in found.library for line in kernel.lines]
+    compiled = kernels(lean, x, gain)
+    if compiled.library:
+        lines = [line for kernel in compiled.library for line in kernel.lines]
         return f"a library is still called, by {'; '.join(dict.fromkeys(lines))}"
-    if found.breaks:
-        return "there is a graph break now: graphs(lean, x, gain) says where"
     limit = 2 * x.nbytes + gain.nbytes + 8 * len(x)
-    if found.bytes > limit:
-        return f"it still moves {found.bytes} bytes, and {limit} are enough"
+    if compiled.bytes > limit:
+        return f"it still moves {compiled.bytes} bytes, and {limit} are enough"
     return None
 
 
@@ -96,23 +89,21 @@ def one_kernel(lean):
 )
 def in_one_piece(whole_step):
     torch.manual_seed(0)
-    for name, scale in (("small", 0.1), ("large", 10.0)):
-        p, m, grad = torch.randn(3, 32, 48).unbind()
-        grad = grad.clamp(-3, 3) * scale
-        wanted_m = m * 0.9 + grad.clamp(-1, 1)
-        wanted_p, given = p - 0.1 * wanted_m, grad.clone()
-        whole_step(p, grad, m)
-        if not torch.equal(grad, given):
-            return f"{name} gradients: it changed grad itself"
-        for which, got, wanted in (("m", m, wanted_m), ("p", p, wanted_p)):
-            if not torch.allclose(got, wanted, atol=1e-6):
-                return f"{name} gradients: {which} is not what momentum_step leaves"
-    inputs = tuple(torch.randn(256, 256) for _ in range(3))
-    found, enough = kernels(whole_step, *inputs), 5 * inputs[0].nbytes
-    if found.breaks:
-        return f"{count(found.breaks, 'graph break')} left: does Python still ask?"
-    if found.library:
-        return f"{found.library[0].name} is launched, which Inductor did not write"
-    if found.bytes > enough:
-        return f"it moves {found.bytes} bytes, and {enough} are enough"
+    p, m, grad = (torch.randn(3, 256, 256) * 2).unbind()
+    wanted_m = m * 0.9 + grad.clamp(-1, 1)
+    wanted_p = p - 0.1 * wanted_m
+    own_p, own_grad, own_m = p.clone(), grad.clone(), m.clone()
+    whole_step(own_p, own_grad, own_m)
+    for name, own, wanted in (
+        ("grad", own_grad, grad),
+        ("m", own_m, wanted_m),
+        ("p", own_p, wanted_p),
+    ):
+        if not near(own, wanted):
+            return f"{name} is not what momentum_step leaves"
+    compiled, enough = kernels(whole_step, p, grad, m), 5 * p.nbytes
+    if compiled.breaks:
+        return f"{count(compiled.breaks, 'graph break')} left: does Python still ask?"
+    if compiled.bytes > enough:
+        return f"it moves {compiled.bytes} bytes, and {enough} are enough"
     return None

@@ -2,12 +2,17 @@
 
 import torch
 
-from helpers.exercises import CountingBackend, difference, exercise, fresh, one_compile
+from helpers.exercises import (
+    CountingBackend,
+    difference,
+    exercise,
+    fresh,
+    near,
+    one_compile,
+)
 from helpers.text import count
 
 # --- 13.1 ----------------------------------------------------------------------
-
-CALLS = 24
 
 
 class Warmup(torch.nn.Module):
@@ -19,11 +24,6 @@ class Warmup(torch.nn.Module):
     def forward(self, x):
         self.step += 1
         return x + min(self.step / 10, 1.0) * self.layer(x)
-
-
-def _seeded(cls):
-    torch.manual_seed(0)
-    return cls(6)
 
 
 @exercise(
@@ -40,37 +40,31 @@ def _seeded(cls):
     passed="The step is a tensor: its value flows through the one graph there is.",
 )
 def mended_class(answer):
-    if not (isinstance(answer, type) and issubclass(answer, torch.nn.Module)):
-        return f"Mended is {answer!r:.60}, and a module class was asked for"
-    model, reference = _seeded(answer), _seeded(Warmup)
+    model, reference = answer(6), Warmup(6)
     if strange := model.state_dict().keys() ^ reference.state_dict().keys():
         return f"the keys of the state_dict differ: {', '.join(sorted(strange))}"
+    model.load_state_dict(reference.state_dict())
+    x = torch.linspace(-1, 1, 12).reshape(2, 6)
     for n in range(1, 14):
-        x = torch.linspace(-1, 1, 12).reshape(2, 6) * n
-        if not torch.allclose(model(x), reference(x), atol=1e-5):
+        if not near(model(x), reference(x)):
             return f"call {n} returns something else than Warmup does"
-        if int(getattr(model, "step", -1)) != n:
+        if int(model.step) != n:
             return f"int(model.step) is not {n} after {count(n, 'call')}"
-    return one_compile(lambda: _seeded(answer), [(x,)] * CALLS)
+    return one_compile(lambda: answer(6), [(x,)] * 13)
 
 
 # --- 13.2 ----------------------------------------------------------------------
 
-FULL = 64
-EPOCHS = ((64, 64, 16), (64, 64, 9), (64, 31, 64), (2, 64, 5))
+EPOCHS = ((64, 64, 16), (64, 9, 64), (2, 64, 31))
 
 
 def _step(x):
     return (x - x.mean(0)).sigmoid()
 
 
-def _rows(graph):
-    """Return the number of rows that a captured graph was made for."""
-    inputs = [
-        n.meta.get("example_value") for n in graph.graph.find_nodes(op="placeholder")
-    ]
-    [x] = [value for value in inputs if isinstance(value, torch.Tensor)]
-    return x.shape[0]
+def _is_exact(graph):
+    """Return whether a captured graph takes x alone, and no number of rows."""
+    return len(graph.graph.find_nodes(op="placeholder")) == 1
 
 
 @exercise(
@@ -89,8 +83,6 @@ def full_batches(answer):
     torch.manual_seed(0)
     backend = CountingBackend()
     compiled = answer(fresh(_step), backend)
-    if not callable(compiled):
-        return f"it returned {type(compiled).__name__}, not a function"
     for n, sizes in enumerate(EPOCHS, 1):
         for rows in sizes:
             backend.ran.clear()
@@ -98,16 +90,11 @@ def full_batches(answer):
                 return f"in epoch {n}, {fault}"
             if not backend.ran:
                 return f"in epoch {n}, {rows} rows ran no graph: is it compiled?"
-            made_for = _rows(backend.ran[-1])
-            if rows == FULL and not isinstance(made_for, int):
+            if rows == 64 and not _is_exact(backend.ran[-1]):
                 return (
                     f"in epoch {n}, a full batch ran the version for any number of "
                     "rows, not the one made for 64"
                 )
     if len(backend.captured) > 2:
-        made = ", ".join(str(_rows(graph)) for graph in backend.captured)
-        return (
-            f"{count(len(backend.captured), 'compile')}, for {made} rows, and 2 were "
-            "asked for"
-        )
+        return f"{len(backend.captured)} compiles, and 2 were asked for"
     return None

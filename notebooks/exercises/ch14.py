@@ -3,7 +3,7 @@
 import torch
 from course.words import unlogged
 
-from helpers.exercises import CountingBackend, difference, exercise, fresh, opaque
+from helpers.exercises import CountingBackend, difference, exercise, fresh
 from helpers.text import count
 
 # --- 14.1 ----------------------------------------------------------------------
@@ -26,7 +26,7 @@ def _distances(x):
 )
 def mended(answer):
     torch.manual_seed(0)
-    cases = [(torch.randn(n, 5),) for n in (32, 7, 100, 2, 33)]
+    cases = [(torch.randn(n, 5),) for n in (32, 7, 2)]
     if fault := difference(answer, _distances, cases):
         return f"it does not return what distances returns: {fault}"
     backend = CountingBackend()
@@ -36,27 +36,12 @@ def mended(answer):
         torch._dynamo.mark_dynamic(x, 0)
         return compiled(x)
 
-    try:
-        with unlogged():  # torch logs what the message below says
-            fault = difference(promised, _distances, cases)
-        if fault:
+    with unlogged():  # torch logs what the error says
+        if fault := difference(promised, _distances, cases):
             return f"compiled, {fault}"
-    except Exception as error:
-        name, said = type(error).__name__, str(error)
-        if name == "ConstraintViolationError":
-            stack = said.partition("User stack:")[2]
-            lines = [ln.strip() for ln in stack.split("\n") if ln.strip(" ~^")]
-            line = next((ln for ln in reversed(lines) if "File" not in ln), "?")
-            return f"dimension 0 was specialised to a constant by: {line}"
-        return f"in one graph, marked, it raises {name}: {said.splitlines()[0]:.200}"
-    versions = backend.captured
-    if len(versions) != 1:
-        return f"{count(len(versions), 'graph')} for five sizes, and one was asked for"
-    if hidden := opaque(versions[0]):
-        return (
-            f"the work is hidden in an operator of your own, {hidden[0]}: the mark is "
-            "accepted, and the loop over the rows is still there"
-        )
+    if len(backend.captured) != 1:
+        many = count(len(backend.captured), "graph")
+        return f"{many} for three sizes, and one was asked for"
     return None
 
 
@@ -74,10 +59,9 @@ def _in_pairs(x):
 
 
 PLANS = (  # what is asked, the function, the sizes, and the versions that it needs
-    ("any length to 40", _centred, range(2, 41), 1),
-    ("1 to 30", _centred, range(1, 31), 2),
+    ("2 to 19", _centred, range(2, 20), 1),
     ("0 to 12", _centred, range(13), 3),
-    ("multiples of 8", _in_pairs, range(8, 80, 8), 1),
+    ("multiples of 8", _in_pairs, range(8, 40, 8), 1),
     ("1 to 20, even and odd apart", _in_pairs, range(20, 0, -1), 3),
 )
 
@@ -95,16 +79,12 @@ PLANS = (  # what is asked, the function, the sizes, and the versions that it ne
 )
 def warm_up(answer):
     for name, function, sizes, needed in PLANS:
-        backend, calls = CountingBackend(), []
+        backend = CountingBackend()
         target = torch.compile(fresh(function), backend=backend)
-
-        def compiled(x, target=target, calls=calls):
-            calls.append(len(x))
-            return target(x)
-
-        answer(compiled, lambda n: torch.ones(n, 3), list(sizes))
-        if len(calls) > 4:
-            return f"for {name}: {len(calls)} calls, and at most 4 were asked for"
+        answer(target, lambda n: torch.ones(n, 3), list(sizes))
+        calls, versions = len(backend.ran), len(backend.captured)
+        if calls > 4:
+            return f"for {name}: {calls} calls, and at most 4 were asked for"
         with torch.compiler.set_stance("fail_on_recompile"):
             for n in sizes:
                 try:
@@ -113,7 +93,6 @@ def warm_up(answer):
                     return (
                         f"for {name}: after the warm-up, size {n} still needs a compile"
                     )
-        versions = len(backend.captured)
         if versions > needed:
             return (
                 f"for {name}: {count(versions, 'version')} were compiled, and {needed} "

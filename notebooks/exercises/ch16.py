@@ -1,31 +1,18 @@
 """Checks and hints of notebook 16."""
 
-import random
-
 import torch
-from course.ladder import BUGS, LADDER
-from torch._functorch import config as autograd_config
+from course.ladder import BUGS
+from torch.nn import functional as F
 
 from helpers.exercises import exercise
-
-aten = torch.ops.aten
 
 # --- 16.1 ----------------------------------------------------------------------
 
 
-def _joint_wrong(joint, _):
-    [out] = joint.graph.find_nodes(op="output")
-    first, *others = out.args[0]
-    with joint.graph.inserting_before(out):
-        minus = joint.graph.call_function(aten.neg.default, (first,))
-    minus.meta = dict(first.meta)
-    out.args = ([minus, *others],)
-    joint.recompile()
-    return joint
+def _program(x):
+    return (F.gelu(x * 3 + 1e-6) - 1).relu() + x
 
 
-JOINT = "a value, in the joint graph"
-PLANT = {**BUGS, JOINT: lambda: autograd_config.patch(joint_custom_pass=_joint_wrong)}
 # What is planted, and which layer is wrong.  The healthy one comes first: it fills
 # the caches that hide the bugs after it.
 PLANTED = {
@@ -33,16 +20,8 @@ PLANTED = {
     "relu's lowering": "inductor",
     "relu's lowering raises": "inductor",
     "gelu's decomposition": "aot_eager_decomp_partition",
-    JOINT: "aot_eager",
     "a constant, behind Dynamo": "eager",
 }
-
-
-def _unknown_program():
-    """Return a function that no cache on disk has seen."""
-    number = f"{random.SystemRandom().uniform(1, 2):.6f}"
-    source = "lambda x: (F.gelu(x * 3 + 1e-6) - 1).relu() + x * " + number
-    return eval(source, {"F": torch.nn.functional})
 
 
 @exercise(
@@ -58,26 +37,23 @@ def _unknown_program():
         "raises, or if torch.allclose(got, wanted, rtol=1e-3, atol=1e-3) is False. "
         "After the loop, return None.",
     ),
-    passed="It finds the bug of each backend, and clears the innocent.",
+    passed="It finds the layer of each bug, and clears the innocent.",
 )
 def the_ladder(first_wrong):
-    program = _unknown_program()
     torch.manual_seed(0)
-    x = torch.randn(8, 8).requires_grad_()
+    x = torch.randn(8, 8)
     for bug, layer in PLANTED.items():
-        with PLANT[bug]():
-            said = first_wrong(program, x)
-        if said not in (None, *LADDER):
-            return f"it returned {said!r}, which is no backend of LADDER, and not None"
-        if layer and said is None:
+        with BUGS[bug]():
+            backend = first_wrong(_program, x)
+        if layer and backend is None:
             return (
                 f"planted: {bug}, and you found nothing. Was fn compiled anew, in "
                 "spite of what memory and disk still hold?"
             )
-        if said != layer:
+        if backend != layer:
             return (
-                f"planted: {bug}. You say {said}, and it is {layer}: the first backend "
-                "that is wrong, compiled anew"
+                f"planted: {bug}. You say {backend}, and it is {layer}: the first "
+                "backend that is wrong, compiled anew"
             )
     return None
 
@@ -93,23 +69,16 @@ def _rounded_once(x):
     return _chain(x.float()).to(x.dtype)
 
 
-def _mean(x):
-    return (x * 0.1).cumsum(-1) / 3
-
-
 def _root(x):
     return (x - x.min()).sqrt()
 
 
-gelu, dropout = torch.nn.functional.gelu, torch.nn.Dropout()
+dropout = torch.nn.Dropout()
 TRIALS = (  # a name, what eager does, what is compiled, the verdict
-    ("the same function", _chain, _chain, "same"),
     ("the same NaN", torch.log, torch.log, "same"),
-    ("sums in float64", _mean, lambda x: _mean(x.double()).to(x.dtype), "rounding"),
     ("bfloat16 that is rounded once", _chain, _rounded_once, "rounding"),
     ("dropout", dropout, dropout, "random"),
-    ("the tanh form of gelu", gelu, lambda x: gelu(x, approximate="tanh"), "bug"),
-    ("relu, a little off", torch.relu, lambda x: x.relu() + 1e-4, "bug"),
+    ("the tanh form of gelu", F.gelu, lambda x: F.gelu(x, approximate="tanh"), "bug"),
     ("a NaN", _root, lambda x: _root(x).where(x > x.min(), torch.nan), "bug"),
 )
 
@@ -134,9 +103,7 @@ def rounding_or_a_bug(why_different):
         x = torch.randn(16, 64)
         if "bfloat16" in name:
             x = x.bfloat16()
-        said = why_different(eager, compiled, x)
-        if said not in ("same", "random", "rounding", "bug"):
-            return f"it returned {said!r}, which is none of the four verdicts"
-        if said != verdict:
-            return f'{name}: you say "{said}", and it is "{verdict}"'
+        answer = why_different(eager, compiled, x)
+        if answer != verdict:
+            return f"{name}: you say {answer!r}, and it is {verdict!r}"
     return None

@@ -13,18 +13,10 @@ def compile_and_prove(model, *inputs):
     return compiled, ((compiled(*inputs) - wanted).abs() <= limit).all()
 
 
-# %% 00.2: factored out, and counted by the helpers
+# %% 00.2: factored out, in ten operations
 def gelu_gate(gate, value):
     inner = 0.7978845608 * gate * (1 + 0.044715 * gate * gate)
     return 0.5 * gate * (1 + inner.tanh()) * value
 
 
-def _times():
-    from helpers import eager_bytes, kernels
-
-    inputs = torch.randn(100), torch.randn(100)
-    eager = eager_bytes(gelu_gate, *inputs).bytes
-    return torch.tensor(eager / kernels(gelu_gate, *inputs).bytes)
-
-
-times = _times()
+times = 8

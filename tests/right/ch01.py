@@ -1,27 +1,6 @@
 # Other right answers to the exercises of notebook 01.
 
 
-# %% 01.1: the difference of two counts
-def graph_runs(make, *inputs):
-    import collections
-
-    runs = collections.Counter()
-
-    class Counted:
-        def __init__(self, graph):
-            self.graph = graph
-
-        def __call__(self, *tensors):
-            runs["all"] += 1
-            return self.graph(*tensors)
-
-    thing = make(lambda graph, _: Counted(graph))
-    thing(*inputs)
-    before = runs["all"]
-    thing(*inputs)
-    return runs["all"] - before
-
-
 # %% 01.2: a forward that calls a compiled one
 def repaired(cls, backend):
     step = torch.compile(cls.forward, backend=backend)

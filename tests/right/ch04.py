@@ -24,14 +24,3 @@ def adopted(stranger, note, namespace):
     names = {**namespace, "weigh": weigh, "note": lambda text: None}
     copy = types.FunctionType(stranger.__code__, names)
     return torch.compile(copy, fullgraph=True, backend="aot_eager")
-
-
-# %% 04.3: made from a function, the fake on meta
-def annotated(bits: torch.Tensor) -> torch.Tensor:
-    return longest_run(bits)
-
-
-longest_run_op = torch.library.custom_op(
-    "course::longest_run", annotated, mutates_args=()
-)
-longest_run_op.register_fake(lambda bits: torch.empty_like(bits[:, 0]).long())

@@ -12,12 +12,6 @@ def trips(n):
     return lambda x: torch.relu(torch.relu(x).sort(-1).values - 0.1)
 
 
-# %% 11.2: the maximum by max
-def lean(x, gain):
-    h = x.clamp(min=0).mul(gain)
-    return torch.exp(h - torch.max(h, dim=1, keepdim=True).values)
-
-
 # %% 11.3: lerp and addcmul, out of place and copied back
 def whole_step(p, grad, m):
     step = torch.minimum(torch.maximum(grad, -torch.ones(())), torch.ones(()))

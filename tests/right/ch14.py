@@ -1,12 +1,6 @@
 # Other right answers to the exercises of notebook 14.
 
 
-# %% 14.1: by hand
-def mended(x):
-    centred = x - x.sum(0, keepdim=True) / x.shape[0]
-    return torch.linalg.vector_norm(centred, dim=-1)
-
-
 # %% 14.2: the mark that must hold, where it holds
 def warm_up(compiled, make, sizes):
     seen = set()

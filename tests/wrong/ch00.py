@@ -19,19 +19,6 @@ def compile_and_prove(model, *inputs):
 # - , rtol=1e-4, atol=1e-5
 
 
-# %% 00.1: no longer what it was
-def compile_and_prove(model, *inputs):
-    from helpers import graphs
-
-    before = model(*inputs)
-    if isinstance(model, torch.nn.Module):
-        model = model.to(torch.bfloat16)
-        inputs = [x.to(torch.bfloat16) for x in inputs]
-    compiled = torch.compile(model)
-    same = torch.allclose(compiled(*inputs).float(), before, atol=0.1)
-    return compiled, graphs(model, *inputs).count == 1 and same
-
-
 # %% 00.2: so the library does the work
 def gelu_gate(gate, value):
     return torch.nn.functional.gelu(gate, approximate="tanh") * value
@@ -45,6 +32,6 @@ times = 5 / 3
 # + gate**2
 
 
-# %% 00.2: what each of your 9 operations
+# %% 00.2: each of your 9 operations
 # - 21 / 3
 # + 9  # the number of operations

@@ -2,17 +2,17 @@
 # Lines with - and + change the answer in notebooks/solutions/ch03.py.
 
 
-# %% 03.1: for 'nothing' and an x of shape (4, 6): the values are those of x
+# %% 03.1: for 'nothing': the values are those of x
 def fail_guard(kind, x):
     return x
 
 
-# %% 03.1: for 'size' and an x of shape (4, 6): another guard fails
+# %% 03.1: for 'size': another guard fails
 def fail_guard(kind, x):
     return x + 1 if kind == "nothing" else x[0]
 
 
-# %% 03.1: for 'stride' and an x of shape (4, 6): another guard fails
+# %% 03.1: for 'stride': another guard fails
 # - x.t().contiguous().t(),  # by columns, same sizes
 # + x.t(),  # other sizes, too
 
@@ -24,13 +24,6 @@ def fail_guard(kind, x):
 # %% 03.2: none of its graphs ran
 # -         compiled(x)
 # +         model(x)  # in eager
-
-
-# %% 03.2: the layer ran in eager
-# - torch.compiler.reset()  # nothing guards a first hook
-# +
-# -         compiled(x)
-# +         compiled(x), model(x)
 
 
 # %% 03.2: a hook is left on the layer

@@ -12,17 +12,17 @@
 # - assert (~torch.isnan(logits)).all(), "the model has diverged"
 
 
-# %% 04.1: sure differs from what sampled returns
+# %% 04.1: sure is not what sampled returns
 # - torch.where(entropy > 1, three, probs.max())
 # + three  # one branch only
 
 
-# %% 04.1: infinity is no NaN
+# %% 04.1: raised AssertionError: the model has diverged
 # - (~torch.isnan(logits)).all()
 # + torch.isfinite(logits).all()
 
 
-# %% 04.2: something breaks it still
+# %% 04.2: fullgraph=True says what
 def adopted(stranger, note, namespace):
     namespace["weigh"] = torch._dynamo.nonstrict_trace(namespace["weigh"])
     with torch._dynamo.config.patch(ignore_logging_functions={note}):
@@ -36,11 +36,18 @@ def adopted(stranger, note, namespace):
     return torch.compile(stranger)
 
 
-# %% 04.2: weigh still breaks the graph
+# %% 04.2: in weigh
 # - namespace["weigh"] = torch._dynamo.nonstrict_trace(namespace["weigh"])
 
 
-# %% 04.3: in the middle of a function:
+# %% 04.2: namespace has another note now
+def adopted(stranger, note, namespace):
+    namespace["weigh"] = torch._dynamo.nonstrict_trace(namespace["weigh"])
+    namespace["note"] = lambda text: None
+    return torch.compile(stranger)
+
+
+# %% 04.3: got <class 'function'>
 def longest_run_op(bits):
     import itertools
 
@@ -48,12 +55,12 @@ def longest_run_op(bits):
     return torch.tensor(runs)
 
 
-# %% 04.3: register_fake is missing
+# %% 04.3: There was no fake impl registered
 # - @longest_run_op.register_fake
 # - def _(bits):
 # -     return bits.new_empty(bits.shape[0], dtype=torch.int64)
 
 
-# %% 04.3: opcheck finds
+# %% 04.3: opcheck finds: opcheck(op, ...): test_faketensor failed
 # - dtype=torch.int64
 # + dtype=torch.float32

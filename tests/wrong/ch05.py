@@ -18,21 +18,21 @@ def overwritten(graph):
 # + [inputs.index(node.args[0]) for node in writes[-1:]]  # only the last write
 
 
-# %% 05.1: positions were asked for
+# %% 05.1: the graph writes [1], not ['
 # - sorted({inputs.index(node.args[0]) for node in writes})
 # + [node.args[0].name for node in writes]
 
 
-# %% 05.2: a second call: found is [sqrt], not []
+# %% 05.2: a second call: found is ['sqrt'], not []
 # -         return lambda *inputs: Finder(module).run(*inputs)
 # +         Finder(module).run(*example_inputs)  # once, when it compiles
 # +         return module
 
 
-# %% 05.2: two culprits, the first counts: found is [log]
+# %% 05.2: two culprits, the first counts: found is ['log'], not ['log', 'sqrt']
 # -                 self.searching = False
 
 
-# %% 05.2: a NaN that came in: found stays empty
+# %% 05.2: a NaN that came in: found is [], not [
 # - node.op == "placeholder" or any(map(bad, taken))
 # + False

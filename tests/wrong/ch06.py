@@ -22,14 +22,14 @@ def sound(step, x):
 # + (result == 0).sum() == (gradient == 0).sum()  # which, is not asked
 
 
-# %% 06.2: was that share in force when the compile happened?
+# %% 06.2: was each in force when the compile happened?
 # -             kept = saved_bytes(compiled, *inputs)  # the first call compiles
 # +         kept = saved_bytes(compiled, *inputs)  # the budget is gone by now
 # - raise ValueError(f"{limit} bytes cannot be kept to")
 # + return 1.0  # nothing helps
 
 
-# %% 06.2: but so does 1.0
+# %% 06.2: a share of 0.0, and 1.0 is the largest
 def frugal(fn, inputs, limit):
     return 0.0  # keeps nothing, so it always fits
 

@@ -13,12 +13,7 @@ def recognised(q, k, v):
     return ((q @ k.transpose(-2, -1)) * 0.25).softmax(-1) @ v
 
 
-# %% 07.1: calls the library by hand
-def recognised(q, k, v):
-    return torch.nn.functional.scaled_dot_product_attention(q, k, v)
-
-
-# %% 07.2: counted twice
+# %% 07.2: one that is reused: the most at one time is 64 bytes, and you said 128
 # -         elif reused := re.match(r"(\w+) = (\w+); del \2", line):
 # -             alive[reused[1]] = alive.pop(reused[2])
 # +

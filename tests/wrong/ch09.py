@@ -7,12 +7,12 @@
 # + tl.program_id(0) * BLOCK
 
 
-# %% 09.1: the mean is divided by BLOCK: a row
+# %% 09.1: a row has only `columns` numbers
 # - tl.sum(v, 0) / columns
 # + tl.sum(v, 0) / BLOCK
 
 
-# %% 09.1: the variance sees it
+# %% 09.1: past them d must be 0
 # - tl.where(i < columns, v - tl.sum(v, 0) / columns, 0.0)
 # + v - tl.sum(v, 0) / columns
 

@@ -31,19 +31,7 @@ def waits_for(function, inputs, balance):
 
 
 # %% 10.2: a product, 128 wide, balance 10: it waits for arithmetic
-def waits_for(function, inputs, balance):
-    from helpers import eager_bytes, kernels
-
-    calls = len(eager_bytes(function, *inputs).calls)  # a product as one a number
-    moved = kernels(function, *inputs).bytes
-    return "arithmetic" if calls * inputs[0].numel() / moved > balance else "memory"
-
-
-# %% 10.2: a chain of 100, fused, balance 4: it waits for arithmetic
 # - from helpers import kernels
-# + from helpers import eager_bytes as kernels  # not what is compiled
-
-
-# %% 10.1: it returned no number
-def excess(function, *inputs):
-    return float("nan")
+# + from helpers import eager_bytes, kernels
+# - operations(function, *inputs)
+# + len(eager_bytes(function, *inputs).calls) * inputs[0].numel()

@@ -12,7 +12,7 @@ def trips(n):
     return run
 
 
-# %% 11.1: trips(2): nothing is computed
+# %% 11.1: trips(2): the machine counts 0 trips
 def trips(n):
     return lambda x: x.t()  # a view
 
@@ -27,22 +27,16 @@ def trips(n):
 # + h.amax(0, keepdim=True)
 
 
-# %% 11.2: there is a graph break now
-# -     return (h
-# +     torch._dynamo.graph_break()
-# +     return (h
-
-
 # %% 11.3: graph break
 # -     grad = grad.clamp(-1, 1)  # does nothing to what is small already
 # +     if grad.abs().max() > 1:  # no .item(), and Python asks all the same
 # +         grad = grad.clamp(-1, 1)
 
 
-# %% 11.3: large gradients: m is not what
+# %% 11.3: m is not what
 # -     grad = grad.clamp(-1, 1)  # does nothing to what is small already
 
 
-# %% 11.3: it changed grad itself
+# %% 11.3: grad is not what
 # - grad = grad.clamp(-1, 1)
 # + grad.clamp_(-1, 1)

@@ -16,6 +16,11 @@ def choose(races, calls):
 # + "faster"
 
 
+# %% 12.1: a median without a verdict is no evidence
+# - race.verdict == "faster" and not ignored
+# + not ignored
+
+
 # %% 12.1: the first call is a call, too
 # - (calls - 1)
 # + calls
@@ -25,12 +30,12 @@ def choose(races, calls):
 # - .clone()
 
 
-# %% 12.2: a recording can be used again
+# %% 12.2: each can be used again
 def graphed(f, record):
     return lambda x: record(f, x)(x).clone()
 
 
-# %% 12.2: it fits one shape
+# %% 12.2: must match the size
 def graphed(f, record):
     replays = []
 

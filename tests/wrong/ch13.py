@@ -6,13 +6,6 @@
 Mended = Warmup
 
 
-# %% 13.1: cost 2 compiles, and 1 was asked for
-class Mended(Warmup):
-    def __init__(self, width):
-        super().__init__(width)
-        self.step = 0.0
-
-
 # %% 13.1: one graph was asked for
 # - (self.step / 10).clamp(max=1)
 # + min(self.step.item() / 10, 1.0)

@@ -27,13 +27,13 @@ def in_graph(x, limit):
 # + (x / 2, start)
 
 
-# %% 15.2: a view was wanted
+# %% 15.2: the graph has no view
 def pairs(x):
     pair = torch.arange(x.shape[0], device=x.device) // 2
     return x.new_zeros((x.shape[0] + 1) // 2, x.shape[1]).index_add_(0, pair, x)
 
 
-# %% 15.2: some branch asked for its value
+# %% 15.2: Could not guard on data-dependent expression
 # - if statically_known_true(rows % 2 == 0):
 # + if rows % 2 == 0:
 
@@ -43,7 +43,7 @@ def pairs(x):
 # + import guard_or_false as statically_known_true
 
 
-# %% 15.3: books begin at letters 4; pieces joined letter by letter
+# %% 15.3: pieces joined letter by letter
 # - torch.where(second > 0, new, keep * added + new)
 # + keep * added + new
 

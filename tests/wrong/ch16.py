@@ -12,18 +12,16 @@
 # + in LADDER[::-1]:
 
 
-# %% 16.2: bfloat16 that is rounded once: you say "bug"
+# %% 16.2: bfloat16 that is rounded once: you say 'bug'
 # - its <= 5 * own
 # + (eager - other).abs().max() < 1e-6
 
 
-# %% 16.2: the tanh form of gelu: you say "rounding"
-# It errs there only, for the trials come in another order each time.
+# %% 16.2: the tanh form of gelu: you say 'rounding'
 # - its <= 5 * own
 # + torch.allclose(eager, other, rtol=0.3, atol=5e-5)
 
 
 # %% 16.2: the same NaN: you say
-# It errs there only, for the trials come in another order each time.
 # - "equal_nan": True
 # + "equal_nan": False
