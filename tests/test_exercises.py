@@ -64,7 +64,7 @@ each_chapter = pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda c: c.numb
 
 def run(source: str, names: dict) -> str:
     """Execute a cell as a kernel does, and return what it printed."""
-    file = f"<cell {next(CELLS)}>"
+    file = f"<ipython-input-{next(CELLS)}>"
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
@@ -244,30 +244,26 @@ def test_what_is_not_filled_in_is_told_apart(told, answer: object) -> None:
 
 
 def test_a_function_that_may_raise_is_no_stub(told) -> None:
-    checked = (
-        "def answer(given=3):\n    if not given:\n        raise {}\n    return given"
+    assert "passed" in told(
+        "def answer(given=3):\n    if not given:\n        raise NotImplementedError\n"
+        "    return given"
     )
-    assert "passed" in told(checked.format("NotImplementedError"))
     lacking = "def answer():\n    import torch\n    torch.nn.Module()(1)"
     assert "raised NotImplementedError: Module [Module] is missing" in told(lacking)
 
 
 def test_an_error_of_the_answer_is_shown_whole_with_its_own_lines(told) -> None:
-    source = (
+    message = told(
         "def half(n):\n    return n / 0\n"
-        "def answer():\n    try:\n        return half(3)\n"
+        "def answer():\n    try:\n        half(3)\n"
         "    except ZeroDivisionError as error:\n"
-        "        raise ValueError('first line\\nsecond line') from error\n"
+        "        raise ValueError('mine') from error\n"
     )
-    message = told(source.replace("return half(3)", "half(3)\n        return 3"))
     assert "97.1 not yet: your answer raised ZeroDivisionError: division" in message
     assert "your line 5, in answer: half(3)\n" in message
     assert "your line 2, in half: return n / 0\n" in message
     message = told("def answer():\n    raise ValueError('first line\\nsecond line')")
     assert "raised ValueError: first line\nsecond line\n" in message
-
-
-def test_an_error_inside_a_compile_is_still_the_readers(told) -> None:
     message = told(
         "import torch\n"
         "def backend(graph, inputs):\n    return graph.nonsense\n"
@@ -323,16 +319,12 @@ def test_a_chapter_is_read_fresh_and_a_broken_one_says_how_to_mend_it(told) -> N
     assert "ch97.py cannot be used (SyntaxError" in told(3)
 
 
-@pytest.mark.parametrize("value", [3, 3.0, np.int64(3), torch.tensor(3.0)])
-def test_equal_numbers_are_the_same(value: object) -> None:
-    assert exercises.same(value, 3)
-    assert not exercises.same(value, 4)
-
-
-@pytest.mark.parametrize("value", [math.nan, "3", True, None, [3], torch.ones(2), {}])
-@pytest.mark.parametrize("wanted", [3, "default", None, False])
-def test_other_kinds_are_not_the_same(value: object, wanted: object) -> None:
-    assert exercises.same(value, wanted) is (value is wanted)
+def test_equal_numbers_are_the_same_and_other_kinds_are_not() -> None:
+    for value in (3, 3.0, np.int64(3), torch.tensor(3.0)):
+        assert exercises.same(value, 3) and not exercises.same(value, 4)
+    for value in (math.nan, "3", True, None, [3], torch.ones(2), {}):
+        for wanted in (3, "default", None, False):
+            assert exercises.same(value, wanted) is (value is wanted)
 
 
 def test_a_difference_says_where_it_is() -> None:
