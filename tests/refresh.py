@@ -145,9 +145,8 @@ def deviation(path: Path) -> str | None:
     wanted = as_text(normalised(read(path)))
     if text == wanted:
         return None
-    differ = difflib.ndiff(text.splitlines(), wanted.splitlines())
-    lines = [line for line in differ if line[0] in "-+"]
-    return "\n".join(lines[:10]) or "line endings"
+    diff = difflib.unified_diff(text.splitlines(), wanted.splitlines(), n=0)
+    return "\n".join([*diff][2:12]) or "line endings"
 
 
 @contextmanager
