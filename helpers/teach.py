@@ -20,7 +20,6 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -197,14 +196,12 @@ def start(notebook: str) -> None:
 
 def _first_missing() -> str | None:
     """Return the first thing without which nothing compiles; all of it says doctor."""
-    if find_spec("torch") is None:
-        return "torch is not installed"
     import torch
 
     for switch in ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"):
         if os.environ.get(switch) == "1":
             return f"{switch}=1 switches torch.compile off: unset it, and restart"
-    if torch.cuda.is_available() and find_spec("triton") is None:
+    if torch.cuda.is_available() and not version_of("triton"):
         return "triton is not installed, and torch.compile needs it on this GPU"
     usual = ("cl",) if sys.platform == "win32" else ("c++", "g++", "clang++")
     if not any(map(shutil.which, (os.environ.get("CXX", ""), *usual))):

@@ -160,14 +160,13 @@ def test_start_says_what_the_notebook_runs_on_and_quietens_one_warning(said) -> 
 
 ON_A_GPU = {
     "torch.cuda.is_available": lambda: True,
-    "helpers.teach.find_spec": lambda name: name == "torch" or None,
+    "helpers.teach.version_of": lambda package: None,
 }
 
 
 @pytest.mark.parametrize(
     ("machine", "switch", "words"),
     [
-        ({"helpers.teach.find_spec": lambda name: None}, "", "torch is not installed"),
         ({"shutil.which": lambda name: None}, "", "no C++ compiler was found"),
         (ON_A_GPU, "", "triton is not installed"),
         ({}, "TORCH_COMPILE_DISABLE", "TORCH_COMPILE_DISABLE=1 switches torch.comp"),
