@@ -28,17 +28,20 @@ from tests.refresh import course_environment, texts  # noqa: E402
 NOT_COMPARED = ("text/html", "image/svg+xml", "image/png", "image/jpeg")
 
 
-class Rules:
-    """Configures nbval: one place, so that no run is half strict."""
+STRICT = (
+    "--nbval",
+    "--nbval-current-env",
+    f"--nbval-sanitize-with={ROOT / 'tests' / 'sanitize.cfg'}",
+    "--nbval-cell-timeout=600",
+    "--nbval-kernel-startup-timeout=120",
+    # Python files lie beside the notebooks: only notebooks are wanted here.
+    "--override-ini=python_files=",
+    "--override-ini=testpaths=",
+)
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_configure(self, config: pytest.Config) -> None:
-        config.option.nbval = True
-        config.option.nbval_lax = False
-        config.option.nbval_current_env = True
-        config.option.nbval_sanitize_with = str(ROOT / "tests" / "sanitize.cfg")
-        config.option.nbval_cell_timeout = 600.0
-        config.option.nbval_kernel_startup_timeout = 120.0
+
+class Rules:
+    """What nbval has no option for."""
 
     def pytest_collectstart(self, collector: pytest.Collector) -> None:
         if hasattr(collector, "skip_compare"):
@@ -90,10 +93,8 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if not any(Path(a).suffix == ".ipynb" or Path(a).is_dir() for a in arguments):
         arguments.append(str(ROOT / "notebooks"))
-    # Python files lie beside the notebooks: only notebooks are wanted here.
-    only = ["--override-ini=python_files=", "--override-ini=testpaths="]
     with course_environment():
-        return int(pytest.main([*only, *arguments], plugins=[Rules()]))
+        return int(pytest.main([*STRICT, *arguments], plugins=[Rules()]))
 
 
 if __name__ == "__main__":

@@ -124,7 +124,6 @@ def run(code: str) -> None:
     compiled(x)
     names |= {"torch": torch, "f": f, "x": x, "y": y, "model": model}
     names |= {"compiled": compiled, "state": model.state_dict()}
-    names |= dict.fromkeys("qkv", torch.randn(1, 2, 4, 8))
     if "result." in code:
         names["result"] = names["compare"](f, compiled, x)
     try:  # what a line asked for is no matter of the next
