@@ -321,12 +321,7 @@ def _condition(frame: FrameType) -> ast.expr | None:
     place = inspect.getframeinfo(frame).positions
     nodes = ast.walk(ast.parse("".join(lines)))
     for call in (node for node in nodes if isinstance(node, ast.Call)):
-        if place == (
-            call.lineno,
-            call.end_lineno,
-            call.col_offset,
-            call.end_col_offset,
-        ):
+        if place == tuple(getattr(call, name) for name in place._fields):
             named = [word.value for word in call.keywords if word.arg == "condition"]
             return next(iter([*call.args[1:2], *named]), None)
     return None
