@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -76,12 +77,11 @@ def test_only_marks_differ_between_machines(monkeypatch: pytest.MonkeyPatch) -> 
     assert unmark(str(there)) == unmark(str(here))
 
 
-def too_old() -> None:
-    raise RuntimeError("too old")
+def raises(error: Exception) -> Callable[..., None]:
+    def act(*arguments: object) -> None:
+        raise error
 
-
-def full(path: Path, text: str) -> None:
-    raise OSError("cannot write doctor: No space left on device.")
+    return act
 
 
 def triton(wanted: str, found: str | None, gpu: bool = False) -> dict[str, object]:
@@ -97,12 +97,15 @@ def gpu(driver: str | None, cuda: str | None) -> dict[str, object]:
     return {
         "helpers.results.nvidia_driver": lambda: driver,
         "torch.cuda.is_available": lambda: False,
-        "torch.cuda.init": too_old,
+        "torch.cuda.init": raises(RuntimeError("too old")),
         "torch.version.cuda": cuda,
     }
 
 
-CACHE = "cache folder"
+CACHE, COMPILER = "cache folder", "C++ compiler"
+BROKEN = raises(RuntimeError("one\ntwo"))
+UNSEEN = "^fails with RuntimeError: one two This could not be looked at$"
+FULL = raises(OSError("cannot write doctor: No space left on device."))
 LITTLE = types.SimpleNamespace(free=1 << 20)
 # What is so on a machine, the row that tells it, its status, and what is said of it.
 MACHINES: list[tuple[dict[str, object], str, str, str]] = [
@@ -118,14 +121,10 @@ MACHINES: list[tuple[dict[str, object], str, str, str]] = [
     (gpu(None, None), "GPU", "note", "no NVIDIA GPU"),
     (gpu("550.1", None), "GPU", "note", "built without CUDA .*TORCH=default"),
     (gpu("550.1", "13.0"), "GPU", "note", "do not work: too old .*Update the driver"),
-    (
-        {"sysconfig.get_path": lambda _: "/none"},
-        "C++ compiler",
-        "missing",
-        "Python.h",
-    ),
+    ({"sysconfig.get_path": lambda _: "/none"}, COMPILER, "missing", "no Python.h"),
+    ({"helpers._torch.cpp_compiler": BROKEN}, COMPILER, "note", UNSEEN),
     ({"shutil.disk_usage": lambda _: LITTLE}, CACHE, "note", "free"),
-    ({"helpers.results.write_atomically": full}, CACHE, "missing", "No space .*_DIR"),
+    ({"helpers.results.write_atomically": FULL}, CACHE, "missing", "No space .*_DIR"),
 ]
 
 
@@ -168,16 +167,6 @@ def test_a_cache_folder_with_a_space(
     assert "Set TORCHINDUCTOR_CACHE_DIR" in found.advice
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "Ærø東京"))
     assert row(CACHE).status != "missing"
-
-
-def test_a_part_that_cannot_be_looked_at_is_a_row(monkeypatch) -> None:
-    def broken() -> None:
-        raise RuntimeError("first line\nsecond line")
-
-    monkeypatch.setattr(_torch, "cpp_compiler", broken)
-    found = row("C++ compiler")
-    assert found.found == "fails with RuntimeError: first line second line"
-    assert (found.status, found.advice) == ("note", "This could not be looked at")
 
 
 def sine_for_cosine(graph: torch.fx.GraphModule, inputs: list) -> torch.fx.GraphModule:
