@@ -102,6 +102,16 @@ def gpu(driver: str | None, cuda: str | None) -> dict[str, object]:
     }
 
 
+def working_gpu(major: int) -> dict[str, object]:
+    chip = {"name": "Tesla", "total_memory": 16 << 30, "major": major, "minor": 1}
+    properties = types.SimpleNamespace(**chip)
+    return {
+        "helpers.results.nvidia_driver": lambda: "550.1",
+        "torch.cuda.is_available": lambda: True,
+        "torch.cuda.get_device_properties": lambda device: properties,
+    }
+
+
 CACHE, COMPILER = "cache folder", "C++ compiler"
 BROKEN = raises(RuntimeError("one\ntwo"))
 UNSEEN = "^fails with RuntimeError: one two This could not be looked at$"
@@ -121,6 +131,8 @@ MACHINES: list[tuple[dict[str, object], str, str, str]] = [
     (gpu(None, None), "GPU", "note", "no NVIDIA GPU"),
     (gpu("550.1", None), "GPU", "note", "built without CUDA .*TORCH=default"),
     (gpu("550.1", "13.0"), "GPU", "note", "do not work: too old .*Update the driver"),
+    (working_gpu(7), "GPU", "ok", "^Tesla, 16 GiB, driver 550.1 $"),
+    (working_gpu(6), "GPU", "note", "550.1, 6.1 Triton needs compute capability 7.0"),
     ({"sysconfig.get_path": lambda _: "/none"}, COMPILER, "missing", "no Python.h"),
     ({"helpers._torch.cpp_compiler": BROKEN}, COMPILER, "note", UNSEEN),
     ({"shutil.disk_usage": lambda _: LITTLE}, CACHE, "note", "free"),
