@@ -15,6 +15,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests.form import Lesson
 from tests.refresh import read
 from tools.claims import DECIDED_BY, NUMBERS, PAGE, VERDICTS, lesson, page, rows
 
@@ -77,10 +78,8 @@ def claimed(number: str) -> set[str]:
     path = lesson(number)
     if path is None:
         return set()
-    trees = [ast.parse(c.source) for c in read(path).cells if c.cell_type == "code"]
-    calls = [n for t in trees for n in ast.walk(t) if isinstance(n, ast.Call)]
-    said = [c.args[0] for c in calls if getattr(c.func, "id", "") == "claim"]
-    return {text.value for text in said if isinstance(text, ast.Constant)}
+    texts = [call.args[0] for call in Lesson(read(path), path).calls("claim")]
+    return {text.value for text in texts if isinstance(text, ast.Constant)}
 
 
 def same(one: Any, other: Any) -> bool:
