@@ -9,76 +9,71 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
 from helpers.errors import InputError, Unavailable
 from helpers.text import Table
 
+Command = Callable[[argparse.Namespace], int]
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; return its exit status: 0 pass, 1 fail, 2 it cannot be done."""
-    parser = argparse.ArgumentParser(prog="python -m helpers", description=__doc__)
-    commands = parser.add_subparsers(metavar="COMMAND", dest="command", required=True)
-    command = commands.add_parser("doctor", help="say what this machine has and lacks")
-    command.set_defaults(run=_doctor)
-    command.add_argument(
-        "--no-compile", action="store_true", help="leave the first compile out"
-    )
-    command = commands.add_parser("dump", help="write the Triton code of a function")
-    command.set_defaults(run=_dump)
-    command.add_argument(
-        "target",
-        metavar="module:function",
-        help="what to compile; module:inputs() returns its inputs, a tuple of tensors",
-    )
-    command.add_argument("--gpu", default="h100", help="h100, a100, t4, ...; or this")
-    command.add_argument("--training", action="store_true", help="with the backward")
-    command.add_argument("--mode", help="as for torch.compile")
-    command.add_argument(
-        "--inputs", default="inputs", help="name of the inputs function"
-    )
-    command.add_argument("--to", metavar="FOLDER", help="write everything there")
-    command = commands.add_parser("cold-start", help="say what a first call costs")
-    command.set_defaults(run=_cold_start)
-    command.add_argument(
-        "target",
-        metavar="module:function",
-        help="what returns (model, inputs); a file works too: path/model.py:make",
-    )
-    command.add_argument("--repeat", type=int, default=1, help="starts of each way")
-    command.add_argument("--training", action="store_true", help="with the backward")
-    command.add_argument("--timeout", type=float, default=600.0, help="of each start")
-    command.add_argument("--to", metavar="FILE", help="write the result there, as JSON")
-    command = commands.add_parser("checkup", help="look at a model of yours")
-    command.set_defaults(run=_checkup)
-    command.add_argument(
-        "target",
-        metavar="module:make",
-        help="what returns (model, inputs), or (model, inputs, loss); inputs may be a "
-        "list of those of several calls; a file works too: path/model.py:make",
-    )
-    command.add_argument("--only", default="", help="parts, with commas in between")
-    command.add_argument("--train", action="store_true", help="with a backward")
-    command.add_argument("--gpu", default="", help="h100, a100, t4, ...")
-    command.add_argument("--budget", type=float, default=5.0, help="seconds of timing")
-    command.add_argument("--timeout", type=float, default=300.0, help="of each part")
-    command.add_argument("--memory", type=float, help="limit of the process, in GiB")
-    command.add_argument(
-        "--to", action="append", default=[], metavar="FILE", help=".html, .json or .txt"
-    )
-    command.add_argument("--require", default="", help='such as "breaks=0,matches"')
-    command.add_argument("--against", metavar="JSON", help="an earlier one: not worse")
-    command = commands.add_parser("explain", help="say what a message means")
-    command.set_defaults(run=_explain)
-    command.add_argument("log", nargs="?", metavar="FILE", help="else standard input")
-    chosen = parser.parse_args(arguments)
+    chosen = _parser().parse_args(arguments)
     sys.path.insert(0, "")  # as python -m does, and torch-checkup does not
     try:
         return chosen.run(chosen)
     except (ValueError, Unavailable, OSError) as error:
         print(f"{chosen.command}: {error}", file=sys.stderr)
         return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m helpers", description=__doc__)
+    commands = parser.add_subparsers(metavar="COMMAND", dest="command", required=True)
+
+    def command(name: str, run: Command, says: str, target: str = "") -> Callable:
+        """Add a command; return what adds an option to it."""
+        added = commands.add_parser(name, help=says)
+        added.set_defaults(run=run)
+        if target:
+            added.add_argument("target", metavar="module:function", help=target)
+        return added.add_argument
+
+    option = command("doctor", _doctor, "say what this machine has and lacks")
+    option("--no-compile", action="store_true", help="leave the first compile out")
+
+    what = "what to compile; module:inputs() returns its inputs, a tuple of tensors"
+    option = command("dump", _dump, "write the Triton code of a function", what)
+    option("--gpu", default="h100", help="h100, a100, t4, ...; or this")
+    option("--training", action="store_true", help="with the backward")
+    option("--to", metavar="FOLDER", help="write everything there")
+
+    what = "what returns (model, inputs); a file works too: path/model.py:make"
+    option = command("cold-start", _cold_start, "say what a first call costs", what)
+    option("--repeat", type=int, default=1, help="starts of each way")
+    option("--training", action="store_true", help="with the backward")
+    option("--timeout", type=float, default=600.0, help="of each start")
+    option("--to", metavar="FILE", help="write the result there, as JSON")
+
+    what += "; also (model, inputs, loss), and a list of the inputs of several calls"
+    option = command("checkup", _checkup, "look at a model of yours", what)
+    option("--only", default="", help="parts, with commas in between")
+    option("--train", action="store_true", help="with a backward")
+    option("--gpu", default="", help="h100, a100, t4, ...")
+    option("--budget", type=float, default=5.0, help="seconds of timing")
+    option("--timeout", type=float, default=300.0, help="of each part")
+    option("--memory", type=float, help="limit of the process, in GiB")
+    to = "write the report there: .html, .json or .txt"
+    option("--to", action="append", default=[], metavar="FILE", help=to)
+    option("--require", default="", help='such as "breaks=0,matches"')
+    option("--against", metavar="JSON", help="an earlier one: not worse")
+
+    option = command("explain", _explain, "say what a message means")
+    option("log", nargs="?", metavar="FILE", help="else standard input")
+    return parser
 
 
 def _doctor(chosen: argparse.Namespace) -> int:
@@ -98,13 +93,13 @@ def _dump(chosen: argparse.Namespace) -> int:
     from helpers.gpu.dump import dump_triton
 
     name, _, function = chosen.target.partition(":")
-    options = {"gpu": chosen.gpu, "training": chosen.training, "mode": chosen.mode}
     try:
         module = import_module(name)
-        fn, inputs = getattr(module, function), getattr(module, chosen.inputs)()
+        fn, inputs = getattr(module, function), module.inputs()
     except (ImportError, AttributeError) as error:
         raise InputError(str(error)) from error
-    print(dump_triton(fn, *inputs, to=chosen.to, **options))
+    options = {"gpu": chosen.gpu, "training": chosen.training, "to": chosen.to}
+    print(dump_triton(fn, *inputs, **options))
     if chosen.to:
         print(f"written to {chosen.to}")
     return 0

@@ -166,7 +166,7 @@ def _ends_in_a_cell(error: BaseException) -> bool:
 
 
 def _is_cell(filename: str) -> bool:
-    return "ipykernel_" in filename or filename.startswith(("<ipython-input", "<cell"))
+    return "ipykernel_" in filename or filename.startswith("<ipython-input")
 
 
 def is_stub(answer: Any) -> bool:
@@ -200,7 +200,7 @@ def is_stub(answer: Any) -> bool:
 
 def number(value: Any) -> float | None:
     """Return an answer as a float; None for text, a bool, NaN, what is no number."""
-    if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__"):
+    if isinstance(value, (bool, str, bytes)):
         return None
     try:
         answer = float(value)

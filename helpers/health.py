@@ -294,14 +294,15 @@ def _wrong_numbers(device: str, error: float) -> tuple[str, ...]:
     from helpers import _torch
 
     found = f"{device}: the compiled function is off by {error:.1g} from eager"
-    costs = "The compiler computes wrong numbers here, so no result can be trusted"
-    fix = (
+    other = "C++ compiler (set CXX)" if device == "cpu" else "driver"
+    return (
+        found,
+        "missing",
+        "The compiler computes wrong numbers here, so no result can be trusted. "
         f"Delete the folder {_torch.inductor_cache_dir()}, whose files may be damaged, "
-        "and run doctor again. If it stays, take another "
-        + ("C++ compiler (set CXX) " if device == "cpu" else "driver ")
-        + "or another torch (make clean setup)"
+        f"and run doctor again. If it stays, take another {other} or another torch "
+        "(make clean setup)",
     )
-    return found, "missing", f"{costs}. {fix}"
 
 
 _CHECKS = (
@@ -316,11 +317,8 @@ _CHECKS = (
 )
 
 
-# What to do about an error that ends a cell: one line below the traceback.
-#
-# Errors that this machine causes (no compiler, no memory, a full disk, a damaged
-# cache) and cells that ran out of order are told apart from mistakes in a program,
-# which the traceback itself explains best.
+# What to do about an error that ends a cell: one line below the traceback, where this
+# machine or the order of cells caused it.  A mistake in a program explains itself.
 
 # The type and text of an error, and what helps; the first row that fits decides.
 _ADVICE = (
@@ -385,7 +383,7 @@ def what_to_do(error: BaseException) -> str | None:
             return _missing_name(cause.name)
         for pattern, advice in _ADVICE:
             if re.search(pattern, f"{type(cause).__name__}: {cause}"):
-                if "{cache}" not in advice:
+                if "{cache}" not in advice:  # torch may be broken
                     return advice
                 from helpers import _torch
 
@@ -398,11 +396,11 @@ def what_to_do(error: BaseException) -> str | None:
     return None
 
 
-def _missing_name(name: str | None) -> str:
+def _missing_name(name: str) -> str:
     shell = text.kernel_shell()
     cells = shell.user_ns["In"][:-1] if shell else []  # the last one runs now
-    if failed := _cell_to_mend(name, cells):
-        number, source = failed
+    if cell := _cell_to_mend(name, cells):
+        number, source = cell
         return (
             f"cell [{number}], `{source.strip().splitlines()[0]}`, failed before it "
             f"could define {name!r}: mend that cell first, then run it and the cells "
@@ -414,7 +412,7 @@ def _missing_name(name: str | None) -> str:
     )
 
 
-def _cell_to_mend(name: str | None, cells: list[str]) -> tuple[int, str] | None:
+def _cell_to_mend(name: str, cells: list[str]) -> tuple[int, str] | None:
     """Return the last cell that was to define *name*, and its number.
 
     Where that cell itself lacks a name, it is the cell that owes it.

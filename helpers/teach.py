@@ -9,7 +9,6 @@ be read or written, the lesson goes on.
 from __future__ import annotations
 
 import ast
-import copy
 import inspect
 import json
 import linecache
@@ -21,7 +20,6 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -129,10 +127,9 @@ class Progress:
                 )
 
     def _merged(self, stored: Entries) -> Entries:
-        record = copy.deepcopy(stored)
         for section, entries in self.changes.items():
-            record.setdefault(section, {}).update(entries)
-        return record
+            stored.setdefault(section, {}).update(entries)
+        return stored
 
 
 @dataclass
@@ -199,14 +196,12 @@ def start(notebook: str) -> None:
 
 def _first_missing() -> str | None:
     """Return the first thing without which nothing compiles; all of it says doctor."""
-    if find_spec("torch") is None:
-        return "torch is not installed"
     import torch
 
     for switch in ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"):
         if os.environ.get(switch) == "1":
             return f"{switch}=1 switches torch.compile off: unset it, and restart"
-    if torch.cuda.is_available() and find_spec("triton") is None:
+    if torch.cuda.is_available() and not version_of("triton"):
         return "triton is not installed, and torch.compile needs it on this GPU"
     usual = ("cl",) if sys.platform == "win32" else ("c++", "g++", "clang++")
     if not any(map(shutil.which, (os.environ.get("CXX", ""), *usual))):
@@ -301,24 +296,11 @@ def _as_bool(text: str, condition: Any) -> bool:
 def _sides(frame: FrameType) -> Iterator[str]:
     """Yield what the call of claim in *frame* claimed, and the values in it.
 
-    The call is found in the source by its position.  Nothing is called again: only
-    names, attributes, items, lengths and sums of them are read once more.
+    Nothing is called again: only names, attributes, items, lengths and sums of them
+    are read once more.
     """
-    at = inspect.getframeinfo(frame).positions
-    lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
-    try:
-        nodes = [*ast.walk(ast.parse("".join(lines)))]
-    except SyntaxError:
-        return
-    calls = [node for node in nodes if isinstance(node, ast.Call)]
-    places = [(c.lineno, c.col_offset, c.end_lineno, c.end_col_offset) for c in calls]
-    place = (at.lineno, at.col_offset, at.end_lineno, at.end_col_offset)
-    if place not in places:  # no source, as in a shell
-        return
-    call = calls[places.index(place)]
-    named = [word.value for word in call.keywords if word.arg == "condition"]
-    condition = next(iter([*call.args[1:2], *named]), None)
-    if condition is None:  # claim(*both)
+    condition = _condition(frame)
+    if condition is None:
         return
     yield f"Claimed: {ast.unparse(condition)}"
     for source in dict.fromkeys(map(ast.unparse, _readable(condition))):
@@ -328,6 +310,21 @@ def _sides(frame: FrameType) -> Iterator[str]:
             continue
         if not callable(value):
             yield f"Found: {source} is {textwrap.shorten(repr(value), 200)}"
+
+
+def _condition(frame: FrameType) -> ast.expr | None:
+    """Return the condition of the call that runs in *frame*, found by its position.
+
+    None where there is no source, as in a shell, and for ``claim(*both)``.
+    """
+    lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
+    place = inspect.getframeinfo(frame).positions
+    nodes = ast.walk(ast.parse("".join(lines)))
+    for call in (node for node in nodes if isinstance(node, ast.Call)):
+        if place == tuple(getattr(call, name) for name in place._fields):
+            named = [word.value for word in call.keywords if word.arg == "condition"]
+            return next(iter([*call.args[1:2], *named]), None)
+    return None
 
 
 _READ = (
@@ -368,13 +365,10 @@ def predict(
     *mine* is the number of an option, from 1, or its text; None asks for one.
     ValueError names the options when it is neither.
     """
-    choices = tuple(options) if isinstance(options, (list, tuple)) else ()
-    words = all(isinstance(t, str) and not t.strip().isdigit() for t in choices)
-    if len(choices) < 2 or len(set(choices)) < len(choices) or not words:
-        raise ValueError(
-            f"{key}: options must be two or more different texts, and not bare "
-            "numbers, which the number of an option would be taken for"
-        )
+    choices = tuple(options)
+    texts = {text for text in choices if isinstance(text, str)}
+    if len(texts) < max(2, len(choices)):
+        raise ValueError(f"{key}: options must be two or more different texts")
     lesson.questions[key] = choices
     print(f"{key}  {question}")
     if mine is None and not _guess(key) and watched():
@@ -416,9 +410,8 @@ def _show_buttons(key: str, choices: tuple[str, ...]) -> None:
 def _chosen(key: str, choices: tuple[str, ...], mine: int | str) -> str:
     if mine in choices:
         return mine
-    number = int(mine) if isinstance(mine, str) and mine.strip().isdigit() else mine
-    if type(number) is int and 1 <= number <= len(choices):
-        return choices[number - 1]
+    if type(mine) is int and 1 <= mine <= len(choices):
+        return choices[mine - 1]
     listed = "; ".join(f"{n} for {text!r}" for n, text in enumerate(choices, 1))
     raise ValueError(f"{key}: mine={mine!r} is none of the options. Write {listed}.")
 

@@ -31,45 +31,39 @@ class Stop(NamedTuple):
     without: tuple[str, ...] = ()
 
 
-class Break(NamedTuple):
-    """Minutes of a route in which nobody reads."""
-
-    minutes: int
-
-
 # How both longer routes begin: to prove, to measure, to read what was captured.
 BEGINNING = (
     Stop("00", ("00.1",)),
     Stop("01", ("01.1",)),
     Stop("02", ("02.1",)),
-    Break(15),
+    15,
     Stop("03", ("03.1",)),
     Stop("04", ("04.2",)),
     Stop("13", ("13.1",)),
     Stop("14", ("14.1",)),
 )
-# The first number is the minutes of the whole route; what the stops do not take is
-# left for polls and questions.
-ROUTES: dict[str, tuple[int, tuple[Stop | Break, ...]]] = {
+# The first number is the minutes of the whole route, and a number among the stops those
+# of a break; what they do not take is left for polls and questions.
+ROUTES: dict[str, tuple[int, tuple[Stop | int, ...]]] = {
     "2 hours": (
         120,
         (
             Stop("00", ("00.1",)),
             Stop("01", ("01.1",)),
             Stop("02", (), ("Large results are new pages", "From which size on?")),
-            Break(5),
+            5,
             Stop("03", ("03.1",)),
             Stop("04", ("04.2",)),
         ),
     ),
-    "half a day": (240, (*BEGINNING, Break(10), Stop("05"), Stop("07"))),
+    "half a day": (240, (*BEGINNING, 10, Stop("05"), Stop("07"))),
     "a day": (
         420,
         (
             *BEGINNING,
             Stop("05", ("05.1",)),
             Stop("07", ("07.1",)),
-            Break(15),
+            15,
             Stop("08"),
             Stop("10", ("10.1",)),
             Stop("11"),
@@ -84,10 +78,10 @@ ROUTES: dict[str, tuple[int, tuple[Stop | Break, ...]]] = {
             Stop("06"),
             Stop("19", ("19.1",)),
             Stop("21", ("21.1",)),
-            Break(10),
+            10,
             Stop("22", ("22.1",)),
             Stop("23"),
-            Break(10),
+            10,
             Stop("25", ("25.1",)),
         ),
     ),
@@ -96,11 +90,11 @@ ROUTES: dict[str, tuple[int, tuple[Stop | Break, ...]]] = {
         (
             Stop("27", ("27.1",)),
             Stop("28", ("28.1",)),
-            Break(10),
+            10,
             Stop("29", ("29.1",)),
             Stop("30"),
             Stop("31"),
-            Break(10),
+            10,
             Stop("32", ("32.1",)),
             Stop("33"),
         ),
@@ -198,8 +192,6 @@ def minutes(stop: Stop) -> tuple[int, int, int]:
     """Return the minutes to read, to run and for the exercises of a stop."""
     lesson = LESSONS[stop.lesson]
     read, tasks = sections(lesson), exercises(lesson)
-    if unknown := {*stop.without, *stop.exercises} - {*read, *tasks}:
-        raise ValueError(f"notebook {lesson.id} has no {', '.join(sorted(unknown))}")
     left_out = sum(read[name] for name in stop.without)
     work = sum(tasks[key] for key in stop.exercises)
     whole = lesson.course["minutes"]
@@ -209,7 +201,7 @@ def minutes(stop: Stop) -> tuple[int, int, int]:
 def spare(name: str) -> int:
     """Return the minutes of a route that its steps leave over."""
     whole, steps = ROUTES[name]
-    took = [s.minutes if isinstance(s, Break) else sum(minutes(s)) for s in steps]
+    took = [step if isinstance(step, int) else sum(minutes(step)) for step in steps]
     return whole - sum(took)
 
 
@@ -223,8 +215,8 @@ def route(name: str) -> str:
         gone += took
 
     for step in ROUTES[name][1]:
-        if isinstance(step, Break):
-            add("break", "", "", "", took=step.minutes)
+        if isinstance(step, int):
+            add("break", "", "", "", took=step)
             continue
         titles = ", ".join(f"*{title}*" for title in step.without)
         parts = minutes(step)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import sys
@@ -79,7 +78,3 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
 
 
 pytest_runtest_call = pytest_runtest_setup
-
-
-def pytest_report_header() -> str:
-    return f"course: COURSE_STRICT={os.environ.get('COURSE_STRICT', 'unset')}"

@@ -3,17 +3,16 @@
     python tests/strict.py --junitxml report.xml
     python -m tests.failing report.xml ...   # Markdown, as an issue wants it
 
-Differences of another torch that tests/known.toml explains are only counted.
+Differences of another torch that tests/known.toml explains are only counted.  This
+needs no package but packaging, so that a machine without the course can read reports.
 """
 
 from __future__ import annotations
 
 import argparse
-import difflib
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,11 +20,7 @@ from xml.etree import ElementTree
 
 from packaging.specifiers import SpecifierSet
 
-from helpers.results import version_of
-from tests.refresh import texts
-
 KNOWN = Path(__file__).with_name("known.toml")
-COLOUR = re.compile(r"(?:\x1b|#x1B)\[[\d;]*m")
 
 
 @dataclass(frozen=True)
@@ -44,62 +39,6 @@ class Failure:
     triton: bool = True  # whether it is installed there
 
 
-# --- written by a strict run ------------------------------------------------------
-
-
-def properties(item: Any, error: BaseException) -> list[tuple[str, str]]:
-    """Return what the report keeps of a cell of nbval that failed with *error*."""
-    lines = [*_raised(item.test_outputs or [])]
-    lines = lines or [*_differing(item)] or [f"error: {_first(str(error))}"]
-    return [
-        ("torch", version_of("torch") or ""),
-        ("triton", version_of("triton") or ""),
-        ("heading", heading(item.parent.nb.cells, item.cell)),
-        *(("line", line) for line in lines),
-    ]
-
-
-def _raised(outputs: list[Any]) -> Iterator[str]:
-    for output in outputs:
-        if output.output_type == "error":
-            is_claim = output.ename == "ClaimFailed"
-            kind = "claim" if is_claim else f"error: {output.ename}"
-            yield f"{kind}: {COLOUR.sub('', output.evalue).strip()}"
-
-
-def _differing(item: Any) -> Iterator[str]:
-    """Yield the lines that differ of each kind of output, as they are compared."""
-    stored, ran = (_lines(item, o) for o in (item.cell.outputs, item.test_outputs))
-    for kind in dict.fromkeys([*stored, *ran]):
-        for line in difflib.ndiff(stored.get(kind, []), ran.get(kind, [])):
-            if line[0] in "-+":
-                yield f"{kind} {line}"
-
-
-def _lines(item: Any, outputs: list[Any] | None) -> dict[str, list[str]]:
-    lines: dict[str, list[str]] = {}
-    for kind, text in texts({"outputs": outputs or []}):
-        if kind not in item.parent.skip_compare:
-            lines.setdefault(kind, []).extend(item.sanitize(text).splitlines())
-    return lines
-
-
-def heading(cells: list[Any], until: Any) -> str:
-    """Return the heading that a cell stands under."""
-    before = cells[: next(n for n, cell in enumerate(cells) if cell is until)]
-    words = "\n".join(c.source for c in before if c.cell_type == "markdown")
-    found = re.findall(r"^#+ (.+)$", words, re.MULTILINE)
-    return found[-1] if found else "the first cell"
-
-
-def _first(text: str) -> str:
-    lines = [line.strip() for line in COLOUR.sub("", text).splitlines()]
-    return next(filter(None, lines), "")
-
-
-# --- read from its report ---------------------------------------------------------
-
-
 def read(report: Path) -> list[Failure]:
     """Return what failed, from a report in JUnit's XML.
 
@@ -109,27 +48,28 @@ def read(report: Path) -> list[Failure]:
         cases = [*ElementTree.parse(report).getroot().iter("testcase")]
     except (OSError, ElementTree.ParseError) as error:
         raise ValueError(f"{report}: no report can be read from it: {error}") from None
-    failed = []
+    failures = []
     for case in cases:
-        for problem in [*case.findall("failure"), *case.findall("error")][:1]:
-            said = case.iterfind("properties/property[@name='line']")
-            values = {p.get("name"): p.get("value") for p in case.iter("property")}
-            lines = [line.get("value") for line in said]
-            failed.append(
-                Failure(
-                    # JUnit has a module there, and so a dot for each folder.
-                    re.sub(r"^.*\.(?=\w+\.ipynb$)", "", case.get("classname", "")),
-                    case.get("name", ""),
-                    values.get("heading", ""),
-                    values.get("torch", ""),
-                    tuple(lines) or (f"error: {_first(problem.get('message', ''))}",),
-                    triton=values.get("triton") != "",
-                )
+        problem = next(
+            (part for part in case if part.tag in ("failure", "error")), None
+        )
+        if problem is None:
+            continue
+        lines = case.iterfind("properties/property[@name='line']")
+        values = {p.get("name"): p.get("value") for p in case.iter("property")}
+        failures.append(
+            Failure(
+                # JUnit has a module there, and so a dot for each folder.
+                re.sub(r"^.*\.(?=\w+\.ipynb$)", "", case.get("classname", "")),
+                case.get("name", ""),
+                values.get("heading", ""),
+                values.get("torch", ""),
+                tuple(line.get("value") for line in lines)
+                or (f"error: {first_line(problem.get('message', ''))}",),
+                triton=values.get("triton") != "",
             )
-    return failed
-
-
-# --- and explained ------------------------------------------------------------------
+        )
+    return failures
 
 
 def known(path: Path = KNOWN) -> list[dict[str, Any]]:
@@ -153,20 +93,39 @@ def explanation(failure: Failure, table: list[dict[str, Any]]) -> str:
     """Return why the cell differs, or "" where any line of it is not explained."""
     reasons: list[str] = []
     for line in failure.lines:
-        entries = [entry for entry in table if covers(entry, failure, line)]
-        if not entries:
+        entry = next((e for e in table if covers(e, failure, line)), None)
+        if entry is None:
             return ""
-        reasons.append(f"{entries[0]['why']} {entries[0].get('source', '')}".strip())
+        reasons.append(f"{entry['why']} {entry.get('source', '')}".strip())
     return " ".join(dict.fromkeys(reasons))
 
 
 # --- for people -------------------------------------------------------------------
 
 
+def uncoloured(text: str) -> str:
+    """Return *text* without a terminal's colours, as printed or as XML has them."""
+    return re.sub(r"(?:\x1b|#x1B)\[[\d;]*m", "", text)
+
+
+def first_line(text: str) -> str:
+    """Return the first line that says anything."""
+    lines = [line.strip() for line in uncoloured(text).splitlines()]
+    return next(filter(None, lines), "")
+
+
 def short(text: str, longest: int = 160) -> str:
     """Return *text* on one line that is not too long."""
     line = " ".join(text.split())
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+def heading(cells: list[Any], until: Any) -> str:
+    """Return the heading that a cell of a notebook stands under."""
+    before = cells[: next(n for n, cell in enumerate(cells) if cell is until)]
+    words = "\n".join(c.source for c in before if c.cell_type == "markdown")
+    titles = re.findall(r"^#+ (.+)$", words, re.MULTILINE)
+    return titles[-1] if titles else "the first cell"
 
 
 def markdown(failures: list[Failure]) -> str:
@@ -188,7 +147,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Print what the reports hold; 1 when a report cannot be read."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("report", nargs="+", type=Path, help="or folders of them")
-    unread = explained = 0
+    unread, explained, table = 0, 0, known()
     for path in parser.parse_args(arguments).report:
         for report in sorted(path.rglob("*.xml")) if path.is_dir() else [path]:
             try:
@@ -197,7 +156,7 @@ def main(arguments: list[str] | None = None) -> int:
                 unread += 1
                 print(f"{error}\n")
                 continue
-            new = [one for one in failures if not explanation(one, known())]
+            new = [failure for failure in failures if not explanation(failure, table)]
             explained += len(failures) - len(new)
             if new:
                 print(f"## {report.relative_to(path.parent)}\n{markdown(new)}\n")

@@ -85,17 +85,14 @@ def normalised(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
 
 def _joined(outputs: list) -> list:
     """Return the outputs with each stream in one piece, however it was flushed."""
-    joined: list = []
-    streams: dict[str, nbformat.NotebookNode] = {}
-    for output in outputs:
-        name = output.get("name") if output.output_type == "stream" else None
-        if name in streams:
-            streams[name]["text"] += output.text
-            continue
-        joined.append(nbformat.from_dict(dict(output)))
-        if name:
-            streams[name] = joined[-1]
-    return joined
+    joined: dict[str | int, nbformat.NotebookNode] = {}
+    for number, output in enumerate(outputs):
+        place = output.get("name", number)  # only a stream has a name
+        if place in joined:
+            joined[place]["text"] += output.text
+        else:
+            joined[place] = nbformat.from_dict(dict(output))
+    return [*joined.values()]
 
 
 def _output(output: nbformat.NotebookNode) -> nbformat.NotebookNode:
@@ -148,10 +145,8 @@ def deviation(path: Path) -> str | None:
     wanted = as_text(normalised(read(path)))
     if text == wanted:
         return None
-    pairs = difflib.unified_diff(
-        text.splitlines(), wanted.splitlines(), n=0, lineterm=""
-    )
-    return "\n".join(list(pairs)[2:12]) or "line endings"
+    diff = difflib.unified_diff(text.splitlines(), wanted.splitlines(), n=0)
+    return "\n".join([*diff][2:12]) or "line endings"
 
 
 @contextmanager
@@ -192,14 +187,14 @@ def client(notebook: nbformat.NotebookNode, folder: Path) -> NotebookClient:
     )
 
 
-def execute(path: Path, folder: Path | None = None) -> nbformat.NotebookNode:
+def execute(path: Path) -> nbformat.NotebookNode:
     """Return the notebook after a run from top to bottom, in normal form."""
     notebook = read(path)
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
     with course_environment():
-        client(notebook, folder or path.parent).execute()
+        client(notebook, path.parent).execute()
     return normalised(notebook)
 
 

@@ -10,32 +10,38 @@ are not compared, because each result says the same in plain text.
 
 from __future__ import annotations
 
+import difflib
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests import failing  # noqa: E402
-from tests.refresh import course_environment  # noqa: E402
+from helpers.results import version_of  # noqa: E402
+from tests.failing import first_line, heading, uncoloured  # noqa: E402
+from tests.refresh import course_environment, texts  # noqa: E402
 
 NOT_COMPARED = ("text/html", "image/svg+xml", "image/png", "image/jpeg")
 
 
-class Rules:
-    """Configures nbval: one place, so that no run is half strict."""
+STRICT = (
+    "--nbval",
+    "--nbval-current-env",
+    f"--nbval-sanitize-with={ROOT / 'tests' / 'sanitize.cfg'}",
+    "--nbval-cell-timeout=600",
+    "--nbval-kernel-startup-timeout=120",
+    # Python files lie beside the notebooks: only notebooks are wanted here.
+    "--override-ini=python_files=",
+    "--override-ini=testpaths=",
+)
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_configure(self, config: pytest.Config) -> None:
-        config.option.nbval = True
-        config.option.nbval_lax = False
-        config.option.nbval_current_env = True
-        config.option.nbval_sanitize_with = str(ROOT / "tests" / "sanitize.cfg")
-        config.option.nbval_cell_timeout = 600.0
-        config.option.nbval_kernel_startup_timeout = 120.0
+
+class Rules:
+    """What nbval has no option for."""
 
     def pytest_collectstart(self, collector: pytest.Collector) -> None:
         if hasattr(collector, "skip_compare"):
@@ -47,18 +53,48 @@ class Rules:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Put what a failing cell said into the report of --junitxml."""
         if call.when == "call" and call.excinfo and hasattr(item, "cell"):
-            item.user_properties += failing.properties(item, call.excinfo.value)
+            lines = [*_raised(item)] or [*_differing(item)]
+            lines = lines or [f"error: {first_line(str(call.excinfo.value))}"]
+            item.user_properties += [
+                ("torch", version_of("torch") or ""),
+                ("triton", version_of("triton") or ""),
+                ("heading", heading(item.parent.nb.cells, item.cell)),
+                *(("line", line) for line in lines),
+            ]
         return (yield)
+
+
+def _raised(item: Any) -> Iterator[str]:
+    for output in item.test_outputs or []:
+        if output.output_type == "error":
+            is_claim = output.ename == "ClaimFailed"
+            kind = "claim" if is_claim else f"error: {output.ename}"
+            yield f"{kind}: {uncoloured(output.evalue).strip()}"
+
+
+def _differing(item: Any) -> Iterator[str]:
+    """Yield the lines that differ of each kind of output, as they are compared."""
+    stored, ran = (_lines(item, o) for o in (item.cell.outputs, item.test_outputs))
+    for kind in dict.fromkeys([*stored, *ran]):
+        for line in difflib.ndiff(stored.get(kind, []), ran.get(kind, [])):
+            if line[0] in "-+":
+                yield f"{kind} {line}"
+
+
+def _lines(item: Any, outputs: list[Any] | None) -> dict[str, list[str]]:
+    lines: dict[str, list[str]] = {}
+    for kind, text in texts({"outputs": outputs or []}):
+        if kind not in item.parent.skip_compare:
+            lines.setdefault(kind, []).extend(item.sanitize(text).splitlines())
+    return lines
 
 
 def main(arguments: list[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if not any(Path(a).suffix == ".ipynb" or Path(a).is_dir() for a in arguments):
         arguments.append(str(ROOT / "notebooks"))
-    # Python files lie beside the notebooks: only notebooks are wanted here.
-    only = ["--override-ini=python_files=", "--override-ini=testpaths="]
     with course_environment():
-        return int(pytest.main([*only, *arguments], plugins=[Rules()]))
+        return int(pytest.main([*STRICT, *arguments], plugins=[Rules()]))
 
 
 if __name__ == "__main__":

@@ -98,11 +98,11 @@ def test_each_term_is_one_sentence_and_taught_where_it_says() -> None:
 
 # --- the cheat sheet --------------------------------------------------------------
 
-SHELL = "$ "
 NEEDS_A_GPU = {"torch.cuda.synchronize()"}
 FROM_2_13 = ("recompile_limit", "isolate_recompiles")
 RECIPES = [(wish, code.strip("`"), where) for wish, code, where in rows(CHEAT_SHEET)]
-PYTHON = [code for _, code, _ in RECIPES if not code.startswith(SHELL)]
+PYTHON = [code for _, code, _ in RECIPES if not code.startswith("$ ")]
+SHELL = [code.removeprefix("$ ") for _, code, _ in RECIPES if code.startswith("$ ")]
 
 
 def run(code: str) -> None:
@@ -117,13 +117,13 @@ def run(code: str) -> None:
         names[name] = partial(names[name], budget=0.05)
     for name in ("cold_start", "composes"):  # lessons 20 and 33 run them
         names[name] = inspect.signature(names[name]).bind
+    names["doctor"] = partial(names["doctor"], compile=False)
     x, y = torch.randn(16, 8), torch.randn(4, 8)
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())
     compiled = torch.compile(f, backend="eager")
     compiled(x)
     names |= {"torch": torch, "f": f, "x": x, "y": y, "model": model}
     names |= {"compiled": compiled, "state": model.state_dict()}
-    names |= dict.fromkeys("qkv", torch.randn(1, 2, 4, 8))
     if "result." in code:
         names["result"] = names["compare"](f, compiled, x)
     try:  # what a line asked for is no matter of the next
@@ -147,55 +147,104 @@ def test_a_line_of_python_runs(code: str, monkeypatch: pytest.MonkeyPatch) -> No
         run(code)
 
 
+posix = pytest.mark.skipif(sys.platform == "win32", reason="lines for a POSIX shell")
+ALONE, RANKS = " python train.py", "python -m torch.distributed.run "
+# What a variable of the shell sets, and where torch has it then.
+SETTINGS = {
+    "TORCH_COMPILE_DISABLE=1": "dynamo.disable",
+    "TORCH_COMPILE_JOB_ID=my-service": "torch.compiler.config.job_id == 'my-service'",
+    "TORCHDYNAMO_REPRO_AFTER=aot TORCHDYNAMO_REPRO_LEVEL=2": (
+        "(dynamo.repro_after, dynamo.repro_level) == ('aot', 2)"
+    ),
+    "TORCHINDUCTOR_FORCE_DISABLE_CACHES=1": "inductor.force_disable_caches",
+    "TORCH_COMPILE_DEBUG=1": "inductor.trace.enabled",
+    "TORCHINDUCTOR_COMPILE_THREADS=1": "inductor.compile_threads == 1",
+    "TORCHINDUCTOR_CACHE_DIR=folder": "_torch.inductor_cache_dir().endswith('folder')",
+    "TORCHINDUCTOR_AUTOGRAD_CACHE=0": "not functorch.enable_autograd_cache",
+}
+VARIABLES = [setting + ALONE for setting in SETTINGS]
+LOGS = [line for line in SHELL if re.fullmatch(rf"TORCH_LOGS=\S+{ALONE}", line)]
+ON_RANKS = [line for line in SHELL if RANKS in line]
+
+
+def in_a_shell(line: str, folder: Path, script: str) -> str:
+    """Run a line for this train.py, and the Python that runs this test; return stderr.
+
+    Each process compiles by itself, without a pool of workers for one kernel.
+    """
+    (folder / "train.py").write_text(script)
+    env = {"PYTHONPATH": str(FOLDER.parent), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+    done = subprocess.run(
+        line.replace("python", f'"{sys.executable}"'),
+        shell=True,
+        cwd=folder,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+@posix
+def test_each_variable_of_the_shell_sets_something(tmp_path: Path) -> None:
+    assert {*VARIABLES} <= {*SHELL}
+    script = (
+        "import torch\n"
+        "from torch._dynamo import config as dynamo\n"
+        "from torch._functorch import config as functorch\n"
+        "from torch._inductor import config as inductor\n"
+        "from helpers import _torch\n"
+    )
+    script += "".join(f"assert {value}, {value!r}\n" for value in SETTINGS.values())
+    in_a_shell(" ".join(SETTINGS) + ALONE, tmp_path, script)
+
+
 SCRIPT = """\
 import torch
 
 def f(x):
+    print(end="")
     return torch.relu(x * 0.9) + 1
 
 def make():
-    return f, (torch.randn(8),)
+    return torch.relu, (torch.randn(8),)
 
 if __name__ == "__main__":
-    fast = torch.compile(f)
-    fast(torch.randn(8))
+    for size in 8, 9:
+        torch.compile(f, backend="eager")(torch.randn(size))
 """
-SECOND_SIZE = "    fast(torch.randn(9))\n"
-BREAK = ("return", "print(end='')\n    return")
-SHORT = {  # instead of a compile that takes its time: what the line sets
-    "FORCE_DISABLE": "import torch\nassert torch.compiler.config.force_disable_caches",
-    "DIR=folder": "from helpers import _torch\n"
-    "assert _torch.inductor_cache_dir().endswith('folder')",
-    "compiler_bisector": "",  # lesson 16 runs it, on a compiler that is broken
-}
-# Lines about kernels and their caches; for the others, capture is enough.
-KERNELS = ("INDUCTOR", "output_code", "ir_pre", "codecache", "COMPILE_DEBUG", "REPRO")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="lines for a POSIX shell")
-@pytest.mark.parametrize("code", [c for _, c, _ in RECIPES if c.startswith(SHELL)])
-def test_a_line_of_shell_runs(code: str, tmp_path: Path) -> None:
-    """With a train.py that is short, and the python that runs this test."""
-    script = SCRIPT + (SECOND_SIZE if "recompiles" in code else "")
-    if "graph_breaks" in code:
-        script = script.replace(*BREAK)
-    if not any(word in code for word in KERNELS):
-        script = script.replace("compile(f)", 'compile(f, backend="eager")')
-    for word in (word for word in SHORT if word in code):
-        script = SHORT[word]
-    (tmp_path / "train.py").write_text(script)
-    line = code.removeprefix(SHELL).replace("python", f'"{sys.executable}"')
-    env = {**os.environ, "PYTHONPATH": str(FOLDER.parent)}
-    env |= {"TORCHINDUCTOR_COMPILE_THREADS": "1"}  # no pool for one kernel
-    # A graph that comes from a cache has no stages to log; kernels may be cached.
-    env["TORCHINDUCTOR_AUTOGRAD_CACHE"] = "0"
-    if "codecache" not in code:  # its keys are what is logged
-        env["TORCHINDUCTOR_FX_GRAPH_CACHE"] = "0"
-    done = subprocess.run(
-        line, shell=True, cwd=tmp_path, env=env, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert "TORCH_LOGS" not in code or done.stderr, "nothing was logged"
+@posix
+def test_each_log_is_written(tmp_path: Path) -> None:
+    # What comes from a cache has no stages to log.
+    caches = "TORCHINDUCTOR_AUTOGRAD_CACHE=0 TORCHINDUCTOR_CACHE_DIR=empty "
+    script = f"{SCRIPT}    torch.compile(f)(torch.ones(8))\n"
+    names = ",".join(re.findall(r"=(\S+)", " ".join(LOGS)))
+    logged = in_a_shell(f"{caches} TORCH_LOGS={names}{ALONE}", tmp_path, script)
+    for name in names.split(","):
+        module = name.rpartition(".")[2]
+        assert f"[__{name}]" in logged or f"/{module}.py:" in logged, name
+
+
+@posix
+def test_two_ranks_write_their_logs(tmp_path: Path) -> None:
+    variables, options = zip(*(line.split(RANKS) for line in ON_RANKS), strict=True)
+    longest = max(options, key=len)
+    assert all({*some.split()} <= {*longest.split()} for some in options)
+    level = "torch.distributed.get_debug_level() == torch.distributed.DebugLevel.DETAIL"
+    script = f"{SCRIPT}    assert {level}"
+    in_a_shell(f"{' '.join(variables)} {RANKS}{longest}", tmp_path, script)
+    logs = [path.read_text() for path in tmp_path.glob("logs/*/*/*/stderr.log")]
+    assert len(logs) == 2 and all("[__recompiles]" in log for log in logs)
+
+
+@posix
+@pytest.mark.parametrize("line", sorted({*SHELL} - {*VARIABLES, *LOGS, *ON_RANKS}))
+def test_any_other_line_of_the_shell_runs(line: str, tmp_path: Path) -> None:
+    # Lesson 16 bisects a compiler that is broken.
+    in_a_shell(line, tmp_path, "" if "bisector" in line else SCRIPT)
 
 
 def test_a_line_is_taught_where_it_says() -> None:

@@ -27,12 +27,21 @@ CELLS: tuple[tuple[str, str | dict[str, str]], ...] = (
     (RICH, {"text/plain": "two", "text/html": "<b>3</b>"}),  # its text is compared
     (RICH, {"text/plain": "three", "text/html": "<b>2</b>"}),
 )
+FAILED = [
+    ("Cell 2", "Is it?", "stdout - b", "stdout + c"),
+    ("Cell 3", "And under that", "claim: one is two. they rhyme\n  Claimed: 1 == 2"),
+    ("Cell 4", "And under that", "error: ValueError: what\nnow"),
+    ("Cell 5", "And under that", "stdout + <b>"),
+    ("Cell 6", "And under that", "stdout - 3 s", "stdout + (measured)"),
+    ("Cell 8", "And under that", "text/plain - three", "text/plain + two"),
+]
 
 
-@pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report of a strict run of a notebook whose cells 2 to 6, and 8, fail."""
-    folder = tmp_path_factory.mktemp("strict")
+def test_a_strict_run_is_reported_and_recorded(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     notebook = new_notebook(cells=[new_markdown_cell("# Is it?\n\nRead on.")])
     for number, (source, stored) in enumerate(CELLS):
         if number == 3:
@@ -42,55 +51,37 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         outputs = [new_output(name, **kind)] if stored else []
         cell = new_code_cell(source, outputs=outputs, execution_count=number + 1)
         notebook.cells.append(cell)
-    path, written = folder / "97_is_it.ipynb", folder / "report.xml"
+    path, report = tmp_path / "97_is_it.ipynb", tmp_path / "report.xml"
     nbformat.write(notebook, path)
-    versions.run(Path(sys.executable), path, written)
-    return written
+    versions.run(Path(sys.executable), path, report)
 
-
-def test_a_report_says_where_and_what(report: Path) -> None:
     failures = failing.read(report)
-    assert {(one.where, one.torch) for one in failures} == {
+    assert {(failure.where, failure.torch) for failure in failures} == {
         ("97_is_it.ipynb", version_of("torch"))
     }
-    assert [(one.cell, one.heading, *one.lines) for one in failures] == [
-        ("Cell 2", "Is it?", "stdout - b", "stdout + c"),
-        (
-            "Cell 3",
-            "And under that",
-            "claim: one is two. they rhyme\n  Claimed: 1 == 2",
-        ),
-        ("Cell 4", "And under that", "error: ValueError: what\nnow"),
-        ("Cell 5", "And under that", "stdout + <b>"),
-        ("Cell 6", "And under that", "stdout - 3 s", "stdout + (measured)"),
-        ("Cell 8", "And under that", "text/plain - three", "text/plain + two"),
-    ]
+    assert [(f.cell, f.heading, *f.lines) for f in failures] == FAILED
 
-
-def test_as_markdown_each_line_is_short_and_half_a_report_is_said_to_be_none(
-    report: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
     assert failing.main([str(report)]) == 0
     text = capsys.readouterr().out
     assert f"### 97_is_it.ipynb, torch {version_of('torch')}\n" in text
     assert "- **Cell 3**: And under that\n  - `` claim: one is two. they rh" in text
     assert "`` error: ValueError: what now ``" in text and "not listed: 0" in text
-    half = report.with_name("half.xml")
-    half.write_text("<testsuites><testcase")
-    assert failing.main([str(half)]) == 1
-    assert "no report can be read" in capsys.readouterr().out
 
-
-def test_a_torch_that_says_something_else_fails_and_is_recorded(
-    report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr(common, "FOLDER", tmp_path)
-    found = list(versions.rows(Path("97_is_it.ipynb"), report, "2.99.0"))
-    assert [row["why"] for row in found] == ["unexplained"] * 6
-    assert found[0]["said"] == "stdout - b; stdout + c"
-    versions.keep("2.99.0", Path("97_is_it.ipynb"), found[:1])
-    versions.keep("2.99.0", Path("97_is_it.ipynb"), found)
-    assert common.read("versions")["rows"] == found
+    rows = list(versions.rows(path, report, "2.99.0"))
+    assert [row["why"] for row in rows] == ["unexplained"] * 6
+    assert rows[0]["said"] == "stdout - b; stdout + c"
+    versions.keep("2.99.0", path, rows[:1])
+    versions.keep("2.99.0", path, rows)
+    assert common.read("versions")["rows"] == rows
+
+
+def test_half_a_report_and_half_a_python_are_said_to_be_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "half.xml").write_text("<testsuites><testcase")
+    assert failing.main([str(tmp_path)]) == 1
+    assert "no report can be read" in capsys.readouterr().out
     assert versions.main(["--python", "/bin/false"]) == 2
 
 
@@ -112,6 +103,7 @@ triton = false
 lines = ['^error: Missing: Triton']
 why = "There is none."
 """
+MISSING = "error: Missing: Triton is"
 
 
 def failure(
@@ -120,12 +112,11 @@ def failure(
     return Failure(where, "Cell 1", "", torch, lines, triton)
 
 
-MISSING = "error: Missing: Triton is"
-
-
-@pytest.mark.parametrize(
-    ("one", "why"),
-    [
+def test_a_difference_is_explained_when_each_of_its_lines_is(tmp_path: Path) -> None:
+    path = tmp_path / "known.toml"
+    path.write_text(TABLE, encoding="utf-8")
+    table = failing.known(path)
+    for case, why in (
         (failure("stdout - max(", "stdout + max2("), "max is spelt otherwise."),
         (failure("stdout - ─", "stderr + W1 x"), "max is spelt otherwise. A warning."),
         (failure("stdout + max(", torch="2.16.0.dev2026"), "max is spelt otherwise."),
@@ -136,14 +127,8 @@ MISSING = "error: Missing: Triton is"
         (failure(MISSING, triton=False), "There is none."),
         (failure(MISSING), ""),
         (failure("stdout + max(", torch=""), ""),
-    ],
-)
-def test_a_difference_is_explained_when_each_of_its_lines_is(
-    one: Failure, why: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "known.toml"
-    path.write_text(TABLE, encoding="utf-8")
-    assert failing.explanation(one, failing.known(path)) == why
+    ):
+        assert failing.explanation(case, table) == why, case
 
 
 def test_a_score_is_explained_by_a_claim_that_does_not_hold() -> None:
@@ -152,5 +137,5 @@ def test_a_score_is_explained_by_a_claim_that_does_not_hold() -> None:
         ("33 of 34", "The score counts the claims above."),
         ("34 of 34", ""),  # the page is stale, and that is no matter of torch
     ):
-        one = failure(stored, f"stdout +   claims    {score} hold")
-        assert failing.explanation(one, failing.known()) == why
+        case = failure(stored, f"stdout +   claims    {score} hold")
+        assert failing.explanation(case, failing.known()) == why

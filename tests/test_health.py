@@ -7,13 +7,12 @@ import re
 import subprocess
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
-from unittest import mock
 
 import pytest
 import torch
 from nbformat.v4 import new_code_cell, new_notebook
-from torch._inductor.lowering import lowerings
 
 from helpers import _torch, health
 from helpers.__main__ import main
@@ -33,35 +32,39 @@ def row(name: str, *, compile: bool = False) -> health.Row:
     return next(part for part in found.rows if part.name == name)
 
 
-def run_doctor(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-m", "helpers", "doctor", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        timeout=300,
-    )
-
-
-def test_no_compiler_is_told_in_words(tmp_path: Path) -> None:
-    done = run_doctor(CXX="/no/compiler", TORCHINDUCTOR_CACHE_DIR=str(tmp_path))
-    assert done.returncode == 1
-    assert "no, for want of: C++ compiler, first compile" in done.stdout
-    assert "Unset CXX" in done.stdout
-    assert "Traceback" not in done.stdout + done.stderr
-
-
-def test_a_compile_that_is_switched_off_is_seen() -> None:
-    done = run_doctor(TORCH_COMPILE_DISABLE="1")
-    assert done.returncode == 1
-    assert "Unset TORCH_COMPILE_DISABLE" in done.stdout
-
-
 def test_no_compile_leaves_it_out(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--no-compile"]) == 0
     printed = capsys.readouterr().out
     assert "not tried" in printed and "ready for the course: yes" in printed
+
+
+def test_no_compiler_is_told_in_words(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("CXX", "/no/compiler")
+    with torch._inductor.config.patch({"cpp.cxx": ("/no/compiler",)}):
+        assert main(["doctor"]) == 1
+    printed = capsys.readouterr().out
+    assert "no, for want of: C++ compiler, first compile" in printed
+    assert "Unset CXX" in printed
+
+
+def test_a_torch_that_does_not_import_is_a_row(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise OSError('libcudart.so: no such file')")
+    done = subprocess.run(
+        [sys.executable, "-m", "helpers", "doctor"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    assert done.returncode == 1
+    assert "fails with OSError: libcudart.so: no such file" in done.stdout
+    assert "torch: Nothing runs. make clean setup." in done.stdout
+    assert "Traceback" not in done.stderr
 
 
 def test_only_marks_differ_between_machines(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,30 +77,11 @@ def test_only_marks_differ_between_machines(monkeypatch: pytest.MonkeyPatch) -> 
     assert unmark(str(there)) == unmark(str(here))
 
 
-def test_html_says_the_same() -> None:
-    found = health.Diagnosis((health.Row("torch", "1 < 2", "missing", "Lost. Fix"),))
-    page = found._repr_html_()
-    assert "1 &lt; 2" in page
-    assert "Lost. Fix" in page
-    verdict = page.partition("ready for the course: ")[2]
-    assert ">no, for want of: torch</span>" in verdict and "⟨" not in page
+def raises(error: Exception) -> Callable[..., None]:
+    def act(*arguments: object) -> None:
+        raise error
 
-
-def test_a_torch_that_does_not_import_is_a_row(tmp_path: Path) -> None:
-    (tmp_path / "torch.py").write_text("raise OSError('libcudart.so: no such file')")
-    done = run_doctor(PYTHONPATH=str(tmp_path))
-    assert done.returncode == 1
-    assert "fails with OSError: libcudart.so: no such file" in done.stdout
-    assert "torch: Nothing runs. make clean setup." in done.stdout
-    assert "Traceback" not in done.stderr
-
-
-def too_old() -> None:
-    raise RuntimeError("too old")
-
-
-def full(path: Path, text: str) -> None:
-    raise OSError("cannot write doctor: No space left on device.")
+    return act
 
 
 def triton(wanted: str, found: str | None, gpu: bool = False) -> dict[str, object]:
@@ -113,12 +97,25 @@ def gpu(driver: str | None, cuda: str | None) -> dict[str, object]:
     return {
         "helpers.results.nvidia_driver": lambda: driver,
         "torch.cuda.is_available": lambda: False,
-        "torch.cuda.init": too_old,
+        "torch.cuda.init": raises(RuntimeError("too old")),
         "torch.version.cuda": cuda,
     }
 
 
-CACHE = "cache folder"
+def working_gpu(major: int) -> dict[str, object]:
+    chip = {"name": "Tesla", "total_memory": 16 << 30, "major": major, "minor": 1}
+    properties = types.SimpleNamespace(**chip)
+    return {
+        "helpers.results.nvidia_driver": lambda: "550.1",
+        "torch.cuda.is_available": lambda: True,
+        "torch.cuda.get_device_properties": lambda device: properties,
+    }
+
+
+CACHE, COMPILER = "cache folder", "C++ compiler"
+BROKEN = raises(RuntimeError("one\ntwo"))
+UNSEEN = "^fails with RuntimeError: one two This could not be looked at$"
+FULL = raises(OSError("cannot write doctor: No space left on device."))
 LITTLE = types.SimpleNamespace(free=1 << 20)
 # What is so on a machine, the row that tells it, its status, and what is said of it.
 MACHINES: list[tuple[dict[str, object], str, str, str]] = [
@@ -134,14 +131,12 @@ MACHINES: list[tuple[dict[str, object], str, str, str]] = [
     (gpu(None, None), "GPU", "note", "no NVIDIA GPU"),
     (gpu("550.1", None), "GPU", "note", "built without CUDA .*TORCH=default"),
     (gpu("550.1", "13.0"), "GPU", "note", "do not work: too old .*Update the driver"),
-    (
-        {"sysconfig.get_path": lambda _: "/none"},
-        "C++ compiler",
-        "missing",
-        "Python.h",
-    ),
+    (working_gpu(7), "GPU", "ok", "^Tesla, 16 GiB, driver 550.1 $"),
+    (working_gpu(6), "GPU", "note", "550.1, 6.1 Triton needs compute capability 7.0"),
+    ({"sysconfig.get_path": lambda _: "/none"}, COMPILER, "missing", "no Python.h"),
+    ({"helpers._torch.cpp_compiler": BROKEN}, COMPILER, "note", UNSEEN),
     ({"shutil.disk_usage": lambda _: LITTLE}, CACHE, "note", "free"),
-    ({"helpers.results.write_atomically": full}, CACHE, "missing", "No space .*_DIR"),
+    ({"helpers.results.write_atomically": FULL}, CACHE, "missing", "No space .*_DIR"),
 ]
 
 
@@ -186,36 +181,33 @@ def test_a_cache_folder_with_a_space(
     assert row(CACHE).status != "missing"
 
 
-def test_a_part_that_cannot_be_looked_at_is_a_row(monkeypatch) -> None:
-    def broken() -> None:
-        raise RuntimeError("first line\nsecond line")
-
-    monkeypatch.setattr(_torch, "cpp_compiler", broken)
-    found = row("C++ compiler")
-    assert found.found == "fails with RuntimeError: first line second line"
-    assert (found.status, found.advice) == ("note", "This could not be looked at")
+def sine_for_cosine(graph: torch.fx.GraphModule, inputs: list) -> torch.fx.GraphModule:
+    for node in graph.graph.find_nodes(op="call_method", target="cos"):
+        node.target = "sin"
+    graph.recompile()
+    return graph
 
 
-def test_a_compiler_that_computes_wrong_numbers(monkeypatch) -> None:
-    planted = {torch.ops.aten.cos.default: lowerings[torch.ops.aten.sin.default]}
-    with (
-        mock.patch.dict(lowerings, planted),
-        torch._inductor.config.patch(force_disable_caches=True),
-    ):
-        found = row("first compile", compile=True)
-    assert found.status == "missing"
+def test_the_first_compile_is_tried_and_its_numbers_are_checked() -> None:
+    with torch.compiler.set_stance("default", force_backend="eager"):
+        healthy = row("first compile", compile=True)
+    assert healthy.status == "ok" and re.fullmatch(r"cpu [\d.]+ \w+", healthy.found)
+
+    torch.compiler.reset()
+    with torch.compiler.set_stance("default", force_backend=sine_for_cosine):
+        wrong = row("first compile", compile=True)
+    assert wrong.status == "missing"
     assert re.fullmatch(
-        r"cpu: the compiled function is off by \S+ from eager", found.found
+        r"cpu: the compiled function is off by \S+ from eager", wrong.found
     )
-    assert found.advice.startswith("The compiler computes wrong numbers here")
-    assert "Delete the folder" in found.advice and "set CXX" in found.advice
-    assert "AssertionError" not in str(found)
+    assert wrong.advice.startswith("The compiler computes wrong numbers here")
+    assert "Delete the folder" in wrong.advice and "set CXX" in wrong.advice
 
-
-def test_an_unknown_command_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main(["nurse"])
-    assert "invalid choice: 'nurse'" in capsys.readouterr().err
+    torch.compiler.reset()
+    with torch._dynamo.config.patch(disable=True):
+        eager = row("first compile", compile=True)
+    assert (eager.status, eager.found) == ("missing", "it is switched off")
+    assert "Unset TORCH_COMPILE_DISABLE" in eager.advice
 
 
 # What stands below an error.
@@ -296,48 +288,39 @@ def test_torchs_own_errors_never_stand_alone(tmp_path, monkeypatch) -> None:
     assert "C++ compiler" in health.what_to_do(caught.value)
 
 
-def below_each_cell(*sources: str) -> list[str]:
-    """Return what a real kernel shows below each cell, the first being start."""
-    first = 'from helpers import start\nstart("01")'
-    notebook = new_notebook(cells=[new_code_cell(s) for s in (first, *sources)])
-    with course_environment():
-        runner = client(notebook, ROOT / "notebooks")
-        runner.allow_errors = True
-        runner.execute()
-    return [
-        "\n".join(
-            text for output in cell.outputs for text in output.get("traceback", ())
-        )
-        for cell in notebook.cells[1:]
-    ]
-
-
-def test_a_kernel_says_what_helps_below_the_traceback() -> None:
+def test_a_kernel_says_below_the_traceback_what_helps_and_which_cell_to_mend() -> None:
     health.explain_errors()  # outside a notebook: nothing
-    once, twice, mistake = below_each_cell("foo + 1", "foo + 1", "1 / 0")
-    assert once.count("What to do: where a cell above defines 'foo'") == 1
-    assert "NameError" in once and twice.count("What to do") == 1
-    assert "ZeroDivisionError" in mistake and "What to do" not in mistake
-
-
-def test_a_name_that_an_earlier_error_kept_back_names_the_cell_to_mend() -> None:
     broken = "found = int('one')\nwidth = 3"
-    shown = below_each_cell(
+    sources = [
+        'from helpers import start\nstart("01")',
         "1 / 0  # another error, which keeps no name back",
         broken,
         "rows = width * 2",
         "rows + 1",
+        "gone + 1",
         "gone + 1",
         broken.replace("one", "1"),
         "width + 1",
         "rows + 1",
         "lost = (",
         "lost + 1",
-    )
+    ]
+    notebook = new_notebook(cells=[new_code_cell(source) for source in sources])
+    with course_environment():
+        runner = client(notebook, ROOT / "notebooks")
+        runner.allow_errors = True
+        runner.execute()
+    shown = [""]  # below each cell, by its number
+    for cell in notebook.cells:
+        traces = (output.get("traceback", ()) for output in cell.outputs)
+        shown.append("\n".join(line for trace in traces for line in trace))
+
+    assert "ZeroDivisionError" in shown[2] and "What to do" not in shown[2]
     mend = "What to do: cell [3], `found = int('one')`, failed before it could define "
-    assert f"{mend}'width'" in shown[2]
-    assert f"{mend}'rows'" in shown[3]  # not cell 4, which only lacked a name itself
-    assert "where a cell above defines 'gone'" in shown[4]
-    assert not shown[5] and not shown[6]
-    assert "cell [4], `rows = width * 2`, failed" in shown[7]  # it has not run again
-    assert "cell [10], `lost = (`, failed" in shown[9]
+    assert f"{mend}'width'" in shown[4] and "NameError" in shown[4]
+    assert f"{mend}'rows'" in shown[5]  # not cell 4, which only lacked a name itself
+    for number in (6, 7):
+        assert shown[number].count("What to do: where a cell above defines 'gone'") == 1
+    assert not shown[8] and not shown[9]
+    assert "cell [4], `rows = width * 2`, failed" in shown[10]  # it has not run again
+    assert "cell [11], `lost = (`, failed" in shown[12]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -24,34 +26,30 @@ def source(page: Path) -> str:
     return "\n\n".join(cell.source for cell in cells)
 
 
-def _tokens(text: str) -> list[dict]:
-    """Return the Markdown tokens of *text*, nested ones included."""
-    flat, left = [], list(_markdown(text))
-    while left:
-        token = left.pop(0)
-        flat.append(token)
-        left = [*token.get("children", []), *left]
-    return flat
+def tokens(nodes: list[dict]) -> Iterator[dict]:
+    """Yield Markdown tokens, and those inside of them."""
+    for node in nodes:
+        yield node
+        yield from tokens(node.get("children", []))
 
 
 def links(text: str) -> list[str]:
     """Return the targets of all links and pictures, Markdown and HTML."""
-    tokens = _tokens(text)
-    targets = [t["attrs"]["url"] for t in tokens if t["type"] in ("link", "image")]
-    html = " ".join(t["raw"] for t in tokens if t["type"].endswith("html"))
+    every = [*tokens(_markdown(text))]
+    targets = [t["attrs"]["url"] for t in every if t["type"] in ("link", "image")]
+    html = " ".join(t["raw"] for t in every if t["type"].endswith("html"))
     return targets + re.findall(r'\b(?:href|src)="([^"]*)"', html)
 
 
+@cache
 def anchors(page: Path) -> set[str]:
     """Return the names of a page's headings, as what shows it would link to them.
 
     GitHub makes them lower case, drops signs and numbers what comes twice;
     JupyterLab only turns spaces into hyphens.
     """
-    titles = []
-    for token in _tokens(source(page)):
-        if token["type"] == "heading":
-            titles.append("".join(t.get("raw", "") for t in _flat(token)))
+    headings = [t for t in tokens(_markdown(source(page))) if t["type"] == "heading"]
+    titles = ["".join(t.get("raw", "") for t in tokens([h])) for h in headings]
     if page.suffix == ".ipynb":
         return {title.replace(" ", "-") for title in titles}
     names: list[str] = []
@@ -59,10 +57,6 @@ def anchors(page: Path) -> set[str]:
         name = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
         names.append(f"{name}-{names.count(name)}" if name in names else name)
     return set(names)
-
-
-def _flat(token: dict) -> list[dict]:
-    return [token, *(t for child in token.get("children", []) for t in _flat(child))]
 
 
 def broken(page: Path, root: Path = ROOT) -> list[str]:

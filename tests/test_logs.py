@@ -54,11 +54,10 @@ def test_files_of_cells_and_of_packages_have_no_folders() -> None:
     record = logging.LogRecord("torch", 20, "x", 1, "", None, None)
     for message, shown in (
         ('File "/tmp/ipykernel_12/345.py", line 3', 'File "<cell>", line 3'),
-        ("f in /tmp/ipykernel_12/345.py:1", "f in <cell>:1"),
+        ("f (/tmp/ipykernel_12/345.py:1)", "f (<cell>:1)"),
         ("at /usr/lib/site-packages/torch/nn/x.py:7", "at torch/nn/x.py:7"),
         ("id 140260902994144", "id ⟨140260902994144⟩"),
         ("took 12.5 us", "took ⟨12.5 us⟩"),
-        ("f (/tmp/ipykernel_12/345.py:1)", "f (<cell>:1)"),
         ("a constant 0.70710678118", "a constant 0.70710678118"),
         (
             "__compiled_fn_1_9c3ec86d_00d8_41d9_a233_5d2481c57d7f",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
+import warnings
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,7 +29,7 @@ from helpers.teach import (
     strict,
 )
 from helpers.text import unmark
-from tests.refresh import ROOT, client, course_environment, python
+from tests.refresh import ROOT, client, course_environment
 
 ASK = ("01.p1", "How many graphs?", ["1 graph", "2 graphs"])
 
@@ -39,63 +41,44 @@ def fresh_lesson(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def said(capsys: pytest.CaptureFixture[str]):
+def said(capsys: pytest.CaptureFixture[str]) -> Callable[[], str]:
     return lambda: capsys.readouterr().out
 
 
 # Claims.
 
 
-@pytest.mark.parametrize("true", [True, np.bool_(True), torch.tensor(True), 1 == 1.0])
-def test_a_claim_that_holds(said, strictly, true) -> None:
-    claim("one is one", true)
+@pytest.mark.parametrize("kind", [bool, np.bool_, lambda b: torch.tensor([b])])
+def test_a_claim_holds_or_raises_in_ci(said, strictly, kind) -> None:
+    claim("one is one", kind(True))
     assert said() == "✓ holds: one is one\n"
+    with pytest.raises(ClaimFailed, match=r"one is two\. numbers differ"):
+        claim("one is two", kind(False), "numbers differ")
+    pair = "one graph", kind(False)
+    with pytest.raises(ClaimFailed, match=r"^one graph$"):  # nothing more is known
+        claim(*pair)
 
 
-@pytest.mark.parametrize("false", [False, np.bool_(False), torch.tensor([False])])
-def test_a_false_claim_raises_in_ci(strictly, false) -> None:
-    with pytest.raises(ClaimFailed, match=r"one is two\. numbers differ") as caught:
-        claim("one is two", false, "numbers differ")
-    assert isinstance(caught.value, AssertionError)
-
-
-def test_a_false_claim_explains_to_a_learner_and_goes_on(said, learner) -> None:
-    claim("one is two", 1 == 2, "numbers differ")
-    text = said()
-    assert text.startswith("✗ does not hold here: one is two\n")
-    assert "Why it should: numbers differ" in text
-    assert "restart the kernel" in text
-    assert "python -m helpers doctor" in text
-
-
-class Found:
-    """A result, with a property and a method that counts its calls."""
-
-    breaks = ("print", "item")
-    calls = 0
-
-    @property
-    def count(self) -> int:
-        return 3
-
-    def ask(self, wanted: int) -> bool:
-        self.calls += 1
-        return wanted == 0
-
-
-def test_a_false_claim_shows_what_was_claimed_and_what_was_found(said, learner) -> None:
-    found, graphs, rows = Found(), 2, [["eager", 7.5]]
+def test_a_false_claim_tells_a_learner_what_was_claimed_and_found(
+    said, learner
+) -> None:
+    found = SimpleNamespace(count=3, breaks=("print", "item"))
+    graphs, rows, calls, wanted = 2, [["eager", 7.5]], [], 4
     claim("one graph", found.count == graphs - 1)
-    assert (
-        "\n  Claimed: found.count == graphs - 1\n"
+    text = said()
+    assert text.startswith(
+        "✗ does not hold here: one graph\n"
+        "  Claimed: found.count == graphs - 1\n"
         "  Found: found.count is 3\n  Found: graphs - 1 is 1\n"
-    ) in said()
+    )
+    assert "restart the kernel" in text and "python -m helpers doctor" in text
     claim(
         "no breaks",
         found.count == 3 and len(found.breaks) == 0,  # a line of its own
         why="there is no print",
     )
     text = said()
+    assert "Why it should: there is no print" in text
     assert "Found: found.count is 3" in text
     assert "Found: len(found.breaks) is 2" in text
     claim("fast", condition=rows[0][1] < 0.1 or not rows)
@@ -103,20 +86,10 @@ def test_a_false_claim_shows_what_was_claimed_and_what_was_found(said, learner) 
     same = [True, False]
     claim("all", all(same)), claim("both", all(x for x in same))  # on one line
     assert said().count("Found: same is [True, False]") == 2
-
-
-def test_a_false_claim_calls_nothing_again(said, learner) -> None:
-    found, wanted = Found(), 4
-    claim("as wanted", found.ask(wanted))
-    assert found.calls == 1
-    assert "Claimed: found.ask(wanted)" in (text := said())
-    assert "Found: wanted is 4" in text
-
-
-def test_a_claim_of_a_pair_says_at_least_that_it_is_false(strictly) -> None:
-    pair = "one graph", False
-    with pytest.raises(ClaimFailed, match=r"^one graph$"):
-        claim(*pair)
+    claim("as wanted", calls.append(1) == wanted)
+    assert calls == [1]  # and nothing is called again
+    text = said()
+    assert "Claimed: calls.append(1) == wanted" in text and "Found: wanted is 4" in text
 
 
 def test_a_notebook_shows_what_was_found(monkeypatch) -> None:
@@ -134,7 +107,7 @@ def test_a_notebook_shows_what_was_found(monkeypatch) -> None:
 @pytest.mark.parametrize(
     "condition",
     [
-        *(None, "yes", "", 1, 0, 2.0, [True], (), print, lambda: False),
+        *(None, "yes", 1, [True], lambda: False),
         *(np.array(1), np.array([True, True])),
         *(torch.tensor([True, False]), torch.tensor(1.0)),
     ],
@@ -148,72 +121,58 @@ def test_a_claim_that_cannot_fail_is_an_error(learner, condition) -> None:
     assert lesson.claims == {}
 
 
-@pytest.mark.parametrize(
-    ("chosen", "ci", "wanted"),
-    [
+def test_strict(monkeypatch) -> None:
+    for chosen, ci, wanted in (
         *(("", "", False), ("1", "", True), ("0", "true", False)),
         *(("", "true", True), ("yes", "", True), ("", "false", False)),
-    ],
-)
-def test_strict(monkeypatch, chosen, ci, wanted) -> None:
-    monkeypatch.setenv("COURSE_STRICT", chosen)
-    monkeypatch.setenv("CI", ci)
-    assert strict() is wanted
+    ):
+        monkeypatch.setenv("COURSE_STRICT", chosen)
+        monkeypatch.setenv("CI", ci)
+        assert strict() is wanted, (chosen, ci)
 
 
 # Start.
 
 
-def test_start_says_what_the_notebook_runs_on(said) -> None:
-    assert start("01") is None
+def test_start_says_what_the_notebook_runs_on_and_quietens_one_warning(said) -> None:
+    modules = str(ROOT / "notebooks")  # of a lesson that lies elsewhere
+    sys.path.remove(modules)
+    with warnings.catch_warnings(record=True) as shown:
+        start("01")
+        warnings.warn(f"{teach._NOISE} but not enabled.", stacklevel=1)
+        warnings.warn("something else", stacklevel=1)
+    assert [str(warning.message) for warning in shown] == ["something else"]
+    assert modules in sys.path
     text = said()
     assert text.startswith(f"Ready: notebook 01 on ⟨torch {torch.__version__}, triton")
     assert unmark(text) == "Ready: notebook 01 on ⟨…⟩\n"
-    assert text.count("\n") == 1
+
+
+ON_A_GPU = {
+    "torch.cuda.is_available": lambda: True,
+    "helpers.teach.version_of": lambda package: None,
+}
 
 
 @pytest.mark.parametrize(
-    ("missing", "words"),
-    [("torch", "torch is not installed"), ("compiler", "no C++ compiler was found")],
+    ("machine", "switch", "words"),
+    [
+        ({"shutil.which": lambda name: None}, "", "no C++ compiler was found"),
+        (ON_A_GPU, "", "triton is not installed"),
+        ({}, "TORCH_COMPILE_DISABLE", "TORCH_COMPILE_DISABLE=1 switches torch.comp"),
+        ({}, "TORCHDYNAMO_DISABLE", "TORCHDYNAMO_DISABLE=1 switches torch.compile"),
+    ],
 )
-def test_start_names_the_first_missing_thing(said, monkeypatch, missing, words) -> None:
-    if missing == "torch":
-        monkeypatch.setattr(teach, "find_spec", lambda name: None)
-    else:
-        monkeypatch.setattr(teach.shutil, "which", lambda name: None)
+def test_start_names_the_first_missing_thing(
+    said, monkeypatch, machine, switch, words
+) -> None:
+    for target, value in machine.items():
+        monkeypatch.setattr(target, value)
+    monkeypatch.setenv(switch or "UNUSED", "1")
     start("01")
     text = said()
     assert text.startswith(f"Not ready: {words}")
     assert "run `python -m helpers doctor`" in text
-
-
-@pytest.mark.parametrize("switch", ["TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"])
-def test_start_says_when_compiling_is_switched_off(said, monkeypatch, switch) -> None:
-    monkeypatch.setenv(switch, "0")
-    start("01")
-    assert said().startswith("Ready")
-    monkeypatch.setenv(switch, "1")
-    start("01")
-    assert said().startswith(f"Not ready: {switch}=1 switches torch.compile off")
-
-
-def test_start_needs_triton_where_there_is_a_gpu(said, monkeypatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(teach, "find_spec", lambda name: name == "torch" or None)
-    start("01")
-    assert "Not ready: triton is not installed" in said()
-
-
-def test_start_quietens_one_warning_and_no_other() -> None:
-    code = (
-        "import warnings; from helpers import start; start('01')\n"
-        "warnings.warn('TensorFloat32 tensor cores for float32 matrix multiplication"
-        " available but not enabled.')\n"
-        "warnings.warn('something else')\n"
-    )
-    run = python(code)
-    assert "something else" in run.stderr
-    assert "TensorFloat32" not in run.stderr
 
 
 # Predictions.
@@ -229,7 +188,7 @@ def test_a_prediction_without_a_guess(said, strictly) -> None:
     assert not progress_file().exists()
 
 
-@pytest.mark.parametrize("mine", [2, "2 graphs", "2", " 2 "])
+@pytest.mark.parametrize("mine", [2, "2 graphs"])
 def test_a_right_guess(said, mine) -> None:
     predict(*ASK, mine=mine)
     reveal("01.p1", "2 graphs")
@@ -249,9 +208,11 @@ def test_a_wrong_guess_lasts_until_the_next_kernel(said, monkeypatch) -> None:
     assert "Your guess on record: 1 graph" in said()
     score("01")
     assert "predictions  1 of 1 made, 0 right" in said()
+    predict("01.p1", "How many graphs?", ["three graphs", "4 graphs"])
+    assert "none yet" in said()  # the course has changed the options
 
 
-def test_a_guess_of_another_kernel_is_not_written_over(said, monkeypatch) -> None:
+def test_a_guess_of_another_kernel_is_not_written_over() -> None:
     here, there = Progress(), Progress()
     here.put("predictions", "01.p1", {"mine": "1 graph"})
     there.put("predictions", "01.p1", {"mine": "2 graphs"})
@@ -259,70 +220,34 @@ def test_a_guess_of_another_kernel_is_not_written_over(said, monkeypatch) -> Non
     assert here.read()["predictions"]["01.p1"] == {"mine": "2 graphs"}
 
 
-def test_a_guess_at_options_that_the_course_changed_is_forgotten(said) -> None:
-    predict(*ASK, mine=1)
-    predict("01.p1", "How many graphs?", ["three graphs", "4 graphs"])
-    assert "none yet" in said()
-
-
-@pytest.mark.parametrize("mine", [0, 3, -1, "3 graphs", "", 1.0, True, [1]])
+@pytest.mark.parametrize("mine", [0, 3, "2", "3 graphs", "", 1.0, True, [1]])
 def test_a_guess_that_is_no_option_lists_them(mine) -> None:
     with pytest.raises(ValueError, match="Write 1 for '1 graph'; 2 for '2 graphs'"):
         predict(*ASK, mine=mine)
     assert not progress_file().exists()
 
 
-@pytest.mark.parametrize(
-    "options", [[], ["one"], ["a", "a"], [1, 2], ["1", "2"], "ab", None]
-)
+@pytest.mark.parametrize("options", [["one"], ["a", "a"], [1, 2]])
 def test_options_are_different_texts(options) -> None:
     with pytest.raises(ValueError, match="two or more different texts"):
         predict("01.p1", "?", options)
 
 
-@pytest.mark.parametrize(("key", "observed"), [("01.p1", "7 graphs"), ("01.p2", "x")])
-def test_a_reveal_that_no_option_names(said, monkeypatch, key, observed) -> None:
+@pytest.mark.parametrize(
+    ("key", "observed", "words"),
+    [
+        ("01.p1", "7 graphs", "7 graphs', which is none of the options"),
+        ("01.p2", "x", "run the cell with predict('01.p2', ...) first"),
+    ],
+)
+def test_a_reveal_that_no_option_names(said, monkeypatch, key, observed, words) -> None:
     predict(*ASK)
     monkeypatch.setenv("COURSE_STRICT", "1")
     with pytest.raises(ClaimFailed):
         reveal(key, observed)
     monkeypatch.setenv("COURSE_STRICT", "0")
     reveal(key, observed)
-    words = {"01.p1": "none of the options", "01.p2": "first"}
-    assert words[key] in said()
-
-
-# The score.
-
-
-def test_score_counts_this_pass_and_no_earlier_one(said, learner) -> None:
-    for _ in range(2):
-        lesson.begin("01")
-        claim("a", True)
-        claim("b", False)
-        predict(*ASK)
-    said()
-    score("01")
-    assert said() == (
-        "Notebook 01\n"
-        "  claims       1 of 2 hold\n"
-        "  predictions  0 of 1 made, 0 right\n"
-        "  exercises    0 of 0 passed\n"
-    )
-
-
-def test_score_sums_up_all_lessons_and_says_what_to_read_again(said, learner) -> None:
-    for key, guess in (("01.p1", 1), ("08.p2", 2), ("03.p1", 2)):
-        predict(key, *ASK[1:], mine=guess)
-        reveal(key, "1 graph")
-    lesson.progress.put("exercises", "01.1", {"passed": True})
-    lesson.begin("03")
-    said()
-    score("03")
-    assert said().splitlines()[-2:] == [
-        "All lessons so far: 1 of 3 predictions right, 1 exercise passed",
-        "  read again where a guess was wrong: 03, 08",
-    ]
+    assert words in said()
 
 
 def test_a_click_is_a_guess_and_may_be_repeated(said, monkeypatch) -> None:
@@ -345,23 +270,41 @@ def test_a_click_is_a_guess_and_may_be_repeated(said, monkeypatch) -> None:
     assert "Your guess on record: 1 graph" in said() and len(shown) == 1
 
 
-def test_score_of_a_notebook_that_was_not_started(said) -> None:
+# The score.
+
+
+def test_score_counts_this_pass_and_no_earlier_one(said, learner) -> None:
+    for _ in range(2):
+        lesson.begin("01")
+        claim("a", True)
+        claim("b", False)
+        predict(*ASK)
+    said()
+    score("01")
+    assert said() == (
+        "Notebook 01\n"
+        "  claims       1 of 2 hold\n"
+        "  predictions  0 of 1 made, 0 right\n"
+        "  exercises    0 of 0 passed\n"
+    )
     score("02")
     assert said().startswith('Run the first cell, start("02")')
 
 
+def test_score_sums_up_all_lessons_and_says_what_to_read_again(said) -> None:
+    for key, guess in (("01.p1", 1), ("08.p2", 2), ("03.p1", 2)):
+        predict(key, *ASK[1:], mine=guess)
+        reveal(key, "1 graph")
+    lesson.progress.put("exercises", "01.1", {"passed": True})
+    said()
+    score("01")
+    assert said().splitlines()[-2:] == [
+        "All lessons so far: 1 of 3 predictions right, 1 exercise passed",
+        "  read again where a guess was wrong: 03, 08",
+    ]
+
+
 # The progress file.
-
-
-def test_nothing_lies_inside_the_course(said, monkeypatch) -> None:
-    inside = Path(teach.__file__).parents[1] / "progress-of-a-reader"
-    monkeypatch.setenv("COURSE_HOME", str(inside))
-    predict(*ASK, mine=1)
-    reveal("01.p1", "1 graph")
-    text = said()
-    assert text.count("could not be saved (the folder lies inside the course") == 1
-    assert text.endswith("You said so too.\n")
-    assert not inside.exists()
 
 
 def test_the_usual_folder_is_the_platforms(monkeypatch, tmp_path) -> None:
@@ -376,11 +319,7 @@ def test_the_usual_folder_is_the_platforms(monkeypatch, tmp_path) -> None:
 
 @pytest.mark.parametrize(
     "damage",
-    [
-        *(b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 100_000),
-        *(b'{"exercises": 3}', b'{"predictions": []}'),
-        b'{"predictions": {"01.p1": 1}}',
-    ],
+    [b"", b"[]", b"\xff\xfe", b"[" * 100_000, b'{"predictions": {"01.p1": 1}}'],
     ids=lambda d: repr(d[:16]),
 )
 def test_a_damaged_file_is_kept_aside(said, damage) -> None:
@@ -394,35 +333,49 @@ def test_a_damaged_file_is_kept_aside(said, damage) -> None:
     assert json.loads(path.read_text())["predictions"]["01.p1"] == {"guess": "1 graph"}
 
 
-def test_a_damaged_file_that_cannot_be_moved_is_not_overwritten(
-    said, monkeypatch
-) -> None:
-    path = progress_file()
-    path.parent.mkdir(parents=True)
-    path.write_text("{")
+def inside_the_course(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    inside = Path(teach.__file__).parents[1] / "progress-of-a-reader"
+    monkeypatch.setenv("COURSE_HOME", str(inside))
+    return inside
 
+
+def a_file_in_the_way(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home.write_text("{")
+    return home
+
+
+def damaged_and_not_to_be_moved(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def refuse(self, target):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "rename", refuse)
+    home.mkdir()
+    (home / "progress.json").write_text("{")
+    return home / "progress.json"
+
+
+@pytest.mark.parametrize(
+    ("obstacle", "words"),
+    [
+        (inside_the_course, "the folder lies inside the course"),
+        (a_file_in_the_way, "File exists"),
+        (damaged_and_not_to_be_moved, "Permission denied"),
+    ],
+)
+def test_what_cannot_be_saved_lasts_as_long_as_the_kernel(
+    said, monkeypatch, course_home: Path, obstacle, words
+) -> None:
+    path = obstacle(course_home, monkeypatch)
     predict(*ASK, mine=1)
     reveal("01.p1", "1 graph")
-    assert said().count("could not be saved") == 1
-    assert path.read_text() == "{"
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="folders have no owner here")
-def test_a_folder_that_is_a_file(said, course_home: Path) -> None:
-    course_home.write_text("in the way")
-    predict(*ASK, mine=1)
-    reveal("01.p1", "2 graphs")
     text = said()
-    assert text.count("could not be saved") == 1 and "set COURSE_HOME" in text
-    assert text.endswith("You said: 1 graph\n")
-    assert course_home.read_text() == "in the way"
+    assert text.count("could not be saved") == 1
+    assert words in text and "set COURSE_HOME" in text
+    assert text.endswith("You said so too.\n")
+    assert not path.exists() or path.read_text() == "{"
 
 
-def test_what_a_newer_course_wrote_stays(said) -> None:
+def test_what_a_newer_course_wrote_stays() -> None:
     path = progress_file()
     path.parent.mkdir(parents=True)
     path.write_text('{"badges": ["first"], "predictions": {"17.p1": {"guess": "x"}}}')
@@ -447,16 +400,3 @@ def test_two_notebooks_at_once_lose_nothing() -> None:
     both = [subprocess.Popen([*command, first], cwd=ROOT) for first in ("100", "200")]
     assert [process.wait() for process in both] == [0, 0]
     assert len(json.loads(progress_file().read_text())["exercises"]) == 40
-
-
-def test_a_read_only_record_is_no_obstacle_to_reading(said, monkeypatch) -> None:
-    predict(*ASK, mine=2)
-    said()
-
-    def refuse(*args, **kwargs):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(lesson, "progress", Progress())
-    monkeypatch.setattr(Path, "read_text", refuse)
-    predict(*ASK)
-    assert "none yet" in said()

@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 
 from helpers import _torch
 from tests.proof.__main__ import NAMES
-from tests.refresh import ROOT
+from tests.refresh import ROOT, python
 
 FOLDER = ROOT / ".github" / "workflows"
 CANARY, TEST = (
@@ -30,22 +30,17 @@ JOBS = yaml.safe_load(CANARY)["jobs"]
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="runs the steps of Linux")
 
 
-def linted(folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run the pinned linter, without a network and without any exception."""
-    program = Path(sys.executable).with_name("zizmor")
-    options = "--offline --strict-collection --no-config --no-ignores --no-progress"
-    command = [program, *options.split(), folder]
-    return subprocess.run(command, capture_output=True, text=True)
-
-
 def test_the_linters_find_nothing() -> None:
-    done = linted(FOLDER)
-    assert done.returncode == 0, done.stdout + done.stderr
-    if program := shutil.which("actionlint"):  # the workflow installs it
+    """Without a network, and without any exception."""
+    zizmor = Path(sys.executable).with_name("zizmor")
+    options = "--offline --strict-collection --no-config --no-ignores --no-progress"
+    commands = [[zizmor, *options.split(), FOLDER]]
+    if actionlint := shutil.which("actionlint"):  # the workflow installs it
         # Only its own rules, whatever else this machine has.
-        command = [program, "-shellcheck=", "-pyflakes=", *FOLDER.glob("*.yml")]
+        commands.append([actionlint, "-shellcheck=", "-pyflakes=", *FOLDER.glob("*")])
+    for command in commands:
         done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_workflow_calls_only_what_there_is() -> None:
@@ -71,40 +66,36 @@ def test_the_matrix_holds_every_supported_torch_with_its_triton() -> None:
         assert cell.get("triton") == _torch._TRITON.get(cell["torch"])
 
 
-# --- its steps, with stand-ins for the programs that they call --------------------
+# --- the issue ----------------------------------------------------------------------
 
 
-def step_named(start: str) -> dict[str, Any]:
-    steps = [step for job in JOBS.values() for step in job["steps"]]
-    [step] = [step for step in steps if step.get("name", "").startswith(start)]
+def step_with(words: str) -> dict[str, Any]:
+    """Return the step of the issue's job whose commands have these words."""
+    [step] = [s for s in JOBS["issue"]["steps"] if words in s.get("run", "")]
     return step
 
 
-def played(script: str, folder: Path, env: dict[str, str], **programs: str) -> str:
-    """Run a step in *folder*, and return the commands that it gave to *programs*.
-
-    Each program is the body of a bash script that stands in for the real one.
-    """
-    programs_folder, log = folder / "bin", folder / "log"
-    programs_folder.mkdir()
-    for name, body in programs.items():
-        path = programs_folder / name
-        path.write_text(f'#!/bin/bash\necho {name} "$@" >> {log}\n{body}\n')
-        path.chmod(0o755)
-    env = {**os.environ, **env, "PATH": f"{programs_folder}:{os.environ['PATH']}"}
-    options = ["--noprofile", "--norc", "-eo", "pipefail"]  # as GitHub calls bash
-    subprocess.run(
-        ["bash", *options, "-c", script], cwd=folder, env=env, check=True, timeout=60
+def test_the_issue_is_written_with_the_packages_that_its_job_installs() -> None:
+    done = python(
+        "import sys; before = {*sys.modules}; import tests.failing\n"
+        "print(*{name.split('.')[0] for name in {*sys.modules} - before})"
     )
-    return log.read_text()
+    needed = {*done.stdout.split()} - {*sys.stdlib_module_names, "tests"}
+    assert needed and needed <= {*step_with("pip install")["run"].split()}
+
+
+# Stands in for GitHub's program: notes how it is called, and lists issues.json.
+GH = """#!/bin/bash
+echo "$@" >> log
+if [ "$2" = list ]; then jq -r "${@: -1}" issues.json; fi
+"""
 
 
 @pytest.mark.parametrize(
     ("titles", "wanted"),
     [
-        ({}, "gh issue create --title The weekly run fails"),
-        ({3: "Else", 7: "The weekly run fails"}, "gh issue comment 7"),
-        ({3: "The weekly run fails on my side"}, "gh issue create"),
+        ({3: "The weekly run fails on my side"}, "issue create --title The weekly run"),
+        ({3: "Else", 7: "The weekly run fails"}, "issue comment 7"),
     ],
 )
 def test_only_one_issue_is_open(
@@ -115,9 +106,16 @@ def test_only_one_issue_is_open(
     issues = [{"number": number, "title": title} for number, title in titles.items()]
     (tmp_path / "issues.json").write_text(json.dumps(issues))
     (tmp_path / "issue.md").write_text("x" * 100_000)
-    step = step_named("Open the issue")
-    gh = 'if [ "$2" = list ]; then jq -r "${@: -1}" issues.json; fi'
-    calls = played(step["run"], tmp_path, {"TITLE": step["env"]["TITLE"]}, gh=gh)
-    looked, told = calls.splitlines()
+    (tmp_path / "gh").write_text(GH)
+    (tmp_path / "gh").chmod(0o755)
+    step, path = step_with("gh issue"), f"{tmp_path}:{os.environ['PATH']}"
+    subprocess.run(  # as GitHub calls bash
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path, "TITLE": step["env"]["TITLE"]},
+        check=True,
+        timeout=60,
+    )
+    looked, told = (tmp_path / "log").read_text().splitlines()
     assert "--state open" in looked and told.startswith(wanted)
     assert len((tmp_path / "body.md").read_text()) < 65536
