@@ -117,7 +117,6 @@ class Comparison(Measured, TableResult):
             "faster": f"{self.calls_to_pay_back:.0f} calls",
             "cannot tell": "cannot tell",
         }.get(self.verdict, "no number of calls")
-        peak = ("", "") if self.peak_bytes is None else map(text.size, self.peak_bytes)
         clean = sum(r.clean for r in self.rounds)
         return (
             ("verdict", self.ratio()),
@@ -125,11 +124,8 @@ class Comparison(Measured, TableResult):
             (f"{b}, median call", text.seconds(self.median_s[1])),
             (f"{b}, first call", text.seconds(self.cold_start_s)),
             ("paid back after", calls),
-            (
-                "page faults a call",
-                ", ".join(map(str, self.page_faults or ("not known",))),
-            ),
-            ("peak memory", ", ".join(p for p in peak if p) or "not known"),
+            ("page faults a call", _both(str, self.page_faults)),
+            ("peak memory", _both(text.size, self.peak_bytes)),
             ("largest difference", self._errors()),
             (
                 "measured in",
@@ -152,6 +148,10 @@ class Comparison(Measured, TableResult):
         rows = [("answers", answers[self.matches])]
         rows += [(label, mark(value)) for label, value in self.facts()]
         return text.Table.of(["", f"{self.names[1]} against {self.names[0]}"], rows)
+
+
+def _both(shown: Callable[[int], str], pair: tuple[int, int] | None) -> str:
+    return ", ".join(map(shown, pair)) if pair else "not known"
 
 
 def compare(

@@ -257,9 +257,9 @@ def test_what_shares_memory_shares_it_in_float64():
 # ------------------------------------------------------------ what a call leaves behind
 
 
-def training(model, lr=1e-2, skip=None):
+def training(model, lr=1e-2, skip=None, kind=torch.optim.AdamW):
     """Return a training step that returns nothing; *skip* is a gradient it loses."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr)
+    optimizer = kind(model.parameters(), lr)
 
     def step(x):
         model(x).square().mean().backward()
@@ -300,7 +300,7 @@ def test_a_training_step_is_compared_by_what_it_changes():
 
 def test_a_compiled_training_step():
     model, x = net(), torch.randn(32, 8)
-    step = training(model)
+    step = training(model, kind=torch.optim.SGD)
     found = asked(step, torch.compile(step, backend="eager"), x)
     assert found.matches is True and notes(found)[0].endswith("see graphs()")
 
