@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from helpers import compare
+from helpers.correctness import Setting, agreement
 from helpers.errors import InputError
 from tests.test_timing import FakeClock
 
@@ -377,6 +378,29 @@ def test_random_numbers_are_compared_in_a_fresh_compile_that_draws_eager_s():
     assert [asked(model, near, x, rtol=r).matches for r in (0.001, 0.02)] == [0, 1]
 
 
+def test_a_wrong_step_is_not_excused_by_float64_drawing_other_numbers():
+    model, x = nn.Linear(8, 8), torch.randn(32, 8)
+
+    def training_at(lr):
+        optimizer = torch.optim.SGD(model.parameters(), lr)
+
+        def step(x):
+            (model(x) * torch.rand_like(x)).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+        return step
+
+    eager = training_at(0.1)
+    for lr, matches in ((0.1, True), (0.2, False)):
+        other = training_at(lr)
+        setting = Setting((eager, other), (x,))
+        with setting.state:
+            first = setting.outcome("compiled", other)
+            found = agreement(setting, eager, other, first, fresh=lambda f=other: f)
+        assert found.matches is matches
+
+
 def states():
     return random.getstate(), str(np.random.get_state()), torch.get_rng_state().tolist()
 
@@ -433,13 +457,6 @@ def test_devices_that_cannot_be_timed():
         asked(there, there, torch.ones(2, device="meta"))
     with pytest.raises(InputError, match="meta"):
         asked(lambda: there(torch.ones(2)), lambda: there(torch.ones(2)))
-
-
-def test_a_scripted_module_is_compared_like_any_other():
-    model, x = nn.Linear(4, 4), torch.randn(2, 4)
-    scripted = torch.jit.script(model)
-    assert asked(model, scripted, x).matches is True
-    assert asked(scripted, lambda x: scripted(x) + 1, x).matches is False
 
 
 def test_float8_is_compared():
