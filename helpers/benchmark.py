@@ -43,6 +43,9 @@ from helpers.timing import (
 _FEWEST = 6  # rounds for an interval at 95 %
 _FIRST_LOOK = 11  # rounds before the interval is first asked whether it is narrow
 _ENOUGH = 15  # undisturbed rounds, beside which disturbed ones are of no matter
+_PRECISE = (
+    0.004  # half the interval, as a share: a pair of real functions needs no more
+)
 _OPEN = 1.05
 """Where rounds were disturbed, by what factor the interval may leave the ratio open."""
 
@@ -160,7 +163,6 @@ def compare(
     *inputs: Any,
     kwargs: Mapping[str, Any] | None = None,
     budget: float = 2.0,
-    precision: float = 0.004,
     names: tuple[str, str] = ("eager", "compiled"),
     rtol: float | None = None,
     atol: float | None = None,
@@ -176,9 +178,9 @@ def compare(
     timed, and at the end.  So a training step can be raced.
 
     *budget* is in seconds of timing, and six rounds are timed in any case; it ends
-    earlier when half the width of the 95 % interval falls below *precision*, a share of
-    the ratio (what a pair of real functions is worth knowing to), or with Ctrl-C, which
-    keeps the rounds if there are six.
+    earlier when half the width of the 95 % interval falls below 0.4 % of the ratio
+    (what a pair of real functions is worth knowing to), or with Ctrl-C, which keeps the
+    rounds if there are six.
 
     *names* are those of the two sides.  *rtol* and *atol* are the tolerance of the
     answers, relative and absolute; without them it is that of the dtype, or twice the
@@ -191,10 +193,10 @@ def compare(
     Edgington and Onghena, *Randomization Tests*, 4th ed., chapter 5.
 
     Raises InputError when a side fails, gives nothing that can be compared, or mixes
-    devices, and ValueError for a budget or precision not above 0.
+    devices, and ValueError for a budget not above 0.
     """
-    if min(budget, precision) <= 0:
-        raise ValueError("budget (seconds) and precision (a share) must be above 0")
+    if budget <= 0:
+        raise ValueError("budget (seconds) must be above 0")
     if not callable(eager) or not callable(compiled):
         raise InputError(
             "compare takes two functions and their inputs: compare(f, "
@@ -219,7 +221,7 @@ def compare(
         plans = plans_for((eager_s, compiled_s), timer.sample_s)
         race = _Race(setting, timer, (eager, compiled), plans)
         with Watch() as timed:
-            race.run(budget, precision, timed, pin=device == "cpu")
+            race.run(budget, timed, pin=device == "cpu")
         faults, peaks = race.memory(device)
     used, speedup, interval = estimate(race.rounds)
     return Comparison(
@@ -309,7 +311,7 @@ class _Race:
     rounds: list[Round] = field(default_factory=list)
     interrupted: bool = False
 
-    def run(self, budget: float, precision: float, watch: Watch, pin: bool) -> None:
+    def run(self, budget: float, watch: Watch, pin: bool) -> None:
         """Time until the interval is narrow, the budget spent, or Ctrl-C."""
         coin, clock, look = random.Random(0), self.clock, _FIRST_LOOK
         with ExitStack() as stack:
@@ -324,7 +326,7 @@ class _Race:
                     bar.update(min(clock.now() - start, budget) - bar.n)
                     if len(self.rounds) >= look:
                         look = max(look + 1, int(look * 1.25))
-                        if self._is_enough(precision):
+                        if self._is_enough():
                             break
             except KeyboardInterrupt:
                 if len(self.rounds) < _FEWEST:
@@ -333,12 +335,12 @@ class _Race:
                     raise KeyboardInterrupt(f"{timed} timed, {needed}") from None
                 self.interrupted = True
 
-    def _is_enough(self, precision: float) -> bool:
+    def _is_enough(self) -> bool:
         """Return whether the interval is narrow; a disturbed machine gets more time."""
         if sum(r.clean for r in self.rounds) < _FIRST_LOOK:
             return False
         _, _, interval = estimate(self.rounds)
-        return interval.half_width <= precision
+        return interval.half_width <= _PRECISE
 
     def _round(self, a_first: bool, watch: Watch) -> Round:
         """Time one block of each side, from the state put back."""

@@ -29,11 +29,11 @@ def spending(clock, seconds):
     return f
 
 
-def fake(ratio, budget=2, clock=None, **options):
+def fake(ratio, clock=None, **options):
     """Return compare() of two functions whose true ratio is *ratio*."""
     clock = clock or FakeClock()
     a, b = spending(clock, 2e-4 * ratio), spending(clock, 2e-4)
-    return compare(a, b, torch.ones(4), clock=clock, budget=budget, **options)
+    return compare(a, b, torch.ones(4), clock=clock, **options)
 
 
 def shaky(scale, seed=0):
@@ -112,20 +112,6 @@ def test_the_bounds_hold_the_truth_however_long_each_side_waited(waits):
         assert ratio == pytest.approx(3, rel=0.0501)
 
 
-times = st.floats(1e-7, 1e2)
-
-
-@given(
-    st.lists(st.builds(Round, times, times, st.booleans(), st.booleans()), min_size=6)
-)
-def test_swapping_the_sides_turns_the_estimate_round(found):
-    used, ratio, interval = estimate(found)
-    turned = [Round(r.b_s, r.a_s, not r.a_first, r.clean) for r in found]
-    others, back, swapped = estimate(turned)
-    assert len(others) == len(used) and back == pytest.approx(1 / ratio)
-    assert swapped.low == pytest.approx(1 / interval.high)
-
-
 def test_a_machine_always_disturbed_is_said_and_nothing_is_claimed():
     """A true ratio of 10; samples that wait for a core, the longer the longer."""
     clock = FakeClock(waits=lambda n: 1e-4 * (n % 7 + 1))
@@ -163,7 +149,7 @@ def chain(x):
 
 
 def test_a_real_compile():
-    x, compiled = torch.randn(1 << 18), torch.compile(chain)
+    x, compiled = torch.randn(1 << 12), torch.compile(chain)
     found = compare(chain, compiled, x, **QUICK)
     assert (found.graphs, found.graph_breaks, found.compiles) == (1, 0, 1)
     assert found.matches and found.max_error < 1e-5 and max(found.error64) < 1e-5
@@ -234,9 +220,8 @@ def test_where_page_faults_are_not_told_none_are_claimed(monkeypatch):
 
 
 def test_what_cannot_be_raced():
-    for bad in ({"budget": 0}, {"precision": -1}):
-        with pytest.raises(ValueError, match="above 0"):
-            compare(chain, chain, torch.ones(2), **bad)
+    with pytest.raises(ValueError, match="above 0"):
+        compare(chain, chain, torch.ones(2), budget=0)
     for two in ((chain, torch.ones(3)), (torch.ones(3), chain)):
         with pytest.raises(InputError, match="two functions"):
             compare(*two, torch.ones(8))
@@ -248,7 +233,7 @@ def test_races_that_are_not_meant_to_agree_are_not_compared():
     assert found.notes[0] == "two different computations, on purpose"
 
 
-def interrupted_at(sample, ratio=2.0):
+def interrupted_at(sample):
     """Return compare() where Ctrl-C comes in this sample of the fake clock."""
 
     def extra(n):
@@ -256,7 +241,7 @@ def interrupted_at(sample, ratio=2.0):
             raise KeyboardInterrupt
         return 0.0
 
-    return fake(ratio, clock=FakeClock(extra=extra, per_call=0.02), precision=1e-12)
+    return fake(2.0, FakeClock(extra=extra, per_call=0.02))
 
 
 def test_an_interrupt_keeps_the_rounds_that_are_timed():
@@ -270,8 +255,6 @@ def test_an_interrupt_keeps_the_rounds_that_are_timed():
 def test_an_interrupt_before_there_is_an_interval_says_so():
     with pytest.raises(KeyboardInterrupt, match="3 rounds timed, 6 are needed"):
         interrupted_at(7 + 3 * 4)
-    with pytest.raises(KeyboardInterrupt):
-        interrupted_at(1)
 
 
 # ------------------------------------------------------------------------- what it says
