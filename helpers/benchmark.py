@@ -139,11 +139,11 @@ class Comparison(Measured, TableResult):
         )
 
     def _errors(self) -> str:
-        said = f"{self.max_error:.2g}"
-        if self.error64 is not None:
-            a, b = self.error64
-            said += f" (from float64: {self.names[0]} {a:.2g}, {self.names[1]} {b:.2g})"
-        return said
+        between = f"{self.max_error:.2g}"
+        if self.error64 is None:
+            return between
+        a, b = map("{} {:.2g}".format, self.names, self.error64)
+        return f"{between} (from float64: {a}, {b})"
 
     def table(self) -> text.Table:
         """Return the result as a table: facts plain, measured values marked."""

@@ -201,8 +201,8 @@ def _values(result: Any) -> list[torch.Tensor]:
         if isinstance(leaf, (int, float, complex)):
             values.append(torch.tensor(leaf))
         else:  # copies, for a later call may overwrite what it returned
-            found = (t.values() if t.is_nested else t.to_dense() for t in tensors(leaf))
-            values += [t.detach().clone() for t in found]
+            dense = (t.values() if t.is_nested else t.to_dense() for t in tensors(leaf))
+            values += [t.detach().clone() for t in dense]
     return values
 
 
@@ -436,7 +436,7 @@ def _paired_changes(
     ours = list(zip(out.changes, truths, out.noise, strict=True))
     theirs = other.changes
     if out.forms != other.forms:  # one holds more: pair what was changed
-        ours = [one for one in ours if one[0] is not None]
+        ours = [change for change in ours if change[0] is not None]
         theirs = [y for y in theirs if y is not None]
     if len(ours) != len(theirs):
         return None
