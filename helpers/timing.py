@@ -331,16 +331,12 @@ def peak_bytes(call: Callable[[], Any], device: str) -> int | None:
         # Freed memory that the allocator holds would hide what the call takes.
         ctypes.CDLL(None).malloc_trim(0)
         Path("/proc/self/clear_refs").write_text("5")
-        before = _status_kib("VmRSS")
+        before = psutil.Process().memory_info().rss
         call()
-        return max(0, _status_kib("VmHWM") - before) * 1024
-    except (OSError, AttributeError, StopIteration):
+        peak = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
+        return max(0, 1024 * int(peak[1]) - before) if peak else None
+    except (OSError, AttributeError):
         return None
-
-
-def _status_kib(field: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith(field)).split()[1])
 
 
 # --- the ceiling of a memory-bound function ------------------------------------
