@@ -322,6 +322,8 @@ def test_a_changed_input_is_said_compared_and_the_reader_s_left_alone():
     assert notes(found) == ["changes its inputs: each timed call sees other numbers"]
     found = asked(grow, other, x)
     assert found.matches is False and found.max_error == 0  # of what is returned
+    truths = torch.tensor([True, False])
+    assert asked(torch.Tensor.logical_not_, lambda t: ~t, truths).matches is False
 
 
 class Cache:
