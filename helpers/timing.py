@@ -280,7 +280,7 @@ def keep_memory() -> bool:
     """
     if not sys.platform.startswith("linux"):
         return False
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", lambda *_: 0)  # musl has none
+    mallopt = ctypes.CDLL(None).mallopt
     return bool(mallopt(_M_MMAP_MAX, 0) and mallopt(_M_TRIM_THRESHOLD, 2**31 - 1))
 
 
@@ -335,7 +335,7 @@ def peak_bytes(call: Callable[[], Any], device: str) -> int | None:
         call()
         peak = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
         return max(0, 1024 * int(peak[1]) - before) if peak else None
-    except (OSError, AttributeError):
+    except OSError:
         return None
 
 
