@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import types
 from collections.abc import Callable
@@ -31,7 +32,14 @@ TIMED = [c for c in TIMED if c.experiment != "modes" or c.value == "default"]
 # --- what is kept -----------------------------------------------------------------
 
 
-def test_a_quick_run_on_the_cpu(tmp_path: Path) -> None:
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where to record cases that leave nothing behind, so nothing is cleared away."""
+    monkeypatch.setattr(recorder, "free", lambda: None)
+    return tmp_path / "gpu.json"
+
+
+def test_a_quick_run_on_the_cpu(path: Path) -> None:
     wanted = {
         ("machine", "copy bandwidth", 2**20),
         ("tf32", "high", 64),
@@ -39,7 +47,7 @@ def test_a_quick_run_on_the_cpu(tmp_path: Path) -> None:
         ("CUDA graphs", "texts", "58 sizes"),
     }
     chosen = [case for case in recorder.cases(QUICK) if case.key in wanted]
-    path, lines = tmp_path / "cpu.json", list[str]()
+    lines = list[str]()
     recording = recorder.record(path, QUICK, chosen, say=lines.append)
     assert read(path) == recording and len(lines) == len(chosen) == 4
     found = {f.experiment: f for f in recording.findings}
@@ -55,13 +63,6 @@ def works(setting: Setting) -> Outcome:
 
 def toy(*values: int, run: Callable[[Setting], Outcome] = works) -> list[Case]:
     return [Case("machine", "test", value, run) for value in values]
-
-
-@pytest.fixture
-def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where to record cases that compile nothing, so the compiler is not started."""
-    monkeypatch.setattr(recorder, "_start_compiler", lambda setting: None)
-    return tmp_path / "gpu.json"
 
 
 def test_a_failing_case_is_kept_as_failed_and_tried_again(path: Path) -> None:
@@ -152,9 +153,7 @@ def test_a_machine_that_only_records_needs_little(tmp_path: Path) -> None:
     code = f"""
 import sys
 sys.modules |= dict.fromkeys({without.split()!r})
-from tools.record_gpu import recorder
 from tools.record_gpu.__main__ import main
-recorder._start_compiler = lambda setting: None  # nothing is compiled
 options = ["--quick", "--only", "machine", "--to", {str(tmp_path / "cpu.json")!r}]
 sys.exit(main(options))"""
     python(code)
@@ -273,6 +272,7 @@ def test_what_only_a_gpu_has_runs_here_up_to_it(
     monkeypatch: pytest.MonkeyPatch, uncompiled: list[dict[str, Any]]
 ) -> None:
     """The programs run in toy sizes; memory and energy are those of no GPU."""
+    monkeypatch.setattr(observations, "cold", contextlib.nullcontext)
     monkeypatch.setattr(observations, "energy_counter", lambda: lambda: 0.0)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     joules = observations.joules

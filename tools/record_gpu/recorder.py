@@ -91,7 +91,7 @@ def record(
     ]
     todo.sort(key=lambda c: (c.rank == LAST, c.key in findings))
     end = time.monotonic() + 60 * minutes
-    if todo:
+    if todo and setting.device == "cuda":
         _start_compiler(setting)
     for number, case in enumerate(todo, 1):
         if time.monotonic() + case.seconds > end:
