@@ -43,9 +43,8 @@ from helpers.timing import (
 _FEWEST = 6  # rounds for an interval at 95 %
 _FIRST_LOOK = 11  # rounds before the interval is first asked whether it is narrow
 _ENOUGH = 15  # undisturbed rounds, beside which disturbed ones are of no matter
-_PRECISE = (
-    0.004  # half the interval, as a share: a pair of real functions needs no more
-)
+_PRECISE = 0.004
+"""Half the width of an interval, as a share, at which a race ends before its budget."""
 _OPEN = 1.05
 """Where rounds were disturbed, by what factor the interval may leave the ratio open."""
 
