@@ -43,6 +43,8 @@ from helpers.timing import (
 _FEWEST = 6  # rounds for an interval at 95 %
 _FIRST_LOOK = 11  # rounds before the interval is first asked whether it is narrow
 _ENOUGH = 15  # undisturbed rounds, beside which disturbed ones are of no matter
+_PRECISE = 0.004
+"""Half the width of an interval, as a share, at which a race ends before its budget."""
 _OPEN = 1.05
 """Where rounds were disturbed, by what factor the interval may leave the ratio open."""
 
@@ -117,7 +119,6 @@ class Comparison(Measured, TableResult):
             "faster": f"{self.calls_to_pay_back:.0f} calls",
             "cannot tell": "cannot tell",
         }.get(self.verdict, "no number of calls")
-        peak = ("", "") if self.peak_bytes is None else map(text.size, self.peak_bytes)
         clean = sum(r.clean for r in self.rounds)
         return (
             ("verdict", self.ratio()),
@@ -125,11 +126,8 @@ class Comparison(Measured, TableResult):
             (f"{b}, median call", text.seconds(self.median_s[1])),
             (f"{b}, first call", text.seconds(self.cold_start_s)),
             ("paid back after", calls),
-            (
-                "page faults a call",
-                ", ".join(map(str, self.page_faults or ("not known",))),
-            ),
-            ("peak memory", ", ".join(p for p in peak if p) or "not known"),
+            ("page faults a call", _both(str, self.page_faults)),
+            ("peak memory", _both(text.size, self.peak_bytes)),
             ("largest difference", self._errors()),
             (
                 "measured in",
@@ -140,11 +138,11 @@ class Comparison(Measured, TableResult):
         )
 
     def _errors(self) -> str:
-        said = f"{self.max_error:.2g}"
-        if self.error64 is not None:
-            a, b = self.error64
-            said += f" (from float64: {self.names[0]} {a:.2g}, {self.names[1]} {b:.2g})"
-        return said
+        between = f"{self.max_error:.2g}"
+        if self.error64 is None:
+            return between
+        a, b = map("{} {:.2g}".format, self.names, self.error64)
+        return f"{between} (from float64: {a}, {b})"
 
     def table(self) -> text.Table:
         """Return the result as a table: facts plain, measured values marked."""
@@ -154,13 +152,16 @@ class Comparison(Measured, TableResult):
         return text.Table.of(["", f"{self.names[1]} against {self.names[0]}"], rows)
 
 
+def _both(shown: Callable[[int], str], pair: tuple[int, int] | None) -> str:
+    return ", ".join(map(shown, pair)) if pair else "not known"
+
+
 def compare(
     eager: Callable,
     compiled: Callable,
     *inputs: Any,
     kwargs: Mapping[str, Any] | None = None,
     budget: float = 2.0,
-    precision: float = 0.004,
     names: tuple[str, str] = ("eager", "compiled"),
     rtol: float | None = None,
     atol: float | None = None,
@@ -176,9 +177,9 @@ def compare(
     timed, and at the end.  So a training step can be raced.
 
     *budget* is in seconds of timing, and six rounds are timed in any case; it ends
-    earlier when half the width of the 95 % interval falls below *precision*, a share of
-    the ratio (what a pair of real functions is worth knowing to), or with Ctrl-C, which
-    keeps the rounds if there are six.
+    earlier when half the width of the 95 % interval falls below 0.4 % of the ratio
+    (what a pair of real functions is worth knowing to), or with Ctrl-C, which keeps the
+    rounds if there are six.
 
     *names* are those of the two sides.  *rtol* and *atol* are the tolerance of the
     answers, relative and absolute; without them it is that of the dtype, or twice the
@@ -191,10 +192,10 @@ def compare(
     Edgington and Onghena, *Randomization Tests*, 4th ed., chapter 5.
 
     Raises InputError when a side fails, gives nothing that can be compared, or mixes
-    devices, and ValueError for a budget or precision not above 0.
+    devices, and ValueError for a budget not above 0.
     """
-    if min(budget, precision) <= 0:
-        raise ValueError("budget (seconds) and precision (a share) must be above 0")
+    if budget <= 0:
+        raise ValueError("budget (seconds) must be above 0")
     if not callable(eager) or not callable(compiled):
         raise InputError(
             "compare takes two functions and their inputs: compare(f, "
@@ -219,7 +220,7 @@ def compare(
         plans = plans_for((eager_s, compiled_s), timer.sample_s)
         race = _Race(setting, timer, (eager, compiled), plans)
         with Watch() as timed:
-            race.run(budget, precision, timed, pin=device == "cpu")
+            race.run(budget, timed, pin=device == "cpu")
         faults, peaks = race.memory(device)
     used, speedup, interval = estimate(race.rounds)
     return Comparison(
@@ -309,7 +310,7 @@ class _Race:
     rounds: list[Round] = field(default_factory=list)
     interrupted: bool = False
 
-    def run(self, budget: float, precision: float, watch: Watch, pin: bool) -> None:
+    def run(self, budget: float, watch: Watch, pin: bool) -> None:
         """Time until the interval is narrow, the budget spent, or Ctrl-C."""
         coin, clock, look = random.Random(0), self.clock, _FIRST_LOOK
         with ExitStack() as stack:
@@ -324,7 +325,7 @@ class _Race:
                     bar.update(min(clock.now() - start, budget) - bar.n)
                     if len(self.rounds) >= look:
                         look = max(look + 1, int(look * 1.25))
-                        if self._is_enough(precision):
+                        if self._is_enough():
                             break
             except KeyboardInterrupt:
                 if len(self.rounds) < _FEWEST:
@@ -333,12 +334,12 @@ class _Race:
                     raise KeyboardInterrupt(f"{timed} timed, {needed}") from None
                 self.interrupted = True
 
-    def _is_enough(self, precision: float) -> bool:
+    def _is_enough(self) -> bool:
         """Return whether the interval is narrow; a disturbed machine gets more time."""
         if sum(r.clean for r in self.rounds) < _FIRST_LOOK:
             return False
         _, _, interval = estimate(self.rounds)
-        return interval.half_width <= precision
+        return interval.half_width <= _PRECISE
 
     def _round(self, a_first: bool, watch: Watch) -> Round:
         """Time one block of each side, from the state put back."""

@@ -201,8 +201,8 @@ def _values(result: Any) -> list[torch.Tensor]:
         if isinstance(leaf, (int, float, complex)):
             values.append(torch.tensor(leaf))
         else:  # copies, for a later call may overwrite what it returned
-            found = (t.values() if t.is_nested else t.to_dense() for t in tensors(leaf))
-            values += [t.detach().clone() for t in found]
+            dense = (t.values() if t.is_nested else t.to_dense() for t in tensors(leaf))
+            values += [t.detach().clone() for t in dense]
     return values
 
 
@@ -210,7 +210,7 @@ def _change(new: torch.Tensor, old: torch.Tensor | None) -> torch.Tensor | None:
     if old is None or old.shape != new.shape:
         return new.clone()
     old = old.to(new.dtype)
-    if torch.equal(new, old) or _size(new, old)[1] == 0:  # with not-a-numbers
+    if _size(new, old)[1] == 0:
         return None
     if new.dtype == torch.bool or (new.is_floating_point() and new.itemsize == 1):
         return new.clone()  # neither truths nor float8 have a difference
@@ -274,9 +274,8 @@ def agreement(
     if reference is None and rtol is None and atol is None and _apart(out, first):
         notes.append("float64 could not run: the tolerance of the dtype decided")
     if not matches:
-        same = _forms(out.results) == _forms(first.results)
-        pairs = zip(out.results, first.results, strict=False)
-        same = same and bool(out.results) and all(_close(x, y) for x, y in pairs)
+        same = out.results and _forms(out.results) == _forms(first.results)
+        same = same and all(map(_close, out.results, first.results))
         notes.append(CHANGES_DIFFER if same else _DIFFER)
     error64 = None
     if reference is not None:
@@ -302,17 +301,18 @@ def _with_random_numbers(
     with torch._inductor.config.patch(fallback_random=True):
         first = setting.outcome("compiled", fresh())
     note += "a fresh compile that draws those of eager (fallback_random) was compared"
-    error = _largest(out, first)
-    within = rtol is not None or atol is not None
-    if not within and _apart(out, first) > _ROUGH:
-        return Agreement(False, error, notes=(note, _DIFFER))
-    reference = _in_float64(setting, eager, out)
-    if reference and _relative_error(reference.results, out.results) > _ROUGH:
-        reference = None  # it draws others in float64
-    matches = _matches(out, first, reference, rtol, atol)
-    if not matches and within:
-        return Agreement(False, error, notes=(note, _DIFFER))
-    return Agreement(matches or None, error, notes=(note,))
+    matches: bool | None
+    if rtol is not None or atol is not None:
+        matches = _matches(out, first, None, rtol, atol)
+    elif _apart(out, first) > _ROUGH:
+        matches = False
+    else:
+        reference = _in_float64(setting, eager, out)
+        if reference and _relative_error(reference.results, out.results) > _ROUGH:
+            reference = None  # it draws others in float64
+        matches = _matches(out, first, reference) or None
+    notes = (note, _DIFFER) if matches is False else (note,)
+    return Agreement(matches, _largest(out, first), notes=notes)
 
 
 def _in_float64(setting: Setting, eager: Callable, out: Outcome) -> Outcome | None:
@@ -437,7 +437,7 @@ def _paired_changes(
     ours = list(zip(out.changes, truths, out.noise, strict=True))
     theirs = other.changes
     if out.forms != other.forms:  # one holds more: pair what was changed
-        ours = [one for one in ours if one[0] is not None]
+        ours = [change for change in ours if change[0] is not None]
         theirs = [y for y in theirs if y is not None]
     if len(ours) != len(theirs):
         return None

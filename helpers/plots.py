@@ -81,14 +81,14 @@ def plot_comparison(
     """
     if not comparisons:
         raise ValueError("plot_comparison needs at least one result of compare()")
-    labels = labels or ["{1} against\n{0}".format(*one.names) for one in comparisons]
+    labels = labels or ["{1} against\n{0}".format(*race.names) for race in comparisons]
     if len(labels) != len(comparisons):
         raise ValueError(f"{len(comparisons)} results, but {len(labels)} labels")
     rows = range(len(comparisons))
     figure, (times, ratios) = _figure(11, 2.1 + 0.85 * len(rows), columns=2)
     for side, name in enumerate(comparisons[0].names):
         places = [row + 0.36 * side - 0.18 for row in rows]
-        seconds = [one.median_s[side] for one in comparisons]
+        seconds = [race.median_s[side] for race in comparisons]
         times.plot(seconds, places, SHAPES[side], color=COLOURS[side], label=name)
         for at in zip(seconds, places, strict=True):
             beside = {"xytext": (9, 0), "textcoords": "offset points", "va": "center"}
@@ -98,16 +98,16 @@ def plot_comparison(
     times.set_ylim(len(rows) - 0.4, -0.6)
     figure.legend(loc="outside upper left", ncols=2)
     beside = {"va": "center", "transform": ratios.get_yaxis_transform()}
-    for row, one in zip(rows, comparisons, strict=True):
-        _interval(ratios, one, (one.speedup, row), "xerr")
-        ratios.text(1.03, row, f"{one.verdict}\n{one.speedup:.3g}x", **beside)
+    for row, race in zip(rows, comparisons, strict=True):
+        _interval(ratios, race, (race.speedup, row), "xerr")
+        ratios.text(1.03, row, f"{race.verdict}\n{race.speedup:.3g}x", **beside)
     _ratio_axis(ratios.xaxis, comparisons)
     ratios.set(ylim=times.get_ylim(), yticks=[], xlabel="1x: no difference")
     alt = "Speed-up with its interval."
-    for label, one in zip(labels, comparisons, strict=True):
-        a, b = (mark(text.seconds(value)) for value in one.median_s)
-        alt += f" {' '.join(label.split())}: {mark(one.ratio())}; "
-        alt += f"median call: {one.names[0]} {a}, {one.names[1]} {b}."
+    for label, race in zip(labels, comparisons, strict=True):
+        a, b = (mark(text.seconds(value)) for value in race.median_s)
+        alt += f" {' '.join(label.split())}: {mark(race.ratio())}; "
+        alt += f"median call: {race.names[0]} {a}, {race.names[1]} {b}."
     return Picture(figure, alt)
 
 
@@ -122,12 +122,12 @@ def plot_sweep(sweep: Sweep) -> Picture:
     places = list(range(len(values))) if words else values
     figure, (times, ratios) = _figure(9, 6.4, rows=2)
     for side, name in enumerate(comparisons[0].names):
-        seconds = [one.median_s[side] for one in comparisons]
+        seconds = [race.median_s[side] for race in comparisons]
         look = {"color": COLOURS[side], "marker": SHAPES[side], "ls": ("-", "--")[side]}
         times.plot(places, seconds, label=name, **look)
     _time_axis(times.yaxis, comparisons)
-    for place, one in zip(places, comparisons, strict=True):
-        _interval(ratios, one, (place, one.speedup), "yerr")
+    for place, race in zip(places, comparisons, strict=True):
+        _interval(ratios, race, (place, race.speedup), "yerr")
     _ratio_axis(ratios.yaxis, comparisons)
     figure.legend(loc="outside upper left", ncols=2)
     times.set_title("median time of a call" + " (interrupted)" * (not sweep.complete))
@@ -139,8 +139,8 @@ def plot_sweep(sweep: Sweep) -> Picture:
     ratios.set_xticks(places, shown, rotation=turn)
     ratios.minorticks_off()
     alt = f"Times of {' and '.join(comparisons[0].names)} and the speed-up."
-    for value, one in zip(values, comparisons, strict=True):
-        alt += f" {sweep.parameter} {value}: {mark(one.ratio())}."
+    for value, race in zip(values, comparisons, strict=True):
+        alt += f" {sweep.parameter} {value}: {mark(race.ratio())}."
     return Picture(figure, alt)
 
 
@@ -180,10 +180,10 @@ def _figure(
     return figure, list(panels.flat)
 
 
-def _interval(axes: Axes, one: Comparison, place: tuple[Any, Any], error: str) -> None:
+def _interval(axes: Axes, race: Comparison, place: tuple[Any, Any], error: str) -> None:
     """Draw a speed-up with its interval."""
-    low, high = one.interval
-    sizes = [[max(0, one.speedup - low)], [max(0, high - one.speedup)]]
+    low, high = race.interval
+    sizes = [[max(0, race.speedup - low)], [max(0, high - race.speedup)]]
     style = {"fmt": "o", "color": "black", "capsize": 5, error: sizes}
     axes.errorbar(*([at] for at in place), **style)
 
@@ -198,7 +198,7 @@ def _ratio_axis(axis: Any, comparisons: Sequence[Comparison]) -> None:
     band(1 - SAME, 1 + SAME, color=QUIET, alpha=0.3, linewidth=0)
     axis.axes.set_title(f"speed-up, {comparisons[0].confidence:.0%} interval")
     ends = [1 - 3 * SAME, 1 + 3 * SAME]
-    ends += [end for one in comparisons for end in one.interval]
+    ends += [end for race in comparisons for end in race.interval]
     _limits(axis, min(ends), max(ends), 0.08, log=max(ends) > 3 * min(ends))
     low, high = axis.get_view_interval()
     gap = 0.1 * (high - low)  # a tick at 1, and none close to it
@@ -212,7 +212,7 @@ def _time_axis(
     axis: Any, comparisons: Sequence[Comparison], room: float = 0.08
 ) -> None:
     """Show seconds with their unit: from 0, or logarithmic once they spread."""
-    seconds = [value for one in comparisons for value in one.median_s]
+    seconds = [value for race in comparisons for value in race.median_s]
     spread = max(seconds) > 20 * min(seconds)
     low = min(seconds) if spread else 0
     _limits(axis, low, max(seconds), room, log=spread)

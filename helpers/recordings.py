@@ -25,7 +25,6 @@ from helpers.text import Table, mark, pre, seconds, size
 SCHEMA = 2
 DONE, FAILED, NOT_RUN = "done", "failed", "not run"
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "recorded"
-NONE_YET = "No GPU recording is here yet"
 _HOW = "`make record`, on a machine with an NVIDIA GPU, makes one"
 
 
@@ -162,7 +161,7 @@ def recorded(experiment: str, series: str | None = None) -> Recorded:
     except (ResultError, OSError) as error:
         return Recorded(f"{error}. Delete or restore that file: {_HOW}")
     if not recordings:
-        return Recorded(f"{NONE_YET}: {_HOW}")
+        return Recorded(f"No GPU recording is here yet: {_HOW}")
     gpu = Machine.here().gpu
     newest = max(
         recordings, key=lambda r: (gpu is not None and r.machine.gpu == gpu, r.when)

@@ -34,8 +34,8 @@ class Sweep(Measured, TableResult):
         head = f"{self.parameter} ({self.unit})" if self.unit else self.parameter
         rows = []
         for point in self.points:
-            one = point.comparison
-            cells = (*map(text.seconds, one.median_s), one.ratio())
+            race = point.comparison
+            cells = (*map(text.seconds, race.median_s), race.ratio())
             rows.append((point.value, *map(mark, cells)))
         names = self.points[0].comparison.names if self.points else ("a", "b")
         title = "" if self.complete else "interrupted: these points are finished"
@@ -86,10 +86,10 @@ def sweep(
                 how = {"budget": budget, **options}
                 if more:
                     how["kwargs"] = more[0]
-                one = compare(eager, compiled, *inputs, **how)
-                points.append(Point(value, one))
+                comparison = compare(eager, compiled, *inputs, **how)
+                points.append(Point(value, comparison))
                 bar.update()
-                if one.interrupted:
+                if comparison.interrupted:
                     break
         except KeyboardInterrupt:
             pass

@@ -1,7 +1,6 @@
 """Do two functions give the same answer?  Asked through compare(), on a fake clock."""
 
 import copy
-import dataclasses
 import math
 import random
 
@@ -11,6 +10,7 @@ import torch
 from torch import nn
 
 from helpers import compare
+from helpers.correctness import Setting, agreement
 from helpers.errors import InputError
 from tests.test_timing import FakeClock
 
@@ -40,30 +40,15 @@ def test_the_same_function_agrees_in_every_bit():
     assert found.error64 == pytest.approx((error, error))
 
 
-@dataclasses.dataclass(frozen=True)
-class Output:
-    logits: torch.Tensor
-    loss: float = 0.0
-
-
-class Plain:
-    def __init__(self, x):
-        self.inside = [x]
-
-
 class Dictionary(dict):
     pass
 
 
 FORMS = {
-    "tuple": lambda x: (x + 1, x),
     "nested": lambda x: {"a": [x], "b": (x + 1, None)},
-    "dataclass": Output,
-    "object": Plain,
     "dictionary": lambda x: Dictionary(x=x),
     "distribution": lambda x: torch.distributions.Normal(x, 1.0),
     "number": lambda x: x.sum().item(),
-    "whole number": lambda x: round(x.sum().item()),
     "truth": lambda x: bool(x.sum() > 150),
     "complex": lambda x: torch.complex(x, x),
     "sparse": lambda x: x.to_sparse(),
@@ -107,7 +92,6 @@ def test_tolerances_are_taken_and_one_alone_leaves_the_other_at_zero():
         ([0.0, 0.5], {"rtol": 0.01}, False),
         ([0.0, 0.5], {"atol": 0.5}, True),
         ([0.0, 0.5], {"atol": 0.4}, False),
-        ([0.0, 1e-3], {}, False),
     ):
         assert asked(torch.clone, off(by), x, **options).matches is matches
 
@@ -173,12 +157,11 @@ def in_pieces(model):
     return f
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_short_dtypes_round_and_bugs_are_larger(dtype):
-    model, x = layers(dtype), torch.randn(128, 64).to(dtype)
+def test_short_dtypes_round_and_bugs_are_larger():
+    model, x = layers(torch.float16), torch.randn(128, 64).half()
     right = in_pieces(model)
     found = asked(model, right, x)
-    assert not torch.allclose(model(x), right(x), rtol=0.016, atol=1e-5)
+    assert not torch.allclose(model(x), right(x), rtol=1e-3, atol=1e-5)
     assert found.matches is True and notes(found) == []
     for bug in (lambda y: y * 1.05, lambda y: y.index_fill(0, torch.tensor(7), 0)):
         assert asked(model, lambda x, bug=bug: bug(right(x)), x).matches is False
@@ -275,10 +258,9 @@ def test_what_shares_memory_shares_it_in_float64():
 # ------------------------------------------------------------ what a call leaves behind
 
 
-def training(model, lr=1e-2, momentum=0.9, skip=None, optimizer=torch.optim.SGD):
+def training(model, lr=1e-2, skip=None, kind=torch.optim.AdamW):
     """Return a training step that returns nothing; *skip* is a gradient it loses."""
-    extra = {"momentum": momentum} if optimizer is torch.optim.SGD else {}
-    optimizer = optimizer(model.parameters(), lr, **extra)
+    optimizer = kind(model.parameters(), lr)
 
     def step(x):
         model(x).square().mean().backward()
@@ -297,18 +279,16 @@ def net():
     )
 
 
-@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.AdamW])
-def test_a_training_step_is_compared_by_what_it_changes(optimizer):
+def test_a_training_step_is_compared_by_what_it_changes():
     x, model = torch.randn(32, 8), net()
     before = copy.deepcopy(model.state_dict())
-    eager = training(model, optimizer=optimizer)
-    own = training(net(), optimizer=optimizer)
-    for right in (eager, own):  # the same model, or one of its own
+    eager = training(model)
+    for right in (eager, training(net())):  # the same model, or one of its own
         found = asked(eager, right, x)
         assert found.matches is True and notes(found) == []
     wrong = {
-        "lr": training(model, lr=1.1e-2, optimizer=optimizer),
-        "a lost gradient": training(model, skip=3, optimizer=optimizer),
+        "lr": training(model, lr=1.1e-2),
+        "a lost gradient": training(model, skip=3),
         "no step": lambda x: model(x).square().mean().backward(),
     }
     for name, step in wrong.items():
@@ -339,7 +319,7 @@ def test_a_few_steps_of_adam_may_go_the_other_way(turned, lost, matches):
 
 def test_a_compiled_training_step():
     model, x = net(), torch.randn(32, 8)
-    step = training(model)
+    step = training(model, kind=torch.optim.SGD)
     found = asked(step, torch.compile(step, backend="eager"), x)
     assert found.matches is True and notes(found)[0].endswith("see graphs()")
 
@@ -360,6 +340,8 @@ def test_a_changed_input_is_said_compared_and_the_reader_s_left_alone():
     assert notes(found) == ["changes its inputs: each timed call sees other numbers"]
     found = asked(grow, other, x)
     assert found.matches is False and found.max_error == 0  # of what is returned
+    truths = torch.tensor([True, False])
+    assert asked(torch.Tensor.logical_not_, lambda t: ~t, truths).matches is False
 
 
 class Cache:
@@ -406,19 +388,50 @@ def test_random_numbers_are_compared_in_a_fresh_compile_that_draws_eager_s():
     x = torch.randn(32, 8)
     found = asked(model, torch.compile(model, backend="eager"), x)
     assert found.matches is True and "fallback_random" in notes(found)[0]
-    wrong = torch.compile(lambda x: model(x) * 1.5, backend="eager")
+    scales = [n * torch.eye(8) for n in (1.5, 1.01)]  # a product takes no new kernel
+    wrong, near = (
+        torch.compile(lambda x, scale=scale: model(x) @ scale, backend="eager")
+        for scale in scales
+    )
     found = asked(model, wrong, x)
     assert found.matches is False and notes(found)[1:] == DIFFER
-    near = torch.compile(lambda x: model(x) * 1.01, backend="eager")
     assert [asked(model, near, x, rtol=r).matches for r in (0.001, 0.02)] == [0, 1]
 
 
-def test_random_numbers_of_no_compiled_function_are_said():
-    torch.manual_seed(3)
-    wanted = torch.rand(4)
-    torch.manual_seed(3)
-    found = asked(torch.rand_like, torch.rand_like, torch.ones(64))
-    assert found.matches is None and torch.equal(torch.rand(4), wanted)
+def test_a_wrong_step_is_not_excused_by_float64_drawing_other_numbers():
+    model, x = nn.Linear(8, 8), torch.randn(32, 8)
+
+    def training_at(lr):
+        optimizer = torch.optim.SGD(model.parameters(), lr)
+
+        def step(x):
+            (model(x) * torch.rand_like(x)).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+        return step
+
+    eager = training_at(0.1)
+    for lr, matches in ((0.1, True), (0.2, False)):
+        other = training_at(lr)
+        setting = Setting((eager, other), (x,))
+        with setting.state:
+            first = setting.outcome("compiled", other)
+            found = agreement(setting, eager, other, first, fresh=lambda f=other: f)
+        assert found.matches is matches
+
+
+def states():
+    return random.getstate(), str(np.random.get_state()), torch.get_rng_state().tolist()
+
+
+def test_random_numbers_of_no_compiled_function_are_said_and_none_is_the_readers():
+    def draws(x):
+        return torch.rand_like(x) * random.random() + np.random.rand()
+
+    before = states()
+    found = asked(draws, draws, torch.ones(64))
+    assert found.matches is None and states() == before
     assert notes(found) == [
         "draws random numbers: results were not held against each other"
     ]
@@ -466,13 +479,6 @@ def test_devices_that_cannot_be_timed():
         asked(lambda: there(torch.ones(2)), lambda: there(torch.ones(2)))
 
 
-def test_a_scripted_module_is_compared_like_any_other():
-    model, x = nn.Linear(4, 4), torch.randn(2, 4)
-    scripted = torch.jit.script(model)
-    assert asked(model, scripted, x).matches is True
-    assert asked(scripted, lambda x: scripted(x) + 1, x).matches is False
-
-
 def test_float8_is_compared():
     def narrow(x):
         return x.to(torch.float8_e4m3fn)
@@ -486,14 +492,3 @@ def test_a_sparse_weight_of_the_readers_stays_as_it_is():
     weight = torch.randn(8, 8).relu().to_sparse_csr()
     found = asked(lambda x: weight @ x, lambda x: weight @ x + 1e-6, torch.randn(8, 2))
     assert weight.dtype == torch.float32 and found.matches is True
-
-
-def test_random_numbers_of_python_and_numpy_are_the_readers():
-    before = random.getstate(), str(np.random.get_state())
-
-    def draws(x):
-        return x * random.random() + np.random.rand()
-
-    found = asked(draws, draws, torch.ones(3))
-    assert (random.getstate(), str(np.random.get_state())) == before
-    assert found.notes[0].startswith("draws random numbers")

@@ -23,7 +23,6 @@ from helpers.benchmark import Comparison
 from helpers.errors import ResultError
 from helpers.results import Machine, Result, load, write_atomically
 from helpers.sweeps import Point, Sweep
-from helpers.text import unmark
 from helpers.timing import Bandwidth
 
 
@@ -42,13 +41,12 @@ def shown(x: torch.Tensor) -> torch.Tensor:
 
 
 def made() -> dict[str, Callable[[], Result]]:
-    """Return how each kind of result is made; what a dump holds has its own tests."""
-    from helpers import doctor, eager_bytes, graphs, kernels, output_code, recompiles
+    """Return how each kind of result is made that no other test brings back."""
+    from helpers import doctor, eager_bytes, graphs, kernels, output_code
 
     x = torch.ones(8)
     return {
         "Graphs": lambda: graphs(shown, x),
-        "Recompiles": lambda: recompiles(torch.sin, [(x,), (x,)]),
         "Kernels": lambda: kernels(torch.sin, x),
         "Code": lambda: output_code(torch.sin, x),
         "EagerBytes": lambda: eager_bytes(torch.sin, x),
@@ -70,8 +68,7 @@ def test_a_result_comes_back_equal(kind: str, tmp_path: Path) -> None:
 def test_a_comparison_and_a_sweep_come_back_equal(comparison: Comparison) -> None:
     assert Comparison.from_json(comparison.to_json()) == comparison
     bare = dataclasses.replace(comparison, peak_bytes=None, matches=None)
-    assert Comparison.from_json(bare.to_json()) == bare
-    points = tuple(Point(value, comparison) for value in (1, 2.5, "three"))
+    points = Point(1, comparison), Point(2.5, bare), Point("three", bare)
     swept = Sweep("size", "elements", points, True)
     assert Sweep.from_json(swept.to_json()) == swept
     with pytest.raises(ResultError, match="a Sweep, not a Comparison"):
@@ -112,9 +109,7 @@ def test_the_machine_and_the_command_travel_with_it(
 
 DAMAGE: dict[str, Callable[[dict[str, Any]], object]] = {
     "a field less": lambda w: w["result"].pop("speedup"),
-    "a word for a number": lambda w: w["result"].update(speedup="fast"),
     "half a pair": lambda w: w["result"].update(median_s=[1.0]),
-    "another kind": lambda w: w.update(kind="Sweep"),
     "no kind of ours": lambda w: w.update(kind="os.system"),
     "another format": lambda w: w.update(format=99),
     "no result": lambda w: w.pop("result"),
@@ -129,7 +124,7 @@ def test_damage_is_said(name: str, comparison: Comparison) -> None:
         Result.from_json(json.dumps(whole))
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00", b"[]", b"{", b"[" * 100_000])
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00", b"[]", b"[" * 100_000])
 def test_a_file_that_holds_no_result_is_named(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     path.write_bytes(content)
@@ -222,10 +217,3 @@ def test_comparisons_side_by_side(comparison: Comparison) -> None:
     for wrong in ((), (3,)):
         with pytest.raises(TypeError, match="one or more results of compare"):
             side_by_side(*wrong)
-
-
-def test_marks_hide_all_that_varies_in_a_text(comparison: Comparison) -> None:
-    other = dataclasses.replace(comparison, speedup=9.0, cold_start_s=7.0)
-    assert str(comparison) != str(other) and unmark(str(comparison)) == unmark(
-        str(other)
-    )

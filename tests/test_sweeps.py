@@ -8,25 +8,16 @@ from tests.test_benchmark import spending
 from tests.test_timing import FakeClock
 
 
-class Maker:
-    """Makes a race of ratio n for the size n, and may fail at one."""
+def run(values=(1, 2, 4), error=None, clock=None, **options):
+    """Return a sweep in which the ratio at size n is n; *error* comes at 4."""
+    clock = clock or FakeClock()
 
-    def __init__(self, fail_at=None, error=KeyboardInterrupt):
-        self.clock, self.sizes = FakeClock(), []
-        self.fail_at, self.error = fail_at, error
+    def make(n):
+        if error and n == 4:
+            raise error
+        return *(spending(clock, 1e-4 * times) for times in (n, 1)), torch.ones(4)
 
-    def __call__(self, n):
-        if n == self.fail_at:
-            raise self.error("enough")
-        self.sizes.append(n)
-        a, b = (spending(self.clock, 1e-4 * times) for times in (n, 1))
-        return a, b, torch.ones(4)
-
-
-def run(make=None, values=(1, 2, 4), **options):
-    make = make or Maker()
-    usual = {"parameter": "size", "clock": make.clock}
-    return sweep(make, values, **usual | options)
+    return sweep(make, values, parameter="size", clock=clock, **options)
 
 
 def sizes(sweep):
@@ -65,28 +56,25 @@ def test_values_that_make_no_sweep(values):
 
 
 def test_an_interrupt_ends_it_and_keeps_what_is_done():
-    part = run(Maker(fail_at=4))
+    part = run(error=KeyboardInterrupt())
     assert not part.complete and sizes(part) == [1, 2]
     assert "interrupted" in str(part)
 
 
 @pytest.mark.parametrize("values", [[1, 2, 4], [1]])
 def test_a_comparison_that_is_interrupted_ends_its_sweep(values):
-    make = Maker()
-
     def extra(n):
         if n == 2300:  # after some 1,000 to warm up, and 160 a round
             raise KeyboardInterrupt
         return 0.0
 
-    make.clock = FakeClock(extra=extra)
-    found = run(make, values)
+    found = run(values, clock=FakeClock(extra=extra))
     assert not found.complete and sizes(found) == [1]
     assert found.points[0].comparison.interrupted
 
 
 def test_an_error_carries_the_points_before():
     with pytest.raises(RuntimeError, match="enough") as told:
-        run(Maker(fail_at=4, error=RuntimeError))
+        run(error=RuntimeError("enough"))
     assert sizes(told.value.sweep) == [1, 2] and not told.value.sweep.complete
     assert told.value.__notes__ == ["at size 4; the points before are in .sweep"]

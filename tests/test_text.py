@@ -80,8 +80,6 @@ def test_html_shows_every_cell_as_it_is(text: str) -> None:
     page = Table.of(["head"], [(text,)])._repr_html_()
     cells = re.findall(r"<t[dh]\b[^>]*>(.*?)</t[dh]>", page, re.DOTALL)
     assert [html.unescape(cell).strip("\n") for cell in cells] == ["head", text]
-    style = "white-space:pre-wrap;line-height:1.4;margin:0"
-    assert pre("<b>") == f'<pre style="{style}">&lt;b&gt;</pre>'
 
 
 def test_marks_are_for_text_and_html_underlines() -> None:
@@ -90,7 +88,9 @@ def test_marks_are_for_text_and_html_underlines() -> None:
     assert ">1.2 ms</span> &lt;b&gt;" in page
     assert "different on another machine" in page
     assert "another machine" not in Table.of(["graphs"], [("3",)])._repr_html_()
-    assert ">3 GB/s</span>" in pre("⟨3 GB/s⟩") and "⟨" not in pre("⟨3 GB/s⟩")
+    block = pre("⟨3 GB/s⟩ <b>")
+    assert block.startswith('<pre style="white-space:pre-wrap;')
+    assert block.endswith(">3 GB/s</span> &lt;b&gt;</pre>")
 
 
 # --- progress ---------------------------------------------------------------------
@@ -141,20 +141,13 @@ def test_a_notebook_sees_a_bar_that_ends_empty(places: list[Place]) -> None:
 
 def test_a_bar_within_another_leaves_nothing_behind(places: list[Place]) -> None:
     with progress("sweep", 2) as outer:
-        with progress("compare", 4) as inner:
-            inner.update(1)
+        with progress("compare", 1000) as inner:
+            inner.update(1234)  # more work than was known is no error
             inner.refresh()
         outer.update(1)
-    assert any("compare:  25%" in text for text in places[1].shown)
+    assert any("compare: " in text and "1234 of" in text for text in places[1].shown)
     for place in places:
         assert place.shown[-1] == "" and "\x1b" not in "".join(place.shown)
-
-
-def test_more_work_than_was_known_is_no_error(places: list[Place]) -> None:
-    with progress("work", 1000) as bar:
-        bar.update(1234)
-        bar.refresh()
-    assert any("1234 of" in text for text in places[0].shown)
 
 
 def test_quiet_means_quiet(

@@ -119,10 +119,10 @@ def race(
             **options,
         )
         gc.collect()
-        found = facts(comparison)
+        known = facts(comparison)
         if torch.cuda.is_available():
-            found["held, bytes"] = max(0, reserved() - before)
-        return Outcome(comparison, found)
+            known["held, bytes"] = max(0, reserved() - before)
+        return Outcome(comparison, known)
 
 
 def reserved() -> int:

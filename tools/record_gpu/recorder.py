@@ -11,7 +11,6 @@ import contextlib
 import io
 import re
 import signal
-import threading
 import time
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -92,7 +91,7 @@ def record(
     ]
     todo.sort(key=lambda c: (c.rank == LAST, c.key in findings))
     end = time.monotonic() + 60 * minutes
-    if todo:
+    if todo and setting.device == "cuda":
         _start_compiler(setting)
     for number, case in enumerate(todo, 1):
         if time.monotonic() + case.seconds > end:
@@ -111,14 +110,8 @@ def _earlier(path: Path, setting: Setting) -> tuple[Finding, ...]:
     if not path.exists():
         return ()
     earlier, here = read(path), Machine.here()
-    origins = {
-        (quick, machine.gpu, machine.torch, machine.triton)
-        for quick, machine in (
-            (earlier.quick, earlier.machine),
-            (setting.quick, here),
-        )
-    }
-    if len(origins) > 1:
+    origins = [(m.gpu, m.torch, m.triton) for m in (earlier.machine, here)]
+    if earlier.quick != setting.quick or origins[0] != origins[1]:
         raise ResultError(
             f"{path.name} was recorded with other versions or sizes, or on another "
             "GPU: name another file with --to, or delete it"
@@ -190,15 +183,11 @@ def _anonymous(values: dict) -> dict:
 
 @contextlib.contextmanager
 def _limit(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError in the block after so many seconds, where that can be."""
+    """Raise TimeoutError in the block after so many seconds."""
 
     def ring(number: int, frame: types.FrameType | None) -> None:
         raise TimeoutError(f"took longer than {seconds:.0f} s, and was broken off")
 
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    if not in_main_thread or not hasattr(signal, "setitimer"):
-        yield
-        return
     before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
