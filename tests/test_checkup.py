@@ -1,7 +1,4 @@
-"""checkup() names what is wrong with a model, and nothing that is not.
-
-One model of each kind here; `python -m tests.test_checkup` looks at all fifty.
-"""
+"""checkup() names what is wrong with a model, and nothing that is not."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,38 +17,26 @@ import torch
 from helpers import checkup, graphs, load
 from helpers.__main__ import main
 from helpers.errors import InputError
-from helpers.own_model import checkups, composition, starts
+from helpers.own_model import children, composition
 from helpers.own_model.checkup_child import _promise, found_of
 from helpers.own_model.checkup_patient import Patient
-from helpers.own_model.checkups import NAMES, QUESTIONS, Checkup, Part
+from helpers.own_model.checkups import NAMES, QUESTIONS, Checkup, Part, start_part
 from helpers.results import Machine
 from helpers.text import Table
-from tests import sick_models, test_starts
+from tests import test_starts
 from tests.refresh import ROOT
 
-# The part that names each ill, and the verdict that it then has.
-NAMED = {
-    "break": ("capture", "look"),
+NAMED = {  # the part that names each ill, and the verdict that it then has
+    "breaks": ("capture", "bad"),
     "counter": ("recompiles", "bad"),
     "hook": ("silent", "bad"),
     "promotes": ("traffic", "bad"),
-    "cache": ("start", "bad"),
     "differs": ("matches", "bad"),
 }
-QUICK = ("matches", "capture", "recompiles", "silent", "traffic")
 
 
 def target(name: str) -> str:
     return f"{ROOT / 'tests' / 'sick_models.py'}:{name}"
-
-
-def misjudged(name: str, verdicts: dict[str, str]) -> list[str]:
-    """Return where *verdicts* on a model of this name are not what they must be."""
-    kind = name.partition("_")[0]
-    if kind == "healthy":
-        return [part for part, verdict in verdicts.items() if verdict == "bad"]
-    part, verdict = NAMED[kind]
-    return [] if verdicts[part] in (verdict, "bad") else [part]
 
 
 def written(folder: Path, body: str, name: str = "mine.py") -> str:
@@ -60,13 +46,23 @@ def written(folder: Path, body: str, name: str = "mine.py") -> str:
 
 
 @pytest.fixture
-def looked_at(tmp_path: Path) -> Iterator[Callable[..., list[dict[str, Any]]]]:
-    """A function that returns what parts find of a model, looked at in this process."""
-    order = {"train": False, "budget": 0.1, "timeout": 300.0, "gpu": "h100"}
+def looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., list[dict[str, Any]]]]:
+    """A function that returns what parts find of a model, looked at in this process.
 
-    def look(make: str, *parts: str, **how: Any) -> list[dict[str, Any]]:
+    It is compiled without kernels, which is quicker, where it does not say `built`.
+    """
+    order = {"budget": 0.1, "timeout": 300.0, "gpu": "h100"}
+    light = partial(torch.compile, backend="aot_eager")
+
+    def look(
+        make: str, *parts: str, train: bool = False, built: bool = False
+    ) -> list[dict[str, Any]]:
+        if not built:
+            monkeypatch.setattr(torch, "compile", light)
         file = make if make.startswith(str(ROOT)) else written(tmp_path, make)
-        patient = Patient({"target": file, **order, **how})
+        patient = Patient({"target": file, "train": train, **order})
         patient.try_out()
         return [found_of(patient, part) for part in parts]
 
@@ -74,29 +70,25 @@ def looked_at(tmp_path: Path) -> Iterator[Callable[..., list[dict[str, Any]]]]:
     sys.modules.pop("mine", None)
 
 
-@pytest.mark.parametrize(
-    "name", ["healthy_4", *(f"{k}_2" for k in NAMED if k != "cache")]
-)
-def test_an_ill_is_named_and_health_is_not_doubted(name: str, looked_at: Any) -> None:
-    kind = name.partition("_")[0]
-    parts = [NAMED[kind][0]] if kind in NAMED else QUICK
-    found = dict(zip(parts, looked_at(target(name), *parts), strict=True))
-    verdicts = {part: news["verdict"] for part, news in found.items()}
-    assert not misjudged(name, verdicts), found
-    assert "failed" not in verdicts.values(), found
+@pytest.mark.parametrize("ill", NAMED)
+def test_an_ill_is_named(ill: str, looked_at: Any) -> None:
+    part, verdict = NAMED[ill]
+    [found] = looked_at(target(ill), part)
+    assert found["verdict"] == verdict, found
+
+
+def test_health_is_not_doubted(looked_at: Any) -> None:
+    found = looked_at(target("healthy"), "matches", "traffic", built=True)
+    found += looked_at(target("healthy"), "capture", "recompiles", "silent")
+    for part in found:
+        assert part["verdict"] not in ("bad", "failed"), part
 
 
 @pytest.mark.parametrize(("hits", "verdict"), [(2, "good"), (0, "bad")])
-def test_a_second_process_that_finds_nothing_is_ill(
-    hits: int, verdict: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_process_that_finds_nothing_is_ill(hits: int, verdict: str) -> None:
     asked = test_starts.lookup(hits=hits, misses=2 - hits)
     first, second = test_starts.started(10), test_starts.started(2, lookups=(asked,))
-    found = test_starts.found(empty=[first], warm=[second])
-    monkeypatch.setattr(starts, "cold_start", lambda *_, **__: found)
-    news = [("", {"trains": False, "calls": 1})]
-    monkeypatch.setattr(checkups.children, "parts", lambda *_: iter(news))
-    start = checkup(target("cache_2"), only=["start"])["start"]
+    start = start_part(test_starts.found(empty=[first], warm=[second]))
     assert start.verdict == verdict
     assert start.counts == {"saved": 0.8, "found_in_cache": hits}
     assert start.says.startswith("a second process finds nothing") == (not hits)
@@ -157,7 +149,8 @@ def make():
 def test_a_gradient_that_is_only_rounding_is_no_other_answer(
     drop: float, looked_at: Any
 ) -> None:
-    found = looked_at(NOISE.format(drop=drop), "matches", "silent")
+    found = looked_at(NOISE.format(drop=drop), "matches", built=True)
+    found += looked_at(NOISE.format(drop=drop), "silent")
     assert [one["verdict"] for one in found] == ["good", "good"], found
 
 
@@ -246,7 +239,8 @@ def make(): return Model(), (torch.ones(3, 4),)
 
 def test_narrow_numbers_are_no_stale_ones(looked_at: Any) -> None:
     """Of bfloat16 the last digit is 1 %, and compiled code rounds less often."""
-    [silent] = looked_at(DEEP.format(dtype=".bfloat16()", result="x"), "silent")
+    body = DEEP.format(dtype=".bfloat16()", result="x")
+    [silent] = looked_at(body, "silent", built=True)
     assert silent["verdict"] == "good" and "attribute scale" in silent["evidence"][0]
 
 
@@ -290,7 +284,7 @@ def test_a_break_of_later_inputs_is_seen(looked_at: Any) -> None:
             return f, [(torch.ones(3),), (torch.ones(3), torch.ones(3))]
         """
     [capture] = looked_at(body, "capture")
-    assert capture["counts"]["breaks"] == 1, capture
+    assert capture["verdict"] == "look" and capture["counts"]["breaks"] == 1, capture
 
 
 def test_a_model_that_stands_in_its_file_is_left_as_it_was(looked_at: Any) -> None:
@@ -322,19 +316,15 @@ ON = "def make(): return torch.nn.Linear(2, 2, device={0!r}), (torch.rand(3, {1}
 BROKEN = {
     "no inputs": ("def make(): return torch.nn.Linear(2, 2)", "must return"),
     "without numbers": (ON.format("meta", 2), "meta"),
-    "on a GPU": ("def f(x): return x.to('cuda')\n"
-                 "def make(): return f, (torch.rand(3),)", "CUDA"),
     "cannot be copied": (LOCKED, "inputs cannot be copied: cannot pickle"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("body", "said"), BROKEN.values(), ids=BROKEN)
 def test_what_cannot_be_called_is_an_error(
     body: str, said: str, looked_at: Any
 ) -> None:
-    with pytest.raises(
-        (TypeError, ValueError, RuntimeError, AssertionError), match=said
-    ):
+    with pytest.raises((TypeError, ValueError), match=said):
         looked_at(body)
 
 
@@ -345,11 +335,6 @@ def test_the_command_says_what_its_owner_has_to_mend(
     assert main(["checkup", made, "--only", "capture"]) == 2
     printed = capsys.readouterr()
     assert "call it eagerly: RuntimeError: mat1" in printed.err and printed.out == ""
-
-
-def test_a_part_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(InputError, match="there is no part luck"):
-        checkup(target("healthy_0"), only=["luck"])
 
 
 def test_what_prints_and_changes_the_process_stays_in_its_process(
@@ -417,8 +402,9 @@ def test_requirements_are_held_against_the_counts() -> None:
     assert unmet[-1].endswith("its part was not run")
     with pytest.raises(AssertionError, match="breaks=0: it is 1"):
         found.require("breaks=0")
-    with pytest.raises(InputError, match="'speed=fast' is no requirement"):
-        found.require("speed=fast")
+    for rule in ("speed=fast", "speedup>1..2"):
+        with pytest.raises(InputError, match=f"'{rule}' is no requirement"):
+            found.require(rule)
 
 
 @pytest.mark.parametrize(
@@ -465,8 +451,8 @@ def test_what_is_interrupted_apart_is_not_judged(
     stopped = composition.Composition("mine:make", (), interrupted=True)
     monkeypatch.setattr(composition, "composes", lambda *_, **__: stopped)
     news = [("", {"trains": True, "calls": 1})]
-    monkeypatch.setattr(checkups.children, "parts", lambda *_: iter(news))
-    found = checkup(target("healthy_0"), only=["matches", "composes"])
+    monkeypatch.setattr(children, "parts", lambda *_: iter(news))
+    found = checkup(target("healthy"), only=["matches", "composes"])
     assert found.interrupted and {p.verdict for p in found.parts} == {"not run"}
 
 
@@ -475,7 +461,6 @@ def test_what_is_interrupted_apart_is_not_judged(
     [
         (["--to", "a.pdf"], "ends in .html"),
         (["--against"], "not a Checkup"),
-        (["--require", "speedup>1..2"], "'speedup>1..2' is no requirement"),
         (["--require", "braeks=0"], "'braeks=0' is no requirement"),
     ],
 )
@@ -484,7 +469,7 @@ def test_a_wrong_file_is_refused_before_anything_runs(
 ) -> None:
     if option == ["--against"]:
         option = [*option, str(graphs(abs, torch.ones(2)).save(tmp_path / "a.json"))]
-    assert main(["checkup", target("healthy_0"), *option]) == 2
+    assert main(["checkup", target("healthy"), *option]) == 2
     assert said in capsys.readouterr().err
 
 
@@ -516,19 +501,3 @@ def test_it_comes_back_from_json(tmp_path: Path) -> None:
     found = result(breaks=1, matches=True)
     path = found.save(tmp_path / "found.json")
     assert load(path) == found
-
-
-if __name__ == "__main__":
-    names = sys.argv[1:] or [
-        *sick_models.HEALTHY,
-        *(n for some in sick_models.SICK.values() for n in some),
-    ]
-    wrong = 0
-    for name in names:
-        found = checkup(target(name), only=[*QUICK, "start"], budget=0.2)
-        lines = misjudged(name, {part.name: part.verdict for part in found.parts})
-        for line in lines:
-            print(name, line, found[line].verdict, found[line].says, flush=True)
-        wrong += bool(lines)
-    print(f"{len(names) - wrong} of {len(names)} judged as they are")
-    sys.exit(bool(wrong))

@@ -35,18 +35,12 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="runs the steps of Linux
 
 def bash(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run *command* as a step does, where `torch-checkup` is that of this checkout."""
-    programs = folder / "bin"
-    programs.mkdir(exist_ok=True)
-    program = programs / "torch-checkup"
-    program.write_text(
-        f'#!/bin/sh\nexec "{sys.executable}" "{ROOT / "torch_checkup.py"}" "$@"\n'
-    )
-    program.chmod(0o755)
-    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    ours = f"'{sys.executable}' '{ROOT / 'torch_checkup.py'}'"
     return subprocess.run(
-        ["bash", "-e", "-c", command],
+        ["bash", "-e", "-c", command.replace("torch-checkup", ours)],
         cwd=folder,
-        env={**os.environ, "PATH": path, "COURSE_QUIET": "1"},
+        # No workers that compile beside each process.
+        env={**os.environ, "COURSE_QUIET": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"},
         capture_output=True,
         text=True,
         timeout=600,

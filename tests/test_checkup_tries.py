@@ -67,7 +67,6 @@ def fills():
     return Fills(), (torch.rand(4), {"rows": torch.zeros(8), "end": torch.tensor(0)})
 def stops(): return Stops(), (torch.rand(4),)
 def draws(): return Blocks(), (torch.rand(4, 8),)
-def blocks(): return Blocks().eval(), (torch.rand(4, 8),)
 def differs(): return Differs(), (torch.rand(4),)
 def sizes():
     batches = [{"x": torch.rand(4, n, 8), "mask": torch.ones(4, n)} for n in (5, 7, 9)]
@@ -131,11 +130,10 @@ def test_what_draws_numbers_is_judged_with_the_options_that_are_tried(
         assert checkup_tries._agreement(p, compiling, p.calls)[0] is agrees
 
 
-@pytest.mark.parametrize("name", ["blocks", "draws"])
 def test_blocks_are_compiled_one_by_one(
-    name: str, patient: Callable[[str], Patient], monkeypatch: pytest.MonkeyPatch
+    patient: Callable[[str], Patient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    p = patient(name)
+    p = patient("draws")
     seconds = iter([9.0, 10.0, 11.0])
     monkeypatch.setattr(checkup_tries, "_race", lambda *_: raced(0.8))
     several = lambda *_: ([*seconds], [3.0, 5.0, 5.0])  # noqa: E731
@@ -197,5 +195,5 @@ def test_counts_come_before_seconds_and_a_failure_is_told(
     p = patient("differs")
     order = [one.line for one in tried(p)]
     assert order == ["mended", "marked", "fast", "wrong", "bad"]
-    p.timeout = 0.0
+    p.order["timeout"] = 0.0
     assert {one.line for one in tried(p)} == {"bad", "the rest"}

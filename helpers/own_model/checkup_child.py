@@ -17,6 +17,7 @@ import types
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +29,9 @@ from helpers.capture import Watch, graphs, recompiles
 from helpers.codegen import kernels
 from helpers.correctness import Agreement
 from helpers.errors import InputError, one_line
-from helpers.own_model.checkup_patient import Found, Patient, doubled, in_turn
+from helpers.own_model.checkup_patient import Patient, doubled, in_turn, race
 from helpers.own_model.checkup_tries import tried
+from helpers.own_model.checkups import Part
 from helpers.plots import plot_comparison
 from helpers.session import compile_apart, restored, undisturbed
 from helpers.tensors import tensors
@@ -46,11 +48,16 @@ _BISECT = (
     "find the layer that is wrong: torch.compile(model, backend='aot_eager'), and the "
     "bisector (lesson 16)"
 )
+_LATE_HOOKS = (
+    "No compiled model notices a hook on an inner module that comes after the first "
+    "call, unless torch._dynamo.config.skip_nnmodule_hook_guards is False: add hooks "
+    "before the first call."
+)
 
 # ------------------------------------------------------------------- the parts
 
 
-def matches(p: Patient) -> Found:
+def answered(p: Patient) -> Part:
     """Does compiled code give eager's answers?"""
     what = "answers and gradients" if p.train else "answers"
     rows = []
@@ -62,24 +69,22 @@ def matches(p: Patient) -> Found:
         for note in agreed.notes:
             notes[note].append(str(number))
     head = ["inputs", what, "off from float64: eager, compiled"]
-    evidence = [str(Table.of(head, rows))]
-    evidence += [f"inputs {', '.join(those)}: {n}" for n, those in notes.items()]
-    if raised := found["RAISES"]:
-        says = (
-            f"compiled {what} fail for inputs {', '.join(raised)}, where eager's come"
-        )
-        if found["DIFFER"]:
-            says += f", and are not eager's for inputs {', '.join(found['DIFFER'])}"
-        advice = [_fixed_sizes(p) or _BISECT]
-        return Found("bad", says, {"matches": False}, evidence, advice)
-    if found["DIFFER"]:
+    said = [f"inputs {', '.join(those)}: {note}" for note, those in notes.items()]
+    evidence, differ = (str(Table.of(head, rows)), *said), ", ".join(found["DIFFER"])
+    verdict, matches, advice = "bad", False, (_BISECT,)
+    if raised := ", ".join(found["RAISES"]):
+        says = f"compiled {what} fail for inputs {raised}, where eager's come"
+        says += f", and are not eager's for inputs {differ}" * bool(differ)
+        advice = (_fixed_sizes(p) or _BISECT,)
+    elif differ:
         says = f"compiled {what} are not eager's"
-        return Found("bad", says, {"matches": False}, evidence, [_BISECT])
-    if found["not decided"]:
+    elif found["not decided"]:
+        verdict, matches, advice = "cannot tell", None, ()
         says = f"whether {what} agree was not decided"
-        return Found("cannot tell", says, {"matches": None}, evidence)
-    says = f"compiled {what} are as near to float64 as eager's"
-    return Found("good", says, {"matches": True}, evidence)
+    else:
+        verdict, matches, advice = "good", True, ()
+        says = f"compiled {what} are as near to float64 as eager's"
+    return Part("matches", verdict, says, {"matches": matches}, evidence, advice)
 
 
 def _answers(p: Patient) -> Iterator[tuple[str, Agreement]]:
@@ -109,7 +114,7 @@ def _fixed_sizes(p: Patient) -> str:
     return ""
 
 
-def captured(p: Patient) -> Found:
+def captured(p: Patient) -> Part:
     """Is everything captured?"""
     every = [graphs(p.fn, *inputs, **kwargs) for inputs, kwargs in p.calls]
     seen = max(every, key=lambda one: (not one.count, len(one.breaks), one.count))
@@ -122,21 +127,22 @@ def captured(p: Patient) -> Found:
         says = f"{text.count(stops, 'graph break')} cut it into {graph}"
     elif seen.count > 1:
         says = f"{graph}, without a graph break"
-    evidence = [str(stop) for stop in seen.breaks]
-    evidence += [stop.message for stop in seen.breaks if stop.message]
-    advice = [
+    messages = filter(None, (stop.message for stop in seen.breaks))
+    evidence = (*map(str, seen.breaks), *messages)
+    advice = tuple(
         f"line {stop.line} of {stop.file}: {stop.fix or '; '.join(stop.hints)}"
         for stop in seen.breaks
-    ]
+    )
     counts = {"graphs": seen.count, "breaks": stops}
-    return Found(verdict, says, counts, evidence, advice)
+    return Part("capture", verdict, says, counts, evidence, advice)
 
 
-def again(p: Patient) -> Found:
+def again(p: Patient) -> Part:
     """What compiles again over these inputs?"""
     rounds = max(2, 4 // len(p.calls))
     order = [*p.calls] * rounds  # the same once more: what still compiles has no end
-    seen = recompiles(p.fn, order, budget=p.timeout / 2)  # it keeps what it has seen
+    half = p.order["timeout"] / 2  # of its seconds: it keeps what it has seen
+    seen = recompiles(p.fn, order, budget=half)
     later = sum(seen.counts[len(p.calls) :])
     extra = sum(seen.counts[1 : len(p.calls)])
     guards = list(dict.fromkeys(g for call in seen.calls for g in call.guards))
@@ -162,7 +168,8 @@ def again(p: Patient) -> Found:
         "limit_hit": seen.limit_hit,
         "guards": "; ".join(guards),
     }
-    return Found(verdict, says, counts, [str(seen)], [*map(_promise, guards)])
+    advice = tuple(map(_promise, guards))
+    return Part("recompiles", verdict, says, counts, (str(seen),), advice)
 
 
 _SIZE = r"tensor '(.+?)' size mismatch at index (\d+)"
@@ -188,7 +195,7 @@ def _promise(guard: str) -> str:
     return f"see what changes: {guard}"
 
 
-def silent(p: Patient) -> Found:
+def silent(p: Patient) -> Part:
     """Is something silently eager, stale or ignored?"""
     inputs, kwargs = p.calls[0]
     with undisturbed(p.fn):
@@ -197,8 +204,9 @@ def silent(p: Patient) -> Found:
             compiled(*inputs, **kwargs)
     if not watch.graphs:
         says = "no graph ran: the call is eager"
-        advice = ["look for TORCH_COMPILE_DISABLE, a stance, or torch.compiler.disable"]
-        return Found("bad", says, {"compiled": False, "stale": 0}, [], advice)
+        why = "look for TORCH_COMPILE_DISABLE, a stance, or torch.compiler.disable"
+        counts = {"compiled": False, "stale": 0}
+        return Part("silent", "bad", says, counts, advice=(why,))
     noticed = {name: _notices(p, change) for name, change in _changes(p)}
     noticed = {name: seen for name, seen in noticed.items() if seen is not None}
     rows = [(n, "noticed" if seen else "NOT NOTICED") for n, seen in noticed.items()]
@@ -209,22 +217,15 @@ def silent(p: Patient) -> Found:
         rows.insert(0, ("nothing: a second call in the same way", "DIFFERS from eager"))
         stale.insert(0, "what the first call itself changed, such as a hook or a list")
     counts = {"compiled": True, "stale": len(stale)}
-    evidence = [str(Table.of(["changed after the first call", "compiled code"], rows))]
-    if hooks:
-        evidence.append(
-            "No compiled model notices a hook on an inner module that comes after the "
-            "first call, unless torch._dynamo.config.skip_nnmodule_hook_guards is "
-            "False: add hooks before the first call."
-        )
+    table = str(Table.of(["changed after the first call", "compiled code"], rows))
+    evidence = (table,) * bool(rows) + (_LATE_HOOKS,) * bool(hooks)
     if stale:
         says = f"not noticed after the first call: {', '.join(stale)}"
-        advice = [
-            "change it before the first call, or call torch.compiler.reset() after"
-        ]
-        return Found("bad", says, counts, evidence, advice)
+        mend = "change it before the first call, or call torch.compiler.reset() after"
+        return Part("silent", "bad", says, counts, evidence, (mend,))
     seen = text.count(len(rows) - len(hooks), "change")
     says = f"its graph runs; {seen} after the first call noticed"
-    return Found("good", says, counts, evidence if rows else [])
+    return Part("silent", "good", says, counts, evidence)
 
 
 def _later_call_differs(p: Patient) -> bool:
@@ -336,39 +337,37 @@ def _notices(p: Patient, change: Callable[[], Any]) -> bool | None:
         return None
 
 
-def traffic(p: Patient) -> Found:
+def traffic(p: Patient) -> Part:
     """What do kernels and library calls move, and what could fusion win at most?"""
     inputs, kwargs = p.calls[0]
     ours = kernels(p.fn, *inputs, kwargs=kwargs, backward=p.train)
     usual = eager_bytes(p.fn, *inputs, kwargs=kwargs, backward=p.train)
     share = _library_share(p)
-    most = 1 / share if share else float("inf")
+    wider = _promoted(p)
     counts = {
         "kernels": len(ours.generated),
         "library": len(ours.library),
         "bytes": ours.bytes,
         "eager_bytes": usual.bytes,
+        "promotes": bool(wider),
     }
     moved = f"{text.size(ours.bytes)}, eager {text.size(usual.bytes)}"
     says = (
         f"{text.count(len(ours.generated), 'kernel')} and "
         f"{text.count(len(ours.library), 'library call')} move {moved}"
     )
-    limit = f"{most:.1f} times as fast" if share else "no limit from libraries"
-    evidence = [
-        str(ours),
+    limit = f"{1 / share:.1f} times as fast" if share else "no limit from libraries"
+    bound = (
         f"libraries take {text.mark(f'{share:.0%}')} of eager's time; if all else took "
-        f"none, it would be {text.mark(limit)}",
-    ]
-    if wider := _promoted(p):
-        counts["promotes"] = True
-        advice = [f"find the constant or the input of {wider}, and give it x.dtype"]
-        says = f"the result is {wider}, wider than all inputs and weights; {says}"
-        verdict = "bad" if wider == "float64" else "look"  # a loss may be float32
-        return Found(verdict, says, counts, evidence, advice)
-    counts["promotes"] = False
+        f"none, it would be {text.mark(limit)}"
+    )
     fewer = ours.kernels and ours.bytes < 0.95 * usual.bytes
-    return Found("good" if fewer else "look", says, counts, evidence)
+    verdict, advice = "good" if fewer else "look", ()
+    if wider:
+        verdict = "bad" if wider == "float64" else "look"  # a loss may be float32
+        says = f"the result is {wider}, wider than all inputs and weights; {says}"
+        advice = (f"find the constant or the input of {wider}, and give it x.dtype",)
+    return Part("traffic", verdict, says, counts, (str(ours), bound), advice)
 
 
 def _promoted(p: Patient) -> str:
@@ -409,9 +408,11 @@ def _library_share(p: Patient) -> float:
     return products / (sum(map(own, events)) or 1)
 
 
-def speed(p: Patient) -> Found:
+def speed(p: Patient) -> Part:
     """Is it faster, and after how many calls is it paid back?"""
-    result = p.race()
+    inputs, kwargs = p.calls[0]
+    sides = p.run(p.fn), p.run(p.compiled())
+    result = race(sides, inputs, kwargs=kwargs, budget=p.order["budget"])
     counts = {
         "speedup": round(result.speedup, 4),
         "speedup_low": round(result.interval[0], 4),
@@ -421,41 +422,43 @@ def speed(p: Patient) -> Found:
     verdict = {"faster": "good", "slower": "bad", "same": "look"}.get(
         result.verdict, "cannot tell"
     )
-    picture = plot_comparison(result)._repr_html_()
-    return Found(
-        verdict, text.mark(result.ratio()), counts, [str(result)], [], [picture]
-    )
+    evidence, picture = (str(result),), plot_comparison(result)._repr_html_()
+    says = text.mark(result.ratio())
+    return Part("speed", verdict, says, counts, evidence, pictures=(picture,))
 
 
-def gpu(p: Patient) -> Found:
+def gpu(p: Patient) -> Part:
     """What would a GPU run?"""
     inputs, kwargs = p.calls[0]
     fn = partial(p.fn, **kwargs) if kwargs else p.fn
-    dump = dump_triton(fn, *inputs, gpu=p.gpu, training=p.train)
-    codes = [kernel.on(p.gpu) for kernel in dump.kernels]
+    chip = p.order["gpu"]
+    dump = dump_triton(fn, *inputs, gpu=chip, training=p.train)
+    codes = [kernel.on(chip) for kernel in dump.kernels]
     says = (
-        f"on {p.gpu}: {text.count(len(dump.kernels), 'kernel')} of Triton and "
+        f"on {chip}: {text.count(len(dump.kernels), 'kernel')} of Triton and "
         f"{text.count(len(dump.library), 'library call')}"
     )
     spilled = sum(code.spills or 0 for code in codes)
     counts = {"gpu_kernels": len(dump.kernels), "gpu_spilled": spilled}
     verdict = "look" if spilled else "good"
-    return Found(verdict, says, counts, [str(dump), *map(str, codes)])
+    return Part("gpu", verdict, says, counts, (str(dump), *map(str, codes)))
 
 
-def next_steps(p: Patient) -> Found:
+def next_steps(p: Patient) -> Part:
     """What to try next: all of it is tried, and held against the present state."""
     found = tried(p)
     rows = [(t.line, t.effect, _ANSWERS[t.agrees], t.costs) for t in found]
     table = str(Table.of(["tried", "effect", "answers", "costs"], rows))
     helps = [t for t in found if t.helps]
-    advice = [f"{t.line}: {t.effect}" + f" ({t.costs})" * bool(t.costs) for t in helps]
+    advice = tuple(
+        f"{t.line}: {t.effect}" + f" ({t.costs})" * bool(t.costs) for t in helps
+    )
     says = f"{helps[0].line}: {helps[0].effect}" if helps else "nothing tried helps"
-    return Found("look" if advice else "good", says, {}, [table], advice)
+    return Part("next", "look" if advice else "good", says, {}, (table,), advice)
 
 
-PARTS: dict[str, Callable[[Patient], Found]] = {
-    "matches": matches,
+PARTS: dict[str, Callable[[Patient], Part]] = {
+    "matches": answered,
     "capture": captured,
     "recompiles": again,
     "silent": silent,
@@ -469,13 +472,13 @@ PARTS: dict[str, Callable[[Patient], Found]] = {
 def found_of(patient: Patient, name: str) -> dict[str, Any]:
     """Return what one part finds, or how it failed: the others go on."""
     try:
-        found = PARTS[name](patient)
+        part = PARTS[name](patient)
     except InputError as error:
         first, *rest = str(error).splitlines()
-        found = Found("failed", first, advice=rest)
+        part = Part(name, "failed", first, advice=tuple(rest))
     except (Exception, SystemExit) as error:
-        found = Found("failed", one_line(error))
-    return vars(found)
+        part = Part(name, "failed", one_line(error))
+    return asdict(part)
 
 
 if __name__ == "__main__":

@@ -91,22 +91,21 @@ def aligned(evidence: str) -> str:
 
     In a terminal, marked cells do not count for a column's width (`text.Table`).
     """
-    head, rule, *rest = [*evidence.splitlines(), "", ""]
-    rows = [re.split(" {2,}", line) for line in (head, rule, *rest)]
-    if not re.fullmatch("─+(  ─+)+", rule):
+    lines = evidence.splitlines()
+    if not re.fullmatch("─+(  ─+)+", "".join(lines[1:2])):
         return evidence
-    size = len(rows[0])
-    table = list(itertools.takewhile(lambda row: len(row) == size, rows))
-    columns = list(zip(*table, strict=True))
+    rows = [re.split(" {2,}", line) for line in lines]
+    table = list(itertools.takewhile(lambda row: len(row) == len(rows[0]), rows))
+    columns = zip(*table, strict=True)
     widths = [max(len(plain(cell)) for cell in column) for column in columns]
-    lines = [
+    lines[: len(table)] = (
         "  ".join(
             cell + " " * (width - len(plain(cell)))
             for cell, width in zip(row, widths, strict=True)
         ).rstrip()
         for row in table
-    ]
-    return "\n".join([*lines, *evidence.splitlines()[len(table) :]])
+    )
+    return "\n".join(lines)
 
 
 def page(found: Any) -> str:

@@ -1,10 +1,9 @@
-"""The model that ``checkup`` looks at, and what a part of it finds."""
+"""The model that ``checkup`` and ``composes`` look at, part by part."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -37,18 +36,6 @@ with needed_for("first calls without a cache"):
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-@dataclass
-class Found:
-    """What a part found, as JSON can hold it."""
-
-    verdict: str
-    says: str
-    counts: dict[str, Any] = field(default_factory=dict)
-    evidence: list[str] = field(default_factory=list)
-    advice: list[str] = field(default_factory=list)
-    pictures: list[str] = field(default_factory=list)
-
-
 class Patient:
     """A model or function, its calls, and whether a backward belongs to each."""
 
@@ -59,9 +46,6 @@ class Patient:
         self.loss = loss or correctness.weighted_sum
         self._calls: list[Call] = given_calls(inputs)
         self.train = bool(order["train"] or loss)
-        self.budget: float = order["budget"]
-        self.timeout: float = order["timeout"]  # seconds of each part
-        self.gpu: str = order["gpu"]
         self.module = self.fn if isinstance(self.fn, torch.nn.Module) else None
 
     def _made(self) -> tuple[Callable[..., Any], Any, Callable[..., Any] | None]:
@@ -119,29 +103,13 @@ class Patient:
         torch.compiler.reset()
         return torch.compile(fresh_code(self.fn), **options)
 
-    def race(self) -> Comparison:
-        """Race eager against compiled on the first inputs.
-
-        Where a call uses these up, each gets a copy, whose time counts on both sides.
-        """
-        inputs, kwargs = self.calls[0]
-        sides = [self.run(self.fn), self.run(self.compiled())]
-        how = {"kwargs": kwargs, "budget": self.budget}
-        try:
-            return compare(*sides, *inputs, **how)
-        except UsedUp:
-            torch.compiler.reset()  # what a first call takes is asked too
-            with fresh_cache():
-                return compare(*map(on_copies, sides), *inputs, **how)
-
     def answers(
         self,
         compiled: Callable[..., Any],
         call: Call,
-        run: Callable[[Callable[[], Any]], Any] = lambda call: call(),
         again: Callable[[], Callable[..., Any]] | None = None,
     ) -> correctness.Agreement:
-        """Hold what *compiled* gives against eager, by float64; *run* calls it.
+        """Hold what *compiled* gives against eager, by float64.
 
         *again* compiles once more in the same way, where random numbers are drawn.
         """
@@ -153,18 +121,29 @@ class Patient:
 
         setting = Setting((usual, ours), inputs, kwargs)
         with correctness.seeded(0), setting.state:
-            first = setting.outcome("compiled", ours, run)
+            first = setting.outcome("compiled", ours)
             return correctness.agreement(setting, usual, ours, first, fresh=fresh)
 
 
-def on_copies(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Return *run*, called with copies of the inputs, which stay as they are."""
+def race(sides: tuple[Callable, Callable], inputs: Any, **how: Any) -> Comparison:
+    """Return `compare` of both *sides*, on copies where a call uses its inputs up.
 
-    def copied(*inputs: Any, **kwargs: Any) -> Any:
-        inputs, kwargs = clone((inputs, kwargs))
-        return run(*inputs, **kwargs)
+    The time of these counts on both sides.
+    """
 
-    return copied
+    def on_copies(run: Callable[..., Any]) -> Callable[..., Any]:
+        def copied(*inputs: Any, **kwargs: Any) -> Any:
+            inputs, kwargs = clone((inputs, kwargs))
+            return run(*inputs, **kwargs)
+
+        return copied
+
+    try:
+        return compare(*sides, *inputs, **how)
+    except UsedUp:
+        torch.compiler.reset()  # what a first call takes is asked too
+        with fresh_cache():
+            return compare(*map(on_copies, sides), *inputs, **how)
 
 
 def doubled(_module: torch.nn.Module, _inputs: Any, out: Any) -> Any:

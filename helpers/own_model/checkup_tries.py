@@ -23,10 +23,10 @@ from torch.utils import _pytree as pytree
 
 from helpers import stats, text
 from helpers._torch import needed_for
-from helpers.benchmark import Comparison, compare
+from helpers.benchmark import Comparison
 from helpers.capture import graphs, recompiles
-from helpers.errors import InputError, UsedUp, one_line
-from helpers.own_model.checkup_patient import Call, Patient, on_copies
+from helpers.errors import one_line
+from helpers.own_model.checkup_patient import Call, Patient, race
 from helpers.session import compile_apart, restored, undisturbed
 from helpers.tensors import clone, tensors
 from helpers.text import mark
@@ -38,24 +38,19 @@ with needed_for("first calls without a cache"):
 KINDS = ("breaks", "versions", "first call", "each call")  # the first weigh most
 # What lets Dynamo go on, where it stops now, and what that changes.
 _MENDS: tuple[tuple[str, dict[str, Any], str], ...] = (
+    ("capture_scalar_outputs = True", {"capture_scalar_outputs": True}, ""),
     (
-        "torch._dynamo.config.capture_scalar_outputs = True",
-        {"capture_scalar_outputs": True},
-        "",
-    ),
-    (
-        "torch._dynamo.config.capture_dynamic_output_shape_ops = True",
+        "capture_dynamic_output_shape_ops = True",
         {"capture_dynamic_output_shape_ops": True},
         "",
     ),
     (
-        "torch._dynamo.config.reorderable_logging_functions |= {print, warnings.warn}",
+        "reorderable_logging_functions |= {print, warnings.warn}",
         {"reorderable_logging_functions": {print, warnings.warn}},
         "they print when the graph is done",
     ),
     (
-        "torch._dynamo.config.ignore_logging_functions |= "
-        "{logging.Logger.info, logging.Logger.warning}",
+        "ignore_logging_functions |= {logging.Logger.info, logging.Logger.warning}",
         {"ignore_logging_functions": {logging.Logger.info, logging.Logger.warning}},
         "they log nothing from then on",
     ),
@@ -97,7 +92,7 @@ def tried(p: Patient) -> list[Try]:
         torch.compile(lambda x: x + 1)(torch.ones(2))  # its first steps cost nobody
         for one in chain(_mended_breaks(p), _dynamic_sizes(p), _timed(p)):
             found.append(one)
-            if time.monotonic() - begin > p.timeout / 2:
+            if time.monotonic() - begin > p.order["timeout"] / 2:
                 found.append(Try("the rest", KINDS[-1], "not tried: timeout=", 0, None))
                 break
     return sorted(found, key=lambda t: (not t.helps, KINDS.index(t.kind), -t.gain))
@@ -135,18 +130,13 @@ def _agreement(
     first call alone is judged: each judgement would compile for its sizes again.
     """
     compiled, seconds = compiling(), []
-
-    def timed(call: Callable[[], Any]) -> Any:
+    for inputs, kwargs in map(clone, calls):
         begin = time.perf_counter()
-        result = call()
-        seconds.append(time.perf_counter() - begin)
-        return result
-
-    judged = calls[:1] if p.draws else calls
-    agreed = [p.answers(compiled, call, timed, compiling).matches for call in judged]
-    for inputs, kwargs in calls[len(judged) :]:
         with restored(p.fn):
-            p.run(compiled)(*clone(inputs), **clone(kwargs))
+            p.run(compiled)(*inputs, **kwargs)
+        seconds.append(time.perf_counter() - begin)
+    judged = calls[:1] if p.draws else calls
+    agreed = [p.answers(compiled, call, compiling).matches for call in judged]
     agrees = False if False in agreed else None if None in agreed else True
     return agrees, seconds[0], compiled
 
@@ -172,12 +162,13 @@ def _mended_breaks(p: Patient) -> Iterator[Try]:
         return Try(line, "breaks", effect, saved, agrees, costs)
 
     helpful = []
-    for mend in _MENDS if now.breaks else ():
-        for found in _attempt("breaks", mended, *mend):
+    for words, *mend in _MENDS if now.breaks else ():
+        line = f"torch._dynamo.config.{words}"
+        for found in _attempt("breaks", mended, line, *mend):
             helpful += [mend] if found.helps else []
             yield found
     if len(helpful) > 1:
-        _, settings, costs = zip(*helpful, strict=True)
+        settings, costs = zip(*helpful, strict=True)
         together = {name: value for each in settings for name, value in each.items()}
         line = f"all at once: {', '.join(together)}"
         costs = "; ".join(filter(None, costs))
@@ -243,8 +234,8 @@ def _timed(p: Patient) -> Iterator[Try]:
     """Yield what is raced against the model as it is compiled now."""
     try:
         *_, now = _agreement(p, _compiling(p), p.calls)  # it stays so through all races
-    except InputError as error:
-        effect = f"not raced, as it fails now: {str(error).splitlines()[0]}"
+    except Exception as error:
+        effect = f"not raced, as it fails now: {one_line(error)}"
         yield Try("other options", "each call", effect, 0, None)
         return
     yield from _options(p, now)
@@ -281,21 +272,15 @@ def _options(p: Patient, now: Callable[..., Any]) -> Iterator[Try]:
 
 
 def _race(p: Patient, now: Callable[..., Any], then: Callable[..., Any]) -> Comparison:
-    """Race *then* against the present state, over all calls in turn.
-
-    Where a call uses its inputs up, both get copies, as in `Patient.race`.
-    """
+    """Race *then* against the present state, over all calls in turn."""
 
     def all_calls(model: Callable[..., Any]) -> Callable[..., Any]:
         run = p.run(model)
         return lambda *calls: [run(*inputs, **kwargs) for inputs, kwargs in calls]
 
     sides, names = (all_calls(now), all_calls(then)), ("now", "then")
-    how = {"budget": p.budget / 4, "names": names, "same_answer": False}
-    try:
-        return compare(*sides, *p.calls, **how)
-    except UsedUp:
-        return compare(*map(on_copies, sides), *p.calls, **how)
+    how = {"budget": p.order["budget"] / 4, "names": names, "same_answer": False}
+    return race(sides, p.calls, **how)
 
 
 def _by_blocks(p: Patient, now: Callable[..., Any]) -> Iterator[Try]:

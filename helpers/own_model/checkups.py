@@ -60,6 +60,7 @@ _WORSE_IF_MORE = (
     *("gpu_kernels", "gpu_spilled"),
 )
 _WORSE_IF_NONE = ("matches", "graphs", "compiled", "found_in_cache")
+_APART = ("start", "composes")  # parts that start processes of their own
 _SIGNS = {
     "good": "✓",
     "look": "!",
@@ -239,12 +240,9 @@ def checkup(
     Raises InputError when *make* cannot be found or does not give a model and inputs.
     """
     target = children.target_of(make)
-    if unknown := set(only) - set(QUESTIONS):
-        raise InputError(
-            f"there is no part {', '.join(sorted(unknown))}: there are "
-            f"{', '.join(QUESTIONS)}"
-        )
-    names = [n for n in QUESTIONS if n in only or (not only and (n != "gpu" or gpu))]
+    names = children.chosen(only, QUESTIONS)
+    if not only and not gpu:
+        names.remove("gpu")
     order = {"target": target, "train": train, "gpu": gpu or "h100"}
     order |= {"budget": budget, "timeout": timeout, "memory": memory}
     done: dict[str, Part] = {}
@@ -255,14 +253,16 @@ def checkup(
             here = [n for n in names if n not in _APART]
             child = "helpers.own_model.checkup_child"
             for name, found in children.parts(child, order, here, timeout, memory):
-                if name:
-                    done[name] = _part(name, **found)
-                    bar.update()
+                if problem := found.get("problem"):
+                    done[name] = Part(name, "failed", problem)
+                elif name:
+                    done[name] = msgspec.convert(found, Part)
                 else:
                     about |= found
+                bar.update(len(done) - bar.n)
             for name in _APART:
                 if name in names and (about["trains"] or name != "composes"):
-                    done[name] = _part(name, **_apart(name, order | about))
+                    done[name] = _apart(name, order | about)
                     bar.update()
         except KeyboardInterrupt:
             why = "interrupted"
@@ -279,30 +279,23 @@ def checkup(
     )
 
 
-def _part(name: str, problem: str = "", **found: Any) -> Part:
-    """Return what was reported of a part."""
-    if problem:
-        return Part(name, "failed", problem)
-    return msgspec.convert({"name": name, **found}, Part)
-
-
-def _apart(name: str, order: dict[str, Any]) -> dict[str, Any]:
-    """Return what a part finds that starts processes of its own.
-
-    No model is made in this process.
-    """
+def _apart(name: str, order: dict[str, Any]) -> Part:
+    """Return a part that starts processes of its own: no model is made in this one."""
+    target, limits = order["target"], {n: order[n] for n in ("timeout", "memory")}
     try:
-        return _APART[name](order)
+        if name == "composes":
+            around = composition.composes(target, **limits)
+        else:
+            around = starts.cold_start(target, train=order["trains"], **limits)
     except (InputError, Unavailable, OSError) as error:  # the other parts are kept
-        return {"problem": str(error)}
-
-
-def _start(order: dict[str, Any]) -> dict[str, Any]:
-    """Return where the first call's seconds go, cold and with what a cache keeps."""
-    limits = {name: order[name] for name in ("timeout", "memory")}
-    found = starts.cold_start(order["target"], train=order["trains"], **limits)
-    if found.interrupted:
+        return Part(name, "failed", str(error))
+    if around.interrupted:
         raise KeyboardInterrupt
+    return training_part(around) if name == "composes" else start_part(around)
+
+
+def start_part(found: starts.ColdStart) -> Part:
+    """Return where the first call's seconds go, cold and with what a cache keeps."""
     problems = [f"{way.name}: {way.problem}" for way in found.ways if way.problem]
     saved = {way.name: found.saved(way.name) for way in found.ways if not way.problem}
     says = f"{mark(text.seconds(found['empty'].seconds()))} until the first answer"
@@ -327,22 +320,16 @@ def _start(order: dict[str, Any]) -> dict[str, Any]:
         ships = mark(text.size(found[best].ships))
         share = mark(f"{saved[best]:.0%}")
         advice = (f"{best!r} ships {ships} and saves {share} of the first call",)
-    facts = {"verdict": verdict, "says": says, "counts": counts, "advice": advice}
-    return {**facts, "evidence": (str(found), *problems)}
+    return Part("start", verdict, says, counts, (str(found), *problems), advice)
 
 
-def _composes(order: dict[str, Any]) -> dict[str, Any]:
+def training_part(found: composition.Composition) -> Part:
     """Return how a training step bears what people put around it."""
-    limits = {name: order[name] for name in ("timeout", "memory")}
-    found = composition.composes(order["target"], **limits)
-    if found.interrupted:
-        raise KeyboardInterrupt
     agrees, differs = found.named("agrees"), found.named("differs")
-    raises = found.named("raises")
+    raises, ended = found.named("raises"), found.named("not done")
     says = f"{len(agrees)} of {len(found.situations)} agree"
     says += f"; differs in silence: {', '.join(differs)}" * bool(differs)
     says += f"; raises: {', '.join(raises)}" * bool(raises)
-    ended = found.named("not done")
     says += f"; had to be ended: {', '.join(ended)}" * bool(ended)
     known = [composition.OF_EVERY_MODEL.get(name) for name in differs + raises]
     says += ", as in every compiled model" * bool(found.ok and known)
@@ -351,11 +338,8 @@ def _composes(order: dict[str, Any]) -> dict[str, Any]:
     verdict = "bad" if own["differs"] else "look" if own["raises"] + ended else "good"
     if not agrees + differs + raises:
         verdict, counts = "cannot tell", dict.fromkeys(counts)  # nothing was judged
-    facts = {"verdict": verdict, "says": says, "counts": counts}
-    return {**facts, "evidence": (str(found),), "advice": tuple(filter(None, known))}
-
-
-_APART = {"start": _start, "composes": _composes}
+    advice = tuple(filter(None, known))
+    return Part("composes", verdict, says, counts, (str(found),), advice)
 
 
 _REPORTS = {

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -63,7 +63,7 @@ def parts(
             stage = news.get("stage", stage)
             if part := news.get("part"):
                 left.remove(part["name"])
-                yield part.pop("name"), part
+                yield part["name"], part
             elif problem := news.get("problem"):
                 if stage not in left and len(left) == len(names):  # nothing was done
                     raise InputError(f"{order['target']}: {problem}")
@@ -116,16 +116,14 @@ def _followed(
     begin, place, stage = time.monotonic(), 0, "start Python"
     while True:
         status = child.poll()
-        lines = report.read_text("utf-8").splitlines() if report.exists() else []
-        for line in lines[place:]:
-            with suppress(ValueError):  # half a line: the process is writing it
-                news = json.loads(line)
-                place += 1
-                if "stage" in news:
-                    begin, stage = time.monotonic(), news["stage"]
-                if "done" in news:
-                    return stage, None
-                yield news
+        lines = report.read_text("utf-8").split("\n") if report.exists() else []
+        for line in lines[place:-1]:  # after the last break, half a line may stand
+            news, place = json.loads(line), place + 1
+            if "stage" in news:
+                begin, stage = time.monotonic(), news["stage"]
+            if "done" in news:
+                return stage, None
+            yield news
         if status is not None:
             said = report.with_name("said").read_text(errors="replace")
             return stage, _death(status, said)
@@ -227,6 +225,17 @@ def explained(stage: str, said: str) -> str:
     told = f"{stage}: {last}\n{said}"
     advice = [f". {does}" for words, does in _ADVICE.items() if re.search(words, told)]
     return f"failed at: {stage}: {last}{''.join(advice[:1])}"
+
+
+def chosen(only: Sequence[str], every: Iterable[str]) -> list[str]:
+    """Return the names among *every* that are in *only*, or all where that is empty.
+
+    Raises InputError for one that is not there.
+    """
+    if unknown := set(only) - set(every):
+        names = ", ".join(sorted(unknown))
+        raise InputError(f"there is no {names}: there are {', '.join(every)}")
+    return [name for name in every if name in only or not only]
 
 
 def target_of(make: str | Callable[[], tuple]) -> str:

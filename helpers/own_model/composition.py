@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from helpers import text
-from helpers.errors import InputError
 from helpers.own_model import children
 from helpers.results import Measured, TableResult
 from helpers.text import Table, mark
@@ -125,25 +124,19 @@ def composes(
     Raises InputError when *make* cannot be found, or gives nothing that can be trained.
     """
     target = children.target_of(make)
-    if unknown := set(only) - set(SITUATIONS):
-        raise InputError(
-            f"there is no {', '.join(sorted(unknown))}: there are "
-            f"{', '.join(SITUATIONS)}"
-        )
-    names = [name for name in SITUATIONS if name in only or not only]
-    order = {"target": target, "train": True, "gpu": "", "budget": 0.0}
-    order["timeout"] = timeout
+    names = children.chosen(only, SITUATIONS)
+    order = {"target": target, "train": True}
     done: dict[str, Situation] = {}
     interrupted = False
     with text.progress("composes", len(names), "situations") as bar:
         try:
             child = "helpers.own_model.composition_child"
             for name, found in children.parts(child, order, names, timeout, memory):
-                if problem := found.pop("problem", ""):
-                    found = {"verdict": "not done", "says": problem}
-                if name:
-                    done[name] = Situation(name, **found)
-                    bar.update()
+                if problem := found.get("problem"):
+                    done[name] = Situation(name, "not done", problem)
+                elif name:
+                    done[name] = Situation(**found)
+                bar.update(len(done) - bar.n)
         except KeyboardInterrupt:
             interrupted = True
     shown = Path(target).name  # without its folder

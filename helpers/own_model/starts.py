@@ -13,8 +13,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -247,7 +246,11 @@ def cold_start(
     one = partial(one_start, order, timeout=timeout, env=env, memory=memory)
     done: dict[str, list[Start]] = {way: [] for way in ways}
     interrupted = False
-    with _workplace(folder) as home, text.progress("starts", repeat * len(ways)) as bar:
+    with (
+        _workplace(folder) as place,
+        text.progress("starts", repeat * len(ways)) as bar,
+    ):
+        home = Path(place)
         try:
             first = one(home / "filled", save=home / "artifacts")
             if first.problem:
@@ -293,11 +296,10 @@ def _started(way: str, home: Path, one: Callable[..., Start]) -> Start:
         shutil.rmtree(place, ignore_errors=True)
 
 
-@contextmanager
-def _workplace(folder: str | os.PathLike[str] | None) -> Iterator[Path]:
-    """Yield a folder for a while; InputError where none can be made."""
+def _workplace(folder: str | os.PathLike[str] | None) -> tempfile.TemporaryDirectory:
+    """Return a folder for a while; InputError where none can be made."""
     try:
-        made = tempfile.TemporaryDirectory(
+        return tempfile.TemporaryDirectory(
             dir=folder, prefix="cold-start-", ignore_cleanup_errors=True
         )
     except OSError as error:
@@ -305,8 +307,6 @@ def _workplace(folder: str | os.PathLike[str] | None) -> Iterator[Path]:
             f"no cache can be kept in {folder or tempfile.gettempdir()} "
             f"({error.strerror}): name a folder that can be written, folder=..."
         ) from error
-    with made as path:
-        yield Path(path)
 
 
 def _bytes(path: Path) -> int:
