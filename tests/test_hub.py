@@ -99,6 +99,21 @@ def test_the_link_pulls_where_the_first_start_does() -> None:
     assert f"\n{link}\n" in (ROOT / "notebooks/workshop/routes.md").read_text()
 
 
+def test_people_get_the_branch_that_is_here(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "tools").mkdir()  # git must not take the branch for it
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    for act in (["init", "-qb", "tools"], ["commit", "-qm", "one", "--allow-empty"]):
+        subprocess.run([*git, *act], cwd=tmp_path, check=True)
+    monkeypatch.delenv("COURSE_REPOSITORY", raising=False)
+    monkeypatch.setattr(hub, "ROOT", tmp_path)
+    bundle, branch = hub.source(tmp_path / "hub")
+    pull = [*git, "clone", "-qb", branch, bundle, "copy"]
+    subprocess.run(pull, cwd=tmp_path, check=True)
+    assert branch == "tools"
+
+
 @linux
 def test_what_is_missing_is_said_with_its_remedy(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -94,7 +94,7 @@ def source(state: Path) -> tuple[str, str]:
     asked = [*git, "symbolic-ref", "--short", "HEAD"]
     branch = subprocess.check_output(asked, text=True).strip()
     bundle = str(state.with_name("course.bundle"))
-    create = [*git, "bundle", "create", "--quiet", bundle, "HEAD", branch]
+    create = [*git, "bundle", "create", "--quiet", bundle, "HEAD", branch, "--"]
     subprocess.run(create, check=True)
     return bundle, branch
 
