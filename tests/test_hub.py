@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tomllib
 from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -96,11 +95,23 @@ def test_the_link_pulls_where_the_first_start_does() -> None:
     assert asked == {"repo": "https://git/a b", "branch": "main"}
     assert f'"$COURSE_BRANCH" {folder}\ncd {folder} ' in PERSON["cmd"][2]
     assert PERSON["extraEnv"]["NBGITPULLER_PARENTPATH"] == ".."
-
-
-def test_the_page_has_the_link() -> None:
     link = unquote(hub.link("https://HUB", "REPOSITORY", "main"))
     assert f"\n{link}\n" in (ROOT / "notebooks/workshop/routes.md").read_text()
+
+
+def test_people_get_the_branch_that_is_here(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "tools").mkdir()  # git must not take the branch for it
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
+    for act in (["init", "-qb", "tools"], ["commit", "-qm", "one", "--allow-empty"]):
+        subprocess.run([*git, *act], cwd=tmp_path, check=True)
+    monkeypatch.delenv("COURSE_REPOSITORY", raising=False)
+    monkeypatch.setattr(hub, "ROOT", tmp_path)
+    bundle, branch = hub.source(tmp_path / "hub")
+    pull = [*git, "clone", "-qb", branch, bundle, "copy"]
+    subprocess.run(pull, cwd=tmp_path, check=True)
+    assert branch == "tools"
 
 
 @linux
@@ -120,13 +131,3 @@ def test_what_is_missing_is_said_with_its_remedy(
     wanted += ["util-linux", f"port {port} is in use", "where everybody can read"]
     assert len(said) == len(wanted)
     assert all(want in line for want, line in zip(wanted, said, strict=True))
-
-
-def test_the_hub_needs_nothing_of_the_course() -> None:
-    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
-    assert [need.split(">")[0] for need in groups["hub"]] == [
-        "jupyterhub",
-        "nbgitpuller",
-    ]
-    assert "jupyterhub" not in (ROOT / "requirements.txt").read_text()
-    assert "--group hub" in (ROOT / "tools" / "hub" / "Dockerfile").read_text()

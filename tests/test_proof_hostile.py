@@ -121,7 +121,7 @@ def small(tmp_path: Path) -> Path:
 def test_a_visit(small: Path, how: str, ended: str, said: list[str]) -> None:
     result = small.with_name("result.ipynb")
     with course_environment():
-        assert visit(small, result, how, 60) == ended
+        assert visit(small, result, how) == ended
     outputs = [out for cell in read(result).cells for out in cell.outputs]
     assert [out.get("text") or out.ename for out in outputs] == said
     assert (how == "killed") == ("mine=1" in read(result).cells[0].source)

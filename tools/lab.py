@@ -11,6 +11,7 @@ change is renewed, one that was changed stays, and the new one is laid beside it
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -46,61 +47,51 @@ def deliver(course: Path, own: Path) -> Iterator[str]:
                 text = path.read_text(encoding="utf-8")
                 is_page = path.suffix == ".md"
                 wanted[name] = ELSEWHERE.sub(BACK, text) if is_page else text
-        for name in sorted(wanted):
-            yield from _bring(own, name, wanted[name], record)
+        for name in sorted(record.keys() | wanted.keys()):
+            if name in wanted:
+                yield from _bring(own / name, name, wanted[name], record)
+            else:
+                yield from _retire(own / name, name, record)
             write_atomically(own / RECORD, json.dumps(record, indent=1) + "\n")
-        for name in sorted(record.keys() - wanted.keys()):
-            yield from _retire(own, name, record)
-        write_atomically(own / RECORD, json.dumps(record, indent=1) + "\n")
 
 
-def _bring(own: Path, name: str, text: str, record: dict[str, str]) -> Iterator[str]:
+def _bring(target: Path, name: str, text: str, record: dict[str, str]) -> Iterator[str]:
     """Put *text* where it belongs, unless the reader's own work lies there."""
-    target, new = own / name, digest(text)
-    if not target.exists():
-        if name in record:
-            yield f"{name} was gone: here is a fresh one"
+    here, new, brought = _digest_of(target), digest(text), record.get(name)
+    if not here or here == brought != new:
         write_atomically(target, text)
-        record[name] = new
-        return
-    here = digest(target.read_text(encoding="utf-8", errors="replace"))
-    if here == new:  # perhaps with outputs: those stay
-        record[name] = new
-    elif here == record.get(name):
-        write_atomically(target, text)
-        record[name] = new
-        yield f"{name} was renewed"
-    elif record.get(name) != new:
+        if brought:
+            yield f"{name} was {'renewed' if here else 'gone: here is a fresh one'}"
+    elif new not in (here, brought):  # here is the reader's own
         beside = _beside(target, new)
-        if beside is not None:
+        if not beside.exists():
             write_atomically(beside, text)
             yield f"{name} has your changes and stays: the new one is {beside.name}"
-        record[name] = new
+    record[name] = new
 
 
-def _beside(target: Path, new: str) -> Path | None:
-    """Return a free name beside *target*; None where the new text has one already."""
-    number = 1
-    while True:
-        more = f"-{number}" if number > 1 else ""
-        beside = target.with_name(f"{target.stem}-new{more}{target.suffix}")
-        if not beside.exists():
-            return beside
-        if digest(beside.read_text(encoding="utf-8", errors="replace")) == new:
-            return None
-        number += 1
+def _beside(target: Path, new: str) -> Path:
+    """Return a name beside *target* that is free, or has the new text already."""
+    more = itertools.chain([""], (f"-{number}" for number in itertools.count(2)))
+    paths = (target.with_name(f"{target.stem}-new{m}{target.suffix}") for m in more)
+    return next(path for path in paths if _digest_of(path) in ("", new))
 
 
-def _retire(own: Path, name: str, record: dict[str, str]) -> Iterator[str]:
+def _retire(target: Path, name: str, record: dict[str, str]) -> Iterator[str]:
     """Remove a page that the course no longer has, unless the reader changed it."""
-    target, brought = own / name, record.pop(name)
-    if not target.exists():
-        return
-    if digest(target.read_text(encoding="utf-8", errors="replace")) == brought:
+    here, brought = _digest_of(target), record.pop(name)
+    if here == brought:
         target.unlink()
         yield f"{name} is no longer in the course, and was removed"
-    else:
+    elif here:
         yield f"{name} is no longer in the course; yours stays"
+
+
+def _digest_of(path: Path) -> str:
+    """Return the digest of a file, or '' where there is none."""
+    if not path.exists():
+        return ""
+    return digest(path.read_text(encoding="utf-8", errors="replace"))
 
 
 def digest(text: str) -> str:
@@ -110,15 +101,10 @@ def digest(text: str) -> str:
     """
     try:
         cells = json.loads(text)["cells"]
-        text = json.dumps([[cell["cell_type"], _source(cell)] for cell in cells])
+        text = json.dumps([[c["cell_type"], "".join(c["source"])] for c in cells])
     except (ValueError, KeyError, TypeError):  # a page, or a damaged notebook
         pass
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _source(cell: dict) -> str:
-    source = cell["source"]
-    return source if isinstance(source, str) else "".join(source)
 
 
 def _recorded(own: Path) -> dict[str, str]:
@@ -149,25 +135,14 @@ def workspace(first: str) -> dict:
     dock = {"type": "tab-area", "currentIndex": 0, "widgets": [tab]}
     # By the names under which JupyterLab restores them.
     sides = ["filebrowser", "running-sessions", "@jupyterlab/toc:plugin"]
-    layout = {
-        "main": {"dock": dock, "current": tab},
-        "left": {
-            "collapsed": False,
-            "visible": True,
-            "current": "@jupyterlab/toc:plugin",
-            "widgets": sides,
-        },
-        "relativeSizes": [0.2, 0.8, 0],
+    left = {"collapsed": False, "visible": True, "current": sides[-1], "widgets": sides}
+    layout = {"main": {"dock": dock, "current": tab}, "left": left}
+    data = {
+        "layout-restorer:data": layout | {"relativeSizes": [0.2, 0.8, 0]},
+        "file-browser-filebrowser:cwd": {"path": "lessons"},
+        tab: {"data": {"path": f"lessons/{first}", "factory": "Notebook"}},
     }
-    opened = {"path": f"lessons/{first}", "factory": "Notebook"}
-    return {
-        "data": {
-            "layout-restorer:data": layout,
-            "file-browser-filebrowser:cwd": {"path": "lessons"},
-            tab: {"data": opened},
-        },
-        "metadata": {"id": "course"},
-    }
+    return {"data": data, "metadata": {"id": "course"}}
 
 
 _SETTINGS = {
@@ -208,12 +183,8 @@ def main(arguments: list[str]) -> int:
         for line in deliver(ROOT / "notebooks", own):
             print(line)
     except (OSError, Timeout) as error:
-        print(f"lab: {error}", file=sys.stderr)
-        print(
-            f"lab: your copies in {own.name}/ could not be renewed; what is there "
-            "stays as it was",
-            file=sys.stderr,
-        )
+        stays = "could not be renewed; what is there stays as it was"
+        print(f"lab: {error}\nlab: your copies {stays}", file=sys.stderr)
     lessons = sorted(path.name for path in own.glob("[0-9]*.ipynb"))
     if not lessons:
         return 1

@@ -30,46 +30,35 @@ def workloads() -> dict[str, tuple[Callable, torch.Tensor]]:
     }
 
 
-def by_compare(f: Callable, x: torch.Tensor) -> tuple[float, bool, float]:
+def by_loop(f: Callable, x: torch.Tensor) -> float:
+    """Return the mean of half a second of calls."""
+    f(x)
+    begin, calls = time.perf_counter(), 0
+    while time.perf_counter() - begin < 0.5:
+        f(x)
+        calls += 1
+    return (time.perf_counter() - begin) / calls
+
+
+def by_timer(f: Callable, x: torch.Tensor) -> float:
+    """Return the median of half a second of ``blocked_autorange``."""
+    threads = torch.get_num_threads()
+    timer = Timer("f(x)", globals={"f": f, "x": x}, num_threads=threads)
+    return timer.blocked_autorange(min_run_time=0.5).median
+
+
+TOOLS = {"compare": None, "plain loop": by_loop, "torch.utils.benchmark": by_timer}
+
+
+def race(tool: str, f: Callable, x: torch.Tensor) -> tuple[float, bool, float]:
     """Return ratio, whether it was called different, half width of the interval."""
+    if seconds := TOOLS[tool]:
+        ratio = seconds(f, x) / seconds(f, x)
+        return ratio, abs(ratio - 1) > SAME, float("nan")
     found = compare(f, f, x)
     low, high = found.interval
     wrong = found.verdict in ("faster", "slower")
     return found.speedup, wrong, (high / low) ** 0.5 - 1
-
-
-def by_loop(f: Callable, x: torch.Tensor) -> tuple[float, bool, float]:
-    """Time half a second of calls of one, then of the other."""
-
-    def mean() -> float:
-        f(x)
-        begin, calls = time.perf_counter(), 0
-        while time.perf_counter() - begin < 0.5:
-            f(x)
-            calls += 1
-        return (time.perf_counter() - begin) / calls
-
-    ratio = mean() / mean()
-    return ratio, abs(ratio - 1) > SAME, float("nan")
-
-
-def by_timer(f: Callable, x: torch.Tensor) -> tuple[float, bool, float]:
-    """Use ``blocked_autorange`` for half a second each, as its manual says."""
-
-    def middle() -> float:
-        timer = Timer("f(x)", globals={"f": f, "x": x}, num_threads=threads)
-        return timer.blocked_autorange(min_run_time=0.5).median
-
-    threads = torch.get_num_threads()
-    ratio = middle() / middle()
-    return ratio, abs(ratio - 1) > SAME, float("nan")
-
-
-TOOLS = {
-    "compare": by_compare,
-    "plain loop": by_loop,
-    "torch.utils.benchmark": by_timer,
-}
 
 
 def main(runs: int, others: int) -> None:
@@ -77,10 +66,10 @@ def main(runs: int, others: int) -> None:
     rows = []
     for busy in (False, True):
         for name, (f, x) in workloads().items():
-            for tool, race in TOOLS.items():
+            for tool in TOOLS:
                 times = runs if tool == "compare" else others
                 with neighbours(int(busy), rest=0.03):
-                    found = [race(f, x) for _ in range(times)]
+                    found = [race(tool, f, x) for _ in range(times)]
                 off = [abs(ratio - 1) for ratio, _, _ in found]
                 width = median(half for *_, half in found)
                 rows.append(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import nbformat
@@ -25,16 +26,15 @@ class Watched(NotebookClient):
     async def async_execute_cell(self, *args, **kwargs):
         result = await super().async_execute_cell(*args, **kwargs)
         self.ended = time.perf_counter()
-        self.peak = max(self.peak, sum(self._sizes()))
+        self.peak = max(self.peak, self._size())
         return result
 
-    def _sizes(self) -> Iterator[int]:
+    def _size(self) -> int:
         pid = self.km.provisioner.process.pid
         status = Path(f"/proc/{pid}/status").read_text()
-        lines = [line for line in status.splitlines() if line.startswith("VmHWM")]
-        yield int(lines[0].split()[1]) * 1024
-        for child in psutil.Process(pid).children(recursive=True):
-            yield child.memory_info().rss
+        highest = int(re.search(r"VmHWM:\s+(\d+)", status)[1]) * 1024
+        children = psutil.Process(pid).children(recursive=True)
+        return highest + sum(child.memory_info().rss for child in children)
 
 
 def run(path: Path) -> tuple[float, int]:

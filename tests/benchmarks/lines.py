@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from tests.benchmarks.common import record, table
 from tests.refresh import ROOT
@@ -27,25 +26,18 @@ def lines(path: Path) -> int:
 
 def files(folder: str) -> list[Path]:
     """Return the Python files of a folder; the package's own count by themselves."""
-    top = ROOT / folder
-    found = top.glob("*.py") if folder == "helpers/" else top.rglob("*.py")
-    return sorted(found)
+    pattern = "*.py" if folder == "helpers/" else "**/*.py"
+    return sorted((ROOT / folder).glob(pattern))
 
 
 def main() -> None:
     """Print each module of the package, and record the folders."""
     for path in sorted((ROOT / "helpers").rglob("*.py")):
         print(f"{lines(path):5}  {path.relative_to(ROOT)}")
-    rows: list[dict[str, Any]] = []
+    rows = []
     for folder, what in FOLDERS.items():
-        found = files(folder)
-        rows.append(
-            {
-                "folder": f"`{folder}`",
-                "what": what,
-                "files": len(found),
-                "lines": sum(map(lines, found)),
-            }
-        )
+        counts = [lines(path) for path in files(folder)]
+        row = {"folder": f"`{folder}`", "what": what}
+        rows.append({**row, "files": len(counts), "lines": sum(counts)})
     record("lines", rows)
     print(table(rows))

@@ -12,7 +12,6 @@ from tests.records import markdown, origin
 README = Path(__file__).parents[2] / "README.md"
 NAMES = ("aa", "ratio", "bandwidth", "startup", "lessons", "picture", "kernel", "dumps")
 NAMES += ("lines", "checkup")
-
 PICTURES = {"picture": "three_fates.png", "checkup": "checkup.png"}
 
 

@@ -25,12 +25,7 @@ def main(runs: int) -> None:
             [sys.executable, "-c", _TIMED], capture_output=True, text=True, check=True
         )
         times.append(float(done.stdout.split()[-1]))
-    rows = [
-        {
-            "runs": runs,
-            "median seconds": f"{median(times):.4f}",
-            "highest": f"{max(times):.4f}",
-        }
-    ]
+    seconds = {"median seconds": median(times), "highest": max(times)}
+    rows = [{"runs": runs, **{k: f"{v:.4f}" for k, v in seconds.items()}}]
     record("startup", rows)
     print(table(rows))

@@ -1,6 +1,6 @@
-"""`pytest tests/models` looks at all models; within `pytest tests`, at two.
+"""`pytest tests/models` looks at all models; within `pytest tests`, at one.
 
-Of these two the backward is left out as well: compiling it takes a minute.
+Of that one the backward is left out as well: compiling it takes a minute.
 """
 
 from __future__ import annotations
@@ -8,10 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from course import models
 
-from tests.models import zoo
-
-FEW = ("bert", "llama")
+FEW = ("llama",)
 
 
 def _asked_for(config: pytest.Config) -> bool:
@@ -23,14 +22,16 @@ def _asked_for(config: pytest.Config) -> bool:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give a test that takes ``model`` every model, or the few."""
     if "model" in metafunc.fixturenames:
-        names = zoo.MAKERS if _asked_for(metafunc.config) else FEW
+        names = models.MAKERS if _asked_for(metafunc.config) else FEW
         metafunc.parametrize("model", names, indirect=True, scope="module")
 
 
 @pytest.fixture(scope="module")
-def model(request: pytest.FixtureRequest) -> zoo.Model:
+def model(request: pytest.FixtureRequest) -> models.Model:
     """A small model and its calls; skips when its library is not installed."""
-    return zoo.build(request.param)
+    library, _ = models.MAKERS[request.param]
+    pytest.importorskip(library, reason=f"{library} is not installed")
+    return models.build(request.param)
 
 
 @pytest.fixture(params=[False, True], ids=["inference", "training"])

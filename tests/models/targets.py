@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,10 +22,6 @@ def _made(name: str, training: bool) -> tuple[Any, list[Any]]:
     return model.module.train(training), calls
 
 
-def _maker(name: str, training: bool) -> Callable[[], tuple[Any, list[Any]]]:
-    return partial(_made, name, training)
-
-
 for _name in MAKERS:
-    globals()[_name] = _maker(_name, False)
-    globals()[f"{_name}_training"] = _maker(_name, True)
+    globals()[_name] = partial(_made, _name, False)
+    globals()[f"{_name}_training"] = partial(_made, _name, True)

@@ -24,7 +24,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from threading import Thread
+from typing import IO, TYPE_CHECKING, Any
 
 import nbformat
 
@@ -77,9 +78,8 @@ def judged(notebook: nbformat.NotebookNode) -> tuple[str, list[str]]:
                 wrong.append(f"{output.ename}: {output.evalue[:200]}")
             if "✗ does not hold" in output.get("text", ""):
                 wrong.append(output.text.strip().split("\n")[0])
-    return f"{len(code) - len(rest)} of {len(code)}", wrong + unfit(
-        normalised(notebook)
-    )
+    wrong += unfit(normalised(notebook))
+    return f"{len(code) - len(rest)} of {len(code)}", wrong
 
 
 class Opened:
@@ -222,19 +222,17 @@ class Desk:
         """
         command = [sys.executable, "-m", "tools.lab", "--no-browser"]
         command += ["--LabApp.expose_app_in_browser=True"]
-        with tempfile.TemporaryFile("w+") as log:
-            server = subprocess.Popen(
-                command, cwd=self.course, stdout=log, stderr=subprocess.STDOUT
-            )
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        server = subprocess.Popen(command, cwd=self.course, **pipes)
+        try:
+            yield _address(server.stdout)
+        finally:
+            server.terminate()
             try:
-                yield _address(server, log)
-            finally:
-                server.terminate()
-                try:
-                    server.wait(60)
-                except subprocess.TimeoutExpired:
-                    server.kill()
-                    raise
+                server.wait(60)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                raise
 
     def page(self) -> Page:
         page = self.browser.new_page()
@@ -242,17 +240,15 @@ class Desk:
         return page
 
 
-def _address(server: subprocess.Popen, log) -> str:
-    """Wait for the address with its token."""
-    until = time.monotonic() + 120
-    while time.monotonic() < until:
-        log.seek(0)
-        said = log.read()
-        if found := re.search(r"http://127\.0\.0\.1\S+token=\w+", said):
+def _address(log: IO[str]) -> str:
+    """Wait for the address with its token; what is said later is thrown away."""
+    said = ""
+    for line in log:
+        if found := re.search(r"http://127\.0\.0\.1\S+token=\w+", line):
+            Thread(target=log.read, daemon=True).start()
             return found[0]
-        assert server.poll() is None, f"tools.lab ended: {said}"
-        time.sleep(0.05)
-    raise AssertionError(f"tools.lab prints no address: {said}")
+        said += line
+    raise AssertionError(f"tools.lab ended: {said}")
 
 
 def page_of(address: str, path: str) -> str:
@@ -287,9 +283,6 @@ def main(arguments: list[str]) -> int:
     asked = parser.parse_args(arguments)
     if asked.pictures:
         asked.pictures.mkdir(parents=True, exist_ok=True)
-    there = {path.stem for path in notebooks()}
-    kept = common.kept("browser", "notebook")
-    rows = {name: row for name, row in kept.items() if name in there}
     bad = 0
     with desk(asked.pictures) as place, place.lab() as address:
         for path in asked.notebook:
@@ -297,10 +290,10 @@ def main(arguments: list[str]) -> int:
             picture = asked.pictures and asked.pictures / f"{path.stem}.png"
             where = page_of(address, f"notebooks/{path.name}")
             answers = ROOT / "notebooks" / "solutions" / f"ch{path.name[:2]}.py"
-            row = visit(page, where, answers.read_text("utf-8"), picture)
+            row = {"notebook": path.stem}
+            row |= visit(page, where, answers.read_text("utf-8"), picture)
             page.close()
-            rows[path.stem] = {"notebook": path.stem, **row}
             bad += row["found"] != "nothing"
-            print(path.stem, *row.values(), sep=": ", flush=True)
-            common.record("browser", [rows[name] for name in sorted(rows)])
+            print(*row.values(), sep=": ", flush=True)
+            common.put("browser", "notebook", row, [p.stem for p in notebooks()])
     return int(bad > 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,15 @@ def record(name: str, rows: records.Rows, command: str = "", **settings: Any) ->
 def read(name: str) -> dict[str, Any] | None:
     """Return what the proof recorded, or None when it never ran."""
     return records.read(FOLDER / f"{name}.json")
+
+
+def put(name: str, key: str, row: dict[str, Any], order: Iterable[str]) -> None:
+    """Record a row in place of the one before; what is not in *order* is dropped.
+
+    *key* is the column that names a row, and *order* the order of such names.
+    """
+    rows = kept(name, key) | {row[key]: row}
+    record(name, [rows[each] for each in order if each in rows])
 
 
 def kept(name: str, key: str) -> dict[str, dict[str, Any]]:

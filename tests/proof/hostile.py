@@ -28,12 +28,10 @@ from tests.refresh import ROOT, notebooks, read, texts
 
 # The quickest that need a compiler, Triton, a cache, and files of their own.
 USUAL = [path for path in notebooks() if path.stem[:2] in ("01", "07", "08")]
-AS_STORED, DIFFERS, SAYS = GOOD = (
-    "as stored",
-    "prints something else",
-    "says what to do",
-)
-NOT_RUN, LOST, BARE, HANGS = "not run", "work lost", "bare error", "no end"
+AS_STORED, DIFFERS, SAYS = "as stored", "prints something else", "says what to do"
+NOT_RUN = "not run"
+LOST, BARE, HANGS = BAD = "work lost", "bare error", "no end"
+OUTCOMES = (AS_STORED, DIFFERS, SAYS, NOT_RUN, *BAD)  # the best first
 # What the course says below an error, and instead of one.
 ADVICE = re.compile(r"What to do: (.+)|(Not ready: .+)|(✗ does not hold here: .+)")
 
@@ -235,17 +233,13 @@ def judged(
     return AS_STORED, ""
 
 
-def _badness(outcome: tuple[str, str]) -> int:
-    return [*GOOD, NOT_RUN, LOST, BARE, HANGS].index(outcome[0])
-
-
 def row(condition: Condition, found: dict[str, tuple[str, str]]) -> dict[str, Any]:
     """Return what is recorded of a condition, over its notebooks."""
     by_outcome = [
         f"{outcome}: {', '.join(n for n, (own, _) in found.items() if own == outcome)}"
         for outcome in dict.fromkeys(outcome for outcome, _ in found.values())
     ]
-    _, said = max(found.values(), key=_badness)
+    _, said = max(found.values(), key=lambda went: OUTCOMES.index(went[0]))
     return {
         "condition": condition.name,
         "as on, with": condition.meets,
@@ -262,14 +256,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("notebook", nargs="*", type=Path, default=USUAL)
     parser.add_argument("--condition", action="append", choices=list(CONDITIONS))
     asked = parser.parse_args(arguments)
-    rows = common.kept("hostile", "condition")
     bad = 0
     for name in asked.condition or CONDITIONS:
         paths = [path.resolve() for path in asked.notebook]
         found = {path.stem[:2]: visit(CONDITIONS[name], path) for path in paths}
-        bad += any(outcome not in (*GOOD, NOT_RUN) for outcome, _ in found.values())
-        rows[name] = row(CONDITIONS[name], found)
-        print(*rows[name].values(), sep=" | ", flush=True)
-        common.record("hostile", [rows[n] for n in CONDITIONS if n in rows])
+        bad += any(outcome in BAD for outcome, _ in found.values())
+        done = row(CONDITIONS[name], found)
+        print(*done.values(), sep=" | ", flush=True)
+        common.put("hostile", "condition", done, CONDITIONS)
     print(f"{bad} conditions are not as they should be")
     return int(bad > 0)

@@ -3,10 +3,12 @@
     python -m uv pip install --group proof          # mutmut, which makes the changes
     python -m tests.proof mutants stats text        # helpers/stats.py, helpers/text.py
     python -m tests.proof mutants --draw 12 session  # 12 of its mutants, drawn anew
+    python -m tests.proof mutants --draw 12 all     # of every module that has tests
 
 A module is held against the tests that have its name: stats against
 tests/test_stats.py, gpu.tidy against tests/test_tidy.py.  All of its mutants take
-minutes for a small module and hours for a large one.  Runs in a copy of the checkout.
+minutes for a small module and hours for a large one.  The last row adds up what was
+tried, with Wilson's 95 % interval for the share.  Runs in a copy of the checkout.
 """
 
 from __future__ import annotations
@@ -21,11 +23,13 @@ import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 from tests.proof import common
 from tests.refresh import ROOT
 
+COUNTS = ("noticed", "survived", "no test runs it")
 # torch has threads: a worker is forked from a process that imported it and ran nothing.
 SETTINGS = """
 
@@ -38,6 +42,19 @@ process_isolation = "forkserver"
 """
 
 
+def tests_of(module: str) -> str:
+    """Return the file of the tests that have the name of a module."""
+    return f"tests/test_{module.split('.')[-1].removeprefix('_')}.py"
+
+
+def every_module() -> list[str]:
+    """Return the modules that have tests of their name."""
+    paths = sorted((ROOT / "helpers").rglob("*.py"))
+    parts = [path.relative_to(ROOT / "helpers").with_suffix("").parts for path in paths]
+    names = [".".join(each) for each in parts]
+    return [name for name in names if (ROOT / tests_of(name)).exists()]
+
+
 def mutate(module: str, folder: Path, draw: int | None) -> dict[str, Any]:
     """Run mutmut on *draw* mutants of one module, or on all; return their row.
 
@@ -45,8 +62,7 @@ def mutate(module: str, folder: Path, draw: int | None) -> dict[str, Any]:
     """
     from mutmut.stats import status_by_exit_code
 
-    path = f"helpers/{module.replace('.', '/')}.py"
-    tests = f"tests/test_{module.split('.')[-1].removeprefix('_')}.py"
+    path, tests = f"helpers/{module.replace('.', '/')}.py", tests_of(module)
     for needed in (path, tests):
         if not (ROOT / needed).exists():
             raise FileNotFoundError(f"there is no {needed}")
@@ -61,47 +77,77 @@ def mutate(module: str, folder: Path, draw: int | None) -> dict[str, Any]:
     paths = env.get("PYTHONPATH", "").split(os.pathsep)
     env["PYTHONPATH"] = os.pathsep.join(p for p in paths if p and Path(p) != ROOT)
 
-    def run(*names: str) -> dict[str, int | None]:
-        """Try the mutants of these names; return how the tests of each ended."""
+    def run(*names: str) -> dict[str, str]:
+        """Try the mutants of these names; return what became of each."""
         mutmut = [sys.executable, "-m", "mutmut", "run", *names]
         done = subprocess.run(mutmut, cwd=folder, env=env, capture_output=True)
         noted = folder / "mutants" / f"{path}.meta"
         assert noted.exists(), done.stderr.decode()
-        return json.loads(noted.read_text())["exit_code_by_key"]
+        codes = json.loads(noted.read_text())["exit_code_by_key"]
+        return {name: status_by_exit_code[code] for name, code in codes.items()}
 
     every = sorted(run("no such name"))  # the mutants are made, and none is tried
     drawn = random.sample(every, min(draw or len(every), len(every)))
-    ended = run(*drawn)
-    found = Counter(status_by_exit_code[ended[name]] for name in drawn)
-    assert not found["not checked"], f"{tests} fails where nothing is changed"
-    noticed = found["killed"] + found["timeout"] + found["segfault"]
+    became = run(*drawn)
+    count = Counter(became[name] for name in drawn)
+    assert not count["not checked"], f"{tests} fails where nothing is changed"
+    noticed = count["killed"] + count["timeout"] + count["segfault"]
     for name in drawn:
-        if status_by_exit_code[ended[name]] in ("survived", "no tests"):
+        if became[name] in ("survived", "no tests"):
             print("not noticed:", name)
     return {
         "module": path,
         "tests": tests,
         "mutants": f"{len(drawn)} of {len(every)}",
         "noticed": noticed,
-        "survived": found["survived"],
-        "no test runs it": found["no tests"],
+        "survived": count["survived"],
+        "no test runs it": count["no tests"],
         "share": f"{noticed / max(1, len(drawn)):.0%}",
     }
 
 
+def total(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the last row: all modules together, the share with its interval."""
+    mutants = [str(row["mutants"]).split(" of ") for row in rows]
+    drawn, every = (sum(int(each[end]) for each in mutants) for end in (0, -1))
+    sums = {key: sum(row[key] for row in rows) for key in COUNTS}
+    low, high = wilson(sums["noticed"], drawn)
+    share = f"{sums['noticed'] / drawn:.0%} ({low:.0%} to {high:.0%})"
+    first = {"module": "all of these", "tests": "", "mutants": f"{drawn} of {every}"}
+    return {**first, **sums, "share": share}
+
+
+def wilson(hits: int, trials: int) -> tuple[float, float]:
+    """Return Wilson's 95 % interval for the share of *hits* in *trials*."""
+    z2 = NormalDist().inv_cdf(0.975) ** 2
+    middle = (hits + z2 / 2) / (trials + z2)
+    half = (z2 * (hits * (trials - hits) / trials + z2 / 4)) ** 0.5 / (trials + z2)
+    return middle - half, middle + half
+
+
 def main(arguments: list[str]) -> int:
-    """Mutate each module that is named, and record how many changes were noticed."""
+    """Mutate each module that is named; return 1 when one could not be tried."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.proof mutants", description=__doc__.split("\n")[0]
     )
-    parser.add_argument("module", nargs="+", help="stats, text, gpu.tidy, ...")
+    parser.add_argument("module", nargs="+", help="stats, text, gpu.tidy, ... or all")
     parser.add_argument("--draw", type=int, help="so many of each, by chance")
     asked = parser.parse_args(arguments)
-    rows = common.kept("mutants", "module")
-    for module in asked.module:
+    kept = common.kept("mutants", "module")
+    rows = {path: row for path, row in kept.items() if (ROOT / path).exists()}
+    failed = 0
+    for module in every_module() if asked.module == ["all"] else asked.module:
         with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-            row = mutate(module, Path(folder), asked.draw)
+            try:
+                row = mutate(module, Path(folder), asked.draw)
+            except (FileNotFoundError, AssertionError) as problem:
+                failed += 1
+                print(f"{module}: {problem}", flush=True)
+                continue
         rows[row["module"]] = row
         print(*row.values(), sep=" | ", flush=True)
-        common.record("mutants", [rows[name] for name in sorted(rows)])
-    return 0
+        in_order = [rows[name] for name in sorted(rows)]
+        common.record("mutants", [*in_order, total(in_order)])
+    if rows:
+        print(*total([*rows.values()]).values(), sep=" | ")
+    return int(failed > 0)

@@ -14,7 +14,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -130,7 +129,9 @@ def updating(desk: Desk) -> str:
             n for n, one in enumerate(lesson.notebook.cells) if "start(" in one.source
         )
         type_into(lesson, start, MINE)
-        change(opened)
+        changed = nbformat.read(opened, as_version=4)  # as an update does
+        changed.cells.append(new_markdown_cell("An update."))
+        nbformat.write(changed, opened)
         assert [*deliver(desk.course / "notebooks", desk.own)]
         asked = save(lesson)
         desk.picture(lesson.page, "update-while-open")
@@ -140,13 +141,6 @@ def updating(desk: Desk) -> str:
         assert MINE in (desk.own / FIRST).read_text("utf-8")
         lesson.page.close()
     return f"on save it asks: {asked}"
-
-
-def change(notebook: Path) -> None:
-    """Change a lesson of the course, as an update does."""
-    changed = nbformat.read(notebook, as_version=4)
-    changed.cells.append(new_markdown_cell("An update."))
-    nbformat.write(changed, notebook)
 
 
 # --- the site ------------------------------------------------------------------------
@@ -195,11 +189,7 @@ def site(desk: Desk) -> str:
     return f"{len(names)} pages; search finds 'guard' on {found}; no other host asked"
 
 
-STEPS: dict[str, Callable[[Desk], str]] = {
-    "opening": opening,
-    "update": updating,
-    "site": site,
-}
+STEPS = {"opening": opening, "update": updating, "site": site}
 
 
 def main(arguments: list[str]) -> int:
@@ -212,8 +202,6 @@ def main(arguments: list[str]) -> int:
     asked = parser.parse_args(arguments)
     if asked.pictures:
         asked.pictures.mkdir(parents=True, exist_ok=True)
-    kept = common.kept("reading", "step")
-    rows = {name: row for name, row in kept.items() if name in STEPS}
     bad = 0
     for name in asked.step:
         step = STEPS[name]
@@ -224,7 +212,7 @@ def main(arguments: list[str]) -> int:
                 saw, found = "", f"{type(error).__name__}: {error}"
         bad += found != "nothing"
         does = step.__doc__.rstrip(".")
-        rows[name] = {"step": name, "a reader": does, "sees": saw, "found": found}
+        row = {"step": name, "a reader": does, "sees": saw, "found": found}
         print(name, saw, found, sep=": ", flush=True)
-        common.record("reading", [rows[n] for n in STEPS if n in rows])
+        common.put("reading", "step", row, STEPS)
     return int(bad > 0)

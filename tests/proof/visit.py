@@ -17,6 +17,8 @@ from nbformat import NotebookNode, from_dict
 
 from tests.refresh import as_text, client, read
 
+SECONDS_PER_CELL = 240
+
 
 def arranged(notebook: NotebookNode, how: str) -> NotebookNode:
     """Return the notebook with its cells as they are to be run, without outputs."""
@@ -32,11 +34,11 @@ def arranged(notebook: NotebookNode, how: str) -> NotebookNode:
     return notebook
 
 
-def visit(path: Path, result: Path, how: str = "once", patience: float = 240.0) -> str:
+def visit(path: Path, result: Path, how: str = "once") -> str:
     """Run the notebook; return how it ended: "" or what stopped it."""
     notebook = arranged(read(path), how)
     runner = client(notebook, path.parent)
-    runner.allow_errors, runner.timeout = True, patience
+    runner.allow_errors, runner.timeout = True, SECONDS_PER_CELL
     half = len(notebook.cells) // 2
 
     def kill(cell: NotebookNode, cell_index: int) -> None:

@@ -22,6 +22,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from grp import getgrnam
 from pathlib import Path
 from urllib.parse import urlencode
@@ -72,11 +73,8 @@ def add(name: str) -> str:
         sys.exit(f"hub: {name} is no name for an account: use a to z, 0 to 9 and -")
     if name in getgrnam(GROUP).gr_mem:
         return ""
-    try:
+    with suppress(KeyError):
         pwd.getpwnam(name)
-    except KeyError:
-        pass
-    else:
         sys.exit(f"hub: {name} is an account of this machine: choose another name")
     # Nobody else may look into the home.
     line = ["useradd", "--create-home", "--key", "HOME_MODE=0700"]
@@ -94,18 +92,17 @@ def source(state: Path) -> tuple[str, str]:
     # A bundle, for git does not read the repository of another account.
     git = ["git", "-C", str(ROOT)]
     asked = [*git, "symbolic-ref", "--short", "HEAD"]
-    branch = subprocess.run(asked, check=True, capture_output=True, text=True)
-    bundle = state.with_name("course.bundle")
-    line = [*git, "bundle", "create", "--quiet", str(bundle), "HEAD"]
-    subprocess.run([*line, branch.stdout.strip()], check=True)
-    return str(bundle), branch.stdout.strip()
+    branch = subprocess.check_output(asked, text=True).strip()
+    bundle = str(state.with_name("course.bundle"))
+    create = [*git, "bundle", "create", "--quiet", bundle, "HEAD", branch, "--"]
+    subprocess.run(create, check=True)
+    return bundle, branch
 
 
 def link(hub: str, repository: str, branch: str) -> str:
     """Return the address that pulls the course and opens what a person had open."""
     wanted = {"repo": repository, "branch": branch}
-    wanted["targetPath"] = "torch-compile-course"
-    wanted["urlpath"] = "lab/workspaces/course"
+    wanted |= {"targetPath": "torch-compile-course", "urlpath": "lab/workspaces/course"}
     return f"{hub}/hub/user-redirect/git-pull?{urlencode(wanted)}"
 
 
@@ -113,7 +110,7 @@ def main(arguments: list[str]) -> None:
     """Make the accounts, and become JupyterHub, so that Ctrl-C ends that."""
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(
-        "tools.hub", description=__doc__, formatter_class=form
+        prog="python -m tools.hub", description=__doc__, formatter_class=form
     )
     parser.add_argument("people", nargs="*", help="names of new accounts")
     parser.add_argument("--port", type=int, default=8000, help="and the next two")
@@ -125,8 +122,8 @@ def main(arguments: list[str]) -> None:
         sys.exit("\n".join(f"hub: {line}" for line in found))
     os.umask(0o022)  # everybody reads what people get the course from
     subprocess.run(["groupadd", "--force", GROUP], check=True)
-    for name, password in [(name, add(name)) for name in asked.people]:
-        print(f"{name}: {password or 'as before'}")
+    for name in asked.people:
+        print(f"{name}: {add(name) or 'as before'}")
     state = ROOT / ".cache" / "hub"
     state.mkdir(parents=True, exist_ok=True)
     state.chmod(0o700)  # JupyterHub's keys

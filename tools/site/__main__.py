@@ -12,7 +12,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
@@ -32,14 +31,11 @@ def prepare(notebooks: Path, target: Path) -> None:
     shutil.copy(HERE / "conf.py", target)
     for name in ("course.css", "find.js"):
         shutil.copy(HERE / name, target / "_static")
-    for pattern in PAGES:
-        for path in notebooks.glob(pattern):
-            copy = target / path.relative_to(notebooks)
-            copy.parent.mkdir(exist_ok=True)
-            if path.suffix == ".md":
-                copy.write_text(_with_links(path.read_text("utf-8")), "utf-8")
-            else:
-                shutil.copy(path, copy)
+    for path in (path for pattern in PAGES for path in notebooks.glob(pattern)):
+        text = path.read_text("utf-8")
+        copy = target / path.relative_to(notebooks)
+        copy.parent.mkdir(exist_ok=True)
+        copy.write_text(_with_links(text) if path.suffix == ".md" else text, "utf-8")
     terms = glossary((notebooks / "glossary.md").read_text("utf-8"))
     (target / "glossary.md").write_text(_glossary_page(terms), "utf-8")
     lessons = sorted(notebooks.glob("[0-9]*.ipynb"))
@@ -58,12 +54,9 @@ def _with_links(markdown: str) -> str:
         words = re.sub(r"[^\w\s-]", "", match[2].replace("%20", "-")).lower()
         return f"{match[1]}#{words})"
 
-    markdown = re.sub(_ELSEWHERE, r"\1", markdown)
+    elsewhere = r"[\w./-]+\.py|(?:\.\./)+(?:data|tools|README)[^)]*"
+    markdown = re.sub(rf"\[([^\]]+)\]\((?:{elsewhere})\)", r"\1", markdown)
     return re.sub(r"(\]\([\w./-]+\.(?:ipynb|md))#([^)\s]+)\)", slug, markdown)
-
-
-# A link to a file of the course that is no page of the site.
-_ELSEWHERE = r"\[([^\]]+)\]\((?:[\w./-]+\.py|(?:\.\./)+(?:data|tools|README)[^)]*)\)"
 
 
 # --- the glossary --------------------------------------------------------------------
@@ -103,7 +96,7 @@ def lesson_page(
     lesson: nbformat.NotebookNode, terms: Glossary
 ) -> nbformat.NotebookNode:
     """Return the notebook with what Sphinx needs to fold, to link and to hide."""
-    known = {form: term for term in terms for form in _forms(term)}
+    known = {term.lower() + ending: term for term in terms for ending in ("", "s")}
     linked: set[str] = set()
     open_predictions: set[str] = set()
     for cell in lesson.cells:
@@ -128,12 +121,6 @@ def lesson_page(
     return lesson
 
 
-def _forms(term: str) -> Iterator[str]:
-    """Yield a term as a lesson may write it."""
-    yield term.lower()
-    yield f"{term.lower()}s"
-
-
 # --- the pages -----------------------------------------------------------------------
 
 
@@ -144,8 +131,7 @@ def build(source: Path, site: Path) -> int:
     command += ["-d", source.parent / "doctrees", source, site]
     status = subprocess.call(command)
     for page in site.rglob("*.html"):
-        text = page.read_text("utf-8")
-        page.write_text(underlined(text), "utf-8")
+        page.write_text(underlined(page.read_text("utf-8")), "utf-8")
     return status
 
 

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce, wraps
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -28,9 +28,8 @@ class Fault:
     """One way to break the compiler.
 
     *meets* is what a user would meet in life, *notebooks* where it should be
-    noticed, most likely first.  *how* says in words how it is planted.  *cache* is
-    ``shared`` with the healthy compiler where the code that is written stays the same,
-    ``empty`` where building is what fails, and else holds no graph.
+    noticed, most likely first.  *how* says in words how it is planted.  The caches are
+    *shared* with the healthy compiler where the code that is written stays the same.
     """
 
     name: str
@@ -40,16 +39,12 @@ class Fault:
     module: str = ""
     patch: Patch | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
-    cache: str = "no graphs"
+    shared: bool = False
     patience: float | None = None
 
     def plant(self) -> None:
-        """Change the module, now if it is here, or as soon as it is imported."""
-        if self.patch is None:
-            return
-        if self.module in sys.modules:
-            self.patch(sys.modules[self.module])
-        else:
+        """Change the module as soon as it is imported."""
+        if self.patch:
             sys.meta_path.insert(0, Planter(self.module, self.patch))
 
 
@@ -59,9 +54,7 @@ class Planter(MetaPathFinder):
     def __init__(self, module: str, patch: Patch) -> None:
         self.module, self.patch = module, patch
 
-    def find_spec(
-        self, name: str, path: Any = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
+    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
         spec = PathFinder.find_spec(name, path) if name == self.module else None
         if spec is None or spec.loader is None:
             return None
@@ -96,7 +89,7 @@ def fault(
     return register
 
 
-shared = partial(fault, cache="shared")  # the code that is written stays the same
+shared = partial(fault, shared=True)
 
 
 def setting(
@@ -112,10 +105,7 @@ def setting(
     def patch(config: Any) -> None:
         for key, value in values.items():
             *groups, last = key.split(".")
-            owner = config
-            for group in groups:
-                owner = getattr(owner, group)
-            setattr(owner, last, value)
+            setattr(reduce(getattr, groups, config), last, value)
 
     patch.__doc__ = meets
     how = f"setting of {module}: {', '.join(f'{k}={v}' for k, v in values.items())}"
@@ -136,7 +126,11 @@ def around(owner: Any, name: str) -> Callable[[Callable[..., Any]], None]:
     original = getattr(owner, name)
 
     def replace(changed: Callable[..., Any]) -> None:
-        setattr(owner, name, lambda *given, **how: changed(original, *given, **how))
+        @wraps(original)
+        def replaced(*given: Any, **how: Any) -> Any:
+            return changed(original, *given, **how)
+
+        setattr(owner, name, replaced)
 
     return replace
 

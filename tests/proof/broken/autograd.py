@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.proof.broken import fault, setting
+from tests.proof.broken import around, fault, setting
 
 PARTITION, TABLE = "torch._functorch.partitioners", "torch._inductor.decomposition"
 CUT = "min_cut_rematerialization_partition"
@@ -30,9 +30,8 @@ def wrong_sign(partitioners: Any) -> None:
     """Results are right, and training climbs the hill: one gradient is negated."""
     import torch
 
-    cut = getattr(partitioners, CUT)
-
-    def negate_then_cut(joint: Any, *rest: Any, **how: Any) -> Any:
+    @around(partitioners, CUT)
+    def negate_then_cut(cut, joint, *rest, **how):
         [out] = joint.graph.find_nodes(op="output")
         last = [node for node in out.args[0] if node is not None][-1]
         with joint.graph.inserting_before(out):
@@ -41,8 +40,6 @@ def wrong_sign(partitioners: Any) -> None:
         out.args = ([minus if node is last else node for node in out.args[0]],)
         joint.recompile()
         return cut(joint, *rest, **how)
-
-    setattr(partitioners, CUT, negate_then_cut)
 
 
 @fault("checkpoint draws another mask", PARTITION, "06 20")

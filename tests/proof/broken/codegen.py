@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from tests.proof.broken import around, fault, setting
@@ -27,23 +28,19 @@ setting(
 )
 
 
-def on_source(module: Any, change: Any) -> None:
+def on_source(module: Any, change: Callable[[str], str]) -> None:
     """Change each C++ source after it was written, and before it is built."""
 
     @around(module.AsyncCompile, "cpp_pybinding")
     def cpp_pybinding(original, self, argtypes, source):
-        return change(self, argtypes, source, original)
+        return original(self, argtypes, change(source))
 
 
 @fault("the tail is not computed", ASYNC, "07 10 11 18")
 def no_tail(async_compile: Any) -> None:
     """Sizes that are no multiple of a vector keep garbage in their last elements."""
-    on_source(
-        async_compile,
-        lambda self, kinds, source, build: build(
-            self, kinds, source.replace("C10_UNLIKELY(", "C10_UNLIKELY(false && ")
-        ),
-    )
+    tail, never = "C10_UNLIKELY(", "C10_UNLIKELY(false && "
+    on_source(async_compile, lambda source: source.replace(tail, never))
 
 
 @fault("computed twice", "torch._inductor.codegen.common", "07")
@@ -95,12 +92,6 @@ def first_config(heuristics: Any) -> None:
 @fault("bfloat16 is rounded down", ASYNC, "21 16")
 def truncated(async_compile: Any) -> None:
     """What is stored in bfloat16 is cut off: every result is a little too small."""
-    narrow = r"at::vec::convert<at::BFloat16,1,float,2>\((\w+)\)"
-    smaller = r"at::vec::convert<at::BFloat16,1,float,2>(\1 * factor)"
-    factor = "at::vec::VectorizedN<float,2>(0.997f)"
-    on_source(
-        async_compile,
-        lambda self, kinds, source, build: build(
-            self, kinds, re.sub(narrow, smaller.replace("factor", factor), source)
-        ),
-    )
+    narrow = r"(at::vec::convert<at::BFloat16,1,float,2>)\((\w+)\)"
+    smaller = r"\1(\2 * at::vec::VectorizedN<float,2>(0.997f))"
+    on_source(async_compile, lambda source: re.sub(narrow, smaller, source))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,12 +12,10 @@ OPTIMIZE, CONFIG = "torch._dynamo", "torch._dynamo.config"
 
 def optimize_with(dynamo: Any, **forced: Any) -> None:
     """Make every compile go with these arguments, whatever was asked."""
-    original = dynamo.optimize
 
-    def optimize(*args: Any, **how: Any) -> Any:
+    @around(dynamo, "optimize")
+    def optimize(original, *args, **how):
         return original(*args, **{**how, **forced})
-
-    dynamo.optimize = functools.wraps(original)(optimize)
 
 
 variable(
@@ -26,7 +23,7 @@ variable(
     {"TORCH_COMPILE_DISABLE": "1"},
     "01 00 17",
     "A variable left in the shell turns torch.compile into nothing.",
-    cache="shared",
+    shared=True,
 )
 
 
@@ -160,7 +157,7 @@ setting(
     {"specialize_int": True},
     "13 29",
     "A counter or a length compiles again each time that it changes.",
-    cache="shared",
+    shared=True,
 )
 
 
@@ -210,13 +207,11 @@ GUARDS = "torch._dynamo.guards"
 
 def forget(guards: Any, forgotten: Callable[[str, Any], bool]) -> None:
     """Leave out the guards on values of which *forgotten*(name, value) says so."""
-    original = guards.GuardBuilder.EQUALS_MATCH
 
-    def equals_match(self: Any, guard: Any, *rest: Any, **how: Any) -> None:
+    @around(guards.GuardBuilder, "EQUALS_MATCH")
+    def equals_match(original, self, guard, *rest, **how):
         if not forgotten(guard.name, self.get(guard)):
             original(self, guard, *rest, **how)
-
-    guards.GuardBuilder.EQUALS_MATCH = functools.wraps(original)(equals_match)
 
 
 @shared("names are not guarded", GUARDS, "30 13")

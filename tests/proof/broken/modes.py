@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 from tests.proof.broken import START, around, fault, setting, variable
@@ -64,12 +65,11 @@ variable(
     {"CXX": str(BIN / "hanging-cxx")},
     "00",
     "The first call never returns.",
-    cache="empty",
     patience=60.0,
 )
 
 
-@fault("cache key forgets constants", "torch._inductor.codecache", "23", cache="empty")
+@fault("cache key forgets constants", "torch._inductor.codecache", "23")
 def no_constants_in_key(codecache: Any) -> None:
     """A constant is edited, and the code of before is served from the cache."""
     import re
@@ -79,15 +79,14 @@ def no_constants_in_key(codecache: Any) -> None:
         return re.sub(rb"\b\d+\.\d+\b", b"0.0", original(self, obj))
 
 
-@fault("artifacts load nothing", "torch.compiler._cache", "23", cache="empty")
+@fault("artifacts load nothing", "torch.compiler._cache", "23")
 def no_population(cache: Any) -> None:
     """Artifacts are loaded without an error, and every start is as cold as ever."""
 
     def populate_caches(artifacts: Any) -> Any:
         info = cache.CacheInfo()
-        for kind in artifacts.values():
-            for artifact in kind:
-                info.add(artifact)
+        for artifact in chain.from_iterable(artifacts.values()):
+            info.add(artifact)
         return info
 
     cache.CacheArtifactManager.populate_caches = staticmethod(populate_caches)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tests.proof.broken import around, fault, setting, shared
@@ -86,13 +88,11 @@ def no_operator_gradient(custom_ops: Any) -> None:
 def no_declared_write(auto_functionalize: Any) -> None:
     """An operator that updates a cache in place says so, and the cache stays old."""
     name = "_do_auto_functionalize_v2_for_generic_mutable_operator"
-    original = getattr(auto_functionalize, name)
 
-    def without_update(ctx: Any, *rest: Any, **more: Any) -> Any:
+    @around(auto_functionalize, name)
+    def without_update(original, ctx, *rest, **more):
         ctx.replace = ctx.commit_update = ctx.sync = lambda *_: None
         return original(ctx, *rest, **more)
-
-    setattr(auto_functionalize, name, without_update)
 
 
 @shared(
@@ -126,14 +126,13 @@ def stale_module(graph_module: Any) -> None:
 @shared("operations counted by half", "torch.utils.flop_counter", "32 10")
 def half_the_operations(flop_counter: Any) -> None:
     """FlopCounterMode counts a multiply-add as one: numbers seem half as impossible."""
-    for name in ("mm", "addmm", "bmm"):
-        operation = getattr(flop_counter.aten, name)
-        original = flop_counter.flop_registry[operation]
-        flop_counter.flop_registry[operation] = _half(original)
+    registry, aten = flop_counter.flop_registry, flop_counter.aten
+    for operation in (aten.mm, aten.addmm, aten.bmm):
+        registry[operation] = partial(_half, registry[operation])
 
 
-def _half(original: Any) -> Any:
-    return lambda *given, **named: original(*given, **named) // 2
+def _half(count: Callable[..., int], *given: Any, **named: Any) -> int:
+    return count(*given, **named) // 2
 
 
 @shared("bytes without the writes", "torch._inductor.scheduler", "32 10 00")
