@@ -1,4 +1,4 @@
-"""The tensors in anything: found, changed, and copied as they are."""
+"""The tensors in anything: found, and copied as they are."""
 
 from __future__ import annotations
 
