@@ -1,7 +1,6 @@
 """kernels() and output_code(): real lowerings, also to Triton text."""
 
 import importlib
-import warnings
 from unittest import mock
 
 import pytest
@@ -153,18 +152,6 @@ def test_a_backward_that_nothing_needs_says_what_to_do():
             look(chain, X, backward=True)
 
 
-def test_a_scripted_module_or_one_without_memory_says_what_to_do():
-    x, layer = torch.ones(2, 4), torch.nn.Linear(4, 4)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch.jit is on its way out
-        scripted = torch.jit.script(layer)
-    with pytest.raises(InputError, match=r"torch\.jit compiled this already"):
-        kernels(scripted, x)
-    assert kernels(lambda x: x.sin() + scripted(x).sum(), x).breaks == 1
-    with pytest.raises(InputError, match=r"meta hold no numbers.*to_empty"):
-        kernels(layer.to("meta"), x.to("meta"))
-
-
 def test_what_returns_a_number_or_nothing_still_has_its_kernels():
     x = torch.ones(N)
     assert kernels(lambda x: x.add_(1) is None, x).bytes == 8 * N
@@ -194,32 +181,6 @@ def test_what_is_not_captured_says_so():
     assert lowered.kernels == ()
     assert "no kernels: nothing was captured" in str(lowered)
     assert "nothing was captured" in str(output_code(torch.compiler.disable(chain), X))
-
-
-def test_no_cpp_compiler_says_so():
-    from torch._inductor import config, cpp_builder
-
-    cpp_builder.cpp_compiler_search.cache_clear()
-    with (
-        torch._inductor.utils.fresh_cache(),
-        config.patch({"cpp.cxx": ("no-such-compiler",)}),
-        pytest.raises(InputError, match=r"no C\+\+ compiler.*doctor"),
-    ):
-        kernels(lambda x: x.sin() * 1234.5, X)
-    cpp_builder.cpp_compiler_search.cache_clear()
-
-
-def test_a_compiler_that_fails_is_told_from_a_function_that_raises():
-    with (
-        mock.patch.object(
-            torch._inductor.graph.GraphLowering,
-            "compile_to_module",
-            side_effect=OSError,
-        ),
-        pytest.raises(InputError, match="compiler failed, not your function"),
-    ):
-        kernels(chain, X)
-    assert kernels(chain, X).bytes == 8 * N, "the hooks are gone"
 
 
 def test_output_code_has_the_source_by_phase_and_by_kernel():

@@ -4,7 +4,9 @@ import copy
 import functools
 import logging
 import random
+import warnings
 from collections import deque
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -118,6 +120,39 @@ def test_bad_input_says_what_to_do(look):
     if look is not LOOKS["recompiles"]:  # each of its calls has a device of its own
         with pytest.raises(InputError, match=r"cpu and meta.*to\(device\)"):
             look(lambda both: both[0] + both[1], (X, X.to("meta")))
+
+
+def test_a_scripted_module_or_one_without_memory_says_what_to_do():
+    x, layer = torch.ones(2, 4), torch.nn.Linear(4, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch.jit is on its way out
+        scripted = torch.jit.script(layer)
+    with pytest.raises(InputError, match=r"torch\.jit compiled this already"):
+        kernels(scripted, x)
+    assert kernels(lambda x: x.sin() + scripted(x).sum(), x).breaks == 1
+    with pytest.raises(InputError, match=r"meta hold no numbers.*to_empty"):
+        kernels(layer.to("meta"), x.to("meta"))
+
+
+def test_no_cpp_compiler_says_so():
+    from torch._inductor import config, cpp_builder
+
+    cpp_builder.cpp_compiler_search.cache_clear()
+    with (
+        torch._inductor.utils.fresh_cache(),
+        config.patch({"cpp.cxx": ("no-such-compiler",)}),
+        pytest.raises(InputError, match=r"no C\+\+ compiler.*doctor"),
+    ):
+        kernels(lambda x: x.sin() * 1234.5, X)
+    cpp_builder.cpp_compiler_search.cache_clear()
+
+
+def test_a_compiler_that_fails_is_told_from_a_function_that_raises():
+    lowering = "torch._inductor.graph.GraphLowering.compile_to_module"
+    failure = pytest.raises(InputError, match="compiler failed, not your function")
+    with mock.patch(lowering, side_effect=OSError), failure:
+        kernels(torch.sin, X)
+    assert kernels(torch.sin, X).kernels, "the hooks are gone"
 
 
 def looped(y):
