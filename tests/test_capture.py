@@ -6,7 +6,6 @@ import logging
 import sysconfig
 import time
 from collections import UserDict
-from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -101,6 +100,8 @@ def test_ops_have_the_names_of_torch_functions():
     assert str(graphs(chain, X)) == (
         "1 graph, 0 graph breaks\ngraph 1: 4 ops: sin, mul, add, relu"
     )
+    scaled = graphs(lambda x, *, by: x["x"] * by[0] + 1, {"x": X}, by=[X])
+    assert scaled.ops == ("mul", "add") and not scaled.breaks
     assert graphs(nothing, X).breaks == ()
     assert "nothing was captured" in str(graphs(nothing, X))
 
@@ -232,20 +233,6 @@ def test_a_break_in_pythons_own_library_is_at_the_line_that_calls_it():
     (stop,) = graphs(model, X).breaks
     assert (stop.function, stop.skipped) == ("logs", True)
     assert stop.source.startswith("log.info(") and "print, log" in stop.fix
-
-
-@dataclass
-class Batch:
-    tokens: torch.Tensor
-    more: list
-
-
-def test_inputs_may_be_objects_dictionaries_and_keywords():
-    def run(batch, *, mask, fn):
-        return {"y": Batch(batch.tokens * mask["m"], [batch.more[0] + fn])}
-
-    captured = graphs(run, Batch(X, [X]), mask={"m": X}, fn=X)
-    assert captured.ops == ("mul", "add") and not captured.breaks
 
 
 def test_two_breaks_of_one_line_are_two():
