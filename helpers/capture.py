@@ -154,7 +154,7 @@ def breaks_among(events: list[_torch.Event], fn: Any) -> tuple[GraphBreak, ...]:
     places: dict[Any, GraphBreak] = {}
     for event in events:
         if event.kind == "dynamo_graph_break_reason":
-            frames = _frames_of(event.stack, fn) or [FrameSummary("?", 0, "?", line="")]
+            frames = _frames_of(event.stack, fn)
             stop = _graph_break(event.payload, frames)
             column = getattr(frames[-1], "colno", None)
             place = frames[-1].filename, stop.line, column, stop.reason
@@ -176,7 +176,7 @@ def _frames_of(stack: Sequence[FrameSummary], fn: Any) -> list[FrameSummary]:
     code = getattr(getattr(fn, "forward", fn), "__code__", None)
     if code and not frames:
         return [FrameSummary(code.co_filename, code.co_firstlineno, code.co_name)]
-    return frames or list(inner)
+    return frames or [stack[-1]]
 
 
 _HELPERS = __file__.removesuffix("capture.py")

@@ -235,6 +235,19 @@ def test_a_break_in_pythons_own_library_is_at_the_line_that_calls_it():
     assert stop.source.startswith("log.info(") and "print, log" in stop.fix
 
 
+def test_a_called_function_that_runs_eagerly_as_a_whole_is_told():
+    def prints_in_a_loop(x):
+        for _ in range(3):
+            x = x + 1
+            print(end="")
+        return x
+
+    captured = graphs(lambda x: prints_in_a_loop(x.cos()).sin(), X)
+    (stop,) = captured.breaks
+    assert (stop.function, stop.skipped) == ("prints_in_a_loop", True)
+    assert captured.ops == ("cos", "sin")
+
+
 def test_two_breaks_of_one_line_are_two():
     def two(x):
         return x * x.sum().item() + x * x.max().item()
@@ -276,8 +289,8 @@ def test_what_is_compiled_already_is_captured_anew_and_a_module_whole():
 def test_recompiles_count_each_call_with_its_reason():
     costs = recompiles(chain, [(X,), (X,), (torch.ones(5),), (torch.ones(6),)])
     assert costs.counts == (1, 0, 1, 0)
-    assert costs.calls[0].reasons == ("first call",)
-    assert costs.calls[2].reasons == ("x has size 5 in dimension 0, compiled for 4",)
+    why = ("x has size 5 in dimension 0, compiled for 4",)
+    assert [call.reasons for call in costs.calls] == [("first call",), (), why, ()]
     guard = "tensor 'x' size mismatch at index 0. expected 4, actual 5"
     assert costs.calls[2].guards == (guard,)
     assert not costs.limit_hit
