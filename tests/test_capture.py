@@ -100,6 +100,7 @@ def test_ops_have_the_names_of_torch_functions():
     assert str(graphs(chain, X)) == (
         "1 graph, 0 graph breaks\ngraph 1: 4 ops: sin, mul, add, relu"
     )
+    assert graphs(lambda x: torch.ops.aten.sin.default(x), X).ops == ("sin",)
     scaled = graphs(lambda x, *, by: x["x"] * by[0] + 1, {"x": X}, by=[X])
     assert scaled.ops == ("mul", "add") and not scaled.breaks
     assert graphs(nothing, X).breaks == ()
@@ -146,7 +147,7 @@ def test_a_break_has_reason_line_and_fix(fn, count, reason, fix, skipped):
     assert stop.file == Path(__file__).name
     assert stop.source == linecache.getline(__file__, stop.line).strip()
     assert fix in stop.fix and bool(fix) == bool(stop.fix)
-    assert stop.skipped == skipped
+    assert stop.skipped == skipped == ("the whole function runs" in str(stop))
     # torch is quoted whole.
     assert stop.hints
     for text in (stop.reason, "Explanation: ", "Developer debug context", "https://"):

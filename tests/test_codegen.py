@@ -100,10 +100,14 @@ def test_other_library_calls():
     def calls(image, weights, queries, x):
         image = torch.nn.functional.conv2d(image, weights)
         attention = torch.nn.functional.scaled_dot_product_attention
-        return image, attention(queries, queries, queries), x.sort()[0] * 2, linear(x)
+        attended = attention(queries.sin(), queries, queries)
+        return image, attended, x.cos().sort()[0] * 2, linear(x.cos())
 
     shapes = [(1, 3, 8, 8), (4, 3, 3, 3), (1, 2, 8, 4), (4, 8)]
     lowered = kernels(calls, *map(torch.randn, shapes), backward=False)
+    ops = [kernel.ops for kernel in lowered.library]
+    own = {("conv2d",), ("scaled_dot_product_attention",), ("sort",), ("addmm",)}
+    assert {*ops} == own, "and not what only feeds them"
     names = [kernel.name for kernel in lowered.library]
     for name in ("convolution", "attention", "sort", "mm"):
         assert any(name in called for called in names), names
@@ -125,7 +129,8 @@ def test_the_backward_runs_by_default_when_an_output_needs_it():
 
 def test_reading_a_part_moves_a_part():
     x = torch.randn(100, 100)
-    assert kernels(lambda x: x[:, :4] * 2, x).bytes == 2 * 400 * 4
+    (kernel,) = kernels(lambda x: x[:, :4] * 2, x).kernels
+    assert (kernel.bytes, kernel.ops) == (2 * 400 * 4, ("mul",))
     assert eager_bytes(lambda x: x[:, :4] * 2, x).bytes == 2 * 400 * 4
 
 
@@ -195,6 +200,7 @@ def test_output_code_has_the_source_by_phase_and_by_kernel():
     with pytest.raises(KeyError, match=code.names[0]):
         code.kernel("nope")
     assert "Generated code (forward, backward): ⟨C++, " in str(code)
+    assert f" lines: {', '.join(code.names)}⟩" in str(code)
 
 
 def test_two_graphs_may_have_a_kernel_of_one_name():
@@ -212,7 +218,7 @@ def test_output_code_of_one_kernel_is_highlighted():
     code = output_code(chain, X)
     assert code.kernel().startswith("#include") and "ks0" not in code.text
     shown = code._repr_html_()
-    assert "<span" in shown and "background:#F8F8F8" in shown
+    assert ">#include</span>" in shown and "background:#F8F8F8" in shown
     assert "⟨" not in shown
 
 

@@ -6,11 +6,16 @@ import logging
 import random
 import warnings
 from collections import deque
+from types import SimpleNamespace
 from unittest import mock
 
+import ipywidgets
 import numpy as np
 import pytest
 import torch
+import traitlets
+from matplotlib.figure import Figure
+from tqdm import tqdm
 
 from helpers import compare, session
 from helpers.capture import Watch, graphs, recompiles
@@ -215,10 +220,11 @@ def test_fresh_code_keeps_defaults_closure_and_method():
     assert new(1) == 11
     assert new.__code__ is not f.__code__
     module = Noisy()
-    bound = session.fresh_code(module.forward)
-    assert bound.__func__.__code__ is not Noisy.forward.__code__
     module.compile()
-    assert session.fresh_code(module)._compiled_call_impl is None
+    new = session.fresh_code(module)
+    assert new._compiled_call_impl is None
+    for bound in (session.fresh_code(module.forward), new.forward):
+        assert bound.__func__.__code__ is not Noisy.forward.__code__
 
 
 @pytest.mark.parametrize(
@@ -461,17 +467,21 @@ def test_what_did_not_change_is_not_written():
     assert [p._version for p in model.parameters()] == versions
 
 
-def test_tools_behind_an_object_are_not_touched():
-    log = logging.getLogger("course")
-
-    def logs(x):
-        log.propagate = False
-        return x
-
-    with restored(logs):
-        logs(X)
-    assert log.propagate is False
-    log.propagate = True
+@pytest.mark.parametrize(
+    "tool",
+    [
+        logging.getLogger("course"),
+        tqdm(disable=True),
+        Figure(),
+        ipywidgets.IntSlider(),
+        traitlets.HasTraits(),
+    ],
+    ids=lambda tool: type(tool).__name__,
+)
+def test_tools_behind_an_object_are_not_touched(tool):
+    tool.held = X
+    assert session.tensors_of(SimpleNamespace(tool=tool)) == []
+    assert session.tensors_of(SimpleNamespace(held=X)) == [X]
 
 
 def test_a_compiled_module_stays_compiled_after_compare():
