@@ -127,22 +127,13 @@ def graphs(fn: Callable[..., Any], /, *inputs: Any, **kwargs: Any) -> Graphs:
     captured: list[Graph] = []
 
     def backend(graph: Any, _: Any) -> Any:
-        captured.append(Graph(tuple(_op_names(graph))))
+        calls = [n.target for n in graph.graph.nodes if n.op.startswith("call_")]
+        captured.append(Graph(tuple(map(op_name, calls))))
         return graph
 
     with session.undisturbed(fn), _torch.trace() as events:
         session.call(session.compile_apart(fn, backend=backend), inputs, kwargs)
     return Graphs(tuple(captured), breaks_among(events, fn))
-
-
-def _op_names(graph: Any) -> list[str]:
-    names = []
-    for node in graph.graph.nodes:
-        if node.op == "call_module":
-            names.append(type(graph.get_submodule(node.target)).__name__)
-        elif node.op in ("call_function", "call_method"):
-            names.append(op_name(node.target))
-    return names
 
 
 def op_name(target: Any) -> str:
@@ -163,7 +154,7 @@ def breaks_among(events: list[_torch.Event], fn: Any) -> tuple[GraphBreak, ...]:
     places: dict[Any, GraphBreak] = {}
     for event in events:
         if event.kind == "dynamo_graph_break_reason":
-            frames = _frames_of(event.stack, fn) or [FrameSummary("?", 0, "?", line="")]
+            frames = _frames_of(event.stack, fn)
             stop = _graph_break(event.payload, frames)
             column = getattr(frames[-1], "colno", None)
             place = frames[-1].filename, stop.line, column, stop.reason
@@ -183,9 +174,9 @@ def _frames_of(stack: Sequence[FrameSummary], fn: Any) -> list[FrameSummary]:
     frames = [frame for frame in inner if not _is_plumbing(frame.filename)]
     fn = getattr(fn, "_torchdynamo_orig_callable", fn)
     code = getattr(getattr(fn, "forward", fn), "__code__", None)
-    if frames or code is None:
-        return frames or list(inner)
-    return [FrameSummary(code.co_filename, code.co_firstlineno, code.co_name)]
+    if code and not frames:
+        return [FrameSummary(code.co_filename, code.co_firstlineno, code.co_name)]
+    return frames or [stack[-1]]
 
 
 _HELPERS = __file__.removesuffix("capture.py")
@@ -212,7 +203,7 @@ def _graph_break(payload: str, frames: Sequence[FrameSummary]) -> GraphBreak:
         reason=title.rstrip("."),
         line=at.lineno or 0,
         source=at.line or "",
-        function=original_name(at.name),
+        function=_original_name(at.name),
         file=_file_name(at.filename),
         fix=_advice(f"{title}: {explanation}", at),
         skipped="Skipping the function" in head,
@@ -220,7 +211,7 @@ def _graph_break(payload: str, frames: Sequence[FrameSummary]) -> GraphBreak:
         message=message,
         way=tuple(
             f"line {frame.lineno} of {_file_name(frame.filename)}, "
-            f"in {original_name(frame.name)}: {frame.line}"
+            f"in {_original_name(frame.name)}: {frame.line}"
             for frame in callers
         ),
     )
@@ -260,7 +251,7 @@ def _file_name(file: str) -> str:
     return path.name
 
 
-def original_name(name: str) -> str:
+def _original_name(name: str) -> str:
     """Return the user's name of a function that resumes after a graph break."""
     return re.sub(r"^(torch_dynamo_resume_in_)+|(_at_\d+)+$", "", name)
 
@@ -319,23 +310,22 @@ class Watch:
 
     def __enter__(self) -> Watch:
         self._known = list(_torch.compile_history)  # kept alive, for ids are compared
-        self._counters = copy.deepcopy(_torch.counters)
-        self._after: tuple[list[Any], Any] | None = None
+        self._counted_before = copy.deepcopy(_torch.counters)
+        self._history, self._counters = _torch.compile_history, _torch.counters
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._after = list(_torch.compile_history), copy.deepcopy(_torch.counters)
+        self._history = list(_torch.compile_history)
+        self._counters = copy.deepcopy(_torch.counters)
 
     def _records(self) -> list[Any]:
         """Return torch's records of the compiles since the block began."""
-        history = self._after[0] if self._after else _torch.compile_history
         known = set(map(id, self._known))
-        return [record for record in history if id(record) not in known]
+        return [record for record in self._history if id(record) not in known]
 
     def _counted(self, group: str) -> dict[str, int]:
         """Return by how much torch's counters of a *group* grew in the block."""
-        now = (self._after[1] if self._after else _torch.counters)[group]
-        return dict(now - self._counters[group])
+        return dict(self._counters[group] - self._counted_before[group])
 
     def _compiles(self) -> list[Any]:
         records = self._records()

@@ -210,8 +210,10 @@ def _origins(parts: list[Any]) -> list[Any]:
     """Return the nodes of the program's graph that ended here, in its order."""
     origins = {n for part in parts if part.node for n in part.node.get_origins()}
     if len(parts) == 1 and parts[0].is_extern():  # others only feed it
-        own = parts[0].node.get_origin_node()
-        origins = {own} if own is not None else origins
+        node = parts[0].node
+        called = op_name(getattr(node, "op_overload", None) or "")  # of a fallback
+        by_name = {n for n in origins if op_name(n.target) == called}
+        origins = {node.get_origin_node()} - {None} or by_name or origins
     graphs = {node.graph for node in origins}
     order = {node: i for graph in graphs for i, node in enumerate(graph.nodes)}
     return sorted(origins, key=order.__getitem__)

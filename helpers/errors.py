@@ -5,8 +5,8 @@ from __future__ import annotations
 
 def one_line(error: BaseException) -> str:
     """Return the type of *error*, and the first line that it says."""
-    said = str(error).strip().partition("\n")[0].rstrip(":")  # of a list below
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    line = str(error).strip().partition("\n")[0].rstrip(":")  # of a list below
+    return f"{type(error).__name__}: {line}" if line else type(error).__name__
 
 
 class InputError(ValueError):

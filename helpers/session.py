@@ -23,10 +23,10 @@ import warnings
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from operator import is_
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import torch
 
 from helpers import _torch
@@ -97,7 +97,7 @@ class restored:
             if scope.get(name) is not before:
                 scope[name] = before
         for table, before in self._tables:
-            if not _same(table, before):
+            if _ids(table) != _ids(before):
                 table.clear()
                 (table.extend if hasattr(table, "extend") else table.update)(before)
         for generator, state in self._generators:
@@ -199,12 +199,10 @@ def _is_tool(item: Any) -> bool:
     return standard or private or isinstance(item, (type, types.ModuleType))
 
 
-def _same(a: Any, b: Any) -> bool:
-    """Return whether two tables hold the very same objects, in the same order."""
-    if len(a) != len(b):
-        return False
-    same = all(map(is_, a, b))
-    return same and (not isinstance(a, dict) or all(map(is_, a.values(), b.values())))
+def _ids(table: Any) -> list[int]:
+    """Return the ids of all that a table holds, in order."""
+    values = table.values() if isinstance(table, dict) else ()
+    return [*map(id, (*table, *values))]
 
 
 def _has_values(t: torch.Tensor) -> bool:
@@ -274,16 +272,14 @@ def _new_codes_forgotten() -> Iterator[None]:
 @contextlib.contextmanager
 def random_state() -> Iterator[None]:
     """Put back the state of random numbers: of torch, Python and NumPy."""
-    numpy, python = sys.modules.get("numpy"), random.getstate()
-    legacy = numpy.random.get_state() if numpy else None
+    python, numpy = random.getstate(), np.random.get_state()
     gpus = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
     try:
         with torch.random.fork_rng(devices=gpus):
             yield
     finally:
         random.setstate(python)
-        if numpy:
-            numpy.random.set_state(legacy)
+        np.random.set_state(numpy)
 
 
 @contextlib.contextmanager

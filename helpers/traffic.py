@@ -137,10 +137,10 @@ def _moved_by_index(name: str, given: dict[str, Any]) -> int:
 
 
 def _tensors(tree: Any) -> list[Any]:
-    found = [t for t in pytree.tree_leaves(tree) if isinstance(t, torch.Tensor)]
-    if any(t.layout is not torch.strided or t.is_nested for t in found):
+    leaves = [t for t in pytree.tree_leaves(tree) if isinstance(t, torch.Tensor)]
+    if any(t.layout is not torch.strided or t.is_nested for t in leaves):
         raise InputError("the bytes of sparse and nested tensors cannot be counted")
-    return list({id(t): t for t in found}.values())
+    return list({id(t): t for t in leaves}.values())
 
 
 def _size(tensor: Any) -> int:  # what is expanded, or overlaps, is in memory once
