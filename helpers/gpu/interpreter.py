@@ -122,7 +122,7 @@ def check_numerics(dump: Any, limit_s: float = 120.0) -> Numerics:
             "again, and check that with dump_triton(f, x).check_numerics()"
         )
     launches, checked = iter(dump.launches), list[CheckedKernel]()
-    saved: dict[int, dict[str, Any]] = {}  # by graph, what its forward saved
+    saved: dict[str, Any] = {}  # what the last forward saved for its backward
     with progress("graphs", len(captured)) as bar:
         for graph in captured:
             kernels = [
@@ -140,17 +140,24 @@ def check_numerics(dump: Any, limit_s: float = 120.0) -> Numerics:
 def _check(
     graph: Any,
     kernels: list[CheckedKernel],
-    saved: dict[int, dict[str, Any]],
+    saved: dict[str, Any],
     gpu: str,
     limit_s: float,
 ) -> list[CheckedKernel]:
-    """Return *kernels* with what running their *graph* on both sides showed."""
-    known = saved.pop(graph.index, {}) if graph.phase == "backward" else {}
-    try:
-        inputs = _inputs(graph, known)
-    except TypeError:  # a symbol in it has no number
-        reason = "the size of a gradient depends on data"
+    """Return *kernels* with what running their *graph* on both sides showed.
+
+    A forward leaves in *saved*, by name, what its backward needs.
+    """
+
+    def not_run(reason: str) -> list[CheckedKernel]:
         return [replace(kernel, reason=reason) for kernel in kernels]
+
+    if graph.phase != "backward":
+        saved.clear()
+    try:
+        inputs = _inputs(graph, saved)
+    except TypeError:  # a symbol in it has no number
+        return not_run("the size of a gradient depends on data")
     answer = interpreter().ask(graph.source, inputs, limit_s, gpu, graph.constants)
     launches, reason = answer["launches"], answer["error"]
     fourfold = {seed for launch in launches for seed in launch.pop("fourfold")}
@@ -161,24 +168,19 @@ def _check(
     try:
         eager = Eager(graph, fourfold).values(inputs)
     except Exception as problem:  # an operation of the program's, whichever it is
-        reason = reason or f"eager cannot run: {one_line(problem)}"
-        return [replace(kernel, reason=reason) for kernel in kernels]
+        return not_run(reason or f"eager cannot run: {one_line(problem)}")
     if graph.phase == "forward":
         [output] = graph.aten.graph.find_nodes(op="output")
         names = [getattr(node, "name", "") for node in output.args[0]]
-        saved[graph.index] = dict(zip(names, eager.values(), strict=False))
+        saved.update(zip(names, eager.values(), strict=False))
     if reason or not kernels:
-        return [replace(kernel, reason=reason) for kernel in kernels]
+        return not_run(reason)
+    try:
+        exact = Eager(graph, fourfold, wide=True).values(inputs)
+    except Exception:  # an operation that float64 does not have
+        exact = eager
     computed = _named(graph, answer["outputs"], answer["inputs"])
-    differences = _differences(graph, inputs, eager, computed, fourfold)
-    errors, relative, fine = zip(*differences.values(), strict=True)
-    wrong = [name for name, same in zip(differences, fine, strict=True) if not same]
-    verdict = {
-        "status": "differs" if wrong else "agrees",
-        "error": max(errors),
-        "relative": max(relative),
-        "reason": f"wrong: {', '.join(wrong)}" if wrong else "",
-    }
+    verdict = _verdict(graph, eager, computed, exact)
     return [replace(kernel, **verdict) for kernel in kernels]
 
 
@@ -190,24 +192,22 @@ def _named(graph: Any, outputs: Sequence[Any], inputs: Sequence[Any]) -> dict[st
     return named
 
 
-def _differences(
-    graph: Any,
-    inputs: Sequence[Any],
-    eager: dict[str, Any],
-    computed: dict[str, Any],
-    fourfold: set[int],
-) -> dict[str, tuple[float, float, bool]]:
-    """Return the `_difference` of each value that eager and the kernels computed."""
-    try:
-        exact = Eager(graph, fourfold, wide=True).values(inputs)
-    except Exception:  # an operation that float64 does not have
-        exact = eager
+def _verdict(graph: Any, eager: Any, computed: Any, exact: Any) -> dict[str, Any]:
+    """Return the fields of the kernels of *graph*, whose values are given by name."""
     values = [node.meta.get("val") for node in graph.aten.graph.nodes]
     known = [value for value in values if isinstance(value, torch.Tensor)]
     tolerance, _ = default_tolerances(*known)  # that of the narrowest type
+    errors, relative, wrong = [], [], []
+    for name, value in eager.items():
+        off = _difference(value, computed[name], exact[name], tolerance)
+        errors.append(off[0])
+        relative.append(off[1])
+        wrong += [] if off[2] else [name]
     return {
-        name: _difference(eager[name], computed[name], exact[name], tolerance)
-        for name in eager
+        "status": "differs" if wrong else "agrees",
+        "error": max(errors),
+        "relative": max(relative),
+        "reason": f"wrong: {', '.join(wrong)}" if wrong else "",
     }
 
 
