@@ -18,30 +18,39 @@ from torch.nn import functional as F
 
 @dataclass(frozen=True)
 class Kind:
-    """A program, and what its dump must show: launches by graph, in order."""
+    """A program, and what its dump must show: the launches of each graph, in order."""
 
     name: str
     make: Callable[[], tuple[Callable[..., Any], tuple[Any, ...]]]
     expected: tuple[str, ...]  # "0 forward: reduction, library"
-    training: bool = False
     dynamic: bool | None = None
+
+    @property
+    def training(self) -> bool:
+        """Whether its backward is dumped, too."""
+        return self.name.endswith(", training")
 
     def shown(self, dump: Any) -> tuple[str, ...]:
         """Return the launches of *dump* in the form of ``expected``."""
-        found: dict[str, list[str]] = {}
+        kinds: dict[str, list[str]] = {}  # by graph
         for launch in dump.launches:
-            found.setdefault(f"{launch.graph} {launch.phase}", []).append(launch.kind)
-        return tuple(f"{graph}: {', '.join(kinds)}" for graph, kinds in found.items())
+            kinds.setdefault(f"{launch.graph} {launch.phase}", []).append(launch.kind)
+        return tuple(f"{graph}: {', '.join(of_it)}" for graph, of_it in kinds.items())
 
 
 KINDS: dict[str, Kind] = {}
 
 
-def kind(name: str, *expected: str, training: bool = False, dynamic: Any = None):
-    """Register a maker under *name*, with what its dump must show."""
+def kind(name: str, *launches: str, dynamic: bool | None = None):
+    """Register a maker under *name*, with the launches of each graph of its dump."""
 
     def register(make: Callable[..., Any]) -> Callable[..., Any]:
-        KINDS[name] = Kind(name, make, expected, training, dynamic)
+        training = name.endswith(", training")
+        graphs = (
+            ("0 forward", "0 backward") if training else ("0 inference", "1 inference")
+        )
+        expected = tuple(map(": ".join, zip(graphs, launches, strict=False)))
+        KINDS[name] = Kind(name, make, expected, dynamic)
         return make
 
     return register
@@ -52,48 +61,43 @@ def dumped(name: str) -> Any:
     """Return the dump of a kind for an H100; made once for all tests."""
     from helpers import dump_triton
 
-    made = KINDS[name]
-    fn, inputs = made.make()
-    return dump_triton(fn, *inputs, training=made.training, dynamic=made.dynamic)
+    chosen = KINDS[name]
+    fn, inputs = chosen.make()
+    return dump_triton(fn, *inputs, training=chosen.training, dynamic=chosen.dynamic)
+
+
+def _generator() -> torch.Generator:
+    return torch.Generator("cpu").manual_seed(0)
 
 
 def randn(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """Return normal numbers of *shape*, the same in every run and on every device."""
-    made = torch.randn(
-        *shape, generator=torch.Generator("cpu").manual_seed(0), device="cpu"
-    )
-    return made.to(torch.get_default_device(), dtype)
+    numbers = torch.randn(*shape, generator=_generator(), device="cpu")
+    return numbers.to(torch.get_default_device(), dtype)
 
 
 def integers(high: int, *shape: int) -> torch.Tensor:
     """Return whole numbers below *high* of *shape*, the same in every run."""
-    made = torch.randint(
-        high, shape, generator=torch.Generator("cpu").manual_seed(0), device="cpu"
-    )
-    return made.to(torch.get_default_device())
+    numbers = torch.randint(high, shape, generator=_generator(), device="cpu")
+    return numbers.to(torch.get_default_device())
 
 
-@kind("pointwise chain", "0 inference: pointwise")
+@kind("pointwise chain", "pointwise")
 def chain():
     return lambda x: torch.relu(x.sin() * 2 + 1), (randn(64, 1000),)
 
 
-@kind(
-    "pointwise chain, training",
-    "0 forward: pointwise",
-    "0 backward: pointwise",
-    training=True,
-)
+@kind("pointwise chain, training", "pointwise", "pointwise")
 def chain_training():
     return lambda x: torch.tanh(x.sin() * 2 + 1), (randn(64, 1000),)
 
 
-@kind("two outputs", "0 inference: pointwise")
+@kind("two outputs", "pointwise")
 def two_outputs():
     return lambda x: (x.sin(), x.cos() + 1), (randn(4096),)
 
 
-@kind("broadcast and transpose", "0 inference: pointwise")
+@kind("broadcast and transpose", "pointwise")
 def transposed():
     return lambda x, y: x.t() + y, (randn(128, 48), randn(128))
 
@@ -111,52 +115,37 @@ for _columns, _forward, _backward in (
     (4096, "reduction", "reduction"),
     (65536, f"{_ONLINE}, pointwise", f"{_SPLIT}, pointwise"),
 ):
-    kind(f"softmax over {_columns}", f"0 inference: {_forward}")(_softmax(4, _columns))
-    kind(
-        f"softmax over {_columns}, training",
-        f"0 forward: {_forward}",
-        f"0 backward: {_backward}",
-        training=True,
-    )(_softmax(4, _columns))
+    _make = _softmax(4, _columns)
+    kind(f"softmax over {_columns}", _forward)(_make)
+    kind(f"softmax over {_columns}, training", _forward, _backward)(_make)
 
 
-@kind(
-    "LayerNorm, training",
-    "0 forward: persistent reduction",
-    "0 backward: persistent reduction",
-    training=True,
-)
+@kind("LayerNorm, training", "persistent reduction", "persistent reduction")
 def layer_norm():
     return nn.LayerNorm(256), (randn(48, 256),)
 
 
-@kind(
-    "RMSNorm, training",
-    "0 forward: persistent reduction",
-    "0 backward: persistent reduction",
-    training=True,
-)
+@kind("RMSNorm, training", "persistent reduction", "persistent reduction")
 def rms_norm():
     return nn.RMSNorm(256), (randn(48, 256),)
 
 
-@kind("a sum in two kernels", "0 inference: reduction, persistent reduction")
+@kind("a sum in two kernels", "reduction, persistent reduction")
 def full_sum():
     return lambda x: x.sum(), (randn(1 << 20),)
 
 
 @kind(
     "GELU MLP, training",
-    "0 forward: library, pointwise, library",
-    "0 backward: library, library, persistent reduction, persistent reduction, library",
-    training=True,
+    "library, pointwise, library",
+    "library, library, persistent reduction, persistent reduction, library",
 )
 def mlp():
     net = nn.Sequential(nn.Linear(64, 96), nn.GELU(), nn.Linear(96, 64))
     return net, (randn(32, 64),)
 
 
-@kind("Transformer layer with dropout, training", training=True)
+@kind("Transformer layer with dropout, training")
 def transformer():
     layer = nn.TransformerEncoderLayer(64, 4, 128, dropout=0.1, batch_first=True)
     return layer, (randn(2, 16, 64),)
@@ -164,9 +153,8 @@ def transformer():
 
 @kind(
     "Conv, BatchNorm, ReLU, training",
-    "0 forward: library, persistent reduction, pointwise",
-    "0 backward: persistent reduction, library",
-    training=True,
+    "library, persistent reduction, pointwise",
+    "persistent reduction, library",
 )
 def conv():
     net = nn.Sequential(nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.ReLU())
@@ -175,9 +163,8 @@ def conv():
 
 @kind(
     "embedding and index, training",
-    "0 forward: pointwise",
-    "0 backward: pointwise, pointwise, pointwise, pointwise",
-    training=True,
+    "pointwise",
+    "pointwise, pointwise, pointwise, pointwise",
 )
 def embedding():
     table = nn.Embedding(100, 32)
@@ -186,46 +173,35 @@ def embedding():
 
 @kind(
     "cross-entropy, training",
-    "0 forward: persistent reduction, persistent reduction",
-    "0 backward: persistent reduction",
-    training=True,
+    "persistent reduction, persistent reduction",
+    "persistent reduction",
 )
 def cross_entropy():
     return F.cross_entropy, (randn(32, 500), integers(500, 32))
 
 
-@kind("mixed dtypes", "0 inference: pointwise")
+@kind("mixed dtypes", "pointwise")
 def mixed():
     return lambda x, y: (x * y).float() + x, (randn(4096).bfloat16(), randn(4096))
 
 
-@kind(
-    "bfloat16 LayerNorm, training",
-    "0 forward: persistent reduction",
-    "0 backward: persistent reduction",
-    training=True,
-)
+@kind("bfloat16 LayerNorm, training", "persistent reduction", "persistent reduction")
 def half_norm():
     return nn.LayerNorm(256).bfloat16(), (randn(48, 256).bfloat16(),)
 
 
-@kind("dynamic batch", "0 inference: pointwise", dynamic=True)
+@kind("dynamic batch", "pointwise", dynamic=True)
 def dynamic():
     return lambda x: torch.relu(x + 1) * 2, (randn(37, 100),)
 
 
-@kind(
-    "attention, training",
-    "0 forward: library, pointwise",
-    "0 backward: pointwise, library",
-    training=True,
-)
+@kind("attention, training", "library, pointwise", "pointwise, library")
 def attention():
     qkv = tuple(randn(2, 4, 64, 32) + n for n in range(3))
     return lambda q, k, v: F.scaled_dot_product_attention(q, k, v).sin(), qkv
 
 
-@kind("half attention with a causal mask", "0 inference: library, pointwise")
+@kind("half attention with a causal mask", "library, pointwise")
 def causal():
     qkv = tuple(randn(2, 4, 64, 32, dtype=torch.bfloat16) for _ in range(3))
 
@@ -235,7 +211,7 @@ def causal():
     return attend, qkv
 
 
-@kind("attention by hand", "0 inference: library")
+@kind("attention by hand", "library")
 def attention_by_hand():
     def attend(q, k, v):
         return torch.softmax(q @ k.transpose(-2, -1) / 32**0.5, -1) @ v
@@ -245,13 +221,13 @@ def attention_by_hand():
 
 @kind(
     "attention by hand, in float32",  # the GPU's own would round to TF32
-    "0 inference: library, persistent reduction, library",
+    "library, persistent reduction, library",
 )
 def attention_by_hand_in_full():
     return attention_by_hand()[0], tuple(randn(2, 4, 64, 32) + n for n in range(3))
 
 
-@kind("FlexAttention", "0 inference: pointwise, pointwise, template")
+@kind("FlexAttention", "pointwise, pointwise, template")
 def flex():
     from torch.nn.attention.flex_attention import flex_attention
 
@@ -261,7 +237,7 @@ def flex():
     return attend, tuple(randn(1, 2, 128, 64) + n for n in range(3))
 
 
-@kind("AdamW over several tensors", "0 inference: foreach, foreach")
+@kind("AdamW over several tensors", "foreach, foreach")
 def adamw():
     parameters = [nn.Parameter(randn(64, 64) + n) for n in range(4)]
     for parameter in parameters:
@@ -270,7 +246,7 @@ def adamw():
     return lambda: optimizer.step(), ()
 
 
-@kind("graph break", "0 inference: pointwise", "1 inference: pointwise")
+@kind("graph break", "pointwise", "pointwise")
 def graph_break():
     def broken(x):
         y = x.sin()
@@ -280,7 +256,7 @@ def graph_break():
     return broken, (randn(4096),)
 
 
-@kind("your own Triton kernel", "0 inference: pointwise, yours, pointwise")
+@kind("your own Triton kernel", "pointwise, yours, pointwise")
 def own_kernel():
     from tests.triton_kernel import add_one
 
@@ -298,16 +274,16 @@ def nothing():
     return lambda x: 3, (randn(4),)
 
 
-@kind("only on the CPU", "0 inference: pointwise")
+@kind("only on the CPU", "pointwise")
 def cpu_only():
     return lambda x: x + torch.arange(64, device="cpu"), (randn(64),)
 
 
-@kind("a QR by a library", "0 inference: library, pointwise")
+@kind("a QR by a library", "library, pointwise")
 def factorised():
     return lambda x: torch.linalg.qr(x)[0] * 2, (randn(8, 8),)
 
 
-@kind("sort and running sum", "0 inference: persistent reduction, reduction")
+@kind("sort and running sum", "persistent reduction, reduction")
 def ordered():
     return lambda x: (torch.sort(x)[0], x.reshape(-1).cumsum(0)), (randn(32, 128),)

@@ -24,7 +24,7 @@ def made() -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def found(made: list[int]) -> Explorer:
+def explored(made: list[int]) -> Explorer:
     def make(n: int) -> Any:
         made.append(n)
 
@@ -38,16 +38,16 @@ def found(made: list[int]) -> Explorer:
     return explore(make, ("h100", "t4"), (FLOAT, HALF), (1, 2, 3))
 
 
-def test_the_table_is_a_small_grid(found: Explorer, made: list[int]) -> None:
-    rows = [(s.gpu, s.dtype, s.length) for s in found.settings]
+def test_the_table_is_a_small_grid(explored: Explorer, made: list[int]) -> None:
+    rows = [(s.gpu, s.dtype, s.length) for s in explored.settings]
     wanted = [("h100", d, n) for d in ("float32", "bfloat16") for n in (1, 3)]
     assert rows == [*wanted, ("t4", "float32", 3)] and made[:5] == [1, 3, 1, 3, 3]
-    assert all(cell.startswith("⟨") for cell in found.table().rows[0][-2:])
-    assert Explorer.from_json(found.to_json()) == found
+    assert all(cell.startswith("⟨") for cell in explored.table().rows[0][-2:])
+    assert Explorer.from_json(explored.to_json()) == explored
 
 
-def test_a_kernel_changes_with_the_program(found: Explorer) -> None:
-    one, three, half = found.settings[:3]
+def test_a_kernel_changes_with_the_program(explored: Explorer) -> None:
+    one, three, half = explored.settings[:3]
     sines = [setting.source.count("tl_math.sin") for setting in (one, three)]
     assert sines == [1, 3]
     assert one.bytes == three.bytes == 2 * half.bytes == 2 * 4 * ELEMENTS
@@ -55,9 +55,9 @@ def test_a_kernel_changes_with_the_program(found: Explorer) -> None:
 
 
 def test_the_widget_compiles_each_setting_once(
-    found: Explorer, made: list[int], capsys: pytest.CaptureFixture[str]
+    explored: Explorer, made: list[int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    gpu, dtype, length, _ = found.widget().children
+    gpu, dtype, length, _ = explored.widget().children
     before = len(made)
     for n in (2, 1, 2):
         length.value = n
@@ -67,38 +67,27 @@ def test_the_widget_compiles_each_setting_once(
     assert lengths == ["1", "2", "1", "2"]
 
 
-@pytest.fixture
-def displayed(found: Explorer, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What is displayed in a live notebook, one bundle of MIME types after another."""
+def displayed(
+    explored: Explorer, monkeypatch: pytest.MonkeyPatch, live: bool
+) -> list[dict[str, Any]]:
+    """Return what is displayed, one bundle of MIME types after another."""
     bundles: list[dict[str, Any]] = []
-    monkeypatch.setattr(explorer, "watched", lambda: True)
+    monkeypatch.setattr(explorer, "watched", lambda: live)
     monkeypatch.setattr("IPython.display.display", lambda x, raw: bundles.append(x))
+    explored._ipython_display_()
     return bundles
 
 
 def test_the_widget_is_shown_where_it_is_live(
-    found: Explorer, displayed: list[dict[str, Any]]
+    explored: Explorer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found._ipython_display_()
-    table, widget = displayed
+    table, widget = displayed(explored, monkeypatch, live=True)
+    assert table == {"text/plain": str(explored), "text/html": explored._repr_html_()}
     assert "<table>" in table["text/html"]
     assert WIDGET in widget and "sliders stand here" in widget["text/plain"]
-
-
-@pytest.mark.parametrize("stored", [True, False])
-def test_elsewhere_there_is_the_table_alone(
-    found: Explorer,
-    displayed: list[dict[str, Any]],
-    monkeypatch: pytest.MonkeyPatch,
-    stored: bool,
-) -> None:
-    if stored:  # read from a file: there is no program to ask
-        Explorer(found.settings)._ipython_display_()
-    else:
-        monkeypatch.setattr(explorer, "watched", lambda: False)
-        found._ipython_display_()
-    table = {"text/plain": str(found), "text/html": found._repr_html_()}
-    assert displayed == [table]
+    # Elsewhere, and where it was read from a file, there is the table alone.
+    assert displayed(explored, monkeypatch, live=False) == [table]
+    assert displayed(Explorer(explored.settings), monkeypatch, live=True) == [table]
 
 
 def test_what_is_missing_is_said() -> None:

@@ -145,9 +145,9 @@ def compile_kernel(
             if used["spills"] and not log:  # it came from the cache, without the log
                 log = _compiled(tuner, chosen, lines, again=True)[1]
         except Exception as error:  # Triton's, LLVM's and ptxas' have no common kind
-            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            wrong = [line for line in lines if "error" in line.lower()]
-            reason = (wrong or lines or [type(error).__name__])[-1]
+            texts = [line.strip() for line in str(error).splitlines() if line.strip()]
+            wrong = [line for line in texts if "error" in line.lower()]
+            reason = (wrong or texts or [type(error).__name__])[-1]
             raise InputError(f"no machine code for {gpu}: {reason}") from error
         # cuobjdump counts arrays in local memory as spills, too; ptxas' log does not.
         if spilled := re.search(r"(\d+) bytes spill stores", log):

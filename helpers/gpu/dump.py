@@ -218,6 +218,13 @@ class DumpedKernel(Result):
         return tidy(self.generated) if self.generated else ""
 
     @cached_property
+    def module(self) -> str:
+        """The kernel's own module with the tidied text in it, to compile."""
+        start = self.generated.rindex("@triton.jit\n")
+        last = self.source.rindex("@triton.jit\n")  # what it calls is in the head
+        return self.generated[:start] + self.source[last:]
+
+    @cached_property
     def configs(self) -> tuple[Any, ...]:
         """The block sizes and warps that Inductor would try, its first choice first."""
         return compile.configs(self.generated, gpus.find(self.gpu))

@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial, wraps
 from itertools import takewhile
-from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 from unittest import mock
@@ -136,14 +135,9 @@ def _device_guard() -> Iterator[None]:
     c10 keeps the guards in a table by device type; the CPU build's guard of the device
     ``meta``, which has no memory either, stands in for it.
     """
-    library = Path(torch.__file__).parent / "lib" / "libc10.so"
-    try:
-        table = (ctypes.c_void_p * (_META_TYPE + 1)).in_dll(
-            ctypes.CDLL(library), _GUARDS
-        )
-    except (OSError, ValueError):  # another build: indexing may then fail, and say so
-        table = None
-    if table is None or table[_CUDA_TYPE]:
+    library = ctypes.CDLL("libc10.so")  # by its name: torch has loaded it
+    table = (ctypes.c_void_p * (_META_TYPE + 1)).in_dll(library, _GUARDS)
+    if table[_CUDA_TYPE]:
         yield
         return
     table[_CUDA_TYPE] = table[_META_TYPE]

@@ -27,15 +27,17 @@ from triton.runtime import interpreter
 
 from helpers._torch import needed_for
 from helpers.gpu import fake_gpu, gpus
-from helpers.gpu.interpreter import ATTENTION, SEED, attention, pack, unpack
+from helpers.gpu.interpreter import ATTENTION, SEED, attention, draw, pack, unpack
 
 with needed_for("running Triton code without a GPU"):
+    from torch._inductor import async_compile
     from torch._inductor.runtime import triton_helpers, triton_heuristics
 
 ATEN = torch.library.Library("aten", "IMPL")  # it acts as long as it is held
 MOST_PROGRAMS = 256  # in a launch: they run one by one, so fewer and larger are faster
 BUILDER = interpreter.InterpreterBuilder
 ALLOWED: list[tuple[int, int]] = []  # the memory of a launch's tensors: starts and ends
+LAUNCHES: list[dict[str, Any]] = []  # of the module that runs
 
 
 def main() -> None:
@@ -63,59 +65,42 @@ def main() -> None:
 def run_module(request: dict[str, Any]) -> dict[str, Any]:
     """Return outputs, inputs as the call left them, launches, and any error."""
     inputs, outputs, error = list(request["inputs"]), [], ""
-    compiler = Compiler()
+    LAUNCHES.clear()
     try:
-        call = _load(request["source"], compiler, request["constants"])
+        call = _load(request["source"], request["constants"])
         torch.manual_seed(SEED)
         outputs = list(call(list(inputs)))
     except Exception as problem:  # of the kernel: whatever it is, it is reported
         error = _in_kernel(problem)
     answer = {"outputs": outputs, "inputs": inputs}
-    return {**answer, "launches": compiler.launches, "error": error}
+    return {**answer, "launches": LAUNCHES, "error": error}
 
 
-def _load(
-    source: str, compiler: Compiler, constants: dict[str, Any]
-) -> Callable[..., Any]:
+def _load(source: str, constants: dict[str, Any]) -> Callable[..., Any]:
     """Return a module's function ``call``, with every device the CPU."""
     source = re.sub(r"^from torch.* as get_raw_stream$", "", source, flags=re.M)
-    source = source.replace("= AsyncCompile()", "= COMPILER")
     source = re.sub(r"(['\"])cuda(:\d+)?\1", "'cpu'", source)
-    # An input, or what a library gives, may be laid out otherwise on a GPU.
-    layout = r"assert_size_stride\((\w+), (.*)\)$"
-    source = re.sub(layout, r"\1 = LAID_OUT(\1, \2)", source, flags=re.M)
-    names = {"COMPILER": compiler, "LAID_OUT": _laid_out, "get_raw_stream": int}
-    names["__name__"] = "generated"
+    names = {"__name__": "generated", "get_raw_stream": int}
     exec(compile(source, "<generated module>", "exec"), names)
-    names |= {"empty_strided_cuda": _empty, **constants}
+    names |= {"empty_strided_cuda": _empty, "assert_size_stride": _lay_out, **constants}
     return names["call"]
 
 
-class Compiler:
-    """Stands where a module expects Inductor's: its kernels become `Launcher`s."""
-
-    def __init__(self) -> None:
-        self.launches: list[dict[str, Any]] = []
-
-    def triton(self, name: str, text: str, **_: Any) -> Launcher:
-        """Return the kernel *name*, defined by *text*, as ``AsyncCompile`` does."""
-        # The interpreter reads a kernel's text through its file, and there is none.
-        text = text.replace("device='cuda'", "device='cpu'")
-        file = f"<kernel {name}>"
-        linecache.cache[file] = (len(text), None, text.splitlines(True), file)
-        names = {"__name__": file, "__file__": file}
-        exec(compile(text, file, "exec"), names)
-        return Launcher(self.launches, names[name])
-
-    def wait(self, _: Any) -> None:
-        """Do nothing: no kernel is being compiled in the background."""
+def _kernel(_: Any, name: str, text: str, **__: Any) -> Launcher:
+    """Return the kernel *name*, defined by *text*, as ``AsyncCompile.triton`` does."""
+    # The interpreter reads a kernel's text through its file, and there is none.
+    text = text.replace("device='cuda'", "device='cpu'")
+    file = f"<kernel {name}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+    names = {"__name__": file, "__file__": file}
+    exec(compile(text, file, "exec"), names)
+    return Launcher(names[name])
 
 
 class Launcher:
     """What a generated module calls to launch a kernel."""
 
-    def __init__(self, launches: list[Any], tuner: Any) -> None:
-        self.launches = launches
+    def __init__(self, tuner: Any) -> None:
         self.tuner = tuner  # its configurations, and what Inductor noted of it
         self.config = tuner.configs[0]  # numbers are the same in each
 
@@ -131,15 +116,8 @@ class Launcher:
 
         blocks = self._larger(grid)
         used, usual = _text(blocks), _text(self.config.kwargs)
-        seeds = [x for name, x in arguments.items() if "seed_offset" in name]
-        fourfold = {"rand4x", "randn4x"} & {*self.tuner.fn.fn.__code__.co_names}
-        self.launches.append(
-            {
-                "programs": math.prod(grid(blocks)),
-                "blocks": used if used == usual else f"{used} for {usual}",
-                "fourfold": seeds if fourfold else [],
-            }
-        )
+        shown = used if used == usual else f"{used} for {usual}"
+        LAUNCHES.append({"programs": math.prod(grid(blocks)), "blocks": shown})
         tensors = [x for x in arguments.values() if isinstance(x, torch.Tensor)]
         storages = [tensor.untyped_storage() for tensor in tensors]
         ALLOWED[:] = {(s.data_ptr(), s.data_ptr() + s.nbytes()) for s in storages}
@@ -178,12 +156,11 @@ def _text(blocks: dict[str, int]) -> str:
     return ", ".join(f"{name} {n}" for name, n in blocks.items() if "BLOCK" in name)
 
 
-def _laid_out(value: torch.Tensor, size: Any, stride: Any, *_: Any) -> torch.Tensor:
-    """Return *value*, copied where its strides are not those of the GPU."""
+def _lay_out(value: torch.Tensor, size: Any, stride: Any, *_: Any) -> None:
+    """Give *value* the strides that it has on a GPU, where those differ."""
     pairs = zip(value.stride(), stride, size, strict=True)
-    if all(a == b for a, b, n in pairs if n > 1) or not value.numel():
-        return value
-    return torch.empty_strided(size, stride, dtype=value.dtype).copy_(value)
+    if value.numel() and any(a != b for a, b, n in pairs if n > 1):
+        value.set_(value.new_empty_strided(size, stride).copy_(value))
 
 
 def _empty(size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:
@@ -215,6 +192,8 @@ def _in_kernel(error: BaseException) -> str:
 
 def replace_parts() -> None:
     """Put this module's functions in place of torch's and Triton's, for good."""
+    async_compile.AsyncCompile.triton = _kernel
+    async_compile.AsyncCompile.wait = lambda *_: None  # for no compile
     # Modules enter a guard for the GPU they were written for.
     torch.cuda._DeviceGuard = torch.cuda.device = lambda _: torch.no_grad()
     torch.cuda.set_device = torch.cuda.synchronize = lambda *_: None
@@ -237,6 +216,12 @@ def replace_parts() -> None:
     BUILDER.get_bf16 = lambda self, x: _cast(self, self.get_fp32(x), tl.bfloat16)
     # This goes element by element: 120 s for a looped softmax that takes 2 s by blocks.
     interpreter.ReduceOps.generic_reduce = _reduce
+    # Eager has no generator of Triton's: both sides have this one.
+    for name in ("rand", "randn"):
+        drawn = functools.partial(_drawn, name)
+        setattr(tl, name, drawn)
+        setattr(triton_helpers, f"{name}4x", drawn)
+    triton_helpers.randint64 = functools.partial(_drawn, "randint")
     # CUDA's library of functions is there for a GPU only.
     library = triton_helpers.libdevice
     for name in [n for n, f in vars(library).items() if callable(f) and n[0] != "_"]:
@@ -340,7 +325,6 @@ def _reduce(self: Any, inputs: Any) -> list[Any]:
 
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {  # where torch has another name, or none
-    "fabs": torch.abs,
     "nearbyint": torch.round,
     "llrint": lambda x: torch.round(x).to(torch.int64),
     "fast_tanhf": torch.tanh,
@@ -365,12 +349,24 @@ def _call_library(function: str, *args: Any, **_: Any) -> Any:
         else torch.tensor(getattr(a, "value", a))
         for a in args
     ]
-    result = known(*values)
-    name = str(result.dtype).removeprefix("torch.")
-    dtype = tl.int1 if name == "bool" else getattr(tl, name)
-    block = any(isinstance(a, tl.tensor) and a.type.is_block() for a in args)
-    shaped = tl.block_type(dtype, list(result.shape)) if block else dtype
-    return tl.tensor(_handle(result.numpy(), dtype), shaped)
+    return _tensor(known(*values).numpy(), args)
+
+
+def _tensor(data: np.ndarray, made_from: Sequence[Any]) -> Any:
+    """Return *data* as Triton has it: a block where one of *made_from* is one."""
+    dtype = tl.int1 if data.dtype == bool else getattr(tl, str(data.dtype))
+    block = any(isinstance(a, tl.tensor) and a.type.is_block() for a in made_from)
+    shaped = tl.block_type(dtype, list(data.shape)) if block else dtype
+    return tl.tensor(_handle(data, dtype), shaped)
+
+
+def _drawn(mode: str, *args: Any) -> Any:
+    """Return what `draw` gives for a seed, offsets, and limits."""
+    values = [
+        a.handle.data if isinstance(a, tl.tensor) else getattr(a, "value", a)
+        for a in args
+    ]
+    return _tensor(draw(mode, *values), args)
 
 
 if __name__ == "__main__":

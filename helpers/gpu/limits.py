@@ -75,7 +75,7 @@ class Plausible(TableResult):
     @property
     def broken(self) -> tuple[str, ...]:
         """The names of the ceilings that the number breaks."""
-        return tuple(one.name for one in self.limits if one.share > self.sure)
+        return tuple(limit.name for limit in self.limits if limit.share > self.sure)
 
     @property
     def verdict(self) -> str:
@@ -88,17 +88,16 @@ class Plausible(TableResult):
         """Return a row for each ceiling that could be asked."""
         shown = mark if self.sure > 1 else str
         rows = [
-            (one.name, *map(shown, (one.needs, one.has, f"{one.share:.3g}")))
-            for one in self.limits
+            (limit.name, *map(shown, (limit.needs, limit.has, f"{limit.share:.3g}")))
+            for limit in self.limits
         ]
         return Table.of(("limit", "needs", f"{self.chip} has", "share"), rows)
 
     def _last(self) -> str:
         if self.verdict == "cannot tell":
             return "cannot tell: say what it computes, moves or keeps, and how long"
-        broken = ", ".join(self.broken)
-        said = f"impossible: {broken}" if broken else self.verdict
-        return mark(said) if self.sure > 1 else said
+        verdict = ": ".join(filter(None, (self.verdict, ", ".join(self.broken))))
+        return mark(verdict) if self.sure > 1 else verdict
 
 
 def plausible(

@@ -260,11 +260,9 @@ def _ptx(kernel: DumpedKernel) -> tuple[str, dict[int, list[int]]]:
 
     Compiled is the text that is shown, in the place of the one that Inductor wrote.
     """
-    start = kernel.generated.rindex("@triton.jit\n")
-    last = kernel.source.rindex("@triton.jit\n")  # what it calls is in the head
-    module = kernel.generated[:start] + kernel.source[last:]
-    before = module.count("\n") - kernel.source.count("\n")
-    code = compile_kernel(module, gpus.find(kernel.gpu), kernel.chosen, lines=True)
+    before = kernel.module.count("\n") - kernel.source.count("\n")
+    gpu = gpus.find(kernel.gpu)
+    code = compile_kernel(kernel.module, gpu, kernel.chosen, lines=True)
     shown, places, line = [], defaultdict(list), 0
     for text in code.ptx.split("\t.file\t")[0].splitlines():
         if place := _PLACE.match(text):

@@ -64,10 +64,7 @@ def config_table(kernel: DumpedKernel) -> Table:
 
 def same_machine_code(kernel: DumpedKernel) -> bool:
     """Return whether the tidied text gives the same PTX as Inductor's."""
-    start = kernel.generated.rindex("@triton.jit\n")
-    last = kernel.source.rindex("@triton.jit\n")
-    module = kernel.generated[:start] + kernel.source[last:]
-    own = compile_kernel(module, gpus.find(kernel.gpu), kernel.chosen)
+    own = compile_kernel(kernel.module, gpus.find(kernel.gpu), kernel.chosen)
     return _body(own.ptx) == _body(kernel.ptx)
 
 
