@@ -16,7 +16,7 @@ from helpers.exercises import CountingBackend, exercise, near
         "arithmetic = torch.compile(lambda x, keep: ..., backend=backend); "
         "return lambda x, t, table: arithmetic(x, table[t]).",
     ),
-    passed="Eleven timesteps, one compile.",
+    passed="Any timestep, one compile.",
 )
 def any_timestep(make_step):
     backend = CountingBackend()
