@@ -3,7 +3,7 @@
 import contextlib
 
 import torch
-from torch._dynamo import callback
+from torch._dynamo.callback import callback_handler
 from torch._dynamo.utils import clear_compilation_metrics
 
 from helpers.exercises import exercise
@@ -12,8 +12,7 @@ from helpers.exercises import exercise
 
 
 def _callbacks():
-    handler = callback.callback_handler
-    return len(handler.start_callbacks), len(handler.end_callbacks)
+    return callback_handler.start_callbacks + callback_handler.end_callbacks
 
 
 @exercise(
@@ -37,28 +36,17 @@ def a_witness(compiles_in):
     x = torch.ones(6)
     plus(x)  # known before: it must not cost a compile again
     before = _callbacks()
-    calls = [
-        lambda: plus(x),
-        lambda: plus(x[:4]),
-        lambda: (times(x), times(x[:3])),
-        lambda: times(x),
-    ]
-    said = compiles_in(calls)
-    if said != [0, 1, 2, 0]:
+    calls = [lambda: plus(x), lambda: plus(x[:4]), lambda: (times(x), times(x[:3]))]
+    counts = compiles_in(calls)
+    if counts != [0, 1, 2]:
         return (
-            f"a known size, a new one, two of another function, a known one: you say "
-            f"{said!r}, and it is [0, 1, 2, 0]"
+            "a known size, a new one, two sizes of another function: you say "
+            f"{counts!r}, and it is [0, 1, 2]"
         )
-    if _callbacks() != before:
-        return "a callback stays behind: remove it when you are done"
-
-    def fails():
-        raise ZeroDivisionError
-
     with contextlib.suppress(ZeroDivisionError):
-        compiles_in([fails])
+        compiles_in([lambda: 1 / 0])
     if _callbacks() != before:
-        return "when a call raises, a callback stays behind: use try and finally"
+        return "a callback stays behind: remove it in a finally, for a call may raise"
     return None
 
 
@@ -69,10 +57,6 @@ def _wave(x):
     return x.sin() * x + 1
 
 
-def _fine():
-    return _wave, torch.compile(_wave, backend="aot_eager")
-
-
 def _stale():
     layer = torch.nn.Linear(7, 7)
     compiled = torch.compile(layer, backend="aot_eager")
@@ -80,10 +64,6 @@ def _stale():
         compiled(torch.ones(5, 7))
     layer.register_forward_hook(lambda module, given, out: out + 1)
     return layer, compiled
-
-
-def _silent():
-    return _wave, torch.compile(_wave, disable=True)
 
 
 def _slow():
@@ -96,7 +76,12 @@ def _slow():
     return _wave, slow
 
 
-TRIALS = (("fine", _fine), ("stale", _stale), ("silent", _silent), ("slow", _slow))
+TRIALS = {
+    "fine": lambda: (_wave, torch.compile(_wave, backend="aot_eager")),
+    "stale": _stale,
+    "silent": lambda: (_wave, torch.compile(_wave, disable=True)),
+    "slow": _slow,
+}
 
 
 @exercise(
@@ -114,15 +99,12 @@ TRIALS = (("fine", _fine), ("stale", _stale), ("silent", _silent), ("slow", _slo
     passed="One answer for each complaint, in the right order.",
 )
 def slow_stale_or_silent(diagnose):
-    for wanted, make in TRIALS:
+    for wanted, make in TRIALS.items():
         torch.compiler.reset()
         clear_compilation_metrics()  # torch keeps 64, and may have them
-        torch.manual_seed(0)
         eager, compiled = make()
         with torch.no_grad():
-            said = diagnose(eager, compiled, torch.randn(5, 7))
-        if said not in ("stale", "silent", "slow", "fine"):
-            return f"it returned {said!r}, which is none of the four answers"
-        if said != wanted:
-            return f'a function that is {wanted}: you say "{said}"'
+            answer = diagnose(eager, compiled, torch.randn(5, 7))
+        if answer != wanted:
+            return f'a function that is {wanted}: you say "{answer}"'
     return None

@@ -8,17 +8,20 @@ from helpers.exercises import exercise
 
 # --- 18.1 ----------------------------------------------------------------------
 
-WANTED = {
-    "tail": "the last elements of an odd size",
-    "repeats": "an embedding's repeated rows",
-    "nan": "maximum forgets NaN",
-}
-MISSED = {
-    "tail": "how many elements does its innermost loop have, and does a vector "
-    "divide them?",
-    "repeats": "does a row of the table occur twice, and does the table get a "
-    "gradient?",
-    "nan": "does torch.maximum get a NaN on one side, and a number on the other?",
+BUGS = {  # the bug that is planted, and what to ask of a program that misses it
+    "tail": (
+        "the last elements of an odd size",
+        "how many elements does its innermost loop have, and does a vector divide "
+        "them?",
+    ),
+    "repeats": (
+        "an embedding's repeated rows",
+        "does a row of the table occur twice, and does the table get a gradient?",
+    ),
+    "nan": (
+        "maximum forgets NaN",
+        "does torch.maximum get a NaN on one side, and a number on the other?",
+    ),
 }
 
 
@@ -38,24 +41,19 @@ MISSED = {
 )
 def three_programs(notices):
     given = notices()
-    if not isinstance(given, dict) or set(given) != set(WANTED):
-        return f"it returned {given!r:.60}, not a dict with the keys tail, repeats, nan"
-    programs = {}
-    for key, pair in given.items():
-        if not (isinstance(pair, tuple) and len(pair) == 2 and callable(pair[0])):
+    for key, (bug, question) in BUGS.items():
+        function, inputs = given[key]
+        if not isinstance(inputs, tuple):
             return f"{key}: wanted a pair, a function and a tuple of tensors"
-        programs[key] = Program(key, pair[0], tuple(pair[1]))
-    for row in sweep([*programs.values()]):
+        program = Program(key, function, inputs)
+        [row] = sweep([program])
         if row.wrong:
             what = ", ".join(row.wrong)
-            return f"{row.program}: it complains of a healthy compiler ({what})"
-        if not row.captured:
-            return f"{row.program}: nothing of it is in the graph"
-    for key, bug in WANTED.items():
+            return f"{key}: it complains of a healthy compiler ({what})"
         with planted(bug) as about:
-            [row] = sweep([programs[key]], backend=about.backend)
+            [row] = sweep([program], backend=about.backend)
         if not row.wrong:
-            return f"{key}: it does not notice; {MISSED[key]}"
+            return f"{key}: it does not notice; {question}"
     return None
 
 
@@ -72,29 +70,25 @@ def _breaks(x):
     return (y * x).sum()
 
 
-def _steep(function, **how):
+def _steep(function, **options):
     """Compile a function whose gradient is half as large again."""
 
     def steep(x):
         y = function(x)
         return y + (y - y.detach()) / 2
 
-    return torch.compile(steep, **how)
-
-
-def _shifted(function, **how):
-    return torch.compile(lambda x: function(x) + 1, **how)
-
-
-def _not_at_all(function, **how):
-    return function
+    return torch.compile(steep, **options)
 
 
 TRIALS = (
     ("sin, compiled", _chain, torch.compile, "right"),
     ("a function with a graph break", _breaks, torch.compile, "not captured"),
-    ("a wrapper that does not compile", _chain, _not_at_all, "not captured"),
-    ("a result that is off by one", _chain, _shifted, "wrong"),
+    (
+        "a wrapper that does not compile",
+        _chain,
+        lambda function, **options: function,
+        "not captured",
+    ),
     ("a gradient that is too large", _chain, _steep, "wrong"),
 )
 
@@ -115,9 +109,7 @@ def cannot_be_fooled(verdict):
     for name, function, wrap, wanted in TRIALS:
         torch.compiler.reset()
         torch.manual_seed(0)
-        said = verdict(function, wrap, torch.randn(7, 5))
-        if said not in ("right", "wrong", "not captured"):
-            return f"it returned {said!r}, which is none of the three verdicts"
-        if said != wanted:
-            return f'{name}: you say "{said}", and it is "{wanted}"'
+        answer = verdict(function, wrap, torch.randn(7, 5))
+        if answer != wanted:
+            return f'{name}: you say "{answer}", and it is "{wanted}"'
     return None

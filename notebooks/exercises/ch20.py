@@ -5,7 +5,7 @@ import itertools
 
 import torch
 
-from helpers.exercises import CountingBackend, exercise
+from helpers.exercises import CountingBackend, exercise, near
 
 # --- 20.1 ----------------------------------------------------------------------
 
@@ -44,30 +44,21 @@ class Critic(torch.nn.Module):
 def penalty_apart(answer):
     torch.compiler.reset()
     # By AOTAutograd, so that no graph has a backward of a backward.
-    model, backend = Critic(), CountingBackend("aot_eager")
-    reference = copy.deepcopy(model).double()
+    backend = CountingBackend("aot_eager")
+    model, reference = Critic(), Critic()  # with the same weights
     loss_of = answer(model, backend)
-    if not callable(loss_of):
-        return f"it returned {type(loss_of).__name__}, not a function of x"
-    for step in range(3):
-        x = torch.randn(5, 6)
-        backend.ran.clear()
+    for x in torch.randn(2, 5, 6):
+        loss, wanted = loss_of(x), _loss_of(reference, x)
+        if not near(loss, wanted):
+            return "the loss is not that of loss_of"
         model.zero_grad()
-        reference.zero_grad()
-        loss, wanted = loss_of(x), _loss_of(reference, x.double())
-        wanted.backward()
-        try:
-            loss.backward()
-        except RuntimeError as error:
-            return f"backward() raises: {error}"
-        if not torch.allclose(loss.double(), wanted, atol=1e-5):
-            return f"in step {step}, the loss is not that of loss_of"
-        for name, ours in model.named_parameters():
-            found, exact = ours.grad, reference.get_parameter(name).grad
-            if found is None or not torch.allclose(found.double(), exact, atol=1e-5):
+        loss.backward()
+        slopes = torch.autograd.grad(wanted, list(reference.parameters()))
+        for (name, weight), slope in zip(model.named_parameters(), slopes, strict=True):
+            if not near(weight.grad, slope):
                 return f"the loss is right, and the gradient of {name} is not"
-        if not any("tanh" in str(graph.code) for graph in backend.ran):
-            return "no compiled graph ran the model: what does the backend get?"
+    if not backend.ran:
+        return "no compiled graph ran: what does the backend get?"
     if len(backend.captured) > 1:
         return f"{len(backend.captured)} graphs were compiled, and 1 was asked for"
     return None
@@ -115,23 +106,13 @@ def any_file(answer):
         _run(model, optimizer, 4)
         file = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
         file = copy.deepcopy(file)
-        given = copy.deepcopy(file)
         wanted = _run(model, optimizer, 3)
         model, optimizer = _fresh(loaded)
-        with torch.no_grad():
-            for weight in model.parameters():
-                weight.add_(1)
-        try:
-            answer(given, model, optimizer)
-        except Exception as error:
-            words, *_ = str(error).split("\n")
-            return f"{how}, it raises: {words}"
-        if list(given["model"]) != list(file["model"]):
-            return f"{how}, the file's own dictionary was changed"
-        off = (_run(model, optimizer, 3) - wanted).abs()
-        if not off[0] <= 1e-5:
+        answer(copy.deepcopy(file), model, optimizer)
+        losses = _run(model, optimizer, 3)
+        if not near(losses[0], wanted[0]):
             return f"{how}, the weights are not those of the file"
-        if not off.max() <= 1e-5:
+        if not near(losses, wanted):
             return f"{how}, the run goes another way after its first step"
     few = dict(list(file["model"].items())[:-1])
     many = file["model"] | {"tail.weight": torch.ones(1)}

@@ -1,5 +1,7 @@
 """Checks and hints of notebook 23."""
 
+import contextlib
+import random
 import tempfile
 from pathlib import Path
 
@@ -7,7 +9,7 @@ import torch
 from torch._dynamo.utils import counters
 from torch._inductor.utils import fresh_cache
 
-from helpers.exercises import exercise
+from helpers.exercises import exercise, near
 
 
 def _another_process():
@@ -23,6 +25,14 @@ def _missed():
     return sum(n for name, n in asked.items() if name.endswith(words))
 
 
+@contextlib.contextmanager
+def _another_machine():
+    """Let the caches be empty, too."""
+    with fresh_cache():
+        _another_process()
+        yield
+
+
 # --- 23.1 ----------------------------------------------------------------------
 
 
@@ -33,7 +43,7 @@ class _Model(torch.nn.Module):
         self.layer = torch.nn.Linear(12, 3).requires_grad_(False)
 
     def forward(self, x):
-        return self.layer(x).tanh()
+        return self.layer(x)  # a product of a library: no C++ is built
 
 
 @exercise(
@@ -56,32 +66,19 @@ def one_file(answer):
     x = torch.randn(5, 12)
     with tempfile.TemporaryDirectory() as home:
         path = Path(home) / "model.warm"
-        with fresh_cache():
-            _another_process()
+        with _another_machine():
             ship(_Model(), x, str(path))
-        if not path.is_file():
-            return "ship left no file"
-        with fresh_cache():
-            _another_process()
-            model = _Model()
-            compiled = start_warm(model, str(path))
-            if not callable(compiled):
-                return "start_warm returned nothing that can be called"
-            result = compiled(x)
-            if not torch.allclose(result, model(x), rtol=1e-4, atol=1e-5):
-                return "the warm model gives other answers than the model"
-            if not counters["aot_autograd"] and not counters["inductor"]:
+        with _another_machine():
+            start_warm(_Model(), str(path))(x)
+            if not counters["aot_autograd"]:
                 return "the first call compiled nothing: is it compiled at all?"
             if missed := _missed():
                 return f"the first call after start_warm missed {missed} times"
         path.write_bytes(path.read_bytes()[:100])  # a copy that broke off
-        with fresh_cache():
-            _another_process()
-            try:
-                start_warm(_Model(), str(path))
-            except ValueError:
-                return None
-        return "the file is damaged, and start_warm starts cold without a word"
+        with _another_machine(), contextlib.suppress(ValueError):
+            start_warm(_Model(), str(path))
+            return "the file is damaged, and start_warm starts cold without a word"
+    return None
 
 
 # --- 23.2 ----------------------------------------------------------------------
@@ -100,16 +97,12 @@ def one_file(answer):
 )
 def one_compile(make_step):
     x = torch.randn(6, 10)
-    with fresh_cache():
-        for turn, number in enumerate((4.0, 700.0, 31.0)):
-            _another_process()
-            step = make_step(number)
-            result = torch.compile(step)(x)
-            wanted = torch.nn.functional.gelu(x) + number / 1000
-            if not torch.allclose(result, wanted, rtol=1e-4, atol=1e-5):
-                return f"the start with number {number:g} gives other answers"
-            if not counters["aot_autograd"]:
-                return "nothing was compiled: step has to be one graph of torch"
-            if turn and (missed := _missed()):
-                return f"start {turn + 1} missed {missed} times: it compiles anew"
+    for start in (1, 2):
+        _another_process()
+        number = random.SystemRandom().uniform(1, 400)  # not in the cache yet
+        result = torch.compile(make_step(number))(x)
+        if not near(result, torch.nn.functional.gelu(x) + number / 1000, 1e-4):
+            return f"the start with number {number:g} gives other answers"
+        if start > 1 and (missed := _missed()):
+            return f"start {start} missed {missed} times: it compiles anew"
     return None

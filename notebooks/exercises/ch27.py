@@ -37,22 +37,18 @@ def _ask(compiled, n):
     passed="Nothing is left to compile, for no length and in no thread.",
 )
 def warm_for_the_threads(warm):
-    for lengths in ([5, 17, 9], [33, 1, 4, 64, 2, 12, 7, 50, 3, 21]):
-        torch.compiler.reset()
-        backend = CountingBackend()
-        compiled = torch.compile(fresh(_mean), backend=backend)
-        with ThreadPoolExecutor(1) as pool, unlogged():
-            warm(compiled, list(lengths))
-            spent = len(backend.captured)
-            for n in lengths:
-                pool.submit(_ask, compiled, n).result()
-                if len(backend.captured) > spent:
-                    return f"after it, {n} rows in a thread of the pool still compile"
-        if spent == 0:
-            return "nothing was compiled: the users run eagerly"
-        if spent > 3:
-            return f"it compiles {spent} times, and 3 are enough"
-    return None
+    lengths = [5, 17, 1, 9, 2]
+    torch.compiler.reset()
+    backend = CountingBackend()
+    compiled = torch.compile(fresh(_mean), backend=backend)
+    with ThreadPoolExecutor(1) as pool, unlogged():
+        warm(compiled, list(lengths))
+        spent = len(backend.captured)
+        for n in lengths:
+            pool.submit(_ask, compiled, n).result()
+            if len(backend.captured) > spent:
+                return f"after it, {n} rows in a thread of the pool still compile"
+    return None if spent <= 3 else f"it compiles {spent} times, and 3 are enough"
 
 
 # --- 27.2 ----------------------------------------------------------------------
@@ -104,11 +100,11 @@ def ready_or_not(ready):
         model = fresh(_mean)
         compiled = _served(model, rows, backend)
         with torch.compiler.set_stance("default"), unlogged():
-            found = ready(compiled, model, samples)
-            after = eval_frame._stance.stance
-        if found is not good:
+            answer = ready(compiled, model, samples)
+            stance = eval_frame._stance.stance
+        if answer is not good:
             wanted = "pass" if good else "be stopped"
-            return f"{what} should {wanted}, and your gate says {found!r}"
-        if after != "default":
-            return f"after {what}, the stance is {after}: the users get it, too"
+            return f"{what} should {wanted}, and your gate says {answer!r}"
+        if stance != "default":
+            return f"after {what}, the stance is {stance}: the users get it, too"
     return None

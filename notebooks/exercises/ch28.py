@@ -3,8 +3,7 @@
 import torch
 
 from helpers import session
-from helpers.exercises import CountingBackend, exercise
-from helpers.text import count
+from helpers.exercises import CountingBackend, exercise, near
 
 # --- 28.1 ----------------------------------------------------------------------
 
@@ -13,7 +12,6 @@ TRAFFIC = (
     ("three texts", [[3, 3, 3], [8], [2, 6, 4, 9, 7]]),
     ("one text", [[7, 1, 5]]),
     ("one token", [[4]]),
-    ("four equal texts", [[2, 9, 2, 9, 2, 9]] * 4),
 )
 
 
@@ -49,28 +47,22 @@ class Encoder(torch.nn.Module):
     ),
     passed="One compile, and padding changes no answer.",
 )
+@torch.no_grad()
 def one_compile_for_all(serve):
     model, backend = Encoder().eval(), CountingBackend()
     torch.compiler.reset()
     with session.undisturbed():  # nothing is known of sizes
-        return _served(serve(model, backend), model, backend)
-
-
-def _served(answer, model, backend):
-    for what, texts in TRAFFIC:
-        backend.ran.clear()
-        with torch.no_grad():
-            found = answer([list(text) for text in texts])
+        answer = serve(model, backend)
+        for what, texts in TRAFFIC:
+            backend.ran.clear()
+            vectors = answer([list(text) for text in texts])
             wanted = torch.cat([model(torch.tensor([t]))[0][:, 0] for t in texts])
-        if not isinstance(found, torch.Tensor) or found.shape != wanted.shape:
-            shape = getattr(found, "shape", type(found).__name__)
-            return f"{what}: {tuple(wanted.shape)} was asked for, not {shape}"
-        if not torch.allclose(found, wanted, atol=1e-5):
-            return f"{what}: another answer. Does the mask hide what you padded?"
-        if not backend.ran:
-            return f"{what}: nothing ran that your backend compiled"
-        if len(backend.captured) > 1:
-            return f"{what}: compiled again. What differs from the calls before?"
+            if not near(vectors, wanted):
+                return f"{what}: another answer. Does the mask hide what you padded?"
+            if not backend.ran:
+                return f"{what}: nothing ran that your backend compiled"
+            if len(backend.captured) > 1:
+                return f"{what}: compiled again. What differs from the calls before?"
     return None
 
 
@@ -89,9 +81,7 @@ STEPS = (
     ("another int", 8, 749),
     ("a float", 8, 499.5),
     ("a tensor of ints", 8, torch.tensor(249)),
-    ("a tensor of float64", 8, torch.tensor(99.0, dtype=torch.float64)),
     ("three latents", 3, 7),
-    ("five latents, and a tensor", 5, torch.tensor(3)),
 )
 
 
@@ -112,19 +102,14 @@ def one_kind_of_time(steady):
     backend = CountingBackend()
     torch.compiler.reset()
     with session.undisturbed():  # nothing is known of sizes
-        return _steady(steady(denoise, backend), backend)
-
-
-def _steady(call, backend):
-    for what, rows, time in STEPS:
-        latents = torch.linspace(-1, 2, rows * 4).view(rows, 4)
-        backend.ran.clear()
-        found, wanted = call(latents, time), denoise(latents, time)
-        if not torch.allclose(found, wanted, atol=1e-5):
-            return f"{what}: the result is not that of denoise"
-        if not backend.ran:
-            return f"{what}: nothing ran that your backend compiled"
-        if len(backend.captured) > 1:
-            graphs = count(len(backend.captured), "graph")
-            return f"{what}: that makes {graphs}, and one was asked for"
+        call = steady(denoise, backend)
+        for what, rows, time in STEPS:
+            latents = torch.linspace(-1, 2, rows * 4).view(rows, 4)
+            backend.ran.clear()
+            if not near(call(latents, time), denoise(latents, time)):
+                return f"{what}: the result is not that of denoise"
+            if not backend.ran:
+                return f"{what}: nothing ran that your backend compiled"
+            if (graphs := len(backend.captured)) > 1:
+                return f"{what}: that makes {graphs} graphs, and one was asked for"
     return None

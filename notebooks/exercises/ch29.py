@@ -2,7 +2,7 @@
 
 import torch
 
-from helpers.exercises import CountingBackend, exercise, fresh, one_compile
+from helpers.exercises import CountingBackend, exercise, fresh, near, one_compile
 from helpers.text import count
 
 ROOM, WIDTH = 32, 8
@@ -23,11 +23,6 @@ class Memory(torch.nn.Module):
         return (x @ seen.T).softmax(-1) @ seen
 
 
-def _vectors():
-    torch.manual_seed(0)
-    return torch.randn(ROOM, 1, WIDTH)
-
-
 @exercise(
     "29.1",
     hints=(
@@ -41,20 +36,20 @@ def _vectors():
     passed="The position is a tensor: one version writes every row.",
 )
 def mended(answer):
-    if not (isinstance(answer, type) and issubclass(answer, torch.nn.Module)):
-        return f"Mended is {answer!r:.60}, and a module class was asked for"
+    torch.manual_seed(0)
+    vectors = torch.randn(ROOM, 1, WIDTH)
     model, reference = answer(ROOM, WIDTH), Memory(ROOM, WIDTH)
-    for n, x in enumerate(_vectors(), 1):
-        if not torch.allclose(model(x), reference(x), atol=1e-5):
+    for n, x in enumerate(vectors, 1):
+        if not near(model(x), reference(x)):
             return f"call {n} returns something else than Memory does"
     if int(model.at) != ROOM:
         return f"int(model.at) is not {ROOM} after {ROOM} calls"
-    return one_compile(lambda: answer(ROOM, WIDTH), [(x,) for x in _vectors()])
+    return one_compile(lambda: answer(ROOM, WIDTH), [(x,) for x in vectors])
 
 
 # --- 29.2 ----------------------------------------------------------------------
 
-PROMPTS = (5, 7, 12, 3)
+PROMPTS = (5, 7, 3)
 
 
 def _step(tokens, rows, at):
@@ -82,25 +77,18 @@ def two_versions(answer):
     torch.manual_seed(0)
     backend = CountingBackend()
     serve = answer(fresh(_step), backend)
-    if not callable(serve):
-        return f"it returned {type(serve).__name__}, not a function"
     for length in PROMPTS:
         ours, wanted = torch.zeros(2, ROOM, WIDTH)
         at = torch.tensor(0)
-        for many in (length, 1, 1, 1):
+        for many in (length, 1, 1):
             tokens = torch.randn(many, WIDTH)
             backend.ran.clear()
-            found = serve(tokens, ours, at)
-            right = _step(tokens, wanted, at)
             where = f"prompt of {length}, call with {count(many, 'token')}"
-            if not torch.allclose(found, right, atol=1e-5):
+            if not near(serve(tokens, ours, at), _step(tokens, wanted, at)):
                 return f"{where}: the result is wrong"
-            if not torch.allclose(ours, wanted, atol=1e-5):
-                return f"{where}: the cache holds something else than in eager"
             if not backend.ran:
                 return f"{where}: it ran no graph: is it compiled?"
             at = at + many
-    if len(backend.captured) != 2:
-        made = len(backend.captured)
-        return f"{count(made, 'version')} for {len(PROMPTS)} prompts, not 2"
+    if (versions := len(backend.captured)) != 2:
+        return f"{count(versions, 'version')} for {len(PROMPTS)} prompts, not 2"
     return None

@@ -16,7 +16,7 @@ from helpers.exercises import CountingBackend, exercise, near
         "arithmetic = torch.compile(lambda x, keep: ..., backend=backend); "
         "return lambda x, t, table: arithmetic(x, table[t]).",
     ),
-    passed="Eleven timesteps, one compile.",
+    passed="Any timestep, one compile.",
 )
 def any_timestep(make_step):
     backend = CountingBackend()
@@ -24,21 +24,16 @@ def any_timestep(make_step):
     step = make_step(backend)
     torch.manual_seed(31)
     table = torch.linspace(0.99, 0.01, 1000)
-    for n, t in enumerate(range(990, 0, -90)):
-        x = torch.randn(2, 6)
+    for t in (990, 660, 330):
+        x, keep = torch.randn(2, 6), table[t]
         backend.ran.clear()
-        found = step(x, t, table)
-        keep = table[t]
-        if not near(found, keep.sqrt() * x + (1 - keep).sqrt() * torch.tanh(x)):
+        wanted = keep.sqrt() * x + (1 - keep).sqrt() * torch.tanh(x)
+        if not near(step(x, t, table), wanted):
             return f"at timestep {t} the values are not those of step"
         if not backend.ran:
-            made = len(backend.captured)
-            return f"call {n + 1} ran no compiled code, after {made} graphs"
-        if not any("tanh" in str(node.target) for node in backend.ran[0].graph.nodes):
-            return "the arithmetic is not in the graph"
-    if len(backend.captured) != 1:
-        made = len(backend.captured)
-        return f"eleven timesteps made {made} graphs, and one is enough"
+            return f"at timestep {t} no compiled code ran"
+    if (graphs := len(backend.captured)) != 1:
+        return f"three timesteps made {graphs} graphs, and one is enough"
     return None
 
 
@@ -64,21 +59,20 @@ def on_and_off(make_guide):
     torch.manual_seed(31)
     model = torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.Tanh())
     guide = make_guide(model, backend)
-    for scale in (7.5, 5.0, 1.0, 3.0, 0.5, 2.0, 0.0):
+    for scale in (7.5, 5.0, 1.0, 3.0, 0.5):
         x = torch.randn(1, 6)
         backend.ran.clear()
-        found = guide(x, scale)
         wanted = model(x)
         if scale > 1:
             plain = model(x * 0)
             wanted = plain + scale * (wanted - plain)
-        if not near(found, wanted):
+        if not near(guide(x, scale), wanted):
             return f"with scale {scale} the values are not those of guide"
         if not backend.ran:
             return f"scale {scale} ran no compiled code"
-    made = len(backend.captured)
-    if made > 2:
-        return f"seven requests made {made} graphs, and two are enough"
-    if made < 2:
+    graphs = len(backend.captured)
+    if graphs > 2:
+        return f"five requests made {graphs} graphs, and two are enough"
+    if graphs < 2:
         return "guidance off costs two rows, too"
     return None

@@ -1,16 +1,6 @@
 # Other right answers to the exercises of notebook 19.
 
 
-# %% 19.1: with tensors
-def same_training(train):
-    runs = [(torch.float64, False), (torch.float32, False), (torch.float32, True)]
-    exact, eager, ours = (
-        torch.tensor(train(*run), dtype=torch.float64) for run in runs
-    )
-    off, usual = (ours - exact).abs().max(), (eager - exact).abs().max()
-    return bool(off <= 4 * usual + 1e-6)
-
-
 # %% 19.2: the whole loss is written into a tensor that is there before
 def mended(model, batches, backend):
     optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9)

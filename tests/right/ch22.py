@@ -10,26 +10,3 @@ def warm(compiled, make, sizes):
             y = compiled(x).sum()
         if wanted:
             torch.autograd.grad(y, list(compiled.parameters()))
-
-
-# %% 22.2: a lock that is forgotten
-def once(compiled):
-    import threading
-
-    state = {"lock": threading.Lock()}
-
-    def call(x):
-        lock = state.get("lock")
-        if lock is None:
-            return compiled(x)
-        lock.acquire()
-        try:
-            if state.get("lock"):
-                y = compiled(x)
-                state.clear()
-                return y
-        finally:
-            lock.release()
-        return compiled(x)
-
-    return call

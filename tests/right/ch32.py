@@ -1,5 +1,6 @@
 # Other right answers to the exercises of notebook 32.
 
+
 # %% 32.1: by hand, from the chip's own numbers
 from helpers.gpu.limits import Chip
 
@@ -18,10 +19,3 @@ def refuse(row):
     }
     broken = [name for name, seconds in least.items() if seconds > row.seconds]
     return broken + ["memory"] * ((4 if row.trains else 1) * array > chip.memory)
-
-
-# %% 32.2: with whole division
-def paid_back(extra, low, high):
-    return tuple(
-        int(-(-extra // gain)) if gain > 0 else float("inf") for gain in (high, low)
-    )

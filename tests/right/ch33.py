@@ -17,8 +17,3 @@ class Where(torch.nn.Module):
 
 def meter():
     return Where()
-
-
-# %% 33.2: with spaces, and limits for all
-def gate():
-    return "matches==1, compiled>0, breaks<1, stale<=0, later_recompiles<1"

@@ -3,16 +3,8 @@
 
 
 # %% 17.1: a known size, a new one
-def compiles_in(calls):
-    from torch._dynamo.utils import get_compilation_metrics
-
-    counts = []
-    for call in calls:
-        torch.compiler.reset()
-        before = len(get_compilation_metrics())
-        call()
-        counts.append(len(get_compilation_metrics()) - before)
-    return counts
+# - len(seen) - before
+# + len(seen)
 
 
 # %% 17.1: a callback stays behind

@@ -16,11 +16,6 @@
 # + x.exp()
 
 
-# %% 24.1: that is no operator
-def logsumexp_op(x):
-    return x.logsumexp(-1)
-
-
 # %% 24.2: not defined as mutable
 # - mutates_args=("mean",)
 # + mutates_args=()
