@@ -49,6 +49,8 @@ def _parser() -> argparse.ArgumentParser:
     option = command("dump", _dump, "write the Triton code of a function", what)
     option("--gpu", default="h100", help="h100, a100, t4, ...; or this")
     option("--training", action="store_true", help="with the backward")
+    option("--mode", help="as for torch.compile")
+    option("--inputs", default="inputs", help="the name of the inputs function")
     option("--to", metavar="FOLDER", help="write everything there")
 
     what = "what returns (model, inputs); a file works too: path/model.py:make"
@@ -95,11 +97,11 @@ def _dump(chosen: argparse.Namespace) -> int:
     name, _, function = chosen.target.partition(":")
     try:
         module = import_module(name)
-        fn, inputs = getattr(module, function), module.inputs()
+        fn, inputs = getattr(module, function), getattr(module, chosen.inputs)()
     except (ImportError, AttributeError) as error:
         raise InputError(str(error)) from error
-    options = {"gpu": chosen.gpu, "training": chosen.training, "to": chosen.to}
-    print(dump_triton(fn, *inputs, **options))
+    options = {"gpu": chosen.gpu, "training": chosen.training, "mode": chosen.mode}
+    print(dump_triton(fn, *inputs, to=chosen.to, **options))
     if chosen.to:
         print(f"written to {chosen.to}")
     return 0

@@ -12,7 +12,6 @@ import inspect
 import io
 import itertools
 import math
-import re
 import sys
 import traceback
 import types
@@ -324,10 +323,3 @@ def fresh(function: Callable[..., Any]) -> Callable[..., Any]:
     new, name = fresh_code(function), f"{function.__name__}_{next(_NUMBERS)}"
     new.__code__ = new.__code__.replace(co_name=name)
     return new
-
-
-def opaque(graph: Any) -> list[str]:
-    """Return the operators of the reader's own in a graph: nobody sees inside."""
-    calls = [node.target for node in graph.graph.nodes if node.op == "call_function"]
-    theirs = re.compile(r"__main__$|torch\._ops\.(?!aten|prim)")  # modules
-    return [str(c) for c in calls if theirs.match(getattr(c, "__module__", None) or "")]

@@ -196,6 +196,8 @@ def start(notebook: str) -> None:
 
 def _first_missing() -> str | None:
     """Return the first thing without which nothing compiles; all of it says doctor."""
+    if not version_of("torch"):
+        return "torch is not installed"
     import torch
 
     for switch in ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"):
@@ -319,7 +321,10 @@ def _condition(frame: FrameType) -> ast.expr | None:
     """
     lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
     place = inspect.getframeinfo(frame).positions
-    nodes = ast.walk(ast.parse("".join(lines)))
+    try:
+        nodes = ast.walk(ast.parse("".join(lines)))
+    except SyntaxError:  # a file that is being edited
+        return None
     for call in (node for node in nodes if isinstance(node, ast.Call)):
         if place == tuple(getattr(call, name) for name in place._fields):
             named = [word.value for word in call.keywords if word.arg == "condition"]

@@ -150,13 +150,14 @@ def test_start_says_what_the_notebook_runs_on_and_quietens_one_warning(said) -> 
 
 ON_A_GPU = {
     "torch.cuda.is_available": lambda: True,
-    "helpers.teach.version_of": lambda package: None,
+    "helpers.teach.version_of": {"torch": "2.13.0"}.get,
 }
 
 
 @pytest.mark.parametrize(
     ("machine", "switch", "words"),
     [
+        ({"helpers.teach.version_of": {}.get}, "", "torch is not installed"),
         ({"shutil.which": lambda name: None}, "", "no C++ compiler was found"),
         (ON_A_GPU, "", "triton is not installed"),
         ({}, "TORCH_COMPILE_DISABLE", "TORCH_COMPILE_DISABLE=1 switches torch.comp"),

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
 import torch
 
-from course.gpu_code import widths
 from helpers import dump_triton
 from helpers.errors import InputError
 from helpers.gpu import interpreter
-from helpers.text import count
 
 # Programs, tensors, numbers behind them, and BLOCK.
 Case = tuple[int, tuple[torch.Tensor, ...], tuple[int, ...], int]
@@ -93,33 +90,3 @@ def fault(result: torch.Tensor | str, wanted: torch.Tensor) -> str | None:
         f"{int((~near).sum())} of {result.numel()} numbers are wrong; number "
         f"{first} is {pair[0]:.5g}, and eager has {pair[1]:.5g}"
     )
-
-
-def traffic(
-    launch: Callable[..., Any],
-    generated: Callable[..., Any],
-    *inputs: torch.Tensor,
-) -> str | None:
-    """Hold the loads and stores of a kernel against the generated one's."""
-    own, best = (
-        dump_triton(fn, *inputs, dynamic=False).kernels[0]
-        for fn in (launch, generated)
-    )
-    for kind in ("load", "store"):
-        many, few = (
-            len(re.findall(rf"\btt\.{kind}\b", kernel.ttir))
-            for kernel in (own, best)
-        )
-        if many > few:
-            return (
-                f"the numbers are right, with {count(many, kind)} where the "
-                f"generated kernel has {few}: keep what you have in a variable"
-            )
-    narrow, wide = min(widths(own)), min(widths(best))
-    if narrow < wide:
-        return (
-            f"the numbers are right, but a thread loads {narrow} bytes at a "
-            f"time, and {wide} in the generated kernel: a program's numbers "
-            "must be neighbours"
-        )
-    return None
