@@ -313,6 +313,23 @@ def test_a_kernel_of_the_readers_computes_in_bfloat16() -> None:
     torch.testing.assert_close(ran(in_bfloat16, x), wanted)
 
 
+def test_an_operator_of_the_readers_runs_where_a_module_defines_it() -> None:
+    from tests.triton_kernel import in_a_module
+
+    @torch.library.custom_op("tests::on_a_page", mutates_args=())
+    def on_a_page(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    on_a_page.register_fake(torch.empty_like)
+    for operator, said in ((in_a_module, ""), (on_a_page, "stands in no module")):
+        dump = dump_triton(lambda x, f=operator: f(x.sin()).cos(), randn(50))
+        kernels = dump.check_numerics().kernels
+        assert len(kernels) == 2
+        for kernel in kernels:
+            assert kernel.status == ("not run" if said else "agrees")
+            assert said in kernel.reason
+
+
 def test_a_gradient_whose_size_depends_on_data_is_not_run() -> None:
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         dump = dump_triton(lambda x: x[x > 0].sin(), randn(64), training=True)

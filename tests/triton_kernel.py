@@ -1,4 +1,4 @@
-"""A kernel as a user of Triton writes one."""
+"""Kernels and an operator as users write them."""
 
 import torch
 import triton
@@ -28,3 +28,11 @@ def sine(x, out, BLOCK: tl.constexpr):
     """Call a function of torch, as no kernel can."""
     i = tl.arange(0, BLOCK)
     tl.store(out + i, torch.sin(tl.load(x + i)))
+
+
+@torch.library.custom_op("tests::in_a_module", mutates_args=())
+def in_a_module(x: torch.Tensor) -> torch.Tensor:
+    return x + 1
+
+
+in_a_module.register_fake(torch.empty_like)

@@ -16,6 +16,8 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib import import_module
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -52,6 +54,9 @@ def main() -> None:
                 request = unpack(pipe.recv_bytes())
             except EOFError:
                 return
+            for home in request["homes"]:  # of operators that Python code defines
+                with suppress(ImportError):
+                    import_module(home)
             signal.setitimer(signal.ITIMER_REAL, request["limit_s"])  # then it ends
             with fake_gpu.gpu(gpus.Gpu(**request["gpu"])):
                 answer = run_module(request)
