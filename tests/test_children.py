@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -24,6 +25,9 @@ def sleeps():
     half.write_text("half")
     sleeper = [sys.executable, "-c", "import time; time.sleep(99)"]
     subprocess.Popen([*sleeper, "-o", str(half)])
+    starts = f"import subprocess; print(subprocess.Popen({{sleeper}}, stdout=-3).pid)"
+    orphan = subprocess.check_output([sys.executable, "-c", starts])
+    Path(__file__).with_name("orphan").write_bytes(orphan)
     time.sleep(99)
 
 def eats():
@@ -94,6 +98,9 @@ def test_what_ends_a_part_is_told_and_the_others_go_on(
         assert found[name]["problem"].endswith(said)
     assert set(psutil.Process().children(recursive=True)) <= others
     assert not (tmp_path / "half.so").exists(), "the next run would load it"
+    with suppress(psutil.NoSuchProcess):  # whose parent had ended
+        orphan = psutil.Process(int((tmp_path / "orphan").read_text()))
+        assert orphan.status() == psutil.STATUS_ZOMBIE
 
 
 @pytest.mark.parametrize(
