@@ -16,6 +16,7 @@ from helpers.benchmark import Comparison, estimate
 from helpers.errors import ResultError
 from helpers.recordings import SCHEMA, Finding, Recording, read
 from helpers.results import Machine
+from helpers.text import seconds, size
 
 NOW = "2030-01-01T00:00:00+00:00"
 
@@ -23,7 +24,7 @@ NOW = "2030-01-01T00:00:00+00:00"
 def finding(
     experiment: str, series: str, value: Any, comparison: Any = None, **rest: Any
 ) -> Finding:
-    usual = {"status": "done", "message": "", "facts": {"GB/s": 93.8}, "texts": {}}
+    usual = {"status": "done", "message": "", "facts": {"GB/s": 93.8125}, "texts": {}}
     usual |= {"comparison": comparison, "seconds": 1.0, "when": NOW, **rest}
     return Finding(experiment, series, value, **usual)
 
@@ -110,10 +111,18 @@ def test_an_experiment_and_a_series_of_it(folder: Path) -> None:
     whole, part = recorded("chains"), recorded("chains", "length")
     assert [f.series for f in whole.findings] == ["length", "length", "size"]
     assert [f.value for f in part.findings] == [1, 8]
-    assert whole and "length" in str(whole) and whole.label in whole._repr_html_()
+    assert whole and whole.label in whole._repr_html_()
+    race = whole.findings[0].comparison
+    says = f"{race.ratio()}, GB/s 93.81"
+    cases = f"length 1: {says}; length 8: {says}; size 8: {race.ratio()}"
+    assert whole.line() == f"{whole.label}: {cases}"
+    costs = [*map(seconds, (race.cold_start_s, *race.median_s))]
+    costs += map(size, race.peak_bytes or ())
+    assert part.table().rows[0] == ("length", "1", says, ", ".join(costs))
     assert "failed: it broke" in str(recorded("lengths"))
     width = recorded("chains", "width")
-    assert not width and "has nothing of chains, width" in str(width)
+    assert not width and str(width).startswith("The recording of ")
+    assert "has nothing of chains, width" in str(width)
 
 
 def test_the_newest_is_shown_and_this_machines_own_before_it(

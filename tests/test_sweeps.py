@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from helpers.sweeps import sweep
+from helpers.sweeps import Sweep, sweep
 from tests.test_benchmark import spending
 from tests.test_timing import FakeClock
 
@@ -31,6 +31,7 @@ def test_each_value_is_compared_with_what_was_made_for_it():
     ratios = [point.comparison.speedup for point in found.points]
     assert ratios == pytest.approx([1, 2, 4])
     table = found.table()
+    assert table.title == ""
     assert table.headings == ("size (elements)", "old", "new", "speed-up")
     assert table.rows[1][:3] == ("2", "⟨200 µs⟩", "⟨100 µs⟩")
     assert str(found) == repr(found) == str(table)
@@ -40,12 +41,16 @@ def test_each_value_is_compared_with_what_was_made_for_it():
 def test_inputs_are_a_tuple_one_value_or_keywords_too():
     clock = FakeClock(per_call=1.0)
 
-    def f(x, y=0, *, z=0):
-        return x + y + z
+    def keyword(x, *, z):
+        return x + z
 
-    for given in ((torch.ones(2),), ((torch.ones(2), 5),), (torch.ones(2), {"z": 5})):
-        found = sweep(lambda n, given=given: (f, f, *given), ["a"], parameter="word",
-                      clock=clock, budget=1)  # fmt: skip
+    for f, *given in (
+        (torch.sin, torch.ones(2)),
+        (torch.add, (torch.ones(2), 5)),
+        (keyword, torch.ones(2), {"z": 5}),
+    ):
+        found = sweep(lambda n, f=f, given=given: (f, f, *given), ["a"],
+                      parameter="word", clock=clock, budget=1)  # fmt: skip
         assert found.points[0].comparison.matches is True
 
 
@@ -59,6 +64,8 @@ def test_an_interrupt_ends_it_and_keeps_what_is_done():
     part = run(error=KeyboardInterrupt())
     assert not part.complete and sizes(part) == [1, 2]
     assert "interrupted" in str(part)
+    none = Sweep("size", "", (), False).table()
+    assert none.headings == ("size", "a", "b", "speed-up") and not none.rows
 
 
 @pytest.mark.parametrize("values", [[1, 2, 4], [1]])

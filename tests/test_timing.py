@@ -88,10 +88,15 @@ def test_samples_in_which_we_waited_do_not_count():
 
 
 def test_where_all_samples_waited_the_truth_is_bounded():
-    clock = FakeClock(waits=lambda n: 0.001 * (1 + n % 3), per_call=1e-2)
+    """The long one waited most, and least for what it took."""
+    clock = FakeClock(
+        waits=lambda n: 0.004 if n == 4 else 0.001,
+        extra=lambda n: 0.1 if n == 4 else 0.0,
+        per_call=1e-2,
+    )
     found = block(clock, lambda: None, Plan(1, 6))
-    assert found.seconds == pytest.approx(0.011)
-    assert found.waited == pytest.approx(0.001)
+    assert found.seconds == pytest.approx(0.114)
+    assert found.waited == pytest.approx(0.004)
     # Two threads may wait longer than the wall clock; something is always left.
     found = block(FakeClock(waits=lambda n: 9.0), lambda: None, Plan(1, 3))
     assert 0 < found.waited < found.seconds
