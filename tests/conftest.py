@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import sys
@@ -12,6 +13,9 @@ import pytest
 from hypothesis import settings
 
 from helpers.results import version_of
+
+# Or each process that compiles starts workers, which import torch for a few kernels.
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
 # The same examples each time: a test that fails now and then teaches to look away.
 settings.register_profile("course", derandomize=True, deadline=None)

@@ -40,7 +40,7 @@ def bash(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
         ["bash", "-e", "-c", command.replace("torch-checkup", ours)],
         cwd=folder,
         # No workers that compile beside each process.
-        env={**os.environ, "COURSE_QUIET": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"},
+        env={**os.environ, "COURSE_QUIET": "1"},
         capture_output=True,
         text=True,
         timeout=600,

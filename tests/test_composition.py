@@ -148,11 +148,8 @@ def judge(
     return judge
 
 
-def test_what_kills_its_process_leaves_the_others(
-    models: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_kills_its_process_leaves_the_others(models: Path) -> None:
     """Else the model is healthy.  Lesson 20 has all situations within one process."""
-    monkeypatch.setenv("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no workers beside each
     usual = {"autocast": "not done", "retain_graph": "raises", "late hook": "differs"}
     usual |= {"worker process": "agrees", "two ranks": "agrees"}
     found = composes(f"{models}:dies", only=list(usual))

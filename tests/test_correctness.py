@@ -300,7 +300,6 @@ def test_a_training_step_is_compared_by_what_it_changes():
     assert all(p.grad is None for p in model.parameters())
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize(
     ("turned", "lost", "matches"),
     [(4, 0, True), (5, 0, False), (0, 1, False)],
@@ -317,7 +316,8 @@ def test_a_few_steps_of_adam_may_go_the_other_way(turned, lost, matches):
 
     found = asked(step, lambda: step(turned, lost))
     assert found.matches is matches, found.notes
-=======
+
+
 def test_what_is_left_of_a_gradient_that_cancels_is_noise():
     weight, bias = (torch.ones(2, requires_grad=True) for _ in range(2))
 
