@@ -168,7 +168,7 @@ ON_RANKS = [line for line in SHELL if RANKS in line]
 
 
 def in_a_shell(line: str, folder: Path, script: str) -> str:
-    """Run a line for this train.py, and the Python that runs this test; return stderr."""
+    """Run a line for this train.py, by the Python of this test; return stderr."""
     (folder / "train.py").write_text(script)
     done = subprocess.run(
         line.replace("python", f'"{sys.executable}"'),

@@ -1,6 +1,7 @@
-"""`pytest tests/models` looks at all models; within `pytest tests`, at one.
+"""`pytest tests/models` looks at all models; within `pytest tests`, at two.
 
-Of that one the backward is left out as well: compiling it takes a minute.
+Of these two the backward is left out as well: compiling it takes a minute.  So is
+what looks at one model in a way of its own.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 from course import models
 
-FEW = ("llama",)
+FEW = ("bert", "llama")
 
 
 def _asked_for(config: pytest.Config) -> bool:
@@ -24,6 +25,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "model" in metafunc.fixturenames:
         names = models.MAKERS if _asked_for(metafunc.config) else FEW
         metafunc.parametrize("model", names, indirect=True, scope="module")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave out what takes no ``model``, unless these tests are asked for."""
+    if "model" not in item.fixturenames and not _asked_for(item.config):
+        pytest.skip("run by `pytest tests/models`")
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,8 @@ from course.models import Model
 
 from helpers import eager_bytes, graphs, kernels, recompiles
 from helpers.capture import Graphs
-from helpers.tensors import clone
+from helpers.session import restored
+from helpers.tensors import clone, tensors
 
 # The second size makes a dimension dynamic, and the third needs nothing new.
 WHOLE = (1, 1, 0)
@@ -69,3 +70,34 @@ def test_bytes(model: Model, training: bool) -> None:
     assert all(map(torch.equal, model.module.parameters(), before))
     assert all(p.grad is None for p in model.module.parameters())
     assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_call_can_be_repeated_from_the_same_state(model: Model) -> None:
+    inputs, kwargs = clone(model.call)
+    again, results = restored(model.module, inputs, kwargs), []
+    for _ in range(8):  # a cache of 16 places would be full after the third
+        with again, torch.no_grad():
+            results.append(model.module(*inputs, **kwargs))
+    first, *others = [clone(result) for result in results]
+    for other in others:
+        torch.testing.assert_close([*tensors(other)], [*tensors(first)], rtol=0, atol=0)
+
+
+def test_half_precision(model: Model) -> None:
+    if model.name in ("sage", "detector"):
+        pytest.skip("its indices and scores are compared exactly")
+
+    def halved(value: object) -> object:
+        wide = isinstance(value, torch.Tensor) and value.is_floating_point()
+        return value.to(torch.bfloat16) if wide else value
+
+    inputs, kwargs = clone(model.call)
+    inputs = tuple(map(halved, inputs))
+    kwargs = {name: halved(value) for name, value in kwargs.items()}
+    if "past_key_values" in kwargs:
+        kwargs.pop("past_key_values")  # made for float32
+    with restored(model.module):
+        half = model.module.to(torch.bfloat16)
+        assert graphs(half, *inputs, **kwargs).count == 1
+        assert eager_bytes(half, *inputs, kwargs=kwargs).bytes > 0
+    assert next(model.module.parameters()).dtype == torch.float32

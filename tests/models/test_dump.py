@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from course.models import Model
+from course.models import Model, build
 
 from helpers import dump_triton
 from helpers.tensors import clone, tensors
@@ -40,13 +40,27 @@ def test_a_model_is_dumped_agrees_and_stays_as_it_was(
         assert drawn and any("dropout" in k.ops for k in dump.kernels)
 
 
-def test_each_kernel_of_a_decoder_agrees_in_training() -> None:
+def test_a_model_in_half_precision() -> None:
+    model = build("bert")
+    dump = dump_triton(model.module.bfloat16(), kwargs=model.call[1])
+    assert dump.kernels and any("*bf16" in k.generated for k in dump.kernels)
+
+
+def decoder(name: str) -> torch.nn.Module:
+    """Return a decoder of two layers, that of GPT-2 or Llama."""
     transformers = pytest.importorskip("transformers")
-    sizes = {"vocab_size": 200, "hidden_size": 32, "num_hidden_layers": 1}
+    sizes = {"vocab_size": 200, "hidden_size": 32, "num_hidden_layers": 2}
     sizes |= {"num_attention_heads": 4, "bos_token_id": 1, "eos_token_id": 2}
-    sizes |= {"num_key_value_heads": 2, "intermediate_size": 64}
     torch.manual_seed(0)
-    module = transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes)).train()
+    if name == "GPT-2":
+        return transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes))
+    sizes |= {"num_key_value_heads": 2, "intermediate_size": 64}
+    return transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes))
+
+
+@pytest.mark.parametrize("name", ["GPT-2", "Llama"])
+def test_each_kernel_of_a_decoder_agrees_in_training(name: str) -> None:
+    module = decoder(name).train()
 
     def loss(tokens: torch.Tensor) -> torch.Tensor:
         return module(input_ids=tokens, labels=tokens, use_cache=False).loss
@@ -54,3 +68,19 @@ def test_each_kernel_of_a_decoder_agrees_in_training() -> None:
     tokens = torch.randint(0, 200, (2, 16))
     numerics = dump_triton(loss, tokens, training=True).check_numerics()
     assert 0 < numerics.checked == len(numerics.kernels), numerics
+
+
+def test_a_static_cache_stays_as_it_was() -> None:
+    transformers = pytest.importorskip("transformers")
+    module = decoder("Llama").eval()
+    cache = transformers.StaticCache(config=module.config, max_cache_len=16)
+    with torch.no_grad():
+        module(input_ids=torch.tensor([[1, 2, 3]]), past_key_values=cache)
+    before = [x.clone() for x in tensors(cache)]
+
+    def step(token: torch.Tensor) -> torch.Tensor:
+        return module(input_ids=token, past_key_values=cache).logits
+
+    numerics = dump_triton(step, torch.tensor([[4]])).check_numerics()
+    assert 0 < numerics.checked == len(numerics.kernels), numerics
+    assert all(map(torch.equal, before, tensors(cache)))
