@@ -11,7 +11,6 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-import numpy as np
 import pytest
 import torch
 
@@ -24,13 +23,7 @@ from helpers.errors import InputError
 from helpers.gpu import gpus
 from helpers.gpu import interpreter as interpreting
 from helpers.gpu.dump import Dump, dump_triton
-from helpers.gpu.interpreter import (
-    CheckedKernel,
-    Numerics,
-    check_numerics,
-    draw,
-    interpreter,
-)
+from helpers.gpu.interpreter import CheckedKernel, Numerics, check_numerics, interpreter
 from helpers.text import unmark
 from tests.kinds import dumped, randn
 
@@ -47,6 +40,7 @@ NAMES = (
     "FlexAttention",
     "AdamW over several tensors",
     "your own Triton kernel",
+    "sort and running sum",
 )
 
 
@@ -85,7 +79,7 @@ def normalised(x: torch.Tensor) -> torch.Tensor:
 
 
 HEADS = [randn(2, heads, 16, 8).bfloat16() for heads in (4, 2, 2)]
-PROGRAMS: dict[str, tuple[Any, ...]] = {  # most were once said to differ, or not to run
+PROGRAMS: dict[str, tuple[Any, ...]] = {  # each was once said to differ, or not to run
     "ones added into new zeros": (
         lambda i: torch.zeros(8).scatter_add(0, i, torch.ones(90)),
         torch.arange(90) % 7,
@@ -95,16 +89,10 @@ PROGRAMS: dict[str, tuple[Any, ...]] = {  # most were once said to differ, or no
         randn(16, 300),
         randn(16, 16),
     ),
-    "a sort and a running sum": (
-        lambda x: (torch.sort(x[:2])[0], x.reshape(-1).cumsum(0)),
-        randn(32, 128),
-    ),
     "grouped heads with dropout, training": (grouped, *HEADS),
+    "dropout of two elements, training": (torch.nn.Dropout(0.5), torch.ones(2)),
     "one kernel drops twice": (often_dropped, randn(64, 64), randn(64, 64)),
-    "random numbers": (
-        lambda x: x * torch.randint(-5, 9, (64,)) + torch.randn(64),
-        randn(64),
-    ),
+    "random whole numbers": (lambda x: x * torch.randint(-5, 9, (64,)), randn(64)),
     "whole numbers to bfloat16": (
         lambda i: (i.bfloat16() + 0.5).float(),
         torch.arange(-50, 50),
@@ -123,16 +111,6 @@ def test_a_program_that_is_right_agrees(name: str) -> None:
     dump = dump_triton(*PROGRAMS[name], training=name.endswith(", training"))
     result = dump.check_numerics()
     assert 0 < result.checked == len(result.kernels), result
-
-
-def test_both_sides_draw_numbers_of_the_kind_that_is_asked_for() -> None:
-    kinds, offsets = ("rand", "randn", "randint"), np.arange(10_000)
-    uniform, normal, whole = (draw(kind, 7, offsets, -5, 9) for kind in kinds)
-    assert 0 <= uniform.min() < 0.01 and 0.99 < uniform.max() < 1
-    assert uniform.mean() == pytest.approx(0.5, abs=0.01)
-    assert (normal.mean(), normal.std()) == pytest.approx((0, 1), abs=0.03)
-    assert {*whole} == {*range(-5, 9)}
-    assert (uniform != draw("rand", 8, offsets)).all()
 
 
 def test_a_gpu_that_only_this_process_knows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -164,12 +164,13 @@ def _check(
     launches, reason = answer["launches"], answer["error"]
     if "_OpNamespace" in reason:
         reason = "it calls an operator of your own, which stands in no module"
+    fourfold = {seed for launch in launches for seed in launch.pop("fourfold")}
     if not reason and len(launches) != len(kernels):
         reason = f"a branch or loop: {len(launches)} launches of {len(kernels)} kernels"
     for place, launch in enumerate(launches[: len(kernels)]):
         kernels[place] = replace(kernels[place], **launch)
     try:
-        eager = Eager(graph).values(inputs)
+        eager = Eager(graph, fourfold).values(inputs)
     except Exception as problem:  # an operation of the program's, whichever it is
         return not_run(reason or f"eager cannot run: {one_line(problem)}")
     if graph.phase == "forward":
@@ -179,7 +180,7 @@ def _check(
     if reason or not kernels:
         return not_run(reason)
     try:
-        exact = Eager(graph, wide=True).values(inputs)
+        exact = Eager(graph, fourfold, wide=True).values(inputs)
     except Exception:  # an operation that float64 does not have
         exact = eager
     computed = _named(graph, answer["outputs"], answer["inputs"])
@@ -259,13 +260,14 @@ class Eager(torch.fx.Interpreter):
     """Runs a traced graph operation by operation, on the CPU.
 
     What a GPU does otherwise is done its way: random numbers are those that the
-    kernels draw from the same seed, attention is that of a GPU.  With *wide* all
-    floating-point numbers are float64.
+    kernels draw from the same seed, attention is that of a GPU.  *fourfold* has the
+    places of those seeds of which a kernel uses all four numbers of each round of the
+    generator.  With *wide* all floating-point numbers are float64.
     """
 
-    def __init__(self, graph: Any, wide: bool = False) -> None:
+    def __init__(self, graph: Any, fourfold: set[int], wide: bool = False) -> None:
         super().__init__(graph.aten)
-        self.lowered, self.wide = graph, wide
+        self.lowered, self.fourfold, self.wide = graph, fourfold, wide
 
     def values(self, inputs: Sequence[Any]) -> dict[str, Any]:
         """Return what the graph gives for *inputs*, which stay as they are, by name."""
@@ -288,10 +290,12 @@ class Eager(torch.fx.Interpreter):
                 return torch.randint(-(2**63), 2**63 - 1, args[:1])
             case "prims.inductor_random.default":
                 size, seed, mode = args
-                return self._adapted(_drawn(size, mode, seed))
+                place = node.args[1].args[1]  # of inductor_lookup_seed
+                drawn = draw(size, int(seed), mode, place in self.fourfold)
+                return self._adapted(drawn)
             case "prims.inductor_randint.default":
                 low, high, size, seed = args
-                return _drawn(size, "randint", seed, low, high)
+                return draw_integers(size, int(seed), low, high)
             case target if "triton_kernel_wrapper" in target:
                 raise NotImplementedError("a kernel of your own has no eager twin")
         return node.target(*args, **kwargs)
@@ -355,32 +359,54 @@ def _made_up(like: Any) -> Any:
 # --- what a GPU has, and eager on a CPU has not ---------------------------------------
 
 
-def draw(
-    mode: str, seed: Any, offsets: np.ndarray, low: Any = 0, high: Any = 1
-) -> np.ndarray:
-    """Return a number for each of *offsets* that depends on it and on *seed* alone.
+def draw(size: Sequence[int], seed: int, mode: str, fourfold: bool) -> torch.Tensor:
+    """Return ``tl.rand`` or ``tl.randn`` of *seed* at 0, 1, 2 and so on, as *size*.
 
-    It stands for Triton's generators on both sides: ``rand`` is uniform below 1,
-    ``randn`` normal, ``randint`` from *low* to below *high*.  Source: SplitMix64 of
-    Steele et al., "Fast splittable pseudorandom number generators" (2014).
+    With *fourfold*, four neighbours share one round of the generator, unless the block
+    is smaller than that.  The arithmetic is that of ``triton.language.random``.
     """
-    seed, low, high = (np.asarray(x).astype(np.int64) for x in (seed, low, high))
-    words = offsets.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    words += seed.astype(np.uint64)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        words = (words ^ words >> np.uint64(shift)) * np.uint64(factor)
-    words ^= words >> np.uint64(31)
-    if mode == "randint":
-        return (words % (high - low).astype(np.uint64)).astype(np.int64) + low
-    uniform = (words >> np.uint64(40)) / 2.0**24
-    if mode == "randn":
-        uniform = torch.special.ndtri(torch.from_numpy(uniform + 2.0**-25)).numpy()
-    return uniform.astype(np.float32)
+    total = math.prod(size)
+    fourfold = fourfold and total > 2  # no block is larger than its numbers need
+    rounds = math.ceil(total / 4) if fourfold else total
+    signed = philox(seed, rounds).astype(np.uint32).view(np.int32)  # (4, rounds)
+    positive = np.where(signed < 0, ~signed, signed).astype(np.float32)
+    numbers = positive * np.float32(4.6566127342e-10)  # below 1
+    if mode == "randn":  # Box and Muller: two normal numbers of two uniform ones
+        radius = np.sqrt(-2 * np.log(np.maximum(np.float32(1e-7), numbers[::2])))
+        angle = np.float32(2 * math.pi) * numbers[1::2]  # (2, rounds), as the radius
+        pairs = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+        numbers = pairs.reshape(4, rounds)
+    drawn = numbers.T.flatten()[:total] if fourfold else numbers[0]
+    return torch.from_numpy(drawn).reshape(tuple(size))
 
 
-def _drawn(size: Sequence[int], mode: str, seed: Any, *limits: int) -> torch.Tensor:
-    numbers = draw(mode, int(seed), np.arange(math.prod(size)), *limits)
-    return torch.from_numpy(numbers).reshape(tuple(size))
+def draw_integers(size: Sequence[int], seed: int, low: int, high: int) -> torch.Tensor:
+    """Return Inductor's integers from *low* to below *high*."""
+    words = philox(seed, math.prod(size))
+    wide = words[0] | words[1] << np.uint64(32)
+    drawn = (wide % np.uint64(high - low)).astype(np.int64) + low
+    return torch.from_numpy(drawn).reshape(tuple(size))
+
+
+def philox(seed: int, rounds: int) -> np.ndarray:
+    """Return four words of 32 bits for each offset from 0 to *rounds*: (4, rounds).
+
+    Source: Philox-4x32-10 of Salmon et al., "Parallel random numbers: as easy as
+    1, 2, 3" (2011), keyed and counted as in ``triton.language.random``.
+    """
+    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    key = np.array([[seed & 0xFFFFFFFF], [seed >> 32 & 0xFFFFFFFF]], np.uint64)
+    step = np.array([[0x9E3779B9], [0xBB67AE85]], np.uint64)
+    factor = np.array([[0xCD9E8D57], [0xD2511F53]], np.uint64)
+    words = np.zeros((4, rounds), np.uint64)
+    words[0] = np.arange(rounds)
+    for _ in range(10):
+        # Rows 2 and 0, each multiplied to 64 bits: the high half is mixed with a key.
+        products = factor * words[[2, 0]]
+        mixed = products >> half ^ words[[1, 3]] ^ key
+        words = np.stack([mixed[0], products[0] & low, mixed[1], products[1] & low])
+        key = key + step & low
+    return words
 
 
 def attention(operation: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -424,9 +450,8 @@ def run(source: str, inputs: Sequence[Any], limit_s: float = 60.0) -> list[Any]:
     """Return what the module *source*, of a dump for an H100, computes of *inputs*.
 
     Its Triton kernels, also a reader's own, run in the interpreter.  Memory that
-    nothing wrote holds NaN, and random numbers are those of `draw`.  Raises InputError
-    when a kernel fails, with its lines and the error as it was raised, and when all
-    takes longer than *limit_s* seconds.
+    nothing wrote holds NaN.  Raises InputError when a kernel fails, with its lines and
+    the error as it was raised, and when all takes longer than *limit_s* seconds.
     """
     answer = interpreter().ask(source, inputs, limit_s)
     if answer["error"]:

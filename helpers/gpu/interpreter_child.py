@@ -29,7 +29,7 @@ from triton.runtime import interpreter
 
 from helpers._torch import needed_for
 from helpers.gpu import fake_gpu, gpus
-from helpers.gpu.interpreter import ATTENTION, SEED, attention, draw, pack, unpack
+from helpers.gpu.interpreter import ATTENTION, SEED, attention, pack, unpack
 
 with needed_for("running Triton code without a GPU"):
     from torch._inductor import async_compile
@@ -91,15 +91,21 @@ def _load(source: str, constants: dict[str, Any]) -> Callable[..., Any]:
     return names["call"]
 
 
-def _kernel(_: Any, name: str, text: str, **__: Any) -> Launcher:
-    """Return the kernel *name*, defined by *text*, as ``AsyncCompile.triton`` does."""
-    # The interpreter reads a kernel's text through its file, and there is none.
-    text = text.replace("device='cuda'", "device='cpu'")
-    file = f"<kernel {name}>"
-    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
-    names = {"__name__": file, "__file__": file}
-    exec(compile(text, file, "exec"), names)
-    return Launcher(names[name])
+class Compiler:
+    """Stands for Inductor's ``AsyncCompile``: a module's kernels become `Launcher`s."""
+
+    def triton(self, name: str, text: str, **_: Any) -> Launcher:
+        """Return the kernel *name*, defined by *text*."""
+        # The interpreter reads a kernel's text through its file, and there is none.
+        text = text.replace("device='cuda'", "device='cpu'")
+        file = f"<kernel {name}>"
+        linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+        names = {"__name__": file, "__file__": file}
+        exec(compile(text, file, "exec"), names)
+        return Launcher(names[name])
+
+    def wait(self, _: Any) -> None:
+        """Do nothing: no kernel is being compiled in the background."""
 
 
 class Launcher:
@@ -121,8 +127,15 @@ class Launcher:
 
         blocks = self._larger(grid)
         used, usual = _text(blocks), _text(self.config.kwargs)
-        shown = used if used == usual else f"{used} for {usual}"
-        LAUNCHES.append({"programs": math.prod(grid(blocks)), "blocks": shown})
+        seeds = [x for name, x in arguments.items() if "seed_offset" in name]
+        fourfold = {"rand4x", "randn4x"} & {*self.tuner.fn.fn.__code__.co_names}
+        LAUNCHES.append(
+            {
+                "programs": math.prod(grid(blocks)),
+                "blocks": used if used == usual else f"{used} for {usual}",
+                "fourfold": seeds if fourfold else [],
+            }
+        )
         tensors = [x for x in arguments.values() if isinstance(x, torch.Tensor)]
         storages = [tensor.untyped_storage() for tensor in tensors]
         ALLOWED[:] = {(s.data_ptr(), s.data_ptr() + s.nbytes()) for s in storages}
@@ -197,8 +210,7 @@ def _in_kernel(error: BaseException) -> str:
 
 def replace_parts() -> None:
     """Put this module's functions in place of torch's and Triton's, for good."""
-    async_compile.AsyncCompile.triton = _kernel
-    async_compile.AsyncCompile.wait = lambda *_: None  # for no compile
+    async_compile.AsyncCompile = Compiler
     # Modules enter a guard for the GPU they were written for.
     torch.cuda._DeviceGuard = torch.cuda.device = lambda _: torch.no_grad()
     torch.cuda.set_device = torch.cuda.synchronize = lambda *_: None
@@ -221,12 +233,6 @@ def replace_parts() -> None:
     BUILDER.get_bf16 = lambda self, x: _cast(self, self.get_fp32(x), tl.bfloat16)
     # This goes element by element: 120 s for a looped softmax that takes 2 s by blocks.
     interpreter.ReduceOps.generic_reduce = _reduce
-    # Eager has no generator of Triton's: both sides have this one.
-    for name in ("rand", "randn"):
-        drawn = functools.partial(_drawn, name)
-        setattr(tl, name, drawn)
-        setattr(triton_helpers, f"{name}4x", drawn)
-    triton_helpers.randint64 = functools.partial(_drawn, "randint")
     # CUDA's library of functions is there for a GPU only.
     library = triton_helpers.libdevice
     for name in [n for n, f in vars(library).items() if callable(f) and n[0] != "_"]:
@@ -354,24 +360,12 @@ def _call_library(function: str, *args: Any, **_: Any) -> Any:
         else torch.tensor(getattr(a, "value", a))
         for a in args
     ]
-    return _tensor(known(*values).numpy(), args)
-
-
-def _tensor(data: np.ndarray, made_from: Sequence[Any]) -> Any:
-    """Return *data* as Triton has it: a block where one of *made_from* is one."""
-    dtype = tl.int1 if data.dtype == bool else getattr(tl, str(data.dtype))
-    block = any(isinstance(a, tl.tensor) and a.type.is_block() for a in made_from)
-    shaped = tl.block_type(dtype, list(data.shape)) if block else dtype
-    return tl.tensor(_handle(data, dtype), shaped)
-
-
-def _drawn(mode: str, *args: Any) -> Any:
-    """Return what `draw` gives for a seed, offsets, and limits."""
-    values = [
-        a.handle.data if isinstance(a, tl.tensor) else getattr(a, "value", a)
-        for a in args
-    ]
-    return _tensor(draw(mode, *values), args)
+    result = known(*values)
+    name = str(result.dtype).removeprefix("torch.")
+    dtype = tl.int1 if name == "bool" else getattr(tl, name)
+    block = any(isinstance(a, tl.tensor) and a.type.is_block() for a in args)
+    shaped = tl.block_type(dtype, list(result.shape)) if block else dtype
+    return tl.tensor(_handle(result.numpy(), dtype), shaped)
 
 
 if __name__ == "__main__":
