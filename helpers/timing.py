@@ -257,16 +257,20 @@ def _workers(wanted: int) -> list[int]:
     """Return the threads that run when a parallel loop does, this one apart."""
 
     def ran() -> dict[int, float]:
-        """Return {thread: seconds it ran}, counted in ticks of 10 ms."""
-        threads = psutil.Process().threads()
-        return {t.id: t.user_time + t.system_time for t in threads}
+        """Return {thread: seconds it ran}, the first field of schedstat."""
+        seconds = {}
+        for tid in _threads():
+            with suppress(OSError, ValueError):  # the thread has just ended
+                text = Path(f"{_TASKS}/{tid}/schedstat").read_text()
+                seconds[tid] = int(text.split()[0]) * 1e-9
+        return seconds
 
     x = torch.ones(1 << 20)
     before, end = ran(), time.monotonic() + 0.05
     while time.monotonic() < end:
         torch.add(x, 1, out=x)
     grown = {tid: seconds - before.get(tid, 0.0) for tid, seconds in ran().items()}
-    grown.pop(threading.get_native_id(), None)
+    grown.pop(threading.get_native_id(), None)  # nothing is known without schedstat
     busiest = sorted(grown, key=grown.__getitem__, reverse=True)[:wanted]
     return [tid for tid in busiest if grown[tid] > 0.01]
 

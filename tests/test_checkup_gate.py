@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tests.refresh import ROOT
-from tests.test_workflow import linted
+from tests.test_workflow import complaints
 
 EXAMPLE = ROOT / "notebooks" / "examples" / "checkup.yml"
 STEPS = yaml.safe_load(EXAMPLE.read_text("utf-8"))["jobs"]["model"]["steps"]
@@ -87,5 +87,4 @@ def test_the_linter_finds_nothing_in_it(tmp_path: Path) -> None:
     place = tmp_path / ".github" / "workflows" / "checkup.yml"
     place.parent.mkdir(parents=True)
     shutil.copy(EXAMPLE, place)
-    done = linted(place.parent)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert complaints(place.parent) == ""
