@@ -135,9 +135,12 @@ def _device_guard() -> Iterator[None]:
     c10 keeps the guards in a table by device type; the CPU build's guard of the device
     ``meta``, which has no memory either, stands in for it.
     """
-    library = ctypes.CDLL("libc10.so")  # by its name: torch has loaded it
-    table = (ctypes.c_void_p * (_META_TYPE + 1)).in_dll(library, _GUARDS)
-    if table[_CUDA_TYPE]:
+    try:
+        library = ctypes.CDLL("libc10.so")  # by its name: torch has loaded it
+        table = (ctypes.c_void_p * (_META_TYPE + 1)).in_dll(library, _GUARDS)
+    except (OSError, ValueError):  # another build: indexing may then fail, and say so
+        table = None
+    if table is None or table[_CUDA_TYPE]:
         yield
         return
     table[_CUDA_TYPE] = table[_META_TYPE]
