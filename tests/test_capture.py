@@ -1,5 +1,6 @@
 """graphs(), recompiles() and Watch: counts, lines, reasons, advice, and bad input."""
 
+import html
 import inspect
 import linecache
 import logging
@@ -16,6 +17,7 @@ import torch
 from helpers import capture
 from helpers.capture import Recompiles, Watch, graphs, recompiles
 from helpers.errors import InputError
+from helpers.text import pre
 
 X = torch.arange(1.0, 5.0)
 
@@ -103,8 +105,16 @@ def test_ops_have_the_names_of_torch_functions():
     assert graphs(lambda x: torch.ops.aten.sin.default(x), X).ops == ("sin",)
     scaled = graphs(lambda x, *, by: x["x"] * by[0] + 1, {"x": X}, by=[X])
     assert scaled.ops == ("mul", "add") and not scaled.breaks
+    for target, name in (
+        ("triton_kernel_wrapper_mutation", "your kernel"),
+        ("__add__", "add"),
+        (torch.ops.aten.native_layer_norm.default, "layer_norm"),
+        (torch.ops.aten._safe_softmax.default, "softmax"),
+    ):
+        assert capture.op_name(target) == name
     assert graphs(nothing, X).breaks == ()
-    assert "nothing was captured" in str(graphs(nothing, X))
+    told = "0 graphs, 0 graph breaks: nothing was captured, all of it runs eagerly"
+    assert str(graphs(nothing, X)) == told
 
 
 def test_what_is_given_with_a_model_is_one_call_or_those_of_a_list():
@@ -155,9 +165,17 @@ def test_a_break_has_reason_line_and_fix(fn, count, reason, fix, skipped):
     for hint in stop.hints:
         assert hint.split("\n")[0] in stop.message
     shown = captured._repr_html_()
-    assert "https://" in shown and "<details>" in shown
+    title = f"<summary>break 1 in torch's words: {html.escape(stop.reason)}</summary>"
+    words = pre("\n".join([*stop.way, "", stop.message]))
+    assert shown == f"{pre(captured)}<details>{title}{words}</details>"
+    assert not stop.reason.endswith(".")
     assert ("  fix: " in str(stop)) == bool(stop.fix)
-    assert (f"  hint: {stop.hints[0]}" in str(stop)) == (not stop.fix)
+    place = f"line {stop.line} of test_capture.py, in {owner.__name__}: {stop.source}"
+    why = f"  why: {stop.reason}"
+    why += ", so the whole function runs eagerly" if skipped else ""
+    advice = [f"  fix: {stop.fix}"] if fix else [f"  hint: {h}" for h in stop.hints]
+    assert str(stop) == "\n".join([place, why, *advice])
+    assert str(captured).endswith(f"\nbreak 1: {stop}")
 
 
 PACKAGES = sysconfig.get_path("purelib")
@@ -193,7 +211,8 @@ def test_a_break_in_a_library_has_its_line_and_the_way_there():
     assert stop.source == "if boxes.max() > 100:" and stop.function == "checked"
     assert stop.fix == "" and "torch.where" not in str(stop).partition("hint")[0]
     *_, last = stop.way
-    assert last.endswith("in model: return checked(x.sin()).cos()")
+    at = f"line {model.__code__.co_firstlineno + 1} of test_capture.py"
+    assert last == f"{at}, in model: return checked(x.sin()).cos()"
     assert f"  from: {last}" in str(stop)
     (alone,) = graphs(checked, X).breaks
     assert (alone.file, alone.line) == (stop.file, 4) and "from:" not in str(alone)
@@ -295,7 +314,9 @@ def test_recompiles_count_each_call_with_its_reason():
     guard = "tensor 'x' size mismatch at index 0. expected 4, actual 5"
     assert costs.calls[2].guards == (guard,)
     assert not costs.limit_hit
-    assert "4 calls, 2 compiles" in str(costs)
+    assert str(costs).endswith("\n4 calls, 2 compiles")
+    assert costs.table().headings == ("call", "compiles", "why")
+    assert costs.table().rows[2:] == (("3", "1", *why), ("4", "0", ""))
 
 
 @pytest.mark.parametrize(
@@ -304,13 +325,21 @@ def test_recompiles_count_each_call_with_its_reason():
         ((X, 1), (X.double(), 1), "x has dtype Double, compiled for Float"),
         ((X, True), (X, False), "n is no longer True"),
         ((X, "a"), (X, "b"), "n is no longer 'a'"),
-        ((X, 1), (X.clone().requires_grad_(), 1), "requires gradients"),
+        (
+            (X, 1),
+            (X.clone().requires_grad_(), 1),
+            "x differs in whether it requires gradients",
+        ),
         (
             (torch.ones(3, 4), 1),
             (torch.ones(4, 3).t(), 1),
-            "x has stride 1 in dimension 0",
+            "x has stride 1 in dimension 0, compiled for 4",
         ),
-        ((torch.ones(3, 4), 1), (X, 1), "the number of dimensions of x is 1"),
+        (
+            (torch.ones(3, 4), 1),
+            (X, 1),
+            "the number of dimensions of x is 1, compiled for 2",
+        ),
     ],
 )
 def test_a_failed_guard_in_words(first, second, words):
@@ -319,7 +348,7 @@ def test_a_failed_guard_in_words(first, second, words):
 
     costs = recompiles(use, [first, second, second])
     assert costs.counts == (1, 1, 0)
-    assert words in costs.calls[1].reasons[0]
+    assert costs.calls[1].reasons == (words,)
 
 
 def test_another_function_is_named_without_its_address():
@@ -338,7 +367,8 @@ def test_the_recompile_limit_is_reported():
         costs = recompiles(chain, calls, dynamic=False)
     assert costs.counts == (1, 1, 1, 0, 0)
     assert costs.limit_hit
-    assert "recompile limit was hit" in str(costs)
+    limit = "the recompile limit was hit: new inputs run eagerly from then on"
+    assert str(costs).endswith(f"\n5 calls, 3 compiles; {limit}")
     assert recompiles(chain, calls).total == 2, "dynamic from the second size on"
     assert recompiles(chain, calls, dynamic=True).total == 1
 
@@ -363,8 +393,13 @@ def test_calls_may_have_keyword_arguments():
 
 @pytest.mark.parametrize("calls", [[], [X], (X, X), [[X]], X])
 def test_calls_that_are_no_tuples_say_what_to_do(calls):
-    with pytest.raises(InputError, match=r"recompiles\(f, \[\(x,\), \(y,\)\]\)"):
+    with pytest.raises(InputError) as caught:
         recompiles(chain, calls)
+    assert str(caught.value) == (
+        "calls must be a list of tuples, the inputs of each call: "
+        "recompiles(f, [(x,), (y,)]); of keyword arguments, dictionaries: "
+        "recompiles(f, [{'x': x}, {'x': y}])"
+    )
 
 
 def test_html_says_what_the_text_says():
@@ -395,6 +430,17 @@ def test_a_watch_counts_what_is_new_and_only_that():
     assert (watch.compiles, watch.graphs, watch.graph_breaks) == (2, 2, 0)
     assert not watch.limit_hit
     assert len(watch.reasons) == 2 and "size mismatch" in watch.reasons[0]
+    assert (watch.ignored, watch.recordings) == ((), 0)
+
+
+def test_a_watch_tells_the_limit_from_a_compile_and_from_a_break():
+    compiled = torch.compile(scaled, backend="eager")
+    with torch._dynamo.config.patch(recompile_limit=1), Watch() as watch:
+        compiled(X)
+        assert not watch.limit_hit
+        compiled(X.double())
+    assert watch.limit_hit
+    assert (watch.compiles, watch.graph_breaks, watch.reasons) == (1, 0, ())
 
 
 def test_a_watch_sees_breaks_and_backwards():
@@ -418,10 +464,11 @@ def test_what_a_budget_has_found_is_kept(monkeypatch):
     ticks = iter(range(9))  # each look at the clock is a second later
     monkeypatch.setattr(capture, "time", SimpleNamespace(monotonic=ticks.__next__))
     calls = [(torch.ones(n),) for n in range(2, 9)]
-    costs = recompiles(chain, calls, dynamic=False, budget=1.5)
-    assert costs.counts == (1, 1)
-    assert "the budget of 1.5 s was spent" in str(costs)
-    assert costs.stopped.startswith("stopped after call 2 of 7")
+    costs = recompiles(chain, calls, dynamic=False, budget=2.0)
+    assert costs.counts == (1, 1, 1)
+    why = "the budget of 2 s was spent"
+    assert costs.stopped == f"stopped after call 3 of 7: {why}"
+    assert str(costs).endswith(f"3 calls, 3 compiles\n{costs.stopped}")
     assert Recompiles.from_json(costs.to_json()) == costs
 
 

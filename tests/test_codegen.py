@@ -6,7 +6,7 @@ from unittest import mock
 import pytest
 import torch
 
-from helpers.codegen import Code, kernels, output_code
+from helpers.codegen import Code, folded, kernels, output_code
 from helpers.errors import InputError
 from helpers.traffic import eager_bytes
 
@@ -79,6 +79,14 @@ def test_a_graph_in_the_cache_is_lowered_anew_and_reads_the_same():
     assert "1 kernel, 0 library calls, 7.812 KiB" in outside
     assert "sin, mul, add, relu" in lowered._repr_html_()
     assert ">C++: cpp_fused_" in lowered._repr_html_()
+    (kernel,) = lowered.kernels
+    headings = "phase", "ops", "loads", "stores", "reductions", "bytes", "kernel"
+    assert lowered.table().headings == headings
+    row = "inference", "sin, mul, add, relu", "1", "1", "0", "7.812 KiB"
+    assert lowered.table().rows == ((*row, f"⟨C++: {kernel.name}⟩"),)
+    line = chain.__code__.co_firstlineno + 1
+    assert kernel.lines == (f"{line}: return (x.sin() * 2 + 1).relu()",)
+    assert kernels(lambda x: chain(x), X).kernels[0].lines == kernel.lines
 
 
 def test_library_calls_are_listed_as_such_in_launch_order():
@@ -86,7 +94,8 @@ def test_library_calls_are_listed_as_such_in_launch_order():
     product, rest = lowered.kernels
     assert lowered.library == (product,)
     assert lowered.generated == (rest,)
-    assert product.language == "library"
+    assert (product.language, product.name) == ("library", "extern_kernels.mm")
+    assert (product.loads, product.stores, product.reductions) == (2, 1, 0)
     assert product.ops == ("matmul",)
     assert product.bytes == 3 * 64 * 64 * 4
     assert rest.ops == ("relu", "sum")
@@ -111,6 +120,20 @@ def test_other_library_calls():
     names = [kernel.name for kernel in lowered.library]
     for name in ("convolution", "attention", "sort", "mm"):
         assert any(name in called for called in names), names
+
+
+@torch.library.custom_op("course::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+twice.register_fake(torch.empty_like)
+
+
+def test_an_operation_of_the_readers_is_a_library_call_of_its_name():
+    (kernel,) = kernels(twice, X).library
+    assert (kernel.name, kernel.ops) == ("course.twice", ("twice",))
+    assert (kernel.phase, kernel.bytes) == ("inference", 8 * N)
 
 
 def test_the_backward_runs_by_default_when_an_output_needs_it():
@@ -148,7 +171,8 @@ def test_partly_compiled_says_so():
     lowered = kernels(lambda x: broken(x) + 1, X)
     assert [kernel.ops for kernel in lowered.kernels] == [("sin",), ("cos",), ("add",)]
     assert lowered.breaks == 1
-    assert "only partly compiled" in str(lowered)
+    last = "3 kernels, 0 library calls, 23.44 KiB; only partly compiled, "
+    assert str(lowered).endswith(last + "graphs(f, x) says where it stops")
 
 
 def test_a_backward_that_nothing_needs_says_what_to_do():
@@ -160,7 +184,8 @@ def test_a_backward_that_nothing_needs_says_what_to_do():
 def test_what_returns_a_number_or_nothing_still_has_its_kernels():
     x = torch.ones(N)
     assert kernels(lambda x: x.add_(1) is None, x).bytes == 8 * N
-    assert kernels(lambda x: float(x.sin().sum()), x).kernels
+    (kernel,) = kernels(lambda x: float(x.sin().sum()), x).kernels
+    assert (kernel.ops, kernel.reductions) == (("sin", "sum"), 1)
 
 
 def named(x, *, scale):
@@ -184,7 +209,8 @@ def test_dropout_in_training():
 def test_what_is_not_captured_says_so():
     lowered = kernels(torch.compiler.disable(chain), X)
     assert lowered.kernels == ()
-    assert "no kernels: nothing was captured" in str(lowered)
+    last = "no kernels: nothing was captured, or nothing is computed for a result; "
+    assert str(lowered).endswith(last + "graphs(f, x) says where it stops")
     assert "nothing was captured" in str(output_code(torch.compiler.disable(chain), X))
 
 
@@ -197,8 +223,13 @@ def test_output_code_has_the_source_by_phase_and_by_kernel():
     source = code.kernel(code.names[0])
     assert source.startswith("#include")
     assert "erf" in source
-    with pytest.raises(KeyError, match=code.names[0]):
-        code.kernel("nope")
+    for asked in ("nope", None):
+        with pytest.raises(KeyError) as caught:
+            code.kernel(asked)
+        there = ", ".join(code.names)
+        assert caught.value.args == (f"no kernel {asked!r}; there are: {there}",)
+    with pytest.raises(KeyError, match="no kernel None; there are: none"):
+        Code(()).kernel()
     assert "Generated code (forward, backward): ⟨C++, " in str(code)
     assert f" lines: {', '.join(code.names)}⟩" in str(code)
 
@@ -219,7 +250,8 @@ def test_output_code_of_one_kernel_is_highlighted():
     assert code.kernel().startswith("#include") and "ks0" not in code.text
     shown = code._repr_html_()
     assert ">#include</span>" in shown and "background:#F8F8F8" in shown
-    assert "⟨" not in shown
+    assert "⟨" not in shown and shown.count("#include") == 1
+    assert "# above" in shown
 
 
 TRITON = """# AOT ID: ['3_forward']
@@ -236,9 +268,23 @@ def test_triton_text_is_read():
     assert code.language == "Triton"
     assert code.names == ("triton_poi_fused_sin_0",)
     assert code.kernel().startswith("@triton.jit") and code.kernel().endswith("xmask)")
-    assert "tl" in code._repr_html_()
+    assert str(code) == f"Generated code (forward): ⟨Triton, 6 lines: {code.names[0]}⟩"
+    shown = code._repr_html_()
+    title = f"Generated code (forward): Triton, 6 lines: {code.names[0]}"
+    assert shown.startswith(f"<details open><summary>{title}</summary><div ")
+    assert ">@triton</span>" in shown and shown.count("tl_math") == 1
+    assert "# above" in shown and shown.endswith("</details>")
+    two = Code((("forward", TRITON), ("backward", "async_compile.cpp")))
+    assert two.text == f"{TRITON}\nasync_compile.cpp"
+    assert (two.language, Code(()).language) == ("Triton and C++", "no kernels")
+    assert "<summary>a &lt; b</summary>" in folded("a < b", [])
 
 
 def test_a_bare_module_has_a_plain_name_for_its_line():
     lowered = kernels(torch.nn.Linear(4, 4), torch.randn(2, 4), backward=False)
     assert [kernel.lines for kernel in lowered.kernels] == [("self: Linear",)]
+    net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    lowered = kernels(net, torch.randn(2, 4, requires_grad=True)).kernels
+    for way in ("forward", "backward"):
+        lines = {line for k in lowered if k.phase == way for line in k.lines}
+        assert lines == {"0: Linear", "1: ReLU"}

@@ -14,7 +14,10 @@ import numpy as np
 import pytest
 import torch
 import traitlets
+from ipykernel.displayhook import ZMQDisplayHook
+from IPython.display import HTML
 from matplotlib.figure import Figure
+from torch._dynamo.testing import CompileCounter
 from tqdm import tqdm
 
 from helpers import compare, session
@@ -117,14 +120,68 @@ def test_the_session_is_as_before(look):
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
 def test_bad_input_says_what_to_do(look):
     for fn in (lambda x: x.reshape(7, 7), lambda x: 1 / 0, lambda x, y: x):
-        with pytest.raises(InputError, match="uncompiled") as caught:
+        with pytest.raises(InputError, match=r"^the function raised ") as caught:
             look(fn, X)
+        make = "Call it yourself, uncompiled and with the same inputs, and make that"
+        assert str(caught.value).endswith(f". {make} work first")
         assert caught.value.__cause__ is not None
-    with pytest.raises(InputError, match=r"graphs\(f, x\), not the result"):
+    start = r"the first argument must be a function or a module, not tensor\("
+    end = r"pass f and its inputs, as in graphs\(f, x\), not the result f\(x\)$"
+    with pytest.raises(InputError, match=rf"(?s){start}.{{53}}: {end}"):
         look(X.sin(), X)
     if look is not LOOKS["recompiles"]:  # each of its calls has a device of its own
         with pytest.raises(InputError, match=r"cpu and meta.*to\(device\)"):
             look(lambda both: both[0] + both[1], (X, X.to("meta")))
+
+
+def test_inputs_have_one_device_but_a_scalar_goes_with_any():
+    scalar = torch.ones((), device="meta")
+    assert session.one_device([X, scalar]) == session.one_device(3) == X.device
+    assert session.one_device({"x": X.to("meta")}).type == "meta"
+    with pytest.raises(InputError) as caught:
+        session.one_device((X.to("meta"), X))
+    where = "inputs and parameters are on cpu and meta"
+    assert str(caught.value) == f"{where}: move them to one device with .to(device)"
+
+
+def test_both_ways_runs_a_backward_where_one_is_asked_for_or_needed():
+    x, gradients = X.clone().requires_grad_(), []
+
+    def scaled(x, *, by):
+        y = x * by
+        if y.requires_grad:
+            y.register_hook(gradients.append)
+        return {"y": y, "x": x.detach()}
+
+    for backward, runs in ((None, 1), (True, 1), (False, 0)):
+        gradients.clear()
+        session.both_ways(scaled, backward)(x, by=2)
+        assert len(gradients) == runs and all(g.eq(1).all() for g in gradients)
+    session.both_ways(scaled, None)(X, by=2)
+    assert x.grad is None
+    with pytest.raises(InputError) as caught:
+        session.both_ways(scaled, True)(X, by=2)
+    ask = "call x.requires_grad_() on an input first"
+    none = "backward=True, but no output requires gradients"
+    assert str(caught.value) == f"{none}: {ask}"
+
+
+def test_only_warnings_are_silent_inside():
+    told, log = [], logging.getLogger("torch.course")
+    handler = logging.Handler()
+    handler.emit = lambda record: told.append(record.getMessage())
+    log.addHandler(handler)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with session.undisturbed():
+            warnings.warn("not told", stacklevel=1)
+            log.warning("not told")
+            log.error("told")
+        log.warning("told again")
+        with pytest.raises(UserWarning):
+            warnings.warn("told", stacklevel=1)
+    log.removeHandler(handler)
+    assert told == ["told", "told again"]
 
 
 def test_a_scripted_module_or_one_without_memory_says_what_to_do():
@@ -132,11 +189,15 @@ def test_a_scripted_module_or_one_without_memory_says_what_to_do():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch.jit is on its way out
         scripted = torch.jit.script(layer)
-    with pytest.raises(InputError, match=r"torch\.jit compiled this already"):
+    start = (
+        r"^torch\.jit compiled this already, and torch\.compile cannot look inside: "
+    )
+    with pytest.raises(InputError, match=start + "give the module or function that"):
         kernels(scripted, x)
     assert kernels(lambda x: x.sin() + scripted(x).sum(), x).breaks == 1
-    with pytest.raises(InputError, match=r"meta hold no numbers.*to_empty"):
-        kernels(layer.to("meta"), x.to("meta"))
+    for given in (x.to("meta"), 3):
+        with pytest.raises(InputError, match=r"^tensors .*meta hold no numbers.*to_em"):
+            kernels(layer.to("meta"), given)
 
 
 def test_no_cpp_compiler_says_so():
@@ -154,10 +215,14 @@ def test_no_cpp_compiler_says_so():
 
 def test_a_compiler_that_fails_is_told_from_a_function_that_raises():
     lowering = "torch._inductor.graph.GraphLowering.compile_to_module"
-    failure = pytest.raises(InputError, match="compiler failed, not your function")
+    start = (
+        r"^the compiler failed, not your function\. .*OSError.*\. `python -m helpers "
+    )
+    failure = pytest.raises(InputError, match=start + "doctor` says what is missing ")
     with mock.patch(lowering, side_effect=OSError), failure:
         kernels(torch.sin, X)
     assert kernels(torch.sin, X).kernels, "the hooks are gone"
+    assert kernels(torch.sin, X).kernels, "and no graph comes from a cache"
 
 
 def looped(y):
@@ -230,10 +295,16 @@ def test_fresh_code_keeps_defaults_closure_and_method():
 @pytest.mark.parametrize(
     ("setting", "named"),
     [
-        ({"mode": "fast"}, "mode=fast"),
+        (
+            {"mode": "fast"},
+            r"mode=fast.*\. A mode is one of default, reduce-",
+        ),
         ({"options": {"faster": True}}, "faster.*such as max_autotune"),
         ({"options": {"max_autotune": 3}}, "max_autotune.*such as max_autotune"),
-        ({"mode": "default", "options": {"max_autotune": True}}, "not both"),
+        (
+            {"mode": "default", "options": {"max_autotune": True}},
+            "^give mode or opt",
+        ),
     ],
 )
 def test_an_unknown_mode_or_option_names_what_there_is(setting, named):
@@ -494,6 +565,9 @@ def test_a_registry_keeps_the_classes_that_it_builds_from():
         Figure(),
         ipywidgets.IntSlider(),
         traitlets.HasTraits(),
+        HTML("text"),
+        ZMQDisplayHook(session=None, pub_socket=None),
+        CompileCounter(),
     ],
     ids=lambda tool: type(tool).__name__,
 )
