@@ -379,22 +379,6 @@ def test_a_cache_that_grows_is_no_random_number():
     assert cache.calls == 0 and cache.keys == []
 
 
-def test_a_static_cache_does_not_run_past_its_end():
-    room, x = torch.zeros(4), torch.ones(1)  # blocks of a race are cut to three calls
-    place = [0]
-
-    def write(x):
-        room[place[0]] = x
-        place[0] += 1
-        return room.sum()
-
-    assert asked(write, write, x).matches is True
-    assert len(compare(write, write, x, budget=0.2).rounds) > 5
-    room = torch.zeros(2)
-    with pytest.raises(InputError, match=r"again: IndexError.*\n.*room for many"):
-        compare(write, write, x)
-
-
 # ----------------------------------------------------------------------- random numbers
 
 
