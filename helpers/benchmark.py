@@ -324,7 +324,7 @@ class _Race:
                     self.rounds.append(self._round(coin.random() < 0.5, watch))
                     bar.update(min(clock.now() - start, budget) - bar.n)
                     if len(self.rounds) >= look:
-                        look = max(look + 1, int(look * 1.25))
+                        look = int(look * 1.25)
                         if self._is_enough():
                             break
             except KeyboardInterrupt:

@@ -1,5 +1,6 @@
 """compare(): known ratios on a fake clock, real compiles, what it says and keeps."""
 
+import contextlib
 import dataclasses
 import gc
 import random
@@ -10,10 +11,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers import stats
+from helpers import benchmark, capture, stats, text
 from helpers.benchmark import Comparison, Round, compare, estimate
 from helpers.errors import InputError
 from helpers.text import unmark
+from helpers.timing import Faults
 from tests.test_timing import FakeClock
 
 QUICK = {"budget": 0.1}
@@ -50,12 +52,17 @@ def shaky(scale, seed=0):
     [(3, "faster"), (1.005, "same"), (0.5, "slower")],
 )
 def test_known_ratio(ratio, verdict):
-    found = fake(ratio)
+    clock = FakeClock()
+    found = fake(ratio, clock)
     assert found.speedup == pytest.approx(ratio) and found.verdict == verdict
+    # Each side is warm after 50 ms, and a round is a block of 8 ms of each.
+    assert clock.now() == pytest.approx(0.1 + 11 * 2 * 8e-3, rel=0.05)
     assert found.median_s == pytest.approx((2e-4 * ratio, 2e-4))
     assert len(found.rounds) == 11  # exact times need no more
     assert {r.a_first for r in found.rounds} == {True, False}
     assert found.cold_start_s == pytest.approx(2e-4)
+    assert found.confidence == pytest.approx(1 - 2 * 12 / 2**11)
+    assert found.threads == torch.get_num_threads()
 
 
 def test_noise_that_hits_both_sides_leaves_the_ratio():
@@ -71,6 +78,36 @@ def test_noise_too_great_is_cannot_tell_and_takes_the_whole_budget():
     assert found.verdict == "cannot tell" and low < 1.02 < high
     assert clock.now() > 0.5
     assert len(fake(2.0, budget=1e-9).rounds) == 6  # in any case
+
+
+def test_noise_that_is_little_ends_a_race_when_it_is_looked_at():
+    """Each time a quarter more rounds, for a look costs time."""
+    ended = {len(fake(2.0, clock=shaky(1e-5, seed)).rounds) for seed in range(6)}
+    assert ended == {13, 16, 20, 38}  # and so may 11, 25 and 31 be
+
+
+@pytest.mark.parametrize(
+    ("per_call", "samples"),
+    [(1.0, 7), (2**-6, 9)],  # the first call; of each side three, or 50 ms
+)
+def test_each_side_is_warmed_up_before_two_samples_a_round(per_call, samples):
+    clock = FakeClock(per_call=per_call)
+    compare(chain, chain, torch.ones(4), clock=clock, budget=1e-9)
+    assert clock.samples == samples + 6 * 2 * 2
+
+
+def test_what_compiles_on_every_call_is_warmed_up_64_times(monkeypatch):
+    clock = FakeClock(per_call=2**-5)
+
+    class Restless(capture.Watch):
+        compiles = property(lambda self: clock.samples)
+
+    monkeypatch.setattr(benchmark, "Watch", Restless)
+    found = compare(chain, chain, torch.ones(4), clock=clock, budget=1e-9)
+    assert clock.samples == 1 + 64 + 64 + 6 * 2 * 2
+    assert not any(r.clean for r in found.rounds)
+    (said,) = [note for note in found.notes if "recompiled" in note]
+    assert "being timed (torch gives no reason): those rounds" in said
 
 
 def rounds(clean, disturbed, waited=0.0):
@@ -89,6 +126,17 @@ def test_undisturbed_rounds_alone_count_when_there_are_enough():
 
 
 @pytest.mark.parametrize(
+    ("clean", "others", "low"), [(15, 9, 2), (14, 9, 1), (7, 0, 2)]
+)
+def test_a_wide_interval_is_left_alone_where_enough_rounds_were_undisturbed(
+    clean, others, low
+):
+    found = [Round(2.0 + i % 2, 1.0, True, True) for i in range(clean)]
+    _, _, interval = estimate(found + rounds(0, others))
+    assert (interval.low, interval.high) == pytest.approx((low, 3))
+
+
+@pytest.mark.parametrize(
     ("waited", "verdict"), [(0.0, "faster"), (0.04, "faster"), (0.2, "cannot tell")]
 )
 def test_disturbed_rounds_decide_when_the_waiting_leaves_little_open(waited, verdict):
@@ -97,6 +145,15 @@ def test_disturbed_rounds_decide_when_the_waiting_leaves_little_open(waited, ver
     low = 10 * (1 - waited) if verdict == "faster" else 1
     assert interval.low == pytest.approx(low)
     assert interval.high == pytest.approx(10 / (1 - waited))
+    assert interval.confidence == pytest.approx(0.9586, abs=1e-4)
+    swapped = [
+        Round(r.b_s, r.a_s, True, False, r.b_waited_s, r.a_waited_s)
+        for r in rounds(0, 20, waited)
+    ]
+    _, _, other = estimate(swapped)
+    assert (other.low, other.high) == pytest.approx(
+        (1 / interval.high, 1 / interval.low)
+    )
 
 
 waits = st.tuples(st.floats(0, 50), st.floats(0, 50)) | st.just((0, 0))
@@ -120,7 +177,8 @@ def test_a_machine_always_disturbed_is_said_and_nothing_is_claimed():
     assert (
         found.verdict == "cannot tell" and found.interval[0] <= 10 <= found.interval[1]
     )
-    assert any("other processes" in note for note in found.notes)
+    said = "other processes disturbed most rounds: close them and repeat"
+    assert found.notes[-1] == said and clock.now() > 0.3
 
 
 def test_a_recompile_while_timing_is_said_with_its_reason():
@@ -189,7 +247,8 @@ def test_the_recompile_limit_is_said():
         return [compiled(x, n) for n in range(2, 14)][-1]
 
     found = compare(lambda x: x * 13, burst, torch.randn(64), **QUICK)
-    assert any("recompile limit" in note for note in found.notes)
+    said = "the recompile limit was hit: from then on it ran eagerly"
+    assert said in found.notes
 
 
 def test_odd_inputs_are_said_if_they_are_dense_and_the_readers():
@@ -197,9 +256,14 @@ def test_odd_inputs_are_said_if_they_are_dense_and_the_readers():
         return x.sum()
 
     for inputs, words in (
-        ([torch.zeros(64)], ["input 0 is all zeros"]),
-        ([torch.ones(2), torch.full((64,), 1e-40)], ["input 1 holds denormal"]),
-        ([torch.tensor([1.0, float("nan")])], ["NaN"]),
+        ([torch.zeros(2)], ["input 0 is all zeros: use random numbers"]),
+        (
+            [torch.ones(2), torch.full((64,), 1e-40)],
+            ["input 1 holds denormal numbers, which are slow"],
+        ),
+        ([torch.tensor([1.0, float("nan")])], ["input 0 holds NaN or infinity"]),
+        ([torch.zeros(1), torch.tensor([0.0, 1.0])], []),
+        ([torch.eye(8), torch.rand(1 << 17)], []),
         ([torch.full((64,), 1e-6).half()], []),
         ([torch.zeros(64, dtype=torch.int64)], []),
         ([torch.zeros(8, 8).to_sparse()], []),
@@ -207,8 +271,7 @@ def test_odd_inputs_are_said_if_they_are_dense_and_the_readers():
     ):
         clock = FakeClock(per_call=1)
         *odd, last = compare(summed, summed, *inputs, clock=clock, **QUICK).notes
-        assert last.startswith("nothing was captured") and len(odd) == len(words)
-        assert all(word in note for word, note in zip(words, odd, strict=True))
+        assert last.startswith("nothing was captured") and odd == words
 
 
 def test_where_page_faults_are_not_told_none_are_claimed(monkeypatch):
@@ -216,15 +279,89 @@ def test_where_page_faults_are_not_told_none_are_claimed(monkeypatch):
     assert compare(chain, chain, torch.randn(9), budget=1e-3).page_faults is None
 
 
+def test_memory_is_that_of_a_call_of_each_side(monkeypatch):
+    bytes_of = {20: 2048, 30: 512, 40: None}
+    monkeypatch.setattr(benchmark, "page_faults", lambda f: Faults(int(f()), 0.9))
+    monkeypatch.setattr(
+        benchmark, "peak_bytes", lambda f, device: {"cpu": bytes_of}[device][int(f())]
+    )
+
+    def raced(b):
+        x, clock = torch.tensor(20.0), FakeClock(per_call=1.0)
+        options = {"same_answer": False, "budget": 1e-9, "clock": clock}
+        return compare(torch.clone, lambda x: x + b, x, **options)
+
+    found = raced(10)
+    assert (found.page_faults, found.peak_bytes) == ((20, 30), (2048, 512))
+    assert found.notes[-1] == (
+        "page faults dominate: call keep_memory() first to time the arithmetic"
+    )
+    assert raced(20).peak_bytes is None
+
+
+def test_rounds_are_timed_on_pinned_threads_beside_a_bar_of_seconds(monkeypatch):
+    bars = []
+
+    class Bar:
+        def __init__(self, *words):
+            self.words, self.n = words, 0.0
+            bars.append(self)
+
+        def update(self, seconds):
+            self.n += seconds
+
+    @contextlib.contextmanager
+    def pinned():
+        bars.append("pinned")
+        yield True
+
+    monkeypatch.setattr(text, "progress", lambda *w: contextlib.nullcontext(Bar(*w)))
+    monkeypatch.setattr(benchmark, "pinned_threads", pinned)
+    fake(2.0, budget=0.05)
+    assert bars[0] == "pinned" and bars[1].words == ("timing", 0.05, "s")
+    assert bars[1].n == pytest.approx(0.05)
+
+
+def test_a_function_that_uses_room_up_is_timed_in_blocks_of_three_calls():
+    room, place, x = torch.zeros(3), [0], torch.ones(1)
+
+    def write(x):
+        room[place[0]] = x
+        place[0] += 1
+        return room.sum()
+
+    assert len(compare(write, write, x, budget=0.2).rounds) > 5
+    room = torch.zeros(2)
+    with pytest.raises(
+        InputError,
+        match=r"^a function .* again: IndexError.*\nIf it .*room for many\.$",
+    ):
+        compare(write, write, x)
+
+
 # ---------------------------------------------------------------- bad input, interrupts
 
 
 def test_what_cannot_be_raced():
-    with pytest.raises(ValueError, match="above 0"):
+    with pytest.raises(ValueError, match=r"^budget \(seconds\) must be above 0$"):
         compare(chain, chain, torch.ones(2), budget=0)
     for two in ((chain, torch.ones(3)), (torch.ones(3), chain)):
-        with pytest.raises(InputError, match="two functions"):
+        with pytest.raises(InputError, match=r"^compare .* inputs: compare\(f, torch"):
             compare(*two, torch.ones(8))
+    there = torch.nn.Linear(2, 2, device="meta")
+    for two in ((chain, there), (there, chain)):
+        with pytest.raises(InputError, match="on cpu and meta"):
+            compare(*two, torch.ones(2))
+
+
+def test_keywords_and_both_tolerances_are_taken():
+    def moved(x, *, by):
+        return x + by
+
+    how = {"kwargs": {"by": 0.5}, "clock": FakeClock(per_call=1.0), **QUICK}
+    for options, matches in (({}, False), ({"rtol": 0.6}, True), ({"atol": 0.6}, True)):
+        found = compare(lambda x, by: x * 1, moved, torch.ones(4), **how, **options)
+        assert found.matches is matches and found.max_error == 0.5
 
 
 def test_races_that_are_not_meant_to_agree_are_not_compared():
@@ -246,14 +383,29 @@ def interrupted_at(sample):
 
 def test_an_interrupt_keeps_the_rounds_that_are_timed():
     """Each side is called six times before the rounds, and twice in each of them."""
-    found = interrupted_at(7 + 8 * 4)
-    assert found.interrupted and found.verdict == "same" and len(found.rounds) == 8
-    assert "interrupted after 8 rounds" in found.notes
-    assert found.page_faults is found.peak_bytes is None
+    for rounds in (6, 8):
+        found = interrupted_at(7 + rounds * 4)
+        assert found.interrupted is True and found.verdict == "same"
+        assert len(found.rounds) == rounds
+        assert f"interrupted after {rounds} rounds" in found.notes
+        assert found.page_faults is found.peak_bytes is None
+
+
+def test_an_interrupt_after_the_rounds_keeps_them_all():
+    clock = FakeClock(per_call=1.0)
+
+    def f(x):
+        if clock.samples == 7 + 6 * 4:
+            raise KeyboardInterrupt
+        return x + 1
+
+    found = compare(f, f, torch.ones(4), clock=clock, budget=1e-9)
+    assert found.interrupted is True and found.page_faults is found.peak_bytes is None
+    assert "interrupted after 6 rounds" in found.notes
 
 
 def test_an_interrupt_before_there_is_an_interval_says_so():
-    with pytest.raises(KeyboardInterrupt, match="3 rounds timed, 6 are needed"):
+    with pytest.raises(KeyboardInterrupt, match=r"^3 rounds .*, 6 are .*none given$"):
         interrupted_at(7 + 3 * 4)
 
 

@@ -136,10 +136,45 @@ def test_the_line_at_one_is_always_there_with_its_tick(name: str) -> None:
 
 
 def test_times_that_spread_are_logarithmic() -> None:
-    for b, scale in ((4e-3, "linear"), (1e-4, "log")):
+    for b, scale in ((2.5e-4, "linear"), (2.4e-4, "log")):
         race = comparison(5e-3, b, (2.74, 2.86), "faster")
         times, _ = plots.plot_comparison(race).figure.axes
         assert times.get_xscale() == scale
+
+
+def test_axes_end_a_little_beyond_what_they_show() -> None:
+    picture = plots.plot_comparison(FASTER)
+    assert picture.figure.get_size_inches() == pytest.approx((11, 2.95))
+    times, ratios = picture.figure.axes
+    assert times.get_xlim() == pytest.approx((0, 1.3 * 12.3e-3))
+    room = 0.08 * (2.86 - 0.97)
+    assert ratios.get_xlim() == pytest.approx((0.97 - room, 2.86 + room))
+    race = comparison(5e-3, 1e-4, (1.5, 4.0), "faster")
+    times, ratios = plots.plot_comparison(race).figure.axes
+    assert times.get_xlim() == pytest.approx((1e-4 / 50**0.08, 5e-3 * 50**0.3))
+    room = (4 / 0.97) ** 0.08
+    assert ratios.get_xlim() == pytest.approx((0.97 / room, 4 * room))
+    assert ratios.get_xscale() == "log"
+    times, ratios = plots.plot_sweep(sweep((1, 2))).figure.axes
+    assert times.get_ylim() == pytest.approx((0, 1.08 * 12.3e-3))
+    assert ratios.get_ylim()[1] == pytest.approx(2.86 + 0.08 * (2.86 - 0.97))
+    assert times.get_shared_x_axes().joined(times, ratios)
+
+
+def test_no_difference_is_a_line_in_a_band_beside_the_intervals() -> None:
+    _, ratios = plots.plot_comparison(FASTER).figure.axes
+    assert ratios.get_title("left") == "speed-up, 95% interval"
+    (band,) = ratios.patches
+    box = band.get_extents().transformed(ratios.transData.inverted())
+    assert (box.x0, box.x1) == pytest.approx((0.99, 1.01))
+    assert band.get_alpha() == 0.3 and band.get_linewidth() == 0
+    assert mpl.colors.same_color(band.get_facecolor()[:3], plots.QUIET)
+    (line,) = [line for line in ratios.lines if line.get_color() == plots.QUIET]
+    assert [*line.get_xdata()] == [1, 1]
+    point, caps, _ = ratios.containers[0].lines
+    assert (point.get_color(), point.get_marker()) == ("black", "o")
+    assert [cap.get_markersize() for cap in caps] == [10, 10]
+    assert shown(plots.plot_comparison(FASTER)).count("1x") == 2  # one is the label's
 
 
 def test_a_sweep_in_words_names_every_point_and_says_if_it_was_interrupted() -> None:

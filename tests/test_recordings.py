@@ -16,7 +16,7 @@ from helpers.benchmark import Comparison, estimate
 from helpers.errors import ResultError
 from helpers.recordings import SCHEMA, Finding, Recording, read
 from helpers.results import Machine
-from helpers.text import seconds, size
+from helpers.text import pre, seconds, size
 
 NOW = "2030-01-01T00:00:00+00:00"
 
@@ -38,7 +38,7 @@ def recording() -> Recording:
     findings = (
         finding("chains", "length", 1, race),
         finding("chains", "length", 8, race),
-        finding("chains", "size", 8, race, facts={}),
+        finding("chains", "size", 8, race, facts={"bytes": 12345}),
         finding("machine", "state", "idle"),
         finding("lengths", "default", "exact", **failure),
     )
@@ -61,6 +61,8 @@ def test_a_recording_says_where_when_and_with_what(
     machine = recording.machine
     assert str(recording).startswith(f"recorded on {machine.cpu} (no GPU), 2030-01-01")
     assert machine.torch in str(recording) and "failed: it broke" in str(recording)
+    headings = str(recording).splitlines()[1]
+    assert headings.split() == ["experiment", "series", "value", "found", "took"]
 
 
 # --- what is not believed ---------------------------------------------------------
@@ -111,18 +113,25 @@ def test_an_experiment_and_a_series_of_it(folder: Path) -> None:
     whole, part = recorded("chains"), recorded("chains", "length")
     assert [f.series for f in whole.findings] == ["length", "length", "size"]
     assert [f.value for f in part.findings] == [1, 8]
-    assert whole and whole.label in whole._repr_html_()
+    assert whole and whole._repr_html_() == whole.table()._repr_html_()
+    assert str(whole) == str(whole.table()) and repr(whole) == f"⟨{whole.line()}⟩"
     race = whole.findings[0].comparison
     says = f"{race.ratio()}, GB/s 93.81"
     cases = f"length 1: {says}; length 8: {says}; size 8: {race.ratio()}"
-    assert whole.line() == f"{whole.label}: {cases}"
+    assert whole.line() == f"{whole.label}: {cases}, bytes 12345"
+    assert part.line() == f"{part.label}: 1: {says}; 8: {says}"
     costs = [*map(seconds, (race.cold_start_s, *race.median_s))]
     costs += map(size, race.peak_bytes or ())
-    assert part.table().rows[0] == ("length", "1", says, ", ".join(costs))
+    table = part.table()
+    assert table.headings[:3] == ("series", "value", "found")
+    assert table.headings[3] == "first call, then eager and compiled"
+    assert table.rows[0] == ("length", "1", says, ", ".join(costs))
+    assert recorded("machine").table().rows[0][3] == ""
     assert "failed: it broke" in str(recorded("lengths"))
     width = recorded("chains", "width")
     assert not width and str(width).startswith("The recording of ")
-    assert "has nothing of chains, width" in str(width)
+    assert "has nothing of chains, width: " in str(width)
+    assert "has nothing of areas: " in str(recorded("areas"))
 
 
 def test_the_newest_is_shown_and_this_machines_own_before_it(
@@ -147,5 +156,7 @@ def test_without_one_a_page_reads_the_same_and_a_sentence_says_how_to_make_one(
     nothing = recorded("chains", "length")
     assert not nothing
     assert "No GPU recording" in str(nothing) and "make record" in str(nothing)
+    assert str(nothing) == nothing.line() == nothing.label
+    assert nothing._repr_html_() == pre(nothing.label)
     for one in (shown, nothing):
         assert re.fullmatch(r"⟨[^⟩\n]+⟩", repr(one))

@@ -7,6 +7,8 @@ import dataclasses
 import errno
 import json
 import os
+import platform
+import re
 import subprocess
 import sys
 import time
@@ -23,6 +25,7 @@ from helpers.benchmark import Comparison
 from helpers.errors import ResultError
 from helpers.results import Machine, Result, load, write_atomically
 from helpers.sweeps import Point, Sweep
+from helpers.text import pre
 from helpers.timing import Bandwidth
 
 
@@ -62,7 +65,16 @@ def test_a_result_comes_back_equal(kind: str, tmp_path: Path) -> None:
     path = write_atomically(tmp_path / "one.json", result.to_json())
     assert load(path) == type(result).from_json(path.read_text()) == result
     assert repr(result) == str(result)
-    assert json.loads(path.read_text())["machine"]["torch"]
+    if kind == "Kernels":  # which has a line below its table
+        table = result.table()
+        last = str(result).removeprefix(f"{table}\n")
+        assert result._repr_html_() == table._repr_html_() + pre(last)
+    whole = json.loads(path.read_text())
+    assert [*whole] == ["format", "kind", "result", "machine", "command", "when"]
+    assert whole["machine"] == dataclasses.asdict(Machine.here())
+    text = json.dumps(whole, indent=1, ensure_ascii=False)
+    assert result.to_json().split('"when"')[0] == text.split('"when"')[0]
+    assert result.to_json().endswith("\n}\n")
 
 
 def test_a_comparison_and_a_sweep_come_back_equal(comparison: Comparison) -> None:
@@ -120,8 +132,11 @@ DAMAGE: dict[str, Callable[[dict[str, Any]], object]] = {
 def test_damage_is_said(name: str, comparison: Comparison) -> None:
     whole = json.loads(comparison.to_json())
     DAMAGE[name](whole)
-    with pytest.raises(ResultError, match="measure again"):
+    said = r"^this is no .* damaged \(\w+: .*\): measure again$"
+    with pytest.raises(ResultError, match=said) as told:
         Result.from_json(json.dumps(whole))
+    if name == "another format":
+        assert "it has format 99, and this course 1" in str(told.value)
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00", b"[]", b"[" * 100_000])
@@ -175,7 +190,9 @@ def test_a_file_is_utf8_with_newlines_and_its_folder_is_made(tmp_path: Path) -> 
     assert path.read_bytes() == "µ\n⟨é⟩\n".encode()
     (tmp_path / "usual").touch()
     assert path.stat().st_mode == (tmp_path / "usual").stat().st_mode
-    with pytest.raises(OSError, match=r"cannot write c\.txt: .*Nothing was changed"):
+    with pytest.raises(
+        OSError, match=r"^cannot write c\.txt: .*\. Nothing .*write to\.$"
+    ):
         write_atomically(path / "c.txt", "x")
 
 
@@ -186,8 +203,30 @@ def test_the_machine_names_what_numbers_depend_on() -> None:
     machine = Machine.here()
     assert machine.torch == torch.__version__
     assert machine.cores >= 1 and machine.memory_bytes > 2**28
+    if hasattr(os, "sched_getaffinity"):
+        assert machine.cores == len(os.sched_getaffinity(0))
     assert machine.threads == torch.get_num_threads()
-    assert machine.cpu and machine.system and machine.python
+    assert machine.python == platform.python_version()
+    assert machine.system == f"{platform.system()} {platform.machine()}"
+    assert machine.triton == results.version_of("triton")
+    file = Path("/proc/cpuinfo")
+    if file.exists() and "model name" in file.read_text():
+        assert re.search(
+            rf"model name\s*: {re.escape(machine.cpu)}\n", file.read_text()
+        )
+
+
+def test_what_is_not_there_is_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(results, "nvidia_driver", lambda: "555.42")
+    machine = Machine.here()
+    assert machine.gpu is machine.driver is None
+    with monkeypatch.context() as without:
+        without.delitem(sys.modules, "torch")
+        machine = Machine.here()
+    assert machine.threads is machine.gpu is machine.driver is None
+    assert machine.torch == results.version_of("torch") is not None
+    assert results.version_of("no such package") is None
 
 
 def test_a_gpu_is_named_with_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,11 +248,15 @@ def test_comparisons_side_by_side(comparison: Comparison) -> None:
     other = dataclasses.replace(comparison, max_error=1.0)
     table = side_by_side(comparison, other, labels=("laptop", "server"))
     assert table.headings == ("", "laptop", "server")
-    assert side_by_side(comparison).headings == ("", "A")
+    assert side_by_side(comparison, other).headings == ("", "A", "B")
     facts = zip(comparison.facts(), other.facts(), strict=True)
     rows = [(a[0], f"⟨{a[1]}⟩", f"⟨{b[1]}⟩") for a, b in facts]
     assert [*table.rows[: len(rows)]] == rows
-    assert table.rows[-1][1] == f"⟨{comparison.machine.python}⟩"
+    machine = comparison.machine
+    for name, *cells in table.rows[len(rows) :]:
+        assert cells == [f"⟨{getattr(machine, name)}⟩"] * 2
+    last = [row[0] for row in table.rows[len(rows) :]]
+    assert last == ["gpu", "cpu", "cores", "torch", "triton", "python"]
     for wrong in ((), (3,)):
         with pytest.raises(TypeError, match="one or more results of compare"):
             side_by_side(*wrong)
