@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import re
-import sys
 from typing import Any
 
 from helpers.text import mark
@@ -77,4 +76,4 @@ class _PageHandler(logging.Handler):
         if compile_id := torch._guards.CompileContext.current_trace_id():
             text = f"[{compile_id}] {text}"
         _lines.append(text)
-        print(text, file=sys.stdout)
+        print(text)

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from helpers.errors import InputError
+from helpers.errors import InputError, Unavailable
 from helpers.own_model import children
 
 WITHIN = 5.0  # seconds after its limit until a process has ended; below 1 is usual
@@ -96,6 +96,7 @@ def test_what_ends_a_part_is_told_and_the_others_go_on(
     assert found.keys() == ENDS.keys()
     for name, said in ENDS.items():
         assert found[name]["problem"].endswith(said)
+    assert "it took" in found["eats"]["problem"]
     assert set(psutil.Process().children(recursive=True)) <= others
     assert not (tmp_path / "half.so").exists(), "the next run would load it"
     with suppress(psutil.NoSuchProcess):  # whose parent had ended
@@ -144,6 +145,25 @@ def test_a_failure_is_told_in_one_line(said: str, advice: str) -> None:
     told = children.explained("the first call", said)
     assert "failed at: the first call" in told and advice in told
     assert "\n" not in told and "module:function" not in told
+
+
+def test_names_are_chosen_in_their_order_and_unknown_ones_are_told() -> None:
+    assert children.chosen(["c", "a"], "abc") == ["a", "c"]
+    assert children.chosen([], "abc") == ["a", "b", "c"]
+    said = "^there is no x, y: there are a, b, c$"
+    with pytest.raises(InputError, match=said):
+        children.chosen(["y", "a", "x"], "abc")
+
+
+def test_a_process_that_cannot_start_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(*arguments: object, **options: object) -> None:
+        raise OSError("no memory")
+
+    monkeypatch.setattr("subprocess.Popen", full)
+    with pytest.raises(Unavailable, match=r"^no process .* here \(no memory\)"):
+        list(children.reports("json", {}, 1.0))
 
 
 def local() -> None:

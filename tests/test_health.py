@@ -48,7 +48,7 @@ def test_no_compiler_is_told_in_words(
     with torch._inductor.config.patch({"cpp.cxx": ("/no/compiler",)}):
         assert main(["doctor"]) == 1
     printed = capsys.readouterr().out
-    assert "no, for want of: C++ compiler, first compile" in printed
+    assert "ready for the course: no, for want of: C++ compiler, first c" in printed
     assert "Unset CXX" in printed
 
 
@@ -165,8 +165,14 @@ def test_a_container_allows_less_than_the_machine_has(
     monkeypatch.setattr("torch.get_num_threads", lambda: 4)
     threads, memory = row("threads"), row("memory")
     assert threads.status == memory.status == "note"
-    assert "OMP_NUM_THREADS=1" in threads.advice
+    assert threads.found == "4 threads on 1 core"
+    assert "Set OMP_NUM_THREADS=1 before" in threads.advice
     assert memory.found == "1 GiB of 3 GiB free"
+    assert "Shut down" in memory.advice
+    (tmp_path / "memory.current").write_text(f"{1 << 30}\n")
+    monkeypatch.setattr("torch.get_num_threads", lambda: 1)
+    assert row("threads") == health.Row("threads", "1 thread on 1 core")
+    assert row("memory") == health.Row("memory", "2 GiB of 3 GiB free")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="doctor says it of POSIX only")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import re
 
+import torch._logging._internal as torch_logs
+
 from helpers import logs
 from helpers.text import unmark
 from tests.refresh import UNFIT, WARNING, python
@@ -50,7 +52,7 @@ def test_the_log_stands_between_the_lines_that_are_printed() -> None:
     assert not re.search(r"\b\d{9,}\b", shown)
 
 
-def test_files_of_cells_and_of_packages_have_no_folders() -> None:
+def test_files_of_cells_and_of_packages_have_no_folders(capsys) -> None:
     record = logging.LogRecord("torch", 20, "x", 1, "", None, None)
     for message, shown in (
         ('File "/tmp/ipykernel_12/345.py", line 3', 'File "<cell>", line 3'),
@@ -63,8 +65,41 @@ def test_files_of_cells_and_of_packages_have_no_folders() -> None:
             "__compiled_fn_1_9c3ec86d_00d8_41d9_a233_5d2481c57d7f",
             "__compiled_fn_1_⟨9c3ec86d_00d8_41d9_a233_5d2481c57d7f⟩",
         ),
+        (
+            'User code traceback:\n  File "/x/ipykernel/app.py", line 7\n    run()\n'
+            '  File "/tmp/ipykernel_12/345.py", line 3\n',
+            'User code traceback:\n  File "<cell>", line 3\n',
+        ),
     ):
         record.msg = message
         logs._lines.clear()
         logs._PageHandler().emit(record)
         assert logs.logged() == shown
+        assert capsys.readouterr().out == f"{shown}\n"
+    problem = ValueError, ValueError("of the compiler"), None
+    for level, shown in ((40, "failed\nof the compiler"), (30, "failed")):
+        told = logging.LogRecord("torch", level, "x", 1, "failed", None, problem)
+        logs._PageHandler().emit(told)
+        assert capsys.readouterr().out == f"{shown}\n"
+    record.levelno = 40  # and no error with it
+    logs._PageHandler().emit(record)
+    assert logs.logged().count("failed\nof the compiler\nfailed\nUser code") == 1
+
+
+def test_a_file_that_was_asked_for_has_the_log_as_well(
+    monkeypatch, tmp_path, capsys
+) -> None:
+    usual = torch_logs._setup_handlers
+    monkeypatch.setattr(torch_logs, "_setup_handlers", usual)
+    monkeypatch.setenv("TORCH_LOGS_OUT", str(tmp_path / "log"))
+    try:
+        logs.on_the_page()
+        page = torch_logs._setup_handlers
+        logs.on_the_page()  # a first cell that is run again
+        assert page is torch_logs._setup_handlers is not usual
+        logging.getLogger("torch").warning("once")
+        assert logs.logged() == "once" and capsys.readouterr() == ("once\n", "")
+        assert (tmp_path / "log").read_text().count("] once\n") == 1
+    finally:
+        monkeypatch.undo()
+        torch_logs._init_logs()

@@ -72,6 +72,7 @@ def test_a_false_claim_tells_a_learner_what_was_claimed_and_found(
         "  Found: found.count is 3\n  Found: graphs - 1 is 1\n"
     )
     assert "restart the kernel" in text and "python -m helpers doctor" in text
+    assert "Why" not in text
     claim(
         "no breaks",
         found.count == 3 and len(found.breaks) == 0,  # a line of its own
@@ -116,8 +117,9 @@ def test_a_notebook_shows_what_was_found(monkeypatch) -> None:
 def test_a_claim_that_cannot_fail_is_an_error(learner, condition) -> None:
     with pytest.raises(TypeError, match="claim 'this': the condition"):
         claim("this", condition)
-    with pytest.raises(TypeError, match="says in words"):
-        claim("", True)
+    for nothing in ("", " ", None):
+        with pytest.raises(TypeError, match="says in words"):
+            claim(nothing, True)
     assert lesson.claims == {}
 
 
@@ -125,6 +127,7 @@ def test_strict(monkeypatch) -> None:
     for chosen, ci, wanted in (
         *(("", "", False), ("1", "", True), ("0", "true", False)),
         *(("", "true", True), ("yes", "", True), ("", "false", False)),
+        *(("On", "", True), ("TRUE", "0", True)),
     ):
         monkeypatch.setenv("COURSE_STRICT", chosen)
         monkeypatch.setenv("CI", ci)
@@ -194,7 +197,10 @@ def test_a_right_guess(said, mine) -> None:
     predict(*ASK, mine=mine)
     reveal("01.p1", "2 graphs")
     assert "Your guess: 2 graphs\n" in (text := said())
-    assert text.endswith("You said so too.\n")
+    assert text.endswith("The machine says: 2 graphs\nYou said so too.\n")
+    assert lesson.progress.read()["predictions"] == {
+        "01.p1": {"guess": "2 graphs", "right": True}
+    }
     score("01")
     assert "predictions  1 of 1 made, 1 right" in said()
 
@@ -247,8 +253,9 @@ def test_a_reveal_that_no_option_names(said, monkeypatch, key, observed, words) 
     with pytest.raises(ClaimFailed):
         reveal(key, observed)
     monkeypatch.setenv("COURSE_STRICT", "0")
+    assert said().startswith("01.p1  How many graphs?")
     reveal(key, observed)
-    assert words in said()
+    assert words in (text := said()) and text.startswith(f"{key}: ")
 
 
 def test_a_click_is_a_guess_and_may_be_repeated(said, monkeypatch) -> None:
@@ -262,9 +269,11 @@ def test_a_click_is_a_guess_and_may_be_repeated(said, monkeypatch) -> None:
     [box] = shown
     row, label = box.children
     assert [button.description for button in row.children] == ASK[2]
+    assert label.value == "Your guess: click one"
     for button in (row.children[1], row.children[0]):
         button.click()
     assert label.value == "Your guess: 1 graph"
+    assert [button.button_style for button in row.children] == ["info", ""]
     reveal("01.p1", "1 graph")
     assert said().endswith("You said so too.\n")
     predict(*ASK)  # with a guess on record, there is nothing to click
@@ -288,6 +297,10 @@ def test_score_counts_this_pass_and_no_earlier_one(said, learner) -> None:
         "  predictions  0 of 1 made, 0 right\n"
         "  exercises    0 of 0 passed\n"
     )
+    lesson.exercises.update({"01.1", "01.2"})
+    lesson.progress.put("exercises", "01.2", {"passed": True})
+    score("01")
+    assert "  exercises    1 of 2 passed\n" in said()
     score("02")
     assert said().startswith('Run the first cell, start("02")')
 

@@ -9,6 +9,10 @@ A module is held against the tests that have its name: stats against
 tests/test_stats.py, gpu.tidy against tests/test_tidy.py.  All of its mutants take
 minutes for a small module and hours for a large one.  The last row adds up what was
 tried, with Wilson's 95 % interval for the share.  Runs in a copy of the checkout.
+
+Two things there are unlike the checkout.  mutmut wraps each function, so `claim` finds
+its caller two frames further out.  And a process that a test starts cannot help to
+count which tests run a function: mutmut's settings are not where it runs.
 """
 
 from __future__ import annotations
@@ -39,6 +43,14 @@ only_mutate = ["{module}"]
 pytest_add_cli_args_test_selection = ["{tests}"]
 also_copy = {also_copy}
 process_isolation = "forkserver"
+"""
+CALLER = "currentframe().f_back"  # see above
+COUNT_HERE = """
+
+@pytest.fixture(autouse=True)
+def processes_count_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    if os.environ.get("MUTANT_UNDER_TEST") == "stats":
+        monkeypatch.delenv("MUTANT_UNDER_TEST")
 """
 
 
@@ -72,6 +84,11 @@ def mutate(module: str, folder: Path, draw: int | None) -> dict[str, Any]:
     settings = SETTINGS.format(module=path, tests=tests, also_copy=also_copy)
     with (folder / "pyproject.toml").open("a") as file:
         file.write(settings)
+    with (folder / "tests" / "conftest.py").open("a") as file:
+        file.write(COUNT_HERE)
+    text = (folder / path).read_text(encoding="utf-8")
+    text = text.replace(CALLER, f"{CALLER}.f_back.f_back")
+    (folder / path).write_text(text, encoding="utf-8")
     env = {**os.environ, "COURSE_QUIET": "1"}
     # The tests must see the copy, wherever this checkout is on the path.
     paths = env.get("PYTHONPATH", "").split(os.pathsep)
