@@ -37,7 +37,12 @@ def test_a_pointwise_kernel_on_every_gpu(gpu: Gpu) -> None:
     assert MachineCode.from_json(code.to_json()) == code
     first, second, *_ = str(code).splitlines()
     assert first.startswith("triton_poi_fused_") and f"(sm_{gpu.target}): XB" in first
-    assert second.startswith(f"{code.registers} registers a thread, 0 spilled")
+    used = (
+        f"{code.registers} registers a thread, 0 spilled, 0 B of shared memory a block"
+    )
+    assert second == used and str(code).endswith(f"\n{code.occupancy}")
+    assert first == f"{code.kernel} on {gpu}: {code.config}"
+    assert re.match(r"0000  \S.*;\n0010  ", code.sass) and "loc(" not in code.ttgir
 
 
 def test_candidates_in_inductors_order_and_one_by_number() -> None:
@@ -48,8 +53,11 @@ def test_candidates_in_inductors_order_and_one_by_number() -> None:
     assert str(Config({}, 1, 2)) == "1 warp, 2 stages"
     last = compile_kernel(kernel, H100, len(known) - 1)
     assert last.config == known[-1] != compile_kernel(kernel, H100).config
-    with pytest.raises(InputError, match="no configuration 99: there are 0: XBLOCK"):
-        compile_kernel(kernel, H100, 99)
+    names = "; ".join(f"{i}: {each}" for i, each in enumerate(known))
+    for wrong in (-1, len(known)):
+        with pytest.raises(InputError) as caught:
+            compile_kernel(kernel, H100, wrong)
+        assert str(caught.value) == f"no configuration {wrong}: there are {names}"
 
 
 def test_the_grid_covers_the_elements() -> None:

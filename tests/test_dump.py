@@ -73,6 +73,9 @@ def test_lines_and_counts_of_the_program() -> None:
     assert kernel.lines == (f"{first + 1}: y = x.sin()", f"{first + 2}: return y * 2")
     assert kernel.ops == ("sin", "mul")
     assert (kernel.loads, kernel.stores, kernel.bytes) == (1, 1, 512)
+    assert (kernel.kind, kernel.graph, kernel.phase) == ("pointwise", 0, "inference")
+    row = ("0 inference", "pointwise", "sin, mul", "1", "1", "512 B", kernel.name)
+    assert dump_triton(two_lines, randn(64)).table().rows == (row,)
 
 
 def test_the_text_of_a_dump() -> None:
@@ -80,10 +83,22 @@ def test_the_text_of_a_dump() -> None:
     table, *rest = str(dump).split("\nNVIDIA H100 80GB HBM3: ")
     assert table == str(dump.table()) and len(table.splitlines()) == 2 + 8
     assert rest[0].splitlines()[0].startswith("3 kernels, 5 library calls, ")
-    assert rest[0].count("not decided here: ") == len(dump.undecided) > 0
+    assert rest[0].count("\nnot decided here: ") == len(dump.undecided) == 2
+    assert dump.undecided == (
+        "block sizes and warps, timed where kernel.configs has several",
+        "which kernel a library picks for a matrix product or convolution",
+    )
+    parts = [f"# {graph}\n{graph.source}" for graph in dump.graphs]
+    assert [part.splitlines()[0] for part in parts] == [
+        "# graph 0 forward",
+        "# graph 0 backward",
+    ]
+    assert dump.source == "\n".join(parts)
     assert dump.bytes == sum(launch.bytes for launch in dump.launches)
     assert dump._repr_html_().count("<details") == len(dump.kernels)
-    assert str(dump.library[0]).endswith("a call into a library, not generated")
+    call, kernel = dump.library[0], dump.kernels[0]
+    assert str(call) == f"{call.name}: a call into a library, not generated"
+    assert f"<summary>{kernel.name}: pointwise</summary>" in kernel._repr_html_()
 
 
 # --- as on a GPU, not as on the CPU it was traced on ----------------------------------
@@ -303,6 +318,10 @@ def test_what_a_mode_and_an_odd_size_leave_open_is_said() -> None:
     assert "Triton template" not in even
     alone = dump_triton(torch.sin, randn(8), mode="max-autotune")
     assert "product" not in "\n".join(alone.undecided)
+    graphs = "whether the launches can be recorded as a CUDA graph"
+    assert alone.undecided[1:] == (graphs,) == odd.undecided[2:]
+    beats = "whether a Triton template beats the library's matrix product"
+    assert odd.undecided[1] == beats
 
 
 # --- what is wrong is said ------------------------------------------------------------

@@ -42,7 +42,12 @@ def test_the_table_is_a_small_grid(explored: Explorer, made: list[int]) -> None:
     rows = [(s.gpu, s.dtype, s.length) for s in explored.settings]
     wanted = [("h100", d, n) for d in ("float32", "bfloat16") for n in (1, 3)]
     assert rows == [*wanted, ("t4", "float32", 3)] and made[:5] == [1, 3, 1, 3, 3]
-    assert all(cell.startswith("⟨") for cell in explored.table().rows[0][-2:])
+    first, row = explored.settings[0], explored.table().rows[0]
+    assert row[:7] == ("h100", "float32", "1", "1", "1", "1", "8 MiB")
+    used = f"⟨{first.registers}⟩", f"⟨{first.occupancy:.0%}⟩"
+    assert row[7:] == (first.block, f"{first.load_bytes} B", *used)
+    assert first.block.startswith("XBLOCK ")
+    assert "t4, float32, length 3" in explored._repr_html_()
     assert Explorer.from_json(explored.to_json()) == explored
 
 
@@ -63,8 +68,10 @@ def test_the_widget_compiles_each_setting_once(
         length.value = n
     assert made[before:] == [2] and (gpu.value, dtype.value) == ("h100", FLOAT)
     tables = capsys.readouterr().out.split("GPU ")[1:]
-    lengths = [table.splitlines()[2].split()[2] for table in tables]
-    assert lengths == ["1", "2", "1", "2"]
+    rows = [table.splitlines()[2].split()[:3] for table in tables]
+    assert rows == [["h100", "float32", n] for n in "1212"]
+    assert dtype.options == (("float32", FLOAT), ("bfloat16", HALF))
+    assert not length.continuous_update  # each setting compiles
 
 
 def displayed(
@@ -73,7 +80,12 @@ def displayed(
     """Return what is displayed, one bundle of MIME types after another."""
     bundles: list[dict[str, Any]] = []
     monkeypatch.setattr(explorer, "watched", lambda: live)
-    monkeypatch.setattr("IPython.display.display", lambda x, raw: bundles.append(x))
+
+    def display(bundle: dict[str, Any], raw: bool) -> None:
+        assert raw is True
+        bundles.append(bundle)
+
+    monkeypatch.setattr("IPython.display.display", display)
     explored._ipython_display_()
     return bundles
 
@@ -84,15 +96,32 @@ def test_the_widget_is_shown_where_it_is_live(
     table, widget = displayed(explored, monkeypatch, live=True)
     assert table == {"text/plain": str(explored), "text/html": explored._repr_html_()}
     assert "<table>" in table["text/html"]
-    assert WIDGET in widget and "sliders stand here" in widget["text/plain"]
+    asleep = "In a live notebook, sliders stand here."
+    assert WIDGET in widget and widget["text/plain"] == asleep
     # Elsewhere, and where it was read from a file, there is the table alone.
     assert displayed(explored, monkeypatch, live=False) == [table]
     assert displayed(Explorer(explored.settings), monkeypatch, live=True) == [table]
 
 
+def test_of_two_kernels_that_which_moves_more_is_measured() -> None:
+    two = explore(lambda n: lambda x: x - x[:n].sum(), ("h100",), (FLOAT,), (8,))
+    (setting,) = two.settings
+    assert (setting.kernels, setting.load_bytes) == (2, 16)
+    first, second = setting.source.split("\n@triton.jit\n")
+    assert "tl.sum(" in first and "tl.sum(" not in second
+    filled = explore(
+        lambda n: lambda x: torch.full_like(x, n), ("h100",), (FLOAT,), (1,)
+    )
+    assert filled.settings[0].load_bytes == 0
+
+
 def test_what_is_missing_is_said() -> None:
-    with pytest.raises(InputError, match="no Triton kernel"):
+    with pytest.raises(
+        InputError, match=r"^make\(1\) becomes no Triton kernel on h100$"
+    ):
         explore(lambda n: lambda x: 3, ("h100",), (FLOAT,), (1,))
+    with pytest.raises(InputError, match="lower this for Tesla T4"):
+        explore(lambda n: torch.sin, ("t4",), (HALF,), (1,))
 
 
 def test_the_width_of_loads_is_read_from_ptx() -> None:

@@ -10,7 +10,7 @@ import torch
 
 from helpers import stages
 from helpers.errors import InputError
-from helpers.gpu.side_by_side import NONE, Flow, Stages
+from helpers.gpu.side_by_side import NONE, Flow, Stages, Step
 from tests.kinds import dumped
 
 pytest.importorskip("triton")
@@ -26,7 +26,8 @@ def chain(x, y):
 def wide(x, y):
     a = torch.relu(x) / (y.neg() + 3) - x.sqrt()
     b = torch.where(x > y, a.rsqrt(), a.tanh().erf()).abs() ** 2
-    return b.maximum(x) + x.reciprocal().clamp(min=0.5) + x.log() * y.exp()
+    c = b.maximum(x) + x.reciprocal().clamp(min=0.5) + x.log() * y.exp()
+    return c.clamp(max=0.25).minimum(y)
 
 
 def cut(x, y):
@@ -61,6 +62,7 @@ def test_two_uses_of_one_operation_are_told_apart(shown: Stages) -> None:
     first, second = (step for step in shown.steps if step.op == "mul")
     assert text_of(shown.triton, first.triton) == ["tmp3 = tmp1 * 2.0"]
     assert text_of(shown.triton, second.triton) == ["tmp9 = tmp5 * tmp8"]
+    assert len(shown.program.splitlines()) == 3
     (last,) = text_of(shown.program, second.program)
     assert last.endswith(": return torch.relu(h * g).sum(-1)")
 
@@ -74,25 +76,46 @@ def test_ptx_comes_from_the_line_that_is_shown(shown: Stages) -> None:
     assert any("fma" in line for line in ptx["add"])
     assert next(step.ptx for step in shown.steps if step.op == "mul") == ()
     assert not any("shfl.sync" in line for line in ptx["sin"])
-    assert ".loc\t" not in shown.ptx and "<generated kernel>" not in shown.ptx
+    assert not re.search(r"\.loc\s|//|\$L__(tmp|func)|<generated|XX|\n\n", shown.ptx)
+    numbered = [n for step in shown.steps for n in step.ptx]
+    for line in (shown.ptx.splitlines()[n - 1] for n in numbered):
+        assert re.match(r"    \S.*;$", line)
 
 
 def test_a_program_of_many_operations_is_followed_to_the_end() -> None:
     assert [s.op for s in stages(wide, X.abs(), Y).steps if not s.triton] == []
+    cast = stages(lambda x: x.float() * 2, X.bfloat16())
+    steps = {step.op: text_of(cast.triton, step.triton) for step in cast.steps}
+    assert ".to(tl.float32)" in steps["convert_element_type"][0]
+    first, *_, last = steps
+    assert first.startswith("load ") and last.startswith("store ")
 
 
-def test_a_reduction_in_a_loop_is_followed() -> None:
-    looped = stages(lambda x: x.exp().sum(-1), torch.randn(16, 8192))
-    (step,) = (step for step in looped.steps if step.op == "sum")
+@pytest.mark.parametrize(
+    ("op", "call"),
+    [("sum", "tl.sum("), ("amax", "triton_helpers.max2("), ("amin", ".min2(")],
+)
+def test_a_reduction_in_a_loop_is_followed(op: str, call: str) -> None:
+    def reduced(x: torch.Tensor) -> torch.Tensor:
+        return getattr(x.exp(), op)(-1)
+
+    looped = stages(reduced, torch.randn(16, 8192))
+    (step,) = (step for step in looped.steps if step.op == op)
     lines = text_of(looped.triton, step.triton)
-    assert any("tl.sum(" in line for line in lines), lines
+    assert call in lines[-1] and len(lines) > 1, lines  # and in the loop
 
 
 def test_another_kernel_is_shown_when_asked_for() -> None:
-    second = stages(cut, X[:, :64], X[:, :64], kernel=1)
-    assert second.others and second.others[0] in str(second)
+    second = stages(cut, X[:, :64], X[:, :64], kernel=1, gpu="a100")
+    assert second.gpu == "a100" and ".target sm_80" in second.ptx
+    assert second.others == ("triton_poi_fused_sin_0",) and second.kernel not in (
+        second.others
+    )
+    title = f"\nNVIDIA A100-SXM4-80GB: {second.kernel}; not shown: "
+    assert str(second).endswith(title + second.others[0])
     assert all(step.op != "sin" for step in second.steps)
-    with pytest.raises(InputError, match="there are 0: triton_poi_fused_sin_0"):
+    names = f"0: {second.others[0]}, 1: {second.kernel}"
+    with pytest.raises(InputError, match=f"^no kernel 'nowhere': there are {names}$"):
         stages(cut, X[:, :64], X[:, :64], kernel="nowhere")
     with pytest.raises(InputError, match="there are none"):
         stages(lambda x: x @ x, torch.randn(8, 8))
@@ -125,6 +148,27 @@ def test_text_html_and_json_agree(shown: Stages) -> None:
     assert repr(step).startswith(f"Step(op={step.op!r}, ")
     places = (step.program, step.fx, step.triton, step.ptx)
     assert numbers.count(3) == sum(map(len, places))
+
+
+def test_every_part_of_a_row_and_of_a_column() -> None:
+    ptx = ("mov.u32 %a, 0;", "@%p ld.global.b32 { %b }, [ %c ];", "mov.u32 %d, 1;")
+    ptx += ("add.f32 %e, %a, %b;", "ret;")
+    texts = ("f" * 48, "o\n" + "g" * 49, "head\n        x < y", "\n".join(ptx))
+    both = Step("sin", (1,), (2,), (2,), (1, 2, 3, 4, 5))
+    steps = (both, Step("cos", (), (), (2,), (5,)))
+    result = Stages("h100", "k", (), *texts, steps)
+    some = "⟨1 ld.global.b32, 2 mov.u32, 1 add.f32, …⟩"
+    assert result.table().rows == (
+        ("sin", "f" * 48, "g" * 47 + "…", "x < y", some),
+        ("cos", NONE, NONE, "x < y", "⟨1 ret⟩"),
+    )
+    assert str(result).endswith("\nNVIDIA H100 80GB HBM3: k")
+    page = result._repr_html_()
+    look = "border-left:6px solid #E69F00;background:#E69F0044"
+    assert f'<div style="{look}"><b>[1, 2]</b>   x &lt; y&nbsp;</div></div>' in page
+    assert '<div style="">head&nbsp;</div><div' in page
+    heads = "<th>program</th><th>FX graph</th><th>Triton</th><th>PTX</th></tr><tr "
+    assert heads in page and page.count("</td><td>") == 3
 
 
 # --- the alignment can fail -----------------------------------------------------------

@@ -60,6 +60,46 @@ def test_constants_masks_second_names_and_the_dead_go() -> None:
     ]
 
 
+def test_each_part_has_a_title_and_a_constant_may_stand_on_either_side() -> None:
+    text = tidy(
+        HEAD
+        + "    t0 = tl.load(a + (x0), None)\n    t1 = tl.full([1], -2.0, tl.float32)\n"
+        + "    t2 = t1 - t0\n    t3 = tl.full([1], float('inf'), tl.float32)\n"
+        + "    t4 = t2 / t3\n    for r in range(0, n, 4):\n"
+        + "        tl.store(o + x0, tl.load(b + x0) * t4, i < n)\n"
+        + "    tl.store(o + x0, tl.full([4], 0, tl.int32)[:], i < n)\n"
+    )
+    assert (
+        text.split("    return x\n")[1]
+        == """
+@triton.jit
+def kernel(a, b, o, n, XBLOCK: tl.constexpr):
+    # the elements of this program
+    i = tl.program_id(0) * XBLOCK + tl.arange(0, XBLOCK)
+
+    # load and compute
+    t0 = tl.load(a + i)
+    t2 = -2.0 - t0
+    t4 = t2 / float('inf')
+
+    # load, compute and store
+    for r in range(0, n, 4):
+        tl.store(o + i, tl.load(b + i) * t4, i < n)
+
+    # store
+    tl.store(o + i, tl.full([4], 0, tl.int32), i < n)
+"""
+    )
+
+
+def test_a_line_that_just_fits_and_one_with_commas_in_a_text_stay() -> None:
+    fits = f"r = f(o, {'x' * 65})"
+    text = f"tl.device_assert(i < n, '{'a, b' * 20}')"
+    assert len(f"    {fits}") == 79 and body(fits, text, "g(r)")[:2] == [fits, text]
+    broken = body(f"r = f(o, {'x' * 66})", "tl.store(o + i, r)")
+    assert broken[:2] == ["r = f(o,", f"{'x' * 66})"]
+
+
 @pytest.mark.parametrize(
     "line", ["t2 = libdevice.pow(t0, t1)", "t2 = t1 * t1", "t2 = t0[:] < t1"]
 )
@@ -118,5 +158,5 @@ def test_functions_that_a_kernel_calls_come_first_and_keep_their_comments() -> N
 
 
 def test_no_triton_function_is_an_error() -> None:
-    with pytest.raises(ValueError, match=r"no @triton\.jit"):
+    with pytest.raises(ValueError, match=r"^no @triton\.jit function in this source$"):
         tidy("x = 1")
