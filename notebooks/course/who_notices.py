@@ -215,11 +215,10 @@ def pytest_on(file: str) -> str:
 
     options = "-q --tb=no --no-header --color=no --capture=no -W ignore"
     options += " -o console_output_style=classic -p no:cacheprovider"
-    # Here it believes neither in CI, nor in a narrow terminal: both change
-    # its summary.  The settings of this course are not those of the file.
-    here = {
-        k: v for k, v in os.environ.items() if k not in ("CI", "BUILD_NUMBER")
-    }
+    # CI, a narrow terminal and options of the reader's change its summary.
+    # The settings of this course are not those of the file.
+    changes = ("CI", "BUILD_NUMBER", "PYTEST_ADDOPTS")
+    here = {k: v for k, v in os.environ.items() if k not in changes}
     with (
         mock.patch.dict(os.environ, {**here, "COLUMNS": "130"}, clear=True),
         contextlib.redirect_stdout(io.StringIO()) as said,
