@@ -54,12 +54,12 @@ def test_a_fault_in_what_is_written_has_a_cache_of_its_own(tmp_path: Path) -> No
     assert shared == cache(None, tmp_path) != own
 
 
-def test_the_share_of_all_mutants_has_an_interval() -> None:
-    counts = {"noticed": 9, "survived": 1, "no test runs it": 0}
-    rows = [{"mutants": "10 of 40", **counts}, {"mutants": "10 of 10", **counts}]
-    total = mutants.total(rows)
-    assert (total["mutants"], total["noticed"]) == ("20 of 50", 18)
-    assert total["share"] == "90% (70% to 97%)"
+def test_a_module_counts_by_its_mutants_not_by_how_many_were_drawn() -> None:
+    rest = {"survived": 0, "no test runs it": 0}
+    half = {"mutants": "10 of 40", "noticed": 5, **rest}
+    total = mutants.total([half, {"mutants": "10 of 10", "noticed": 10, **rest}])
+    assert (total["mutants"], total["noticed"]) == ("20 of 50", 15)
+    assert total["share"] == "60% (39% to 81%)"
 
 
 CLAIM = "from helpers import claim\nclaim('six by nine', {} == 42)"

@@ -8,7 +8,7 @@
 A module is held against the tests that have its name: stats against
 tests/test_stats.py, gpu.tidy against tests/test_tidy.py.  All of its mutants take
 minutes for a small module and hours for a large one.  The last row adds up what was
-tried, with Wilson's 95 % interval for the share.  Runs in a copy of the checkout.
+tried, each module by its size, with a 95 % interval.  Runs in a copy of the checkout.
 
 Two things there are unlike the checkout.  mutmut wraps each function, so `claim` finds
 its caller two frames further out.  And a process that a test starts cannot help to
@@ -124,22 +124,25 @@ def mutate(module: str, folder: Path, draw: int | None) -> dict[str, Any]:
 
 
 def total(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the last row: all modules together, the share with its interval."""
-    mutants = [str(row["mutants"]).split(" of ") for row in rows]
-    drawn, every = (sum(int(each[end]) for each in mutants) for end in (0, -1))
-    sums = {key: sum(row[key] for row in rows) for key in COUNTS}
-    low, high = wilson(sums["noticed"], drawn)
-    share = f"{sums['noticed'] / drawn:.0%} ({low:.0%} to {high:.0%})"
-    first = {"module": "all of these", "tests": "", "mutants": f"{drawn} of {every}"}
-    return {**first, **sums, "share": share}
+    """Return the last row: all modules together, the share with its interval.
 
-
-def wilson(hits: int, trials: int) -> tuple[float, float]:
-    """Return Wilson's 95 % interval for the share of *hits* in *trials*."""
-    z2 = NormalDist().inv_cdf(0.975) ** 2
-    middle = (hits + z2 / 2) / (trials + z2)
-    half = (z2 * (hits * (trials - hits) / trials + z2 / 4)) ** 0.5 / (trials + z2)
-    return middle - half, middle + half
+    A module counts by its mutants, not by how many of them were drawn, or the small
+    modules, of which all are tried, would speak for the large ones.
+    """
+    drawn_of = [str(row["mutants"]).split(" of ") for row in rows]
+    sizes = [(int(drawn[0]), int(drawn[-1])) for drawn in drawn_of]
+    every, share, variance = sum(size for _, size in sizes), 0.0, 0.0
+    for row, (drawn, size) in zip(rows, sizes, strict=True):
+        weight, noticed = size / every, row["noticed"]
+        share += weight * noticed / drawn
+        p = (noticed + 1) / (drawn + 2)  # 12 of 12 do not say that all are noticed
+        variance += weight**2 * p * (1 - p) / drawn * (1 - drawn / size)
+    half = NormalDist().inv_cdf(0.975) * variance**0.5
+    tried = f"{sum(drawn for drawn, _ in sizes)} of {every}"
+    first = {"module": "all of these", "tests": "", "mutants": tried}
+    counts = {key: sum(row[key] for row in rows) for key in COUNTS}
+    interval = f"{share - half:.0%} to {min(1.0, share + half):.0%}"
+    return {**first, **counts, "share": f"{share:.0%} ({interval})"}
 
 
 def main(arguments: list[str]) -> int:
