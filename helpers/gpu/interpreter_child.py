@@ -336,6 +336,7 @@ def _reduce(self: Any, inputs: Any) -> list[Any]:
 
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {  # where torch has another name, or none
+    "fabs": torch.abs,
     "nearbyint": torch.round,
     "llrint": lambda x: torch.round(x).to(torch.int64),
     "fast_tanhf": torch.tanh,
