@@ -54,8 +54,8 @@ def on_the_page() -> None:
         handler.setLevel(logging.DEBUG)
         log.addHandler(handler)
 
-    if not hasattr(usual, "for_the_page"):
-        page_handlers.for_the_page = True
+    if not hasattr(usual, "instead_of"):
+        page_handlers.instead_of = usual
         torch_logs._setup_handlers = page_handlers
         torch_logs._init_logs()
 

@@ -29,7 +29,23 @@ NO_TRITON = r"Triton is not installed|No module named 'triton'"
 
 
 @pytest.fixture(autouse=True)
-def course_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def usual_log() -> Iterator[None]:
+    """A lesson's first cell brings torch's log to the page, for its own test only.
+
+    Its end comes after that of ``monkeypatch``: torch reads its variables once more.
+    """
+    yield
+    torch_logs = sys.modules.get("torch._logging._internal")
+    of_the_page = getattr(torch_logs, "_setup_handlers", None)
+    if hasattr(of_the_page, "instead_of"):
+        torch_logs._setup_handlers = of_the_page.instead_of
+        torch_logs._init_logs()
+
+
+@pytest.fixture(autouse=True)
+def course_home(
+    usual_log: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     """A folder for progress that is this test's own; also for the kernels it starts."""
     home = tmp_path / "course-home"
     monkeypatch.setenv("COURSE_HOME", str(home))

@@ -90,16 +90,11 @@ def test_a_file_that_was_asked_for_has_the_log_as_well(
     monkeypatch, tmp_path, capsys
 ) -> None:
     usual = torch_logs._setup_handlers
-    monkeypatch.setattr(torch_logs, "_setup_handlers", usual)
     monkeypatch.setenv("TORCH_LOGS_OUT", str(tmp_path / "log"))
-    try:
-        logs.on_the_page()
-        page = torch_logs._setup_handlers
-        logs.on_the_page()  # a first cell that is run again
-        assert page is torch_logs._setup_handlers is not usual
-        logging.getLogger("torch").warning("once")
-        assert logs.logged() == "once" and capsys.readouterr() == ("once\n", "")
-        assert (tmp_path / "log").read_text().count("] once\n") == 1
-    finally:
-        monkeypatch.undo()
-        torch_logs._init_logs()
+    logs.on_the_page()
+    page = torch_logs._setup_handlers
+    logs.on_the_page()  # a first cell that is run again
+    assert page is torch_logs._setup_handlers is not usual
+    logging.getLogger("torch").warning("once")
+    assert logs.logged() == "once" and capsys.readouterr() == ("once\n", "")
+    assert (tmp_path / "log").read_text().count("] once\n") == 1
