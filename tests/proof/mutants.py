@@ -94,12 +94,16 @@ def mutate(module: str, folder: Path, draw: int | None) -> dict[str, Any]:
     paths = env.get("PYTHONPATH", "").split(os.pathsep)
     env["PYTHONPATH"] = os.pathsep.join(p for p in paths if p and Path(p) != ROOT)
 
+    def mutmut(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "mutmut", *words]
+        piped = {"capture_output": True, "text": True}
+        return subprocess.run(command, cwd=folder, env=env, **piped)
+
     def run(*names: str) -> dict[str, str]:
         """Try the mutants of these names; return what became of each."""
-        mutmut = [sys.executable, "-m", "mutmut", "run", *names]
-        done = subprocess.run(mutmut, cwd=folder, env=env, capture_output=True)
+        done = mutmut("run", *names)
         noted = folder / "mutants" / f"{path}.meta"
-        assert noted.exists(), done.stderr.decode()
+        assert noted.exists(), done.stderr
         codes = json.loads(noted.read_text())["exit_code_by_key"]
         return {name: status_by_exit_code[code] for name, code in codes.items()}
 
@@ -111,7 +115,7 @@ def mutate(module: str, folder: Path, draw: int | None) -> dict[str, Any]:
     noticed = count["killed"] + count["timeout"] + count["segfault"]
     for name in drawn:
         if became[name] in ("survived", "no tests"):
-            print("not noticed:", name)
+            print("not noticed:", mutmut("show", name).stdout)
     return {
         "module": path,
         "tests": tests,
