@@ -85,6 +85,18 @@ def test_samples_in_which_we_waited_do_not_count():
     clock = FakeClock(waits=lambda n: n % 4 and 0.002, per_call=2e-4)
     found = block(clock, lambda: None, Plan(5, 20))
     assert found.seconds == pytest.approx(2e-4) and found.waited == 0
+    # Two of the last nine are too few: of those that are left, one may be luck.
+    clock = FakeClock(
+        waits=lambda n: 0.002 if n not in (9, 14) else 3e-5, per_call=1e-3
+    )
+    found = block(clock, lambda: None, Plan(1, 15))
+    assert found.seconds == pytest.approx(1.03e-3)
+    assert found.waited == pytest.approx(3e-5)
+
+
+def test_of_two_samples_the_second_counts():
+    clock = FakeClock(extra=lambda n: 9.0 - n)
+    assert block(clock, lambda: None, Plan(1, 2)).seconds == pytest.approx(8.0)
 
 
 def test_where_all_samples_waited_the_truth_is_bounded():
@@ -213,6 +225,12 @@ def test_pinning_survives_a_system_that_forbids_it(monkeypatch):
         assert not pinned
 
 
+def test_where_linux_tells_nothing_no_thread_waits_and_none_is_pinned(monkeypatch):
+    monkeypatch.setattr(timing, "_TASKS", "/no such folder")
+    with timing.Clock().waiting() as waited, timing.pinned_threads() as pinned:
+        assert waited() == 0 and not pinned
+
+
 def test_garbage_is_not_collected_in_the_middle():
     for switch, collects in ((gc.disable, False), (gc.enable, True)):
         switch()
@@ -270,8 +288,16 @@ def test_peak_memory_is_not_known_elsewhere(monkeypatch):
     assert not timing.keep_memory()
 
 
-def test_bandwidth():
+def test_bandwidth(monkeypatch):
     found = copy_bandwidth(working_set=16 << 20, budget=0.1)
     assert 1e8 < found.bytes_per_s < 1e13 and found.working_set == 16 << 20
+    for budget, samples in (
+        (0.0, 3 + 2 * 5),
+        (11.0, 3 + 2 * 6),
+    ):  # five blocks at least
+        clock = FakeClock(per_call=1.0)
+        monkeypatch.setattr(timing, "clock_for", {"cpu": clock}.get)
+        found = copy_bandwidth(working_set=1 << 10, budget=budget)
+        assert (found.bytes_per_s, clock.samples) == (1 << 10, samples)
     known = Bandwidth(12.345e9, 512 << 20, "cpu")
     assert str(known) == repr(known) == "copying 512 MiB in all: ⟨12.3 GB/s⟩"
