@@ -556,7 +556,7 @@ def _largest(out: Outcome, other: Outcome) -> float:
     a, b = (out.results, other.results) if out.results else changes
     if [t.shape for t in a] != [t.shape for t in b]:
         return math.inf
-    return max((_size(x, y)[1] for x, y in zip(a, b, strict=True)), default=0.0)
+    return max(_size(x, y)[1] for x, y in zip(a, b, strict=True))
 
 
 def _apart(out: Outcome, other: Outcome) -> float:

@@ -76,6 +76,7 @@ def test_another_form_is_another_answer(wrong):
 def test_not_a_number_agrees_with_itself_only():
     x = torch.tensor([math.nan, math.inf, 1.0])
     assert asked(torch.clone, torch.clone, x).matches is True
+    assert asked(torch.clone, torch.clone, x, atol=0.1).matches is True
     for other in (0.0, math.inf, math.nan):
         found = asked(torch.clone, lambda x, to=other: torch.full_like(x, to), x)
         assert found.matches is False and found.max_error == math.inf
@@ -194,6 +195,8 @@ def test_where_float64_cannot_run_the_notes_say_so():
     x = torch.rand(8, 64)
     found = asked(only_float32, other, x)
     assert found.matches is True and found.error64 is None
+    narrow = asked(lambda x: x.sin().float(), lambda x: x.sin(), x)
+    assert narrow.matches is True and narrow.error64 is None  # float64 to its end
     said = "float64 could not run: the tolerance of the dtype decided"
     assert notes(found) == [said]
     assert said not in notes(asked(only_float32, other, x, rtol=0.1))
@@ -360,7 +363,22 @@ def test_what_is_left_of_a_gradient_that_cancels_is_noise():
         return f
 
     for noise, matches in ((1e-5, True), (4e-4, True), (6e-4, False), (1e-2, False)):
-        assert asked(leaving(1e-9), leaving(noise), torch.ones(2)).matches is matches
+        for options in ({}, {"rtol": 0.5}):
+            found = asked(leaving(1e-9), leaving(noise), torch.ones(2), **options)
+            assert found.matches is matches
+
+    steps = torch.zeros(2)  # has no gradient, so that its last digit counts
+
+    def counting(by):
+        def f(x):
+            (weight * x).sum().backward()
+            steps.add_(by)
+
+        return f
+
+    for by, matches in ((1e-5, True), (1e-4, False)):
+        other = counting(by)
+        assert asked(counting(1e-5), other, torch.ones(2)).matches is matches
 
 
 def test_a_compiled_training_step():
@@ -389,6 +407,10 @@ def test_a_changed_input_is_said_compared_and_the_reader_s_left_alone():
     assert notes(found)[1:] == [
         "what is returned agrees; a gradient, or what else changes, differs"
     ]
+    found = asked(lambda x: (x + 1).sum(), grow, x)  # eager leaves it as it is
+    assert found.matches is False
+    # What is given by name is put back, too.
+    assert asked(grow, grow, kwargs={"x": x}).matches is True
     truths = torch.tensor([True, False])
     assert asked(torch.Tensor.logical_not_, lambda t: ~t, truths).matches is False
 
@@ -412,6 +434,11 @@ def test_a_cache_that_grows_is_no_random_number():
         assert found.matches is True and notes(found) == []
     assert cache.calls == 0 and cache.keys == []
 
+    def keeps(rows):
+        return lambda x: cache.keys.append(x[:rows]) or x
+
+    assert asked(keeps(2), keeps(1), x).matches is False
+
 
 # ----------------------------------------------------------------------- random numbers
 
@@ -433,6 +460,17 @@ def test_random_numbers_are_compared_in_a_fresh_compile_that_draws_eager_s():
     assert [asked(model, near, x, rtol=r).matches for r in (0.001, 0.02)] == [0, 1]
 
 
+def test_where_numbers_are_drawn_float64_is_the_judge_if_it_draws_the_same():
+    def eager(x):
+        return nn.functional.dropout(rounded(x))
+
+    for amount, matches in ((1.4e-3, True), (2.6e-3, None)):
+        other = torch.compile(
+            lambda x, by=amount: nn.functional.dropout(x + by), backend="eager"
+        )
+        assert asked(eager, other, torch.ones(64)).matches is matches
+
+
 def test_a_wrong_step_is_not_excused_by_float64_drawing_other_numbers():
     model, x = nn.Linear(8, 8), torch.randn(32, 8)
 
@@ -440,15 +478,16 @@ def test_a_wrong_step_is_not_excused_by_float64_drawing_other_numbers():
         optimizer = torch.optim.SGD(model.parameters(), lr)
 
         def step(x):
-            (model(x) * torch.rand_like(x)).square().mean().backward()
+            loss = (model(x) * torch.rand_like(x)).square().mean()
+            loss.backward()
             optimizer.step()
             optimizer.zero_grad()
+            return loss.detach()
 
         return step
 
-    eager = training_at(0.1)
-    for lr, matches in ((0.1, True), (0.2, False)):
-        other = training_at(lr)
+    for lr, wrong, matches in ((0.1, 0.1, True), (0.1, 0.2, False), (0.0, 0.1, False)):
+        eager, other = training_at(lr), training_at(wrong)
         setting = Setting((eager, other), (x,))
         with setting.state:
             first = setting.outcome("compiled", other)
@@ -509,6 +548,21 @@ def test_functions_that_cannot_be_compared(a, b, said):
         asked(a, b, torch.randn(8))
 
 
+def test_a_function_that_fails_in_a_later_call_is_named():
+    for results in ([0], [0, 1]):
+        numbers = iter(results)
+        with pytest.raises(InputError, match=r"^the eager function raised StopIter"):
+            asked(lambda x, n=numbers: x + next(n), torch.clone, torch.ones(2))
+
+
+def test_a_promise_that_is_broken_is_told_as_such():
+    x = torch.ones(4)
+    torch._dynamo.mark_dynamic(x, 0)
+    compiled = torch.compile(lambda x: x + torch.ones(4), backend="eager")
+    with pytest.raises(InputError, match=r"^a marked size does not keep its "):
+        asked(lambda x: x + torch.ones(4), compiled, x)
+
+
 def test_devices_that_cannot_be_timed():
     there = nn.Linear(2, 2, device="meta")
     with pytest.raises(InputError, match="on cpu and meta"):
@@ -517,6 +571,8 @@ def test_devices_that_cannot_be_timed():
         asked(there, there, torch.ones(2, device="meta"))
     with pytest.raises(InputError, match="meta"):
         asked(lambda: there(torch.ones(2)), lambda: there(torch.ones(2)))
+    shape = torch.ones(3, 2, device="meta")  # and nothing is computed from it
+    assert asked(shape.shape.numel, shape.numel).matches is True
 
 
 def test_float8_is_compared():
@@ -532,3 +588,9 @@ def test_a_sparse_weight_of_the_readers_stays_as_it_is():
     weight = torch.randn(8, 8).relu().to_sparse_csr()
     found = asked(lambda x: weight @ x, lambda x: weight @ x + 1e-6, torch.randn(8, 2))
     assert weight.dtype == torch.float32 and found.matches is True
+    table = nn.Embedding(4, 2, sparse=True)  # which has a sparse gradient
+
+    def step(rows):
+        return table(rows).sum().backward() or table(rows)
+
+    assert asked(step, step, torch.arange(3)).matches is True
