@@ -136,10 +136,16 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]
     return both
 
 
-@pytest.mark.usefixtures("begun")
-def test_the_limit_stops_all() -> None:
-    with pytest.raises(ranks.LaunchFailed, match="stopped after 5 seconds"):
-        ranks.on_two_ranks("ways", waits, limit=5)
+def test_the_limit_stops_all_and_says_where_they_were(
+    begun: Callable[[], bool],
+) -> None:
+    ranks._two.ask("ways", [waits], {})
+    assert begun()
+    family = psutil.Process(ranks._two.running.processes[0].pid).children()
+    with pytest.raises(ranks.LaunchFailed, match=r"^stopped after 0 seconds") as error:
+        ranks._two.running.wait(0)
+    assert str(error.value).count(" in waits\n") == 2
+    assert not any(map(psutil.Process.is_running, family))
 
 
 def test_an_interrupt_stops_all(begun: Callable[[], bool]) -> None:

@@ -18,6 +18,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -41,7 +42,8 @@ EXAMPLE = HERE.parent / "examples" / "train_two_ranks.py"
 STAMP = re.compile(r"^(\[rank\d+\]:)?\[?[VIWE]\d{4} [\d:.]+ .*?\] ?", re.M)
 # What says nothing about the program: the profiler's own lines, and the like.
 NOISE = re.compile(
-    r"^(USDT:.*|.*Profiler record function.*|.*socket\.cpp.*)\n", re.M
+    r"^(USDT|Extension modules|.*Profiler record function|.*socket\.cpp).*\n",
+    re.M,
 )
 
 
@@ -135,7 +137,7 @@ class _Running:
         deadline = time.monotonic() + limit
         while not self.ended() and not until():
             if time.monotonic() > deadline:
-                _stop(self.processes)
+                _stop(self.processes, signal.SIGABRT)
                 raise LaunchFailed(
                     f"stopped after {limit:g} seconds: a rank waits for one,"
                     " or this machine is very slow. They said:\n"
@@ -160,7 +162,8 @@ class _Running:
 def _environment() -> dict[str, str]:
     """Return the variables of a rank: one thread, the course on its path.
 
-    Without a test of the C++ compiler, which each process would run anew.
+    Without a test of the C++ compiler, which each process would run anew.  A
+    process that is aborted says first which lines its threads had come to.
     """
     own = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
     own["TORCHINDUCTOR_VEC_ISA_OK"] = "1"
@@ -168,6 +171,7 @@ def _environment() -> dict[str, str]:
     path += filter(None, [os.environ.get("PYTHONPATH")])
     own["PYTHONPATH"] = os.pathsep.join(path)
     own["PYTHONWARNINGS"], own["KINETO_LOG_LEVEL"] = "ignore", "99"
+    own["PYTHONFAULTHANDLER"] = "1"
     # The last are left over from another launch: torchrun would believe them.
     unwanted = "TORCH_LOGS TORCH_TRACE TORCH_DISTRIBUTED_DEBUG TORCHELASTIC "
     unwanted += "RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT"
@@ -201,7 +205,9 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def _stop(processes: Sequence[subprocess.Popen[Any]]) -> None:
+def _stop(
+    processes: Sequence[subprocess.Popen[Any]], how: int = signal.SIGTERM
+) -> None:
     """End what still runs, and its children: ranks outlive torchrun."""
     family = []
     for process in processes:
@@ -211,7 +217,7 @@ def _stop(processes: Sequence[subprocess.Popen[Any]]) -> None:
                 family.append(psutil.Process(process.pid))
     for member in family:
         with suppress(psutil.NoSuchProcess):
-            member.terminate()
+            member.send_signal(how)
     _, alive = psutil.wait_procs(family, timeout=3)
     for member in alive:
         with suppress(psutil.NoSuchProcess):
