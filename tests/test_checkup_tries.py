@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
@@ -50,6 +51,10 @@ class Blocks(nn.Module):
             x = layer(x)
         return x
 
+class Chooses(nn.Module):
+    def forward(self, x):
+        return x.sin() if len(x) == 5 else x.cos()
+
 class Differs(nn.Module):
     def forward(self, x):
         return x * 2 if torch.compiler.is_compiling() else x * 3
@@ -65,7 +70,8 @@ class Fills(nn.Module):
 
 def fills():
     return Fills(), (torch.rand(4), {"rows": torch.zeros(8), "end": torch.tensor(0)})
-def stops(): return Stops(), (torch.rand(4),)
+def chooses(): return Chooses(), [(torch.rand(n, n),) for n in (5, 7, 9)]
+def stops(): return Stops(), [(torch.rand(4),), (torch.rand(4),)]
 def draws(): return Blocks(), (torch.rand(4, 8),)
 def differs(): return Differs(), (torch.rand(4),)
 def sizes():
@@ -94,17 +100,27 @@ def raced(speedup: float) -> SimpleNamespace:
 def test_settings_that_mend_breaks_are_found_alone_and_together(
     patient: Callable[[str], Patient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkup_tries, "_agreement", lambda *_: (True, 1.0, None))
-    *each, together = checkup_tries._mended_breaks(patient("stops"))
-    settings = [one.line.split(" ")[0].rpartition(".")[2] for one in each]
-    assert settings == [
-        "capture_scalar_outputs",
-        "reorderable_logging_functions",
-        "ignore_logging_functions",
+    p = patient("stops")
+    monkeypatch.setattr(  # the first of two calls stands for both
+        checkup_tries, "_agreement", lambda _, __, calls: (len(calls) == 1, 1.0, None)
+    )
+    names = "capture_scalar_outputs", "reorderable_logging_functions"
+    names += ("ignore_logging_functions",)
+    values = (
+        "= True",
+        "|= {print, warnings.warn}",
+        "|= {logging.Logger.info, logging.Logger.warning}",
+    )
+    costs = "", "they print when the graph is done", "they log nothing from then on"
+    then = "3 breaks in 4 graphs, then 2 in 3 graphs"
+    each = [
+        Try(f"torch._dynamo.config.{name} {value}", "breaks", then, 1, True, cost)
+        for name, value, cost in zip(names, values, costs, strict=True)
     ]
-    assert {(one.gain, one.agrees) for one in each} == {(1, True)}
-    assert together.effect == "3 breaks in 4 graphs, then 0 in 1 graph"
-    assert together.helps and "when the graph is done; they log" in together.costs
+    line, cost = f"all at once: {', '.join(names)}", "; ".join(costs[1:])
+    effect = "3 breaks in 4 graphs, then 0 in 1 graph"
+    together = Try(line, "breaks", effect, 3, True, cost)
+    assert [*checkup_tries._mended_breaks(p)] == [*each, together]
 
 
 def test_a_size_that_varies_is_marked_by_its_name(
@@ -115,7 +131,20 @@ def test_a_size_that_varies_is_marked_by_its_name(
     names = "; ".join(mark.format(name) for name in ("x", "mask"))
     assert marked.line == f"before the first call: {names}"
     assert (marked.effect, marked.helps) == ("2 versions, then 1", True)
+    assert re.fullmatch("compiles for ⟨.*s⟩", marked.costs) and marked.gain == 1
     assert not [*checkup_tries._dynamic_sizes(patient("stops"))]
+
+
+def test_where_a_mark_promises_too_much_all_sizes_are_asked_for(
+    patient: Callable[[str], Patient],
+) -> None:
+    marked, dynamic = checkup_tries._dynamic_sizes(patient("chooses"))
+    assert marked.line == "before the first call: torch._dynamo.mark_dynamic(x, [0, 1])"
+    broken = "a marked size does not keep its promise: You marked L"
+    assert marked.effect.startswith(f"fails: InputError: {broken}")
+    assert (marked.gain, marked.agrees, marked.helps) == (0, None, False)
+    assert dynamic.line == "torch.compile(model, dynamic=True)"
+    assert (dynamic.effect, dynamic.gain) == ("2 versions, then 2", 0)
 
 
 def test_what_draws_numbers_is_judged_with_the_options_that_are_tried(
@@ -139,10 +168,14 @@ def test_blocks_are_compiled_one_by_one(
     several = lambda *_: ([*seconds], [3.0, 5.0, 5.0])  # noqa: E731
     monkeypatch.setattr(checkup_tries, "_first_calls", several)
     (one,) = checkup_tries._by_blocks(p, p.compiled())
-    assert one.line == "for block in model.layers: block.compile()"
-    assert one.helps and one.agrees
-    assert "faster: 10 s, then 5 s; 2 to 3 times as fast in 3 rounds" in one.effect
-    assert one.costs == "each call ⟨0.8 times⟩"
+    assert one == Try(
+        "for block in model.layers: block.compile()",
+        "first call",
+        "⟨first call faster: 10 s, then 5 s; 2 to 3 times as fast in 3 rounds⟩",
+        2 - 1.05,
+        True,
+        "each call ⟨0.8 times⟩",
+    )
 
 
 def test_first_calls_find_nothing_compiled(
@@ -161,12 +194,37 @@ def test_what_gives_other_answers_or_hardly_helps_is_not_advised(
     monkeypatch.setattr(checkup_tries, "_race", lambda *_: raced(2.0))
     p = patient("differs")
     wrong = [*checkup_tries._options(p, p.compiled())]
-    results = {(one.gain > 0, one.agrees, one.helps) for one in wrong}
-    assert results == {(True, False, False)}
+    lines = [one.line for one in wrong]
+    tried = 'mode="max-autotune-no-cudagraphs"', 'options={"freezing": True}'
+    assert lines == [f"torch.compile(model, {options})" for options in tried]
+    assert {one.effect for one in wrong} == {"⟨2.0 times⟩"}
+    assert re.fullmatch("compiles for ⟨.*s⟩", wrong[0].costs)
+    assert wrong[1].costs.endswith("s⟩, no gradients: under torch.no_grad()")
+    results = {(one.kind, one.gain, one.agrees, one.helps) for one in wrong}
+    assert results == {("each call", 2.0 - 0.01 - 1.05, False, False)}
     monkeypatch.setattr(checkup_tries, "_race", lambda *_: raced(1.03))
     monkeypatch.setattr(checkup_tries, "_agreement", lambda *_: (True, 1.0, None))
     hardly = [*checkup_tries._options(p, p.compiled())]
     assert hardly and not any(one.helps for one in hardly)
+    p.order["train"] = p.train = True  # where nothing is left to choose
+    assert [*checkup_tries._options(p, p.compiled())] == []
+    of_sizes = [*checkup_tries._options(patient("sizes"), p.compiled())]
+    static = next(
+        one for one in of_sizes if one.line.endswith("(model, dynamic=False)")
+    )
+    assert static.costs == "compiles for ⟨1 s⟩, 3 versions"
+
+
+def test_what_fails_now_is_not_raced(
+    patient: Callable[[str], Patient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise ValueError("no such size\nat all")
+
+    monkeypatch.setattr(checkup_tries, "_agreement", fails)
+    effect = "not raced, as it fails now: ValueError: no such size"
+    told = Try("other options", "each call", effect, 0, None)
+    assert [*checkup_tries._timed(patient("draws"))] == [told]
 
 
 def test_a_call_that_fills_a_cache_is_raced_on_copies(
@@ -196,4 +254,7 @@ def test_counts_come_before_seconds_and_a_failure_is_told(
     order = [one.line for one in tried(p)]
     assert order == ["mended", "marked", "fast", "wrong", "bad"]
     p.order["timeout"] = 0.0
-    assert {one.line for one in tried(p)} == {"bad", "the rest"}
+    failed, rest = tried(p)
+    effect = "fails: RuntimeError: no such option"
+    assert failed == Try("bad", "breaks", effect, 0, None)
+    assert rest == Try("the rest", "each call", "not tried: timeout=", 0, None)

@@ -171,7 +171,9 @@ def local() -> None:
 
 
 @pytest.mark.parametrize(
-    "make", ["model", "model:", "no/m.py:make", lambda: None, local], ids=str
+    "make",
+    ["model", "model:", "no/m.py:make", pytest.param(lambda: None, id="lambda"), local],
+    ids=lambda make: getattr(make, "__name__", make),
 )
 def test_a_target_that_no_process_can_find(
     make: object, monkeypatch: pytest.MonkeyPatch
