@@ -140,8 +140,7 @@ def op_name(target: Any) -> str:
     """Return ``sin`` or ``add`` for a torch function, method or aten operation."""
     if "triton_kernel_wrapper" in str(target):
         return "your kernel"
-    name = target if isinstance(target, str) else getattr(target, "__name__", "")
-    name = (name or str(target)).split(".")[0].strip("_")
+    name = getattr(target, "__name__", str(target)).split(".")[0].strip("_")
     return name.removeprefix("native_").removeprefix("safe_")
 
 
@@ -156,8 +155,7 @@ def breaks_among(events: list[_torch.Event], fn: Any) -> tuple[GraphBreak, ...]:
         if event.kind == "dynamo_graph_break_reason":
             frames = _frames_of(event.stack, fn)
             stop = _graph_break(event.payload, frames)
-            column = getattr(frames[-1], "colno", None)
-            place = frames[-1].filename, stop.line, column, stop.reason
+            place = frames[-1].filename, stop.line, frames[-1].colno, stop.reason
             places[place] = stop if stop.skipped else places.get(place, stop)
     return tuple(places.values())
 
@@ -172,8 +170,8 @@ def _frames_of(stack: Sequence[FrameSummary], fn: Any) -> list[FrameSummary]:
     callers = [i for i, f in enumerate(stack) if f.filename.startswith(_HELPERS)]
     inner = stack[callers[-1] + 1 :] if callers else stack
     frames = [frame for frame in inner if not _is_plumbing(frame.filename)]
-    fn = getattr(fn, "_torchdynamo_orig_callable", fn)
-    code = getattr(getattr(fn, "forward", fn), "__code__", None)
+    fn = getattr(fn, "forward", fn)
+    code = getattr(getattr(fn, "_torchdynamo_orig_callable", fn), "__code__", None)
     if code and not frames:
         return [FrameSummary(code.co_filename, code.co_firstlineno, code.co_name)]
     return frames or [stack[-1]]
