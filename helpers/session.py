@@ -124,7 +124,6 @@ def _reachable(objects: tuple[Any, ...]) -> Iterator[Any]:
 
     def parts(item: Any) -> Iterable[Any]:
         if isinstance(item, types.FunctionType):
-            yield _torch.unwrap(item)
             yield from (vars(item), item.__defaults__, item.__kwdefaults__)
             yield from item.__closure__ or ()
             yield from (item.__globals__[name] for name in _global_names(item, homes))

@@ -145,18 +145,18 @@ def test_inputs_have_one_device_but_a_scalar_goes_with_any():
 
 
 def test_both_ways_runs_a_backward_where_one_is_asked_for_or_needed():
-    x, gradients = X.clone().requires_grad_(), []
+    x, by = X.clone().requires_grad_(), torch.full_like(X, 2).requires_grad_()
+    gradients = {}
+    x.register_hook(functools.partial(gradients.__setitem__, "x"))
+    by.register_hook(functools.partial(gradients.__setitem__, "by"))
 
     def scaled(x, *, by):
-        y = x * by
-        if y.requires_grad:
-            y.register_hook(gradients.append)
-        return {"y": y, "x": x.detach()}
+        return {"y": x * by, "x": x.detach()}
 
-    for backward, runs in ((None, 1), (True, 1), (False, 0)):
+    for backward, found in ((None, {"x", "by"}), (True, {"x", "by"}), (False, set())):
         gradients.clear()
-        session.both_ways(scaled, backward)(x, by=2)
-        assert len(gradients) == runs and all(g.eq(1).all() for g in gradients)
+        session.both_ways(scaled, backward)(x, by=by)
+        assert gradients.keys() == found and gradients.get("x", by).eq(2).all()
     session.both_ways(scaled, None)(X, by=2)
     assert x.grad is None
     with pytest.raises(InputError) as caught:
@@ -189,15 +189,20 @@ def test_a_scripted_module_or_one_without_memory_says_what_to_do():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch.jit is on its way out
         scripted = torch.jit.script(layer)
-    start = (
-        r"^torch\.jit compiled this already, and torch\.compile cannot look inside: "
-    )
-    with pytest.raises(InputError, match=start + "give the module or function that"):
+    with pytest.raises(InputError) as caught:
         kernels(scripted, x)
+    assert str(caught.value) == (
+        "torch.jit compiled this already, and torch.compile cannot look inside: "
+        "give the module or function that was scripted or traced"
+    )
     assert kernels(lambda x: x.sin() + scripted(x).sum(), x).breaks == 1
-    for given in (x.to("meta"), 3):
-        with pytest.raises(InputError, match=r"^tensors .*meta hold no numbers.*to_em"):
-            kernels(layer.to("meta"), given)
+    for fn, given in ((torch.sin, x.to("meta")), (layer.to("meta"), 3)):
+        with pytest.raises(InputError) as caught:
+            kernels(fn, given)
+        assert str(caught.value) == (
+            "tensors on the device meta hold no numbers, so nothing can be run: give "
+            "the module memory with module.to_empty(device='cpu') and weights"
+        )
 
 
 def test_no_cpp_compiler_says_so():
@@ -215,12 +220,18 @@ def test_no_cpp_compiler_says_so():
 
 def test_a_compiler_that_fails_is_told_from_a_function_that_raises():
     lowering = "torch._inductor.graph.GraphLowering.compile_to_module"
-    start = (
-        r"^the compiler failed, not your function\. .*OSError.*\. `python -m helpers "
-    )
-    failure = pytest.raises(InputError, match=start + "doctor` says what is missing ")
-    with mock.patch(lowering, side_effect=OSError), failure:
-        kernels(torch.sin, X)
+    doctor = "`python -m helpers doctor` says what is missing and how to get it"
+    triton = "it has tl, arithmetic, and other functions under @triton.jit. "
+    for message, told in (
+        ("no space", rf"^the compiler failed, .*OSError: no space\. {doctor}$"),
+        (
+            "Unsupported function referenced: <built-in method sin of type object>",
+            f"^a Triton kernel cannot call sin: {triton}Write that part with these$",
+        ),
+    ):
+        failure = pytest.raises(InputError, match=told)
+        with mock.patch(lowering, side_effect=OSError(message)), failure:
+            kernels(torch.sin, X)
     assert kernels(torch.sin, X).kernels, "the hooks are gone"
     assert kernels(torch.sin, X).kernels, "and no graph comes from a cache"
 
@@ -287,24 +298,26 @@ def test_fresh_code_keeps_defaults_closure_and_method():
     module = Noisy()
     module.compile()
     new = session.fresh_code(module)
-    assert new._compiled_call_impl is None
+    assert new._compiled_call_impl is None is not module._compiled_call_impl
+    assert session.uncompiled(torch.compile(module)) is module
+    assert module._compiled_call_impl is None
     for bound in (session.fresh_code(module.forward), new.forward):
         assert bound.__func__.__code__ is not Noisy.forward.__code__
+
+
+THERE_IS = (
+    r"\. A mode is one of default, reduce-overhead, max-autotune and max-autotune-no-"
+    r"cudagraphs; options are Inductor's, such as max_autotune$"
+)
 
 
 @pytest.mark.parametrize(
     ("setting", "named"),
     [
-        (
-            {"mode": "fast"},
-            r"mode=fast.*\. A mode is one of default, reduce-",
-        ),
-        ({"options": {"faster": True}}, "faster.*such as max_autotune"),
-        ({"options": {"max_autotune": 3}}, "max_autotune.*such as max_autotune"),
-        (
-            {"mode": "default", "options": {"max_autotune": True}},
-            "^give mode or opt",
-        ),
+        ({"mode": "fast"}, f"mode=fast.*{THERE_IS}"),
+        ({"options": {"faster": True}}, f"faster.*{THERE_IS}"),
+        ({"options": {"max_autotune": 3}}, f"max_autotune.*{THERE_IS}"),
+        ({"mode": "default", "options": {"max_autotune": True}}, "^give mode or opt"),
     ],
 )
 def test_an_unknown_mode_or_option_names_what_there_is(setting, named):
@@ -402,7 +415,7 @@ def adds_up(x):
 def counts(x):
     global count
     count += 1
-    return x * count
+    return adds_up(x) * count
 
 
 class CountsUp(torch.nn.Module):
@@ -453,7 +466,7 @@ HOLDERS = {
     ),
     "decorated": torch.no_grad()(adds_up),
     "object": lambda x: cache.update(x),
-    "generator": draws,
+    "generator, in a function inside it": lambda x: (lambda: draws(x))(),
     "new memory": rebinds,
     "default argument": default,
     "attribute": attribute,
@@ -481,11 +494,21 @@ def test_what_a_function_holds_is_put_back(fn):
 
 
 def test_an_input_is_put_back_as_well():
-    given, x = Cache(), X.clone()
+    given, x = Cache(), X.clone().requires_grad_()
+    x.grad = X.clone()
     with restored(given, [x]):
-        given.update(x)
-        x.add_(1)
-    assert given.keys is None and [*given.last] == [0] and torch.equal(x, X)
+        given.update(x.detach())
+        x.detach().add_(1)
+        x.grad.add_(1)
+    assert given.keys is None and [*given.last] == [0]
+    assert torch.equal(x, X) and torch.equal(x.grad, X)
+
+
+def test_the_globals_of_other_files_are_left_alone():
+    space = {"held": X}
+    other = eval("lambda: held", space)
+    assert session.tensors_of(lambda: other(space)) == []
+    assert session.tensors_of(other) == [X]
 
 
 @pytest.mark.parametrize(
