@@ -214,9 +214,7 @@ def _origins(parts: list[Any]) -> list[Any]:
         called = op_name(getattr(node, "op_overload", None) or "")  # of a fallback
         by_name = {n for n in origins if op_name(n.target) == called}
         origins = {node.get_origin_node()} - {None} or by_name or origins
-    graphs = {node.graph for node in origins}
-    order = {node: i for graph in graphs for i, node in enumerate(graph.nodes)}
-    return sorted(origins, key=order.__getitem__)
+    return sorted(origins)
 
 
 def program_line(node: Any) -> str:
