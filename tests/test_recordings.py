@@ -123,6 +123,7 @@ def test_an_experiment_and_a_series_of_it(folder: Path) -> None:
     costs = [*map(seconds, (race.cold_start_s, *race.median_s))]
     costs += map(size, race.peak_bytes or ())
     table = part.table()
+    assert table.title == part.label
     assert table.headings[:3] == ("series", "value", "found")
     assert table.headings[3] == "first call, then eager and compiled"
     assert table.rows[0] == ("length", "1", says, ", ".join(costs))
