@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 
+import pytest
 import torch._logging._internal as torch_logs
 
 from helpers import logs
+from helpers.errors import Unavailable
 from helpers.text import unmark
 from tests.refresh import UNFIT, WARNING, python
 
@@ -98,3 +101,20 @@ def test_a_file_that_was_asked_for_has_the_log_as_well(
     logging.getLogger("torch").warning("once")
     assert logs.logged() == "once" and capsys.readouterr() == ("once\n", "")
     assert (tmp_path / "log").read_text().count("] once\n") == 1
+
+
+def test_a_torch_with_a_handler_of_its_own_or_without_its_log(monkeypatch) -> None:
+    class Terminal(logging.StreamHandler): ...  # such as torch 2.15 has
+
+    usual, log = [], logging.getLogger("course")
+    monkeypatch.setattr(torch_logs, "_StderrHandler", Terminal, raising=False)
+    monkeypatch.setattr(torch_logs, "_setup_handlers", lambda *told: usual.append(told))
+    monkeypatch.setattr(torch_logs, "_init_logs", lambda: None)
+    logs.on_the_page()
+    for handler in (logging.StreamHandler, Terminal):
+        torch_logs._setup_handlers(handler, log)
+    assert usual == [(logging.StreamHandler, log)]
+    log.removeHandler(*log.handlers)
+    monkeypatch.setitem(sys.modules, "torch._logging._internal", None)
+    with pytest.raises(Unavailable, match=r"loses: torch's log on a page\. "):
+        logs.on_the_page()
