@@ -103,6 +103,7 @@ PROGRAMS: dict[str, tuple[Any, ...]] = {  # each was once said to differ, or not
     ),
     "grouped heads with dropout, training": (grouped, *HEADS),
     "dropout of two elements, training": (torch.nn.Dropout(0.5), torch.ones(2)),
+    "dropout of three, training": (torch.nn.Dropout(0.5), torch.ones(3)),
     "one kernel drops twice": (often_dropped, randn(64, 64), randn(64, 64)),
     "a mask that learns, training": (masked, randn(1, 2, 16, 8), randn(1, 2, 16, 16)),
     "random whole numbers": (lambda x: x * torch.randint(-5, 9, (64,)), randn(64)),
@@ -250,11 +251,30 @@ def test_an_output_may_be_off_by_eight_times_the_tolerance(
         )
     for old, new in (
         (ONE, "tl.full([1], float('nan')"),
+        (ONE, "tl.full([1], float('inf')"),
         ("return (buf0, ", "return (buf0[:9], "),
     ):
         [kernel] = planted(programs["two"], old, new)[0].check_numerics().kernels
         assert kernel.status == "differs"
         assert (kernel.error, kernel.relative) == (math.inf, math.inf)
+
+
+def test_infinite_values_hide_no_difference() -> None:
+    """Of eager's [inf, -inf, nan, 2, 1] the root mean square is that of 2 and 1: 1."""
+    x = torch.tensor(
+        [3e38, -math.inf, math.nan, 0.5, 0.0]
+    )  # the first in float64: 6e38
+    dump, _ = planted(dump_triton(lambda x: x * 2 + 1, x), ONE, "tl.full([1], 1.01")
+    [kernel] = dump.check_numerics().kernels
+    assert kernel.status == "differs"
+    assert kernel.relative == pytest.approx(0.01, rel=1e-3)
+
+
+def test_a_backward_gets_what_eager_saved_and_normal_gradients() -> None:
+    dump = dump_triton(lambda x: x * x, torch.full((8,), 1e3), training=True)
+    dump, place = planted(dump, "tmp2 + tmp2", "tmp2")
+    error = dump.check_numerics().kernels[place].error
+    assert error == pytest.approx(1e3 * float(randn(8).abs().max()))
 
 
 def test_many_programs_become_fewer() -> None:
@@ -283,6 +303,8 @@ def test_the_text_is_the_same_on_every_machine() -> None:
     once = Numerics((ROW, LOST))
     other = Numerics((dataclasses.replace(ROW, error=3e-7, relative=9.123e-7), LOST))
     assert str(once) != str(other) and unmark(str(once)) == unmark(str(other))
+    headings = ("graph", "status", "programs", "blocks", "name", "error")
+    assert once.table().headings == headings
     assert once.table().rows == (
         ("0 forward", "agrees", "4", "XBLOCK 128", "poi", "⟨2e-07⟩"),
         ("0 backward", "not run", "", "", "red", ""),
@@ -401,7 +423,10 @@ def test_a_crash_costs_its_own_graph_only_and_a_loop_is_stopped(
 
 
 def test_one_process_serves_all_until_an_interrupt_and_leaves_nothing(
-    programs: dict[str, Dump], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    programs: dict[str, Dump],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     from triton.runtime import interpreter as tritons
 
@@ -419,7 +444,9 @@ def test_one_process_serves_all_until_an_interrupt_and_leaves_nothing(
 
     assert programs["drop"].check_numerics().checked
     process = interpreter().process
-    assert programs["two"].check_numerics().checked
+    loud = "tmp0 + __import__('os').system('echo; echo >&2')"
+    dump, _ = planted(programs["two"], "sin(tmp0", f"sin({loud}")
+    assert dump.check_numerics().checked and capfd.readouterr() == ("", "")
     assert interpreter().process is process and process.poll() is None
     interrupt = mock.patch.object(interpreting, "unpack", side_effect=KeyboardInterrupt)
     with interrupt, pytest.raises(KeyboardInterrupt):

@@ -175,8 +175,7 @@ def _check(
         return not_run(reason or f"eager cannot run: {one_line(problem)}")
     if graph.phase == "forward":
         [output] = graph.aten.graph.find_nodes(op="output")
-        names = [getattr(node, "name", "") for node in output.args[0]]
-        saved.update(zip(names, eager.values(), strict=False))
+        saved.update(zip(map(str, output.args[0]), eager.values(), strict=False))
     if reason or not kernels:
         return not_run(reason)
     try:
@@ -249,8 +248,8 @@ def _difference(
     size = finite.abs().clamp(min=mean)
     unsure = float((a - c).abs().nan_to_num(0.0, 0.0).max())
     allowed = SLACK * (tolerance * size + unsure)
-    fine = off <= allowed if eager.is_floating_point() else off == 0
-    return float(off.max()), float((off / size).max()), bool(fine.all())
+    fine = eager.is_floating_point() and bool((off <= allowed).all())
+    return float(off.max()), float((off / size).max()), fine
 
 
 # --- the eager side ------------------------------------------------------------------
@@ -418,17 +417,14 @@ def attention(operation: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
     names = [argument.name for argument in operation._schema.arguments]
     given = {**dict(zip(names, args, strict=False)), **kwargs}
     tensors = [given.get(name) for name in ("query", "key", "value", "attn_bias")]
+    options = {"dropout_p", "is_causal", "scale"} & given.keys()
     wide = torch.promote_types(tensors[0].dtype, torch.float32)
     tensors = [x.detach().to(wide).requires_grad_() for x in tensors if x is not None]
     with torch.enable_grad(), torch.random.fork_rng([]):
         # Dropout spares the same elements on both sides, forward and backward.
         torch.manual_seed(SEED)
         values = torch.ops.aten._scaled_dot_product_attention_math(
-            *tensors,
-            dropout_p=given.get("dropout_p", 0.0),
-            is_causal=given.get("is_causal", False),
-            scale=given.get("scale"),
-            enable_gqa=True,
+            *tensors, enable_gqa=True, **{name: given[name] for name in options}
         )[:1]
     gradient = given.get("grad_out", given.get("grad_out_"))
     if gradient is not None:
