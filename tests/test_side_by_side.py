@@ -26,7 +26,7 @@ def chain(x, y):
 def wide(x, y):
     a = torch.relu(x) / (y.neg() + 3) - x.sqrt()
     b = torch.where(x > y, a.rsqrt(), a.tanh().erf()).abs() ** 2
-    c = b.maximum(x) + x.reciprocal().clamp(min=0.5) + x.log() * y.exp()
+    c = b.maximum(x) + x.reciprocal().clamp(min=-0.5) + x.log() * y.exp()
     return c.clamp(max=0.25).minimum(y)
 
 
@@ -45,26 +45,33 @@ def text_of(text: str, numbers: tuple[int, ...]) -> list[str]:
 
 
 def test_each_operation_is_found_in_every_text(shown: Stages) -> None:
-    wanted = {  # what its statement says, in the program and in Triton
-        "sin": ("torch.sin(x) * 2", "sin(tmp0)"),
-        "sub": ("sigmoid(h - y)", "tmp5 - tmp6"),
-        "sigmoid": ("sigmoid(h - y)", "tl.sigmoid(tmp7)"),
-        "relu": ("torch.relu(h * g)", "maximum(tmp10, tmp9)"),
-        "sum": (".sum(-1)", "tl.sum(tmp14, 1)"),
+    wanted = {  # by its line of the graph: that of the program, and of Triton
+        "sin = sin(arg0_1)": (1, "sin(tmp0)"),
+        "mul = mul(sin, 2)": (1, "tmp3 = tmp1 * 2.0"),
+        "add = add(mul, 1)": (1, "tmp3 + 1.0"),
+        "sub = sub(add, arg1_1)": (2, "tmp5 - tmp6"),
+        "sigmoid = sigmoid(sub)": (2, "tl.sigmoid(tmp7)"),
+        "mul_1 = mul(add, sigmoid)": (3, "tmp9 = tmp5 * tmp8"),
+        "relu = relu(mul_1)": (3, "maximum(tmp10, tmp9)"),
+        "sum_1 = sum(relu, [-1])": (3, "tl.sum(tmp14, 1)"),
     }
-    steps = {step.op: step for step in shown.steps}
-    for op, (program, triton) in wanted.items():
-        assert any(program in x for x in text_of(shown.program, steps[op].program)), op
-        assert any(triton in x for x in text_of(shown.triton, steps[op].triton)), op
-
-
-def test_two_uses_of_one_operation_are_told_apart(shown: Stages) -> None:
-    first, second = (step for step in shown.steps if step.op == "mul")
-    assert text_of(shown.triton, first.triton) == ["tmp3 = tmp1 * 2.0"]
-    assert text_of(shown.triton, second.triton) == ["tmp9 = tmp5 * tmp8"]
-    assert len(shown.program.splitlines()) == 3
-    (last,) = text_of(shown.program, second.program)
-    assert last.endswith(": return torch.relu(h * g).sum(-1)")
+    at = chain.__code__.co_firstlineno
+    assert shown.program.splitlines() == [
+        f"{at + 1}: h = torch.sin(x) * 2 + 1",
+        f"{at + 2}: g = torch.sigmoid(h - y)",
+        f"{at + 3}: return torch.relu(h * g).sum(-1)",
+    ]
+    assert shown.fx.splitlines() == [*wanted]
+    load, *others, store = (s for s in shown.steps if not s.fx)
+    assert [load.op, *(s.op for s in others)] == ["load arg0_1", "load arg1_1"]
+    assert store is shown.steps[-1] and store.op == "store sum_1"
+    assert text_of(shown.triton, load.triton)[-1].endswith("other=0.0)")
+    for number, (text, (line, triton)) in enumerate(wanted.items(), 1):
+        step = shown.steps[number + 1]
+        assert (step.program, step.fx) == ((line,), (number,))
+        assert f" {step.op}(" in text
+        [statement] = text_of(shown.triton, step.triton)
+        assert triton in statement
 
 
 def test_ptx_comes_from_the_line_that_is_shown(shown: Stages) -> None:
@@ -88,6 +95,7 @@ def test_a_program_of_many_operations_is_followed_to_the_end() -> None:
     steps = {step.op: text_of(cast.triton, step.triton) for step in cast.steps}
     assert ".to(tl.float32)" in steps["convert_element_type"][0]
     first, *_, last = steps
+    assert all(steps.values())
     assert first.startswith("load ") and last.startswith("store ")
 
 
@@ -111,6 +119,8 @@ def test_another_kernel_is_shown_when_asked_for() -> None:
     assert second.others == ("triton_poi_fused_sin_0",) and second.kernel not in (
         second.others
     )
+    first = stages(cut, X[:, :64], X[:, :64]).steps
+    assert [s.op for s in first if s.triton] == ["load arg0_1", "sin", "store sin"]
     title = f"\nNVIDIA A100-SXM4-80GB: {second.kernel}; not shown: "
     assert str(second).endswith(title + second.others[0])
     assert all(step.op != "sin" for step in second.steps)
@@ -151,21 +161,26 @@ def test_text_html_and_json_agree(shown: Stages) -> None:
 
 
 def test_every_part_of_a_row_and_of_a_column() -> None:
-    ptx = ("mov.u32 %a, 0;", "@%p ld.global.b32 { %b }, [ %c ];", "mov.u32 %d, 1;")
-    ptx += ("add.f32 %e, %a, %b;", "ret;")
-    texts = ("f" * 48, "o\n" + "g" * 49, "head\n        x < y", "\n".join(ptx))
+    ptx = ("ret;", "mov.u32 %a, 0;", "@%p ld.global.b32 { %b }, [ %c ];")
+    ptx += ("mov.u32 %d, 1;", "st.global.b32 [ %c ], %b;")
+    texts = ("f" * 48, "o\n" + "g" * 49, f"head\n{' ' * 20}x < y", "\n".join(ptx))
     both = Step("sin", (1,), (2,), (2,), (1, 2, 3, 4, 5))
-    steps = (both, Step("cos", (), (), (2,), (5,)))
-    result = Stages("h100", "k", (), *texts, steps)
-    some = "⟨1 ld.global.b32, 2 mov.u32, 1 add.f32, …⟩"
-    assert result.table().rows == (
+    steps = (both, Step("cos", (), (), (2,), (1, 2, 3)))
+    result = Stages("h100", "k", ("i", "j"), *texts, steps)
+    some = "⟨1 ld.global.b32, 1 st.global.b32, 2 mov.u32, …⟩"
+    three = "⟨1 ld.global.b32, 1 ret, 1 mov.u32⟩"
+    table = result.table()
+    assert table.headings == ("op", "program", "FX graph", "Triton", "PTX")
+    assert table.rows == (
         ("sin", "f" * 48, "g" * 47 + "…", "x < y", some),
-        ("cos", NONE, NONE, "x < y", "⟨1 ret⟩"),
+        ("cos", NONE, NONE, "x < y", three),
     )
-    assert str(result).endswith("\nNVIDIA H100 80GB HBM3: k")
+    alone = replace(result, others=())
+    assert str(alone).endswith("\nNVIDIA H100 80GB HBM3: k")
     page = result._repr_html_()
+    assert page.endswith("NVIDIA H100 80GB HBM3: k; not shown: i, j</pre>")
     look = "border-left:6px solid #E69F00;background:#E69F0044"
-    assert f'<div style="{look}"><b>[1, 2]</b>   x &lt; y&nbsp;</div></div>' in page
+    assert f'<div style="{look}"><b>[1, 2]</b>      x &lt; y&nbsp;</div></div>' in page
     assert '<div style="">head&nbsp;</div><div' in page
     heads = "<th>program</th><th>FX graph</th><th>Triton</th><th>PTX</th></tr><tr "
     assert heads in page and page.count("</td><td>") == 3
@@ -177,29 +192,36 @@ GRAPH, ATEN = torch.fx.Graph(), torch.ops.aten
 INPUTS = map(GRAPH.placeholder, "xy")
 A = GRAPH.create_node("call_function", ATEN.sub.Tensor, tuple(INPUTS), name="a")
 B = GRAPH.create_node("call_function", ATEN.mul.Tensor, (A, 2.0), name="b")
+C = GRAPH.create_node("call_function", ATEN.add.Tensor, (B, A), name="c")
+D = GRAPH.create_node("call_function", ATEN.maximum.default, (C, A), name="d")
+E = GRAPH.create_node("call_function", ATEN.minimum.default, (D, A), name="e")
 
 
 def followed(*body: str) -> dict[str, list[str]]:
-    """Return the lines of a = x - y and b = a * 2 in a kernel with this body."""
+    """Return the lines of a = x - y, b = a * 2 and so on in a kernel with this body."""
     head = "@triton_heuristics.pointwise()\n@triton.jit\ndef k(in_ptr0, in_ptr1):\n"
     loads = ("t0 = tl.load(in_ptr0 + i, m)", "t1 = tl.load(in_ptr1 + i, m)")
     text = head + "".join(f"    {line}\n" for line in (*loads, *body))
     kernel = dumped("pointwise chain").kernels[0]
     kernel = replace(kernel, generated=text, arguments=("x", "y"))
     lines = Flow(GRAPH).follow(kernel)
-    return {n: text_of(kernel.source, tuple(sorted(lines.get(n, ())))) for n in "ab"}
+    found = {n: tuple(sorted(lines[n])) for n in "abcde" if n in lines}
+    return {n: text_of(kernel.source, at) for n, at in found.items()}
 
 
 def test_a_line_is_found_by_its_values_not_by_its_place() -> None:
     first, second = "t2 = t0 - t1", "t3 = g(t2 * 2.0)"
     assert followed(first, second) == {"a": [first], "b": [second]}
     assert followed("t8 = g(t1 * 2.0)", first, second) == {"a": [first], "b": [second]}
-    assert followed(first, "t3 = g(t2 * 3.0)") == {"a": [first], "b": []}
+    assert followed(first, "t3 = g(t2 * 3.0)") == {"a": [first]}
+    turned = ("t3 = 2.0 * t2", "t4 = t2 + t3", "t5 = h.maximum(t2, t4)")
+    turned += ("t6 = g(h.minimum(t2, t5))",)  # what may stand in any order
+    assert [*followed(first, *turned).values()] == [[x] for x in (first, *turned)]
 
 
 @pytest.mark.parametrize("wrong", ["t1 - t0", "t0 + t1", "t0 - t0", "t0 - 1.0"])
 def test_another_operation_or_other_values_are_no_line(wrong: str) -> None:
-    assert followed(f"t2 = {wrong}", "t3 = g(t2 * 2.0)") == {"a": [], "b": []}
+    assert followed(f"t2 = {wrong}", "t3 = g(t2 * 2.0)") == {}
 
 
 def test_a_mask_and_a_cast_pass_a_value_on() -> None:

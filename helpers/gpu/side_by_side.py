@@ -64,8 +64,7 @@ def stages(
     shown = _nodes(graph, chosen.name)
     if chosen.name in [k.name for k in dump.kernels[:kernel]]:  # of its first launch
         shown = [node for node in graph.final.nodes if node.name in lines]
-    traces = [program_line(node) for node in shown]
-    program = list(dict.fromkeys(filter(None, traces)))
+    program = list(dict.fromkeys(filter(None, map(program_line, shown))))
     ptx, ptx_lines = _ptx(chosen)
 
     def step(key: str, op: str, place: Lines = (), fx: Lines = ()) -> Step:
@@ -74,7 +73,8 @@ def stages(
         return Step(op, place, fx, triton, tuple(sorted(instructions)))
 
     steps = [step(key, key) for key in lines if key.startswith("load ")]
-    for number, (node, trace) in enumerate(zip(shown, traces, strict=True), 1):
+    for number, node in enumerate(shown, 1):
+        trace = program_line(node)
         place = (program.index(trace) + 1,) if trace else ()
         steps.append(step(node.name, _op(node), place, (number,)))
     steps += [step(key, key) for key in lines if key.startswith("store ")]
@@ -231,7 +231,7 @@ class Flow:
                 self.buffers[buffer] = self._value(operands[1])
             value = self.buffers.get(buffer)
             if isinstance(value, str):
-                self.computed.append(f"{op.split('_')[0]} {value}")
+                self.computed.append(f"{op} {value}")
             return value
         op = _ATEN.get(op, op)
         # What a loop has so far has a name that begins so.
