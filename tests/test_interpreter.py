@@ -19,12 +19,20 @@ pytest.importorskip("triton")
 
 import triton
 import triton.language as tl
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
 
 from helpers.errors import InputError
 from helpers.gpu import gpus
 from helpers.gpu import interpreter as interpreting
 from helpers.gpu.dump import Dump, dump_triton
-from helpers.gpu.interpreter import CheckedKernel, Numerics, check_numerics, interpreter
+from helpers.gpu.interpreter import (
+    CheckedKernel,
+    Numerics,
+    attention,
+    check_numerics,
+    interpreter,
+)
 from helpers.text import unmark
 from tests.kinds import dumped, randn
 
@@ -66,15 +74,14 @@ def test_every_kernel_agrees(name: str) -> None:
 
 def grouped(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     """Return attention of four heads, of which two share keys and values."""
-    attend = torch.nn.functional.scaled_dot_product_attention
     options: Any = {"is_causal": True, "enable_gqa": True, "scale": 0.3}
-    return attend(q, k, v, dropout_p=0.1, **options).sin()
+    return scaled_dot_product_attention(q, k, v, dropout_p=0.1, **options).sin()
 
 
 def masked(q: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Return attention with a mask that counts, which has gradients of its own."""
-    attend = torch.nn.functional.scaled_dot_product_attention
-    return attend(q, q.sin(), q.cos(), attn_mask=mask, scale=0.5).sin()
+    options: Any = {"attn_mask": mask, "scale": 0.5}
+    return scaled_dot_product_attention(q, q.sin(), q.cos(), **options).sin()
 
 
 def often_dropped(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -282,6 +289,34 @@ def test_many_programs_become_fewer() -> None:
     (kernel,) = result.kernels
     assert kernel.status == "agrees" and 0 < kernel.programs <= 256
     assert " for " in kernel.blocks and kernel.blocks in str(result)
+
+
+@pytest.mark.parametrize("kind", ["flash", "efficient"])
+def test_attention_of_a_gpu_is_that_of_the_definition(kind: str) -> None:
+    """Both sides compute it so: a comparison of the two would not tell."""
+    *inputs, gradient = randn(4, 1, 2, 16, 8).bfloat16().unbind()
+    mask = [randn(1, 2, 16, 16).bfloat16()] if kind == "efficient" else []
+    leaves = [x.float().requires_grad_() for x in (*inputs, *mask)]
+    torch.manual_seed(interpreting.SEED)
+    with sdpa_kernel(SDPBackend.MATH):
+        exact = scaled_dot_product_attention(
+            *leaves, dropout_p=0.5, is_causal=not mask, scale=0.3
+        )
+    wanted = [exact, *torch.autograd.grad(exact, leaves, gradient.float())]
+    # What the forward leaves for the backward is not read.
+    if mask:
+        more, rest = (True, 0.5), (*[exact] * 4, 0.5, [True] * 4)
+    else:
+        more, rest = (0.5, True), (exact, exact, None, None, 16, 16, 0.5, True, exact)
+        rest += (exact,)
+    name = f"_scaled_dot_product_{kind}_attention"
+    there, back = [
+        getattr(torch.ops.aten, name + way).default for way in ("", "_backward")
+    ]
+    output, *_ = attention(there, *inputs, *mask, *more, scale=0.3)
+    gradients = attention(back, gradient, *inputs, *mask, *rest, scale=0.3)
+    for value, other in zip(wanted, (output, *gradients), strict=False):
+        torch.testing.assert_close(other, value.bfloat16())
 
 
 # --- the result --------------------------------------------------------------------
