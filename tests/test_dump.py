@@ -17,6 +17,7 @@ from helpers.__main__ import main
 from helpers.errors import InputError, Unavailable
 from helpers.gpu import gpus
 from helpers.gpu.dump import Dump
+from helpers.text import plain
 from tests.kinds import KINDS, dumped, randn
 from tests.refresh import ROOT
 
@@ -54,7 +55,8 @@ def test_a_transformer_layer_in_training() -> None:
 def test_a_program_without_tensor_operations_has_no_kernels() -> None:
     dump = dumped("no tensor operation")
     assert dump.launches == () and dump.graphs == () and dump.undecided == ()
-    assert str(dump).startswith("no kernels") and "<pre" in dump._repr_html_()
+    nothing = "no kernels: no graph was captured, or none computes anything"
+    assert str(dump) == nothing and f">{nothing}</pre>" in dump._repr_html_()
 
 
 def test_a_dynamic_size_is_an_argument_of_the_kernel() -> None:
@@ -74,8 +76,16 @@ def test_lines_and_counts_of_the_program() -> None:
     assert kernel.ops == ("sin", "mul")
     assert (kernel.loads, kernel.stores, kernel.bytes) == (1, 1, 512)
     assert (kernel.kind, kernel.graph, kernel.phase) == ("pointwise", 0, "inference")
+    code = kernel.on()
+    assert (kernel.chosen, code.gpu, code.config) == (0, "h100", kernel.configs[0])
+    assert kernel.on("a100").gpu == "a100"
+    with pytest.raises(InputError, match="no configuration 1:"):
+        kernel.on(config=1)
+    table = dump_triton(two_lines, randn(64)).table()
+    headings = ("graph", "kind", "ops", "loads", "stores", "bytes", "name")
+    assert table.headings == headings
     row = ("0 inference", "pointwise", "sin, mul", "1", "1", "512 B", kernel.name)
-    assert dump_triton(two_lines, randn(64)).table().rows == (row,)
+    assert table.rows == (row,)
 
 
 def test_the_text_of_a_dump() -> None:
@@ -95,10 +105,12 @@ def test_the_text_of_a_dump() -> None:
     ]
     assert dump.source == "\n".join(parts)
     assert dump.bytes == sum(launch.bytes for launch in dump.launches)
-    assert dump._repr_html_().count("<details") == len(dump.kernels)
+    shown = "".join(kernel._repr_html_() for kernel in dump.kernels)
+    assert dump._repr_html_().endswith(f"</pre>{shown}")
     call, kernel = dump.library[0], dump.kernels[0]
     assert str(call) == f"{call.name}: a call into a library, not generated"
     assert f"<summary>{kernel.name}: pointwise</summary>" in kernel._repr_html_()
+    assert dumped("Conv, BatchNorm, ReLU, training").undecided == dump.undecided
 
 
 # --- as on a GPU, not as on the CPU it was traced on ----------------------------------
@@ -165,8 +177,21 @@ def test_attention_is_what_the_gpu_has(
         return F.scaled_dot_product_attention(q, q, q, **options) * 1
 
     dump = dump_triton(attend, randn(*shape, dtype=dtype), gpu=gpu)
+    assert not any("product" in x for x in dump.undecided) or expected == "bmm"
     assert any(expected in call.name for call in dump.library)
     assert not any("for_cpu" in call.name for call in dump.library)
+
+
+def test_both_kernels_of_attention_are_said() -> None:
+    def attend(q: torch.Tensor) -> torch.Tensor:
+        narrow = q.half()
+        wide = F.scaled_dot_product_attention(q, q, q)
+        return wide + F.scaled_dot_product_attention(narrow, narrow, narrow)
+
+    assert dump_triton(attend, randn(1, 2, 16, 32)).undecided[-1] == (
+        "which attention kernel PyTorch prefers; shown is flash attention and "
+        "memory-efficient attention"
+    )
 
 
 def test_attention_that_runs_again_in_the_backward() -> None:
@@ -219,7 +244,8 @@ def test_branches_and_regions_have_their_own_kernels() -> None:
     for kernel in dump.kernels:
         (op,) = {"sin", "exp", "sum"} & set(kernel.ops)
         assert f"_{op}_" in kernel.name and f"{op}(" in kernel.source
-    assert any("which branch" in line for line in dump.undecided)
+    branch = "which branch of a cond runs, and how often a body: each is shown once"
+    assert branch in dump.undecided
 
     @torch.compiler.nested_compile_region
     def layer(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
@@ -232,6 +258,7 @@ def test_branches_and_regions_have_their_own_kernels() -> None:
         training=True,
     )
     assert not any("cpp" in launch.name for launch in nested.launches)
+    assert branch in nested.undecided
     assert {k.phase for k in nested.kernels} == {"forward", "backward"}
 
 
@@ -252,13 +279,16 @@ def test_kernels_of_ones_own_with_helpers_and_quotes() -> None:
         lambda x: checkpoint(twice, x, use_reentrant=False), randn(1000)
     )
     assert {kernel.grid for kernel in around.kernels} >= {first.grid, second.grid}
-    assert any("your own Triton kernel" in line for line in around.undecided)
+    later = "what comes after your own Triton kernel, which needs a GPU to run"
+    assert later in around.undecided
+    assert "\n# Original path: triton_kernel.py:" in around.source
 
 
 def test_sizes_that_only_the_data_knows() -> None:
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         dump = dump_triton(lambda x: x[x > 0].sin(), randn(8))
-    assert any("sizes depend on data" in line for line in dump.undecided)
+    unknown = "the bytes of tensors whose sizes depend on data, counted as 0"
+    assert unknown in dump.undecided
 
 
 def test_a_ragged_tensor_is_stored(tmp_path: Path) -> None:
@@ -278,10 +308,14 @@ def test_autocast_is_not_passed_over() -> None:
         return checkpoint(inside, x, use_reentrant=False)
 
     x = randn(4, 4)
-    assert "autocast" in str(dump_triton(inside, x))
-    assert "autocast" in str(dump_triton(in_a_region, x, training=True))
+    said = (
+        "what autocast casts on a GPU: here it follows the CPU's rules, and "
+        "autocast('cuda') does nothing"
+    )
+    assert said in dump_triton(inside, x).undecided
+    assert said in dump_triton(in_a_region, x, training=True).undecided
     with torch.autocast("cpu", torch.bfloat16):
-        assert "autocast" in str(dump_triton(torch.mm, x, x))
+        assert said in dump_triton(torch.mm, x, x).undecided
 
 
 def test_a_gpu_without_bfloat16() -> None:
@@ -290,7 +324,11 @@ def test_a_gpu_without_bfloat16() -> None:
         dump_triton(torch.sin, randn(4).bfloat16(), gpu="t4")
     # It is no missing compiler.
     assert "doctor" not in str(error.value)
-    assert "function itself runs" in str(error.value)
+    advice = ". Your function itself runs: dump it part by part to find the line"
+    assert str(error.value).endswith(advice)
+    # What fails without Inductor, too, is not said of it.
+    with pytest.raises(InputError, match="Call it yourself"):
+        dump_triton(torch.mm, randn(3, 4), randn(3, 4))
 
 
 def test_in_inference_mode_one_may_ask_for_training() -> None:
@@ -303,7 +341,9 @@ def test_the_same_call_gives_the_same_dump() -> None:
     fn, inputs = KINDS["softmax over 1024"].make()
     with inductor_config.patch(cpp_wrapper=True):  # a wrapper in C++ changes nothing
         first = dump_triton(fn, *inputs)
-    assert first == dump_triton(fn, *inputs) and len(first.kernels) == 1
+    assert first == dump_triton(fn, *inputs)
+    assert first.check_numerics().checked == len(first.kernels) == 1
+    assert first.source.startswith("# graph 0 inference\nfrom ")  # no count before
 
 
 # --- modes ----------------------------------------------------------------------------
@@ -322,6 +362,12 @@ def test_what_a_mode_and_an_odd_size_leave_open_is_said() -> None:
     assert alone.undecided[1:] == (graphs,) == odd.undecided[2:]
     beats = "whether a Triton template beats the library's matrix product"
     assert odd.undecided[1] == beats
+    for mode, last in (
+        ("reduce-overhead", graphs),
+        ("max-autotune-no-cudagraphs", beats),
+    ):
+        dump = dump_triton(torch.mm, randn(64, 61), randn(61, 64), mode=mode)
+        assert dump.undecided[1:] == (last,)
 
 
 # --- what is wrong is said ------------------------------------------------------------
@@ -334,7 +380,7 @@ def test_what_a_mode_and_an_odd_size_leave_open_is_said() -> None:
         ({"mode": "turbo"}, "max-autotune"),
         pytest.param(
             {"gpu": "this"},
-            "no GPU",
+            "^PyTorch has no GPU here",
             marks=pytest.mark.skipif(torch.cuda.is_available(), reason="here is one"),
         ),
     ],
@@ -342,6 +388,16 @@ def test_what_a_mode_and_an_odd_size_leave_open_is_said() -> None:
 def test_wrong_arguments(more: dict[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         dump_triton(torch.sin, randn(4), **more)
+
+
+def test_what_runs_here_wants_inputs_on_the_gpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gpus, "here", lambda: gpus.find("h100"))
+    with pytest.raises(InputError) as caught:
+        dump_triton(torch.add, randn(4), gpu="this", kwargs={"other": randn(4)})
+    said = "gpu='this' wants inputs on the GPU: move them by .to('cuda')"
+    assert str(caught.value) == said
 
 
 def test_what_a_kernel_of_the_readers_cannot_call_is_said() -> None:
@@ -374,17 +430,27 @@ def test_without_the_right_triton(
 
 def test_a_folder_to_browse_holds_one_dump(tmp_path: Path) -> None:
     (tmp_path / "kernels.txt").write_text("mine")
+    (tmp_path / "dump.json").touch()  # of a dump that was not finished
     dump_triton(torch.sin, randn(4), to=tmp_path)
     fn, inputs = KINDS["pointwise chain, training"].make()
     dump = dump_triton(fn, *inputs, training=True, to=tmp_path)
-    text = (tmp_path / "README.md").read_text()
+    text = f"# What the GPU would run\n\n```\n{plain(dump)}\n```\n"
     for kernel in dump.kernels:
-        folder = tmp_path / "kernels" / kernel.name
-        assert kernel.name in text
-        assert {"source.py", "generated.py"} <= {p.name for p in folder.iterdir()}
-        ptx = (folder / "kernel.ptx").read_text()
-        assert f".entry {kernel.name}" in ptx and "sm_90" in ptx
-        assert "EXIT" in (folder / "kernel.sass").read_text()
+        folder, code = tmp_path / "kernels" / kernel.name, kernel.on()
+        text += f"\n## [{kernel.name}](kernels/{kernel.name}/source.py)\n\n"
+        text += f"```\n{code}\n```\n"
+        assert {path.name: path.read_text() for path in folder.iterdir()} == {
+            "source.py": kernel.source,
+            "generated.py": kernel.generated,
+            "kernel.ttir": code.ttir,
+            "kernel.ttgir": code.ttgir,
+            "kernel.ll": code.llir,
+            "kernel.ptx": code.ptx,
+            "kernel.sass": code.sass,
+        }
+        assert f".entry {kernel.name}" in code.ptx and "sm_90" in code.ptx
+        assert "EXIT" in code.sass
+    assert (tmp_path / "README.md").read_text() == text
     folders = {folder.name for folder in (tmp_path / "kernels").iterdir()}
     assert folders == {kernel.name for kernel in dump.kernels}
     modules = {path.name for path in tmp_path.glob("*.py")}
@@ -394,6 +460,10 @@ def test_a_folder_to_browse_holds_one_dump(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="dump again"):
         again.check_numerics()
     assert (tmp_path / "kernels.txt").exists()
+    lost = dataclasses.replace(dump.kernels[0], generated="def (")
+    with pytest.raises(InputError):
+        dataclasses.replace(dump, launches=(lost,)).write(tmp_path)
+    assert not (tmp_path / "README.md").exists()
 
 
 def test_the_command_line(
