@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import re
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
@@ -29,7 +31,8 @@ def test_a_pointwise_kernel_on_every_gpu(gpu: Gpu) -> None:
     code = compile_kernel(source("pointwise chain"), gpu)
     assert code.gpu == gpu.name and code.threads == code.config.num_warps * gpu.warp
     assert 8 <= code.registers <= 64 and code.spills == 0
-    assert "tt.func public" in code.ttir and " loc(" not in code.ttir
+    assert "tt.func public" in code.ttir and "loc(" not in code.ttir
+    assert code.ttir.startswith("module {") and code.ttir.endswith("}\n")
     assert f"= {gpu.warp} : i32" in code.ttgir and "define " in code.llir
     assert code.occupancy == occupancy(gpu, code.threads, code.registers, code.shared)
     assert f".target sm_{gpu.target}" in code.ptx and "\t.loc\t" not in code.ptx
@@ -51,6 +54,7 @@ def test_candidates_in_inductors_order_and_one_by_number() -> None:
     assert len(known) > 1 and all("XBLOCK" in config.blocks for config in known)
     assert re.fullmatch(r"<XBLOCK \d+, \d warps>", repr(known[0]))
     assert str(Config({}, 1, 2)) == "1 warp, 2 stages"
+    assert "\t.loc\t" in compile_kernel(kernel, H100, lines=True).ptx
     last = compile_kernel(kernel, H100, len(known) - 1)
     assert last.config == known[-1] != compile_kernel(kernel, H100).config
     names = "; ".join(f"{i}: {each}" for i, each in enumerate(known))
@@ -69,20 +73,28 @@ def test_the_grid_covers_the_elements() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "block"),
-    [("FlexAttention", "BLOCK_M"), ("AdamW over several tensors", "XBLOCK")],
+    ("kind", "blocks", "grid"),
+    [
+        ("FlexAttention", {"BLOCK_M", "BLOCK_N"}, (1, 1, 2)),
+        ("AdamW over several tensors", {"XBLOCK"}, (16, 1, 1)),
+    ],
 )
-def test_templates_and_foreach_kernels(kind: str, block: str) -> None:
+def test_templates_and_foreach_kernels(
+    kind: str, blocks: set[str], grid: tuple[int, int, int]
+) -> None:
     kernel = dumped(kind).kernels[-1]
     code = kernel.on()
-    assert block in code.config.blocks and "STG" in code.sass
-    assert all(n > 0 for n in kernel.grid)
+    assert code.config.blocks.keys() == blocks and "STG" in code.sass
+    assert kernel.grid == grid
 
 
 def test_registers_that_do_not_fit_are_counted_and_arrays_are_not() -> None:
     small = find("t4")  # FlexAttention was written for an H100
     tight = compile_kernel(source("FlexAttention", -1), small)
-    assert tight.registers == 255 and tight.spills > 100
+    stored = re.findall(r"\bSTL(\.64|\.128|)\b", tight.sass)
+    words = sum({"": 1, ".64": 2, ".128": 4}[each] for each in stored)
+    assert tight.registers == 255 and tight.spills == words > 100
+    assert f" {words} spilled, " in str(tight)
     assert compile_kernel(source("FlexAttention", -1), small) == tight  # cached
     wave = compile_kernel(source("pointwise chain"), H100)
     assert "STL" in wave.sass and wave.spills == 0  # sin has a table in local memory
@@ -99,17 +111,23 @@ def test_machine_code_is_made_once_for_each_gpu_and_configuration() -> None:
 def test_fp8_needs_a_gpu_that_has_it() -> None:
     kernel = source("mixed dtypes").replace("'*bf16'", "'*fp8e4nv'")
     assert "*fp8e4nv" in kernel and compile_kernel(kernel, H100).registers > 0
-    message = r"no machine code for Tesla T4.*not supported"
-    with pytest.raises(InputError, match=message):
+    message = r"^no machine code for Tesla T4 \(sm_75\): ValueError.*not supported"
+    handled = mock.patch.object(triton_heuristics.log, "handle")
+    with handled as logged, pytest.raises(InputError, match=message):
         compile_kernel(kernel, find("t4"))
+    logged.assert_not_called()  # the reader is told once
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("x = 1", "holds 0"), ("import nope", "No module"), ("def (", "invalid syntax")],
+    [
+        ("x = 1", "one generated kernel is wanted, and this holds 0$"),
+        ("import nope", "not a kernel that Inductor wrote: No module named 'nope'$"),
+        ("def (", "not a .*: invalid syntax .<generated kernel>, line 1.$"),
+    ],
 )
 def test_what_is_no_kernel_is_refused(text: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=f"^{message}"):
         compile_kernel(text, H100)
 
 
@@ -121,6 +139,7 @@ def test_nothing_stays_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     compile_kernel(kernel, H100)
     assert before == (dict(os.environ), hints.DeviceProperties, torch.version.hip)
     assert not triton_heuristics.log.disabled
+    assert "<generated kernel>" not in linecache.cache
     assert {path.name for path in tmp_path.iterdir()} <= {"cache", "course-home"}
     assert any(cache.rglob("*.cubin"))
     monkeypatch.delenv("TRITON_CACHE_DIR")
