@@ -220,11 +220,13 @@ MATH, ALL = "two matrix products and a softmax", {"dropout_p": 0.5, "is_causal":
 
 
 class Called(TorchDispatchMode):
-    """Notes a call of an attention kernel, its tensors by shape."""
+    """Notes a call of an attention kernel, its tensors by shape; counts all calls."""
 
     call: tuple[Any, ...] = ()
+    count = 0
 
     def __torch_dispatch__(self, op: Any, _: Any, args: Any = (), kwargs: Any = None):
+        self.count += 1
         if "attention" in str(op):
             shapes = [x.shape if isinstance(x, torch.Tensor) else x for x in args[1:]]
             self.call = (*shapes, *(kwargs or {}).values())
@@ -273,6 +275,8 @@ def test_attention_is_what_the_gpu_has(
     with Called() as called:
         result, chosen = gpu_attention(find(gpu), query, key, key, **options)
     assert (chosen, result.shape, result.dtype) == (name, query.shape, dtype)
+    if name == FLASH:  # padded, cut and nothing else, or not at all
+        assert called.count == (5 if width % 8 else 1)
     fed = (2, 3, 20, -(-width // 8) * 8 if name == FLASH else width)
     assert called.call == ((fed, fed, *rest) if rest else ())
 
