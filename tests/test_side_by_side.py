@@ -228,3 +228,12 @@ def test_a_mask_and_a_cast_pass_a_value_on() -> None:
     body = ("t2 = t0 - t1", "t3 = tl.where(m, t2, 0)", "t4 = t3.to(tl.float32)")
     lines = followed(*body, "t5 = g(t4 * 2.0)")
     assert lines == {"a": ["t2 = t0 - t1"], "b": ["t5 = g(t4 * 2.0)"]}
+
+
+def test_a_kernel_that_adds_to_memory_has_a_step_for_it():
+    def add(index, x):
+        return torch.zeros(8).index_add(0, index, x.sin())
+
+    found = stages(add, torch.arange(8), torch.ones(8), kernel=1)
+    assert found.steps[-1].op == "atomic_add sin"
+    assert re.search(r"^atomic_add sin .* tl\.atomic_add\(out_ptr0 ", str(found), re.M)

@@ -77,7 +77,8 @@ def stages(
         trace = program_line(node)
         place = (program.index(trace) + 1,) if trace else ()
         steps.append(step(node.name, _op(node), place, (number,)))
-    steps += [step(key, key) for key in lines if key.startswith("store ")]
+    writes = "store ", "atomic_add "
+    steps += [step(key, key) for key in lines if key.startswith(writes)]
     return Stages(
         gpu=chosen.gpu,
         kernel=chosen.name,
