@@ -40,7 +40,7 @@ def needed_for(lost: str) -> Iterator[None]:
 
 with needed_for("seeing what the compiler did"):
     from torch._dynamo.eval_frame import _debug_get_cache_entry_list
-    from torch._dynamo.exc import get_stack_above_dynamo
+    from torch._dynamo.exc import collapse_resume_frames, get_stack_above_dynamo
     from torch._dynamo.utils import _compilation_metrics, compilation_time_metrics
     from torch._dynamo.utils import counters as counters
     from torch._guards import TracingContext
@@ -73,7 +73,9 @@ def _event(record: Any) -> Event:
     # torch logs a break while it handles the exception that it became, if it did.
     inside = getattr(sys.exc_info()[1], "real_stack", None)
     inside = inside or TracingContext.extract_stack()
-    return Event(kind, text, (*get_stack_above_dynamo(), *inside))
+    stack = [*get_stack_above_dynamo(), *inside]
+    # What goes on after a break is called from the line of that break.
+    return Event(kind, text, tuple(collapse_resume_frames(stack)))
 
 
 @contextmanager

@@ -216,6 +216,14 @@ def test_a_break_in_a_library_has_its_line_and_the_way_there():
     at = f"line {model.__code__.co_firstlineno + 1} of test_capture.py"
     assert last == f"{at}, in model: return checked(x.sin()).cos()"
     assert f"  from: {last}" in str(stop)
+
+    def stops_before(x):
+        print(x.shape)
+        return model(x) * 2
+
+    *way, again = graphs(stops_before, X).breaks[1].way
+    (line,) = way  # of two breaks in a row, the second does not hang on the first
+    assert line.endswith("in stops_before: return model(x) * 2") and again == last
     (alone,) = graphs(checked, X).breaks
     assert (alone.file, alone.line) == (stop.file, 4) and "from:" not in str(alone)
 
