@@ -201,7 +201,7 @@ def _graph_break(payload: str, frames: Sequence[FrameSummary]) -> GraphBreak:
         reason=title.rstrip("."),
         line=at.lineno or 0,
         source=at.line or "",
-        function=at.name,
+        function=_original_name(at.name),
         file=_file_name(at.filename),
         fix=_advice(f"{title}: {explanation}", at),
         skipped="Skipping the function" in head,
@@ -209,7 +209,7 @@ def _graph_break(payload: str, frames: Sequence[FrameSummary]) -> GraphBreak:
         message=message,
         way=tuple(
             f"line {frame.lineno} of {_file_name(frame.filename)}, "
-            f"in {frame.name}: {frame.line}"
+            f"in {_original_name(frame.name)}: {frame.line}"
             for frame in callers
         ),
     )
@@ -247,6 +247,11 @@ def _file_name(file: str) -> str:
         if path.is_relative_to(folder):
             return f"site-packages/{path.relative_to(folder).as_posix()}"
     return path.name
+
+
+def _original_name(name: str) -> str:
+    """Return the user's name of a lambda that resumes; torch collapses the others."""
+    return re.sub(r"^(torch_dynamo_resume_in_)+|(_at_\d+)+$", "", name)
 
 
 # What removes a graph break: a pattern of torch's reason and, below it, the line.

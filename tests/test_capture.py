@@ -286,6 +286,8 @@ def test_two_breaks_of_one_line_are_two():
     assert captured.count == 3
     if torch.__version__ >= "2.13":  # older ones do not say where in the line
         assert [stop.function for stop in captured.breaks] == ["two", "two"]
+    unnamed = lambda x: x * x.sum().item() + x * x.max().item()  # noqa: E731
+    assert {stop.function for stop in graphs(unnamed, X).breaks} == {"<lambda>"}
 
 
 def test_a_disabled_function_is_named_by_its_own_line():

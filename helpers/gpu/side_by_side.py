@@ -64,7 +64,8 @@ def stages(
     shown = _nodes(graph, chosen.name)
     if chosen.name in [k.name for k in dump.kernels[:kernel]]:  # of its first launch
         shown = [node for node in graph.final.nodes if node.name in lines]
-    program = list(dict.fromkeys(filter(None, map(program_line, shown))))
+    traces = [program_line(node) for node in shown]
+    program = list(dict.fromkeys(filter(None, traces)))
     ptx, ptx_lines = _ptx(chosen)
 
     def step(key: str, op: str, place: Lines = (), fx: Lines = ()) -> Step:
@@ -73,8 +74,7 @@ def stages(
         return Step(op, place, fx, triton, tuple(sorted(instructions)))
 
     steps = [step(key, key) for key in lines if key.startswith("load ")]
-    for number, node in enumerate(shown, 1):
-        trace = program_line(node)
+    for number, (node, trace) in enumerate(zip(shown, traces, strict=True), 1):
         place = (program.index(trace) + 1,) if trace else ()
         steps.append(step(node.name, _op(node), place, (number,)))
     writes = "store ", "atomic_add "
