@@ -146,6 +146,9 @@ def test_the_limit_stops_all_and_says_where_they_were(
         ranks._two.running.wait(0)
     assert str(error.value).count(" in waits\n") == 2
     assert not any(map(psutil.Process.is_running, family))
+    with pytest.raises(ranks.LaunchFailed, match=r"^stopped after 0 seconds"):
+        ranks.on_two_ranks("ways", waits, limit=0)
+    assert ranks._two.running is None
 
 
 def test_an_interrupt_stops_all(begun: Callable[[], bool]) -> None:

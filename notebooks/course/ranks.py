@@ -46,6 +46,9 @@ NOISE = re.compile(
     re.M,
 )
 
+# On which a process says where it stands; Windows sends the other one only.
+ABORT = signal.SIGABRT if os.name == "posix" else signal.SIGTERM
+
 
 class LaunchFailed(RuntimeError):
     """The processes did not end as they should; with what they said."""
@@ -137,7 +140,7 @@ class _Running:
         deadline = time.monotonic() + limit
         while not self.ended() and not until():
             if time.monotonic() > deadline:
-                _stop(self.processes, signal.SIGABRT)
+                _stop(self.processes, ABORT)
                 raise LaunchFailed(
                     f"stopped after {limit:g} seconds: a rank waits for one,"
                     " or this machine is very slow. They said:\n"
