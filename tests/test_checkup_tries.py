@@ -104,8 +104,11 @@ def test_settings_that_mend_breaks_are_found_alone_and_together(
     monkeypatch.setattr(  # the first of two calls stands for both
         checkup_tries, "_agreement", lambda _, __, calls: (len(calls) == 1, 1.0, None)
     )
-    names = "capture_scalar_outputs", "reorderable_logging_functions"
-    names += ("ignore_logging_functions",)
+    names = (
+        "capture_scalar_outputs",
+        "reorderable_logging_functions",
+        "ignore_logging_functions",
+    )
     values = (
         "= True",
         "|= {print, warnings.warn}",

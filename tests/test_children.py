@@ -64,18 +64,14 @@ for name in order["parts"]:
     report.put(part={{"name": name, "says": "done"}})
 report.put(done=True)
 """
-FULL = ", as of a system whose memory is full"
 ENDS = {
     "sleeps": "not done after 2 seconds: give a longer timeout=",
     "eats": "it took # of memory, more than 512 MiB",
-    "killed": f"its process died of SIGKILL{FULL}",
+    "killed": "its process died of SIGKILL, as of a system whose memory is full",
     "dies": "its process died of SIGSEGV",
     "exits": "it ended its process, with status 3; it said: which weights?",
     "raises": "ValueError: no such thing in …/it.py",
 }
-
-
-RAISES = f"raises: {ENDS['raises']}"
 
 
 @pytest.fixture
@@ -140,7 +136,8 @@ def test_the_last_report_of_a_process_names_its_stage(
         {"part": {"name": "works", "says": "done"}},
         {"stage": "raises"},
     ]
-    assert told[-1] == {"stage": "raises", "problem": f"failed at: {RAISES}"}
+    problem = f"failed at: raises: {ENDS['raises']}"
+    assert told[-1] == {"stage": "raises", "problem": problem}
 
 
 def test_what_was_found_is_kept_when_no_other_process_starts(

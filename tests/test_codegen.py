@@ -210,6 +210,7 @@ def test_dropout_in_training():
     assert {kernel.phase for kernel in lowered.kernels} == {"forward", "backward"}
     (seed,) = lowered.library
     assert (seed.ops, seed.lines) == (("randint",), ())
+    assert any("dropout" in k.ops or "rand" in k.ops for k in lowered.kernels)
 
 
 def test_what_is_not_captured_says_so():

@@ -253,10 +253,14 @@ def test_both_kernels_of_attention_are_said() -> None:
         wide = F.scaled_dot_product_attention(q, q, q)
         return wide + F.scaled_dot_product_attention(narrow, narrow, narrow)
 
-    assert dump_triton(attend, randn(1, 2, 16, 32)).undecided[-1] == (
+    dump = dump_triton(attend, randn(1, 2, 16, 32))
+    assert dump.undecided[-1] == (
         "which attention kernel PyTorch prefers; shown is flash attention and "
         "memory-efficient attention"
     )
+    for kind in ("flash", "efficient"):
+        assert any(kind in call.name for call in dump.library)
+    assert not any("for_cpu" in call.name for call in dump.library)
 
 
 # --- modes ----------------------------------------------------------------------------
