@@ -80,8 +80,11 @@ def known(path: Path = KNOWN) -> list[dict[str, Any]]:
 def covers(entry: dict[str, Any], failure: Failure, line: str) -> bool:
     """Return whether an entry of known.toml is why *failure* says *line*."""
     public = failure.torch.split("+")[0]
+    notebooks = entry.get("notebook", "")
+    if isinstance(notebooks, str):
+        notebooks = [notebooks]
     return (
-        failure.where.startswith(entry.get("notebook", ""))
+        failure.where.startswith(tuple(notebooks))
         and public != ""
         and SpecifierSet(entry["torch"]).contains(public, prereleases=True)
         and not (failure.triton and not entry.get("triton", True))

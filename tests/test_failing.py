@@ -88,7 +88,7 @@ def test_half_a_report_and_half_a_python_are_said_to_be_none(
 TABLE = """
 [[difference]]
 torch = ">=2.15"
-notebook = "04"
+notebook = ["03", "04"]
 lines = ['^stdout [-+] max2?\\(', '^stdout [-+] ─+$']
 why = "max is spelt otherwise."
 
