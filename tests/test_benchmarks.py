@@ -6,7 +6,7 @@ from tests.benchmarks import report
 from tests.benchmarks.common import read
 
 
-def test_the_readme_says_what_was_recorded() -> None:
+def test_the_readme_says_what_was_recorded():
     text = report.README.read_text(encoding="utf-8")
     assert report.render(text) == text, "run `python -m tests.benchmarks report`"
     changed = text.replace(report.section("aa"), report.section("aa") + " and more")
@@ -16,13 +16,13 @@ def test_the_readme_says_what_was_recorded() -> None:
 
 
 @pytest.mark.parametrize("name", report.NAMES)
-def test_every_figure_was_measured_and_says_where(name: str) -> None:
+def test_every_figure_was_measured_and_says_where(name):
     kept = read(name)
     assert kept, f"python -m tests.benchmarks {name}"
     assert kept["machine"]["torch"] and kept["rows"]
 
 
-def test_the_kernel_in_the_readme_is_what_is_dumped_now() -> None:
+def test_the_kernel_in_the_readme_is_what_is_dumped_now():
     pytest.importorskip("triton")
     import torch
 

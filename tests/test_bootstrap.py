@@ -1,7 +1,5 @@
 """`make setup` says in one line what is missing, and takes no time when done."""
 
-from __future__ import annotations
-
 import ast
 import errno
 import json
@@ -10,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import types
-from pathlib import Path
 
 import pytest
 
@@ -28,7 +25,7 @@ PLACES = {
 
 
 @pytest.fixture
-def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def checkout(tmp_path, monkeypatch):
     """A copy of what set-up reads, for which bootstrap.py now works."""
     folder = tmp_path / "checkout"
     folder.mkdir()
@@ -40,7 +37,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def stopped(capsys: pytest.CaptureFixture[str]) -> str:
+def stopped(capsys):
     """Run set-up, which has to stop, and return the one line that it says."""
     with pytest.raises(SystemExit) as stop:
         bootstrap.main()
@@ -50,13 +47,13 @@ def stopped(capsys: pytest.CaptureFixture[str]) -> str:
     return line
 
 
-def full_disk(*_: object, **__: object) -> None:
+def full_disk(*_, **__):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 LITTLE = types.SimpleNamespace(free=2**30)
 # What is wrong with the machine (what to replace, by what), and the line it gets.
-MISSING: list[tuple[dict[str, object], str]] = [
+MISSING = [
     (
         {"HERE": "3.9", "sys.version_info": (3, 9, 2), "runs": lambda name: False},
         "Python 3.9 is too old: the course needs 3.11 to 3.14; install one",
@@ -77,12 +74,8 @@ MISSING: list[tuple[dict[str, object], str]] = [
 
 @pytest.mark.parametrize(("replaced", "message"), MISSING)
 def test_what_is_missing_is_said_in_one_line(
-    replaced: dict[str, object],
-    message: str,
-    checkout: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    replaced, message, checkout, monkeypatch, capsys
+):
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.delenv("CXX", raising=False)
     for target, value in replaced.items():
@@ -90,13 +83,11 @@ def test_what_is_missing_is_said_in_one_line(
     assert message in stopped(capsys)
 
 
-def test_the_script_keeps_to_old_syntax() -> None:
+def test_the_script_keeps_to_old_syntax():
     ast.parse((ROOT / "bootstrap.py").read_text(), feature_version=(3, 6))
 
 
-def test_what_is_not_ours_is_left_alone(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_not_ours_is_left_alone(checkout, capsys):
     (checkout / ".venv").mkdir()
     (checkout / ".venv" / "mine").write_text("keep")
     assert "is not a Python environment: move it away" in stopped(capsys)
@@ -113,9 +104,7 @@ def test_what_is_not_ours_is_left_alone(
         ("some words\nERROR: {odd} ending\n", "failed: ERROR: {odd} ending"),
     ],
 )
-def test_a_failed_step_tells_why_and_leaves_the_log(
-    log: str, advice: str, checkout: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failed_step_tells_why_and_leaves_the_log(log, advice, checkout, capsys):
     bootstrap.check_folder()
     code = f"import sys; print('Downloading torch-2.whl (527.0 MB)'); print({log!r})"
     with pytest.raises(SystemExit):
@@ -127,13 +116,13 @@ def test_a_failed_step_tells_why_and_leaves_the_log(
 
 
 @pytest.fixture
-def build(checkout: Path, monkeypatch: pytest.MonkeyPatch):
+def build(checkout, monkeypatch):
     """Run set-up with steps that only make the Python; return the steps."""
 
-    def run(*arguments: str) -> list[str]:
+    def run(*arguments):
         steps = []
 
-        def step(*command: str, hint: str = "") -> None:
+        def step(*command, hint=""):
             steps.append(" ".join(command[1:]).replace(str(checkout), "."))
             if "venv" in command:
                 python = checkout / ".venv" / "bin" / "python"
@@ -151,8 +140,8 @@ def build(checkout: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_second_run_does_nothing_and_changed_pins_are_installed(
-    checkout: Path, build, capsys: pytest.CaptureFixture[str]
-) -> None:
+    checkout, build, capsys
+):
     first = build()
     assert first[0] == "-m venv --clear ./.venv"
     assert first[1].endswith("install -r ./requirements.txt")
@@ -164,7 +153,7 @@ def test_a_second_run_does_nothing_and_changed_pins_are_installed(
     assert build() == first[1:]
 
 
-def test_another_torch_is_a_new_environment_and_stays_chosen(build) -> None:
+def test_another_torch_is_a_new_environment_and_stays_chosen(build):
     build()
     steps = build("--torch", "cpu")
     assert "--clear" in steps[0] and "--torch-backend cpu" in steps[2]
@@ -172,7 +161,7 @@ def test_another_torch_is_a_new_environment_and_stays_chosen(build) -> None:
     assert "--clear" in build("--torch", "default")[0]
 
 
-def test_what_cannot_be_used_is_made_again(checkout: Path, build) -> None:
+def test_what_cannot_be_used_is_made_again(checkout, build):
     first = build()
     state = checkout / ".venv" / "course.json"
     state.write_text(state.read_text().replace(str(checkout), "/elsewhere"))  # moved
@@ -186,8 +175,8 @@ def test_what_cannot_be_used_is_made_again(checkout: Path, build) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("make"), reason="no make on this machine")
-def test_make_says_what_it_can_and_what_is_missing(checkout: Path) -> None:
-    def make(*words: str) -> subprocess.CompletedProcess[str]:
+def test_make_says_what_it_can_and_what_is_missing(checkout):
+    def make(*words):
         return subprocess.run(
             ["make", *words], cwd=checkout, capture_output=True, text=True
         )

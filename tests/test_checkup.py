@@ -1,15 +1,10 @@
 """checkup() names what is wrong with a model, and nothing that is not."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -35,20 +30,18 @@ NAMED = {  # the part that names each ill, and the verdict that it then has
 }
 
 
-def target(name: str) -> str:
+def target(name):
     return f"{ROOT / 'tests' / 'sick_models.py'}:{name}"
 
 
-def written(folder: Path, body: str, name: str = "mine.py") -> str:
+def written(folder, body, name="mine.py"):
     path = folder / name
     path.write_text("import torch\n" + textwrap.dedent(body))
     return f"{path}:make"
 
 
 @pytest.fixture
-def looked_at(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., list[dict[str, Any]]]]:
+def looked_at(tmp_path, monkeypatch):
     """A function that returns what parts find of a model, looked at in this process.
 
     It is compiled without kernels, which is quicker, where it does not say `built`.
@@ -56,9 +49,7 @@ def looked_at(
     order = {"budget": 0.1, "timeout": 300.0, "gpu": "h100"}
     light = partial(torch.compile, backend="aot_eager")
 
-    def look(
-        make: str, *parts: str, train: bool = False, built: bool = False
-    ) -> list[dict[str, Any]]:
+    def look(make, *parts, train=False, built=False):
         if not built:
             monkeypatch.setattr(torch, "compile", light)
         file = make if make.startswith(str(ROOT)) else written(tmp_path, make)
@@ -71,13 +62,13 @@ def looked_at(
 
 
 @pytest.mark.parametrize("ill", NAMED)
-def test_an_ill_is_named(ill: str, looked_at: Any) -> None:
+def test_an_ill_is_named(ill, looked_at):
     part, verdict = NAMED[ill]
     [found] = looked_at(target(ill), part)
     assert found["verdict"] == verdict, found
 
 
-def test_health_is_not_doubted(looked_at: Any) -> None:
+def test_health_is_not_doubted(looked_at):
     found = looked_at(target("healthy"), "matches", "traffic", built=True)
     found += looked_at(target("healthy"), "capture", "recompiles", "silent")
     for part in found:
@@ -85,7 +76,7 @@ def test_health_is_not_doubted(looked_at: Any) -> None:
 
 
 @pytest.mark.parametrize(("hits", "verdict"), [(2, "good"), (0, "bad")])
-def test_a_second_process_that_finds_nothing_is_ill(hits: int, verdict: str) -> None:
+def test_a_second_process_that_finds_nothing_is_ill(hits, verdict):
     asked = test_starts.lookup(hits=hits, misses=2 - hits)
     first, second = test_starts.started(10), test_starts.started(2, lookups=(asked,))
     start = start_part(test_starts.found(empty=[first], warm=[second]))
@@ -146,27 +137,25 @@ def make():
 
 
 @pytest.mark.parametrize("drop", [0.0, 0.1])
-def test_a_gradient_that_is_only_rounding_is_no_other_answer(
-    drop: float, looked_at: Any
-) -> None:
+def test_a_gradient_that_is_only_rounding_is_no_other_answer(drop, looked_at):
     found = looked_at(NOISE.format(drop=drop), "matches", built=True)
     found += looked_at(NOISE.format(drop=drop), "silent")
     assert [one["verdict"] for one in found] == ["good", "good"], found
 
 
-def test_a_cache_among_the_inputs_is_put_back(looked_at: Any) -> None:
+def test_a_cache_among_the_inputs_is_put_back(looked_at):
     matches, *others = looked_at(CACHE, "matches", "silent", "traffic", "speed")
     assert matches["verdict"] == "good", matches
     assert not [one for one in others if one["verdict"] == "failed"], others
 
 
-def test_what_stands_in_the_model_itself_is_not_stale(looked_at: Any) -> None:
+def test_what_stands_in_the_model_itself_is_not_stale(looked_at):
     [silent] = looked_at(OWN, "silent")
     assert silent["says"] == "its graph runs; 3 changes after the first call noticed"
     assert "the attribute scale" in silent["evidence"][0]
 
 
-def test_what_raises_for_later_inputs_alone_is_another_answer(looked_at: Any) -> None:
+def test_what_raises_for_later_inputs_alone_is_another_answer(looked_at):
     body = """
         def f(x):
             if torch.compiler.is_compiling() and x.dim() > 1:
@@ -184,7 +173,7 @@ def test_what_raises_for_later_inputs_alone_is_another_answer(looked_at: Any) ->
     assert "bisector" in matches["advice"][0]
 
 
-def test_code_for_varying_sizes_that_fails_has_a_cure(looked_at: Any) -> None:
+def test_code_for_varying_sizes_that_fails_has_a_cure(looked_at):
     body = """
         @torch.library.custom_op("checkup_test::double", mutates_args=())
         def double(x: torch.Tensor) -> torch.Tensor:
@@ -237,33 +226,31 @@ def make(): return Model(), (torch.ones(3, 4),)
 """
 
 
-def test_narrow_numbers_are_no_stale_ones(looked_at: Any) -> None:
+def test_narrow_numbers_are_no_stale_ones(looked_at):
     """Of bfloat16 the last digit is 1 %, and compiled code rounds less often."""
     body = DEEP.format(dtype=".bfloat16()", result="x")
     [silent] = looked_at(body, "silent", built=True)
     assert silent["verdict"] == "good" and "attribute scale" in silent["evidence"][0]
 
 
-def test_a_result_that_is_wider_on_purpose_is_looked_at(looked_at: Any) -> None:
+def test_a_result_that_is_wider_on_purpose_is_looked_at(looked_at):
     body = DEEP.format(dtype=".bfloat16()", result="x.float()")
     [traffic] = looked_at(body, "traffic")
     assert traffic["verdict"] == "look" and traffic["counts"]["promotes"] is True
 
 
-def test_what_is_made_once_does_not_compile_for_ever(looked_at: Any) -> None:
+def test_what_is_made_once_does_not_compile_for_ever(looked_at):
     [again] = looked_at(ONCE, "recompiles")
     assert again["verdict"] == "look" and "again: 1 time in" in again["says"], again
 
 
-def test_a_gradient_inside_the_model_is_no_failure(looked_at: Any) -> None:
+def test_a_gradient_inside_the_model_is_no_failure(looked_at):
     [traffic] = looked_at(FORCES, "traffic")
     assert traffic["verdict"] != "failed", traffic
 
 
 @pytest.mark.parametrize("which", ["torch.compile(model)", "model.compile() or model"])
-def test_a_model_that_is_compiled_already_is_held_against_eager(
-    which: str, looked_at: Any
-) -> None:
+def test_a_model_that_is_compiled_already_is_held_against_eager(which, looked_at):
     body = f"""
         class Model(torch.nn.Module):
             def forward(self, x):
@@ -276,7 +263,7 @@ def test_a_model_that_is_compiled_already_is_held_against_eager(
     assert matches["verdict"] == "bad", matches
 
 
-def test_a_break_of_later_inputs_is_seen(looked_at: Any) -> None:
+def test_a_break_of_later_inputs_is_seen(looked_at):
     body = """
         def f(x, mask=None):
             return x * 2 if mask is None else x * mask.sum().item()
@@ -287,7 +274,7 @@ def test_a_break_of_later_inputs_is_seen(looked_at: Any) -> None:
     assert capture["verdict"] == "look" and capture["counts"]["breaks"] == 1, capture
 
 
-def test_a_model_that_stands_in_its_file_is_left_as_it_was(looked_at: Any) -> None:
+def test_a_model_that_stands_in_its_file_is_left_as_it_was(looked_at):
     body = """
         class Model(torch.nn.Module):
             calls = 0
@@ -321,25 +308,19 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("body", "said"), BROKEN.values(), ids=BROKEN)
-def test_what_cannot_be_called_is_an_error(
-    body: str, said: str, looked_at: Any
-) -> None:
+def test_what_cannot_be_called_is_an_error(body, said, looked_at):
     with pytest.raises((TypeError, ValueError), match=said):
         looked_at(body)
 
 
-def test_the_command_says_what_its_owner_has_to_mend(
-    tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_the_command_says_what_its_owner_has_to_mend(tmp_path, capsys):
     made = written(tmp_path, ON.format("cpu", 5))
     assert main(["checkup", made, "--only", "capture"]) == 2
     printed = capsys.readouterr()
     assert "call it eagerly: RuntimeError: mat1" in printed.err and printed.out == ""
 
 
-def test_what_prints_and_changes_the_process_stays_in_its_process(
-    tmp_path: Path, capfd: pytest.CaptureFixture
-) -> None:
+def test_what_prints_and_changes_the_process_stays_in_its_process(tmp_path, capfd):
     body = """
         import os
         def make():
@@ -357,7 +338,7 @@ def test_what_prints_and_changes_the_process_stays_in_its_process(
 # --- what is trained ----------------------------------------------------------------
 
 
-def test_a_gradient_that_a_normalization_hides_is_compared(looked_at: Any) -> None:
+def test_a_gradient_that_a_normalization_hides_is_compared(looked_at):
     """The plain sum of what LayerNorm returns has no gradient before it."""
     body = """
         class Doubled(torch.autograd.Function):
@@ -384,15 +365,15 @@ def test_a_gradient_that_a_normalization_hides_is_compared(looked_at: Any) -> No
 # --- the result, the gate, the page ------------------------------------------------
 
 
-def result(**counts: object) -> Checkup:
-    by_part: dict[str, dict] = {}
+def result(**counts):
+    by_part = {}
     for name, value in counts.items():
         by_part.setdefault(NAMES.get(name, "recompiles"), {})[name] = value
     parts = [Part(name, "good", "as it should be", c) for name, c in by_part.items()]
     return Checkup("mine:make", tuple(parts), False, 1, machine=Machine.here())
 
 
-def test_requirements_are_held_against_the_counts() -> None:
+def test_requirements_are_held_against_the_counts():
     found = result(graphs=2, breaks=1, recompiles=3, matches=False)
     assert found.unmet("graphs=2, breaks<2, recompiles<=3, recompiles>=3") == []
     unmet = found.unmet("graphs=1,breaks=0,recompiles<3,matches,kernels<5")
@@ -418,11 +399,11 @@ def test_requirements_are_held_against_the_counts() -> None:
         ("self.count == 3", "keep self.count out"),
     ],
 )
-def test_a_guard_that_fails_comes_with_what_stops_it(guard: str, advice: str) -> None:
+def test_a_guard_that_fails_comes_with_what_stops_it(guard, advice):
     assert advice in _promise(guard)
 
 
-def test_what_became_worse_is_named() -> None:
+def test_what_became_worse_is_named():
     before = result(breaks=0, kernels=2, matches=True, speedup_low=1.8, guards="a")
     same = result(breaks=0, kernels=2, matches=True, speedup_high=1.9, guards="a")
     assert same.worse_than(before) == []
@@ -445,9 +426,7 @@ def test_what_became_worse_is_named() -> None:
     assert result(graphs=0).worse_than(result(graphs=1)) == ["graphs: 1 before, 0 now"]
 
 
-def test_what_is_interrupted_apart_is_not_judged(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_is_interrupted_apart_is_not_judged(monkeypatch):
     stopped = composition.Composition("mine:make", (), interrupted=True)
     monkeypatch.setattr(composition, "composes", lambda *_, **__: stopped)
     news = [("", {"trains": True, "calls": 1})]
@@ -464,30 +443,28 @@ def test_what_is_interrupted_apart_is_not_judged(
         (["--require", "braeks=0"], "'braeks=0' is no requirement"),
     ],
 )
-def test_a_wrong_file_is_refused_before_anything_runs(
-    option: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_wrong_file_is_refused_before_anything_runs(option, said, tmp_path, capsys):
     if option == ["--against"]:
         option = [*option, str(graphs(abs, torch.ones(2)).save(tmp_path / "a.json"))]
     assert main(["checkup", target("healthy"), *option]) == 2
     assert said in capsys.readouterr().err
 
 
-def test_the_page_stands_alone_and_hides_nothing() -> None:
+def test_the_page_stands_alone_and_hides_nothing():
     part = Part("speed", "bad", "⟨slower⟩ <b>", {}, ("x < y",), ("write & run",))
     page = Checkup("mine:make", (part,), False, 1, True).to_html()
     assert "&lt;b&gt;" in page and "x &lt; y" in page and "write &amp; run" in page
     assert "<script" not in page and "http" not in page and "Interrupted" in page
 
 
-def test_a_page_lines_up_measured_columns() -> None:
+def test_a_page_lines_up_measured_columns():
     table = Table.of(["built", "ships"], [["⟨11⟩", "⟨1 B⟩"], ["⟨0⟩", "⟨856 B⟩"]])
     part = Part("start", "good", "", {}, (f"{table}\nwarm: a second",))
     page = re.sub("<[^>]+>", "", Checkup("mine:make", (part,), False, 1).to_html())
     assert "11     1 B\n0      856 B\nwarm: a second" in page
 
 
-def test_the_page_names_each_lesson_as_it_is_called() -> None:
+def test_the_page_names_each_lesson_as_it_is_called():
     parts = [Part(name, "good", "") for name in QUESTIONS]
     page = Checkup("mine:make", tuple(parts), False, 1).to_html()
     named = re.findall(r"<p>Lesson (\d\d · [^(]+) \((notebooks/[^)]+)\)</p>", page)
@@ -497,7 +474,7 @@ def test_the_page_names_each_lesson_as_it_is_called() -> None:
         assert heading.strip() == f"# {title}"
 
 
-def test_it_comes_back_from_json(tmp_path: Path) -> None:
+def test_it_comes_back_from_json(tmp_path):
     found = result(breaks=1, matches=True)
     path = found.save(tmp_path / "found.json")
     assert load(path) == found

@@ -1,12 +1,9 @@
 """torch-checkup, installed, in projects of other people: their imports are theirs."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -31,7 +28,7 @@ RELATIVE = MODEL.format(first="from .sizes import FACTOR", late="")
 SIZES = "FACTOR = 2\n"
 PACKAGE = {"pkg/__init__.py": "", "pkg/sizes.py": SIZES, "pkg/models.py": RELATIVE}
 # The folder it is run in, what it is asked for, the files of the project.
-PROJECTS: dict[str, tuple[str, str, dict[str, str]]] = {
+PROJECTS = {
     "a module helpers": (".", "model:make", {"helpers.py": SIZES, "model.py": THEIRS}),
     "a package helpers, from outside": (
         "..",
@@ -73,7 +70,7 @@ assert module_function(sys.argv[1]).__globals__["factor"]() == 2
 CHECKUP = ("--only", "capture", "--require", "graphs=1,breaks=0")
 
 
-def run(name: str, folder: Path, path: str, *command: str | Path) -> str:
+def run(name, folder, path, *command):
     """Write the project *name*; return what *command* says there of its target."""
     where, target, files = PROJECTS[name]
     home = folder / "project"
@@ -92,16 +89,16 @@ def run(name: str, folder: Path, path: str, *command: str | Path) -> str:
 
 
 @pytest.mark.parametrize("name", PROJECTS)
-def test_a_project_imports_its_own(name: str, tmp_path: Path) -> None:
+def test_a_project_imports_its_own(name, tmp_path):
     run(name, tmp_path, str(ROOT), "-P", "-c", LOOK)
 
 
-def test_a_checkout_needs_no_installation(tmp_path: Path) -> None:
+def test_a_checkout_needs_no_installation(tmp_path):
     name = "a folder helpers, without __init__.py"
     run(name, tmp_path, "", ROOT / "torch_checkup.py", *CHECKUP)
 
 
-def test_installed_it_is_found_where_their_helpers_come_first(tmp_path: Path) -> None:
+def test_installed_it_is_found_where_their_helpers_come_first(tmp_path):
     source, installed = tmp_path / "checkout", tmp_path / "installed"
     source.mkdir()
     for name in ("helpers", "data"):

@@ -1,13 +1,10 @@
 """The gate that ships as a workflow and as a test: on a model and on a worse one."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
@@ -33,7 +30,7 @@ WORSE = MODEL.replace("torch.relu(x)", "torch.relu(x) / x.max().item()")
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="runs the steps of Linux")
 
 
-def bash(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def bash(command, folder):
     """Run *command* as a step does, where `torch-checkup` is that of this checkout."""
     ours = f"'{sys.executable}' '{ROOT / 'torch_checkup.py'}'"
     return subprocess.run(
@@ -47,9 +44,7 @@ def bash(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_its_gate_opens_for_the_model_and_closes_for_a_worse_one(
-    tmp_path: Path,
-) -> None:
+def test_its_gate_opens_for_the_model_and_closes_for_a_worse_one(tmp_path):
     comment = EXAMPLE.read_text("utf-8").split("name: checkup")[0].replace("#", "")
     accept = re.search(r"torch-checkup.*?accepted\.json", comment, re.DOTALL)[0]
     gate = next(step["run"] for step in STEPS if "torch-checkup" in step.get("run", ""))
@@ -67,7 +62,7 @@ def test_its_gate_opens_for_the_model_and_closes_for_a_worse_one(
     assert "worse: breaks: 0 before, 1 now" in closed.stdout + closed.stderr
 
 
-def test_the_same_gate_as_a_test_of_pytest(tmp_path: Path) -> None:
+def test_the_same_gate_as_a_test_of_pytest(tmp_path):
     (tmp_path / "my_model.py").write_text(WORSE)
     shutil.copy(EXAMPLE.with_name("test_model_health.py"), tmp_path)
     run = f"'{sys.executable}' -m pytest -q test_model_health.py"
@@ -77,13 +72,13 @@ def test_the_same_gate_as_a_test_of_pytest(tmp_path: Path) -> None:
     assert "1 graph break cut it" in done.stdout  # the report
 
 
-def test_the_rules_of_both_are_the_same() -> None:
+def test_the_rules_of_both_are_the_same():
     rules = "matches,graphs=1,breaks=0,later_recompiles=0"
     for name in ("checkup.yml", "test_model_health.py"):
         assert f'"{rules}"' in EXAMPLE.with_name(name).read_text("utf-8")
 
 
-def test_the_linter_finds_nothing_in_it(tmp_path: Path) -> None:
+def test_the_linter_finds_nothing_in_it(tmp_path):
     place = tmp_path / ".github" / "workflows" / "checkup.yml"
     place.parent.mkdir(parents=True)
     shutil.copy(EXAMPLE, place)

@@ -1,12 +1,8 @@
 """What to try next: counts come first, and what is not eager's answer helps nobody."""
 
-from __future__ import annotations
-
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -81,7 +77,7 @@ def sizes():
 
 
 @pytest.fixture
-def patient(tmp_path: Path) -> Iterator[Callable[[str], Patient]]:
+def patient(tmp_path):
     path = tmp_path / "models_to_try.py"
     path.write_text(textwrap.dedent(MODELS))
     order = {"train": False, "budget": 0.2, "timeout": 300.0, "gpu": "h100"}
@@ -89,7 +85,7 @@ def patient(tmp_path: Path) -> Iterator[Callable[[str], Patient]]:
     sys.modules.pop("models_to_try", None)
 
 
-def raced(speedup: float) -> SimpleNamespace:
+def raced(speedup):
     return SimpleNamespace(
         interval=(speedup - 0.01, speedup + 0.01),
         cold_start_s=1.0,
@@ -97,9 +93,7 @@ def raced(speedup: float) -> SimpleNamespace:
     )
 
 
-def test_settings_that_mend_breaks_are_found_alone_and_together(
-    patient: Callable[[str], Patient], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_that_mend_breaks_are_found_alone_and_together(patient, monkeypatch):
     p = patient("stops")
     monkeypatch.setattr(  # the first of two calls stands for both
         checkup_tries, "_agreement", lambda _, __, calls: (len(calls) == 1, 1.0, None)
@@ -126,9 +120,7 @@ def test_settings_that_mend_breaks_are_found_alone_and_together(
     assert [*checkup_tries._mended_breaks(p)] == [*each, together]
 
 
-def test_a_size_that_varies_is_marked_by_its_name(
-    patient: Callable[[str], Patient],
-) -> None:
+def test_a_size_that_varies_is_marked_by_its_name(patient):
     (marked,) = checkup_tries._dynamic_sizes(patient("sizes"))
     mark = "torch._dynamo.mark_dynamic(batch['{}'], 1)"
     names = "; ".join(mark.format(name) for name in ("x", "mask"))
@@ -138,9 +130,7 @@ def test_a_size_that_varies_is_marked_by_its_name(
     assert not [*checkup_tries._dynamic_sizes(patient("stops"))]
 
 
-def test_where_a_mark_promises_too_much_all_sizes_are_asked_for(
-    patient: Callable[[str], Patient],
-) -> None:
+def test_where_a_mark_promises_too_much_all_sizes_are_asked_for(patient):
     marked, dynamic = checkup_tries._dynamic_sizes(patient("chooses"))
     assert marked.line == "before the first call: torch._dynamo.mark_dynamic(x, [0, 1])"
     broken = "a marked size does not keep its promise: You marked L"
@@ -150,10 +140,8 @@ def test_where_a_mark_promises_too_much_all_sizes_are_asked_for(
     assert (dynamic.effect, dynamic.gain) == ("2 versions, then 2", 0)
 
 
-def test_what_draws_numbers_is_judged_with_the_options_that_are_tried(
-    patient: Callable[[str], Patient],
-) -> None:
-    def doubles(graph: Callable, _: list) -> Callable:
+def test_what_draws_numbers_is_judged_with_the_options_that_are_tried(patient):
+    def doubles(graph, _):
         return lambda *inputs: [2 * tensor for tensor in graph(*inputs)]
 
     p = patient("draws")
@@ -162,9 +150,7 @@ def test_what_draws_numbers_is_judged_with_the_options_that_are_tried(
         assert checkup_tries._agreement(p, compiling, p.calls)[0] is agrees
 
 
-def test_blocks_are_compiled_one_by_one(
-    patient: Callable[[str], Patient], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blocks_are_compiled_one_by_one(patient, monkeypatch):
     p = patient("draws")
     seconds = iter([9.0, 10.0, 11.0])
     monkeypatch.setattr(checkup_tries, "_race", lambda *_: raced(0.8))
@@ -181,9 +167,7 @@ def test_blocks_are_compiled_one_by_one(
     )
 
 
-def test_first_calls_find_nothing_compiled(
-    patient: Callable[[str], Patient], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_first_calls_find_nothing_compiled(patient, monkeypatch):
     monkeypatch.setattr(checkup_tries, "_PATIENCE", 0.0)
     p = patient("differs")
     whole, parts = checkup_tries._first_calls(p, p.made_again())
@@ -191,9 +175,7 @@ def test_first_calls_find_nothing_compiled(
     assert min(whole) > 10 * max(parts)  # for that model is not compiled at all
 
 
-def test_what_gives_other_answers_or_hardly_helps_is_not_advised(
-    patient: Callable[[str], Patient], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_gives_other_answers_or_hardly_helps_is_not_advised(patient, monkeypatch):
     monkeypatch.setattr(checkup_tries, "_race", lambda *_: raced(2.0))
     p = patient("differs")
     wrong = [*checkup_tries._options(p, p.compiled())]
@@ -218,10 +200,8 @@ def test_what_gives_other_answers_or_hardly_helps_is_not_advised(
     assert static.costs == "compiles for ⟨1 s⟩, 3 versions"
 
 
-def test_what_fails_now_is_not_raced(
-    patient: Callable[[str], Patient], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(*_: object) -> None:
+def test_what_fails_now_is_not_raced(patient, monkeypatch):
+    def fails(*_):
         raise ValueError("no such size\nat all")
 
     monkeypatch.setattr(checkup_tries, "_agreement", fails)
@@ -230,20 +210,16 @@ def test_what_fails_now_is_not_raced(
     assert [*checkup_tries._timed(patient("draws"))] == [told]
 
 
-def test_a_call_that_fills_a_cache_is_raced_on_copies(
-    patient: Callable[[str], Patient],
-) -> None:
+def test_a_call_that_fills_a_cache_is_raced_on_copies(patient):
     p = patient("fills")
     assert 0.2 < checkup_tries._race(p, p.fn, p.fn).speedup < 5
 
 
-def test_counts_come_before_seconds_and_a_failure_is_told(
-    patient: Callable[[str], Patient], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(line: str) -> Try:
+def test_counts_come_before_seconds_and_a_failure_is_told(patient, monkeypatch):
+    def fails(line):
         raise RuntimeError("no such option")
 
-    def found(*_: object) -> list[Try]:
+    def found(*_):
         return [
             *checkup_tries._attempt("breaks", fails, "bad"),
             Try("fast", "each call", "", 9.0, True),

@@ -1,13 +1,9 @@
 """Parts of a work in a process of its own: what ends one, and what is told of it."""
 
-from __future__ import annotations
-
 import json
 import re
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
 import psutil
 import pytest
@@ -75,19 +71,17 @@ ENDS = {
 
 
 @pytest.fixture
-def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+def child(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
 
-    def written(begin: str) -> str:
+    def written(begin):
         (tmp_path / "a_child.py").write_text(CHILD.format(begin=begin))
         return "a_child"
 
     return written
 
 
-def test_what_ends_a_part_is_told_and_the_others_go_on(
-    child: Callable[[str], str], tmp_path: Path
-) -> None:
+def test_what_ends_a_part_is_told_and_the_others_go_on(child, tmp_path):
     # A test before this one may have left a helper process, as the interpreter is.
     others = set(psutil.Process().children(recursive=True))
     order, found, begin = {"target": "it"}, {}, time.monotonic()
@@ -119,16 +113,12 @@ def test_what_ends_a_part_is_told_and_the_others_go_on(
         ("dies()", "make the model: its process died of SIGSEGV"),
     ],
 )
-def test_what_never_comes_to_its_first_part_is_an_error(
-    begin: str, said: str, child: Callable[[str], str]
-) -> None:
+def test_what_never_comes_to_its_first_part_is_an_error(begin, said, child):
     with pytest.raises(InputError, match=said):
         list(children.parts(child(begin), {"target": "it"}, ["works"], 60.0))
 
 
-def test_the_last_report_of_a_process_names_its_stage(
-    child: Callable[[str], str],
-) -> None:
+def test_the_last_report_of_a_process_names_its_stage(child):
     order = {"parts": ["works", "raises"]}
     told = [*children.reports(child(""), order, 60.0)]
     assert told[2:-1] == [
@@ -140,9 +130,7 @@ def test_the_last_report_of_a_process_names_its_stage(
     assert told[-1] == {"stage": "raises", "problem": problem}
 
 
-def test_what_was_found_is_kept_when_no_other_process_starts(
-    child: Callable[[str], str], tmp_path: Path
-) -> None:
+def test_what_was_found_is_kept_when_no_other_process_starts(child, tmp_path):
     """A part kills its process, and the next has no room to make the model."""
     once = f"open({str(tmp_path / 'once')!r}, 'x')"
     names = ["works", "dies", "raises"]
@@ -170,12 +158,12 @@ NO_SPACE = "OSError: [Errno 28] No space left on device: 'x'"
         ("", "it said nothing"),
     ],
 )  # fmt: skip
-def test_a_failure_is_told_in_one_line(said: str, told: str) -> None:
+def test_a_failure_is_told_in_one_line(said, told):
     first = "failed at: the first call: "
     assert children.explained("the first call", said) == first + told
 
 
-def test_names_are_chosen_in_their_order_and_unknown_ones_are_told() -> None:
+def test_names_are_chosen_in_their_order_and_unknown_ones_are_told():
     assert children.chosen(["c", "a"], "abc") == ["a", "c"]
     assert children.chosen([], "abc") == ["a", "b", "c"]
     said = "^there is no x, y: there are a, b, c$"
@@ -183,10 +171,8 @@ def test_names_are_chosen_in_their_order_and_unknown_ones_are_told() -> None:
         children.chosen(["y", "a", "x"], "abc")
 
 
-def test_a_process_that_cannot_start_says_what_is_missing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def full(*arguments: object, **options: object) -> None:
+def test_a_process_that_cannot_start_says_what_is_missing(monkeypatch):
+    def full(*arguments, **options):
         raise OSError("no memory")
 
     monkeypatch.setattr("subprocess.Popen", full)
@@ -194,7 +180,7 @@ def test_a_process_that_cannot_start_says_what_is_missing(
         list(children.reports("json", {}, 1.0))
 
 
-def local() -> None:
+def local():
     return None
 
 
@@ -203,17 +189,13 @@ def local() -> None:
     ["model", "model:", "no/m.py:make", pytest.param(lambda: None, id="lambda"), local],
     ids=lambda make: getattr(make, "__name__", make),
 )
-def test_a_target_that_no_process_can_find(
-    make: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_target_that_no_process_can_find(make, monkeypatch):
     monkeypatch.setattr(local, "__module__", "__main__")  # as in a notebook
     with pytest.raises(InputError, match="%%writefile"):
         children.target_of(make)
 
 
-def test_a_target_is_text_that_another_process_can_follow(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_target_is_text_that_another_process_can_follow(tmp_path, monkeypatch):
     (tmp_path / "m.py").touch()
     monkeypatch.chdir(tmp_path)
     assert children.target_of("m.py:make") == f"{tmp_path / 'm.py'}:make"

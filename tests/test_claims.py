@@ -1,15 +1,11 @@
 """The verdicts on common claims: every pointer is followed, and a bad one noticed."""
 
-from __future__ import annotations
-
 import ast
 import ctypes
 import functools
 import inspect
 import math
 import re
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -32,11 +28,11 @@ Row = dict[str, str]
 class Branch(nn.Module):
     """A model with a branch on the values of its input."""
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x):
         return x.sin() if x.sum() > 0 else x.cos()
 
 
-def error(act: Callable[[], object]) -> str | None:
+def error(act):
     try:
         act()
     except Exception as raised:
@@ -44,14 +40,14 @@ def error(act: Callable[[], object]) -> str | None:
     return None
 
 
-def parts(f: Callable[[torch.Tensor], torch.Tensor]) -> list[str]:
+def parts(f):
     """Return the graphs that are compiled for one training step of *f*."""
     from functorch.compile import make_boxed_func
     from torch._dynamo.backends.common import aot_autograd
 
-    compiled: list[str] = []
+    compiled = []
 
-    def note(part: str, graph: Any, inputs: object) -> Any:
+    def note(part, graph, inputs):
         compiled.append(part)
         return make_boxed_func(graph)
 
@@ -63,7 +59,7 @@ def parts(f: Callable[[torch.Tensor], torch.Tensor]) -> list[str]:
     return compiled
 
 
-NAMES: dict[str, Any] = {name: number for name, (number, _) in NUMBERS.items()}
+NAMES = {name: number for name, (number, _) in NUMBERS.items()}
 NAMES |= {f.__name__: f for f in (Branch, error, parts)}
 NAMES |= {"torch": torch, "nn": nn, "inspect": inspect, "ctypes": ctypes}
 NAMES |= {"inductor": torch._inductor.config, "dynamo": torch._dynamo.config}
@@ -73,7 +69,7 @@ NAMES |= {"inductor": torch._inductor.config, "dynamo": torch._dynamo.config}
 
 
 @functools.cache
-def claimed(number: str) -> set[str]:
+def claimed(number):
     """Return the texts of all claims of a lesson."""
     path = lesson(number)
     if path is None:
@@ -82,7 +78,7 @@ def claimed(number: str) -> set[str]:
     return {text.value for text in texts if isinstance(text, ast.Constant)}
 
 
-def same(one: Any, other: Any) -> bool:
+def same(one, other):
     """Compare values, and floats to as many digits as the page shows."""
     if isinstance(one, tuple) and isinstance(other, tuple):
         return len(one) == len(other) and all(map(same, one, other))
@@ -91,7 +87,7 @@ def same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and one == other
 
 
-def problem(row: Row) -> str | None:
+def problem(row):
     """Follow the pointer of a row; return what is wrong with it."""
     by, pointer = row["by"], row["pointer"]
     if by == "lesson":
@@ -111,7 +107,7 @@ def problem(row: Row) -> str | None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["id"])
-def test_each_pointer_is_followed(row: Row) -> None:
+def test_each_pointer_is_followed(row):
     if row["by"] == "code" and not REFERENCE:
         pytest.skip("decided on torch 2.13")
     assert problem(row) is None
@@ -120,7 +116,7 @@ def test_each_pointer_is_followed(row: Row) -> None:
 # --- the rows and the page -----------------------------------------------------------
 
 
-def test_every_claim_has_one_verdict() -> None:
+def test_every_claim_has_one_verdict():
     wanted = [f"{a}-{i:02}" for a, n in ARTICLES.items() for i in range(1, n + 1)]
     assert [row["id"] for row in ROWS] == wanted
     assert len({(row["id"][:3], row["article"]) for row in ROWS}) == len(ARTICLES)
@@ -129,7 +125,7 @@ def test_every_claim_has_one_verdict() -> None:
     assert all(row["claim"] and row["kind"] and row["why"] for row in ROWS)
 
 
-def test_a_pointer_that_leads_nowhere_is_noticed() -> None:
+def test_a_pointer_that_leads_nowhere_is_noticed():
     for by, pointer in (
         ("lesson", "01: nobody claims this"),
         ("arithmetic", "1 + 1 → 3"),
@@ -140,5 +136,5 @@ def test_a_pointer_that_leads_nowhere_is_noticed() -> None:
         assert problem({"by": by, "pointer": pointer, "verdict": "true"}), pointer
 
 
-def test_the_page_is_that_of_the_data() -> None:
+def test_the_page_is_that_of_the_data():
     assert PAGE.read_text("utf-8") == page(ROWS), "run python -m tools.claims"

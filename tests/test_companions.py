@@ -4,25 +4,20 @@ Glossary, cheat sheet, coverage, routes and the facilitators' pages: each names
 lessons, headings, polls and minutes, and each of those is looked up here.
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from tests import companions
 from tests.companions import FOLDER, LESSONS, ROUTES, WORKSHOP, Stop
-from tests.form import Lesson, measured, prose, tags
+from tests.form import measured, prose, tags
 
 GLOSSARY = FOLDER / "glossary.md"
 CHEAT_SHEET = FOLDER / "cheat_sheet.md"
@@ -30,7 +25,7 @@ COVERAGE = FOLDER / "coverage.md"
 PAGES = [GLOSSARY, CHEAT_SHEET, COVERAGE, *sorted(WORKSHOP.glob("*.md"))]
 
 
-def rows(page: Path) -> list[list[str]]:
+def rows(page):
     """Return the cells of the rows of all tables of a page, without headings."""
     text = page.read_text(encoding="utf-8")
     cells = []
@@ -40,7 +35,7 @@ def rows(page: Path) -> list[list[str]]:
     return cells
 
 
-def linked(cell: str) -> list[Lesson]:
+def linked(cell):
     """Return the notebooks that a cell links to."""
     numbers = re.findall(r"\[(\d\d)\]", cell)
     assert numbers, f"{cell!r} links to no lesson"
@@ -49,12 +44,12 @@ def linked(cell: str) -> list[Lesson]:
     return [LESSONS[number] for number in numbers]
 
 
-def everything(lesson: Lesson) -> str:
+def everything(lesson):
     return "\n".join(cell.source for cell in lesson.cells)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_nothing_measured_is_typed(page: Path) -> None:
+def test_nothing_measured_is_typed(page):
     assert measured(prose(page.read_text(encoding="utf-8"))) == []
 
 
@@ -76,7 +71,7 @@ FORMS = {
 }
 
 
-def is_taught(term: str, lesson: Lesson) -> bool:
+def is_taught(term, lesson):
     text = " ".join(" ".join(c.source for c in lesson.words).lower().split())
     forms = [re.escape(f.lower()) for f in (term, FORMS.get(term, term))]
     return bool(
@@ -84,7 +79,7 @@ def is_taught(term: str, lesson: Lesson) -> bool:
     )
 
 
-def test_each_term_is_one_sentence_and_taught_where_it_says() -> None:
+def test_each_term_is_one_sentence_and_taught_where_it_says():
     terms = [term.strip("*") for term, _, _ in rows(GLOSSARY)]
     assert [t.lower() for t in terms] == sorted({t.lower() for t in terms})
     missing = []
@@ -105,14 +100,14 @@ PYTHON = [code for _, code, _ in RECIPES if not code.startswith("$ ")]
 SHELL = [code.removeprefix("$ ") for _, code, _ in RECIPES if code.startswith("$ ")]
 
 
-def run(code: str) -> None:
+def run(code):
     """Run a line of the cheat sheet as a reader would, who has defined a few names."""
     import helpers
 
-    def f(x: torch.Tensor) -> torch.Tensor:
+    def f(x):
         return torch.relu(x * 0.9) + 1
 
-    names: dict[str, Any] = {n: getattr(helpers, n) for n in helpers.__all__}
+    names = {n: getattr(helpers, n) for n in helpers.__all__}
     for name in ("compare", "sweep", "copy_bandwidth"):  # must work, not be precise
         names[name] = partial(names[name], budget=0.05)
     for name in ("cold_start", "composes"):  # lessons 20 and 33 run them
@@ -134,7 +129,7 @@ def run(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", PYTHON)
-def test_a_line_of_python_runs(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_of_python_runs(code, monkeypatch):
     monkeypatch.chdir(FOLDER)  # where the sheet lies, and the examples
     if "dump_triton" in code and not find_spec("triton"):
         pytest.skip("no Triton here")
@@ -167,7 +162,7 @@ LOGS = [line for line in SHELL if re.fullmatch(rf"TORCH_LOGS=\S+{ALONE}", line)]
 ON_RANKS = [line for line in SHELL if RANKS in line]
 
 
-def in_a_shell(line: str, folder: Path, script: str) -> str:
+def in_a_shell(line, folder, script):
     """Run a line for this train.py, by the Python of this test; return stderr."""
     (folder / "train.py").write_text(script)
     done = subprocess.run(
@@ -183,9 +178,7 @@ def in_a_shell(line: str, folder: Path, script: str) -> str:
 
 
 @posix
-def test_each_variable_of_the_shell_sets_something(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_variable_of_the_shell_sets_something(tmp_path, monkeypatch):
     assert {*VARIABLES} <= {*SHELL}
     for setting in " ".join(SETTINGS).split():  # the tests have some of them, too
         monkeypatch.delenv(setting.partition("=")[0], raising=False)
@@ -217,7 +210,7 @@ if __name__ == "__main__":
 
 
 @posix
-def test_each_log_is_written(tmp_path: Path) -> None:
+def test_each_log_is_written(tmp_path):
     # What comes from a cache has no stages to log.
     caches = "TORCHINDUCTOR_AUTOGRAD_CACHE=0 TORCHINDUCTOR_CACHE_DIR=empty "
     script = f"{SCRIPT}    torch.compile(f)(torch.ones(8))\n"
@@ -229,7 +222,7 @@ def test_each_log_is_written(tmp_path: Path) -> None:
 
 
 @posix
-def test_two_ranks_write_their_logs(tmp_path: Path) -> None:
+def test_two_ranks_write_their_logs(tmp_path):
     variables, options = zip(*(line.split(RANKS) for line in ON_RANKS), strict=True)
     longest = max(options, key=len)
     assert all({*some.split()} <= {*longest.split()} for some in options)
@@ -242,12 +235,12 @@ def test_two_ranks_write_their_logs(tmp_path: Path) -> None:
 
 @posix
 @pytest.mark.parametrize("line", sorted({*SHELL} - {*VARIABLES, *LOGS, *ON_RANKS}))
-def test_any_other_line_of_the_shell_runs(line: str, tmp_path: Path) -> None:
+def test_any_other_line_of_the_shell_runs(line, tmp_path):
     # Lesson 16 bisects a compiler that is broken.
     in_a_shell(line, tmp_path, "" if "bisector" in line else SCRIPT)
 
 
-def test_a_line_is_taught_where_it_says() -> None:
+def test_a_line_is_taught_where_it_says():
     for wish, code, where in RECIPES:
         text = "\n".join(map(everything, linked(where)))
         names = {*re.findall(r"\w{4,}", code)}
@@ -259,13 +252,13 @@ def test_a_line_is_taught_where_it_says() -> None:
 # --- coverage ---------------------------------------------------------------------
 
 
-def section(lesson: Lesson, title: str) -> str:
+def section(lesson, title):
     """Return the sources of all cells below an H2 of a lesson."""
     parts = re.split(r"^## +(.+)$", everything(lesson), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True)).get(title, "")
 
 
-def test_each_concept_is_where_the_table_says() -> None:
+def test_each_concept_is_where_the_table_says():
     taught = set()
     for concept, number, where in rows(COVERAGE):
         title = where[1:].partition("](")[0]
@@ -283,7 +276,7 @@ def test_each_concept_is_where_the_table_says() -> None:
         assert not missing, f"{number}: {missing}"
 
 
-def test_what_is_not_taught_is_in_no_notebook() -> None:
+def test_what_is_not_taught_is_in_no_notebook():
     missing = COVERAGE.read_text(encoding="utf-8").split("## Not taught yet")[1]
     for name in re.findall(r"`([^`]+)`", missing):
         for lesson in LESSONS.values():
@@ -294,7 +287,7 @@ def test_what_is_not_taught_is_in_no_notebook() -> None:
 
 
 @pytest.mark.parametrize("number", LESSONS)
-def test_exercises_take_the_minutes_of_the_metadata(number: str) -> None:
+def test_exercises_take_the_minutes_of_the_metadata(number):
     lesson = LESSONS[number]
     stated = companions.exercises(lesson)
     checks = sum("check" in tags(cell) for cell in lesson.code)
@@ -306,14 +299,14 @@ def test_exercises_take_the_minutes_of_the_metadata(number: str) -> None:
 
 
 @pytest.mark.parametrize("page", sorted(WORKSHOP.glob("*.md")), ids=lambda p: p.name)
-def test_tables_of_minutes_are_up_to_date(page: Path) -> None:
+def test_tables_of_minutes_are_up_to_date(page):
     text = page.read_text(encoding="utf-8")
     assert "<!-- " in text
     assert text == companions.renewed(page), "run python -m tests.companions"
 
 
 @pytest.mark.parametrize("name", ROUTES)
-def test_a_route_adds_up_and_needs_nothing_that_comes_later(name: str) -> None:
+def test_a_route_adds_up_and_needs_nothing_that_comes_later(name):
     whole, steps = ROUTES[name]
     assert 0.05 * whole <= companions.spare(name) <= 0.15 * whole
     assert companions.route(name).endswith(f"**{whole}** |")
@@ -330,7 +323,7 @@ def test_a_route_adds_up_and_needs_nothing_that_comes_later(name: str) -> None:
 POLL = r"^\*\*(\d\d\.p\d+)\*\* (.+)\n\n- Expect: (.+)\n- The machine: (.+)\n- Why: .+\n"
 
 
-def faults(number: str, text: str) -> Iterator[str]:
+def faults(number, text):
     """Yield what is wrong with the facilitator's page of a notebook."""
     lesson = LESSONS[number]
     late = text.partition("## When late")[2].partition("\n## ")[0]
@@ -351,7 +344,7 @@ def faults(number: str, text: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("number", LESSONS)
-def test_a_facilitators_page_keeps_to_its_notebook(number: str) -> None:
+def test_a_facilitators_page_keeps_to_its_notebook(number):
     text = (WORKSHOP / f"{number}.md").read_text(encoding="utf-8")
     assert text.startswith(f"# Teaching {companions.link(LESSONS[number])}\n")
     assert list(faults(number, text)) == []

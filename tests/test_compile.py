@@ -1,11 +1,8 @@
 """Generated kernels, compiled for GPUs that are not here."""
 
-from __future__ import annotations
-
 import linecache
 import os
 import re
-from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -15,19 +12,19 @@ from torch._inductor.runtime import hints, triton_heuristics
 from helpers import _torch
 from helpers.errors import InputError, Unavailable
 from helpers.gpu.compile import Config, MachineCode, compile_kernel, configs, grid
-from helpers.gpu.gpus import GPUS, Gpu, find, occupancy
+from helpers.gpu.gpus import GPUS, find, occupancy
 from tests.kinds import dumped
 
 H100 = find("h100")
 
 
-def source(kind: str, number: int = 0) -> str:
+def source(kind, number=0):
     """Return the module of one generated kernel of a kind."""
     return [k.generated for k in dumped(kind).kernels][number]
 
 
 @pytest.mark.parametrize("gpu", GPUS.values(), ids=str)
-def test_a_pointwise_kernel_on_every_gpu(gpu: Gpu) -> None:
+def test_a_pointwise_kernel_on_every_gpu(gpu):
     code = compile_kernel(source("pointwise chain"), gpu)
     assert code.gpu == gpu.name and code.threads == code.config.num_warps * gpu.warp
     assert 8 <= code.registers <= 64 and code.spills == 0
@@ -48,7 +45,7 @@ def test_a_pointwise_kernel_on_every_gpu(gpu: Gpu) -> None:
     assert re.match(r"0000  \S.*;\n0010  ", code.sass) and "loc(" not in code.ttgir
 
 
-def test_candidates_in_inductors_order_and_one_by_number() -> None:
+def test_candidates_in_inductors_order_and_one_by_number():
     kernel = source("pointwise chain")
     known = configs(kernel, H100)
     assert len(known) > 1 and all("XBLOCK" in config.blocks for config in known)
@@ -64,7 +61,7 @@ def test_candidates_in_inductors_order_and_one_by_number() -> None:
         assert str(caught.value) == f"no configuration {wrong}: there are {names}"
 
 
-def test_the_grid_covers_the_elements() -> None:
+def test_the_grid_covers_the_elements():
     kernel = source("pointwise chain")
     block = configs(kernel, H100)[0].blocks["XBLOCK"]
     assert grid(kernel, H100, 0, ["in", "out", 10 * block]) == (10, 1, 1)
@@ -79,16 +76,14 @@ def test_the_grid_covers_the_elements() -> None:
         ("AdamW over several tensors", {"XBLOCK"}, (16, 1, 1)),
     ],
 )
-def test_templates_and_foreach_kernels(
-    kind: str, blocks: set[str], grid: tuple[int, int, int]
-) -> None:
+def test_templates_and_foreach_kernels(kind, blocks, grid):
     kernel = dumped(kind).kernels[-1]
     code = kernel.on()
     assert code.config.blocks.keys() == blocks and "STG" in code.sass
     assert kernel.grid == grid
 
 
-def test_registers_that_do_not_fit_are_counted_and_arrays_are_not() -> None:
+def test_registers_that_do_not_fit_are_counted_and_arrays_are_not():
     small = find("t4")  # FlexAttention was written for an H100
     tight = compile_kernel(source("FlexAttention", -1), small)
     stored = re.findall(r"\bSTL(\.64|\.128|)\b", tight.sass)
@@ -100,7 +95,7 @@ def test_registers_that_do_not_fit_are_counted_and_arrays_are_not() -> None:
     assert "STL" in wave.sass and wave.spills == 0  # sin has a table in local memory
 
 
-def test_machine_code_is_made_once_for_each_gpu_and_configuration() -> None:
+def test_machine_code_is_made_once_for_each_gpu_and_configuration():
     kernel = dumped("pointwise chain").kernels[0]
     assert kernel.on() is kernel.on("H100") is kernel.on(config=kernel.chosen)
     assert kernel.on("a100") is not kernel.on() and "sm_80" in kernel.on("a100").ptx
@@ -108,7 +103,7 @@ def test_machine_code_is_made_once_for_each_gpu_and_configuration() -> None:
         assert getattr(kernel, name) == getattr(kernel.on(), name)
 
 
-def test_fp8_needs_a_gpu_that_has_it() -> None:
+def test_fp8_needs_a_gpu_that_has_it():
     kernel = source("mixed dtypes").replace("'*bf16'", "'*fp8e4nv'")
     assert "*fp8e4nv" in kernel and compile_kernel(kernel, H100).registers > 0
     message = r"^no machine code for Tesla T4 \(sm_75\): ValueError.*not supported"
@@ -126,12 +121,12 @@ def test_fp8_needs_a_gpu_that_has_it() -> None:
         ("def (", "not a .*: invalid syntax .<generated kernel>, line 1.$"),
     ],
 )
-def test_what_is_no_kernel_is_refused(text: str, message: str) -> None:
+def test_what_is_no_kernel_is_refused(text, message):
     with pytest.raises(InputError, match=f"^{message}"):
         compile_kernel(text, H100)
 
 
-def test_nothing_stays_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_stays_behind(tmp_path, monkeypatch):
     kernel, cache = source("two outputs"), tmp_path / "cache"
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TRITON_CACHE_DIR", str(cache))
@@ -147,7 +142,7 @@ def test_nothing_stays_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "TRITON_CACHE_DIR" not in os.environ
 
 
-def test_without_triton_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_triton_it_says_what_to_do(monkeypatch):
     kernel = source("two outputs")
     monkeypatch.setattr(_torch, "version_of", lambda name: None)
     with pytest.raises(Unavailable, match="pip install 'triton==3"):

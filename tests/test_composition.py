@@ -1,12 +1,8 @@
 """``composes``: what people put around a training step, and what becomes of it."""
 
-from __future__ import annotations
-
 import dataclasses
 import sys
-from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
@@ -125,7 +121,7 @@ def frozen():
 
 
 @pytest.fixture
-def models(tmp_path: Path) -> Iterator[Path]:
+def models(tmp_path):
     path = tmp_path / "models_around.py"
     path.write_text(MODELS)
     yield path
@@ -133,14 +129,12 @@ def models(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def judge(
-    models: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., list[Situation]]:
+def judge(models, monkeypatch):
     """A function that judges a model here, compiled without kernels: quicker."""
     light = partial(torch.compile, backend="aot_eager")
     monkeypatch.setattr(torch, "compile", light)
 
-    def judge(name: str, *situations: str) -> list[Situation]:
+    def judge(name, *situations):
         patient = Patient({"target": f"{models}:{name}", "train": True})
         patient.try_out()
         return [Situation(around, **judged(patient, around)) for around in situations]
@@ -148,7 +142,7 @@ def judge(
     return judge
 
 
-def test_what_kills_its_process_leaves_the_others(models: Path) -> None:
+def test_what_kills_its_process_leaves_the_others(models):
     """Else the model is healthy.  Lesson 20 has all situations within one process."""
     usual = {"autocast": "not done", "retain_graph": "raises", "late hook": "differs"}
     usual |= {"worker process": "agrees", "two ranks": "agrees"}
@@ -162,13 +156,13 @@ def test_what_kills_its_process_leaves_the_others(models: Path) -> None:
     assert "⟨" not in found._repr_html_()
 
 
-def test_what_differs_in_silence_is_found(judge: Callable) -> None:
+def test_what_differs_in_silence_is_found(judge):
     autocast, checkpoint = judge("differs", "autocast", "checkpoint")
     assert (autocast.verdict, checkpoint.verdict) == ("differs", "agrees")
     assert not Composition("m:make", (autocast, checkpoint)).ok
 
 
-def test_where_eager_raises_the_row_says_so(judge: Callable) -> None:
+def test_where_eager_raises_the_row_says_so(judge):
     said = "RuntimeError: it has no autocast"
     for model, says in (("raises_eagerly", f"eager alone: {said}"), ("raises", said)):
         [row] = judge(model, "autocast")
@@ -183,9 +177,7 @@ def test_where_eager_raises_the_row_says_so(judge: Callable) -> None:
         ("alone", "two ranks", "in one rank: RuntimeError: no prefix in rank 0"),
     ],
 )
-def test_of_two_ways_it_names_the_one_that_fails(
-    model: str, situation: str, why: str, judge: Callable
-) -> None:
+def test_of_two_ways_it_names_the_one_that_fails(model, situation, why, judge):
     [row] = judge(model, situation)
     good, bad = WAYS[situation]
     assert row.verdict == "raises"
@@ -193,7 +185,7 @@ def test_of_two_ways_it_names_the_one_that_fails(
     assert f"; {bad} raises: " in row.says and row.says.endswith(why), row.says
 
 
-def test_a_function_is_trained_by_what_it_holds_or_is_given(judge: Callable) -> None:
+def test_a_function_is_trained_by_what_it_holds_or_is_given(judge):
     around = "gradient hook", "scheduler", "late hook"
     rows = judge("with_a_weight", *around[:2])
     assert [row.verdict for row in rows] == ["agrees", "differs"], rows
@@ -202,14 +194,14 @@ def test_a_function_is_trained_by_what_it_holds_or_is_given(judge: Callable) -> 
     assert layers.verdict == "not decided" and "it is a function" in layers.says
 
 
-def test_a_model_that_takes_no_tensor_has_a_device(judge: Callable) -> None:
+def test_a_model_that_takes_no_tensor_has_a_device(judge):
     [row] = judge("takes_a_number", "autocast")
     assert row.verdict == "agrees", row.says
     [row] = judge("frozen", "state_dict")
     assert row.verdict == "not decided" and "has a gradient of its own" in row.says
 
 
-def test_bad_input_says_what_to_do(models: Path, judge: Callable) -> None:
+def test_bad_input_says_what_to_do(models, judge):
     with pytest.raises(InputError, match="there is no dropout: there are autocast"):
         composes(f"{models}:net", only=("dropout",))
     with pytest.raises(InputError, match="return a loss"):
@@ -225,9 +217,7 @@ def test_bad_input_says_what_to_do(models: Path, judge: Callable) -> None:
         (dict.fromkeys(SITUATIONS, "not done"), "cannot tell", 1),
     ],
 )
-def test_a_checkup_of_training_judges_what_is_this_models_own(
-    verdicts: dict[str, str], verdict: str, unmet: int
-) -> None:
+def test_a_checkup_of_training_judges_what_is_this_models_own(verdicts, verdict, unmet):
     every = {**dict.fromkeys(SITUATIONS, "agrees"), **verdicts}
     situations = tuple(Situation(name, found, "") for name, found in every.items())
     found = Composition("m:make", situations)

@@ -1,10 +1,7 @@
 """A dump shows what a GPU would run, for every kind of program, and says its limits."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -25,7 +22,7 @@ from tests.refresh import ROOT
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_the_launches_of_each_kind(name: str) -> None:
+def test_the_launches_of_each_kind(name):
     dump = dumped(name)
     if "Transformer" not in name:
         assert KINDS[name].shown(dump) == KINDS[name].expected
@@ -40,7 +37,7 @@ def test_the_launches_of_each_kind(name: str) -> None:
     assert not any(folder in dump.source for folder in folders)
 
 
-def test_a_transformer_layer_in_training() -> None:
+def test_a_transformer_layer_in_training():
     dump = dumped("Transformer layer with dropout, training")
     forward = [k.name for k in dump.launches if k.phase == "forward"]
     attention = "aten._scaled_dot_product_efficient_attention"
@@ -52,21 +49,21 @@ def test_a_transformer_layer_in_training() -> None:
     assert any("which attention kernel" in line for line in dump.undecided)
 
 
-def test_a_program_without_tensor_operations_has_no_kernels() -> None:
+def test_a_program_without_tensor_operations_has_no_kernels():
     dump = dumped("no tensor operation")
     assert dump.launches == () and dump.graphs == () and dump.undecided == ()
     nothing = "no kernels: no graph was captured, or none computes anything"
     assert str(dump) == nothing and f">{nothing}</pre>" in dump._repr_html_()
 
 
-def test_a_dynamic_size_is_an_argument_of_the_kernel() -> None:
+def test_a_dynamic_size_is_an_argument_of_the_kernel():
     (kernel,) = dumped("dynamic batch").kernels
     assert "xmask = xindex < xnumel" in kernel.source  # the mask cannot vanish
     assert "xnumel" in kernel.grid
 
 
-def test_lines_and_counts_of_the_program() -> None:
-    def two_lines(x: torch.Tensor) -> torch.Tensor:
+def test_lines_and_counts_of_the_program():
+    def two_lines(x):
         y = x.sin()
         return y * 2
 
@@ -88,7 +85,7 @@ def test_lines_and_counts_of_the_program() -> None:
     assert table.rows == (row,)
 
 
-def test_the_text_of_a_dump() -> None:
+def test_the_text_of_a_dump():
     dump = dumped("GELU MLP, training")
     table, *rest = str(dump).split("\nNVIDIA H100 80GB HBM3: ")
     assert table == str(dump.table()) and len(table.splitlines()) == 2 + 8
@@ -116,8 +113,8 @@ def test_the_text_of_a_dump() -> None:
 # --- inputs, and odd programs ---------------------------------------------------------
 
 
-def test_keyword_arguments_and_nested_inputs() -> None:
-    def scaled(batch: dict[str, torch.Tensor], *, by: list[torch.Tensor]) -> Any:
+def test_keyword_arguments_and_nested_inputs():
+    def scaled(batch, *, by):
         return {"out": batch["x"] * by[0] + by[1], "more": (batch["x"].sin(),)}
 
     batch, by = {"x": randn(64).half()}, [randn(64).half(), randn(64).half()]
@@ -127,7 +124,7 @@ def test_keyword_arguments_and_nested_inputs() -> None:
     assert not batch["x"].requires_grad and not by[0].requires_grad
 
 
-def test_tensors_that_require_gradients_keep_theirs() -> None:
+def test_tensors_that_require_gradients_keep_theirs():
     w, x = randn(8, 8).requires_grad_(), randn(4, 8)
     w.grad = torch.ones(8, 8)
     dump = dump_triton(lambda x, w: (x @ w).relu(), x, w, training=True)
@@ -137,8 +134,8 @@ def test_tensors_that_require_gradients_keep_theirs() -> None:
     assert torch.equal(w.grad, torch.ones(8, 8)) and not x.requires_grad
 
 
-def test_branches_and_regions_have_their_own_kernels() -> None:
-    def either(x: torch.Tensor) -> torch.Tensor:
+def test_branches_and_regions_have_their_own_kernels():
+    def either(x):
         return torch.cond(x.sum() > 0, torch.sin, torch.exp, (x,))
 
     dump = dump_triton(either, randn(64))
@@ -149,7 +146,7 @@ def test_branches_and_regions_have_their_own_kernels() -> None:
     assert branch in dump.undecided
 
     @torch.compiler.nested_compile_region
-    def layer(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    def layer(x, w):
         return (x @ w).relu()
 
     nested = dump_triton(
@@ -163,10 +160,10 @@ def test_branches_and_regions_have_their_own_kernels() -> None:
     assert {k.phase for k in nested.kernels} == {"forward", "backward"}
 
 
-def test_kernels_of_ones_own_with_helpers_and_quotes() -> None:
+def test_kernels_of_ones_own_with_helpers_and_quotes():
     from tests.triton_kernel import quoted
 
-    def twice(x: torch.Tensor) -> torch.Tensor:
+    def twice(x):
         out = torch.empty_like(x)
         quoted[(4, 2)](x, out, x.numel(), 2.5, BLOCK=128)
         quoted[(8,)](x, out, x.numel(), 1.5, BLOCK=128)
@@ -185,14 +182,14 @@ def test_kernels_of_ones_own_with_helpers_and_quotes() -> None:
     assert "\n# Original path: triton_kernel.py:" in around.source
 
 
-def test_sizes_that_only_the_data_knows() -> None:
+def test_sizes_that_only_the_data_knows():
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         dump = dump_triton(lambda x: x[x > 0].sin(), randn(8))
     unknown = "the bytes of tensors whose sizes depend on data, counted as 0"
     assert unknown in dump.undecided
 
 
-def test_a_ragged_tensor_is_stored(tmp_path: Path) -> None:
+def test_a_ragged_tensor_is_stored(tmp_path):
     rows = [randn(2, 3), randn(4, 3)]
     ragged = torch.nested.nested_tensor(rows, layout=torch.jagged)
     dump = dump_triton(torch.sin, ragged)
@@ -200,12 +197,12 @@ def test_a_ragged_tensor_is_stored(tmp_path: Path) -> None:
     assert load(tmp_path / "dump.json") == dump
 
 
-def test_autocast_is_not_passed_over() -> None:
-    def inside(x: torch.Tensor) -> torch.Tensor:
+def test_autocast_is_not_passed_over():
+    def inside(x):
         with torch.autocast("cpu", torch.bfloat16):
             return x @ x
 
-    def in_a_region(x: torch.Tensor) -> torch.Tensor:
+    def in_a_region(x):
         return checkpoint(inside, x, use_reentrant=False)
 
     x = randn(4, 4)
@@ -219,7 +216,7 @@ def test_autocast_is_not_passed_over() -> None:
         assert said in dump_triton(torch.mm, x, x).undecided
 
 
-def test_a_gpu_without_bfloat16() -> None:
+def test_a_gpu_without_bfloat16():
     message = r"cannot lower this for Tesla T4: .*BF16 is not supported"
     with pytest.raises(InputError, match=message) as error:
         dump_triton(torch.sin, randn(4).bfloat16(), gpu="t4")
@@ -232,13 +229,13 @@ def test_a_gpu_without_bfloat16() -> None:
         dump_triton(torch.mm, randn(3, 4), randn(3, 4))
 
 
-def test_in_inference_mode_one_may_ask_for_training() -> None:
+def test_in_inference_mode_one_may_ask_for_training():
     with torch.inference_mode():
         dump = dump_triton(torch.nn.Linear(4, 4), randn(2, 4), training=True)
     assert {graph.phase for graph in dump.graphs} == {"forward", "backward"}
 
 
-def test_the_same_call_gives_the_same_dump() -> None:
+def test_the_same_call_gives_the_same_dump():
     fn, inputs = KINDS["softmax over 1024"].make()
     with inductor_config.patch(cpp_wrapper=True):  # a wrapper in C++ changes nothing
         first = dump_triton(fn, *inputs)
@@ -247,8 +244,8 @@ def test_the_same_call_gives_the_same_dump() -> None:
     assert first.source.startswith("# graph 0 inference\nfrom ")  # no count before
 
 
-def test_both_kernels_of_attention_are_said() -> None:
-    def attend(q: torch.Tensor) -> torch.Tensor:
+def test_both_kernels_of_attention_are_said():
+    def attend(q):
         narrow = q.half()
         wide = F.scaled_dot_product_attention(q, q, q)
         return wide + F.scaled_dot_product_attention(narrow, narrow, narrow)
@@ -266,7 +263,7 @@ def test_both_kernels_of_attention_are_said() -> None:
 # --- modes ----------------------------------------------------------------------------
 
 
-def test_what_a_mode_and_an_odd_size_leave_open_is_said() -> None:
+def test_what_a_mode_and_an_odd_size_leave_open_is_said():
     odd = dump_triton(torch.mm, randn(64, 61), randn(61, 64), mode="max-autotune")
     text = "\n".join(odd.undecided)
     assert "Triton template" in text and "CUDA graph" in text
@@ -302,14 +299,12 @@ def test_what_a_mode_and_an_odd_size_leave_open_is_said() -> None:
         ),
     ],
 )
-def test_wrong_arguments(more: dict[str, str], message: str) -> None:
+def test_wrong_arguments(more, message):
     with pytest.raises(InputError, match=message):
         dump_triton(torch.sin, randn(4), **more)
 
 
-def test_what_runs_here_wants_inputs_on_the_gpu(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_runs_here_wants_inputs_on_the_gpu(monkeypatch):
     monkeypatch.setattr(gpus, "here", lambda: gpus.find("h100"))
     with pytest.raises(InputError) as caught:
         dump_triton(torch.add, randn(4), gpu="this", kwargs={"other": randn(4)})
@@ -317,10 +312,10 @@ def test_what_runs_here_wants_inputs_on_the_gpu(
     assert str(caught.value) == said
 
 
-def test_what_a_kernel_of_the_readers_cannot_call_is_said() -> None:
+def test_what_a_kernel_of_the_readers_cannot_call_is_said():
     from tests.triton_kernel import sine
 
-    def launch(x: torch.Tensor) -> torch.Tensor:
+    def launch(x):
         out = torch.empty_like(x)
         sine[(1,)](x, out, BLOCK=4)
         return out
@@ -332,7 +327,7 @@ def test_what_a_kernel_of_the_readers_cannot_call_is_said() -> None:
 # --- files ----------------------------------------------------------------------------
 
 
-def test_a_folder_to_browse_holds_one_dump(tmp_path: Path) -> None:
+def test_a_folder_to_browse_holds_one_dump(tmp_path):
     (tmp_path / "kernels.txt").write_text("mine")
     (tmp_path / "dump.json").touch()  # of a dump that was not finished
     dump_triton(torch.sin, randn(4), to=tmp_path)
@@ -370,9 +365,7 @@ def test_a_folder_to_browse_holds_one_dump(tmp_path: Path) -> None:
     assert not (tmp_path / "README.md").exists()
 
 
-def test_the_command_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_line(tmp_path, monkeypatch, capsys):
     (tmp_path / "doubled.py").write_text(
         "import torch\n"
         "def f(x):\n    return torch.relu(x) * 2\n"
@@ -388,7 +381,7 @@ def test_the_command_line(
         assert message in capsys.readouterr().err
 
 
-def test_two_graphs_may_give_two_kernels_one_name(tmp_path: Path) -> None:
+def test_two_graphs_may_give_two_kernels_one_name(tmp_path):
     def broken(x, w):
         y = x.sin()
         torch._dynamo.graph_break()
@@ -401,9 +394,7 @@ def test_two_graphs_may_give_two_kernels_one_name(tmp_path: Path) -> None:
     assert sources == {one.generated, other.generated}
 
 
-def test_a_dump_for_a_gpu_of_another_machine_is_shown(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_dump_for_a_gpu_of_another_machine_is_shown(monkeypatch):
     other = dataclasses.replace(gpus.find("rtx3090"), name="rtx3070")
     with monkeypatch.context() as there:
         there.setitem(gpus.GPUS, "rtx3070", other)

@@ -1,7 +1,5 @@
 """The three files that say what the course needs are in step, and so is data/."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import tomllib
@@ -30,31 +28,31 @@ NOT_FROM_CONDA = {"uv", "triton"} | {
 ONLY_CONDA = {"python", "pip", "cxx-compiler"}
 
 
-def requirements(lines: list[str]) -> dict[str, Requirement]:
+def requirements(lines):
     found = [Requirement(line) for line in lines]
     return {canonicalize_name(one.name): one for one in found}
 
 
-def declared(text: str) -> dict[str, Requirement]:
+def declared(text):
     """Return what pyproject.toml asks for, with all of its extras."""
     project = tomllib.loads(text)["project"]
     extras = project["optional-dependencies"].values()
     return requirements([*project["dependencies"], *(r for e in extras for r in e)])
 
 
-def pinned(text: str) -> dict[str, Requirement]:
+def pinned(text):
     lines = [line.split("#")[0].strip() for line in text.splitlines()]
     return requirements([line for line in lines if line])
 
 
-def from_conda(text: str) -> dict[str, Requirement]:
+def from_conda(text):
     """Return the packages that conda brings, by pip's names."""
     entries = [e for e in yaml.safe_load(text)["dependencies"] if isinstance(e, str)]
     found = requirements([re.sub(r"(?<=\w)=(?=\d)", "==", e) for e in entries])
     return {CONDA_NAMES.get(name, name): one for name, one in found.items()}
 
 
-def test_the_files_are_in_step() -> None:
+def test_the_files_are_in_step():
     wants, pins = declared(FILES["pyproject.toml"]), pinned(FILES["requirements.txt"])
     found = []
     for name, want in (pins | wants).items():
@@ -77,7 +75,7 @@ def test_the_files_are_in_step() -> None:
     assert found == []
 
 
-def test_whatever_a_package_needs_is_pinned_too() -> None:
+def test_whatever_a_package_needs_is_pinned_too():
     pins = pinned(FILES["requirements.txt"])
     installed = {canonicalize_name(d.name): d for d in metadata.distributions()}
     needed = set()
@@ -91,27 +89,27 @@ def test_whatever_a_package_needs_is_pinned_too() -> None:
     } == set()
 
 
-def test_torch_and_triton_are_a_pair() -> None:
+def test_torch_and_triton_are_a_pair():
     pins = pinned(FILES["requirements.txt"])
     torch = ".".join(str(pins["torch"].specifier)[2:].split(".")[:2])
     assert f"{pins['triton'].specifier}.".startswith(f"=={_torch._TRITON[torch]}.")
 
 
-def test_the_hooks_use_the_pinned_ruff_and_fetch_no_other_repository() -> None:
+def test_the_hooks_use_the_pinned_ruff_and_fetch_no_other_repository():
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
     assert [repository["repo"] for repository in hooks] == ["local"]
     ruff = str(pinned(FILES["requirements.txt"])["ruff"])
     assert all(hook["additional_dependencies"] == [ruff] for hook in hooks[0]["hooks"])
 
 
-def test_every_package_is_installed_with_the_helpers() -> None:
+def test_every_package_is_installed_with_the_helpers():
     listed = tomllib.loads(FILES["pyproject.toml"])["tool"]["setuptools"]["packages"]
     folders = {path.parent for path in (ROOT / "helpers").rglob("*.py")}
     names = {".".join(folder.relative_to(ROOT).parts) for folder in folders}
     assert {*listed} == names
 
 
-def test_every_file_of_data_is_the_one_described() -> None:
+def test_every_file_of_data_is_the_one_described():
     text = (ROOT / "data" / "README.md").read_text(encoding="utf-8")
     rows = re.findall(r"\| `([\w.]+)`[^|]*\| \d+ \| `([0-9a-f]{64})` \|", text)
     ours = re.findall(r"^## ([\w.]+)", text, re.MULTILINE)

@@ -8,8 +8,6 @@ exercise.  So an exercise needs nothing else of its notebook, and readers may go
 straight to it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import itertools
@@ -18,8 +16,6 @@ import math
 import re
 import sys
 import types
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,19 +35,19 @@ FOLDERS = {"solutions": ROOT / "notebooks", "right": ROOT / "tests"}
 FOLDERS["wrong"] = FOLDERS["right"]
 
 
-def asked(notebook: Path) -> list[str]:
+def asked(notebook):
     """Return the exercises of a notebook, in order."""
     cells = [cell for cell in read(notebook).cells if "exercise" in tags(cell)]
     return [key for cell in cells for key in keys(cell)]
 
 
-def answers(notebook: Path, kind: str) -> list[tuple[str, str, str]]:
+def answers(notebook, kind):
     """Return (key, what the header says, source) of solutions, wrong or right."""
     path = FOLDERS[kind] / kind / f"ch{notebook.name[:2]}.py"
     return parts(path.read_text(encoding="utf-8"))
 
 
-def run(source: str, names: dict) -> str:
+def run(source, names):
     """Execute a cell as a kernel does, and return what it printed."""
     file = f"<ipython-input-{next(CELLS)}>"
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)
@@ -61,7 +57,7 @@ def run(source: str, names: dict) -> str:
     return printed.getvalue()
 
 
-def checker(notebook: Path, key: str) -> tuple[str, Callable[[str], str]]:
+def checker(notebook, key):
     """Return the stub of an exercise, and what says what is told of an answer."""
     cells = [c for c in read(notebook).cells if c.cell_type == "code"]
     names = vars(sys.modules["__main__"])
@@ -70,7 +66,7 @@ def checker(notebook: Path, key: str) -> tuple[str, Callable[[str], str]]:
     own = [cell for cell in cells if key in keys(cell)]
     [stub] = [cell.source for cell in own if "exercise" in tags(cell)]
 
-    def told(answer: str) -> str:
+    def told(answer):
         printed = ""
         for cell in own:
             is_answer = "exercise" in tags(cell)
@@ -85,7 +81,7 @@ def checker(notebook: Path, key: str) -> tuple[str, Callable[[str], str]]:
 CHANGE = re.compile(r"((?:^# -.*\n)+)((?:^# \+.*\n)*)", re.MULTILINE)
 
 
-def changed(solution: str, answer: str) -> str:
+def changed(solution, answer):
     """Return *answer*, or *solution* as the `# -` and `# +` lines of *answer* say."""
     if not CHANGE.search(answer):
         return answer
@@ -96,7 +92,7 @@ def changed(solution: str, answer: str) -> str:
     return solution
 
 
-def faults(notebook: Path, key: str) -> Iterator[str]:
+def faults(notebook, key):
     """Yield what a check says and should not: of the stub, wrong and right answers."""
     stub, told = checker(notebook, key)
     [solution] = [a for of, _, a in answers(notebook, "solutions") if of == key]
@@ -114,7 +110,7 @@ def faults(notebook: Path, key: str) -> Iterator[str]:
 
 
 @pytest.fixture
-def beside_the_notebooks(monkeypatch: pytest.MonkeyPatch) -> None:
+def beside_the_notebooks(monkeypatch):
     monkeypatch.setenv("COURSE_STRICT", "1")
     monkeypatch.setitem(sys.modules, "__main__", types.ModuleType("__main__"))
     monkeypatch.chdir(ROOT / "notebooks")
@@ -125,17 +121,15 @@ def beside_the_notebooks(monkeypatch: pytest.MonkeyPatch) -> None:
     ("notebook", "key"),
     [pytest.param(path, key, id=key) for path in NOTEBOOKS for key in asked(path)],
 )
-def test_only_right_answers_pass(
-    notebook: Path, key: str, beside_the_notebooks: None
-) -> None:
+def test_only_right_answers_pass(notebook, key, beside_the_notebooks):
     bad = list(faults(notebook, key))
     assert not bad, "\n".join(bad)
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.name[:2])
 def test_notebook_checks_answers_and_mistakes_name_the_same_exercises(
-    notebook: Path, beside_the_notebooks: None
-) -> None:
+    notebook, beside_the_notebooks
+):
     known = exercises.chapter(notebook.name[:2])
     assert sorted(asked(notebook)) == sorted(known)
     assert asked(notebook) == [key for key, *_ in answers(notebook, "solutions")]
@@ -157,9 +151,7 @@ SPOILT = {  # a kind of file: what stands there, what replaces it, what is notic
 }
 
 
-def test_the_test_of_exercises_can_fail(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beside_the_notebooks: None
-) -> None:
+def test_the_test_of_exercises_can_fail(tmp_path, monkeypatch, beside_the_notebooks):
     """A spoilt solution, mistake and right answer, a lax check, a solved stub."""
     copy = tmp_path / NOTEBOOKS[2].name  # lesson 02 compiles nothing
     for kind, (old, new, _) in SPOILT.items():
@@ -191,7 +183,7 @@ def three(answer):
 
 
 @pytest.fixture
-def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, learner: None, capsys):
+def told(tmp_path, monkeypatch, learner, capsys):
     """What check("97.1", ...) prints for an answer, a cell's source or a value."""
     (tmp_path / "exercises").mkdir()
     (tmp_path / "exercises" / "ch97.py").write_text(CHAPTER, encoding="utf-8")
@@ -199,9 +191,9 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, learner: None, capsys)
     monkeypatch.setattr(lesson, "progress", Progress())
     lesson.begin("97")
 
-    def told(answer: object) -> str:
+    def told(answer):
         if type(answer) is str and "def answer" in answer:
-            names: dict = {}
+            names = {}
             run(answer, names)
             answer = names["answer"]
         exercises.check("97.1", answer)
@@ -210,7 +202,7 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, learner: None, capsys)
     return told
 
 
-def test_a_pass_lasts(told) -> None:
+def test_a_pass_lasts(told):
     assert told(3) == "97.1 passed. Yes.\n"
     assert told(4) == (
         "97.1 not yet: 4 is not three\n"
@@ -232,11 +224,11 @@ def test_a_pass_lasts(told) -> None:
         "import torch\n@torch.compile\ndef answer():\n    raise NotImplementedError",
     ],
 )
-def test_what_is_not_filled_in_is_told_apart(told, answer: object) -> None:
+def test_what_is_not_filled_in_is_told_apart(told, answer):
     assert told(answer) == f"97.1 {exercises._STUB}\n"
 
 
-def test_a_function_that_may_raise_is_no_stub(told) -> None:
+def test_a_function_that_may_raise_is_no_stub(told):
     assert "passed" in told(
         "def answer(given=3):\n    if not given:\n        raise NotImplementedError\n"
         "    return given"
@@ -245,7 +237,7 @@ def test_a_function_that_may_raise_is_no_stub(told) -> None:
     assert "raised NotImplementedError: Module [Module] is missing" in told(lacking)
 
 
-def test_an_error_of_the_answer_is_shown_whole_with_its_own_lines(told) -> None:
+def test_an_error_of_the_answer_is_shown_whole_with_its_own_lines(told):
     message = told(
         "def half(n):\n    return n / 0\n"
         "def answer():\n    try:\n        half(3)\n"
@@ -274,9 +266,9 @@ def test_an_error_of_the_answer_is_shown_whole_with_its_own_lines(told) -> None:
     assert "your line 3, in backend: return graph.nonsense" in message
 
 
-def test_an_odd_answer_does_not_end_the_check(told) -> None:
+def test_an_odd_answer_does_not_end_the_check(told):
     class Odd:
-        def __getattribute__(self, name: str) -> None:
+        def __getattribute__(self, name):
             raise ValueError("mine")
 
         __call__ = __eq__ = __repr__ = __getattribute__
@@ -285,13 +277,13 @@ def test_an_odd_answer_does_not_end_the_check(told) -> None:
     assert told(Odd()).startswith(said)
 
 
-def test_what_an_answer_prints_is_quoted(told) -> None:
+def test_what_an_answer_prints_is_quoted(told):
     message = told("def answer():\n    print('97.1 passed.')\n    return 4")
     assert message.startswith("97.1 not yet: 4 is not three")
     assert message.endswith("the answer.\nYour answer printed:\n97.1 passed.\n\n")
 
 
-def test_names_and_levels_that_do_not_exist(told, capsys, monkeypatch) -> None:
+def test_names_and_levels_that_do_not_exist(told, capsys, monkeypatch):
     for key in ("97.9", "97", None, "96.1"):
         exercises.check(key, 3)
     exercises.hint("97.1")
@@ -312,7 +304,7 @@ def test_names_and_levels_that_do_not_exist(told, capsys, monkeypatch) -> None:
         exercises.hint("97.1", 7)
 
 
-def test_a_chapter_is_read_fresh_and_a_broken_one_says_how_to_mend_it(told) -> None:
+def test_a_chapter_is_read_fresh_and_a_broken_one_says_how_to_mend_it(told):
     told(3)
     file = exercises._FOLDER / "ch97.py"
     file.write_text(CHAPTER.replace("Yes", "Three it is"), encoding="utf-8")
@@ -325,7 +317,7 @@ def test_a_chapter_is_read_fresh_and_a_broken_one_says_how_to_mend_it(told) -> N
     assert told(3) == "There is no exercise 97.1; the known ones are none\n"
 
 
-def test_equal_numbers_are_the_same_and_other_kinds_are_not() -> None:
+def test_equal_numbers_are_the_same_and_other_kinds_are_not():
     for value in (3, 3.0, np.int64(3), torch.tensor(3.0)):
         assert exercises.same(value, 3) and not exercises.same(value, 4)
     assert exercises.same("default", "default") and not exercises.same(1, True)
@@ -334,8 +326,8 @@ def test_equal_numbers_are_the_same_and_other_kinds_are_not() -> None:
             assert exercises.same(value, wanted) is (value is wanted)
 
 
-def test_a_difference_says_where_it_is() -> None:
-    def doubled(x: torch.Tensor) -> torch.Tensor:
+def test_a_difference_says_where_it_is():
+    def doubled(x):
         return x * 2
 
     cases = [(torch.ones(3),), (torch.ones(2, 2),)]
@@ -354,13 +346,13 @@ def test_a_difference_says_where_it_is() -> None:
     assert exercises.near(one + 5e-4, one, 1e-3) and not exercises.near(one[:1], one)
 
 
-def test_more_than_one_graph_or_compile_is_told() -> None:
-    def looped(x: torch.Tensor, times: int) -> torch.Tensor:
+def test_more_than_one_graph_or_compile_is_told():
+    def looped(x, times):
         for _ in range(times):
             x = x.sin()
         return x
 
-    def broken(x: torch.Tensor) -> torch.Tensor:
+    def broken(x):
         torch._dynamo.graph_break()
         return x + 1
 
@@ -378,14 +370,14 @@ def test_more_than_one_graph_or_compile_is_told() -> None:
     )
 
 
-def test_a_fresh_function_has_a_name_of_its_own() -> None:
+def test_a_fresh_function_has_a_name_of_its_own():
     first, second = exercises.fresh(answers), exercises.fresh(answers)
     names = {each.__code__.co_name for each in (answers, first, second)}
     assert len(names) == 3 and all(name.startswith("answers") for name in names)
 
 
 @pytest.mark.parametrize("inner", [(), ("aot_eager",)])
-def test_the_counting_backend_notes_what_is_captured_and_what_runs(inner) -> None:
+def test_the_counting_backend_notes_what_is_captured_and_what_runs(inner):
     backend, x = exercises.CountingBackend(*inner), torch.ones(3)
     for function in (torch.nn.functional.silu, torch.cos):
         compiled = torch.compile(lambda x, f=function: f(x).sin(), backend=backend)

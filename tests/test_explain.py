@@ -1,7 +1,5 @@
 """Each known message is said by its program, recognised, and not said by its twin."""
 
-from __future__ import annotations
-
 import functools
 import io
 import json
@@ -34,7 +32,7 @@ QUICKLY = {
 REFERENCE = torch.__version__.startswith(WHOLE["run_with"])
 
 
-def said(*names: str) -> dict[str, list[str]]:
+def said(*names):
     """Return what the programs and twins of entries say, run in one process."""
     command = [sys.executable, "-m", "tests.errors_child", *names]
     with FILE.open("rb") as file:
@@ -46,15 +44,13 @@ def said(*names: str) -> dict[str, list[str]]:
 
 
 @pytest.fixture(scope="module")
-def texts() -> dict[str, list[str]]:
+def texts():
     return said(*TOGETHER)
 
 
 @pytest.mark.skipif(not REFERENCE, reason="the words are those of another torch")
 @pytest.mark.parametrize("name", RUN)
-def test_the_program_says_it_and_the_twin_does_not(
-    name: str, texts: dict[str, list[str]]
-) -> None:
+def test_the_program_says_it_and_the_twin_does_not(name, texts):
     program, twin = texts[name] if name in texts else alone(name)
     meanings = explain_error(program).meanings
     assert name in [one.name for one in meanings], program
@@ -63,7 +59,7 @@ def test_the_program_says_it_and_the_twin_does_not(
 
 
 @functools.cache
-def told(code: str) -> str:
+def told(code):
     """Return what a program says in a process of its own; some twins are the same."""
     command = [sys.executable, "-c", code]
     env = {**os.environ, **QUICKLY}
@@ -71,12 +67,12 @@ def told(code: str) -> str:
     return subprocess.run(command, env=env, **how).stderr
 
 
-def alone(name: str) -> list[str]:
+def alone(name):
     return [told(ENTRIES[name][part]) for part in ("program", "twin")]
 
 
 @pytest.mark.parametrize("name", [n for n in ENTRIES if n not in RUN])
-def test_what_is_not_run_is_recognised_and_is_in_torch(name: str) -> None:
+def test_what_is_not_run_is_recognised_and_is_in_torch(name):
     entry = ENTRIES[name]
     [meaning] = explain_error(entry["text"]).meanings
     assert meaning.name == name and not meaning.program
@@ -87,24 +83,24 @@ def test_what_is_not_run_is_recognised_and_is_in_torch(name: str) -> None:
         assert entry["words"] in re.sub(r'"\s+f?"', "", source.read_text())
 
 
-def test_a_compiler_that_names_a_header_does_not_miss_it() -> None:
+def test_a_compiler_that_names_a_header_does_not_miss_it():
     log = "In file included from /usr/include/python3.11/Python.h:43,\nerror: no type x"
     assert "headers of Python" not in str(explain_error(log))
 
 
-def test_there_are_enough_and_each_has_a_lesson() -> None:
+def test_there_are_enough_and_each_has_a_lesson():
     assert len(ENTRIES) == len(WHOLE["entry"]) >= 40
     assert {e["lesson"] for e in ENTRIES.values()} <= {p.name[:2] for p in notebooks()}
 
 
-def test_the_twin_differs_from_the_program_in_few_lines() -> None:
+def test_the_twin_differs_from_the_program_in_few_lines():
     for name in RUN:
         before, after = (ENTRIES[name][p].splitlines() for p in ("program", "twin"))
         assert set(before) & set(after) - {""}, name
         assert len(after) <= len(before) + 10, name
 
 
-def test_an_exception_is_read_with_its_causes() -> None:
+def test_an_exception_is_read_with_its_causes():
     try:
         try:
             torch.compile(lambda x: x, mode="max_autotune")
@@ -116,7 +112,7 @@ def test_an_exception_is_read_with_its_causes() -> None:
     assert explanation.meanings[0].line.startswith("RuntimeError: Unrecognized mode=")
 
 
-def test_several_messages_come_in_the_order_of_the_text() -> None:
+def test_several_messages_come_in_the_order_of_the_text():
     first, second = (
         "Invalid backend: 'x'",
         "W1122 10:00:00.1 7 a.py:1] [0/8] torch._dynamo hit config.recompile_limit (8)",
@@ -128,14 +124,14 @@ def test_several_messages_come_in_the_order_of_the_text() -> None:
     assert turned[0].line == "torch._dynamo hit config.recompile_limit (8)"
 
 
-def test_a_general_meaning_gives_way_to_a_special_one() -> None:
+def test_a_general_meaning_gives_way_to_a_special_one():
     text = "BackendCompilerFailed: backend='inductor' raised:\nRuntimeError: "
     assert [m.name for m in explain_error(text).meanings] == ["a backend that failed"]
     special = explain_error(f"{text}no autograd formula was registered")
     assert [m.name for m in special.meanings] == ["an operator without a gradient"]
 
 
-def test_its_lines_fit_a_terminal() -> None:
+def test_its_lines_fit_a_terminal():
     for name in ("OpenMP is missing", "TF32 is there and not used"):
         first, message, *lines = str(explain_error(ENTRIES[name]["text"])).splitlines()
         assert (first, message) == (name.upper(), f"  {ENTRIES[name]['text']}")
@@ -143,24 +139,24 @@ def test_its_lines_fit_a_terminal() -> None:
         assert any(line.startswith("checked: not by a program") for line in lines)
 
 
-def test_an_unknown_message_says_where_to_look() -> None:
+def test_an_unknown_message_says_where_to_look():
     explanation = explain_error("the moon is full")
     assert not explanation.meanings
     assert "not known here" in str(explanation) and "TORCH_LOGS" in str(explanation)
 
 
-def test_an_unknown_graph_break_has_the_words_of_torch() -> None:
+def test_an_unknown_graph_break_has_the_words_of_torch():
     text = str(explain_error("please visit: https://site/gb/gb0144.html"))
     assert "Unsupported custom jvp" in text and "gb0144.html" in text
 
 
 @pytest.mark.parametrize("nothing", ["  \n", None, b"text"])
-def test_what_is_no_message_is_refused(nothing: object) -> None:
+def test_what_is_no_message_is_refused(nothing):
     with pytest.raises(InputError, match="text of a log or a traceback"):
         explain_error(nothing)
 
 
-def test_it_reads_its_own_json_and_shows_html() -> None:
+def test_it_reads_its_own_json_and_shows_html():
     explanation = explain_error("Invalid backend: '<x>'")
     assert Explanation.from_json(explanation.to_json()) == explanation
     page = explanation._repr_html_()
@@ -170,12 +166,7 @@ def test_it_reads_its_own_json_and_shows_html() -> None:
 @pytest.mark.parametrize(
     ("log", "status"), [(b"\xff Invalid backend: 'x'", 0), (b"the moon", 1), (b"", 2)]
 )
-def test_the_command_reads_a_log(
-    log: bytes,
-    status: int,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture,
-) -> None:
+def test_the_command_reads_a_log(log, status, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(log)))
     assert main(["explain"]) == status
     assert ("torch._dynamo.list_backends()" in capsys.readouterr().out) == (status == 0)

@@ -1,9 +1,5 @@
 """explore(): the table in advance, and what the widget does when it is moved."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 import torch
 
@@ -18,17 +14,17 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 @pytest.fixture(scope="module")
-def made() -> list[int]:
+def made():
     """The lengths for which a program was asked for, in order."""
     return []
 
 
 @pytest.fixture(scope="module")
-def explored(made: list[int]) -> Explorer:
-    def make(n: int) -> Any:
+def explored(made):
+    def make(n):
         made.append(n)
 
-        def chain(x: torch.Tensor) -> torch.Tensor:
+        def chain(x):
             for _ in range(n):
                 x = torch.sin(x) * 2 + 1
             return x
@@ -38,7 +34,7 @@ def explored(made: list[int]) -> Explorer:
     return explore(make, ("h100", "t4"), (FLOAT, HALF), (1, 2, 3))
 
 
-def test_the_table_is_a_small_grid(explored: Explorer, made: list[int]) -> None:
+def test_the_table_is_a_small_grid(explored, made):
     rows = [(s.gpu, s.dtype, s.length) for s in explored.settings]
     wanted = [("h100", d, n) for d in ("float32", "bfloat16") for n in (1, 3)]
     assert rows == [*wanted, ("t4", "float32", 3)] and made[:5] == [1, 3, 1, 3, 3]
@@ -51,7 +47,7 @@ def test_the_table_is_a_small_grid(explored: Explorer, made: list[int]) -> None:
     assert Explorer.from_json(explored.to_json()) == explored
 
 
-def test_a_kernel_changes_with_the_program(explored: Explorer) -> None:
+def test_a_kernel_changes_with_the_program(explored):
     one, three, half = explored.settings[:3]
     sines = [setting.source.count("tl_math.sin") for setting in (one, three)]
     assert sines == [1, 3]
@@ -59,9 +55,7 @@ def test_a_kernel_changes_with_the_program(explored: Explorer) -> None:
     assert one.load_bytes in (8, 16) and one.registers <= three.registers
 
 
-def test_the_widget_compiles_each_setting_once(
-    explored: Explorer, made: list[int], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_widget_compiles_each_setting_once(explored, made, capsys):
     gpu, dtype, length, _ = explored.widget().children
     before = len(made)
     for n in (2, 1, 2):
@@ -74,14 +68,12 @@ def test_the_widget_compiles_each_setting_once(
     assert not length.continuous_update  # each setting compiles
 
 
-def displayed(
-    explored: Explorer, monkeypatch: pytest.MonkeyPatch, live: bool
-) -> list[dict[str, Any]]:
+def displayed(explored, monkeypatch, live):
     """Return what is displayed, one bundle of MIME types after another."""
-    bundles: list[dict[str, Any]] = []
+    bundles = []
     monkeypatch.setattr(explorer, "watched", lambda: live)
 
-    def display(bundle: dict[str, Any], raw: bool) -> None:
+    def display(bundle, raw):
         assert raw is True
         bundles.append(bundle)
 
@@ -90,9 +82,7 @@ def displayed(
     return bundles
 
 
-def test_the_widget_is_shown_where_it_is_live(
-    explored: Explorer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_widget_is_shown_where_it_is_live(explored, monkeypatch):
     table, widget = displayed(explored, monkeypatch, live=True)
     assert table == {"text/plain": str(explored), "text/html": explored._repr_html_()}
     assert "<table>" in table["text/html"]
@@ -103,7 +93,7 @@ def test_the_widget_is_shown_where_it_is_live(
     assert displayed(Explorer(explored.settings), monkeypatch, live=True) == [table]
 
 
-def test_of_two_kernels_that_which_moves_more_is_measured() -> None:
+def test_of_two_kernels_that_which_moves_more_is_measured():
     two = explore(lambda n: lambda x: x - x[:n].sum(), ("h100",), (FLOAT,), (8,))
     (setting,) = two.settings
     assert (setting.kernels, setting.load_bytes) == (2, 16)
@@ -115,7 +105,7 @@ def test_of_two_kernels_that_which_moves_more_is_measured() -> None:
     assert filled.settings[0].load_bytes == 0
 
 
-def test_what_is_missing_is_said() -> None:
+def test_what_is_missing_is_said():
     with pytest.raises(
         InputError, match=r"^make\(1\) becomes no Triton kernel on h100$"
     ):
@@ -124,7 +114,7 @@ def test_what_is_missing_is_said() -> None:
         explore(lambda n: torch.sin, ("t4",), (HALF,), (1,))
 
 
-def test_the_width_of_loads_is_read_from_ptx() -> None:
+def test_the_width_of_loads_is_read_from_ptx():
     hint = "ld.global.L1::evict_first.L2::cache_hint.v4.b32 { %r1 }, [ %rd1 ], %rd2;"
     for ptx, sizes in (
         ("\t@%p1 ld.global.v4.b32 { %r1 }, [ %rd1 + 0 ];\n", [16]),

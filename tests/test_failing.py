@@ -1,12 +1,9 @@
 """A strict run reports each cell that failed, and only known things are known."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
 import nbformat
-import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from helpers.results import version_of
@@ -16,7 +13,7 @@ from tests.proof import common, versions
 
 HOLDS = "✓ holds: one is one\n"
 RICH = "display({'text/plain': 'two', 'text/html': '<b>2</b>'}, raw=True)"
-CELLS: tuple[tuple[str, str | dict[str, str]], ...] = (
+CELLS = (
     ("from helpers import claim\nclaim('one is one', 1 == 1)", HOLDS),
     ("print('⟨3 s⟩ here')", "⟨4 s⟩ here\n"),
     ("print('a\\nc')", "a\nb\n"),
@@ -37,11 +34,7 @@ FAILED = [
 ]
 
 
-def test_a_strict_run_is_reported_and_recorded(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_strict_run_is_reported_and_recorded(tmp_path, capsys, monkeypatch):
     notebook = new_notebook(cells=[new_markdown_cell("# Is it?\n\nRead on.")])
     for number, (source, stored) in enumerate(CELLS):
         if number == 3:
@@ -76,9 +69,7 @@ def test_a_strict_run_is_reported_and_recorded(
     assert common.read("versions")["rows"] == rows
 
 
-def test_half_a_report_and_half_a_python_are_said_to_be_none(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_half_a_report_and_half_a_python_are_said_to_be_none(tmp_path, capsys):
     (tmp_path / "half.xml").write_text("<testsuites><testcase")
     assert failing.main([str(tmp_path)]) == 1
     assert "no report can be read" in capsys.readouterr().out
@@ -106,13 +97,11 @@ why = "There is none."
 MISSING = "error: Missing: Triton is"
 
 
-def failure(
-    *lines: str, where: str = "04_x.ipynb", torch: str = "2.15.1", triton: bool = True
-) -> Failure:
+def failure(*lines, where="04_x.ipynb", torch="2.15.1", triton=True):
     return Failure(where, "Cell 1", "", torch, lines, triton)
 
 
-def test_a_difference_is_explained_when_each_of_its_lines_is(tmp_path: Path) -> None:
+def test_a_difference_is_explained_when_each_of_its_lines_is(tmp_path):
     path = tmp_path / "known.toml"
     path.write_text(TABLE, encoding="utf-8")
     table = failing.known(path)
@@ -131,7 +120,7 @@ def test_a_difference_is_explained_when_each_of_its_lines_is(tmp_path: Path) -> 
         assert failing.explanation(case, table) == why, case
 
 
-def test_a_score_is_explained_by_a_claim_that_does_not_hold() -> None:
+def test_a_score_is_explained_by_a_claim_that_does_not_hold():
     stored = "stdout -   claims       35 of 35 hold"
     for score, why in (
         ("33 of 34", "The score counts the claims above."),

@@ -38,7 +38,7 @@ from tests.kinds import KINDS, dumped, randn
 pytest.importorskip("triton")
 
 
-def state() -> dict[str, object]:
+def state():
     """Return all that a dump changes while it runs."""
     from triton.runtime import driver
 
@@ -54,7 +54,7 @@ def state() -> dict[str, object]:
     }
 
 
-def test_the_session_is_as_it_was() -> None:
+def test_the_session_is_as_it_was():
     net, x = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.1)), randn(4, 8)
     dump_triton(torch.sin, randn(4))  # what a process does once
     before, weights = state(), [p.detach().clone() for p in net.parameters()]
@@ -67,7 +67,7 @@ def test_the_session_is_as_it_was() -> None:
     assert state() == before
 
 
-def test_indexing_a_gpu_that_is_not_here_fails_again_afterwards() -> None:
+def test_indexing_a_gpu_that_is_not_here_fails_again_afterwards():
     """The device guard that stands in is taken away."""
     if torch.version.cuda:
         pytest.skip("this build of torch has a guard of its own")
@@ -80,11 +80,11 @@ def test_indexing_a_gpu_that_is_not_here_fails_again_afterwards() -> None:
             there[torch.tensor([0])]
 
 
-def test_what_the_reader_compiled_is_still_compiled_for_the_cpu() -> None:
-    graphs: list[Any] = []
+def test_what_the_reader_compiled_is_still_compiled_for_the_cpu():
+    graphs = []
 
     @torch.compile(backend=lambda graph, _: graphs.append(graph) or graph)
-    def mine(x: torch.Tensor) -> torch.Tensor:
+    def mine(x):
         return torch.softmax(x, -1)
 
     mine(x := randn(4, 8))
@@ -94,15 +94,13 @@ def test_what_the_reader_compiled_is_still_compiled_for_the_cpu() -> None:
     assert "async_compile.cpp" in output_code(lambda x: x.sin() * 3, x).text
 
 
-def test_the_program_runs_on_the_cpu_and_is_right(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_program_runs_on_the_cpu_and_is_right(capsys):
     @torch.compiler.disable
-    def note(x: torch.Tensor, y: torch.Tensor) -> None:
+    def note(x, y):
         torch.testing.assert_close(y, torch.softmax(x, -1) * 2)
         print("right")  # a list in a closure would be put back
 
-    def noted(x: torch.Tensor) -> torch.Tensor:
+    def noted(x):
         y = torch.softmax(x, -1) * 2
         note(x, y)
         return y.cos()
@@ -112,10 +110,10 @@ def test_the_program_runs_on_the_cpu_and_is_right(
     assert [graph.index for graph in dump.graphs] == [0, 1]
 
 
-def test_from_several_threads() -> None:
+def test_from_several_threads():
     """Two at a time once ended the process."""
 
-    def kernels(n: int) -> int:
+    def kernels(n):
         return len(dump_triton(lambda x: x.sin() * n, torch.ones(8)).kernels)
 
     with ThreadPoolExecutor(3) as pool:
@@ -125,13 +123,13 @@ def test_from_several_threads() -> None:
 # --- as on a GPU, not as on the CPU it was traced on ----------------------------------
 
 
-def test_statistics_of_a_half_precision_norm_stay_wide() -> None:
+def test_statistics_of_a_half_precision_norm_stay_wide():
     forward = dumped("bfloat16 LayerNorm, training").kernels[0]
     signature = forward.generated.split("'signature': {")[1].split("}")[0]
     assert signature.count("*fp32") == 2 and "*bf16" in signature
 
 
-def test_products_norms_and_biases_take_the_gpus_steps() -> None:
+def test_products_norms_and_biases_take_the_gpus_steps():
     dump = dump_triton(torch.mm, randn(1, 64), randn(64, 1))
     assert [k.kind for k in dump.launches] == ["library"]
     norm = dump_triton(torch.nn.GroupNorm(2, 8), randn(2, 8, 4, 4), training=True)
@@ -142,7 +140,7 @@ def test_products_norms_and_biases_take_the_gpus_steps() -> None:
     assert backward == ["persistent reduction", "library"]  # the bias is summed apart
 
 
-def test_constants_are_folded() -> None:
+def test_constants_are_folded():
     dump = dump_triton(lambda x: (x * 0 + torch.ones(4) * 3) * x, randn(4))
     assert [(k.loads, k.stores) for k in dump.kernels] == [(1, 1)]
 
@@ -156,16 +154,14 @@ def test_constants_are_folded() -> None:
         (lambda x: x + torch.as_tensor([1.0, 2.0], device=x.device), (3, 2), False),
     ],
 )
-def test_constants_made_inside_are_on_the_gpu(
-    fn: Any, shape: tuple[int, ...], training: bool
-) -> None:
+def test_constants_made_inside_are_on_the_gpu(fn, shape, training):
     dump = dump_triton(fn, randn(*shape), training=training)
     assert {k.kind for k in dump.launches} == {"pointwise"}
     assert "cpp" not in dump.source and all(min(k.grid) > 0 for k in dump.kernels)
 
 
-def test_attention_that_runs_again_in_the_backward() -> None:
-    def attend(q: torch.Tensor) -> torch.Tensor:
+def test_attention_that_runs_again_in_the_backward():
+    def attend(q):
         return F.scaled_dot_product_attention(q.sin(), q, q)
 
     dump = dump_triton(
@@ -176,7 +172,7 @@ def test_attention_that_runs_again_in_the_backward() -> None:
     assert [call.phase for call in dump.library] == ["forward", "backward", "backward"]
 
 
-def test_the_gpu_is_the_one_asked_for() -> None:
+def test_the_gpu_is_the_one_asked_for():
     fn, inputs = KINDS["pointwise chain"].make()
     source = dump_triton(fn, *inputs, gpu="b200").source
     assert "cc=100" in source and "multi_processor_count=148" in source
@@ -185,9 +181,7 @@ def test_the_gpu_is_the_one_asked_for() -> None:
 @pytest.mark.parametrize(
     ("version", "message"), [(None, "here is none: pip"), ("1.0.0", "here is 1.0.0")]
 )
-def test_without_the_right_triton(
-    version: str | None, message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_right_triton(version, message, monkeypatch):
     from helpers import _torch
 
     monkeypatch.setattr(_torch, "version_of", lambda name: version)
@@ -198,7 +192,7 @@ def test_without_the_right_triton(
         dump_triton(torch.sin, randn(4))
 
 
-def test_the_gpu_answers_in_the_place_of_one() -> None:
+def test_the_gpu_answers_in_the_place_of_one():
     for name, knows_bfloat16 in (("t4", False), ("a100", True)):
         with gpu(find(name)):
             assert CudaInterface.is_available()
@@ -225,7 +219,7 @@ class Called(TorchDispatchMode):
     call: tuple[Any, ...] = ()
     count = 0
 
-    def __torch_dispatch__(self, op: Any, _: Any, args: Any = (), kwargs: Any = None):
+    def __torch_dispatch__(self, op, _, args=(), kwargs=None):
         self.count += 1
         if "attention" in str(op):
             shapes = [x.shape if isinstance(x, torch.Tensor) else x for x in args[1:]]
@@ -264,9 +258,7 @@ class Called(TorchDispatchMode):
         ("h100", SINGLE, 32, {"enable_gqa": True}, MATH, ()),
     ],
 )
-def test_attention_is_what_the_gpu_has(
-    gpu: str, dtype: Any, width: int, options: Any, name: str, rest: tuple[Any, ...]
-) -> None:
+def test_attention_is_what_the_gpu_has(gpu, dtype, width, options, name, rest):
     query = torch.empty(2, 3, 16, width, dtype=dtype, device="meta")
     key = torch.empty(2, 3, 20, width, dtype=dtype, device="meta")
     if kind := options.get("attn_mask"):
@@ -282,7 +274,7 @@ def test_attention_is_what_the_gpu_has(
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 16, 34), (3, 16, 32)])
-def test_attention_without_a_kernel_is_computed(shape: tuple[int, ...]) -> None:
+def test_attention_without_a_kernel_is_computed(shape):
     q, mask, options = randn(*shape), randn(16, 16), {"scale": 0.3}
     for more in ({"attn_mask": mask}, {"is_causal": True}, {"dropout_p": 0.5}):
         torch.manual_seed(0)
@@ -297,7 +289,7 @@ def test_attention_without_a_kernel_is_computed(shape: tuple[int, ...]) -> None:
         assert name == MATH and torch.equal(result, wanted)
 
 
-def test_the_choice_follows_what_is_switched_off_and_what_needs_gradients() -> None:
+def test_the_choice_follows_what_is_switched_off_and_what_needs_gradients():
     q = torch.empty(1, 2, 16, 32, dtype=HALF, device="meta", requires_grad=True)
     with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION), Called() as called:
         assert gpu_attention(find("h100"), q, q, q)[1] == EFFICIENT
@@ -309,7 +301,7 @@ def test_the_choice_follows_what_is_switched_off_and_what_needs_gradients() -> N
 # --- the back ends --------------------------------------------------------------------
 
 
-def lowering(fn: Any, *inputs: Any) -> Lowering:
+def lowering(fn, *inputs):
     """Return the back end with which *fn* was compiled, and called twice."""
     backend = Lowering(find("h100"), None)
     compiled = torch.compile(fn, backend=backend)
@@ -319,7 +311,7 @@ def lowering(fn: Any, *inputs: Any) -> Lowering:
     return backend
 
 
-def three_graphs(x: torch.Tensor) -> torch.Tensor:
+def three_graphs(x):
     y = x.sin()
     torch._dynamo.graph_break()
     z = y.cos()
@@ -327,7 +319,7 @@ def three_graphs(x: torch.Tensor) -> torch.Tensor:
     return z.exp()
 
 
-def test_a_mode_is_followed_as_far_as_it_needs_no_device() -> None:
+def test_a_mode_is_followed_as_far_as_it_needs_no_device():
     known = {"coordinate_descent_tuning": True, "fx_graph_cache": False}
     more = dict.fromkeys(("triton.cudagraphs", "cpp_wrapper", "shape_padding"), False)
     here = {**known, "triton.cudagraphs": True, "max_autotune": True}
@@ -341,7 +333,7 @@ def test_a_mode_is_followed_as_far_as_it_needs_no_device() -> None:
         Lowering(find("h100"), "turbo")
 
 
-def test_a_back_end_notes_its_graphs_and_the_inputs_of_the_first_call() -> None:
+def test_a_back_end_notes_its_graphs_and_the_inputs_of_the_first_call():
     x = randn(4, 4)
     backend = lowering(lambda x: x.sin() @ x, x)
     [graph] = backend.graphs
@@ -357,8 +349,8 @@ def test_a_back_end_notes_its_graphs_and_the_inputs_of_the_first_call() -> None:
     assert half.attention == {EFFICIENT}
 
 
-def test_autocast_is_noted() -> None:
-    def inside(x: torch.Tensor) -> torch.Tensor:
+def test_autocast_is_noted():
+    def inside(x):
         with torch.autocast("cpu", BRAIN):
             return x @ x
 
@@ -373,10 +365,10 @@ def test_autocast_is_noted() -> None:
             torch.set_autocast_enabled(device, before)
 
 
-def test_what_needs_a_gpu_stops_the_program() -> None:
+def test_what_needs_a_gpu_stops_the_program():
     from tests.triton_kernel import add_one
 
-    def launch(x: torch.Tensor) -> torch.Tensor:
+    def launch(x):
         out = torch.empty_like(x)
         add_one[(1,)](x, out, x.numel(), BLOCK=64)
         return out
@@ -391,7 +383,7 @@ def test_what_needs_a_gpu_stops_the_program() -> None:
     assert backend.stopped == "your own Triton kernel"
 
 
-def test_what_really_runs_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_really_runs_is_noted(monkeypatch):
     """Here that is C++, as nothing is on a GPU."""
     monkeypatch.setattr(gpus, "here", lambda: find("h100"))
     weight = torch.ones(8, requires_grad=True)

@@ -1,7 +1,5 @@
 """The table of GPUs, and occupancy by NVIDIA's own method."""
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 import subprocess
@@ -14,11 +12,11 @@ import torch
 from helpers import _torch
 from helpers.errors import InputError
 from helpers.gpu import gpus
-from helpers.gpu.gpus import GPUS, Gpu, find, occupancy
+from helpers.gpu.gpus import GPUS, find, occupancy
 
 
 @pytest.mark.parametrize("gpu", GPUS.values(), ids=str)
-def test_each_row_fits_together(gpu: Gpu) -> None:
+def test_each_row_fits_together(gpu):
     assert find(gpu.name) is find(gpu.title) is gpu
     assert gpu.threads % gpu.warp == 0 and gpu.blocks * gpu.warp <= gpu.threads
     assert gpu.shared_optin <= gpu.shared
@@ -27,13 +25,13 @@ def test_each_row_fits_together(gpu: Gpu) -> None:
     assert gpu.properties.shared_memory_per_block_optin == gpu.shared_optin
 
 
-def test_a_gpu_by_the_names_people_use() -> None:
+def test_a_gpu_by_the_names_people_use():
     names = {"RTX 4090": "rtx4090", "NVIDIA H100": "h100", "rtx-3090": "rtx3090"}
     assert {given: find(given).name for given in names} == names
 
 
 @pytest.mark.parametrize("name", ["L40", "A100 40GB", "H100 PCIe", ""])
-def test_another_gpu_is_not_taken_for_one_of_these(name: str) -> None:
+def test_another_gpu_is_not_taken_for_one_of_these(name):
     with pytest.raises(InputError, match="there are t4, a100"):
         find(name)
 
@@ -52,9 +50,7 @@ def test_another_gpu_is_not_taken_for_one_of_these(name: str) -> None:
         ("b200", 128, 18944, 180, 126),
     ],
 )
-def test_the_numbers_are_those_of_the_data_sheet(
-    name: str, each: int, cores: int, gigabytes: int, l2: int
-) -> None:
+def test_the_numbers_are_those_of_the_data_sheet(name, each, cores, gigabytes, l2):
     gpu = GPUS[name]
     assert gpu.multiprocessors * each == cores
     assert gpu.l2 == l2 * 2**20
@@ -62,8 +58,8 @@ def test_the_numbers_are_those_of_the_data_sheet(
     assert 0.9 * gigabytes * 2**30 <= gpu.memory <= 1.07 * gigabytes * 2**30
 
 
-def test_the_gpu_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    def pretend(title: str, capability: tuple[int, int]) -> None:
+def test_the_gpu_of_this_machine(monkeypatch):
+    def pretend(title, capability):
         monkeypatch.setattr(cuda, "is_available", lambda: True)
         monkeypatch.setattr(cuda, "get_device_name", lambda: title)
         monkeypatch.setattr(cuda, "get_device_capability", lambda: capability)
@@ -90,7 +86,7 @@ def test_the_gpu_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gpus.find("RTX 3070") is here and gpus.here() is here
 
 
-def test_occupancy_is_explained_step_by_step() -> None:
+def test_occupancy_is_explained_step_by_step():
     fits = occupancy(find("h100"), 100, 33, 3000)
     assert fits.formula.splitlines() == [
         "warps: 64 // 4 = 16 blocks",
@@ -113,7 +109,7 @@ def test_occupancy_is_explained_step_by_step() -> None:
 
 
 @pytest.mark.parametrize("threads", [0, 1025])
-def test_a_block_that_cannot_be_is_refused(threads: int) -> None:
+def test_a_block_that_cannot_be_is_refused(threads):
     with pytest.raises(InputError, match="1 to 1024"):
         occupancy(find("h100"), threads, 32, 0)
 
@@ -138,7 +134,7 @@ extern "C" int blocks(const int* g, int threads, int registers, int shared) {
 """
 
 
-def test_occupancy_is_what_nvidias_calculator_says(tmp_path: Path) -> None:
+def test_occupancy_is_what_nvidias_calculator_says(tmp_path):
     triton = pytest.importorskip("triton", reason="NVIDIA's header comes with Triton")
     compiler, why = _torch.cpp_compiler()
     if compiler is None:

@@ -1,15 +1,11 @@
 """doctor finds what is missing; below an error stands what helps, if anything does."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re
 import subprocess
 import sys
 import types
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
@@ -27,23 +23,19 @@ PARTS = [
 ]
 
 
-def row(name: str, *, compile: bool = False) -> health.Row:
+def row(name, *, compile=False):
     found = health.doctor(compile=compile)
     assert [part.name for part in found.rows] == PARTS
     return next(part for part in found.rows if part.name == name)
 
 
-def test_no_compile_leaves_it_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_compile_leaves_it_out(capsys):
     assert main(["doctor", "--no-compile"]) == 0
     printed = capsys.readouterr().out
     assert "not tried" in printed and "ready for the course: yes" in printed
 
 
-def test_no_compiler_is_told_in_words(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_no_compiler_is_told_in_words(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("CXX", "/no/compiler")
     with torch._inductor.config.patch({"cpp.cxx": ("/no/compiler",)}):
@@ -53,7 +45,7 @@ def test_no_compiler_is_told_in_words(
     assert "Unset CXX" in printed
 
 
-def test_a_torch_that_does_not_import_is_a_row(tmp_path: Path) -> None:
+def test_a_torch_that_does_not_import_is_a_row(tmp_path):
     (tmp_path / "torch.py").write_text("raise OSError('libcudart.so: no such file')")
     done = subprocess.run(
         [sys.executable, "-m", "helpers", "doctor"],
@@ -68,7 +60,7 @@ def test_a_torch_that_does_not_import_is_a_row(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_only_marks_differ_between_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_marks_differ_between_machines(monkeypatch):
     here = health.doctor(compile=False)
     monkeypatch.setattr(_torch, "cpp_compiler", lambda: (None, "none"))
     monkeypatch.setattr(_torch, "triton_pair", lambda: ("3.7.1", None, False))
@@ -78,18 +70,18 @@ def test_only_marks_differ_between_machines(monkeypatch: pytest.MonkeyPatch) -> 
     assert unmark(str(there)) == unmark(str(here))
 
 
-def raises(error: Exception) -> Callable[..., None]:
-    def act(*arguments: object) -> None:
+def raises(error):
+    def act(*arguments):
         raise error
 
     return act
 
 
-def python(*release: int) -> dict[str, object]:
+def python(*release):
     return {"sys.version_info": (*release, 0)}
 
 
-def triton(wanted: str, found: str | None, gpu: bool = False) -> dict[str, object]:
+def triton(wanted, found, gpu=False):
     pair = wanted, found, wanted == found
     return {
         "helpers._torch.triton_pair": lambda: pair,
@@ -98,7 +90,7 @@ def triton(wanted: str, found: str | None, gpu: bool = False) -> dict[str, objec
     }
 
 
-def gpu(driver: str | None, cuda: str | None) -> dict[str, object]:
+def gpu(driver, cuda):
     return {
         "helpers.results.nvidia_driver": lambda: driver,
         "torch.cuda.is_available": lambda: False,
@@ -107,7 +99,7 @@ def gpu(driver: str | None, cuda: str | None) -> dict[str, object]:
     }
 
 
-def working_gpu(major: int) -> dict[str, object]:
+def working_gpu(major):
     chip = {"name": "Tesla", "total_memory": 16 << 30, "major": major, "minor": 1}
     properties = types.SimpleNamespace(**chip)
     return {
@@ -117,7 +109,7 @@ def working_gpu(major: int) -> dict[str, object]:
     }
 
 
-def no_headers(tool: str, system: str) -> dict[str, object]:
+def no_headers(tool, system):
     return {
         "helpers._torch.cpp_compiler": lambda: ("g++", ""),
         "sysconfig.get_path": {"include": "/none"}.get,
@@ -137,7 +129,7 @@ INSTALL = f"torch {torch.__version__} wants 3.7.1 {{}}. pip install 'triton==3.7
 HIDDEN = INSTALL.format("Triton kernels are not shown")
 CPU = "Every lesson runs on the CPU"
 # What is so on a machine, the row that tells it, its status, and what it says last.
-MACHINES: list[tuple[dict[str, object], str, str, str]] = [
+MACHINES = [
     (python(3, 10), "Python", "note", f"{CHECKED} {OLD}"),
     (python(3, 11), "Python", "ok", f"{platform.python_version()} "),
     (python(3, 14), "Python", "ok", f"{platform.python_version()} "),
@@ -200,12 +192,8 @@ MACHINES: list[tuple[dict[str, object], str, str, str]] = [
 
 @pytest.mark.parametrize(("machine", "name", "status", "last"), MACHINES)
 def test_what_is_so_on_a_machine_is_said_in_its_row(
-    machine: dict[str, object],
-    name: str,
-    status: str,
-    last: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    machine, name, status, last, monkeypatch
+):
     for target, value in machine.items():
         monkeypatch.setattr(target, value)
     for choice in ("CXX", "CONDA_PREFIX"):
@@ -215,9 +203,7 @@ def test_what_is_so_on_a_machine_is_said_in_its_row(
     assert f"{found.found} {found.advice}".endswith(last)
 
 
-def test_a_container_allows_less_than_the_machine_has(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_container_allows_less_than_the_machine_has(monkeypatch, tmp_path):
     (tmp_path / "cpu.max").write_text("100000 100000\n")
     (tmp_path / "memory.max").write_text(f"{3 << 30}\n")
     (tmp_path / "memory.current").write_text(f"{2 << 30}\n")
@@ -242,9 +228,7 @@ def test_a_container_allows_less_than_the_machine_has(
 
 
 @pytest.mark.skipif(os.name != "posix", reason="doctor says it of POSIX only")
-def test_a_cache_folder_with_a_space(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cache_folder_with_a_space(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "my cache"))
     found = row(CACHE)
     assert (found.status, found.found) == ("missing", "a space in its name")
@@ -256,14 +240,14 @@ def test_a_cache_folder_with_a_space(
     assert row(CACHE).status != "missing"
 
 
-def sine_for_cosine(graph: torch.fx.GraphModule, inputs: list) -> torch.fx.GraphModule:
+def sine_for_cosine(graph, inputs):
     for node in graph.graph.find_nodes(op="call_method", target="cos"):
         node.target = "sin"
     graph.recompile()
     return graph
 
 
-def test_the_first_compile_is_tried_and_its_numbers_are_checked() -> None:
+def test_the_first_compile_is_tried_and_its_numbers_are_checked():
     with torch.compiler.set_stance("default", force_backend="eager"):
         healthy = row("first compile", compile=True)
     assert healthy.status == "ok" and re.fullmatch(r"cpu [\d.]+ \w+", healthy.found)
@@ -295,7 +279,7 @@ def test_the_first_compile_is_tried_and_its_numbers_are_checked() -> None:
 # What stands below an error.
 
 
-def raised(error: BaseException, cause: BaseException | None = None) -> BaseException:
+def raised(error, cause=None):
     try:
         raise error from cause
     except type(error) as caught:
@@ -322,7 +306,7 @@ CAUSED_BY_THE_MACHINE = [
 
 
 @pytest.mark.parametrize(("error", "advice"), CAUSED_BY_THE_MACHINE)
-def test_what_the_machine_causes_has_an_answer(error: Exception, advice: str) -> None:
+def test_what_the_machine_causes_has_an_answer(error, advice):
     assert advice in health.what_to_do(raised(error))
     outer = raised(RuntimeError("a kernel"), error)
     assert advice in health.what_to_do(outer)
@@ -339,15 +323,15 @@ def test_what_the_machine_causes_has_an_answer(error: Exception, advice: str) ->
         NameError("name of another kind"),
     ],
 )
-def test_a_mistake_in_a_program_speaks_for_itself(error: Exception) -> None:
+def test_a_mistake_in_a_program_speaks_for_itself(error):
     assert health.what_to_do(raised(error)) is None
     error.__cause__ = ValueError("other")
     error.__cause__.__cause__ = error  # a chain that bites its tail
     assert health.what_to_do(error) is None
 
 
-def test_torchs_own_errors_never_stand_alone(tmp_path, monkeypatch) -> None:
-    def asks_for_a_break(x: torch.Tensor) -> torch.Tensor:
+def test_torchs_own_errors_never_stand_alone(tmp_path, monkeypatch):
+    def asks_for_a_break(x):
         torch._dynamo.graph_break()
         return x
 
@@ -355,7 +339,7 @@ def test_torchs_own_errors_never_stand_alone(tmp_path, monkeypatch) -> None:
         torch.compile(asks_for_a_break, fullgraph=True, backend="eager")(torch.ones(2))
     assert "your own line" in health.what_to_do(caught.value)
 
-    def refuses(graph: torch.fx.GraphModule, inputs: list) -> None:
+    def refuses(graph, inputs):
         raise RuntimeError("not today")
 
     with pytest.raises(Exception, match="not today") as caught:
@@ -389,7 +373,7 @@ LINES = {2: "found = int('one')", 3: "rows = width * 2", 4: "lost = ("}
         ("gone", [], None),
     ],
 )
-def test_the_cell_that_owes_a_name_is_told(name, known, number, monkeypatch) -> None:
+def test_the_cell_that_owes_a_name_is_told(name, known, number, monkeypatch):
     for each in known:
         monkeypatch.setattr(sys.modules["__main__"], each, 3, raising=False)
     shell = types.SimpleNamespace(user_ns={"In": [*CELLS, f"{name} = {name} + 1"]})
@@ -402,7 +386,7 @@ def test_the_cell_that_owes_a_name_is_told(name, known, number, monkeypatch) -> 
     assert told == (mend if number else NOT_RUN)
 
 
-def test_a_kernel_says_below_the_traceback_what_helps() -> None:
+def test_a_kernel_says_below_the_traceback_what_helps():
     health.explain_errors()  # outside a notebook: nothing
     first = 'from helpers import start\nstart("01")'
     sources = [first, "1 / 0", BROKEN_CELL, "width + 1", "gone + 1", "gone + 1"]

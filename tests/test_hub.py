@@ -1,16 +1,12 @@
 """The two hubs agree and limit what they say; `python -m tests.proof hub` runs one."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket
 import subprocess
 import sys
 from collections import defaultdict
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
@@ -27,7 +23,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="accounts of Linux")
 
 
 @pytest.fixture
-def config(monkeypatch: pytest.MonkeyPatch) -> Any:
+def config(monkeypatch):
     """The settings of jupyterhub_config.py, as JupyterHub reads them."""
     settings = defaultdict(SimpleNamespace)
     for name, value in {"PORT": "8000", "REPOSITORY": "a", "BRANCH": "main"}.items():
@@ -41,7 +37,7 @@ def config(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @linux
-def test_both_hubs_start_a_person_alike(config: Any) -> None:
+def test_both_hubs_start_a_person_alike(config):
     assert config.Spawner.cmd == PERSON["cmd"]
     variables = set(config.Spawner.environment)
     assert variables == {name for name in PERSON["extraEnv"] if name in variables}
@@ -53,7 +49,7 @@ def test_both_hubs_start_a_person_alike(config: Any) -> None:
 
 
 @linux
-def test_what_a_person_runs_is_below_the_limits(config: Any) -> None:
+def test_what_a_person_runs_is_below_the_limits(config):
     config.Spawner.cmd = [sys.executable, "-c", "import os, resource as r"]
     config.Spawner.cmd[-1] += "; print(r.getrlimit(r.RLIMIT_DATA))"
     config.Spawner.cmd[-1] += "; print(len(os.sched_getaffinity(0)))"
@@ -64,12 +60,10 @@ def test_what_a_person_runs_is_below_the_limits(config: Any) -> None:
     assert done.stdout.split("\n")[:2] == [f"({1 << 31}, {1 << 31})", str(cores)]
 
 
-def test_jupyterhub_starts_the_lessons_as_make_lab_does(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_jupyterhub_starts_the_lessons_as_make_lab_does(monkeypatch, tmp_path):
     started = []
 
-    def become(program: str, words: list[str]) -> None:
+    def become(program, words):
         started.append(words)
         raise SystemExit  # as os.execv, it does not return
 
@@ -86,7 +80,7 @@ def test_jupyterhub_starts_the_lessons_as_make_lab_does(
     assert "--ServerApp.default_url=/lab/workspaces/course" in told
 
 
-def test_the_link_pulls_where_the_first_start_does() -> None:
+def test_the_link_pulls_where_the_first_start_does():
     parts = urlsplit(hub.link("https://hub", "https://git/a b", "main"))
     assert parts.path == "/hub/user-redirect/git-pull"
     asked = {name: value for name, [value] in parse_qs(parts.query).items()}
@@ -99,9 +93,7 @@ def test_the_link_pulls_where_the_first_start_does() -> None:
     assert f"\n{link}\n" in (ROOT / "notebooks/workshop/routes.md").read_text()
 
 
-def test_people_get_the_branch_that_is_here(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_people_get_the_branch_that_is_here(monkeypatch, tmp_path):
     (tmp_path / "tools").mkdir()  # git must not take the branch for it
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b"]
     for act in (["init", "-qb", "tools"], ["commit", "-qm", "one", "--allow-empty"]):
@@ -115,9 +107,7 @@ def test_people_get_the_branch_that_is_here(
 
 
 @linux
-def test_what_is_missing_is_said_with_its_remedy(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_is_missing_is_said_with_its_remedy(monkeypatch, tmp_path):
     monkeypatch.setattr(hub.os, "geteuid", lambda: 0)
     monkeypatch.setattr(hub.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setenv("PATH", str(tmp_path))

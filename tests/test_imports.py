@@ -1,11 +1,8 @@
 """`import helpers` is light, its names are what they seem, and imports go one way."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,7 +21,7 @@ HEAVY = {"torch", "numpy", "matplotlib", "IPython", "ipywidgets", "psutil", "tri
 CHILD = ["own_model.start_child"], HEAVY | {"jinja2"}
 
 
-def test_import_brings_only_the_standard_library() -> None:
+def test_import_brings_only_the_standard_library():
     done = python(
         "import sys; before = set(sys.modules); import helpers;"
         "print(*{name.split('.')[0] for name in set(sys.modules) - before})"
@@ -35,27 +32,27 @@ def test_import_brings_only_the_standard_library() -> None:
 
 
 @pytest.mark.parametrize(("modules", "heavy"), [(LIGHT, HEAVY), CHILD])
-def test_light_modules_bring_nothing_heavy(modules: list[str], heavy: set[str]) -> None:
+def test_light_modules_bring_nothing_heavy(modules, heavy):
     imports = "; ".join(f"import helpers.{module}" for module in modules)
     done = python(f"{imports}; import sys; print(*sys.modules)")
     assert not heavy & {*done.stdout.split()}
 
 
 @pytest.mark.parametrize("name", helpers.__all__)
-def test_each_name_is_what_its_module_defines(name: str) -> None:
+def test_each_name_is_what_its_module_defines(name):
     value = getattr(helpers, name)
     assert callable(value) and value.__doc__
     assert value.__module__.startswith("helpers.") and value.__name__ == name
     assert name not in MODULES, "the import of the module would hide the function"
 
 
-def test_a_wrong_name_is_answered_with_the_right_ones() -> None:
+def test_a_wrong_name_is_answered_with_the_right_ones():
     with pytest.raises(AttributeError, match=r"no 'comprae'; it has: .*compare"):
         _ = helpers.comprae
     assert set(helpers.__all__) <= set(dir(helpers))
 
 
-def typed(source: str) -> dict[str, str]:
+def typed(source):
     """Return the names under TYPE_CHECKING in *source*, each with its module."""
     [block] = (
         node
@@ -65,7 +62,7 @@ def typed(source: str) -> dict[str, str]:
     return {alias.name: line.module for line in block.body for alias in line.names}
 
 
-def test_editors_see_the_same_names() -> None:
+def test_editors_see_the_same_names():
     source = MODULES["__init__"].read_text(encoding="utf-8")
     assert typed(source) == helpers._HOME
     assert typed(source.replace("import compare", "import compete")) != helpers._HOME
@@ -74,7 +71,7 @@ def test_editors_see_the_same_names() -> None:
 # --- the layers -----------------------------------------------------------------
 
 
-def imported(source: str) -> set[str]:
+def imported(source):
     """Return the modules of the package that *source* imports, anywhere in it."""
     found = set()
     for node in ast.walk(ast.parse(source)):
@@ -86,7 +83,7 @@ def imported(source: str) -> set[str]:
     return found & MODULES.keys()
 
 
-def test_nothing_but_the_helpers_is_needed_by_them() -> None:
+def test_nothing_but_the_helpers_is_needed_by_them():
     """Neither tests nor tools: an installed package has none beside it."""
     outside = re.compile(r"^\s*(?:from|import) (?:tests|tools)\b", re.MULTILINE)
     assert outside.search("def f():\n    from tests.kinds import KINDS")
@@ -94,7 +91,7 @@ def test_nothing_but_the_helpers_is_needed_by_them() -> None:
         assert not outside.search(path.read_text(encoding="utf-8")), path.name
 
 
-def bare_private_imports(node: ast.AST) -> Iterator[str]:
+def bare_private_imports(node):
     """Yield private imports of torch that no ``with needed_for(...)`` explains."""
     for inner in ast.iter_child_nodes(node):
         if isinstance(inner, ast.ImportFrom | ast.Import):
@@ -104,7 +101,7 @@ def bare_private_imports(node: ast.AST) -> Iterator[str]:
             yield from bare_private_imports(inner)
 
 
-def test_what_torch_does_not_promise_is_imported_with_what_it_is_for() -> None:
+def test_what_torch_does_not_promise_is_imported_with_what_it_is_for():
     for path in MODULES.values():
         tree = ast.parse(path.read_text(encoding="utf-8"))
         assert [*bare_private_imports(tree)] == [], path.name
@@ -113,7 +110,7 @@ def test_what_torch_does_not_promise_is_imported_with_what_it_is_for() -> None:
     assert [*bare_private_imports(ast.parse(source))] == [line]
 
 
-def above_what_it_uses(names: list[str], sources: dict[str, str]) -> list[str]:
+def above_what_it_uses(names, sources):
     """Return each import of a module that does not stand above in *names*."""
     wrong = []
     for n, name in enumerate(names):
@@ -122,7 +119,7 @@ def above_what_it_uses(names: list[str], sources: dict[str, str]) -> list[str]:
     return wrong
 
 
-def test_the_readme_lists_every_module_below_those_it_uses() -> None:
+def test_the_readme_lists_every_module_below_those_it_uses():
     """So there is no circle, and the package does without its part for GPUs."""
     readme = (PACKAGE.parent / "README.md").read_text(encoding="utf-8")
     listing, folder, names = readme.split("helpers/\n", 1)[1].split("```")[0], "", []

@@ -7,9 +7,7 @@ import math
 import os
 import re
 import tempfile
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 from unittest import mock
 
 import pytest
@@ -54,7 +52,7 @@ NAMES = (
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_kernel_agrees(name: str) -> None:
+def test_every_kernel_agrees(name):
     kernels = dumped(name).check_numerics().kernels
     own = (
         "eager cannot run: NotImplementedError: a kernel of your own has no eager twin"
@@ -72,33 +70,33 @@ def test_every_kernel_agrees(name: str) -> None:
         assert max(kernel.error for kernel in kernels) > 0
 
 
-def grouped(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+def grouped(q, k, v):
     """Return attention of four heads, of which two share keys and values."""
-    options: Any = {"is_causal": True, "enable_gqa": True, "scale": 0.3}
+    options = {"is_causal": True, "enable_gqa": True, "scale": 0.3}
     return scaled_dot_product_attention(q, k, v, dropout_p=0.1, **options).sin()
 
 
-def masked(q: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+def masked(q, mask):
     """Return attention with a mask that counts, which has gradients of its own."""
-    options: Any = {"attn_mask": mask, "scale": 0.5}
+    options = {"attn_mask": mask, "scale": 0.5}
     return scaled_dot_product_attention(q, q.sin(), q.cos(), **options).sin()
 
 
-def often_dropped(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+def often_dropped(x, weight):
     """Return four dropouts: the kernel of the last two is one, with two seeds."""
     for _ in range(4):
         x = torch.nn.functional.dropout(x, 0.5) @ weight
     return x
 
 
-def normalised(x: torch.Tensor) -> torch.Tensor:
+def normalised(x):
     """Return what a detector does with an image first."""
     mean, scale = torch.tensor([0.5, 0.4, 0.3]), torch.tensor([0.2, 0.3, 0.4])
     return (x - mean[:, None, None]) / scale[:, None, None]
 
 
 HEADS = [randn(2, heads, 16, 8).bfloat16() for heads in (4, 2, 2)]
-PROGRAMS: dict[str, tuple[Any, ...]] = {  # each was once said to differ, or not to run
+PROGRAMS = {  # each was once said to differ, or not to run
     "ones added into new zeros": (
         lambda i: torch.zeros(8).scatter_add(0, i, torch.ones(90)),
         torch.arange(90) % 7,
@@ -132,23 +130,23 @@ PROGRAMS: dict[str, tuple[Any, ...]] = {  # each was once said to differ, or not
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_that_is_right_agrees(name: str) -> None:
+def test_a_program_that_is_right_agrees(name):
     dump = dump_triton(*PROGRAMS[name], training=name.endswith(", training"))
     result = dump.check_numerics()
     assert 0 < result.checked == len(result.kernels), result
 
 
-def test_a_gpu_that_only_this_process_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_that_only_this_process_knows(monkeypatch):
     """Such is one of a kind that is in no table, described by its driver."""
     own = dataclasses.replace(gpus.find("h100"), name="own", multiprocessors=46)
     monkeypatch.setitem(gpus.GPUS, "own", own)
     assert dump_triton(torch.sin, randn(8), gpu="own").check_numerics().checked == 1
 
 
-def test_the_state_of_the_program_stays_as_it_was() -> None:
+def test_the_state_of_the_program_stays_as_it_was():
     cache = SimpleNamespace(values=torch.zeros(4, 8), length=torch.tensor([2]))
 
-    def step(x: torch.Tensor) -> torch.Tensor:
+    def step(x):
         cache.values.index_copy_(0, cache.length, x)
         cache.length.add_(1)
         return cache.values.sum(0)
@@ -160,7 +158,7 @@ def test_the_state_of_the_program_stays_as_it_was() -> None:
 # --- it can fail -------------------------------------------------------------------
 
 
-def planted(dump: Dump, old: str, new: str) -> tuple[Any, int]:
+def planted(dump, old, new):
     """Return *dump* with a bug in the graph that has *old*, and the graph's place."""
     captured = list(dump._captured)
     [place] = [i for i, graph in enumerate(captured) if old in graph.source]
@@ -221,7 +219,7 @@ SABOTAGES = {  # program, old, new, what is said of its kernel
 
 
 @pytest.fixture(scope="module")
-def programs() -> dict[str, Dump]:
+def programs():
     """The programs that are sabotaged, dumped."""
     return {
         "two": dumped("two outputs"),
@@ -235,7 +233,7 @@ def programs() -> dict[str, Dump]:
 
 
 @pytest.mark.parametrize("name", SABOTAGES)
-def test_a_planted_bug_is_seen(name: str, programs: dict[str, Dump]) -> None:
+def test_a_planted_bug_is_seen(name, programs):
     program, old, new, reason = SABOTAGES[name]
     dump, place = planted(programs[program], old, new)
     kernels = dump.check_numerics().kernels
@@ -244,9 +242,7 @@ def test_a_planted_bug_is_seen(name: str, programs: dict[str, Dump]) -> None:
     assert [k.status for k in kernels[:place]] == ["agrees"] * place
 
 
-def test_an_output_may_be_off_by_eight_times_the_tolerance(
-    programs: dict[str, Dump],
-) -> None:
+def test_an_output_may_be_off_by_eight_times_the_tolerance(programs):
     """The limit is 1.7e-5 here, and a bit more for what eager itself is off."""
     size = float((randn(4096).cos() + 1).square().mean().sqrt())
     for off, status in ((1.5e-5, "agrees"), (2.5e-5, "differs")):
@@ -266,7 +262,7 @@ def test_an_output_may_be_off_by_eight_times_the_tolerance(
         assert (kernel.error, kernel.relative) == (math.inf, math.inf)
 
 
-def test_infinite_values_hide_no_difference() -> None:
+def test_infinite_values_hide_no_difference():
     """Of eager's [inf, -inf, nan, 2, 1] the root mean square is that of 2 and 1: 1."""
     x = torch.tensor(
         [3e38, -math.inf, math.nan, 0.5, 0.0]
@@ -277,14 +273,14 @@ def test_infinite_values_hide_no_difference() -> None:
     assert kernel.relative == pytest.approx(0.01, rel=1e-3)
 
 
-def test_a_backward_gets_what_eager_saved_and_normal_gradients() -> None:
+def test_a_backward_gets_what_eager_saved_and_normal_gradients():
     dump = dump_triton(lambda x: x * x, torch.full((8,), 1e3), training=True)
     dump, place = planted(dump, "tmp2 + tmp2", "tmp2")
     error = dump.check_numerics().kernels[place].error
     assert error == pytest.approx(1e3 * float(randn(8).abs().max()))
 
 
-def test_many_programs_become_fewer() -> None:
+def test_many_programs_become_fewer():
     result = dump_triton(lambda x: x.t() + 1, torch.rand(600, 500)).check_numerics()
     (kernel,) = result.kernels
     assert kernel.status == "agrees" and 0 < kernel.programs <= 256
@@ -292,7 +288,7 @@ def test_many_programs_become_fewer() -> None:
 
 
 @pytest.mark.parametrize("kind", ["flash", "efficient"])
-def test_attention_of_a_gpu_is_that_of_the_definition(kind: str) -> None:
+def test_attention_of_a_gpu_is_that_of_the_definition(kind):
     """Both sides compute it so: a comparison of the two would not tell."""
     *inputs, gradient = randn(4, 1, 2, 16, 8).bfloat16().unbind()
     mask = [randn(1, 2, 16, 16).bfloat16()] if kind == "efficient" else []
@@ -325,7 +321,7 @@ ROW = CheckedKernel("poi", 0, "forward", "agrees", 1e-7, 2e-7, 4, "XBLOCK 128")
 LOST = CheckedKernel("red", 0, "backward", "not run", reason="stopped after 1 s")
 
 
-def test_a_dump_from_a_file_says_what_to_do() -> None:
+def test_a_dump_from_a_file_says_what_to_do():
     with pytest.raises(InputError) as caught:
         check_numerics(Dump("h100", (), ()))
     assert str(caught.value) == (
@@ -334,7 +330,7 @@ def test_a_dump_from_a_file_says_what_to_do() -> None:
     )
 
 
-def test_the_text_is_the_same_on_every_machine() -> None:
+def test_the_text_is_the_same_on_every_machine():
     once = Numerics((ROW, LOST))
     other = Numerics((dataclasses.replace(ROW, error=3e-7, relative=9.123e-7), LOST))
     assert str(once) != str(other) and unmark(str(once)) == unmark(str(other))
@@ -368,10 +364,10 @@ def wrong(x, out, n, BLOCK: tl.constexpr):
     tl.store(out + i, inner(tl.load(x + i, mask=i < n)), mask=i < n)
 
 
-def ran(kernel: Any, x: torch.Tensor) -> torch.Tensor:
+def ran(kernel, x):
     """Return what *kernel* writes in the interpreter."""
 
-    def launch(x: torch.Tensor) -> torch.Tensor:
+    def launch(x):
         out = torch.empty_like(x)
         kernel[(triton.cdiv(x.numel(), 64),)](x, out, x.numel(), BLOCK=64)
         return out
@@ -381,7 +377,7 @@ def ran(kernel: Any, x: torch.Tensor) -> torch.Tensor:
     return out
 
 
-def test_an_error_of_the_readers_is_shown_as_theirs() -> None:
+def test_an_error_of_the_readers_is_shown_as_theirs():
     with pytest.raises(InputError) as caught:
         ran(wrong, randn(50))
     first, *frames = str(caught.value).splitlines()
@@ -399,13 +395,13 @@ def in_bfloat16(x, out, n, BLOCK: tl.constexpr):
     tl.store(out + i, tl.where(a > 0, -a + 1.5, tl.abs(a) * a), mask=i < n)
 
 
-def test_a_kernel_of_the_readers_computes_in_bfloat16() -> None:
+def test_a_kernel_of_the_readers_computes_in_bfloat16():
     x = randn(50).bfloat16()
     wanted = torch.where(x > 0, -x + 1.5, x.abs() * x)
     torch.testing.assert_close(ran(in_bfloat16, x), wanted)
 
 
-def test_an_operator_of_the_readers_runs_where_a_module_defines_it() -> None:
+def test_an_operator_of_the_readers_runs_where_a_module_defines_it():
     from tests.triton_kernel import in_a_module
 
     @torch.library.custom_op("tests::on_a_page", mutates_args=())
@@ -423,15 +419,15 @@ def test_an_operator_of_the_readers_runs_where_a_module_defines_it() -> None:
             assert kernel.reason == said
 
 
-def test_a_gradient_whose_size_depends_on_data_is_not_run() -> None:
+def test_a_gradient_whose_size_depends_on_data_is_not_run():
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         dump = dump_triton(lambda x: x[x > 0].sin(), randn(64), training=True)
     reasons = {kernel.reason for kernel in dump.check_numerics().kernels}
     assert "the size of a gradient depends on data" in reasons
 
 
-def test_a_branch_is_not_run() -> None:
-    def either(x: torch.Tensor) -> torch.Tensor:
+def test_a_branch_is_not_run():
+    def either(x):
         return torch.cond(x.sum() > 0, torch.sin, torch.exp, (x,))
 
     result = dump_triton(either, randn(64)).check_numerics()
@@ -442,9 +438,7 @@ def test_a_branch_is_not_run() -> None:
 # --- the process -------------------------------------------------------------------
 
 
-def test_a_crash_costs_its_own_graph_only_and_a_loop_is_stopped(
-    programs: dict[str, Dump],
-) -> None:
+def test_a_crash_costs_its_own_graph_only_and_a_loop_is_stopped(programs):
     crash = "__import__('ctypes').string_at(0)"
     dump, _ = planted(dumped("graph break"), "tl_math.sin(tmp0)", crash)
     result = dump.check_numerics()
@@ -458,11 +452,8 @@ def test_a_crash_costs_its_own_graph_only_and_a_loop_is_stopped(
 
 
 def test_one_process_serves_all_until_an_interrupt_and_leaves_nothing(
-    programs: dict[str, Dump],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+    programs, tmp_path, monkeypatch, capfd
+):
     from triton.runtime import interpreter as tritons
 
     if process := interpreter().process:  # the next one sees these variables:

@@ -1,7 +1,5 @@
 """The reader's own copies: what they wrote stays, what they did not is renewed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -19,7 +17,7 @@ COURSE, OWN = Path("a course", "notebooks"), Path("a course", "lessons")
 
 
 @pytest.fixture(autouse=True)
-def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def course(tmp_path, monkeypatch):
     """Two lessons and pages in COURSE, and the reader's copies in OWN."""
     monkeypatch.chdir(tmp_path)
     (COURSE / "figures").mkdir(parents=True)
@@ -30,11 +28,11 @@ def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert delivered() == []
 
 
-def delivered() -> list[str]:
+def delivered():
     return [*lab.deliver(COURSE, OWN)]
 
 
-def write(number: str, code: str) -> None:
+def write(number, code):
     """Put a lesson into the course."""
     cell = new_code_cell(code, execution_count=1)
     cell.outputs = [new_output("stream", text="the answer\n")]
@@ -42,7 +40,7 @@ def write(number: str, code: str) -> None:
     nbformat.write(whole, COURSE / f"{number}.ipynb")
 
 
-def run(number: str) -> None:
+def run(number):
     """Do what a reader's run does: outputs, counts and metadata, no other cells."""
     notebook = nbformat.read(OWN / f"{number}.ipynb", as_version=4)
     notebook.metadata["widgets"] = {}
@@ -51,25 +49,25 @@ def run(number: str) -> None:
     nbformat.write(notebook, OWN / f"{number}.ipynb")
 
 
-def change(number: str) -> None:
+def change(number):
     """Write something into the reader's copy of a lesson."""
     notebook = nbformat.read(OWN / f"{number}.ipynb", as_version=4)
     notebook.cells[1].source = "x = 'mine'"
     nbformat.write(notebook, OWN / f"{number}.ipynb")
 
 
-def code(number: str) -> str:
+def code(number):
     return nbformat.read(OWN / f"{number}.ipynb", as_version=4).cells[1].source
 
 
-def test_copies_have_no_answers() -> None:
+def test_copies_have_no_answers():
     assert (OWN / "glossary.md").read_text() == "# Glossary\n"
     assert (OWN / "figures" / "stack.svg").exists()
     assert "the answer" not in (OWN / "00.ipynb").read_text()
     assert "the answer" in (COURSE / "00.ipynb").read_text()
 
 
-def test_an_update_over_lessons_untouched_run_and_changed() -> None:
+def test_an_update_over_lessons_untouched_run_and_changed():
     write("02", "x = 1")
     assert delivered() == []
     run("01")
@@ -93,7 +91,7 @@ def test_an_update_over_lessons_untouched_run_and_changed() -> None:
     assert (code("02-new"), code("02-new-2")) == ("x = 'mine'", "x = 3")
 
 
-def test_lessons_that_the_reader_or_the_course_took_away() -> None:
+def test_lessons_that_the_reader_or_the_course_took_away():
     (OWN / "00.ipynb").unlink()
     change("01")
     (OWN / "01.ipynb").rename(OWN / "my own.ipynb")
@@ -114,7 +112,7 @@ def test_lessons_that_the_reader_or_the_course_took_away() -> None:
 
 
 @pytest.mark.parametrize("damage", ["[1]", '{"00.ipynb": 3', None])
-def test_without_the_record_whatever_differs_is_the_readers(damage: str | None) -> None:
+def test_without_the_record_whatever_differs_is_the_readers(damage):
     if damage is None:
         (OWN / lab.RECORD).unlink()
     else:
@@ -129,13 +127,11 @@ def test_without_the_record_whatever_differs_is_the_readers(damage: str | None) 
     assert (OWN / "01.ipynb").read_text() == "{ not a notebook"
 
 
-def test_a_full_disk_in_the_middle_loses_nothing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_full_disk_in_the_middle_loses_nothing(monkeypatch, capsys):
     started = []
     usual = lab.write_atomically
 
-    def full(path: Path, text: str) -> Path:
+    def full(path, text):
         if path.name.startswith("01"):
             raise OSError(28, "cannot write 01: No space left on device")
         return usual(path, text)
@@ -154,7 +150,7 @@ def test_a_full_disk_in_the_middle_loses_nothing(
     assert [line[:2] for line in delivered()] == ["01"]
 
 
-def test_links_of_the_copies_lead_somewhere() -> None:
+def test_links_of_the_copies_lead_somewhere():
     for name in ("notebooks", "data"):
         Path(name).symlink_to(ROOT / name)
     own = Path("lessons")
@@ -167,8 +163,8 @@ def test_links_of_the_copies_lead_somewhere() -> None:
 
 
 def test_jupyterlab_opens_the_table_of_contents_and_then_what_was_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(lab, "ROOT", tmp_path)
     told = lab.options("00.ipynb")
     assert "--LabApp.default_url=/lab/workspaces/course" in told

@@ -1,7 +1,5 @@
 """Printed numbers against published ceilings: no number is refused below one."""
 
-from __future__ import annotations
-
 from math import inf, nan
 
 import pytest
@@ -17,7 +15,7 @@ SHARES = st.floats(0.01, 100).filter(lambda share: abs(share - 1) > 1e-6)
 
 
 @given(CHIPS, SHARES, st.floats(1e-6, 1e3), st.integers(1, 64))
-def test_a_ceiling_is_broken_beyond_all_of_it(name, share, seconds, chips) -> None:
+def test_a_ceiling_is_broken_beyond_all_of_it(name, share, seconds, chips):
     chip = Chip.find(name)
     broken = {
         "arithmetic": {"flops": share * chip.peak("float32") * seconds * chips},
@@ -32,7 +30,7 @@ def test_a_ceiling_is_broken_beyond_all_of_it(name, share, seconds, chips) -> No
         assert result.verdict == ("impossible" if share > 1 else "not ruled out")
 
 
-def test_a_measured_ceiling_is_no_law() -> None:
+def test_a_measured_ceiling_is_no_law():
     chip = Chip("here", {"float32": 1e12}, 1e10, 2**30, sure=2.0)
     tables = [plausible(chip, 1, flops=flops) for flops in (1.9e12, 2.1e12)]
     assert [one.verdict for one in tables] == ["not ruled out", "impossible"]
@@ -41,7 +39,7 @@ def test_a_measured_ceiling_is_no_law() -> None:
     assert last == "⟨not ruled out⟩"
 
 
-def test_a_published_ceiling_is_printed_with_what_is_needed() -> None:
+def test_a_published_ceiling_is_printed_with_what_is_needed():
     result = plausible("a100", 0.065, flops=1e14, moved=1e11, memory=2**40)
     head, _, *rows, last = str(result).splitlines()
     assert head == "limit       needs         a100 has     share"
@@ -55,14 +53,14 @@ def test_a_published_ceiling_is_printed_with_what_is_needed() -> None:
     assert Plausible.from_json(result.to_json()) == result
 
 
-def test_what_is_not_given_is_not_decided() -> None:
+def test_what_is_not_given_is_not_decided():
     assert plausible("a100", 1).verdict == "cannot tell"
     assert plausible("a100", flops=1e20).verdict == "cannot tell"
     words = "cannot tell: say what it computes, moves or keeps, and how long"
     assert str(plausible("a100")) == words
 
 
-def test_without_a_dtype_the_quickest_counts() -> None:
+def test_without_a_dtype_the_quickest_counts():
     h100 = Chip.find("H100")
     assert h100.peak() == h100.peak("float8") > h100.peak("bfloat16")
     assert h100.peak("bfloat16") == h100.peak("float16") > h100.peak("float32")
@@ -71,7 +69,7 @@ def test_without_a_dtype_the_quickest_counts() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(gpus.PEAKS))
-def test_a_peak_has_a_profile_a_source_and_a_date(name: str) -> None:
+def test_a_peak_has_a_profile_a_source_and_a_date(name):
     chip = Chip.find(name)
     assert chip.memory == gpus.find(name).memory
     assert any(f", 20{year}" in chip.source for year in range(18, 25))
@@ -94,6 +92,6 @@ def test_a_peak_has_a_profile_a_source_and_a_date(name: str) -> None:
         ),
     ],
 )
-def test_bad_input_is_explained(given: tuple, needs: dict, message: str) -> None:
+def test_bad_input_is_explained(given, needs, message):
     with pytest.raises(InputError, match=message):
         plausible(*given, **{"flops": 1e12, **needs})

@@ -1,11 +1,7 @@
 """Every link of the README and the notebooks leads somewhere.  No network is used."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import mistune
@@ -19,21 +15,21 @@ PAGES = [*ROOT.glob("*.md"), *notebooks(), *BESIDE, *DATA]
 _markdown = mistune.create_markdown(renderer=None, plugins=["table"])
 
 
-def source(page: Path) -> str:
+def source(page):
     if page.suffix != ".ipynb":
         return page.read_text(encoding="utf-8")
     cells = [c for c in read(page).cells if c.cell_type == "markdown"]
     return "\n\n".join(cell.source for cell in cells)
 
 
-def tokens(nodes: list[dict]) -> Iterator[dict]:
+def tokens(nodes):
     """Yield Markdown tokens, and those inside of them."""
     for node in nodes:
         yield node
         yield from tokens(node.get("children", []))
 
 
-def links(text: str) -> list[str]:
+def links(text):
     """Return the targets of all links and pictures, Markdown and HTML."""
     every = [*tokens(_markdown(text))]
     targets = [t["attrs"]["url"] for t in every if t["type"] in ("link", "image")]
@@ -42,7 +38,7 @@ def links(text: str) -> list[str]:
 
 
 @cache
-def anchors(page: Path) -> set[str]:
+def anchors(page):
     """Return the names of a page's headings, as what shows it would link to them.
 
     GitHub makes them lower case, drops signs and numbers what comes twice;
@@ -52,14 +48,14 @@ def anchors(page: Path) -> set[str]:
     titles = ["".join(t.get("raw", "") for t in tokens([h])) for h in headings]
     if page.suffix == ".ipynb":
         return {title.replace(" ", "-") for title in titles}
-    names: list[str] = []
+    names = []
     for title in titles:
         name = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
         names.append(f"{name}-{names.count(name)}" if name in names else name)
     return set(names)
 
 
-def broken(page: Path, root: Path = ROOT) -> list[str]:
+def broken(page, root=ROOT):
     """Return the links of a page that lead nowhere, or out of *root*."""
     bad = []
     for link in links(source(page)):
@@ -81,11 +77,11 @@ def broken(page: Path, root: Path = ROOT) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: f"{p.parent.name}/{p.name}")
-def test_links(page: Path) -> None:
+def test_links(page):
     assert broken(page) == []
 
 
-def test_a_broken_link_is_noticed(tmp_path: Path) -> None:
+def test_a_broken_link_is_noticed(tmp_path):
     (tmp_path / "other.md").write_text("# A `b` C, d\n\n## Twice\n\n## Twice\n")
     good = "[a](other.md) [b](other.md#a-b-c-d) [c](other.md#twice-1) [d](#here)"
     page = tmp_path / "page.md"

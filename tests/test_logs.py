@@ -1,7 +1,5 @@
 """torch's log on a page: in the order of what is printed, and the same in each run."""
 
-from __future__ import annotations
-
 import logging
 import re
 import sys
@@ -39,7 +37,7 @@ for rows in (1, 0):
 """
 
 
-def test_the_log_stands_between_the_lines_that_are_printed() -> None:
+def test_the_log_stands_between_the_lines_that_are_printed():
     done = python(PROGRAM)
     assert done.stderr == ""
     lines = done.stdout.splitlines()
@@ -55,7 +53,7 @@ def test_the_log_stands_between_the_lines_that_are_printed() -> None:
     assert not re.search(r"\b\d{9,}\b", shown)
 
 
-def test_files_of_cells_and_of_packages_have_no_folders(capsys) -> None:
+def test_files_of_cells_and_of_packages_have_no_folders(capsys):
     record = logging.LogRecord("torch", 20, "x", 1, "", None, None)
     for message, shown in (
         ('File "/tmp/ipykernel_12/345.py", line 3', 'File "<cell>", line 3'),
@@ -89,9 +87,7 @@ def test_files_of_cells_and_of_packages_have_no_folders(capsys) -> None:
     assert logs.logged().count("failed\nof the compiler\nfailed\nUser code") == 1
 
 
-def test_a_file_that_was_asked_for_has_the_log_as_well(
-    monkeypatch, tmp_path, capsys
-) -> None:
+def test_a_file_that_was_asked_for_has_the_log_as_well(monkeypatch, tmp_path, capsys):
     usual = torch_logs._setup_handlers
     monkeypatch.setenv("TORCH_LOGS_OUT", str(tmp_path / "log"))
     logs.on_the_page()
@@ -103,7 +99,7 @@ def test_a_file_that_was_asked_for_has_the_log_as_well(
     assert (tmp_path / "log").read_text().count("] once\n") == 1
 
 
-def test_a_torch_with_a_handler_of_its_own_or_without_its_log(monkeypatch) -> None:
+def test_a_torch_with_a_handler_of_its_own_or_without_its_log(monkeypatch):
     class Terminal(logging.StreamHandler): ...  # such as torch 2.15 has
 
     usual, log = [], logging.getLogger("course")

@@ -1,12 +1,8 @@
 """Notebooks keep their form, and each rule is shown to notice a broken one."""
 
-from __future__ import annotations
-
 import copy
 import runpy
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import nbformat
 import pytest
@@ -21,7 +17,7 @@ Break = Callable[[Notebook], object]
 
 
 @pytest.mark.parametrize("path", notebooks(), ids=lambda p: p.name)
-def test_form(path: Path) -> None:
+def test_form(path):
     assert problems(Lesson(read(path), path)) == []
     assert deviation(path) is None, "run tests/refresh.py"
 
@@ -29,14 +25,14 @@ def test_form(path: Path) -> None:
 # --- what breaks a notebook, and what the rule must say about it -------------------
 
 
-def code(notebook: Notebook, tag: str) -> Notebook:
+def code(notebook, tag):
     return next(cell for cell in notebook.cells if tag in tags(cell))
 
 
-def swapped(old: str, new: str) -> Break:
+def swapped(old, new):
     """Replace *old* in each source that has it; a swap that does nothing is a bug."""
 
-    def swap(notebook: Notebook) -> None:
+    def swap(notebook):
         cells = [cell for cell in notebook.cells if old in cell.source]
         assert cells, f"the notebook has no {old!r}"
         for cell in cells:
@@ -45,19 +41,19 @@ def swapped(old: str, new: str) -> Break:
     return swap
 
 
-def shown(kind: str, **data: Any) -> Break:
+def shown(kind, **data):
     return lambda n: code(n, "score").outputs.append(new_output(kind, **data))
 
 
-def printed(text: str, name: str = "stdout") -> Break:
+def printed(text, name="stdout"):
     return shown("stream", name=name, text=text)
 
 
-def words(text: str) -> Break:
+def words(text):
     return lambda n: n.cells[0].update(source=f"{n.cells[0].source}\n\n{text}")
 
 
-def stripped(notebook: Notebook) -> None:
+def stripped(notebook):
     """nbval compares nothing where nothing is stored."""
     for cell in notebook.cells:
         if cell.cell_type == "code":
@@ -65,7 +61,7 @@ def stripped(notebook: Notebook) -> None:
 
 
 ERROR = {"ename": "ValueError", "evalue": "no", "traceback": ["no"]}
-BROKEN: list[tuple[str, Break, str]] = [
+BROKEN = [
     ("opening", swapped("## Recap", "# Recap"), "title differs"),
     ("opening", lambda n: n.metadata.course.update(id="97"), "begin the file name"),
     ("opening", swapped("**You need**", "Needed"), "lacks"),
@@ -103,7 +99,7 @@ BROKEN: list[tuple[str, Break, str]] = [
 
 
 @pytest.mark.parametrize(("rule", "change", "message"), BROKEN)
-def test_each_rule_can_fail(rule: str, change: Break, message: str) -> None:
+def test_each_rule_can_fail(rule, change, message):
     broken = copy.deepcopy(read(SOUND))
     change(broken)
     said = [p for p in problems(Lesson(broken, SOUND)) if p.startswith(f"{rule}:")]
@@ -114,7 +110,7 @@ FIGURES = "3x faster, a 2.5× gain, 3 times as fast, 30 % slower, 12 ms, takes 3
 COUNTS = "3 graphs, called 3 times, 64 x 64, 256 MiB, a 95 % interval, torch 2.13"
 
 
-def test_a_figure_in_prose_is_told_from_a_count_or_a_setting() -> None:
+def test_a_figure_in_prose_is_told_from_a_count_or_a_setting():
     for figure in [*FIGURES.split(", "), "0,5 µs", "20 GB/s", "1.5 TFLOP/s"]:
         assert measured(prose(f"It is {figure}, here.")), figure
     for count in [*COUNTS.split(", "), "within 1 %", "`budget=2 s`", "[a](2 s.md)"]:
@@ -124,7 +120,7 @@ def test_a_figure_in_prose_is_told_from_a_count_or_a_setting() -> None:
 # --- the normal form --------------------------------------------------------------
 
 
-def test_normal_form_leaves_nothing_of_editor_or_machine() -> None:
+def test_normal_form_leaves_nothing_of_editor_or_machine():
     sound = read(SOUND)
     dirty = copy.deepcopy(sound)
     dirty.metadata["widgets"] = {"state": {}}
@@ -134,7 +130,7 @@ def test_normal_form_leaves_nothing_of_editor_or_machine() -> None:
     assert as_text(normalised(dirty)) == as_text(sound)
 
 
-def test_normal_form_joins_streams_and_shortens_tracebacks() -> None:
+def test_normal_form_joins_streams_and_shortens_tracebacks():
     parts = [new_output("stream", name="stdout", text=t) for t in ("a\n", "b\n")]
     frame = "\x1b[31mFile\x1b[0m /home/me/lib/python3.11/site-packages/torch/x.py:1"
     error = new_output("error", ename="E", evalue="e", traceback=[frame])
@@ -153,7 +149,7 @@ def test_normal_form_joins_streams_and_shortens_tracebacks() -> None:
 # --- pictures that are shipped -----------------------------------------------------
 
 
-def test_the_drawn_stack_is_what_its_program_draws() -> None:
+def test_the_drawn_stack_is_what_its_program_draws():
     folder = ROOT / "notebooks" / "figures"
     drawn = runpy.run_path(str(folder / "stack.py"))["pictures"]()
     shipped = {path.name: path.read_text("utf-8") for path in folder.glob("*.svg")}

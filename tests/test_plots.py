@@ -1,7 +1,5 @@
 """Pictures say in words what they show, and touch nothing of the reader's."""
 
-from __future__ import annotations
-
 import base64
 import re
 
@@ -11,15 +9,12 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from helpers import plots
-from helpers.benchmark import Comparison
 from helpers.sweeps import Point, Sweep
 from helpers.text import unmark
 from tests.test_benchmark import made
 
 
-def comparison(
-    a: float, b: float, interval: tuple[float, float], verdict: str
-) -> Comparison:
+def comparison(a, b, interval, verdict):
     times = {"speedup": a / b, "median_s": (a, b), "confidence": 0.95}
     return made(interval=interval, verdict=verdict, **times)
 
@@ -30,7 +25,7 @@ SLOWER = comparison(9e-6, 21e-6, (0.42, 0.45), "slower")
 UNSURE = comparison(7e-3, 6.9e-3, (0.96, 1.07), "cannot tell")
 
 
-def sweep(values: tuple, complete: bool = True) -> Sweep:
+def sweep(values, complete=True):
     points = tuple(Point(value, FASTER) for value in values)
     return Sweep("size", "elements", points, complete)
 
@@ -47,12 +42,12 @@ PICTURES = {
 }
 
 
-def png(picture: plots.Picture) -> bytes:
+def png(picture):
     data = re.search(r"base64,([^\"]+)", picture._repr_html_())
     return base64.b64decode(data[1])
 
 
-def texts(picture: plots.Picture) -> list[mpl.text.Text]:
+def texts(picture):
     """Return every text that is drawn: ticks beyond the ends of an axis are not."""
     figure = picture.figure
     figure.draw_without_rendering()
@@ -67,12 +62,12 @@ def texts(picture: plots.Picture) -> list[mpl.text.Text]:
     return [text for text in found if text.get_text() and text.get_visible()]
 
 
-def shown(picture: plots.Picture) -> str:
+def shown(picture):
     return " ".join(text.get_text() for text in texts(picture))
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_each_is_a_png_with_the_same_in_words(name: str) -> None:
+def test_each_is_a_png_with_the_same_in_words(name):
     picture = PICTURES[name]()
     assert collisions(picture) == []
     assert png(picture).startswith(b"\x89PNG")
@@ -84,7 +79,7 @@ def test_each_is_a_png_with_the_same_in_words(name: str) -> None:
     assert "⟨" not in shown(picture)
 
 
-def collisions(picture: plots.Picture) -> list[str]:
+def collisions(picture):
     """Return the texts that are cut off or lie over another one."""
     figure = picture.figure
     renderer = FigureCanvasAgg(figure).get_renderer()
@@ -104,20 +99,20 @@ def collisions(picture: plots.Picture) -> list[str]:
     return found
 
 
-def test_a_collision_would_be_seen() -> None:
+def test_a_collision_would_be_seen():
     picture = PICTURES["one"]()
     times, _ = picture.figure.axes
     times.text(12.3e-3, -0.18, "over the point and its time")
     assert any("12.3 ms" in found for found in collisions(picture))
 
 
-def test_what_is_outside_marks_does_not_depend_on_the_measurement() -> None:
+def test_what_is_outside_marks_does_not_depend_on_the_measurement():
     one, other = (plots.plot_comparison(found) for found in (FASTER, SLOWER))
     assert one.alt != other.alt
     assert unmark(one.alt) == unmark(other.alt)
 
 
-def test_a_comparison_shows_its_numbers_and_the_interval_where_it_is() -> None:
+def test_a_comparison_shows_its_numbers_and_the_interval_where_it_is():
     picture = plots.plot_comparison(FASTER, UNSURE, labels=["chain", "model"])
     words = shown(picture)
     for word in ("12.3 ms", "4.4 ms", "faster\n2.8x", "chain", "cannot tell", "eager"):
@@ -131,18 +126,18 @@ def test_a_comparison_shows_its_numbers_and_the_interval_where_it_is() -> None:
 
 
 @pytest.mark.parametrize("name", ["one", "four", "sweep", "words"])
-def test_the_line_at_one_is_always_there_with_its_tick(name: str) -> None:
+def test_the_line_at_one_is_always_there_with_its_tick(name):
     assert "1x" in [text.get_text() for text in texts(PICTURES[name]())]
 
 
-def test_times_that_spread_are_logarithmic() -> None:
+def test_times_that_spread_are_logarithmic():
     for b, scale in ((2.5e-4, "linear"), (2.4e-4, "log")):
         race = comparison(5e-3, b, (2.74, 2.86), "faster")
         times, _ = plots.plot_comparison(race).figure.axes
         assert times.get_xscale() == scale
 
 
-def test_axes_end_a_little_beyond_what_they_show() -> None:
+def test_axes_end_a_little_beyond_what_they_show():
     picture = plots.plot_comparison(FASTER)
     assert picture.figure.get_size_inches() == pytest.approx((11, 2.95))
     times, ratios = picture.figure.axes
@@ -161,7 +156,7 @@ def test_axes_end_a_little_beyond_what_they_show() -> None:
     assert times.get_shared_x_axes().joined(times, ratios)
 
 
-def test_no_difference_is_a_line_in_a_band_beside_the_intervals() -> None:
+def test_no_difference_is_a_line_in_a_band_beside_the_intervals():
     _, ratios = plots.plot_comparison(FASTER).figure.axes
     assert ratios.get_title("left") == "speed-up, 95% interval"
     (band,) = ratios.patches
@@ -177,7 +172,7 @@ def test_no_difference_is_a_line_in_a_band_beside_the_intervals() -> None:
     assert shown(plots.plot_comparison(FASTER)).count("1x") == 2  # one is the label's
 
 
-def test_a_sweep_in_words_names_every_point_and_says_if_it_was_interrupted() -> None:
+def test_a_sweep_in_words_names_every_point_and_says_if_it_was_interrupted():
     whole, part = (plots.plot_sweep(sweep((1024, 4096), c)) for c in (True, False))
     assert "size 1024: ⟨faster: 2.8x" in whole.alt
     assert "size 4096: ⟨faster: 2.8x" in whole.alt
@@ -185,7 +180,7 @@ def test_a_sweep_in_words_names_every_point_and_says_if_it_was_interrupted() -> 
     assert "(interrupted)" in shown(part) and "(interrupted)" not in shown(whole)
 
 
-def test_bytes_of_a_result_are_its_bytes() -> None:
+def test_bytes_of_a_result_are_its_bytes():
     class Kernels:
         bytes = 2**25
 
@@ -202,12 +197,12 @@ def test_bytes_of_a_result_are_its_bytes() -> None:
         (lambda: plots.plot_bytes(0, 0), "nothing to draw"),
     ],
 )
-def test_what_cannot_be_drawn(draw: object, message: str) -> None:
+def test_what_cannot_be_drawn(draw, message):
     with pytest.raises(ValueError, match=message):
         draw()
 
 
-def test_the_readers_settings_neither_count_nor_change() -> None:
+def test_the_readers_settings_neither_count_nor_change():
     before = png(PICTURES["four"]())
     with mpl.rc_context({"font.size": 30, "lines.linewidth": 9, "axes.grid": False}):
         settings = dict(mpl.rcParams)

@@ -4,12 +4,7 @@ All faults, and the notebook that notices each, are in data/proofs/README.md;
 `python -m tests.proof faults` runs them.
 """
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import nbformat
-import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from tests.proof import common, faults, mutants, report
@@ -19,17 +14,17 @@ from tests.proof.notice import notices
 from tests.refresh import notebooks
 
 
-def path_of(number: str) -> Path:
+def path_of(number):
     return next(path for path in notebooks() if path.stem.startswith(number))
 
 
-def test_a_broken_compiler_makes_a_claim_false(tmp_path: Path) -> None:
+def test_a_broken_compiler_makes_a_claim_false(tmp_path):
     """`tests/strict.py` shows that a healthy one makes none."""
     found = look(FAULTS["module guards skipped"], [path_of("03")], tmp_path)
     assert [n.notebook for n in found if n.kind == "claim"][:1] == ["03"]
 
 
-def test_what_is_recorded_is_still_in_the_notebooks() -> None:
+def test_what_is_recorded_is_still_in_the_notebooks():
     """A claim that was reworded or moved needs a new run of its fault."""
     rows = common.read("faults")["rows"]
     assert {row["fault"] for row in rows} <= {CONTROL, *FAULTS}
@@ -47,14 +42,14 @@ def test_what_is_recorded_is_still_in_the_notebooks() -> None:
         assert each["it said"] in source, f"{path.name}: run {again}"
 
 
-def test_a_fault_in_what_is_written_has_a_cache_of_its_own(tmp_path: Path) -> None:
+def test_a_fault_in_what_is_written_has_a_cache_of_its_own(tmp_path):
     own, shared = (
         cache(FAULTS[n], tmp_path) for n in ("wrong lowering", "logs silent")
     )
     assert shared == cache(None, tmp_path) != own
 
 
-def test_a_module_counts_by_its_mutants_not_by_how_many_were_drawn() -> None:
+def test_a_module_counts_by_its_mutants_not_by_how_many_were_drawn():
     rest = {"survived": 0, "no test runs it": 0}
     half = {"mutants": "10 of 40", "noticed": 5, **rest}
     total = mutants.total([half, {"mutants": "10 of 10", "noticed": 10, **rest}])
@@ -66,7 +61,7 @@ CLAIM = "from helpers import claim\nclaim('six by nine', {} == 42)"
 IDLE = Fault("idle", "Nothing.", ("77",), "no patch")
 
 
-def small(folder: Path, *codes: str, printed: str = "") -> Path:
+def small(folder, *codes, printed=""):
     cells = [new_markdown_cell("# A title"), *map(new_code_cell, codes)]
     if printed:
         cells[-1].outputs = [new_output("stream", text=printed)]
@@ -75,9 +70,7 @@ def small(folder: Path, *codes: str, printed: str = "") -> Path:
     return path
 
 
-def test_a_false_claim_an_error_and_another_output_are_told_apart(
-    tmp_path: Path,
-) -> None:
+def test_a_false_claim_an_error_and_another_output_are_told_apart(tmp_path):
     path = small(tmp_path, CLAIM.format(54), "1 / 0", "print(3)", printed="2\n")
     found = notices(path, environment(None))
     kinds = {notice.kind: notice for notice in reversed(found)}
@@ -88,15 +81,15 @@ def test_a_false_claim_an_error_and_another_output_are_told_apart(
     assert {n.number for n in notices(path, environment(None), to_end=False)} == {1}
 
 
-def test_a_cell_that_hangs_is_reported(tmp_path: Path) -> None:
+def test_a_cell_that_hangs_is_reported(tmp_path):
     path = small(tmp_path, "import time\ntime.sleep(600)", "print(3)")
     [notice] = notices(path, environment(None), patience=2)
     assert notice.kind == "no end" and notice.number == 1
 
 
 def test_a_fault_that_nobody_notices_makes_the_command_fail(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
+    tmp_path, monkeypatch, capsys
+):
     path = small(tmp_path, CLAIM.format(42), printed="✓ holds: six by nine\n")
     monkeypatch.setattr(faults, "FAULTS", {"idle": IDLE})
     monkeypatch.setattr(faults, "notebooks", lambda: [path])

@@ -1,13 +1,9 @@
 """Each condition is really there, and each way to fail is told from a pass."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from tests.proof import hostile
@@ -19,7 +15,7 @@ from tests.refresh import ROOT, as_text, course_environment, read
 USUAL = Condition("usual", "everywhere")
 
 
-def inside(place: Place, code: str) -> str:
+def inside(place, code):
     """Return what a Python prints in a place, or the last line of its error."""
     command = [*place.prefix, sys.executable, "-c", code]
     done = subprocess.run(
@@ -38,9 +34,7 @@ PROBES = [  # what is missing, and how a Python notices it
 
 @pytest.mark.skipif(sys.platform != "linux", reason="places are made with Linux tools")
 @pytest.mark.parametrize(("name", "code", "wanted"), PROBES)
-def test_the_place_is_as_it_says(
-    name: str, code: str, wanted: str, tmp_path: Path
-) -> None:
+def test_the_place_is_as_it_says(name, code, wanted, tmp_path):
     place = Place(tmp_path)
     usual = inside(place, code)
     try:
@@ -51,7 +45,7 @@ def test_the_place_is_as_it_says(
     assert wanted in found and found != usual
 
 
-def test_a_damaged_cache_has_no_whole_file(tmp_path: Path) -> None:
+def test_a_damaged_cache_has_no_whole_file(tmp_path):
     place = Place(tmp_path)
     place.cache.mkdir()
     files = [place.cache / name for name in ("a", "b")]
@@ -60,20 +54,20 @@ def test_a_damaged_cache_has_no_whole_file(tmp_path: Path) -> None:
     assert [file.read_bytes() for file in files] == [b"01234", b"01234\xff6789"]
 
 
-def ran(*outputs: NotebookNode) -> NotebookNode:
+def ran(*outputs):
     cell = new_code_cell("1", outputs=list(outputs), execution_count=1)
     return new_notebook(cells=[cell])
 
 
-def stream(text: str) -> NotebookNode:
+def stream(text):
     return new_output("stream", name="stdout", text=text)
 
 
-def error(*lines: str) -> NotebookNode:
+def error(*lines):
     return new_output("error", ename="E", evalue="bad", traceback=list(lines))
 
 
-def test_how_a_reading_went() -> None:
+def test_how_a_reading_went():
     stored = ran(stream("graphs: 1\n"))
     keeping = CONDITIONS["killed half way, run again"]
     for condition, output, wanted in [
@@ -93,7 +87,7 @@ def test_how_a_reading_went() -> None:
     assert row["one of them said"] == "E: bad"
 
 
-def test_what_a_run_in_the_browser_came_to() -> None:
+def test_what_a_run_in_the_browser_came_to():
     assert judged_in_browser(ran(stream("graphs: 1\n"))) == ("1 of 1", [])
     assert judged_in_browser(ran(error("E: bad"))) == ("1 of 1", ["E: bad"])
     assert judged_in_browser(ran(stream("✗ does not hold here: x\n")))[1]
@@ -103,7 +97,7 @@ def test_what_a_run_in_the_browser_came_to() -> None:
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Path:
+def small(tmp_path):
     sources = ['guess = "mine=None"', "first = 1", "print(first + 1, guess)"]
     notebook = new_notebook(cells=[new_code_cell(source) for source in sources])
     path = tmp_path / "01_small.ipynb"
@@ -118,7 +112,7 @@ def small(tmp_path: Path) -> Path:
         ("killed", "DeadKernelError", []),
     ],
 )
-def test_a_visit(small: Path, how: str, ended: str, said: list[str]) -> None:
+def test_a_visit(small, how, ended, said):
     result = small.with_name("result.ipynb")
     with course_environment():
         assert visit(small, result, how) == ended

@@ -10,7 +10,6 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -23,7 +22,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSI
 STANDALONE = "torchrun --standalone --nproc-per-node 2"
 
 
-def children() -> list[psutil.Process]:
+def children():
     return psutil.Process().children(recursive=True)
 
 
@@ -41,7 +40,7 @@ def nothing_stays():
 FACTOR = 3
 
 
-def factor() -> int:
+def factor():
     return FACTOR
 
 
@@ -50,17 +49,17 @@ def uses_factor(_: Path | None = None) -> int:
     return factor() * len(textwrap.dedent("  a"))
 
 
-def test_functions_travel_with_what_they_use(monkeypatch) -> None:
+def test_functions_travel_with_what_they_use(monkeypatch):
     for function in (factor, uses_factor.__wrapped__):
         monkeypatch.setattr(function, "__module__", "__main__")
-    names: dict = {}
+    names = {}
     exec(ranks.shipped([uses_factor.__wrapped__]), names)
     assert names["uses_factor"]() == 3
     with pytest.raises(TypeError, match="made by def"):
         ranks.shipped([lambda: 1])
 
 
-def test_a_piece_of_the_example_is_as_in_the_file() -> None:
+def test_a_piece_of_the_example_is_as_in_the_file():
     text = ranks.EXAMPLE.read_text()
     for part in ranks.piece("connect", "wrapped").split("\n\n"):
         assert part in text
@@ -68,7 +67,7 @@ def test_a_piece_of_the_example_is_as_in_the_file() -> None:
         ranks.piece("disconnect")
 
 
-def test_a_port_that_is_taken_is_said_before_anything_starts() -> None:
+def test_a_port_that_is_taken_is_said_before_anything_starts():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -81,18 +80,18 @@ def test_a_port_that_is_taken_is_said_before_anything_starts() -> None:
                 ranks.terminal(f"torchrun --nnodes 1 {asked} train_two_ranks.py")
 
 
-def test_only_torchrun_is_run() -> None:
+def test_only_torchrun_is_run():
     with pytest.raises(ValueError, match="not a command of torchrun"):
         ranks.terminal("rm -r somewhere")
 
 
-def test_a_rank_that_raises_is_quoted_and_the_other_is_stopped() -> None:
+def test_a_rank_that_raises_is_quoted_and_the_other_is_stopped():
     with pytest.raises(ranks.LaunchFailed, match="ValueError: rank 1 has had enough"):
         ranks.on_two_ranks("ways", raises)
     assert ranks._two.running is None
 
 
-def raises(model: object) -> None:
+def raises(model):
     import torch.distributed as dist
 
     if dist.get_rank() == 1:
@@ -100,7 +99,7 @@ def raises(model: object) -> None:
     dist.barrier()
 
 
-def dies(model: object) -> None:
+def dies(model):
     import os
 
     import torch.distributed as dist
@@ -110,12 +109,12 @@ def dies(model: object) -> None:
     dist.barrier()
 
 
-def test_a_rank_that_dies_is_said() -> None:
+def test_a_rank_that_dies_is_said():
     with pytest.raises(ranks.LaunchFailed, match="SIGKILL"):
         ranks.on_two_ranks("ways", dies)
 
 
-def waits(model: object) -> None:
+def waits(model):
     import os
 
     Path(os.environ["BEGUN"], os.environ["RANK"]).touch()
@@ -123,11 +122,11 @@ def waits(model: object) -> None:
 
 
 @pytest.fixture
-def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]:
+def begun(tmp_path, monkeypatch):
     """A function that waits until both ranks are in `waits`, and says whether."""
     monkeypatch.setenv("BEGUN", str(tmp_path))
 
-    def both() -> bool:
+    def both():
         until = time.monotonic() + 60
         while len([*tmp_path.glob("[01]")]) < 2 and time.monotonic() < until:
             time.sleep(0.1)
@@ -136,9 +135,7 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]
     return both
 
 
-def test_the_limit_stops_all_and_says_where_they_were(
-    begun: Callable[[], bool],
-) -> None:
+def test_the_limit_stops_all_and_says_where_they_were(begun):
     ranks._two.ask("ways", [waits], {})
     assert begun()
     family = psutil.Process(ranks._two.running.processes[0].pid).children()
@@ -151,10 +148,10 @@ def test_the_limit_stops_all_and_says_where_they_were(
     assert ranks._two.running is None
 
 
-def test_an_interrupt_stops_all(begun: Callable[[], bool]) -> None:
+def test_an_interrupt_stops_all(begun):
     main = threading.main_thread().ident
 
-    def press() -> None:
+    def press():
         if begun():
             signal.pthread_kill(main, signal.SIGINT)
 
@@ -166,9 +163,7 @@ def test_an_interrupt_stops_all(begun: Callable[[], bool]) -> None:
     assert ranks._two.running is None
 
 
-def test_ranks_end_when_the_kernel_is_killed(
-    begun: Callable[[], bool], tmp_path: Path
-) -> None:
+def test_ranks_end_when_the_kernel_is_killed(begun, tmp_path):
     (tmp_path / "kernel.py").write_text(
         f"import sys; sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / 'notebooks')!r}]\n"
         "from tests.test_ranks import ranks, waits\n"

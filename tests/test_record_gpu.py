@@ -1,13 +1,8 @@
 """What records on a GPU, as far as a CPU can tell: its programs, and what is kept."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import types
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -33,13 +28,13 @@ TIMED = [c for c in TIMED if c.experiment != "modes" or c.value == "default"]
 
 
 @pytest.fixture
-def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def path(tmp_path, monkeypatch):
     """Where to record cases that leave nothing behind, so nothing is cleared away."""
     monkeypatch.setattr(recorder, "free", lambda: None)
     return tmp_path / "gpu.json"
 
 
-def test_a_quick_run_on_the_cpu(path: Path) -> None:
+def test_a_quick_run_on_the_cpu(path):
     wanted = {
         ("machine", "copy bandwidth", 2**20),
         ("tf32", "high", 64),
@@ -57,16 +52,16 @@ def test_a_quick_run_on_the_cpu(path: Path) -> None:
     assert found["tf32"].facts["error, highest"] < 1e-4
 
 
-def works(setting: Setting) -> Outcome:
+def works(setting):
     return Outcome(facts={"n": 1})
 
 
-def toy(*values: int, run: Callable[[Setting], Outcome] = works) -> list[Case]:
+def toy(*values, run=works):
     return [Case("machine", "test", value, run) for value in values]
 
 
-def test_a_failing_case_is_kept_as_failed_and_tried_again(path: Path) -> None:
-    def fails(setting: Setting) -> Outcome:
+def test_a_failing_case_is_kept_as_failed_and_tried_again(path):
+    def fails(setting):
         raise RuntimeError("1/2 of a/b is left, see /opt/some/where/x.py\nand more")
 
     recorder.record(path, QUICK, toy(1, run=fails) + toy(2), say=str)
@@ -78,8 +73,8 @@ def test_a_failing_case_is_kept_as_failed_and_tried_again(path: Path) -> None:
     assert again[0].status == "done" and again[1] == done
 
 
-def test_an_interrupt_loses_nothing_that_was_measured(path: Path) -> None:
-    def interrupted(setting: Setting) -> Outcome:
+def test_an_interrupt_loses_nothing_that_was_measured(path):
+    def interrupted(setting):
         raise KeyboardInterrupt
 
     lines, chosen = list[str](), toy(1) + toy(2, run=interrupted) + toy(3)
@@ -91,19 +86,17 @@ def test_an_interrupt_loses_nothing_that_was_measured(path: Path) -> None:
     assert len(lines) == 3, "what was there was measured again"
 
 
-def test_the_budget_stops_between_two_cases(path: Path) -> None:
+def test_the_budget_stops_between_two_cases(path):
     lines = list[str]()
     recording = recorder.record(path, QUICK, toy(1, 2), minutes=0.01, say=lines.append)
     assert not recording.findings
     assert lines == ["2 cases are left: run it again to go on"]
 
 
-def test_a_case_that_hangs_is_broken_off(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_case_that_hangs_is_broken_off(path, monkeypatch):
     monkeypatch.setattr(recorder, "_PATIENCE", 0.02)
 
-    def hangs(setting: Setting) -> Outcome:
+    def hangs(setting):
         while True:
             pass
 
@@ -112,7 +105,7 @@ def test_a_case_that_hangs_is_broken_off(
     assert "TimeoutError" in hung.message and after.status == "done"
 
 
-def test_a_file_of_another_machine_is_not_touched(path: Path) -> None:
+def test_a_file_of_another_machine_is_not_touched(path):
     recording = recorder.record(path, QUICK, toy(1), say=str)
     for name in ("gpu", "torch", "triton"):
         machine = dataclasses.replace(recording.machine, **{name: "9.9"})
@@ -128,7 +121,7 @@ def test_a_file_of_another_machine_is_not_touched(path: Path) -> None:
 # --- what is chosen ---------------------------------------------------------------
 
 
-def test_what_slows_the_process_down_comes_last() -> None:
+def test_what_slows_the_process_down_comes_last():
     chosen = recorder.cases(Setting("cuda"))
     names = [case.experiment for case in chosen]
     assert {*names} == {*recorder.EXPERIMENTS}
@@ -137,7 +130,7 @@ def test_what_slows_the_process_down_comes_last() -> None:
     assert sum(case.seconds for case in chosen if case.rank < 2) < 20 * 60
 
 
-def test_the_command_lists_and_refuses(capsys: pytest.CaptureFixture) -> None:
+def test_the_command_lists_and_refuses(capsys):
     assert main(["--list", "--quick"]) == 0
     text = capsys.readouterr().out
     assert all(name in text for name in recorder.EXPERIMENTS)
@@ -147,7 +140,7 @@ def test_the_command_lists_and_refuses(capsys: pytest.CaptureFixture) -> None:
     assert "--to" in capsys.readouterr().err
 
 
-def test_a_machine_that_only_records_needs_little(tmp_path: Path) -> None:
+def test_a_machine_that_only_records_needs_little(tmp_path):
     """Nothing of Jupyter: a machine that is lent for its GPU has torch and little."""
     without = "platformdirs IPython ipywidgets nbformat pygments pytest"
     code = f"""
@@ -167,17 +160,15 @@ sys.exit(main(options))"""
 
 
 @pytest.fixture
-def uncompiled(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+def uncompiled(monkeypatch):
     """Both sides of a race are called once and compared; torch.compile does nothing."""
-    asked: list[dict[str, Any]] = []
+    asked = []
 
-    def compile(f: Callable, **options: Any) -> Callable:
+    def compile(f, **options):
         asked.append(options)
         return f
 
-    def race(
-        setting: Setting, eager: Callable, compiled: Callable, *inputs: Any, **how: Any
-    ) -> Outcome:
+    def race(setting, eager, compiled, *inputs, **how):
         expected, result = eager(*inputs), compiled(*inputs)
         if how.get("same_answer", True):
             near = {name: how[name] for name in ("rtol", "atol") if name in how}
@@ -191,9 +182,7 @@ def uncompiled(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("case", TIMED, ids=lambda c: f"{c.series}-{c.value}")
-def test_every_race_runs_and_its_sides_agree(
-    case: Case, uncompiled: list[dict[str, Any]]
-) -> None:
+def test_every_race_runs_and_its_sides_agree(case, uncompiled):
     """What padding or a wrong side changes is the experiment's own mistake."""
     facts = case.run(QUICK).facts
     assert all(value == value for value in facts.values())  # no NaN
@@ -202,7 +191,7 @@ def test_every_race_runs_and_its_sides_agree(
     assert uncompiled or case.experiment == "tf32"
 
 
-def test_the_resnet_is_the_one_of_the_paper() -> None:
+def test_the_resnet_is_the_one_of_the_paper():
     """25.6 million parameters, and half the size at each stage but the first."""
     with torch.device("meta"):
         net = programs.forward(programs.resnet())
@@ -211,7 +200,7 @@ def test_the_resnet_is_the_one_of_the_paper() -> None:
         assert net[:-3](torch.empty(2, 3, 224, 224)).shape == (2, 2048, 7, 7)
 
 
-def test_each_program_is_one_graph() -> None:
+def test_each_program_is_one_graph():
     """A break would be timed as if it were the compiler's work."""
     for fn, *inputs in (
         (programs.block, torch.randn(4, 8), torch.ones(8), torch.randn(8, 8)),
@@ -225,12 +214,10 @@ def test_each_program_is_one_graph() -> None:
         assert (captured.count, len(captured.breaks)) == (1, 0)
 
 
-def test_sources_that_ran_are_held_against_the_dump(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_sources_that_ran_are_held_against_the_dump(monkeypatch):
     """A dump for an H100 stands in for what really ran on one."""
 
-    def pretended(*given: Any, gpu: str, **how: Any) -> Any:
+    def pretended(*given, gpu, **how):
         return dump.dump_triton(*given, gpu="h100", **how)
 
     monkeypatch.setattr(gpus, "here", lambda: gpus.find("h100"))
@@ -246,8 +233,8 @@ def test_sources_that_ran_are_held_against_the_dump(
     assert "sin" in name and "backend_hash" not in source
 
 
-def test_launches_are_told_from_kernels_and_copies() -> None:
-    def event(name: str, on_gpu: bool, region: bool = False) -> types.SimpleNamespace:
+def test_launches_are_told_from_kernels_and_copies():
+    def event(name, on_gpu, region=False):
         device = DeviceType.CUDA if on_gpu else DeviceType.CPU
         return types.SimpleNamespace(
             name=name, device_type=device, is_user_annotation=region
@@ -268,9 +255,7 @@ def test_launches_are_told_from_kernels_and_copies() -> None:
         count_events(events[:4])
 
 
-def test_what_only_a_gpu_has_runs_here_up_to_it(
-    monkeypatch: pytest.MonkeyPatch, uncompiled: list[dict[str, Any]]
-) -> None:
+def test_what_only_a_gpu_has_runs_here_up_to_it(monkeypatch, uncompiled):
     """The programs run in toy sizes; memory and energy are those of no GPU."""
     monkeypatch.setattr(observations, "cold", contextlib.nullcontext)
     monkeypatch.setattr(observations, "energy_counter", lambda: lambda: 0.0)

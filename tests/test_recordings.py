@@ -1,18 +1,14 @@
 """Recordings follow from their samples; where one is damaged, a lesson goes on."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
-from pathlib import Path
 from statistics import median
-from typing import Any
 
 import pytest
 import torch
 
 from helpers import compare, recorded, recordings, stats
-from helpers.benchmark import Comparison, estimate
+from helpers.benchmark import estimate
 from helpers.errors import ResultError
 from helpers.recordings import SCHEMA, Finding, Recording, read
 from helpers.results import Machine
@@ -21,16 +17,14 @@ from helpers.text import pre, seconds, size
 NOW = "2030-01-01T00:00:00+00:00"
 
 
-def finding(
-    experiment: str, series: str, value: Any, comparison: Any = None, **rest: Any
-) -> Finding:
+def finding(experiment, series, value, comparison=None, **rest):
     usual = {"status": "done", "message": "", "facts": {"GB/s": 93.8125}, "texts": {}}
     usual |= {"comparison": comparison, "seconds": 1.0, "when": NOW, **rest}
     return Finding(experiment, series, value, **usual)
 
 
 @pytest.fixture(scope="module")
-def recording() -> Recording:
+def recording():
     """Two timed cases, one that is not and one that failed, on this CPU."""
     x = torch.ones(1000)
     race = compare(lambda x: x.sin().cos(), torch.sin, x, same_answer=False, budget=0.1)
@@ -46,17 +40,13 @@ def recording() -> Recording:
 
 
 @pytest.fixture
-def folder(
-    recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Path:
+def folder(recording, tmp_path, monkeypatch):
     recording.save(tmp_path / "cpu.json")
     monkeypatch.setenv("COURSE_RECORDED", str(tmp_path))
     return tmp_path
 
 
-def test_a_recording_says_where_when_and_with_what(
-    folder: Path, recording: Recording
-) -> None:
+def test_a_recording_says_where_when_and_with_what(folder, recording):
     assert read(folder / "cpu.json") == recording
     machine = recording.machine
     assert str(recording).startswith(f"recorded on {machine.cpu} (no GPU), 2030-01-01")
@@ -68,7 +58,7 @@ def test_a_recording_says_where_when_and_with_what(
 # --- what is not believed ---------------------------------------------------------
 
 
-def check_follows(race: Comparison) -> None:
+def check_follows(race):
     """Compute the results from the samples, and compare with what is stated."""
     rounds, speedup, interval = estimate(race.rounds)
     medians = median(r.a_s for r in rounds), median(r.b_s for r in rounds)
@@ -78,7 +68,7 @@ def check_follows(race: Comparison) -> None:
     assert race.verdict == stats.verdict(interval)
 
 
-def test_results_follow_from_their_samples(recording: Recording) -> None:
+def test_results_follow_from_their_samples(recording):
     kept = [read(path) for path in recordings.FOLDER.glob("*.json")]
     assert not any(one.quick for one in kept)
     races = [f.comparison for one in (recording, *kept) for f in one.findings]
@@ -88,9 +78,7 @@ def test_results_follow_from_their_samples(recording: Recording) -> None:
         check_follows(dataclasses.replace(races[0], speedup=2 * races[0].speedup))
 
 
-def test_damage_is_noticed_and_a_lesson_goes_on(
-    recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_damage_is_noticed_and_a_lesson_goes_on(recording, tmp_path, monkeypatch):
     monkeypatch.setenv("COURSE_RECORDED", str(tmp_path))
     path, whole = tmp_path / "gpu.json", recording.to_json()
     for damaged, message in (
@@ -109,7 +97,7 @@ def test_damage_is_noticed_and_a_lesson_goes_on(
 # --- what a lesson shows ----------------------------------------------------------
 
 
-def test_an_experiment_and_a_series_of_it(folder: Path) -> None:
+def test_an_experiment_and_a_series_of_it(folder):
     whole, part = recorded("chains"), recorded("chains", "length")
     assert [f.series for f in whole.findings] == ["length", "length", "size"]
     assert [f.value for f in part.findings] == [1, 8]
@@ -136,8 +124,8 @@ def test_an_experiment_and_a_series_of_it(folder: Path) -> None:
 
 
 def test_the_newest_is_shown_and_this_machines_own_before_it(
-    folder: Path, recording: Recording, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    folder, recording, monkeypatch
+):
     for gpu, year in (("A", 2031), ("B", 2032)):
         machine = dataclasses.replace(recording.machine, gpu=gpu)
         origin = {"machine": machine, "when": f"{year}-01-01T00:00:00+00:00"}
@@ -150,8 +138,8 @@ def test_the_newest_is_shown_and_this_machines_own_before_it(
 
 
 def test_without_one_a_page_reads_the_same_and_a_sentence_says_how_to_make_one(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    folder, monkeypatch
+):
     shown = recorded("chains")
     monkeypatch.setenv("COURSE_RECORDED", str(folder / "empty"))
     nothing = recorded("chains", "length")

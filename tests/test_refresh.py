@@ -1,9 +1,5 @@
 """The script that executes notebooks: what it stores, and what it refuses."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
@@ -12,7 +8,7 @@ from tests import refresh
 from tests.refresh import as_text, deviation, main, normalised
 
 
-def notebook(folder: Path, *sources: str) -> Path:
+def notebook(folder, *sources):
     path = folder / "01_is_it_so.ipynb"
     cells = [new_code_cell(source) for source in sources]
     path.write_text(as_text(normalised(new_notebook(cells=cells))), encoding="utf-8")
@@ -20,8 +16,8 @@ def notebook(folder: Path, *sources: str) -> Path:
 
 
 def test_it_executes_and_stores_and_the_readers_progress_does_not_leak(
-    tmp_path: Path, course_home: Path, capsys: pytest.CaptureFixture
-) -> None:
+    tmp_path, course_home, capsys
+):
     course_home.mkdir()
     guess = '{"predictions": {"01.p1": {"guess": "2 graphs", "right": true}}}'
     (course_home / "progress.json").write_text(guess)
@@ -54,8 +50,8 @@ def test_it_executes_and_stores_and_the_readers_progress_does_not_leak(
     ],
 )
 def test_nothing_is_stored_when_a_cell_fails_or_prints_what_it_must_not(
-    source: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+    source, message, tmp_path, capsys
+):
     path = notebook(tmp_path, source)
     before = path.read_text(encoding="utf-8")
     assert main(["--force", str(path)]) == 1
@@ -63,9 +59,7 @@ def test_nothing_is_stored_when_a_cell_fails_or_prints_what_it_must_not(
     assert path.read_text(encoding="utf-8") == before
 
 
-def test_another_torch_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_torch_is_refused(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(refresh, "version_of", lambda package: "2.99.0+cpu")
     assert main([str(notebook(tmp_path, "1 / 0"))]) == 2
     assert "this is torch 2.99.0+cpu. Nothing was changed." in capsys.readouterr().out

@@ -1,7 +1,5 @@
 """Results survive the disk, and a damaged file says so."""
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import errno
@@ -12,10 +10,8 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -30,7 +26,7 @@ from helpers.timing import Bandwidth
 
 
 @pytest.fixture(scope="module")
-def comparison() -> Comparison:
+def comparison():
     x = torch.ones(1000)
     return compare(lambda x: x.sin().cos(), torch.sin, x, same_answer=False, budget=0.1)
 
@@ -38,12 +34,12 @@ def comparison() -> Comparison:
 # --- what is stored ---------------------------------------------------------------
 
 
-def shown(x: torch.Tensor) -> torch.Tensor:
+def shown(x):
     print(end="")  # breaks the graph
     return x.sin() + 1
 
 
-def made() -> dict[str, Callable[[], Result]]:
+def made():
     """Return how each kind of result is made that no other test brings back."""
     from helpers import doctor, eager_bytes, graphs, kernels, output_code
 
@@ -59,7 +55,7 @@ def made() -> dict[str, Callable[[], Result]]:
 
 
 @pytest.mark.parametrize("kind", made())
-def test_a_result_comes_back_equal(kind: str, tmp_path: Path) -> None:
+def test_a_result_comes_back_equal(kind, tmp_path):
     result = made()[kind]()
     assert type(result).__name__ == kind
     path = write_atomically(tmp_path / "one.json", result.to_json())
@@ -77,7 +73,7 @@ def test_a_result_comes_back_equal(kind: str, tmp_path: Path) -> None:
     assert result.to_json().endswith("\n}\n")
 
 
-def test_a_comparison_and_a_sweep_come_back_equal(comparison: Comparison) -> None:
+def test_a_comparison_and_a_sweep_come_back_equal(comparison):
     assert Comparison.from_json(comparison.to_json()) == comparison
     bare = dataclasses.replace(comparison, peak_bytes=None, matches=None)
     points = Point(1, comparison), Point(2.5, bare), Point("three", bare)
@@ -87,7 +83,7 @@ def test_a_comparison_and_a_sweep_come_back_equal(comparison: Comparison) -> Non
         Comparison.from_json(swept.to_json())
 
 
-def test_every_kind_of_result_can_be_found_again() -> None:
+def test_every_kind_of_result_can_be_found_again():
     """A subclass that is not listed could be saved, and never loaded."""
     package = Path(results.__file__).parent
     classes, general = {}, {"Result", "TableResult", "Measured"}
@@ -100,9 +96,7 @@ def test_every_kind_of_result_can_be_found_again() -> None:
     assert classes == results._HOMES and len(classes) > 10
 
 
-def test_the_machine_and_the_command_travel_with_it(
-    comparison: Comparison, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_machine_and_the_command_travel_with_it(comparison, monkeypatch):
     held = json.loads(comparison.to_json())["result"]
     assert held["machine"]["torch"] == torch.__version__
     assert held["when"].startswith("20") and held["when"].endswith("+00:00")
@@ -119,7 +113,7 @@ def test_the_machine_and_the_command_travel_with_it(
 
 # --- what is not believed ---------------------------------------------------------
 
-DAMAGE: dict[str, Callable[[dict[str, Any]], object]] = {
+DAMAGE = {
     "a field less": lambda w: w["result"].pop("speedup"),
     "half a pair": lambda w: w["result"].update(median_s=[1.0]),
     "no kind of ours": lambda w: w.update(kind="os.system"),
@@ -129,7 +123,7 @@ DAMAGE: dict[str, Callable[[dict[str, Any]], object]] = {
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_damage_is_said(name: str, comparison: Comparison) -> None:
+def test_damage_is_said(name, comparison):
     whole = json.loads(comparison.to_json())
     DAMAGE[name](whole)
     said = r"^this is no .* damaged \(\w+: .*\): measure again$"
@@ -140,7 +134,7 @@ def test_damage_is_said(name: str, comparison: Comparison) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00", b"[]", b"[" * 100_000])
-def test_a_file_that_holds_no_result_is_named(content: bytes, tmp_path: Path) -> None:
+def test_a_file_that_holds_no_result_is_named(content, tmp_path):
     path = tmp_path / "c.json"
     path.write_bytes(content)
     with pytest.raises(ResultError, match=r"c\.json"):
@@ -150,12 +144,10 @@ def test_a_file_that_holds_no_result_is_named(content: bytes, tmp_path: Path) ->
 # --- how it is written ------------------------------------------------------------
 
 
-def test_a_write_that_fails_leaves_the_old_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
     path = write_atomically(tmp_path / "c.txt", "old")
 
-    def full(_: int) -> None:
+    def full(_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
@@ -165,7 +157,7 @@ def test_a_write_that_fails_leaves_the_old_file(
     assert [p.name for p in tmp_path.iterdir()] == ["c.txt"]
 
 
-def test_a_process_that_is_killed_leaves_a_whole_file(tmp_path: Path) -> None:
+def test_a_process_that_is_killed_leaves_a_whole_file(tmp_path):
     """Killed at any moment, the file holds one of the texts, and all of it."""
     path = write_atomically(tmp_path / "c.txt", "a" * 10**6)
     code = f"""
@@ -185,7 +177,7 @@ while True:
     assert path.read_text() in ("a" * 10**6, "b" * 10**6)
 
 
-def test_a_file_is_utf8_with_newlines_and_its_folder_is_made(tmp_path: Path) -> None:
+def test_a_file_is_utf8_with_newlines_and_its_folder_is_made(tmp_path):
     path = write_atomically(tmp_path / "a" / "b.txt", "µ\n⟨é⟩\n")
     assert path.read_bytes() == "µ\n⟨é⟩\n".encode()
     (tmp_path / "usual").touch()
@@ -199,7 +191,7 @@ def test_a_file_is_utf8_with_newlines_and_its_folder_is_made(tmp_path: Path) -> 
 # --- the machine ------------------------------------------------------------------
 
 
-def test_the_machine_names_what_numbers_depend_on() -> None:
+def test_the_machine_names_what_numbers_depend_on():
     machine = Machine.here()
     assert machine.torch == torch.__version__
     assert machine.cores >= 1 and machine.memory_bytes > 2**28
@@ -216,7 +208,7 @@ def test_the_machine_names_what_numbers_depend_on() -> None:
         )
 
 
-def test_what_is_not_there_is_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_there_is_not_named(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(results, "nvidia_driver", lambda: "555.42")
     machine = Machine.here()
@@ -229,7 +221,7 @@ def test_what_is_not_there_is_not_named(monkeypatch: pytest.MonkeyPatch) -> None
     assert results.version_of("no such package") is None
 
 
-def test_a_gpu_is_named_with_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_is_named_with_its_driver(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA H100")
     monkeypatch.setattr(subprocess, "check_output", lambda *_, **__: "555.42\n555.42\n")
@@ -244,7 +236,7 @@ def test_a_gpu_is_named_with_its_driver(monkeypatch: pytest.MonkeyPatch) -> None
 # --- side by side -----------------------------------------------------------------
 
 
-def test_comparisons_side_by_side(comparison: Comparison) -> None:
+def test_comparisons_side_by_side(comparison):
     other = dataclasses.replace(comparison, max_error=1.0)
     table = side_by_side(comparison, other, labels=("laptop", "server"))
     assert table.headings == ("", "laptop", "server")

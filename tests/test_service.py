@@ -1,7 +1,5 @@
 """The service of lesson 27: its own tests, and a load through a new model."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

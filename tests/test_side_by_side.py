@@ -1,7 +1,5 @@
 """stages(): the same operation found in each text, and nothing guessed."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 
@@ -35,16 +33,16 @@ def cut(x, y):
 
 
 @pytest.fixture(scope="module")
-def shown() -> Stages:
+def shown():
     return stages(chain, X, Y)
 
 
-def text_of(text: str, numbers: tuple[int, ...]) -> list[str]:
+def text_of(text, numbers):
     lines = text.splitlines()
     return [lines[n - 1].strip() for n in numbers]
 
 
-def test_each_operation_is_found_in_every_text(shown: Stages) -> None:
+def test_each_operation_is_found_in_every_text(shown):
     wanted = {  # by its line of the graph: that of the program, and of Triton
         "sin = sin(arg0_1)": (1, "sin(tmp0)"),
         "mul = mul(sin, 2)": (1, "tmp3 = tmp1 * 2.0"),
@@ -74,7 +72,7 @@ def test_each_operation_is_found_in_every_text(shown: Stages) -> None:
         assert triton in statement
 
 
-def test_ptx_comes_from_the_line_that_is_shown(shown: Stages) -> None:
+def test_ptx_comes_from_the_line_that_is_shown(shown):
     ptx = {step.op: text_of(shown.ptx, step.ptx) for step in shown.steps}
     assert any("ld.global" in line for line in ptx["load arg0_1"])
     assert any("st.global" in line for line in ptx["store sum_1"])
@@ -89,7 +87,7 @@ def test_ptx_comes_from_the_line_that_is_shown(shown: Stages) -> None:
         assert re.match(r"    \S.*;$", line)
 
 
-def test_a_program_of_many_operations_is_followed_to_the_end() -> None:
+def test_a_program_of_many_operations_is_followed_to_the_end():
     assert [s.op for s in stages(wide, X.abs(), Y).steps if not s.triton] == []
     cast = stages(lambda x: x.float() * 2, X.bfloat16())
     steps = {step.op: text_of(cast.triton, step.triton) for step in cast.steps}
@@ -103,8 +101,8 @@ def test_a_program_of_many_operations_is_followed_to_the_end() -> None:
     ("op", "call"),
     [("sum", "tl.sum("), ("amax", "triton_helpers.max2("), ("amin", ".min2(")],
 )
-def test_a_reduction_in_a_loop_is_followed(op: str, call: str) -> None:
-    def reduced(x: torch.Tensor) -> torch.Tensor:
+def test_a_reduction_in_a_loop_is_followed(op, call):
+    def reduced(x):
         return getattr(x.exp(), op)(-1)
 
     looped = stages(reduced, torch.randn(16, 8192))
@@ -113,7 +111,7 @@ def test_a_reduction_in_a_loop_is_followed(op: str, call: str) -> None:
     assert call in lines[-1] and len(lines) > 1, lines  # and in the loop
 
 
-def test_another_kernel_is_shown_when_asked_for() -> None:
+def test_another_kernel_is_shown_when_asked_for():
     second = stages(cut, X[:, :64], X[:, :64], kernel=1, gpu="a100")
     assert second.gpu == "a100" and ".target sm_80" in second.ptx
     assert second.others == ("triton_poi_fused_sin_0",) and second.kernel not in (
@@ -131,7 +129,7 @@ def test_another_kernel_is_shown_when_asked_for() -> None:
         stages(lambda x: x @ x, torch.randn(8, 8))
 
 
-def test_one_operation_of_two_parts_of_a_tensor_has_no_line_of_its_own() -> None:
+def test_one_operation_of_two_parts_of_a_tensor_has_no_line_of_its_own():
     """Which of both a line is cannot be known, and nothing is guessed."""
     for twice in (
         lambda x: x[:, :8].sin() + x[:, 8:].sin(),
@@ -141,13 +139,13 @@ def test_one_operation_of_two_parts_of_a_tensor_has_no_line_of_its_own() -> None
         assert [step.triton for step in steps if step.op == "sin"] == [(), ()]
 
 
-def test_a_kernel_launched_twice_shows_the_operations_of_that_launch() -> None:
+def test_a_kernel_launched_twice_shows_the_operations_of_that_launch():
     w = torch.randn(64, 64)
     second = stages(lambda x: ((x @ w).sin() @ w).sin() @ w, w, kernel=1)
     assert "sin(mm)" not in second.fx  # that of the first launch
 
 
-def test_text_html_and_json_agree(shown: Stages) -> None:
+def test_text_html_and_json_agree(shown):
     assert Stages.from_json(shown.to_json()) == shown
     row = next(r for r in shown.table().rows if r[0] == "mul")
     assert row[2:4] == ("mul = mul(sin, 2)", "tmp3 = tmp1 * 2.0")
@@ -160,7 +158,7 @@ def test_text_html_and_json_agree(shown: Stages) -> None:
     assert numbers.count(3) == sum(map(len, places))
 
 
-def test_every_part_of_a_row_and_of_a_column() -> None:
+def test_every_part_of_a_row_and_of_a_column():
     ptx = ("ret;", "mov.u32 %a, 0;", "@%p ld.global.b32 { %b }, [ %c ];")
     ptx += ("mov.u32 %d, 1;", "st.global.b32 [ %c ], %b;")
     texts = ("f" * 48, "o\n" + "g" * 49, f"head\n{' ' * 20}x < y", "\n".join(ptx))
@@ -197,7 +195,7 @@ D = GRAPH.create_node("call_function", ATEN.maximum.default, (C, A), name="d")
 E = GRAPH.create_node("call_function", ATEN.minimum.default, (D, A), name="e")
 
 
-def followed(*body: str) -> dict[str, list[str]]:
+def followed(*body):
     """Return the lines of a = x - y, b = a * 2 and so on in a kernel with this body."""
     head = "@triton_heuristics.pointwise()\n@triton.jit\ndef k(in_ptr0, in_ptr1):\n"
     loads = ("t0 = tl.load(in_ptr0 + i, m)", "t1 = tl.load(in_ptr1 + i, m)")
@@ -209,7 +207,7 @@ def followed(*body: str) -> dict[str, list[str]]:
     return {n: text_of(kernel.source, at) for n, at in found.items()}
 
 
-def test_a_line_is_found_by_its_values_not_by_its_place() -> None:
+def test_a_line_is_found_by_its_values_not_by_its_place():
     first, second = "t2 = t0 - t1", "t3 = g(t2 * 2.0)"
     assert followed(first, second) == {"a": [first], "b": [second]}
     assert followed("t8 = g(t1 * 2.0)", first, second) == {"a": [first], "b": [second]}
@@ -220,11 +218,11 @@ def test_a_line_is_found_by_its_values_not_by_its_place() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["t1 - t0", "t0 + t1", "t0 - t0", "t0 - 1.0"])
-def test_another_operation_or_other_values_are_no_line(wrong: str) -> None:
+def test_another_operation_or_other_values_are_no_line(wrong):
     assert followed(f"t2 = {wrong}", "t3 = g(t2 * 2.0)") == {}
 
 
-def test_a_mask_and_a_cast_pass_a_value_on() -> None:
+def test_a_mask_and_a_cast_pass_a_value_on():
     body = ("t2 = t0 - t1", "t3 = tl.where(m, t2, 0)", "t4 = t3.to(tl.float32)")
     lines = followed(*body, "t5 = g(t4 * 2.0)")
     assert lines == {"a": ["t2 = t0 - t1"], "b": ["t5 = g(t4 * 2.0)"]}

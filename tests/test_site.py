@@ -1,9 +1,6 @@
 """The site: folds, links and marks, without a word from Sphinx or another host."""
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
 
 import nbformat
 import pytest
@@ -20,13 +17,13 @@ GLOSSARY = """# Glossary
 FOLDED = {"jupyter": {"source_hidden": True}}
 
 
-def printed(source: str, text: str, **metadata: object) -> nbformat.NotebookNode:
+def printed(source, text, **metadata):
     outputs = [new_output("stream", text=text)]
     return new_code_cell(source, outputs=outputs, metadata=metadata, execution_count=1)
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("a folder")
     notebooks = folder / "notebooks"
     (notebooks / "workshop").mkdir(parents=True)
@@ -60,7 +57,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "html"
 
 
-def test_a_lesson_reads_without_a_kernel(pages: Path) -> None:
+def test_a_lesson_reads_without_a_kernel(pages):
     html = (pages / "00_first.html").read_text()
     folded = [re.sub(r"<[^>]+>", "", part) for part in html.split("<details")[1:]]
     assert "the answer" in folded[0] and "it said" in folded[1]
@@ -71,19 +68,19 @@ def test_a_lesson_reads_without_a_kernel(pages: Path) -> None:
     assert "course/zoo.py" not in html
 
 
-def test_links_lead_to_headings(pages: Path) -> None:
+def test_links_lead_to_headings(pages):
     coverage = (pages / "coverage.html").read_text()
     [anchor] = re.findall(r'href="00_first\.html#([^"]+)"', coverage)
     assert f'id="{anchor}"' in (pages / "00_first.html").read_text()
 
 
-def test_no_page_asks_another_host(pages: Path) -> None:
+def test_no_page_asks_another_host(pages):
     loaded = r'<(?:link|script|img|iframe)\b[^>]*\b(?:src|href)="(?:https?:)?//'
     for page in pages.rglob("*.html"):
         assert not re.findall(loaded, page.read_text())
 
 
-def test_what_sphinx_cannot_resolve_is_an_error(tmp_path: Path) -> None:
+def test_what_sphinx_cannot_resolve_is_an_error(tmp_path):
     (tmp_path / "source" / "_static").mkdir(parents=True)
     for name in ("conf.py", "course.css", "find.js"):
         (tmp_path / "source" / name).write_text((site.HERE / name).read_text())

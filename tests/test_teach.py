@@ -1,12 +1,9 @@
 """Teaching: what a learner reads, what CI raises, and a progress file that lasts."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -35,13 +32,13 @@ ASK = ("01.p1", "How many graphs?", ["1 graph", "2 graphs"])
 
 
 @pytest.fixture(autouse=True)
-def fresh_lesson(monkeypatch: pytest.MonkeyPatch) -> None:
+def fresh_lesson(monkeypatch):
     monkeypatch.setattr(lesson, "progress", Progress())
     lesson.begin("01")
 
 
 @pytest.fixture
-def said(capsys: pytest.CaptureFixture[str]) -> Callable[[], str]:
+def said(capsys):
     return lambda: capsys.readouterr().out
 
 
@@ -49,7 +46,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> Callable[[], str]:
 
 
 @pytest.mark.parametrize("kind", [bool, np.bool_, lambda b: torch.tensor([b])])
-def test_a_claim_holds_or_raises_in_ci(said, strictly, kind) -> None:
+def test_a_claim_holds_or_raises_in_ci(said, strictly, kind):
     claim("one is one", kind(True))
     assert said() == "✓ holds: one is one\n"
     with pytest.raises(ClaimFailed, match=r"one is two\. numbers differ"):
@@ -59,9 +56,7 @@ def test_a_claim_holds_or_raises_in_ci(said, strictly, kind) -> None:
         claim(*pair)
 
 
-def test_a_false_claim_tells_a_learner_what_was_claimed_and_found(
-    said, learner
-) -> None:
+def test_a_false_claim_tells_a_learner_what_was_claimed_and_found(said, learner):
     found = SimpleNamespace(count=3, breaks=("print", "item"))
     graphs, rows, calls, wanted = 2, [["eager", 7.5]], [], 4
     claim("one graph", found.count == graphs - 1)
@@ -93,7 +88,7 @@ def test_a_false_claim_tells_a_learner_what_was_claimed_and_found(
     assert "Claimed: calls.append(1) == wanted" in text and "Found: wanted is 4" in text
 
 
-def test_a_notebook_shows_what_was_found(monkeypatch) -> None:
+def test_a_notebook_shows_what_was_found(monkeypatch):
     cells = [
         "from helpers import claim\ncounts = {'graphs': 3}",
         "%time counts['graphs'] += 1\nclaim('three', counts['graphs'] == 3)",
@@ -114,7 +109,7 @@ def test_a_notebook_shows_what_was_found(monkeypatch) -> None:
     ],
     ids=lambda c: type(c).__name__,
 )
-def test_a_claim_that_cannot_fail_is_an_error(learner, condition) -> None:
+def test_a_claim_that_cannot_fail_is_an_error(learner, condition):
     with pytest.raises(TypeError, match="claim 'this': the condition"):
         claim("this", condition)
     for nothing in ("", " ", None):
@@ -123,7 +118,7 @@ def test_a_claim_that_cannot_fail_is_an_error(learner, condition) -> None:
     assert lesson.claims == {}
 
 
-def test_strict(monkeypatch) -> None:
+def test_strict(monkeypatch):
     for chosen, ci, wanted in (
         *(("", "", False), ("1", "", True), ("0", "true", False)),
         *(("", "true", True), ("yes", "", True), ("", "false", False)),
@@ -137,7 +132,7 @@ def test_strict(monkeypatch) -> None:
 # Start.
 
 
-def test_start_says_what_the_notebook_runs_on_and_quietens_one_warning(said) -> None:
+def test_start_says_what_the_notebook_runs_on_and_quietens_one_warning(said):
     modules = str(ROOT / "notebooks")  # of a lesson that lies elsewhere
     sys.path.remove(modules)
     with warnings.catch_warnings(record=True) as shown:
@@ -167,9 +162,7 @@ ON_A_GPU = {
         ({}, "TORCHDYNAMO_DISABLE", "TORCHDYNAMO_DISABLE=1 switches torch.compile"),
     ],
 )
-def test_start_names_the_first_missing_thing(
-    said, monkeypatch, machine, switch, words
-) -> None:
+def test_start_names_the_first_missing_thing(said, monkeypatch, machine, switch, words):
     for target, value in machine.items():
         monkeypatch.setattr(target, value)
     monkeypatch.setenv(switch or "UNUSED", "1")
@@ -182,7 +175,7 @@ def test_start_names_the_first_missing_thing(
 # Predictions.
 
 
-def test_a_prediction_without_a_guess(said, strictly) -> None:
+def test_a_prediction_without_a_guess(said, strictly):
     predict(*ASK)
     reveal("01.p1", "2 graphs")
     text = said()
@@ -193,7 +186,7 @@ def test_a_prediction_without_a_guess(said, strictly) -> None:
 
 
 @pytest.mark.parametrize("mine", [2, "2 graphs"])
-def test_a_right_guess(said, mine) -> None:
+def test_a_right_guess(said, mine):
     predict(*ASK, mine=mine)
     reveal("01.p1", "2 graphs")
     assert "Your guess: 2 graphs\n" in (text := said())
@@ -205,7 +198,7 @@ def test_a_right_guess(said, mine) -> None:
     assert "predictions  1 of 1 made, 1 right" in said()
 
 
-def test_a_wrong_guess_lasts_until_the_next_kernel(said, monkeypatch) -> None:
+def test_a_wrong_guess_lasts_until_the_next_kernel(said, monkeypatch):
     predict(*ASK, mine=1)
     reveal("01.p1", "2 graphs")
     assert said().endswith("You said: 1 graph\n")
@@ -219,7 +212,7 @@ def test_a_wrong_guess_lasts_until_the_next_kernel(said, monkeypatch) -> None:
     assert "none yet" in said()  # the course has changed the options
 
 
-def test_a_guess_of_another_kernel_is_not_written_over() -> None:
+def test_a_guess_of_another_kernel_is_not_written_over():
     here, there = Progress(), Progress()
     here.put("predictions", "01.p1", {"mine": "1 graph"})
     there.put("predictions", "01.p1", {"mine": "2 graphs"})
@@ -228,14 +221,14 @@ def test_a_guess_of_another_kernel_is_not_written_over() -> None:
 
 
 @pytest.mark.parametrize("mine", [0, 3, "2", "3 graphs", "", 1.0, True, [1]])
-def test_a_guess_that_is_no_option_lists_them(mine) -> None:
+def test_a_guess_that_is_no_option_lists_them(mine):
     with pytest.raises(ValueError, match="Write 1 for '1 graph'; 2 for '2 graphs'"):
         predict(*ASK, mine=mine)
     assert not progress_file().exists()
 
 
 @pytest.mark.parametrize("options", [["one"], ["a", "a"], [1, 2]])
-def test_options_are_different_texts(options) -> None:
+def test_options_are_different_texts(options):
     with pytest.raises(ValueError, match="two or more different texts"):
         predict("01.p1", "?", options)
 
@@ -247,7 +240,7 @@ def test_options_are_different_texts(options) -> None:
         ("01.p2", "x", "run the cell with predict('01.p2', ...) first"),
     ],
 )
-def test_a_reveal_that_no_option_names(said, monkeypatch, key, observed, words) -> None:
+def test_a_reveal_that_no_option_names(said, monkeypatch, key, observed, words):
     predict(*ASK)
     monkeypatch.setenv("COURSE_STRICT", "1")
     with pytest.raises(ClaimFailed):
@@ -258,10 +251,10 @@ def test_a_reveal_that_no_option_names(said, monkeypatch, key, observed, words) 
     assert words in (text := said()) and text.startswith(f"{key}: ")
 
 
-def test_a_click_is_a_guess_and_may_be_repeated(said, monkeypatch) -> None:
+def test_a_click_is_a_guess_and_may_be_repeated(said, monkeypatch):
     import IPython.display
 
-    shown: list = []
+    shown = []
     monkeypatch.setattr(teach, "watched", lambda: True)
     monkeypatch.setattr(IPython.display, "display", shown.append)
     predict(*ASK)
@@ -283,7 +276,7 @@ def test_a_click_is_a_guess_and_may_be_repeated(said, monkeypatch) -> None:
 # The score.
 
 
-def test_score_counts_this_pass_and_no_earlier_one(said, learner) -> None:
+def test_score_counts_this_pass_and_no_earlier_one(said, learner):
     for _ in range(2):
         lesson.begin("01")
         claim("a", True)
@@ -305,7 +298,7 @@ def test_score_counts_this_pass_and_no_earlier_one(said, learner) -> None:
     assert said().startswith('Run the first cell, start("02")')
 
 
-def test_score_sums_up_all_lessons_and_says_what_to_read_again(said) -> None:
+def test_score_sums_up_all_lessons_and_says_what_to_read_again(said):
     for key, guess in (("01.p1", 1), ("08.p2", 2), ("03.p1", 2)):
         predict(key, *ASK[1:], mine=guess)
         reveal(key, "1 graph")
@@ -321,7 +314,7 @@ def test_score_sums_up_all_lessons_and_says_what_to_read_again(said) -> None:
 # The progress file.
 
 
-def test_the_usual_folder_is_the_platforms(monkeypatch, tmp_path) -> None:
+def test_the_usual_folder_is_the_platforms(monkeypatch, tmp_path):
     monkeypatch.delenv("COURSE_HOME")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -336,7 +329,7 @@ def test_the_usual_folder_is_the_platforms(monkeypatch, tmp_path) -> None:
     [b"", b"[]", b"\xff\xfe", b"[" * 100_000, b'{"predictions": {"01.p1": 1}}'],
     ids=lambda d: repr(d[:16]),
 )
-def test_a_damaged_file_is_kept_aside(said, damage) -> None:
+def test_a_damaged_file_is_kept_aside(said, damage):
     path = progress_file()
     path.parent.mkdir(parents=True)
     path.write_bytes(damage)
@@ -347,18 +340,18 @@ def test_a_damaged_file_is_kept_aside(said, damage) -> None:
     assert json.loads(path.read_text())["predictions"]["01.p1"] == {"guess": "1 graph"}
 
 
-def inside_the_course(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def inside_the_course(home, monkeypatch):
     inside = Path(teach.__file__).parents[1] / "progress-of-a-reader"
     monkeypatch.setenv("COURSE_HOME", str(inside))
     return inside
 
 
-def a_file_in_the_way(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def a_file_in_the_way(home, monkeypatch):
     home.write_text("{")
     return home
 
 
-def damaged_and_not_to_be_moved(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def damaged_and_not_to_be_moved(home, monkeypatch):
     def refuse(self, target):
         raise PermissionError(13, "Permission denied")
 
@@ -377,8 +370,8 @@ def damaged_and_not_to_be_moved(home: Path, monkeypatch: pytest.MonkeyPatch) -> 
     ],
 )
 def test_what_cannot_be_saved_lasts_as_long_as_the_kernel(
-    said, monkeypatch, course_home: Path, obstacle, words
-) -> None:
+    said, monkeypatch, course_home, obstacle, words
+):
     path = obstacle(course_home, monkeypatch)
     predict(*ASK, mine=1)
     reveal("01.p1", "1 graph")
@@ -389,7 +382,7 @@ def test_what_cannot_be_saved_lasts_as_long_as_the_kernel(
     assert not path.exists() or path.read_text() == "{"
 
 
-def test_what_a_newer_course_wrote_stays() -> None:
+def test_what_a_newer_course_wrote_stays():
     path = progress_file()
     path.parent.mkdir(parents=True)
     path.write_text('{"badges": ["first"], "predictions": {"17.p1": {"guess": "x"}}}')
@@ -409,7 +402,7 @@ for number in range(first, first + 20):
 """
 
 
-def test_two_notebooks_at_once_lose_nothing() -> None:
+def test_two_notebooks_at_once_lose_nothing():
     command = [sys.executable, "-c", WRITE_MANY]
     both = [subprocess.Popen([*command, first], cwd=ROOT) for first in ("100", "200")]
     assert [process.wait() for process in both] == [0, 0]

@@ -1,7 +1,5 @@
 """Marks, units and tables; and a bar that is seen while work goes on, and then gone."""
 
-from __future__ import annotations
-
 import html
 import re
 import sys
@@ -27,13 +25,13 @@ from helpers.text import (
 
 
 @given(st.text())
-def test_what_is_marked_is_hidden_and_can_be_had_without_marks(text: str) -> None:
+def test_what_is_marked_is_hidden_and_can_be_had_without_marks(text):
     words = text.replace("⟨", "").replace("⟩", "")
     assert plain(mark(text)) == words
     assert unmark(f"a {mark(text)} b") == "a ⟨…⟩ b"
 
 
-def test_units_in_words() -> None:
+def test_units_in_words():
     times = {0.99967: "1 s", 0.9994: "999 ms", 2e-6: "2 µs", 5e-9: "5 ns", 0: "0 ns"}
     times |= {999.4: "999 s", 1234.0: "1234 s"}
     assert {value: seconds(value) for value in times} == times
@@ -50,7 +48,7 @@ def test_units_in_words() -> None:
     assert [count(1, "graph"), count(2, "graph")] == ["1 graph", "2 graphs"]
 
 
-def test_a_table_is_text_in_columns() -> None:
+def test_a_table_is_text_in_columns():
     rows = [("a", mark("1 s"), 1, "⟨x⟩"), ("longer", "-", 22, "⟨y⟩")]
     lines = [
         "Times",
@@ -63,7 +61,7 @@ def test_a_table_is_text_in_columns() -> None:
     assert str(table).splitlines() == [line.rstrip() for line in lines]
 
 
-def test_columns_stand_where_they_stood_whatever_is_marked() -> None:
+def test_columns_stand_where_they_stood_whatever_is_marked():
     long, short = (
         Table.of(["what", "took", "n"], [("a", mark(time), 1), ("longer", "-", 22)])
         for time in ("1 s", "a thousand and one nights")
@@ -76,13 +74,13 @@ def test_columns_stand_where_they_stood_whatever_is_marked() -> None:
 
 
 @given(st.text(st.characters(min_codepoint=32, exclude_categories=["Cs", "Cc"])))
-def test_html_shows_every_cell_as_it_is(text: str) -> None:
+def test_html_shows_every_cell_as_it_is(text):
     page = Table.of(["head"], [(text,)])._repr_html_()
     cells = re.findall(r"<t[dh]\b[^>]*>(.*?)</t[dh]>", page, re.DOTALL)
     assert [html.unescape(cell).strip("\n") for cell in cells] == ["head", text]
 
 
-def test_marks_are_for_text_and_html_underlines() -> None:
+def test_marks_are_for_text_and_html_underlines():
     page = Table.of(["time"], [("⟨1.2 ms⟩ <b>",)])._repr_html_()
     assert "⟨" not in page and "dotted" in page
     assert ">1.2 ms</span> &lt;b&gt;" in page
@@ -99,19 +97,19 @@ def test_marks_are_for_text_and_html_underlines() -> None:
 class Place:
     """A display that remembers what was shown."""
 
-    def __init__(self, first: IPython.display.HTML) -> None:
+    def __init__(self, first):
         self.shown = [first.data]
 
-    def update(self, html: IPython.display.HTML) -> None:
+    def update(self, html):
         self.shown.append(html.data)
 
 
 @pytest.fixture
-def places(monkeypatch: pytest.MonkeyPatch) -> list[Place]:
+def places(monkeypatch):
     """The places of a notebook that were written to."""
-    places: list[Place] = []
+    places = []
 
-    def display(html: IPython.display.HTML, display_id: bool) -> Place:
+    def display(html, display_id):
         assert display_id is True  # or there is no place to write to
         places.append(Place(html))
         return places[-1]
@@ -123,8 +121,8 @@ def places(monkeypatch: pytest.MonkeyPatch) -> list[Place]:
     return places
 
 
-def test_a_notebook_sees_a_bar_that_ends_empty(places: list[Place]) -> None:
-    def interrupted() -> None:
+def test_a_notebook_sees_a_bar_that_ends_empty(places):
+    def interrupted():
         with progress("work", 4, "points") as bar:
             bar.update(1)
             bar.refresh()
@@ -139,7 +137,7 @@ def test_a_notebook_sees_a_bar_that_ends_empty(places: list[Place]) -> None:
     assert line.endswith(" 1 of 4 points") and len(line) == 72
 
 
-def test_a_bar_within_another_leaves_nothing_behind(places: list[Place]) -> None:
+def test_a_bar_within_another_leaves_nothing_behind(places):
     with progress("sweep", 2) as outer:
         with progress("compare", 1000) as inner:
             inner.update(1234)  # more work than was known is no error
@@ -150,9 +148,7 @@ def test_a_bar_within_another_leaves_nothing_behind(places: list[Place]) -> None
         assert place.shown[-1] == "" and "\x1b" not in "".join(place.shown)
 
 
-def test_quiet_means_quiet(
-    places: list[Place], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
+def test_quiet_means_quiet(places, monkeypatch, capsys):
     monkeypatch.setenv("COURSE_QUIET", "1")
     with progress("work", 4) as bar:
         bar.update(2)
@@ -166,9 +162,7 @@ def test_quiet_means_quiet(
     assert capsys.readouterr().err == ""
 
 
-def test_a_terminal_sees_a_bar(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
-) -> None:
+def test_a_terminal_sees_a_bar(monkeypatch, capsys):
     monkeypatch.setattr(IPython, "get_ipython", types.SimpleNamespace)  # no kernel
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     for quiet, seen in (("1", False), ("", True)):

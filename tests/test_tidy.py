@@ -1,7 +1,5 @@
 """A tidied kernel is easier to read, and the same to the compiler."""
 
-from __future__ import annotations
-
 import pytest
 
 from helpers.gpu.compile import compile_kernel
@@ -24,7 +22,7 @@ def kernel(a, b, o, n, XBLOCK : tl.constexpr):
 """
 
 
-def body(*lines: str) -> list[str]:
+def body(*lines):
     """Return the statements of a tidied kernel with these lines, and its titles."""
     text = tidy(HEAD + "\n".join(f"    {line}" for line in lines) + "\n")
     rest = text.split("tl.arange(0, XBLOCK)\n")[1]
@@ -32,7 +30,7 @@ def body(*lines: str) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if f"{k}, training" not in KINDS])
-def test_the_compiler_makes_the_same_of_it(kind: str) -> None:
+def test_the_compiler_makes_the_same_of_it(kind):
     """Equal to the instruction, for one kernel of each kind of reduction and so on."""
     kinds = {kernel.kind: kernel for kernel in dumped(kind).kernels}
     for kernel in kinds.values():
@@ -43,7 +41,7 @@ def test_the_compiler_makes_the_same_of_it(kind: str) -> None:
         assert again.ptx == kernel.ptx
 
 
-def test_constants_masks_second_names_and_the_dead_go() -> None:
+def test_constants_masks_second_names_and_the_dead_go():
     assert body(
         "t0 = tl.load(a + (x0), None)",
         "t1 = tl.full([1], 0.5, tl.float32)",
@@ -61,7 +59,7 @@ def test_constants_masks_second_names_and_the_dead_go() -> None:
     ]
 
 
-def test_each_part_has_a_title_and_a_constant_may_stand_on_either_side() -> None:
+def test_each_part_has_a_title_and_a_constant_may_stand_on_either_side():
     text = tidy(
         HEAD
         + "    t0 = tl.load(a + (x0), None)\n    t1 = tl.full([1], -2.0, tl.float32)\n"
@@ -93,7 +91,7 @@ def kernel(a, b, o, n, XBLOCK: tl.constexpr):
     )
 
 
-def test_a_line_that_just_fits_and_one_with_commas_in_a_text_stay() -> None:
+def test_a_line_that_just_fits_and_one_with_commas_in_a_text_stay():
     fits = f"r = f(o, {'x' * 65})"
     text = f"tl.device_assert(i < n, '{'a, b' * 20}')"
     assert len(f"    {fits}") == 79 and body(fits, text, "g(r)")[:2] == [fits, text]
@@ -104,12 +102,12 @@ def test_a_line_that_just_fits_and_one_with_commas_in_a_text_stay() -> None:
 @pytest.mark.parametrize(
     "line", ["t2 = libdevice.pow(t0, t1)", "t2 = t1 * t1", "t2 = t0[:] < t1"]
 )
-def test_a_constant_stays_outside_of_arithmetic(line: str) -> None:
+def test_a_constant_stays_outside_of_arithmetic(line):
     lines = ("t0 = tl.load(b + x0, x0 < n)", "t1 = tl.full([1], 0.5, tl.float32)", line)
     assert line in body(*lines, "tl.store(o + x0, t2, x0 < n)")
 
 
-def test_what_does_something_stays() -> None:
+def test_what_does_something_stays():
     text = body(
         "t0 = tl.load(b + (x0), x0 < n)",
         "tl.device_assert(t0 < 5, 'out of bounds')",
@@ -120,7 +118,7 @@ def test_what_does_something_stays() -> None:
     assert any("device_assert" in line for line in text)
 
 
-def test_a_second_name_stays_when_the_first_one_changes() -> None:
+def test_a_second_name_stays_when_the_first_one_changes():
     text = body(
         "t0 = tl.load(a + (x0), None)",
         "t1 = t0",
@@ -136,19 +134,19 @@ def test_a_second_name_stays_when_the_first_one_changes() -> None:
     assert text[-1] == "tl.store(o + i, t1 * t0 * m * c)"
 
 
-def test_a_second_name_in_two_loops_gives_way() -> None:
+def test_a_second_name_in_two_loops_gives_way():
     (kernel,) = dumped("softmax over 4096").kernels
     assert kernel.source.count("for ") == 2 and "r0_index" in kernel.source
     assert "r0_1" in kernel.generated and "r0_1" not in kernel.source
 
 
-def test_a_long_line_is_broken_inside_its_brackets() -> None:
+def test_a_long_line_is_broken_inside_its_brackets():
     first, rest = f"    r = f({'a' * 30}, {'b' * 36},", f"g({'c' * 40}))"
     text = tidy(HEAD + f"{first} {rest}\n    tl.store(o + i, r, None)\n")
     assert len(first) == 79 and f"\n{first}\n        {rest}\n" in text
 
 
-def test_functions_that_a_kernel_calls_come_first_and_keep_their_comments() -> None:
+def test_functions_that_a_kernel_calls_come_first_and_keep_their_comments():
     text = tidy(HEAD + "    tl.store(o + i, helper(i), None)\n")
     assert text.startswith(
         "@triton.jit\ndef helper(x):\n    # a comment\n    return x\n"
@@ -158,6 +156,6 @@ def test_functions_that_a_kernel_calls_come_first_and_keep_their_comments() -> N
     assert "# the elements of this program" not in template
 
 
-def test_no_triton_function_is_an_error() -> None:
+def test_no_triton_function_is_an_error():
     with pytest.raises(ValueError, match=r"^no @triton\.jit function in this source$"):
         tidy("x = 1")

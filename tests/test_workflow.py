@@ -1,7 +1,5 @@
 """The workflows call only what there is, for every torch, and open one issue."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os
@@ -11,7 +9,6 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -30,7 +27,7 @@ JOBS = yaml.safe_load(CANARY)["jobs"]
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="runs the steps of Linux")
 
 
-def complaints(folder: Path) -> str:
+def complaints(folder):
     """Return what linters find in workflows, without a network and any exception."""
     zizmor = Path(sys.executable).with_name("zizmor")
     options = "--offline --strict-collection --no-config --no-ignores --no-progress"
@@ -42,11 +39,11 @@ def complaints(folder: Path) -> str:
     return "".join(run.stdout + run.stderr for run in runs if run.returncode)
 
 
-def test_the_linters_find_nothing() -> None:
+def test_the_linters_find_nothing():
     assert complaints(FOLDER) == ""
 
 
-def test_a_workflow_calls_only_what_there_is() -> None:
+def test_a_workflow_calls_only_what_there_is():
     workflow = CANARY + TEST
     targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     called = {*re.findall(r"\bmake (\w+)", workflow)} - {*targets}
@@ -56,7 +53,7 @@ def test_a_workflow_calls_only_what_there_is() -> None:
     assert called == set()
 
 
-def test_the_matrix_holds_every_supported_torch_with_its_triton() -> None:
+def test_the_matrix_holds_every_supported_torch_with_its_triton():
     matrix = JOBS["canary"]["strategy"]["matrix"]
     extra = [cell for cell in matrix["include"] if "os" in cell]
     versions = {*matrix["torch"], *(cell["torch"] for cell in extra)}
@@ -72,13 +69,13 @@ def test_the_matrix_holds_every_supported_torch_with_its_triton() -> None:
 # --- the issue ----------------------------------------------------------------------
 
 
-def step_with(words: str) -> dict[str, Any]:
+def step_with(words):
     """Return the step of the issue's job whose commands have these words."""
     [step] = [s for s in JOBS["issue"]["steps"] if words in s.get("run", "")]
     return step
 
 
-def test_the_issue_is_written_with_the_packages_that_its_job_installs() -> None:
+def test_the_issue_is_written_with_the_packages_that_its_job_installs():
     done = python(
         "import sys; before = {*sys.modules}; import tests.failing\n"
         "print(*{name.split('.')[0] for name in {*sys.modules} - before})"
@@ -101,9 +98,7 @@ if [ "$2" = list ]; then jq -r "${@: -1}" issues.json; fi
         ({3: "Else", 7: "The weekly run fails"}, "issue comment 7"),
     ],
 )
-def test_only_one_issue_is_open(
-    titles: dict[int, str], wanted: str, tmp_path: Path
-) -> None:
+def test_only_one_issue_is_open(titles, wanted, tmp_path):
     if shutil.which("jq") is None:
         pytest.skip("jq plays the part that gh has built in, and is not here")
     issues = [{"number": number, "title": title} for number, title in titles.items()]
