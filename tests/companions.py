@@ -31,74 +31,27 @@ class Stop(NamedTuple):
     without: tuple[str, ...] = ()
 
 
+def stops(words: str) -> tuple[Stop | int, ...]:
+    """Return the stops of "01.1 +15 05": an exercise, a break, a lesson without one."""
+    return tuple(
+        int(word)
+        if word.startswith("+")
+        else Stop(word[:2], (word,) if "." in word else ())
+        for word in words.split()
+    )
+
+
 # How both longer routes begin: to prove, to measure, to read what was captured.
-BEGINNING = (
-    Stop("00", ("00.1",)),
-    Stop("01", ("01.1",)),
-    Stop("02", ("02.1",)),
-    15,
-    Stop("03", ("03.1",)),
-    Stop("04", ("04.2",)),
-    Stop("13", ("13.1",)),
-    Stop("14", ("14.1",)),
-)
+BEGINNING = "00.1 01.1 02.1 +15 03.1 04.2 13.1 14.1"
+SHORTER = Stop("02", (), ("Large results are new pages", "From which size on?"))
 # The first number is the minutes of the whole route, and a number among the stops those
 # of a break; what they do not take is left for polls and questions.
 ROUTES: dict[str, tuple[int, tuple[Stop | int, ...]]] = {
-    "2 hours": (
-        120,
-        (
-            Stop("00", ("00.1",)),
-            Stop("01", ("01.1",)),
-            Stop("02", (), ("Large results are new pages", "From which size on?")),
-            5,
-            Stop("03", ("03.1",)),
-            Stop("04", ("04.2",)),
-        ),
-    ),
-    "half a day": (240, (*BEGINNING, 10, Stop("05"), Stop("07"))),
-    "a day": (
-        420,
-        (
-            *BEGINNING,
-            Stop("05", ("05.1",)),
-            Stop("07", ("07.1",)),
-            15,
-            Stop("08"),
-            Stop("10", ("10.1",)),
-            Stop("11"),
-            Stop("12", ("12.1",)),
-            Stop("16", ("16.1",)),
-            Stop("17"),
-        ),
-    ),
-    "practice": (
-        180,
-        (
-            Stop("06"),
-            Stop("19", ("19.1",)),
-            Stop("21", ("21.1",)),
-            10,
-            Stop("22", ("22.1",)),
-            Stop("23"),
-            10,
-            Stop("25", ("25.1",)),
-        ),
-    ),
-    "real models": (
-        180,
-        (
-            Stop("27", ("27.1",)),
-            Stop("28", ("28.1",)),
-            10,
-            Stop("29", ("29.1",)),
-            Stop("30"),
-            Stop("31"),
-            10,
-            Stop("32", ("32.1",)),
-            Stop("33"),
-        ),
-    ),
+    "2 hours": (120, (*stops("00.1 01.1"), SHORTER, *stops("+5 03.1 04.2"))),
+    "half a day": (240, stops(f"{BEGINNING} +10 05 07")),
+    "a day": (420, stops(f"{BEGINNING} 05.1 07.1 +15 08 10.1 11 12.1 16.1 17")),
+    "practice": (180, stops("06 19.1 21.1 +10 22.1 23 +10 25.1")),
+    "real models": (180, stops("27.1 28.1 +10 29.1 30 31 +10 32.1 33")),
 }
 # Whose lessons its people have done.
 FOLLOWS = {"practice": "a day", "real models": "practice"}
