@@ -21,14 +21,6 @@ from helpers.text import Table
 from tests import test_starts
 from tests.refresh import ROOT
 
-NAMED = {  # the part that names each ill, and the verdict that it then has
-    "breaks": ("capture", "bad"),
-    "counter": ("recompiles", "bad"),
-    "hook": ("silent", "bad"),
-    "promotes": ("traffic", "bad"),
-    "differs": ("matches", "bad"),
-}
-
 
 def target(name):
     return f"{ROOT / 'tests' / 'sick_models.py'}:{name}"
@@ -61,11 +53,78 @@ def looked_at(tmp_path, monkeypatch):
     sys.modules.pop("mine", None)
 
 
-@pytest.mark.parametrize("ill", NAMED)
-def test_an_ill_is_named(ill, looked_at):
-    part, verdict = NAMED[ill]
-    [found] = looked_at(target(ill), part)
+OWN = """
+SCALE = 3
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.scale = torch.nn.Linear(4, 4), 2.0
+    def forward(self, x):
+        y = self.layer(x) * self.scale * SCALE
+        return y * 2 if self.training else y
+def make():
+    return Model().eval(), (torch.ones(2, 4),)
+"""
+DEEP = """
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(64, 64) for _ in range(6))
+        self.scale = 1.3
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.nn.functional.gelu(layer(x)) * self.scale + x
+        return {result}
+def make():
+    torch.manual_seed(0)
+    return Model(){dtype}, (torch.randn(8, 64){dtype},)
+"""
+ONCE = """
+class Model(torch.nn.Module):
+    table = None
+    def forward(self, x):
+        if self.table is None:
+            self.table = torch.ones(4)
+        return x * self.table
+def make(): return Model(), (torch.ones(4),)
+"""
+ALREADY = """
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x * (2 if torch.compiler.is_compiling() else 1)
+def make():
+    model = Model()
+    return {0}, (torch.ones(3),)
+"""
+LATER = """
+def f(x, mask=None):
+    return x * 2 if mask is None else x * mask.sum().item()
+def make():
+    return f, [(torch.ones(3),), (torch.ones(3), torch.ones(3))]
+"""
+WIDER = DEEP.format(dtype=".bfloat16()", result="x.float()")
+ALL_NOTICED = "'says': 'its graph runs; 3 changes after the first call noticed'"
+VERDICTS = {  # a model, what a part must say of it, and some of its words
+    "breaks": (target("breaks"), "capture", "bad"),
+    "counter": (target("counter"), "recompiles", "bad"),
+    "hook": (target("hook"), "silent", "bad"),
+    "promotes": (target("promotes"), "traffic", "bad"),
+    "differs": (target("differs"), "matches", "bad"),
+    "compiled already": (ALREADY.format("torch.compile(model)"), "matches", "bad"),
+    "compiled in place": (ALREADY.format("model.compile() or model"), "matches", "bad"),
+    "breaks for later inputs": (LATER, "capture", "look", "'breaks': 1}"),
+    "makes a table once": (ONCE, "recompiles", "look", "again: 1 time in"),
+    "wider on purpose": (WIDER, "traffic", "look", "'promotes': True"),
+    "nothing is stale": (OWN, "silent", "good", ALL_NOTICED, "the attribute scale"),
+}
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_a_part_says_what_it_thinks_of_a_model(name, looked_at):
+    model, part, verdict, *said = VERDICTS[name]
+    [found] = looked_at(model, part)
     assert found["verdict"] == verdict, found
+    assert [words for words in said if words not in str(found)] == [], found
 
 
 def test_health_is_not_doubted(looked_at):
@@ -122,20 +181,6 @@ def make():
 """
 
 
-OWN = """
-SCALE = 3
-class Model(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer, self.scale = torch.nn.Linear(4, 4), 2.0
-    def forward(self, x):
-        y = self.layer(x) * self.scale * SCALE
-        return y * 2 if self.training else y
-def make():
-    return Model().eval(), (torch.ones(2, 4),)
-"""
-
-
 @pytest.mark.parametrize("drop", [0.0, 0.1])
 def test_a_gradient_that_is_only_rounding_is_no_other_answer(drop, looked_at):
     found = looked_at(NOISE.format(drop=drop), "matches", built=True)
@@ -147,12 +192,6 @@ def test_a_cache_among_the_inputs_is_put_back(looked_at):
     matches, *others = looked_at(CACHE, "matches", "silent", "traffic", "speed")
     assert matches["verdict"] == "good", matches
     assert not [one for one in others if one["verdict"] == "failed"], others
-
-
-def test_what_stands_in_the_model_itself_is_not_stale(looked_at):
-    [silent] = looked_at(OWN, "silent")
-    assert silent["says"] == "its graph runs; 3 changes after the first call noticed"
-    assert "the attribute scale" in silent["evidence"][0]
 
 
 def test_what_raises_for_later_inputs_alone_is_another_answer(looked_at):
@@ -191,29 +230,6 @@ def test_code_for_varying_sizes_that_fails_has_a_cure(looked_at):
     assert matches["advice"][0].startswith("torch.compile(model, dynamic=False)")
 
 
-DEEP = """
-class Model(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = torch.nn.ModuleList(torch.nn.Linear(64, 64) for _ in range(6))
-        self.scale = 1.3
-    def forward(self, x):
-        for layer in self.layers:
-            x = torch.nn.functional.gelu(layer(x)) * self.scale + x
-        return {result}
-def make():
-    torch.manual_seed(0)
-    return Model(){dtype}, (torch.randn(8, 64){dtype},)
-"""
-ONCE = """
-class Model(torch.nn.Module):
-    table = None
-    def forward(self, x):
-        if self.table is None:
-            self.table = torch.ones(4)
-        return x * self.table
-def make(): return Model(), (torch.ones(4),)
-"""
 FORCES = """
 class Model(torch.nn.Module):
     def __init__(self):
@@ -233,45 +249,9 @@ def test_narrow_numbers_are_no_stale_ones(looked_at):
     assert silent["verdict"] == "good" and "attribute scale" in silent["evidence"][0]
 
 
-def test_a_result_that_is_wider_on_purpose_is_looked_at(looked_at):
-    body = DEEP.format(dtype=".bfloat16()", result="x.float()")
-    [traffic] = looked_at(body, "traffic")
-    assert traffic["verdict"] == "look" and traffic["counts"]["promotes"] is True
-
-
-def test_what_is_made_once_does_not_compile_for_ever(looked_at):
-    [again] = looked_at(ONCE, "recompiles")
-    assert again["verdict"] == "look" and "again: 1 time in" in again["says"], again
-
-
 def test_a_gradient_inside_the_model_is_no_failure(looked_at):
     [traffic] = looked_at(FORCES, "traffic")
     assert traffic["verdict"] != "failed", traffic
-
-
-@pytest.mark.parametrize("which", ["torch.compile(model)", "model.compile() or model"])
-def test_a_model_that_is_compiled_already_is_held_against_eager(which, looked_at):
-    body = f"""
-        class Model(torch.nn.Module):
-            def forward(self, x):
-                return x * (2 if torch.compiler.is_compiling() else 1)
-        def make():
-            model = Model()
-            return {which}, (torch.ones(3),)
-        """
-    [matches] = looked_at(body, "matches")
-    assert matches["verdict"] == "bad", matches
-
-
-def test_a_break_of_later_inputs_is_seen(looked_at):
-    body = """
-        def f(x, mask=None):
-            return x * 2 if mask is None else x * mask.sum().item()
-        def make():
-            return f, [(torch.ones(3),), (torch.ones(3), torch.ones(3))]
-        """
-    [capture] = looked_at(body, "capture")
-    assert capture["verdict"] == "look" and capture["counts"]["breaks"] == 1, capture
 
 
 def test_a_model_that_stands_in_its_file_is_left_as_it_was(looked_at):
