@@ -171,30 +171,18 @@ def planted(dump, old, new):
 
 READ, ONE = "tl.load(in_ptr0 + (x0", "tl.full([1], 1.0"
 STORE, ADD = "tl.store(out_ptr1 + (x0), tmp4", "tl.atomic_add(out_ptr0 + ("
+FIRST, SECOND = "wrong: output 0$", "wrong: output 1$"
 OUTSIDE = r"IndexError: {} outside its buffers\n  in \w+: .*{}.*$"
+UNKNOWN = "NotImplementedError: libdevice.sad has no counterpart"
+CHANGED = "wrong: output 0, input 0 after the call, input 1 after the call$"
 SABOTAGES = {  # program, old, new, what is said of its kernel
-    "wrong constant": ("two", ONE, "tl.full([1], 1.0001", "wrong: output 1$"),
-    "half of an output": (
-        "two",
-        f"{STORE}, None",
-        f"{STORE}, x0 < 9",
-        "wrong: output 1$",
-    ),
-    "no mask on a sum": (
-        "sum",
-        " & xmask, tmp1, 0)",
-        "| xmask, tmp1 + 1, 0)",
-        "wrong: output 0$",
-    ),
+    "wrong constant": ("two", ONE, "tl.full([1], 1.0001", SECOND),
+    "half of an output": ("two", f"{STORE}, None", f"{STORE}, x0 < 9", SECOND),
+    "no mask on a sum": ("sum", " & xmask, tmp1, 0)", "| xmask, tmp1 + 1, 0)", FIRST),
     "a backward": ("norm", "tmp3 = tmp1 - tmp2", "tmp3 = tmp1 + tmp2", "wrong: "),
     "another seed": ("drop", "rand4x(tmp0", "rand4x(tmp0 + 1", "wrong: "),
-    "integers": ("ints", "tl.full([1], 3", "tl.full([1], 4", "wrong: output 0$"),
-    "a wrong input changed": (
-        "state",
-        "tl.store(out",
-        "tl.store(in",
-        "wrong: output 0, input 0 after the call, input 1 after the call$",
-    ),
+    "integers": ("ints", "tl.full([1], 3", "tl.full([1], 4", FIRST),
+    "a wrong input changed": ("state", "tl.store(out", "tl.store(in", CHANGED),
     "reads past the end": (
         "two",
         READ,
@@ -208,12 +196,7 @@ SABOTAGES = {  # program, old, new, what is said of its kernel
         OUTSIDE.format("stores", "tmp9, None"),
     ),
     "adds past the end": ("adds", ADD, f"{ADD}64 + ", OUTSIDE.format("stores", "64")),
-    "no such function": (
-        "two",
-        "tl_math.sin",
-        "libdevice.sad",
-        "NotImplementedError: libdevice.sad has no counterpart",
-    ),
+    "no such function": ("two", "tl_math.sin", "libdevice.sad", UNKNOWN),
     "no Python": ("two", "tmp4 = tmp2", "tmp4 = = tmp2", "SyntaxError"),
 }
 
