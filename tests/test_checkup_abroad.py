@@ -25,38 +25,15 @@ BESIDE = MODEL.format(first="from sizes import FACTOR", late="")
 THEIRS = MODEL.format(first="import helpers", late="from helpers import FACTOR")
 FOLDER = MODEL.format(first="from helpers.sizes import FACTOR", late="")
 RELATIVE = MODEL.format(first="from .sizes import FACTOR", late="")
-SIZES = "FACTOR = 2\n"
-PACKAGE = {"pkg/__init__.py": "", "pkg/sizes.py": SIZES, "pkg/models.py": RELATIVE}
-# The folder it is run in, what it is asked for, the files of the project.
-PROJECTS = {
-    "a module helpers": (".", "model:make", {"helpers.py": SIZES, "model.py": THEIRS}),
-    "a package helpers, from outside": (
-        "..",
-        "project/model.py:make",
-        {"helpers/__init__.py": SIZES, "model.py": THEIRS},
-    ),
-    "a folder helpers, without __init__.py": (
-        ".",
-        "model.py:make",
-        {"helpers/sizes.py": SIZES, "model.py": FOLDER},
-    ),
-    "helpers, beside the package": (
-        ".",
-        "pkg/model.py:make",
-        {"helpers.py": SIZES, "pkg/__init__.py": "", "pkg/model.py": THEIRS},
-    ),
-    "what stands beside, from inside": (
-        ".",
-        "model:make",
-        {"sizes.py": SIZES, "model.py": BESIDE},
-    ),
-    "what stands beside, from outside": (
-        "..",
-        "project/model.py:make",
-        {"sizes.py": SIZES, "model.py": BESIDE},
-    ),
-    "a package": (".", "pkg.models:make", PACKAGE),
-    "a file of a package": ("..", "project/pkg/models.py:make", PACKAGE),
+PROJECTS = {  # what is asked for, the text of the model, the file of the sizes
+    "a module helpers": ("model", THEIRS, "helpers.py"),
+    "a package helpers, outside": ("project/model.py", THEIRS, "helpers/__init__.py"),
+    "a folder helpers, without __init__.py": ("model.py", FOLDER, "helpers/sizes.py"),
+    "helpers, beside the package": ("pkg/model.py", THEIRS, "helpers.py"),
+    "what stands beside, from inside": ("model", BESIDE, "sizes.py"),
+    "what stands beside, from outside": ("project/model.py", BESIDE, "sizes.py"),
+    "a package": ("pkg.models", RELATIVE, "pkg/sizes.py"),
+    "a file of a package": ("project/pkg/models.py", RELATIVE, "pkg/sizes.py"),
 }
 # What every process of a checkup does first; torch would take its time.
 LOOK = """
@@ -72,14 +49,18 @@ CHECKUP = ("--only", "capture", "--require", "graphs=1,breaks=0")
 
 def run(name, folder, path, *command):
     """Write the project *name*; return what *command* says there of its target."""
-    where, target, files = PROJECTS[name]
+    target, model, sizes = PROJECTS[name]
     home = folder / "project"
+    module = target.removeprefix("project/").removesuffix(".py").replace(".", "/")
+    files = {sizes: "FACTOR = 2\n", f"{module}.py": model}
+    if module.startswith("pkg/"):
+        files["pkg/__init__.py"] = ""
     for file, text in files.items():
         (home / file).parent.mkdir(parents=True, exist_ok=True)
         (home / file).write_text(text)
     done = subprocess.run(
-        [sys.executable, *command, target],
-        cwd=home / where,
+        [sys.executable, *command, f"{target}:make"],
+        cwd=folder if target.startswith("project/") else home,
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
