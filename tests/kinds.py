@@ -82,28 +82,22 @@ def integers(high: int, *shape: int) -> torch.Tensor:
     return numbers.to(torch.get_default_device())
 
 
-@kind("pointwise chain", "pointwise")
-def chain():
-    return lambda x: torch.relu(x.sin() * 2 + 1), (randn(64, 1000),)
+def _takes_normal_numbers(fn: Callable[..., Any], *shapes: tuple[int, ...]):
+    return lambda: (fn, tuple(randn(*shape) for shape in shapes))
+
+
+for _name, _fn, *_shapes in (
+    ("pointwise chain", lambda x: torch.relu(x.sin() * 2 + 1), (64, 1000)),
+    ("two outputs", lambda x: (x.sin(), x.cos() + 1), (4096,)),
+    ("broadcast and transpose", lambda x, y: x.t() + y, (128, 48), (128,)),
+    ("only on the CPU", lambda x: x + torch.arange(64, device="cpu"), (64,)),
+):
+    kind(_name, "pointwise")(_takes_normal_numbers(_fn, *_shapes))
 
 
 @kind("pointwise chain, training", "pointwise", "pointwise")
 def chain_training():
     return lambda x: torch.tanh(x.sin() * 2 + 1), (randn(64, 1000),)
-
-
-@kind("two outputs", "pointwise")
-def two_outputs():
-    return lambda x: (x.sin(), x.cos() + 1), (randn(4096),)
-
-
-@kind("broadcast and transpose", "pointwise")
-def transposed():
-    return lambda x, y: x.t() + y, (randn(128, 48), randn(128))
-
-
-def _softmax(rows: int, columns: int):
-    return lambda: (lambda x: torch.softmax(x, -1), (randn(rows, columns),))
 
 
 # torch 2.11 still finds the maximum and the sum in two passes when it splits a row.
@@ -115,7 +109,7 @@ for _columns, _forward, _backward in (
     (4096, "reduction", "reduction"),
     (65536, f"{_ONLINE}, pointwise", f"{_SPLIT}, pointwise"),
 ):
-    _make = _softmax(4, _columns)
+    _make = _takes_normal_numbers(lambda x: torch.softmax(x, -1), (4, _columns))
     kind(f"softmax over {_columns}", _forward)(_make)
     kind(f"softmax over {_columns}, training", _forward, _backward)(_make)
 
@@ -272,11 +266,6 @@ def own_kernel():
 @kind("no tensor operation")
 def nothing():
     return lambda x: 3, (randn(4),)
-
-
-@kind("only on the CPU", "pointwise")
-def cpu_only():
-    return lambda x: x + torch.arange(64, device="cpu"), (randn(64),)
 
 
 @kind("a QR by a library", "library, pointwise")
