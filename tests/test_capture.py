@@ -339,27 +339,19 @@ def test_recompiles_count_each_call_with_its_reason():
     assert costs.table().rows[2:] == (("3", "1", *why), ("4", "0", ""))
 
 
+LEARNS = X.clone().requires_grad_()
+WIDE, TURNED = torch.ones(3, 4), torch.ones(4, 3).t()
+
+
 @pytest.mark.parametrize(
     ("first", "second", "words"),
     [
         ((X, 1), (X.double(), 1), "x has dtype Double, compiled for Float"),
         ((X, True), (X, False), "n is no longer True"),
         ((X, "a"), (X, "b"), "n is no longer 'a'"),
-        (
-            (X, 1),
-            (X.clone().requires_grad_(), 1),
-            "x differs in whether it requires gradients",
-        ),
-        (
-            (torch.ones(3, 4), 1),
-            (torch.ones(4, 3).t(), 1),
-            "x has stride 1 in dimension 0, compiled for 4",
-        ),
-        (
-            (torch.ones(3, 4), 1),
-            (X, 1),
-            "the number of dimensions of x is 1, compiled for 2",
-        ),
+        ((X, 1), (LEARNS, 1), "x differs in whether it requires gradients"),
+        ((WIDE, 1), (TURNED, 1), "x has stride 1 in dimension 0, compiled for 4"),
+        ((WIDE, 1), (X, 1), "the number of dimensions of x is 1, compiled for 2"),
     ],
 )
 def test_a_failed_guard_in_words(first, second, words):

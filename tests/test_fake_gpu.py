@@ -210,7 +210,9 @@ def test_the_gpu_answers_in_the_place_of_one():
 
 HALF, SINGLE, BRAIN = torch.float16, torch.float32, torch.bfloat16
 FLASH, EFFICIENT = "flash attention", "memory-efficient attention"
-MATH, ALL = "two matrix products and a softmax", {"dropout_p": 0.5, "is_causal": True}
+MATH = "two matrix products and a softmax"
+GROUPED, SCALED = {"enable_gqa": True}, {"scale": 0.3}
+ALL, MASK = {"dropout_p": 0.5, "is_causal": True, **SCALED}, (2, 3, 16, 20)
 
 
 class Called(TorchDispatchMode):
@@ -231,31 +233,17 @@ class Called(TorchDispatchMode):
     ("gpu", "dtype", "width", "options", "name", "rest"),
     [
         ("a100", HALF, 256, {}, FLASH, (0.0625,)),
-        ("h100", BRAIN, 36, {**ALL, "scale": 0.3}, FLASH, (0.5, True, 0.3)),
-        ("h100", HALF, 32, {"enable_gqa": True, "scale": 0.3}, FLASH, (0.3,)),
+        ("h100", BRAIN, 36, ALL, FLASH, (0.5, True, 0.3)),
+        ("h100", HALF, 32, GROUPED | SCALED, FLASH, (0.3,)),
         ("a100", HALF, 264, {}, EFFICIENT, (None, False)),
         ("t4", HALF, 32, {}, EFFICIENT, (None, False)),
-        (
-            "t4",
-            SINGLE,
-            36,
-            {**ALL, "scale": 0.3},
-            EFFICIENT,
-            (None, False, 0.5, True, 0.3),
-        ),
-        ("a100", BRAIN, 32, {"attn_mask": HALF}, EFFICIENT, ((2, 3, 16, 20), False)),
-        (
-            "h100",
-            HALF,
-            32,
-            {"attn_mask": torch.bool},
-            EFFICIENT,
-            ((2, 3, 16, 20), False),
-        ),
+        ("t4", SINGLE, 36, ALL, EFFICIENT, (None, False, 0.5, True, 0.3)),
+        ("a100", BRAIN, 32, {"attn_mask": HALF}, EFFICIENT, (MASK, False)),
+        ("h100", HALF, 32, {"attn_mask": torch.bool}, EFFICIENT, (MASK, False)),
         ("t4", BRAIN, 32, {}, MATH, ()),
         ("h100", SINGLE, 34, {}, MATH, ()),
         ("h100", torch.float64, 32, {}, MATH, ()),
-        ("h100", SINGLE, 32, {"enable_gqa": True}, MATH, ()),
+        ("h100", SINGLE, 32, GROUPED, MATH, ()),
     ],
 )
 def test_attention_is_what_the_gpu_has(gpu, dtype, width, options, name, rest):
