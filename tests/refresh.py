@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
@@ -165,13 +166,18 @@ def course_environment() -> Iterator[None]:
             os.environ.update(before)
 
 
+def ran(
+    *words: str | Path, status: int = 0, cwd: Path = ROOT, **how: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run a program, which has to end with *status*; return it with what it said."""
+    done = subprocess.run(words, cwd=cwd, capture_output=True, text=True, **how)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done
+
+
 def python(code: str) -> subprocess.CompletedProcess[str]:
     """Run *code* in a Python of its own, at the root of the course."""
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT
-    )
-    assert done.returncode == 0, done.stderr
-    return done
+    return ran(sys.executable, "-c", code)
 
 
 def client(notebook: nbformat.NotebookNode, folder: Path) -> NotebookClient:

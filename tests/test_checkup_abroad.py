@@ -2,12 +2,11 @@
 
 import os
 import shutil
-import subprocess
 import sys
 
 import pytest
 
-from tests.refresh import ROOT
+from tests.refresh import ROOT, ran
 
 MODEL = """
 {first}
@@ -58,15 +57,9 @@ def run(name, folder, path, *command):
     for file, text in files.items():
         (home / file).parent.mkdir(parents=True, exist_ok=True)
         (home / file).write_text(text)
-    done = subprocess.run(
-        [sys.executable, *command, f"{target}:make"],
-        cwd=folder if target.startswith("project/") else home,
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    words = sys.executable, *command, f"{target}:make"
+    where = folder if target.startswith("project/") else home
+    return ran(*words, cwd=where, env={**os.environ, "PYTHONPATH": path}).stdout
 
 
 @pytest.mark.parametrize("name", PROJECTS)
@@ -88,7 +81,7 @@ def test_installed_it_is_found_where_their_helpers_come_first(tmp_path):
         shutil.copy(ROOT / name, source)
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps"]
     pip += ["--no-build-isolation", "--target", str(installed), str(source)]
-    subprocess.run(pip, check=True, capture_output=True)
+    ran(*pip)
     path = os.pathsep.join([str(tmp_path / "project"), str(installed)])
     program = installed / "bin" / "torch-checkup"
     said = run("a module helpers", tmp_path, path, program, *CHECKUP)

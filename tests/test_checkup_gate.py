@@ -3,13 +3,12 @@
 import os
 import re
 import shutil
-import subprocess
 import sys
 
 import pytest
 import yaml
 
-from tests.refresh import ROOT
+from tests.refresh import ROOT, ran
 from tests.test_workflow import complaints
 
 EXAMPLE = ROOT / "notebooks" / "examples" / "checkup.yml"
@@ -30,18 +29,13 @@ WORSE = MODEL.replace("torch.relu(x)", "torch.relu(x) / x.max().item()")
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="runs the steps of Linux")
 
 
-def bash(command, folder):
+def bash(command, folder, status=0):
     """Run *command* as a step does, where `torch-checkup` is that of this checkout."""
     ours = f"'{sys.executable}' '{ROOT / 'torch_checkup.py'}'"
-    return subprocess.run(
-        ["bash", "-e", "-c", command.replace("torch-checkup", ours)],
-        cwd=folder,
-        # No workers that compile beside each process.
-        env={**os.environ, "COURSE_QUIET": "1"},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    words = "bash", "-e", "-c", command.replace("torch-checkup", ours)
+    # No workers that compile beside each process.
+    env = {**os.environ, "COURSE_QUIET": "1"}
+    return ran(*words, status=status, cwd=folder, env=env, timeout=600)
 
 
 def test_its_gate_opens_for_the_model_and_closes_for_a_worse_one(tmp_path):
@@ -49,15 +43,12 @@ def test_its_gate_opens_for_the_model_and_closes_for_a_worse_one(tmp_path):
     accept = re.search(r"torch-checkup.*?accepted\.json", comment, re.DOTALL)[0]
     gate = next(step["run"] for step in STEPS if "torch-checkup" in step.get("run", ""))
     (tmp_path / "my_model.py").write_text(MODEL)
-    first = bash(accept, tmp_path)
-    assert first.returncode == 0, first.stdout + first.stderr
-    same = bash(gate, tmp_path)
-    assert same.returncode == 0, same.stdout + same.stderr
+    bash(accept, tmp_path)
+    bash(gate, tmp_path)
     assert "Is everything captured?" in (tmp_path / "report.html").read_text()
 
     (tmp_path / "my_model.py").write_text(WORSE)
-    closed = bash(gate, tmp_path)
-    assert closed.returncode == 1
+    closed = bash(gate, tmp_path, status=1)
     assert "required: breaks=0: it is 1" in closed.stdout + closed.stderr
     assert "worse: breaks: 0 before, 1 now" in closed.stdout + closed.stderr
 
@@ -66,8 +57,7 @@ def test_the_same_gate_as_a_test_of_pytest(tmp_path):
     (tmp_path / "my_model.py").write_text(WORSE)
     shutil.copy(EXAMPLE.with_name("test_model_health.py"), tmp_path)
     run = f"'{sys.executable}' -m pytest -q test_model_health.py"
-    done = bash(f"PYTHONPATH='{ROOT}' {run}", tmp_path)
-    assert done.returncode == 1, done.stdout + done.stderr
+    done = bash(f"PYTHONPATH='{ROOT}' {run}", tmp_path, status=1)
     assert "AssertionError: graphs=1: it is 2; breaks=0: it is 1\n" in done.stdout
     assert "1 graph break cut it" in done.stdout  # the report
 

@@ -7,7 +7,6 @@ lessons, headings, polls and minutes, and each of those is looked up here.
 import inspect
 import os
 import re
-import subprocess
 import sys
 from functools import partial
 from importlib.util import find_spec
@@ -18,6 +17,7 @@ import torch
 from tests import companions
 from tests.companions import FOLDER, LESSONS, ROUTES, WORKSHOP, Stop
 from tests.form import measured, prose, tags
+from tests.refresh import ran
 
 GLOSSARY = FOLDER / "glossary.md"
 CHEAT_SHEET = FOLDER / "cheat_sheet.md"
@@ -165,16 +165,9 @@ ON_RANKS = [line for line in SHELL if RANKS in line]
 def in_a_shell(line, folder, script):
     """Run a line for this train.py, by the Python of this test; return stderr."""
     (folder / "train.py").write_text(script)
-    done = subprocess.run(
-        line.replace("python", f'"{sys.executable}"'),
-        shell=True,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(FOLDER.parent)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stderr
+    line = line.replace("python", f'"{sys.executable}"')
+    env = {**os.environ, "PYTHONPATH": str(FOLDER.parent)}
+    return ran("sh", "-c", line, cwd=folder, env=env).stderr
 
 
 @posix

@@ -17,7 +17,7 @@ from helpers import explain_error
 from helpers.__main__ import main
 from helpers.errors import InputError
 from helpers.own_model.explain import Explanation
-from tests.refresh import ROOT, notebooks
+from tests.refresh import ROOT, notebooks, ran
 
 FILE = ROOT / "data" / "errors.toml"
 WHOLE = tomllib.loads(FILE.read_text(encoding="utf-8"))
@@ -36,10 +36,7 @@ def said(*names):
     """Return what the programs and twins of entries say, run in one process."""
     command = [sys.executable, "-m", "tests.errors_child", *names]
     with FILE.open("rb") as file:
-        done = subprocess.run(
-            command, stdin=file, capture_output=True, cwd=ROOT, timeout=600
-        )
-    assert done.returncode == 0, done.stderr.decode()
+        done = ran(*command, stdin=file, timeout=600)
     return json.loads(done.stdout)
 
 

@@ -3,7 +3,6 @@
 import os
 import platform
 import re
-import subprocess
 import sys
 import types
 
@@ -15,7 +14,7 @@ from helpers import _torch, health
 from helpers.__main__ import main
 from helpers.errors import Unavailable
 from helpers.text import unmark
-from tests.refresh import ROOT, client, course_environment
+from tests.refresh import ROOT, client, course_environment, ran
 
 PARTS = [
     *("Python", "torch", "triton", "C++ compiler", "GPU"),
@@ -47,14 +46,8 @@ def test_no_compiler_is_told_in_words(tmp_path, monkeypatch, capsys):
 
 def test_a_torch_that_does_not_import_is_a_row(tmp_path):
     (tmp_path / "torch.py").write_text("raise OSError('libcudart.so: no such file')")
-    done = subprocess.run(
-        [sys.executable, "-m", "helpers", "doctor"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-    )
-    assert done.returncode == 1
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = ran(sys.executable, "-m", "helpers", "doctor", status=1, env=env)
     assert "fails with OSError: libcudart.so: no such file" in done.stdout
     assert "torch: Nothing runs. make clean setup." in done.stdout
     assert "Traceback" not in done.stderr

@@ -1,9 +1,8 @@
 """The service of lesson 27: its own tests, and a load through a new model."""
 
-import subprocess
 import sys
 
-from tests.refresh import ROOT
+from tests.refresh import ROOT, ran
 
 FOLDER = ROOT / "notebooks" / "examples" / "service"
 
@@ -11,11 +10,8 @@ FOLDER = ROOT / "notebooks" / "examples" / "service"
 def test_its_own_tests_pass_where_it_is_copied_to(tmp_path):
     for file in FOLDER.glob("*.py"):
         (tmp_path / file.name).write_text(file.read_text())
-    command = [sys.executable, "-m", "pytest", "-q", "test_service.py"]
-    done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, timeout=600
-    )
-    assert done.returncode == 0, done.stdout
+    command = sys.executable, "-m", "pytest", "-q", "test_service.py"
+    ran(*command, cwd=tmp_path, timeout=600)
 
 
 def test_no_request_is_lost_through_a_new_model():
