@@ -19,7 +19,6 @@ from course import ranks
 from tests.refresh import ROOT
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-STANDALONE = "torchrun --standalone --nproc-per-node 2"
 
 
 def children():
