@@ -116,7 +116,10 @@ def _hint() -> Any:
     def mean(true: Any, x: Any, axes: Any, *rest: Any, **how: Any) -> Any:
         total = lowerings[aten.sum.dim_IntList](x, axes, *rest, **how)
         sizes = [x.get_size()[axis] for axis in axes]
-        seen = map(V.graph.sizevars.guarding_hint_or_throw, sizes)
+        known = V.graph.sizevars
+        if not (hint := getattr(known, "guarding_hint_or_throw", None)):
+            hint = known.size_hint_or_throw  # its name in torch 2.11
+        seen = map(hint, sizes)
         return lowerings[aten.div.Tensor](total, float(math.prod(seen)))
 
     return lowered(aten.mean.dim, mean)
