@@ -35,7 +35,7 @@ from helpers.errors import InputError, Unavailable, one_line
 from helpers.tensors import CONTAINERS, clone, tensors, walk
 
 with needed_for("leaving the session as it was"):
-    from torch._dynamo import pgo
+    from torch._dynamo import external_utils, pgo
     from torch._dynamo.convert_frame import input_codes
     from torch._dynamo.eval_frame import reset_code
     from torch._dynamo.utils import warn_once_cache
@@ -303,9 +303,15 @@ def compile_apart(fn: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     the mark "skip this frame" of the original are untouched.  Functions it calls
     keep theirs: from torch 2.13 they are kept apart too (isolate_recompiles).
     """
+    fn = fresh_code(_torch.unwrap(fn))
     if "isolate_recompiles" in inspect.signature(torch.compile).parameters:
-        options["isolate_recompiles"] = True
-    return torch.compile(fresh_code(_torch.unwrap(fn)), **options)
+        return torch.compile(fn, isolate_recompiles=True, **options)
+    # Torch's own modules run in a wrapper, whose code all of them share.
+    wrap = external_utils.wrap_inline
+    with mock.patch.object(
+        external_utils, "wrap_inline", lambda f: fresh_code(wrap(f))
+    ):
+        return torch.compile(fn, **options)
 
 
 def uncompiled(fn: Any) -> Any:

@@ -265,6 +265,13 @@ def test_no_recompile_limit_is_used_up():
     assert "looped" in [m.co_name for m in history if m.fail_type], "looked at"
 
 
+def test_modules_of_torch_share_no_limit():
+    torch.compile(torch.nn.ReLU(), backend="eager")(X)  # the reader's, and stays
+    limit = torch._dynamo.config.recompile_limit
+    found = [graphs(torch.nn.Linear(4, n + 1), X).count for n in range(limit + 1)]
+    assert found == [1] * (limit + 1)
+
+
 def test_shapes_seen_by_a_helper_do_not_make_the_reader_dynamic():
     def f(x):
         return x * 3
