@@ -310,7 +310,7 @@ def _sides(frame: FrameType) -> Iterator[str]:
             value = eval(source, frame.f_globals, frame.f_locals)
         except Exception:  # a value that cannot be read any more, whatever it is
             continue
-        if not callable(value):
+        if not callable(value) and not inspect.ismodule(value):
             yield f"Found: {source} is {textwrap.shorten(repr(value), 200)}"
 
 

@@ -86,6 +86,8 @@ def test_a_false_claim_tells_a_learner_what_was_claimed_and_found(said, learner)
     assert calls == [1]  # and nothing is called again
     text = said()
     assert "Claimed: calls.append(1) == wanted" in text and "Found: wanted is 4" in text
+    claim("equal", torch.equal(torch.ones(1), torch.zeros(wanted)))
+    assert said().count("Found:") == 1  # of wanted: that torch is a module says nothing
 
 
 def test_a_notebook_shows_what_was_found(monkeypatch):
