@@ -222,7 +222,9 @@ class Flow:
             case ast.Call(args=[_, number, *_]) if called(node) == "full":
                 return self._value(number)
             case ast.Call(args=operands):
-                return self._operation(called(node), operands)
+                # An attribute is a setting, such as tl.PropagateNan.ALL.
+                values = [o for o in operands if not isinstance(o, ast.Attribute)]
+                return self._operation(called(node), values)
 
     def _operation(self, op: str, operands: list[ast.expr]) -> Value:
         if op in ("load", "store", "atomic_add"):
