@@ -38,7 +38,7 @@ pytest:
 	$(PY) -m pytest tests
 
 nbval:
-	$(PY) tests/strict.py > .cache/test/lessons 2>&1; said=$$?; cat .cache/test/lessons; exit $$said
+	$(PY) -m tests.strict > .cache/test/lessons 2>&1; said=$$?; cat .cache/test/lessons; exit $$said
 
 site: setup ## build the lessons as HTML that needs no network, in .cache/site
 	@$(PY) -m tools.site
@@ -48,7 +48,7 @@ format: setup ## format the code and mend what the linter can
 	$(PY) -m ruff format .
 
 refresh: setup ## run the notebooks again and store their outputs
-	$(PY) tests/refresh.py
+	$(PY) -m tests.refresh
 
 browser: setup ## run every notebook in JupyterLab in headless Chromium: cells, widgets, exercises
 	@$(PY) -c "import playwright" 2>/dev/null || $(PY) -m pip install -q playwright

@@ -219,8 +219,20 @@ def build(state: dict, reusable: bool) -> None:
     step(*pip, "-r", pins)
     # setuptools is there by now, so nothing more has to be fetched.
     step(*pip, "--no-deps", "--no-build-isolation", "-e", ROOT)
+    let_lessons_import()
     write_state(state)
     say(f"ready in {time.time() - began:.0f} s")
+
+
+def let_lessons_import() -> None:
+    """Put the helpers and the lessons' own modules where .venv's Python finds them.
+
+    pip installs the check-up alone, for other projects; the course runs where it lies.
+    """
+    find = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    place = subprocess.check_output([PYTHON, "-c", find], universal_newlines=True)
+    with open(os.path.join(place.strip(), "torch_compile_course.pth"), "w") as file:
+        file.write(ROOT + "\n" + os.path.join(ROOT, "notebooks") + "\n")
 
 
 def step(*command: str, hint: str = "") -> None:

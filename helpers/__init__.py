@@ -1,4 +1,4 @@
-"""Helpers of the torch.compile course: they time, count, draw, dump and check.
+"""What torch.compile does, and what it buys: timed, counted, drawn and dumped.
 
     from helpers import compare
 
@@ -16,21 +16,11 @@ if TYPE_CHECKING:  # the same names as _NAMES, for editors and type checkers
     from .benchmark import compare
     from .capture import graphs, recompiles
     from .codegen import kernels, output_code
-    from .exercises import check, hint
     from .gpu.dump import dump_triton
-    from .gpu.explorer import explore
-    from .gpu.limits import plausible
-    from .gpu.side_by_side import stages
     from .health import doctor
-    from .own_model.checkups import checkup
-    from .own_model.composition import composes
-    from .own_model.explain import explain_error
-    from .own_model.starts import cold_start
     from .plots import plot_bytes, plot_comparison, plot_sweep
-    from .recordings import recorded
     from .results import load, side_by_side
     from .sweeps import sweep
-    from .teach import claim, predict, reveal, score, start
     from .timing import copy_bandwidth, device, keep_memory
     from .traffic import eager_bytes
 
@@ -38,21 +28,11 @@ _NAMES = {  # of each module, in the same order
     "benchmark": "compare",
     "capture": "graphs recompiles",
     "codegen": "kernels output_code",
-    "exercises": "check hint",
     "gpu.dump": "dump_triton",
-    "gpu.explorer": "explore",
-    "gpu.limits": "plausible",
-    "gpu.side_by_side": "stages",
     "health": "doctor",
-    "own_model.checkups": "checkup",
-    "own_model.composition": "composes",
-    "own_model.explain": "explain_error",
-    "own_model.starts": "cold_start",
     "plots": "plot_bytes plot_comparison plot_sweep",
-    "recordings": "recorded",
     "results": "load side_by_side",
     "sweeps": "sweep",
-    "teach": "claim predict reveal score start",
     "timing": "copy_bandwidth device keep_memory",
     "traffic": "eager_bytes",
 }

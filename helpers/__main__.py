@@ -1,33 +1,43 @@
 """``python -m helpers doctor``: the helpers that are of use outside a notebook.
 
-``python -m helpers dump module:function`` writes the Triton code of a function, and
-``python -m helpers cold-start module:function`` says what its first call costs;
-``python -m helpers explain < log.txt`` says what its messages mean.
+``python -m helpers dump module:function`` writes the Triton code of a function.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 
-from helpers.errors import InputError, Unavailable
-from helpers.text import Table
+from .errors import InputError, Unavailable
+from .text import Table
 
 Command = Callable[[argparse.Namespace], int]
+_MOVED = {"checkup": [], "cold-start": ["cold-start"], "explain": ["explain"]}
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; return its exit status: 0 pass, 1 fail, 2 it cannot be done."""
-    chosen = _parser().parse_args(arguments)
-    sys.path.insert(0, "")  # as python -m does, and torch-checkup does not
+    words = sys.argv[1:] if arguments is None else arguments
+    if words and words[0] in _MOVED:
+        return _moved(*words)
+    chosen = _parser().parse_args(words)
     try:
         return chosen.run(chosen)
     except (ValueError, Unavailable, OSError) as error:
         print(f"{chosen.command}: {error}", file=sys.stderr)
         return 2
+
+
+def _moved(name: str, *rest: str) -> int:
+    """Run a command of ``torch-checkup`` under its old name, and say the new one."""
+    new = " ".join(["torch-checkup", *_MOVED[name]])
+    print(f"python -m helpers {name} is {new} now", file=sys.stderr)
+    words = ["--train" if word == "--training" else word for word in rest]
+    program = [sys.executable, "-m", "torch_checkup"]
+    return subprocess.call([*program, *_MOVED[name], *words])
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -53,33 +63,11 @@ def _parser() -> argparse.ArgumentParser:
     option("--inputs", default="inputs", help="the name of the inputs function")
     option("--to", metavar="FOLDER", help="write everything there")
 
-    what = "what returns (model, inputs); a file works too: path/model.py:make"
-    option = command("cold-start", _cold_start, "say what a first call costs", what)
-    option("--repeat", type=int, default=1, help="starts of each way")
-    option("--training", action="store_true", help="with the backward")
-    option("--timeout", type=float, default=600.0, help="of each start")
-    option("--to", metavar="FILE", help="write the result there, as JSON")
-
-    what += "; also (model, inputs, loss), and a list of the inputs of several calls"
-    option = command("checkup", _checkup, "look at a model of yours", what)
-    option("--only", default="", help="parts, with commas in between")
-    option("--train", action="store_true", help="with a backward")
-    option("--gpu", default="", help="h100, a100, t4, ...")
-    option("--budget", type=float, default=5.0, help="seconds of timing")
-    option("--timeout", type=float, default=300.0, help="of each part")
-    option("--memory", type=float, help="limit of the process, in GiB")
-    to = "write the report there: .html, .json or .txt"
-    option("--to", action="append", default=[], metavar="FILE", help=to)
-    option("--require", default="", help='such as "breaks=0,matches"')
-    option("--against", metavar="JSON", help="an earlier one: not worse")
-
-    option = command("explain", _explain, "say what a message means")
-    option("log", nargs="?", metavar="FILE", help="else standard input")
     return parser
 
 
 def _doctor(chosen: argparse.Namespace) -> int:
-    from helpers.health import doctor
+    from .health import doctor
 
     diagnosis = doctor(compile=not chosen.no_compile)
     rows = [(row.name, row.status, row.found) for row in diagnosis.rows]
@@ -92,7 +80,7 @@ def _doctor(chosen: argparse.Namespace) -> int:
 
 
 def _dump(chosen: argparse.Namespace) -> int:
-    from helpers.gpu.dump import dump_triton
+    from .gpu.dump import dump_triton
 
     name, _, function = chosen.target.partition(":")
     try:
@@ -105,63 +93,6 @@ def _dump(chosen: argparse.Namespace) -> int:
     if chosen.to:
         print(f"written to {chosen.to}")
     return 0
-
-
-def _cold_start(chosen: argparse.Namespace) -> int:
-    from helpers.own_model.starts import cold_start
-
-    options = {"repeat": chosen.repeat, "timeout": chosen.timeout}
-    found = cold_start(chosen.target, train=chosen.training, **options)
-    print(found)
-    if chosen.to:
-        print(f"written to {found.save(chosen.to)}")
-    if found.interrupted:
-        return 2
-    return 1 if any(way.problem for way in found.ways) else 0
-
-
-def checkup() -> int:
-    """Run ``torch-checkup``: the command of that name that pip installs."""
-    return main(["checkup", *sys.argv[1:]])
-
-
-def _checkup(chosen: argparse.Namespace) -> int:
-    from helpers.own_model import checkups
-
-    for path in chosen.to:  # before the minutes that it takes
-        checkups.check_report(path)
-    checkups.rules_of(chosen.require)
-    before = None
-    if chosen.against:
-        before = checkups.Checkup.from_json(Path(chosen.against).read_text("utf-8"))
-    found = checkups.checkup(
-        chosen.target,
-        only=[part.strip() for part in chosen.only.split(",") if part.strip()],
-        train=chosen.train,
-        gpu=chosen.gpu,
-        budget=chosen.budget,
-        timeout=chosen.timeout,
-        memory=int(chosen.memory * 2**30) if chosen.memory else None,
-    )
-    print(found)
-    for path in chosen.to:
-        print(f"written to {checkups.write_report(found, path)}")
-    unmet = [f"required: {line}" for line in found.unmet(chosen.require)]
-    unmet += [f"worse: {line}" for line in found.worse_than(before)] if before else []
-    if unmet:
-        print(*unmet, sep="\n")
-    if found.interrupted or any(part.verdict == "failed" for part in found.parts):
-        return 2
-    return 1 if unmet else 0
-
-
-def _explain(chosen: argparse.Namespace) -> int:
-    from helpers.own_model.explain import explain_error
-
-    log = Path(chosen.log).read_bytes() if chosen.log else sys.stdin.buffer.read()
-    explanation = explain_error(log.decode(errors="replace"))
-    print(explanation)
-    return 0 if explanation.meanings else 1
 
 
 if __name__ == "__main__":

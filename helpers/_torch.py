@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from helpers.errors import Unavailable
-from helpers.results import version_of
+from .errors import Unavailable
+from .results import version_of
 
 
 @contextmanager

@@ -18,15 +18,15 @@ from typing import Any
 
 import torch
 
-from helpers import _torch, correctness, stats, text
-from helpers.capture import Watch
-from helpers.correctness import Setting
-from helpers.errors import InputError, UsedUp, one_line
-from helpers.results import Measured, TableResult
-from helpers.stats import Interval
-from helpers.tensors import walk
-from helpers.text import mark
-from helpers.timing import (
+from . import _torch, correctness, stats, text
+from .capture import Watch
+from .correctness import Setting
+from .errors import InputError, UsedUp, one_line
+from .results import Measured, TableResult
+from .stats import Interval
+from .tensors import walk
+from .text import mark
+from .timing import (
     Block,
     Clock,
     Faults,

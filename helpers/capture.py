@@ -24,10 +24,10 @@ from typing import Any
 
 import torch
 
-from helpers import _torch, session
-from helpers.errors import InputError
-from helpers.results import Result, TableResult
-from helpers.text import Table, count, pre
+from . import _torch, session
+from .errors import InputError
+from .results import Result, TableResult
+from .text import Table, count, pre
 
 # ---------------------------------------------------------------- graphs and breaks
 

@@ -18,11 +18,11 @@ from unittest import mock
 
 import torch
 
-from helpers import _torch, session
-from helpers._torch import needed_for
-from helpers.capture import breaks_among, op_name
-from helpers.results import Result, TableResult
-from helpers.text import Table, count, mark, plain, size
+from . import _torch, session
+from ._torch import needed_for
+from .capture import breaks_among, op_name
+from .results import Result, TableResult
+from .text import Table, count, mark, plain, size
 
 with needed_for("the kernels"):
     from torch._inductor.codegen.cpp import CppScheduling

@@ -22,16 +22,10 @@ import psutil
 import torch
 from torch.utils import _pytree as pytree
 
-from helpers import _torch
-from helpers.errors import InputError, one_line
-from helpers.session import (
-    compile_apart,
-    one_device,
-    random_state,
-    restored,
-    tensors_of,
-)
-from helpers.tensors import clone, tensors
+from . import _torch
+from .errors import InputError, one_line
+from .session import compile_apart, one_device, random_state, restored, tensors_of
+from .tensors import clone, tensors
 
 _PIECE = 1 << 22  # elements compared at a time, so that it takes little memory
 _RTOL = {torch.float16: 1e-3, torch.bfloat16: 1.6e-2, torch.float32: 1.3e-6}

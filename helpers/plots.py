@@ -18,11 +18,11 @@ from matplotlib.figure import Figure
 from matplotlib.style import context
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
-from helpers import text
-from helpers.benchmark import Comparison
-from helpers.stats import SAME
-from helpers.sweeps import Sweep
-from helpers.text import mark, plain
+from . import text
+from .benchmark import Comparison
+from .stats import SAME
+from .sweeps import Sweep
+from .text import mark, plain
 
 # Okabe & Ito, Color Universal Design, 2008: blue, vermilion, bluish green.
 COLOURS, SHAPES, HATCHES = ("#0072B2", "#D55E00"), ("o", "s"), ("", "//")

@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import json
 import os
+import pkgutil
 import platform
 import secrets
 import subprocess
@@ -18,39 +19,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
-from helpers.errors import ResultError
-from helpers.text import Table, kernel_shell, mark, pre
+from .errors import ResultError, Unavailable
+from .text import Table, kernel_shell, mark, pre
 
 FORMAT = 1
-# A result's kind is looked up here and nowhere else: a file cannot name a module.
-_HOMES = {
-    "Bandwidth": "helpers.timing",
-    "Checkup": "helpers.own_model.checkups",
-    "Code": "helpers.codegen",
-    "ColdStart": "helpers.own_model.starts",
-    "Composition": "helpers.own_model.composition",
-    "Comparison": "helpers.benchmark",
-    "Diagnosis": "helpers.health",
-    "Dump": "helpers.gpu.dump",
-    "DumpedGraph": "helpers.gpu.dump",
-    "DumpedKernel": "helpers.gpu.dump",
-    "EagerBytes": "helpers.traffic",
-    "Explanation": "helpers.own_model.explain",
-    "Explorer": "helpers.gpu.explorer",
-    "Graphs": "helpers.capture",
-    "Kernels": "helpers.codegen",
-    "MachineCode": "helpers.gpu.compile",
-    "Numerics": "helpers.gpu.interpreter",
-    "Plausible": "helpers.gpu.limits",
-    "Recompiles": "helpers.capture",
-    "Recording": "helpers.recordings",
-    "Stages": "helpers.gpu.side_by_side",
-    "Sweep": "helpers.sweeps",
-}
 
 
 @dataclass(frozen=True)
@@ -161,11 +137,38 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> Path
     return target
 
 
+def load_all_modules() -> None:
+    """Import every module of this package, and of the one that carries it inside.
+
+    Raises Unavailable where a version of torch lacks what a module needs.
+    """
+    for name in dict.fromkeys((__package__, __package__.partition(".")[0])):
+        package = import_module(name)
+        for found in pkgutil.walk_packages(package.__path__, f"{name}."):
+            if not found.name.endswith(("__main__", "_child")):
+                import_module(found.name)
+
+
 class Result:
-    """What every result of the course can do besides its own text form.
+    """What every result can do besides its own text form.
 
     A subclass is a frozen dataclass, made with ``repr=False``, that has __str__.
     """
+
+    _kinds: ClassVar[dict[str, type[Result]]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Note the kind: a file names one of these, and never a module."""
+        super().__init_subclass__(**options)
+        Result._kinds[cls.__name__] = cls
+
+    @staticmethod
+    def _kind(name: str) -> type[Result]:
+        """Return the class of that *name*; KeyError when there is none."""
+        if name not in Result._kinds:  # its module may not have been needed yet
+            with suppress(Unavailable):
+                load_all_modules()
+        return Result._kinds[name]
 
     def __repr__(self) -> str:
         return str(self)
@@ -190,9 +193,8 @@ class Result:
             stored, name = whole["format"], whole["kind"]
             if stored != FORMAT:
                 raise ValueError(f"it has format {stored}, and this course {FORMAT}")
-            kind = getattr(import_module(_HOMES[name]), name)
             # convert() holds each value against the annotation of its field.
-            result = msgspec.convert(whole["result"], kind)
+            result = msgspec.convert(whole["result"], cls._kind(name))
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise ResultError(
                 "this is no results file of this course, or it is damaged "

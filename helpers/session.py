@@ -29,10 +29,10 @@ from unittest import mock
 import numpy as np
 import torch
 
-from helpers import _torch
-from helpers._torch import needed_for
-from helpers.errors import InputError, Unavailable, one_line
-from helpers.tensors import CONTAINERS, clone, tensors, walk
+from . import _torch
+from ._torch import needed_for
+from .errors import InputError, Unavailable, one_line
+from .tensors import CONTAINERS, clone, tensors, walk
 
 with needed_for("leaving the session as it was"):
     from torch._dynamo import external_utils, pgo

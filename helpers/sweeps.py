@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from helpers import text
-from helpers.benchmark import Comparison, compare
-from helpers.results import Measured, TableResult
-from helpers.text import mark
+from . import text
+from .benchmark import Comparison, compare
+from .results import Measured, TableResult
+from .text import mark
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,10 @@ from typing import Any
 import psutil
 import torch
 
-from helpers import text
-from helpers.results import Result
-from helpers.stats import quantile
-from helpers.text import mark
+from . import text
+from .results import Result
+from .stats import quantile
+from .text import mark
 
 _BLOCK_SAMPLES = 80
 _DISCARDED = 0.4

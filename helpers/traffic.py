@@ -14,11 +14,11 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from helpers import _torch, session
-from helpers.capture import op_name
-from helpers.errors import InputError
-from helpers.results import Result
-from helpers.text import Table, count, size
+from . import _torch, session
+from .capture import op_name
+from .errors import InputError
+from .results import Result
+from .text import Table, count, size
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,6 +1,6 @@
 """What a strict run found: in which cell, under which heading, and what was said.
 
-    python tests/strict.py --junitxml report.xml
+    python -m tests.strict --junitxml report.xml
     python -m tests.failing report.xml ...   # Markdown, as an issue wants it
 
 Differences of another torch that tests/known.toml explains are only counted.  This

@@ -1,7 +1,8 @@
 """Programs of every kind that a dump has to handle, small enough for an interpreter.
 
-Each maker returns a function and its inputs.  `tests/test_dump.py` dumps them, and
-`python -m tests.benchmarks dumps` compares them with what a real GPU compiled.
+Each maker returns a function and its inputs.  `tests/helpers/gpu/test_dump.py` dumps
+them, and `python -m tests.benchmarks dumps` compares them with what a real GPU
+compiled.
 """
 
 from __future__ import annotations
@@ -252,7 +253,7 @@ def graph_break():
 
 @kind("your own Triton kernel", "pointwise, yours, pointwise")
 def own_kernel():
-    from tests.triton_kernel import add_one
+    from tests.helpers.gpu.triton_kernel import add_one
 
     def surrounded(x):
         y = x * 2

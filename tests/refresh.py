@@ -1,7 +1,7 @@
 """Execute notebooks on the reference environment and store them in normal form.
 
-    python tests/refresh.py                    # every notebook of the course
-    python tests/refresh.py notebooks/01_*.ipynb
+    python -m tests.refresh                    # every notebook of the course
+    python -m tests.refresh notebooks/01_*.ipynb
 
 A notebook is replaced only when every cell ran and no output is unfit to print.
 """
@@ -25,10 +25,9 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+from helpers.results import version_of, write_atomically
 
-from helpers.results import version_of, write_atomically  # noqa: E402
+ROOT = Path(__file__).resolve().parents[1]
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 CELL_METADATA = ("jupyter", "reason", "tags")
@@ -157,7 +156,7 @@ def course_environment() -> Iterator[None]:
     with tempfile.TemporaryDirectory() as home:
         os.environ.update(COURSE_STRICT="1", COURSE_QUIET="1", COURSE_HOME=home)
         os.environ["PYTHONPATH"] = os.pathsep.join(
-            filter(None, [str(ROOT), before.get("PYTHONPATH")])
+            filter(None, [str(ROOT), str(ROOT / "notebooks"), before.get("PYTHONPATH")])
         )
         try:
             yield

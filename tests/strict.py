@@ -1,8 +1,8 @@
 """Run notebooks and compare what they print, to the letter, with what is stored.
 
-    python tests/strict.py                      # every notebook of the course
-    python tests/strict.py notebooks/01_*.ipynb -x
-    python tests/strict.py --junitxml report.xml   # read it with tests.failing
+    python -m tests.strict                      # every notebook of the course
+    python -m tests.strict notebooks/01_*.ipynb -x
+    python -m tests.strict --junitxml report.xml   # read it with tests.failing
 
 This is nbval in strict mode.  Only text between marks may differ; HTML and pictures
 are not compared, because each result says the same in plain text.
@@ -18,12 +18,11 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+from helpers.results import version_of
+from tests.failing import first_line, heading, uncoloured
+from tests.refresh import course_environment, texts
 
-from helpers.results import version_of  # noqa: E402
-from tests.failing import first_line, heading, uncoloured  # noqa: E402
-from tests.refresh import course_environment, texts  # noqa: E402
+ROOT = Path(__file__).resolve().parents[1]
 
 NOT_COMPARED = ("text/html", "image/svg+xml", "image/png", "image/jpeg")
 

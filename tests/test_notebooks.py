@@ -19,7 +19,7 @@ Break = Callable[[Notebook], object]
 @pytest.mark.parametrize("path", notebooks(), ids=lambda p: p.name)
 def test_form(path):
     assert problems(Lesson(read(path), path)) == []
-    assert deviation(path) is None, "run tests/refresh.py"
+    assert deviation(path) is None, "run python -m tests.refresh"
 
 
 # --- what breaks a notebook, and what the rule must say about it -------------------

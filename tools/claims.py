@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from helpers.gpu.limits import Chip
+from course.ch32.limits import Chip
 
 ROOT = Path(__file__).resolve().parents[1]
 CLAIMS, PAGE = ROOT / "data" / "claims.csv", ROOT / "notebooks" / "claims.md"

@@ -188,6 +188,9 @@ def main(arguments: list[str]) -> int:
     lessons = sorted(path.name for path in own.glob("[0-9]*.ipynb"))
     if not lessons:
         return 1
+    # For an environment that is not .venv, which knows these folders.
+    own = (str(ROOT), str(ROOT / "notebooks"), os.environ.get("PYTHONPATH", ""))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, own))
     serve([*options(lessons[0]), *arguments])
     return 0
 

@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from helpers._torch import needed_for
-from helpers.errors import InputError
-from helpers.gpu import fake_gpu
-from helpers.gpu.gpus import Gpu, Occupancy, find, occupancy
-from helpers.results import Result
-from helpers.text import count, size
+from .._torch import needed_for
+from ..errors import InputError
+from ..results import Result
+from ..text import count, size
+from . import fake_gpu
+from .gpus import Gpu, Occupancy, find, occupancy
 
 with needed_for("Triton code for a GPU that is not here"):
     from torch._inductor import config as inductor_config

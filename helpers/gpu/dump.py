@@ -16,16 +16,16 @@ from unittest import mock
 import torch
 from torch.utils import _triton
 
-from helpers import session
-from helpers.codegen import folded
-from helpers.errors import InputError, one_line
-from helpers.gpu import compile, gpus
-from helpers.gpu import fake_gpu as fake
-from helpers.gpu.fake_gpu import LoweredGraph, Lowering, LoweringHere
-from helpers.gpu.tidy import tidy
-from helpers.results import Result, TableResult, write_atomically
-from helpers.tensors import tensors
-from helpers.text import Table, count, plain, pre, progress, size
+from .. import session
+from ..codegen import folded
+from ..errors import InputError, one_line
+from ..results import Result, TableResult, write_atomically
+from ..tensors import tensors
+from ..text import Table, count, plain, pre, progress, size
+from . import compile, gpus
+from . import fake_gpu as fake
+from .fake_gpu import LoweredGraph, Lowering, LoweringHere
+from .tidy import tidy
 
 
 def dump_triton(
@@ -318,7 +318,7 @@ class Dump(TableResult):
 
     def check_numerics(self) -> Any:
         """Run each kernel in Triton's interpreter and compare it with eager."""
-        from helpers.gpu.interpreter import check_numerics
+        from .interpreter import check_numerics
 
         return check_numerics(self)
 

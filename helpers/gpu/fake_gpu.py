@@ -32,13 +32,13 @@ from torch.fx.experimental import proxy_tensor
 from torch.nn import functional
 from torch.utils import _pytree as pytree
 
-from helpers import _torch
-from helpers._torch import needed_for
-from helpers.codegen import Kernel, lowered
-from helpers.errors import InputError, Unavailable
-from helpers.gpu.gpus import Gpu
-from helpers.tensors import clone
-from helpers.text import progress
+from .. import _torch
+from .._torch import needed_for
+from ..codegen import Kernel, lowered
+from ..errors import InputError, Unavailable
+from ..tensors import clone
+from ..text import progress
+from .gpus import Gpu
 
 with needed_for("Triton code for a GPU that is not here"):
     from torch._dynamo.device_interface import CudaInterface

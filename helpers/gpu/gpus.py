@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from types import SimpleNamespace
 
-from helpers.errors import InputError
+from ..errors import InputError
 
 KIB, MIB = 1 << 10, 1 << 20
 

@@ -21,20 +21,19 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice, zip_longest
 from multiprocessing import Pipe
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from helpers import session
-from helpers._torch import needed_for
-from helpers.errors import InputError, one_line
-from helpers.gpu import gpus
-from helpers.results import TableResult
-from helpers.tensors import clone
-from helpers.text import Table, count, mark, progress
+from .. import session
+from .._torch import needed_for
+from ..errors import InputError, one_line
+from ..results import TableResult
+from ..tensors import clone
+from ..text import Table, count, mark, progress
+from . import gpus
 
 with needed_for("checking the numbers of kernels"):
     from torch._library.custom_ops import OPDEFS
@@ -518,17 +517,22 @@ class Interpreter:
         """Begin to start the process, if there is none; return without waiting."""
         if self.process is not None and self.process.poll() is None:
             return
-        root = str(Path(__file__).parents[2])
         environment = {
             "TRITON_INTERPRET": "1",
             "CUDA_VISIBLE_DEVICES": "",
-            "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", root)]),
+            "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path),
         }
         self.pipe, other_end = Pipe()
-        handle = other_end.fileno()
+        handle, child = other_end.fileno(), f"{__package__}.interpreter_child"
         self.process = subprocess.Popen(
-            # -P: not what lies in this folder, such as a helpers.py of the reader.
-            [sys.executable, "-P", "-m", "helpers.gpu.interpreter_child", str(handle)],
+            # -P: in the order of that path.
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                child,
+                str(handle),
+            ],
             pass_fds=[handle],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

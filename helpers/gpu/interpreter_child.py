@@ -27,9 +27,9 @@ import triton.language as tl
 from triton.language import core  # noqa: F401 - the interpreter looks for it here
 from triton.runtime import interpreter
 
-from helpers._torch import needed_for
-from helpers.gpu import fake_gpu, gpus
-from helpers.gpu.interpreter import ATTENTION, SEED, attention, pack, unpack
+from .._torch import needed_for
+from . import fake_gpu, gpus
+from .interpreter import ATTENTION, SEED, attention, pack, unpack
 
 with needed_for("running Triton code without a GPU"):
     from torch._inductor import async_compile

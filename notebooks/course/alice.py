@@ -24,9 +24,7 @@ def norm(x: torch.Tensor, gain: torch.Tensor) -> torch.Tensor:
     return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * gain
 
 
-def rotate(
-    x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor
-) -> torch.Tensor:
+def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     """Return x, each pair of its numbers turned by the angle of its place."""
     a, b = x.chunk(2, -1)
     return x * cos + torch.cat([-b, a], -1) * sin
@@ -61,9 +59,7 @@ class Block(nn.Module):
 class Reader(nn.Module):
     """Scores each letter of the alphabet as the next one, at each place."""
 
-    def __init__(
-        self, width: int = 128, heads: int = 4, blocks: int = 2
-    ) -> None:
+    def __init__(self, width: int = 128, heads: int = 4, blocks: int = 2) -> None:
         super().__init__()
         self.letters = nn.Embedding(len(ALPHABET), width)
         self.blocks = nn.ModuleList(Block(width, heads) for _ in range(blocks))

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from matplotlib.figure import Figure
 
-from helpers.exercises import CountingBackend
+from course.exercises import CountingBackend
 from helpers.plots import COLOURS, Picture, styled
 
 EAGER = "eager"
@@ -66,9 +66,7 @@ def strips_picture(strips: Mapping[str, Any], unit: str) -> Picture:
     A strip is a Calls, or anything else that has its *made* and *ran*.
     """
     longest = max(len(calls.made) for calls in strips.values())
-    figure = Figure(
-        figsize=(11, 1.4 + 0.62 * len(strips)), layout="constrained"
-    )
+    figure = Figure(figsize=(11, 1.4 + 0.62 * len(strips)), layout="constrained")
     axes = figure.subplots()
     looks = {
         "compiles": (COLOURS[1], "//"),
@@ -98,11 +96,7 @@ def strips_picture(strips: Mapping[str, Any], unit: str) -> Picture:
 def kinds(calls: Calls) -> list[str]:
     """Return what each call did, in the words of the picture."""
     return [
-        "compiles"
-        if made
-        else "runs eagerly"
-        if ran == EAGER
-        else "runs what is there"
+        "compiles" if made else "runs eagerly" if ran == EAGER else "runs what is there"
         for made, ran in zip(calls.made, calls.ran, strict=True)
     ]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from helpers.exercises import CountingBackend
+from course.exercises import CountingBackend
 from helpers.plots import COLOURS, Picture, styled
 
 Graph = torch.fx.GraphModule
@@ -85,8 +85,7 @@ def draw_graph(graph: Graph, marked: str) -> Picture:
     axes.set(ylim=(min(ys) - 0.5, max(ys) + 0.5))
     axes.axis("off")
     boxes = {
-        node: _box(axes, node, places[node], _is_marked(node, marked))
-        for node in nodes
+        node: _box(axes, node, places[node], _is_marked(node, marked)) for node in nodes
     }
     for node in nodes:
         for parent in node.all_input_nodes:

@@ -101,8 +101,7 @@ def bars(rows: Mapping[str, Mapping[str, float]]) -> Picture:
     axes.grid(visible=False, axis="y")
     figure.legend(loc="outside upper center", ncols=len(shown))
     words = [
-        f"{name}: "
-        + ", ".join(f"{part} {mark(seconds(row[part]))}" for part in shown)
+        f"{name}: " + ", ".join(f"{part} {mark(seconds(row[part]))}" for part in shown)
         for name, row in rows.items()
     ]
     return Picture(figure, f"Seconds by phase. {'; '.join(words)}.")
@@ -123,9 +122,7 @@ def written() -> Written:
     """Count the kernels, and the lines of the programs that call them."""
     texts = [file.read_text() for file in Path(cache_dir()).rglob("*.py")]
     programs = [text for text in texts if "AsyncCompile" in text]
-    kernels = re.findall(
-        r"^\w+ = async_compile\..*", "\n".join(programs), re.M
-    )
+    kernels = re.findall(r"^\w+ = async_compile\..*", "\n".join(programs), re.M)
     return Written(len(kernels), sum(len(p.splitlines()) for p in programs))
 
 
@@ -185,9 +182,7 @@ def compiles() -> Iterator[list[Any]]:
 # ------------------------------------------------------- threads and processes
 
 
-def all_at_once(
-    call: Callable[..., Any], *inputs: Any, threads: int
-) -> list[Any]:
+def all_at_once(call: Callable[..., Any], *inputs: Any, threads: int) -> list[Any]:
     """Call from so many threads at the same time; return what each got.
 
     Without torch's warnings, which would come from several threads at once.
@@ -231,9 +226,7 @@ def workers(threads: int) -> list[tuple[str, int]]:
 
     pool = async_compile.AsyncCompile
     async_compile.shutdown_compile_workers()
-    before = {
-        process.pid for process in psutil.Process().children(recursive=True)
-    }
+    before = {process.pid for process in psutil.Process().children(recursive=True)}
     found = []
     with config.patch(compile_threads=threads):
         pool.warm_pool()

@@ -9,10 +9,10 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from course.ch08.explorer import access_sizes
 from helpers.gpu import gpus
 from helpers.gpu.compile import compile_kernel
 from helpers.gpu.dump import DumpedKernel
-from helpers.gpu.explorer import access_sizes
 from helpers.plots import COLOURS, Picture, styled
 from helpers.text import Table, mark
 
@@ -23,9 +23,7 @@ def as_written(kernel: DumpedKernel) -> str:
     return re.sub(r"'[0-9A-F]{64}'", lambda found: mark(found[0]), text)
 
 
-def widths(
-    kernel: DumpedKernel, kind: str = "ld", **which: Any
-) -> Counter[int]:
+def widths(kernel: DumpedKernel, kind: str = "ld", **which: Any) -> Counter[int]:
     """Return how many loads (or ``st``) of a thread move how many bytes."""
     return Counter(access_sizes(kernel.on(**which).ptx, kind))
 

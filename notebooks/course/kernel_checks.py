@@ -38,9 +38,7 @@ def not_a_kernel(kernel: Any, names: list[str]) -> str | None:
     return None
 
 
-def interpreted(
-    kernel: Any, cases: Iterable[Case]
-) -> list[torch.Tensor | str]:
+def interpreted(kernel: Any, cases: Iterable[Case]) -> list[torch.Tensor | str]:
     """Return what each launch leaves in a last tensor, or what went wrong.
 
     The tensor for the results is added here, full of NaN, so that what is

@@ -18,9 +18,9 @@ from torch._dynamo.utils import counters
 from torch._functorch import config as functorch_config
 from torch._inductor.utils import fresh_cache
 
+from course.exercises import CountingBackend
 from course.values import as_near
 from course.words import silence
-from helpers.exercises import CountingBackend
 from helpers.text import Table, count
 
 Make = Callable[[], torch.nn.Module]
@@ -127,9 +127,7 @@ def outcome(
     return found
 
 
-def _runs_later(
-    model: Any, call: Any, x: Any, noting: CountingBackend
-) -> bool:
+def _runs_later(model: Any, call: Any, x: Any, noting: CountingBackend) -> bool:
     """Return whether plain training steps after the line run compiled code."""
     model.train().requires_grad_(True)
     for _ in range(2):
@@ -257,8 +255,7 @@ def hooks_table(lines: Sequence[str], make: Make, x: torch.Tensor) -> Table:
     rows = []
     for line in lines:
         early, late = (
-            outcome(f"{line}; step()", make, x, warm=warm)
-            for warm in (False, True)
+            outcome(f"{line}; step()", make, x, warm=warm) for warm in (False, True)
         )
         rows.append([line, _heard(early), _heard(late)])
     return Table.of(["hook", "before the first call", "after it"], rows)

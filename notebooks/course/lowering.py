@@ -12,8 +12,8 @@ import torch
 from torch._functorch import config as functorch_config
 from torch._inductor import config as inductor_config
 
+from course.page_log import logged
 from helpers import output_code
-from helpers.logs import logged
 from helpers.text import Table
 
 
@@ -85,9 +85,7 @@ def decisions(log: str) -> list[str]:
     return list(dict.fromkeys(re.findall(kept, log, re.MULTILINE)))
 
 
-def call_lines(
-    fn: Callable[..., Any], *inputs: Any, **options: Any
-) -> list[str]:
+def call_lines(fn: Callable[..., Any], *inputs: Any, **options: Any) -> list[str]:
     """Return what the generated ``call()`` does with its inputs, stripped.
 
     How it unpacks and checks them, and its last line, are left out.

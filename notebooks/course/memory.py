@@ -44,9 +44,7 @@ def record(step: Callable[[], None]) -> Recording:
 
     The step marks its phases by ``torch.profiler.record_function``.
     """
-    with profile(
-        activities=[ProfilerActivity.CPU], profile_memory=True
-    ) as recording:
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recording:
         step()
     return recorded(recording)
 

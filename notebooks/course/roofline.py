@@ -108,9 +108,7 @@ def timed(
     if compiled:
         run(*inputs)
     times = call_seconds(run, *inputs)
-    quartiles = (
-        times[round(share * (len(times) - 1))] for share in (0.25, 0.5, 0.75)
-    )
+    quartiles = (times[round(share * (len(times) - 1))] for share in (0.25, 0.5, 0.75))
     return Timed(name, work, counted.bytes, *quartiles, int(compiled))
 
 
@@ -128,9 +126,7 @@ class Machine:
 
     def least(self, operations: float, moved: float) -> float:
         """Return the seconds that neither ceiling lets a program beat."""
-        return max(
-            moved / self.bytes_per_s, operations / self.operations_per_s
-        )
+        return max(moved / self.bytes_per_s, operations / self.operations_per_s)
 
 
 def product_rate(device: str, width: int = 2048) -> float:
@@ -157,9 +153,7 @@ def seconds_table(bytes_per_s: float, programs: Sequence[Timed]) -> Table:
 
 
 @styled
-def trips_picture(
-    eager: dict[int, float], compiled: dict[int, float]
-) -> Picture:
+def trips_picture(eager: dict[int, float], compiled: dict[int, float]) -> Picture:
     """Draw how often an array goes to or from memory, by a chain's length."""
     figure = Figure(figsize=(9, 3.9), layout="constrained")
     axes = figure.subplots()
@@ -247,9 +241,7 @@ def chain_times(
     alt = "Seconds by the length of a chain; lines: what the ceilings allow."
     for side, (name, timed) in enumerate(programs.items()):
         look = {"color": COLOURS[side]}
-        least = [
-            machine.least(n * numbers, _moved(n, numbers, side)) for n in steps
-        ]
+        least = [machine.least(n * numbers, _moved(n, numbers, side)) for n in steps]
         style = ("-", "--")[side]
         axes.plot(steps, least, ls=style, label=f"{name}, at best", **look)
         points = [timed[n] for n in timed]
@@ -259,12 +251,8 @@ def chain_times(
             [one.high - one.median for one in points],
         ]
         look |= {"marker": "os"[side], "ls": "", "capsize": 5}
-        axes.errorbar(
-            [*timed], middle, yerr=spread, label=f"{name}, timed", **look
-        )
-        told = ", ".join(
-            f"{n}: {seconds(one.median)}" for n, one in timed.items()
-        )
+        axes.errorbar([*timed], middle, yerr=spread, label=f"{name}, timed", **look)
+        told = ", ".join(f"{n}: {seconds(one.median)}" for n, one in timed.items())
         alt += f" {name}: {mark(told)}."
     axes.axvline(free, color=CEILING, ls=":")
     axes.set(xscale="log", yscale="log")

@@ -106,9 +106,7 @@ class Folder:
         }
         if self._bug:  # what it builds must stay here
             own["TORCHINDUCTOR_CACHE_DIR"] = str(self.path / "cache")
-        elif (
-            not self._caches
-        ):  # kernels may come from the usual cache, graphs may not
+        elif not self._caches:  # kernels may come from the usual cache, graphs may not
             own["TORCHINDUCTOR_FX_GRAPH_CACHE"] = "0"
             own["TORCHINDUCTOR_AUTOGRAD_CACHE"] = "0"
         environment = {

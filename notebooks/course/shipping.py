@@ -25,11 +25,12 @@ from torch._inductor.utils import fresh_cache
 
 from course.words import unlogged
 from helpers import _torch
-from helpers.own_model.start_child import components, made_by
-from helpers.own_model.starts import CACHE, PHASES, Start, one_start
 from helpers.plots import Picture, styled
 from helpers.results import load
 from helpers.text import Table, mark, seconds
+from torch_checkup.guest import made_by
+from torch_checkup.records import components
+from torch_checkup.starts import CACHE, PHASES, Start, one_start
 
 TARGET = f"{Path(__file__).parents[1] / 'examples' / 'warm_model.py'}:make"
 # Neither a precompiled header nor a test of the C++ compiler: both are built
@@ -199,9 +200,7 @@ class _Session:
     def said(self, first: dict[str, str]) -> list[str]:
         """Return what each cache said, and why."""
         words = {"hit": "found", "miss": "missed", "bypass": "not asked"}
-        cells = [
-            words.get(self.found.get(n, ""), "") for n in _CACHES.values()
-        ]
+        cells = [words.get(self.found.get(n, ""), "") for n in _CACHES.values()]
         other = [
             name
             for name in {**first, **self.parts}
@@ -242,20 +241,14 @@ def phases_picture(starts: dict[str, Start]) -> Picture:
             "va": "center",
         }
         axes.annotate(seconds(begin), (begin, row), **beside)
-        every = (
-            f"{n} {seconds(t)}" for n, t in zip(names, parts, strict=True)
-        )
+        every = (f"{n} {seconds(t)}" for n, t in zip(names, parts, strict=True))
         told.append(f"{label}: {mark(', '.join(every))}")
     axes.set(yticks=range(len(starts)), yticklabels=list(starts))
-    axes.set(
-        xlabel="seconds until the first answer", ylim=(len(starts) - 0.5, -0.5)
-    )
+    axes.set(xlabel="seconds until the first answer", ylim=(len(starts) - 0.5, -0.5))
     axes.margins(x=0.09)
     axes.grid(visible=False)
     figure.legend(loc="outside upper left", ncols=5)
-    return Picture(
-        figure, "Seconds until the first answer. " + ". ".join(told) + "."
-    )
+    return Picture(figure, "Seconds until the first answer. " + ". ".join(told) + ".")
 
 
 def recorded(name: str) -> Any:

@@ -23,9 +23,7 @@ def right_values(
     """
 
     def results(function: Any, dtype: torch.dtype | None = None) -> list[Any]:
-        return pytree.tree_leaves(
-            forward_and_backward(function, inputs, dtype)
-        )
+        return pytree.tree_leaves(forward_and_backward(function, inputs, dtype))
 
     exact = results(_in_float64(eager), torch.float64)
     usual, ours = results(eager), results(compiled)
@@ -67,9 +65,7 @@ def forward_and_backward(
     slopes: dict[int, Any] = {}
     if roots and wanted:
         # Not all ones: a permuted gradient must not look right.
-        starts = [
-            torch.linspace(-1, 2, r.numel()).to(r).view_as(r) for r in roots
-        ]
+        starts = [torch.linspace(-1, 2, r.numel()).to(r).view_as(r) for r in roots]
         found = torch.autograd.grad(roots, wanted, starts, allow_unused=True)
         slopes = dict(zip(map(id, wanted), found, strict=True))
     known = pytree.tree_map_only(torch.Tensor, torch.detach, outputs)
@@ -78,9 +74,7 @@ def forward_and_backward(
 
 def as_near(exact: Any, usual: Any, ours: Any) -> bool:
     """Return whether *ours* is as near to *exact* as *usual* is, about."""
-    if not (
-        isinstance(usual, torch.Tensor) and isinstance(ours, torch.Tensor)
-    ):
+    if not (isinstance(usual, torch.Tensor) and isinstance(ours, torch.Tensor)):
         return type(usual) is type(ours) and usual == ours
     if exact.shape != ours.shape or usual.dtype != ours.dtype:
         return False

@@ -18,9 +18,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 
+from course.exercises import CountingBackend
 from course.words import unlogged
 from helpers import recompiles, session
-from helpers.exercises import CountingBackend
 from helpers.plots import COLOURS, QUIET, Picture, styled
 from helpers.text import Table
 
@@ -142,9 +142,7 @@ def versions(function: Callable[..., Any]) -> list[Any]:
     return list(_debug_get_cache_entry_list(original))
 
 
-def asked(
-    function: Callable[..., Any], name: str, **inputs: Any
-) -> list[Asked]:
+def asked(function: Callable[..., Any], name: str, **inputs: Any) -> list[Asked]:
     """Ask the guards of each version of *function*, as a call would.
 
     All versions come back, also those behind the one that runs; the guards
@@ -184,9 +182,7 @@ def guards_in(function: Callable[..., Any]) -> int:
 # ----------------------------------------------------------------- the picture
 
 
-def path_picture(
-    function: Callable[..., Any], rows: int, gain: Any
-) -> Picture:
+def path_picture(function: Callable[..., Any], rows: int, gain: Any) -> Picture:
     """Return a picture of the versions of scale, and of a call's way."""
     x = torch.empty(rows, len(gain), device=gain.device)
     return way_picture(rows, asked(function, "x", x=x, gain=gain))
@@ -208,14 +204,10 @@ def way_picture(rows: int, steps: Sequence[Asked]) -> Picture:
         way = {"color": ink, "ls": "-" if reached else ":", "zorder": 0}
         axes.plot([0.8, 0.8, 1.5], [at + 1.15, at, at], **way)
         title = f"version {step.version}"
-        _box(
-            axes, 1.5, at, 4.3, title, step.guards, ink, reached and step.holds
-        )
+        _box(axes, 1.5, at, 4.3, title, step.guards, ink, reached and step.holds)
         said = "not asked"
         if reached:
-            said = (
-                "all hold: it runs" if step.holds else f"fails: {step.failed}"
-            )
+            said = "all hold: it runs" if step.holds else f"fails: {step.failed}"
             ink = COLOURS[not step.holds]
             served = step.version if step.holds else None
         axes.text(6.0, at, _wrapped(said), va="center", color=ink)

@@ -6,7 +6,7 @@ The rules are those of checkup.yml. They count, and read no clock. make() gives
 the model and its inputs; it is called in a process of its own.
 """
 
-from helpers import checkup
+from torch_checkup import checkup
 
 PARTS = "matches", "capture", "recompiles", "traffic"
 

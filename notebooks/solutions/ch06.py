@@ -13,7 +13,7 @@ def sound(step, x):
 # %% 06.2
 def frugal(fn, inputs, limit):
     """Return the largest share of 1.0, 0.9, ... 0.0 that fits."""
-    from course.saved import budget, saved_bytes
+    from course.ch06.saved import budget, saved_bytes
 
     for tenths in range(10, -1, -1):
         torch.compiler.reset()  # or the first graph would serve every share

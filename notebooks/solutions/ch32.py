@@ -2,7 +2,7 @@
 
 
 # %% 32.1
-from helpers import plausible
+from course.ch32.limits import plausible
 
 
 def refuse(row):

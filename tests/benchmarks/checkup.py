@@ -8,11 +8,11 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from helpers.own_model.checkups import checkup, write_report
 from helpers.text import plain
 from tests.benchmarks.common import FOLDER, record
 from tests.proof.browser import chromium
 from tests.refresh import ROOT
+from torch_checkup.checkups import checkup, write_report
 
 PICTURE = FOLDER / "checkup.png"
 TARGET = f"{ROOT / 'tests' / 'models' / 'targets.py'}:detector"

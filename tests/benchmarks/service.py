@@ -19,8 +19,9 @@ AFTER = 8  # requests after each reload, which the new model answers for certain
 
 def ratio() -> str:
     """Return P99 with no warm-up over P99 with one, in rounds of new processes."""
-    from course.services import started
     from examples.service.load import percentile, traffic
+
+    from course.ch27.services import started
 
     cold, warm = [], []
     for turn in range(ROUNDS):
@@ -39,8 +40,9 @@ def ratio() -> str:
 
 def long_run(requests: int = REQUESTS, reloads: int = RELOADS) -> dict[str, int]:
     """Return what became of so many requests while the model is replaced."""
-    from course.services import started, wrong
     from examples.service.load import traffic
+
+    from course.ch27.services import started, wrong
 
     (service,) = started("--warm-up shapes")
     try:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import sys
 
-from helpers import cold_start
 from tests.benchmarks.common import FOLDER
+from torch_checkup import cold_start
 
 EXAMPLES = FOLDER.parents[1] / "notebooks" / "examples"
 LEAN = {

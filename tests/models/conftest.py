@@ -9,7 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from course import models
+
+from course.ch28 import models
 
 FEW = ("bert", "llama")
 

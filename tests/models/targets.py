@@ -10,7 +10,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "notebooks"))
 
-from course.models import MAKERS, build
+from course.ch28.models import MAKERS, build
 
 
 def _made(name: str, training: bool) -> tuple[Any, list[Any]]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from course.models import Model
 
+from course.ch28.models import Model
 from helpers import eager_bytes, graphs, kernels, recompiles
 from helpers.capture import Graphs
 from helpers.session import restored

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
-from course.models import Call, Model, build
 from torch.utils._pytree import tree_map_only
 
+from course.ch28.models import Call, Model, build
 from helpers.benchmark import Comparison
-from tests import test_correctness as correctness
+from tests.helpers import test_correctness as correctness
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from course.models import Model, build
 
+from course.ch28.models import Model, build
 from helpers import dump_triton
 from helpers.tensors import clone, tensors
 

@@ -15,10 +15,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from helpers.own_model.checkups import Checkup, checkup, write_report
 from tests.proof import common
 from tests.proof.browser import chromium
 from tests.refresh import ROOT
+from torch_checkup.checkups import Checkup, checkup, write_report
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext

@@ -5,10 +5,11 @@
     python -m tests.proof mutants --draw 12 session  # 12 of its mutants, drawn anew
     python -m tests.proof mutants --draw 12 all     # of every module that has tests
 
-A module is held against the tests that have its name: stats against
-tests/test_stats.py, gpu.tidy against tests/test_tidy.py.  All of its mutants take
-minutes for a small module and hours for a large one.  The last row adds up what was
-tried, each module by its size, with a 95 % interval.  Runs in a copy of the checkout.
+A module is held against the tests that have its place and name: stats against
+tests/helpers/test_stats.py, gpu.tidy against tests/helpers/gpu/test_tidy.py.  All of
+its mutants take minutes for a small module and hours for a large one.  The last row
+adds up what was tried, each module by its size, with a 95 % interval.  Runs in a copy
+of the checkout.
 
 Two things there are unlike the checkout.  mutmut wraps each function, so `claim` finds
 its caller two frames further out.  And a process that a test starts cannot help to
@@ -56,7 +57,8 @@ def processes_count_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def tests_of(module: str) -> str:
     """Return the file of the tests that have the name of a module."""
-    return f"tests/test_{module.split('.')[-1].removeprefix('_')}.py"
+    *folders, name = module.split(".")
+    return "/".join(["tests/helpers", *folders, f"test_{name.removeprefix('_')}.py"])
 
 
 def every_module() -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from helpers.recordings import FAILED, FOLDER
+from course.recordings import FAILED, FOLDER
 from helpers.text import Table
 from tools.record_gpu.cases import Case, Setting
 from tools.record_gpu.recorder import EXPERIMENTS, GpuLost, cases, record

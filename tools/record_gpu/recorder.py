@@ -18,17 +18,9 @@ from pathlib import Path
 
 import torch
 
+from course.recordings import DONE, FAILED, NOT_RUN, SCHEMA, Finding, Recording, read
 from helpers import results
 from helpers.errors import InputError, ResultError
-from helpers.recordings import (
-    DONE,
-    FAILED,
-    NOT_RUN,
-    SCHEMA,
-    Finding,
-    Recording,
-    read,
-)
 from helpers.results import Machine
 from helpers.text import size
 from tools.record_gpu import experiments, observations

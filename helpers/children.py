@@ -1,0 +1,239 @@
+"""Work in a process of its own, which reports as it goes and ends with what it started.
+
+The process reads its order, as JSON, from its input, and writes what it finds to a
+file, a line of JSON each: one that is ended has told what it knew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from . import text
+from .errors import InputError, Unavailable
+
+HOW_TO_NAME = (
+    'Give "module:function", "path/to/file.py:function", or a function that stands in '
+    "a module. One written in a notebook exists in no file: put `%%writefile model.py` "
+    'above its cell, and name it "model.py:make".'
+)
+_ADVICE = {  # for a stage, and what the process said there
+    "^make the model: .*(No module|module .* has no attribute)": HOW_TO_NAME,
+    "No space left": "The disk is full: free some, or name another with folder=",
+    "^(?!make the model|call it eagerly).*(Permission denied|Read-only)": "The cache "
+    "cannot be written: name another place with folder=",
+}
+_News = dict[str, Any]
+
+
+def parts(
+    module: str,
+    order: _News,
+    names: Sequence[str],
+    timeout: float,
+    memory: int | None = None,
+    path: Sequence[str] = (),
+) -> Iterator[tuple[str, _News]]:
+    """Yield (name, what it found) as the parts end, and ('', news) of the whole.
+
+    *order* goes to *module* with the ``parts`` to do; its imports look in the folders
+    of *path* first.  One that had to be ended
+    (`reports`), or that killed its process, found a ``problem``, and those that are
+    left go on in a new process.
+
+    Raises InputError where no process comes to a first part.
+    """
+    left, began = list(names), False
+    while left or not began:  # without parts, there is the news of the whole
+        stage, began = "", True
+        whole = {**order, "parts": left}
+        for news in reports(module, whole, timeout, memory, path=path):
+            stage = news.get("stage", stage)
+            if part := news.get("part"):
+                left.remove(part["name"])
+                yield part["name"], part
+            elif problem := news.get("problem"):
+                if stage not in left and len(left) == len(names):  # nothing was done
+                    raise InputError(f"{order['target']}: {problem}")
+                for name in [stage] if stage in left else [*left]:
+                    left.remove(name)
+                    yield name, {"problem": problem}
+            elif "stage" not in news:
+                yield "", news
+
+
+def reports(
+    module: str,
+    order: _News,
+    timeout: float,
+    memory: int | None = None,
+    env: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    path: Sequence[str] = (),
+) -> Iterator[_News]:
+    """Yield what a process that runs *module* reports, as it comes.
+
+    It is ended when one of its stages takes more than *timeout* seconds, or when it and
+    what it started have more than *memory* bytes, by default three quarters of what is
+    free.  Then, and where it fails, the last is the ``stage`` and a ``problem``.  *env*
+    has variables for it; its report is kept in *folder*, or the system's for temporary
+    files, for as long as it runs.  It imports what this process can, and looks in the
+    folders of *path* first.
+
+    Raises Unavailable where no process can be started.
+    """
+    limit = memory or int(0.75 * psutil.virtual_memory().available)
+    with tempfile.TemporaryDirectory(dir=folder, prefix="report-") as place:
+        report, said = Path(place) / "report", Path(place) / "said"
+        with said.open("w") as errors:
+            whole = json.dumps({**order, "report": str(report)})
+            child = _process(module, whole, errors, env or {}, path)
+        try:
+            stage, why = yield from _followed(child, report, timeout, limit)
+        finally:
+            _end(child)
+        if why is not None:
+            yield {"stage": stage, "problem": explained(stage, why)}
+
+
+def _followed(
+    child: subprocess.Popen, report: Path, timeout: float, limit: int
+) -> Generator[_News, None, tuple[str, str | None]]:
+    """Yield the news of *child* as its report grows; return its last stage, and why.
+
+    That is why it ended, or None if all is done.
+    """
+    begin, place, stage = time.monotonic(), 0, "start Python"
+    while True:
+        status = child.poll()
+        lines = report.read_text("utf-8").split("\n") if report.exists() else []
+        for line in lines[place:-1]:  # after the last break, half a line may stand
+            news, place = json.loads(line), place + 1
+            if "stage" in news:
+                begin, stage = time.monotonic(), news["stage"]
+            if "done" in news:
+                return stage, None
+            yield news
+        if status is not None:
+            said = report.with_name("said").read_text(errors="replace")
+            return stage, _death(status, said)
+        if time.monotonic() - begin > timeout:
+            return stage, f"not done after {timeout:g} seconds: give a longer timeout="
+        held = _held(child.pid)
+        if held > limit and (held := _held(child.pid, "pss")) > limit:
+            took = f"{text.size(held)} of memory, more than {text.size(limit)}"
+            return stage, f"it took {took}"
+        time.sleep(0.2)
+
+
+def _death(status: int, said: str) -> str:
+    """Return how a process ended by itself; what it *said*, for an exception."""
+    if status < 0:
+        name = signal.Signals(-status).name
+        full = ", as of a system whose memory is full" if name == "SIGKILL" else ""
+        return f"its process died of {name}{full}"
+    if status == 1:
+        return said
+    last = (said.strip().splitlines() or ["nothing"])[-1]
+    return f"it ended its process, with status {status}; it said: {last}"
+
+
+def _held(pid: int, kind: str = "rss") -> int:
+    """Return the memory of a process and of all that it started, in bytes.
+
+    Of kind ``pss``, what they share counts once, where the system tells it: that takes
+    longer.
+    """
+    total = 0
+    with suppress(psutil.Error):
+        process = psutil.Process(pid)
+        for one in (process, *process.children(recursive=True)):
+            with suppress(psutil.Error):
+                info = one.memory_full_info() if kind == "pss" else one.memory_info()
+                total += getattr(info, kind, info.rss)
+    return total
+
+
+def _process(
+    module: str, order: str, errors: Any, env: Mapping[str, str], path: Sequence[str]
+) -> subprocess.Popen:
+    """Start a Python module in a process of its own, which reads *order*; return it.
+
+    Raises Unavailable where none can start.
+    """
+    own = {"PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in (*path, *sys.path))}
+    try:
+        child = subprocess.Popen(
+            [sys.executable, "-P", "-m", module],  # -P: in the order of that path
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            text=True,
+            env={**os.environ, **own, "COURSE_QUIET": "1", **env},
+            start_new_session=True,
+        )
+    except (OSError, NotImplementedError) as error:
+        raise Unavailable(
+            f"no process can be started here ({error}), and this needs one: run "
+            "it where Python may start processes, with memory to spare"
+        ) from error
+    with suppress(BrokenPipeError):  # it may have died at once: its status will tell
+        child.stdin.write(order)
+        child.stdin.close()
+    return child
+
+
+def _end(child: subprocess.Popen) -> None:
+    """End the process and all that it started, also what outlived it.
+
+    Half a library, of a compiler that is ended, would break the next run: it goes too.
+    """
+    outputs: list[str] = []
+    with suppress(psutil.Error):
+        for one in psutil.Process(child.pid).children(recursive=True):
+            with suppress(psutil.Error):
+                outputs += [out for o, out in pairwise(one.cmdline()) if o == "-o"]
+                one.kill()
+    if hasattr(os, "killpg"):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+    child.kill()
+    child.wait()
+    for output in outputs:
+        if output.endswith(".so"):
+            Path(output).unlink(missing_ok=True)
+
+
+def explained(stage: str, said: str) -> str:
+    """Return in one line where a process failed, how, and what to do."""
+    errors = re.findall(r"^(?:\w+\.)*(\w+(?:Error|Failed|Exception)\b.*)$", said, re.M)
+    last = (errors or said.strip().splitlines() or ["it said nothing"])[-1]
+    last = last.removeprefix("InputError: ")  # ours: it says what to do
+    last = re.sub(r"(?<![\w.])/(?:[^\s/'\"]+/)+", "…/", last)  # folders that are gone
+    told = f"{stage}: {last}\n{said}"
+    advice = [f". {does}" for words, does in _ADVICE.items() if re.search(words, told)]
+    return f"failed at: {stage}: {last}{''.join(advice[:1])}"
+
+
+def chosen(only: Sequence[str], every: Iterable[str]) -> list[str]:
+    """Return the names among *every* that are in *only*, or all where that is empty.
+
+    Raises InputError for one that is not there.
+    """
+    if unknown := set(only) - set(every):
+        names = ", ".join(sorted(unknown))
+        raise InputError(f"there is no {names}: there are {', '.join(every)}")
+    return [name for name in every if name in only or not only]

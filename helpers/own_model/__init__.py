@@ -1,1 +1,0 @@
-"""The reader's own model: its checkup, its first calls, its training, its errors."""

@@ -1,0 +1,146 @@
+"""Checks and hints of notebook 02."""
+
+import random
+
+from course.exercises import exercise
+
+
+class Device:
+    """A device on a clock of its own: exact, whatever the machine is doing."""
+
+    warm = 2e-3
+
+    def __init__(self, compiling=0.0, interrupted=0.0, cached=0.0):
+        self.time, self.free, self.calls = 0.0, 0.0, 0
+        self.compiling, self.interrupted, self.cached = compiling, interrupted, cached
+
+    def now(self):
+        self.time += 1e-7
+        return self.time
+
+    def launch(self):
+        self.time += 5e-6 + (self.compiling if self.calls == 0 else 0)
+        work = self.warm + (self.interrupted if self.calls % 5 == 3 else 0)
+        if self.calls % 5 == 4:
+            work -= self.cached
+        self.free = max(self.time, self.free) + work
+        self.calls += 1
+
+    def wait(self):
+        self.time = max(self.time, self.free)
+
+    def timed_by(self, answer):
+        """Return the answer as a multiple of the true time of a warm call."""
+        return answer(self.launch, self.wait, self.now) / self.warm
+
+
+@exercise(
+    "02.1",
+    hints=(
+        "Three things spoil the number: the first call, a launch that is not waited "
+        "for, and the odd call that is no typical one. Deal with one at a time.",
+        "Per call: now(), launch(), wait(), now(). Before the first of them: one "
+        "launch() and wait() that nobody times.",
+        "Collect the differences of, say, 21 warm calls in a list and return "
+        "statistics.median of it.",
+    ),
+    passed="Warm, waited for, and robust on both sides.",
+)
+def seconds_per_call(answer):
+    quiet = Device()
+    ratio = quiet.timed_by(answer)
+    if ratio < 0.5:
+        return "the watch was stopped while the device was still working: wait() first"
+    if quiet.calls < 5:
+        return f"{quiet.calls} calls cannot tell what is typical: time more of them"
+    if Device(compiling=3.0).timed_by(answer) > 1.2:
+        return "the first call, which compiles, is in your number: warm up before"
+    if not 0.9 < ratio < 1.2:
+        return f"on a quiet device the answer is {ratio:.2f} times the true one"
+    if Device(interrupted=0.05).timed_by(answer) > 1.2:
+        return "a few interrupted calls moved your answer: a median would not move"
+    if Device(cached=1.5e-3).timed_by(answer) < 0.9:
+        return (
+            "a few calls were served from a cache, and you took those: the shortest "
+            "call is not the typical one"
+        )
+    return None
+
+
+class Machine:
+    """A made-up machine: *ratio* is eager's seconds over compiled's.
+
+    *drift* is by how much a call gets slower over the first 100 calls; *noise* the
+    share by which calls vary; one call in *interrupted* takes twenty times as long.
+    """
+
+    def __init__(self, seed, ratio=1.0, drift=0.0, noise=0.02, interrupted=0):
+        self.ratio, self.drift, self.noise = ratio, drift, noise
+        self.coin, self.interrupted = random.Random(seed), interrupted
+        self.calls = 0
+
+    def call(self, seconds):
+        slower = 1 + self.drift * min(self.calls / 100, 5)
+        self.calls += 1
+        spread = 1 + self.noise * self.coin.random() + 0.001 * self.coin.gauss(0, 1)
+        if self.interrupted and self.coin.random() < 1 / self.interrupted:
+            spread *= 20
+        return seconds * slower * spread
+
+    def raced_by(self, answer):
+        return answer(lambda: self.call(1e-3 * self.ratio), lambda: self.call(1e-3))
+
+
+MACHINES = (  # the machine, the answer, what it is
+    (
+        {"ratio": 1 / 1.5},
+        "slower",
+        "compiled takes half as long again as eager: such a difference can be told",
+    ),
+    (
+        {"noise": 0.1},
+        "cannot tell",
+        "both sides are the same function, and calls vary by a tenth: one of the two "
+        "always comes out ahead; ask how many of your pairs agree",
+    ),
+    (
+        {"drift": 0.5},
+        "cannot tell",
+        "both sides are the same function, on a machine that slows down: let the two "
+        "sides take turns, and compare within a turn",
+    ),
+    (
+        {"ratio": 1.5, "interrupted": 25},
+        "faster",
+        "compiled takes two thirds of eager's time, and calls are interrupted: a mean "
+        "follows the few long calls; count pairs, or take a median",
+    ),
+    (
+        {"ratio": 1.05},
+        "faster",
+        "compiled takes a twentieth less than eager, and all pairs agree: ask how "
+        "many do, not by how much",
+    ),
+)
+
+
+@exercise(
+    "02.2",
+    hints=(
+        "Take turns: one call of each side makes a pair, and a pair gives one ratio. "
+        "What slows the machine slows both. Which side goes first should change.",
+        "If both sides are the same, each pair is won by chance, like a coin. In how "
+        "many of 30 pairs does a fair coin almost never fall on the same side?",
+        "wins = sum of (eager's seconds > compiled's seconds) over 30 pairs; return "
+        "'faster' if wins >= 24, 'slower' if wins <= 6, else 'cannot tell'.",
+    ),
+    passed="Pairs, and a verdict only where they agree. Statisticians call it a sign "
+    "test; the interval of compare rests on the same idea.",
+)
+def race_of(answer):
+    for how, wanted, what in MACHINES:
+        verdicts = [Machine(seed, **how).raced_by(answer) for seed in range(40)]
+        right = verdicts.count(wanted)
+        if right < 36:
+            return f"of 40 such races, {right} gave {wanted!r}, and 36 should: {what}"
+    return None

@@ -1,0 +1,89 @@
+"""Checks and hints of notebook 03."""
+
+import torch
+from torch import nn
+
+from course.exercises import CountingBackend, exercise, near
+from helpers import recompiles
+
+# --- 03.1 ----------------------------------------------------------------------
+
+
+@exercise(
+    "03.1",
+    hints=(
+        "Read the TENSOR_MATCH guard of h again: each kind is one of its parts.",
+        "Ask recompiles(torch.sin, [(x,), (yours,)]).calls[1].guards what failed. "
+        "One method of a tensor does for each kind. The sizes of a transposed x are "
+        "equal only where x is square.",
+        "x + 1, x[1:], x[0], x.double(), and x.clone().requires_grad_(). For the "
+        "strides, lay x out by columns: x.t().contiguous().t().",
+    ),
+    passed="You can read a guard, and you know which calls are free.",
+)
+def fail_guard(answer):
+    x = torch.linspace(-1, 1, 24).reshape(4, 6)
+    for kind in ("nothing", "size", "rank", "dtype", "stride", "requires_grad"):
+        if fault := _guard_fault(kind, x, answer(kind, x.clone())):
+            return f"for {kind!r}: {fault}"
+    return None
+
+
+def _guard_fault(kind, x, other):
+    second = recompiles(lambda x: torch.sin(x) + 1, [(x,), (other,)]).calls[1]
+    failed = "; ".join(second.guards)
+    if kind == "nothing":
+        if torch.equal(other, x):
+            return "the values are those of x, and other ones were asked for"
+        return f"it compiles again, because of {failed}" if second.compiles else None
+    if not second.compiles:
+        return "nothing is compiled again: all guards still hold"
+    if f"{kind} mismatch" not in failed:
+        return f"another guard fails: {failed}"
+    return None
+
+
+# --- 03.2 ----------------------------------------------------------------------
+
+
+@exercise(
+    "03.2",
+    hints=(
+        "A hook that is registered now is not seen: nothing guards it. What makes the "
+        "compiler look again?",
+        "Register a hook that keeps the output in a list, call torch.compiler.reset(), "
+        "then call compiled(x). Remove the hook, also when the call raises.",
+        "handle = model.get_submodule(name).register_forward_hook(lambda module, "
+        "inputs, output: kept.append(output)), then torch.compiler.reset() and "
+        "compiled(x) in a try, handle.remove() and torch.compiler.reset() in its "
+        "finally, and return kept[0].",
+    ),
+    passed="The compiled model was heard, and it forgot that you listened.",
+)
+def listen(answer):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+    for name, rows in (("0", 3), ("2", 5)):
+        if fault := _listening_fault(answer, model, name, torch.ones(rows, 4)):
+            return f"for the layer {name!r}: {fault}"
+    return None
+
+
+def _listening_fault(answer, model, name, x):
+    layer, backend = model.get_submodule(name), CountingBackend()
+    wanted = model[: int(name) + 1](x)
+    torch.compiler.reset()
+    compiled = torch.compile(model, backend=backend)
+    compiled(x)
+    backend.ran.clear()
+    try:
+        heard = answer(compiled, model, name, x)
+    except IndexError as error:
+        return f"nothing was heard ({error}): the compiled code has no hook in it"
+    if not backend.ran:
+        return "compiled was not called: none of its graphs ran"
+    if not near(heard, wanted):
+        return "what it returned is not the output of that layer"
+    if layer._forward_hooks or "forward" in vars(layer):
+        return "a hook is left on the layer"
+    return None

@@ -1,0 +1,172 @@
+"""Checks and hints of notebook 04."""
+
+import contextlib
+import itertools
+from unittest import mock
+
+import torch
+
+from course.exercises import CountingBackend, difference, exercise, near, one_graph
+
+# --- 04.1 ----------------------------------------------------------------------
+
+
+def _sampled(logits, temperature, history):
+    if torch.isnan(logits).any():
+        raise ValueError("the model has diverged")
+    if logits.max().item() > 5:
+        logits = logits / 2
+    probs = torch.softmax(logits / temperature, dim=-1)
+    likely = probs[probs > 0.01]
+    entropy = -(likely * likely.log()).sum()
+    history.append(entropy.item())
+    if entropy > 1:
+        return probs, probs.topk(3).values.sum()
+    return probs, probs.max()
+
+
+LOGITS = {  # each for another way through the function
+    "unsure": torch.linspace(-1, 1, 12),
+    "spread out": torch.linspace(-1, 1, 12) * 9,
+    "one very likely letter": torch.tensor([9.0] + [0.0] * 11),
+    "some letters impossible": torch.tensor([2.0, 1.0, 0.5] + [-torch.inf] * 9),
+}
+
+
+@exercise(
+    "04.1",
+    hints=(
+        "graphs(repaired, logits, 0.7, []) lists the breaks that are left. Remove one, "
+        "and look again.",
+        "Each break has a row in the zoo: an error if some value is NaN, .item(), "
+        "two branches on a tensor, a mask, a print. A list may hold tensors.",
+        "assert (~torch.isnan(logits)).all(), and not assert not; torch.where for "
+        "logits, for the terms of the entropy (0 where not likely), and for sure, "
+        "whose two values you compute both; history.append(entropy); no print.",
+    ),
+    passed="One graph, and whoever calls it will not notice.",
+)
+def repaired(answer):
+    for name, logits in LOGITS.items():
+        history, wanted_history = [], []
+        wanted = _sampled(logits, 0.7, wanted_history)
+        result = answer(logits.clone(), 0.7, history)
+        for part, theirs, ours in zip(("probs", "sure"), result, wanted, strict=True):
+            if not near(theirs, ours):
+                return f"for logits that are {name}, {part} is not what sampled returns"
+        if len(history) != 1 or abs(float(history[0]) - wanted_history[0]) > 1e-4:
+            return f"for logits that are {name}, history is not what sampled makes it"
+    with contextlib.suppress(Exception):
+        answer(torch.tensor([0.0, float("nan"), 1.0, 2.0]), 1.0, [])
+        return "logits with a NaN in them raise no error"
+    return one_graph(answer, LOGITS["unsure"], 0.7, [])
+
+
+# --- 04.2 ----------------------------------------------------------------------
+
+LIBRARY = """
+def note(text):
+    torch._dynamo.graph_break()
+
+def weigh(x):
+    torch._dynamo.graph_break()
+    return torch.erf(x) * 7
+
+def stranger(x, w):
+    h = x @ w
+    note(f"halfway {h.dim()}")
+    return weigh(h).tanh() + x.sum()
+"""
+
+
+def _library():
+    """Return the names of a small library, in which two functions break a graph."""
+    names = {"torch": torch}
+    exec(LIBRARY, names)
+    return names
+
+
+def _results(fn, x, w):
+    x, w = x.clone().requires_grad_(), w.clone().requires_grad_()
+    out = fn(x, w)
+    return out, *torch.autograd.grad(out.sum(), (x, w))
+
+
+@exercise(
+    "04.2",
+    hints=(
+        "Two tools of the last table, one for note and one for weigh. When is a "
+        "setting read: at torch.compile, or at the first call?",
+        "weigh is looked up in namespace, so a nonstrict_trace of it can stand there. "
+        "note goes into ignore_logging_functions, by config.patch, round each call: "
+        "any of them may compile.",
+        'namespace["weigh"] = torch._dynamo.nonstrict_trace(namespace["weigh"]); '
+        "compiled = torch.compile(stranger, fullgraph=True); return a function that "
+        "does `with torch._dynamo.config.patch(ignore_logging_functions={note}): "
+        "return compiled(*inputs)`.",
+    ),
+    passed="One graph, gradients and all, of a function that nobody edited.",
+)
+def somebody_elses_function(adopted):
+    torch.manual_seed(0)
+    eager, names = _library()["stranger"], _library()
+    note, backend, original = names["note"], CountingBackend("aot_eager"), torch.compile
+
+    def compile(function=None, **how):
+        return original(function, **{**how, "backend": backend})
+
+    config = torch._dynamo.config
+    # What a wrong answer adds to the set itself would stay there: it gets a copy.
+    own = config.patch(ignore_logging_functions={*config.ignore_logging_functions})
+    with own, mock.patch.object(torch, "compile", compile):
+        before = str(config.get_config_copy())
+        ours = adopted(names["stranger"], note, names)
+        for rows in (4, 6):
+            x, w = torch.randn(rows, 5), torch.randn(5, 5)
+            backend.ran.clear()
+            results = _results(ours, x, w)
+            if not all(map(torch.allclose, results, _results(eager, x, w))):
+                return f"{rows} rows: result or gradient is not that of stranger"
+            if len(backend.ran) != 1:
+                return (
+                    f"one call runs {len(backend.ran)} graphs, and 1 was asked for: "
+                    "if something breaks it, fullgraph=True says what"
+                )
+            if str(config.get_config_copy()) != before:
+                return "a call leaves a setting of torch._dynamo.config changed"
+    if names["note"] is not note:
+        return "namespace has another note now, and its other callers need it"
+    return None
+
+
+# --- 04.3 ----------------------------------------------------------------------
+
+
+def _longest_run(bits):
+    runs = [max(sum(g) for _, g in itertools.groupby(r)) for r in bits.tolist()]
+    return torch.tensor(runs, device=bits.device)
+
+
+@exercise(
+    "04.3",
+    hints=(
+        "Open course/zoo.py and look for custom_op: the row is 'a function that "
+        "torch lacks'.",
+        "custom_op reads the annotations: longest_run takes a torch.Tensor and "
+        "returns one. The fake gets a tensor without values, and says shape, dtype "
+        "and device of the result by making an empty one.",
+        "longest_run_op = torch.library.custom_op('course::longest_run', longest_run, "
+        "mutates_args=()), once longest_run has annotations. In the fake: return "
+        "bits.new_empty(bits.shape[0]) with dtype=torch.int64.",
+    ),
+    passed="Python in the middle of a graph, and the graph stays whole.",
+)
+def longest_run_op(answer):
+    bits = (torch.linspace(-40, 40, 45).reshape(5, 9).sin() > 0).long()
+    if fault := difference(answer, _longest_run, [(bits,)]):
+        return f"called by itself, it does not return what longest_run does: {fault}"
+    try:
+        torch.library.opcheck(answer, (bits,))
+    except Exception as error:
+        return f"torch.library.opcheck finds: {' '.join(str(error).split())[:300]}"
+    return None

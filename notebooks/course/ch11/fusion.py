@@ -1,0 +1,190 @@
+"""What the scheduler fused and refused, on a CPU and for an H100."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from course.page_log import logged
+from helpers import dump_triton, kernels
+from helpers.plots import COLOURS, Picture, styled
+from helpers.text import Table
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel or a library call, with its operations."""
+
+    ops: tuple[str, ...]
+    library: bool
+    trips: float
+
+
+@dataclass(frozen=True, repr=False)
+class Asked:
+    """A program's launches, and what the log of fusion said meanwhile."""
+
+    launches: tuple[Launch, ...]
+    log: str
+
+    @property
+    def trips(self) -> float:
+        """How often the first input goes to or from memory, in all."""
+        return sum(launch.trips for launch in self.launches)
+
+    @property
+    def generated(self) -> int:
+        """How many kernels Inductor wrote."""
+        return sum(not launch.library for launch in self.launches)
+
+    @property
+    def library(self) -> int:
+        """How many calls go into a library."""
+        return len(self.launches) - self.generated
+
+    @property
+    def nodes(self) -> int:
+        """With how many nodes the first round of fusion began."""
+        return sum(map(int, re.findall(r"\(1/10\): (\d+) nodes", self.log)))
+
+    @property
+    def refused(self) -> dict[tuple[str, str], str]:
+        """The reason for each pair of nodes that was refused."""
+        found = re.findall(r"cannot fuse (\w+) with (\w+): (.+)", self.log)
+        return {(a, b): reason for a, b, reason in found}
+
+    @property
+    def fused(self) -> list[tuple[str, str]]:
+        """Each pair of nodes that was joined."""
+        return re.findall(r"fusing (\w+) with (\w+)", self.log)
+
+    @property
+    def said(self) -> str:
+        """The different reasons, or that the log gave none."""
+        return "; ".join(sorted({*self.refused.values()})) or "nothing"
+
+    def __str__(self) -> str:
+        rows = [(*pair, "fused") for pair in self.fused]
+        rows += [(*pair, reason) for pair, reason in self.refused.items()]
+        named = [(self._named(a), self._named(b), why) for a, b, why in rows]
+        return str(Table.of(("node", "with", "what the log says"), named))
+
+    __repr__ = __str__
+
+    def _named(self, node: str) -> str:
+        """Return a node with the operations that it came from."""
+        found = re.findall(
+            rf"Node\(name='{node}'\).{{0,90}}?OrderedSet\(\[([^]]*)\]",
+            self.log,
+        )
+        return f"{node} ({found[0]})" if found else node
+
+
+def ask(function: Callable[..., Any], *inputs: Any, **how: Any) -> Asked:
+    """Compile for this CPU, past the caches; *how* is as for ``kernels``."""
+    return _asked(lambda: kernels(function, *inputs, **how).kernels, inputs)
+
+
+def ask_h100(function: Callable[..., Any], *inputs: Any) -> Asked:
+    """Lower for an H100, which need not be there."""
+    return _asked(lambda: dump_triton(function, *inputs).launches, inputs)
+
+
+def _asked(lower: Callable[[], Sequence[Any]], inputs: Any) -> Asked:
+    torch._logging.set_logs(fusion=True)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):  # it is in logged()
+            found = lower()
+        log = logged()
+    finally:
+        torch._logging.set_logs()
+    launches = []
+    for one in found:
+        kind = getattr(one, "kind", None) or one.language
+        library = kind == "library"
+        # Inductor names what a library call reads, too: its own comes last.
+        ops = one.ops[-1:] if library else one.ops
+        launches.append(Launch(ops, library, one.bytes / inputs[0].nbytes))
+    return Asked(tuple(launches), log)
+
+
+def launch_table(cpu: dict[str, Asked], h100: dict[str, Asked] | None = None) -> Table:
+    """Return launches and trips of programs, and why pairs were refused.
+
+    With *h100*, the trips of both processors instead of the reasons.
+    """
+    rows = []
+    for name, here in cpu.items():
+        if h100 is None:
+            counts = here.generated, here.library, f"{here.trips:.3g}"
+            rows.append((name, *counts, here.said))
+        else:
+            there = h100[name]
+            counts = there.generated, there.library, f"{there.trips:.3g}"
+            rows.append((name, f"{here.trips:.3g}", *counts))
+    headings = ["kernels", "library", "trips", "refused, says the log"]
+    if h100 is not None:
+        headings = ["CPU: trips", "H100: kernels", "library", "trips"]
+    return Table.of(("in the middle", *headings), rows)
+
+
+# --- a picture --------------------------------------------------------------
+
+
+@styled
+def beside(cpu: Asked, h100: Asked, title: str) -> Picture:
+    """Draw the launches of one program as boxes, for a CPU and for an H100."""
+    most = max(len(cpu.launches), len(h100.launches))
+    figure = Figure(figsize=(10, 1.3 + 0.95 * most), layout="constrained")
+    axes = figure.subplots()
+    alt = f"{title}, launch by launch."
+    for column, (name, asked) in enumerate({"CPU": cpu, "H100": h100}.items()):
+        left = 1.1 * column
+        heading = f"{name}: {asked.trips:.3g} trips"
+        axes.text(left + 0.5, 0.15, heading, ha="center", va="bottom", size=15)
+        for row, launch in enumerate(asked.launches):
+            _box(axes, left, -row, launch)
+        told = ", then ".join(map(_told, asked.launches))
+        alt += f" {name}, {asked.trips:.3g} trips: {told}."
+    axes.set(xlim=(-0.02, 2.12), ylim=(-most, 0.5))
+    axes.axis("off")
+    for side, kind in enumerate(("generated", "library")):
+        look = {"facecolor": COLOURS[side], "hatch": ("", "//")[side]}
+        axes.add_patch(Rectangle((9, 9), 1, 1, label=kind, ec="white", **look))
+    figure.legend(loc="outside lower center", ncols=2)
+    return Picture(figure, alt)
+
+
+def _box(axes: Any, left: float, top: float, launch: Launch) -> None:
+    side = int(launch.library)
+    look = {"facecolor": COLOURS[side], "hatch": ("", "//")[side]}
+    axes.add_patch(
+        Rectangle((left, top - 0.9), 1, 0.84, ec="white", alpha=0.25, **look)
+    )
+    axes.add_patch(Rectangle((left, top - 0.9), 1, 0.84, fill=False, ec=COLOURS[side]))
+    axes.text(
+        left + 0.5,
+        top - 0.48,
+        f"{_short(launch.ops)}\n{launch.trips:.3g} trips",
+        ha="center",
+        va="center",
+        size=13,
+    )
+
+
+def _short(ops: Sequence[str]) -> str:
+    text = " ".join(ops)
+    return text if len(text) < 34 else f"{text[:30]} ..."
+
+
+def _told(launch: Launch) -> str:
+    kind = "a library call" if launch.library else "a kernel"
+    return f"{kind} for {' '.join(launch.ops)} ({launch.trips:.3g})"

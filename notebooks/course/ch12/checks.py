@@ -1,0 +1,158 @@
+"""Checks and hints of notebook 12."""
+
+from types import SimpleNamespace
+
+import torch
+
+from course.exercises import exercise, near
+
+# --- 12.1 ----------------------------------------------------------------------
+
+
+def _race(verdict, call_s, first_s, *notes):
+    """Return a comparison with eager's 10 ms that nobody ran."""
+    return SimpleNamespace(
+        verdict=verdict, median_s=(0.010, call_s), cold_start_s=first_s, notes=notes
+    )
+
+
+DEFAULT, TUNED = _race("faster", 0.005, 1.0), _race("faster", 0.004, 60.0)
+IGNORED = "the mode was ignored here: CUDA graphs need tensors on an NVIDIA GPU"
+PLANTED = (  # the races, calls, the answer, why
+    (
+        {"default": DEFAULT, "max-autotune": TUNED},
+        1_000,
+        "default",
+        "so few calls do not pay for the long first one of max-autotune",
+    ),
+    (
+        {"default": DEFAULT, "max-autotune": TUNED},
+        50,
+        "eager",
+        "no mode is paid back by then",
+    ),
+    (
+        {"default": DEFAULT, "reduce-overhead": _race("faster", 0.004, 1.0, IGNORED)},
+        10_000,
+        "default",
+        "what was ignored is default under another name: read the notes",
+    ),
+    (
+        {"max-autotune": _race("cannot tell", 0.0045, 1.0)},
+        10_000,
+        "eager",
+        "a median without a verdict is no evidence",
+    ),
+    (
+        {"default": _race("faster", 0.005, 1.006)},
+        201,
+        "default",
+        "the first call is a call, too: calls - 1 are left to run at full speed",
+    ),
+)
+
+
+@exercise(
+    "12.1",
+    hints=(
+        "Sort out first what is no evidence: another verdict than faster, or a note "
+        "that the mode was ignored. Then compare totals, not single calls.",
+        "A mode takes cold_start_s for its first call and median_s[1] for each of the "
+        "other calls - 1; eager takes median_s[0] for all of them.",
+        "saved = {mode: calls * r.median_s[0] - r.cold_start_s - (calls - 1) * "
+        "r.median_s[1] for each mode that counts}; best = max(saved, key=saved.get, "
+        "default='eager'); return it if saved.get(best, 0) > 0, else 'eager'.",
+    ),
+    passed="Evidence first, then totals: a mode is chosen for a number of calls, not "
+    "for its name.",
+)
+def choose(answer):
+    for races, calls, wanted, why in PLANTED:
+        mode = answer(dict(races), calls)
+        if mode != wanted:
+            return (
+                f"planted: {', '.join(races)}. For {calls:,} calls the answer is "
+                f"{wanted!r}, not {mode!r}: {why}"
+            )
+    return None
+
+
+# --- 12.2 ----------------------------------------------------------------------
+
+
+@exercise(
+    "12.2",
+    hints=(
+        "Two things need a place: the recordings, by shape, and a result that must "
+        "not be the recording's own memory.",
+        "A dict outside the inner function, with x.shape as key; record only when the "
+        "shape is new; clone what replay returns.",
+        "known = {}; def g(x): if x.shape not in known: known[x.shape] = record(f, x); "
+        "return known[x.shape](x).clone(); return g.",
+    ),
+    passed="One recording a shape, and results that last. This is the contract of "
+    "reduce-overhead, and the price of changing sizes.",
+)
+def graphed(answer):
+    def f(x):
+        return torch.sin(x) * 3 + 1
+
+    recorded = []
+
+    def record(f, x):
+        """Imitate a CUDA graph, as the lesson does."""
+        recorded.append(x.shape)
+        memory = x.clone()
+        out = f(memory)
+
+        def replay(new):
+            memory.copy_(new)
+            return out.copy_(f(memory))
+
+        return replay
+
+    g = answer(f, record)
+    torch.manual_seed(0)
+    inputs = [torch.randn(n, 4) for n in (8, 3, 8, 3)]
+    results = []
+    for n, x in enumerate(inputs):
+        results.append(g(x))
+        if not near(results[n], f(x)):
+            return f"call {n} does not give what f gives, a tensor like x"
+    if len(recorded) != 2:
+        return f"{len(recorded)} recordings for 2 shapes: each can be used again"
+    for n, (x, result) in enumerate(zip(inputs, results, strict=True)):
+        if not near(result, f(x)):
+            return f"the result of call {n} was overwritten by a later one"
+    return None
+
+
+# --- 12.3 ----------------------------------------------------------------------
+
+
+IDLE = {"triton.cudagraphs": True}
+BUSY = {"cpp.simdlen": 1, "fallback_by_default": True}
+
+
+@exercise(
+    "12.3",
+    hints=(
+        "Compile once with no options, and once with each of them alone. What of the "
+        "result can be compared?",
+        "output_code(f, *inputs, options=...) has names and kernel(name). Its whole "
+        "text is numbered anew with every graph, so it never is the same.",
+        "def texts(o): c = output_code(f, *inputs, options=o); return [c.kernel(n) for "
+        "n in c.names]. Keep each name whose "
+        "texts({name: value}) differ from texts({}).",
+    ),
+    passed="You can say which of somebody's options do anything. The others are "
+    "folklore, for this function and on this machine.",
+)
+def culprits(answer):
+    x = torch.linspace(-1, 1, 1024).reshape(16, 64)
+    names = set(answer(lambda x: torch.relu(x * 2 + 1), BUSY | IDLE, x))
+    if more := names - BUSY.keys():
+        return f"{', '.join(more)} leaves every kernel as it was"
+    if missed := BUSY.keys() - names:
+        return f"{', '.join(missed)} changes a kernel, and was not found"
+    return None

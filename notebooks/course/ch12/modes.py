@@ -1,0 +1,108 @@
+"""Modes on pages: a picture of them, what was timed, what a template wrote."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from course.lowering import past_the_caches
+from helpers.plots import COLOURS, Picture, styled
+from helpers.text import mark
+
+_NUMBER = re.compile(r"\d+\.\d+(?: ms| seconds|%)?")
+_LEFT_OUT = re.compile(r"(?<=[(\s])(\w+) \+ .*")
+
+
+@styled
+def options_picture(modes: Mapping[str, Mapping[str, Any]]) -> Picture:
+    """Return a picture of which mode sets which option, and to what."""
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
+
+    options = _options(modes)
+    height = 0.42 * len(options) + 2.2
+    figure = Figure(figsize=(11, height), layout="constrained")
+    axes = figure.subplots()
+    for column, chosen in enumerate(modes.values()):
+        for option, value in chosen.items():
+            row = options.index(option)
+            corner = column - 0.45, row - 0.42
+            colour = COLOURS[0] if value else COLOURS[1]
+            axes.add_patch(Rectangle(corner, 0.9, 0.84, color=colour))
+            middle = {"ha": "center", "va": "center", "color": "white"}
+            axes.text(column, row, str(value), **middle)
+    names = [re.sub("-(?=overhead|no-)", "-\n", name) for name in modes]
+    axes.set_xticks(range(len(modes)), names)
+    axes.set_yticks(range(len(options)), options, fontsize=11)
+    axes.set(xlim=(-0.5, len(modes) - 0.5), ylim=(len(options) - 0.5, -0.5))
+    axes.xaxis.tick_top()
+    axes.grid(visible=False)
+    axes.tick_params(length=0)
+    return Picture(figure, ". ".join(_sentences(modes)) + ".")
+
+
+def _options(modes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the options of all modes, those of lite alone at the end."""
+    others = [o for m in modes if m != "lite" for o in modes[m]]
+    return list(dict.fromkeys([*others, *(o for m in modes for o in modes[m])]))
+
+
+def _sentences(modes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    said = []
+    for name, chosen in modes.items():
+        values = ", ".join(f"{o} to {v}" for o, v in chosen.items())
+        said.append(f"{name} sets {values or 'nothing'}")
+    return said
+
+
+def candidates(f: Callable[..., Any], *inputs: Any, mode: str) -> str:
+    """Compile f anew, and return what torch says about the candidates.
+
+    torch writes the fastest first.  Here they are sorted by name, and their
+    times are marked, so that two runs can be compared.
+    """
+    said = io.StringIO()
+    with (
+        past_the_caches(autotune_local_cache=False),
+        contextlib.redirect_stderr(said),
+        torch.no_grad(),
+    ):
+        torch.compile(f, mode=mode)(*inputs)
+    _, begin, rest = said.getvalue().partition("AUTOTUNE ")
+    if not begin:
+        return "nothing was timed"
+    lines = (begin + rest).rstrip().split("\n")
+    heads = ("AUTOTUNE", "strides", "dtypes")
+    top = [line for line in lines if line.startswith(heads)]
+    rows = sorted(line.rstrip() for line in lines if line.startswith("  "))
+    end = [line for line in lines if line.startswith("SingleProcess")]
+    return "\n".join(
+        _NUMBER.sub(lambda found: mark(found[0]), line) for line in [*top, *rows, *end]
+    )
+
+
+def epilogue(source: str) -> str:
+    """Return the lines of a C++ template that multiply and finish a block.
+
+    The many lines about sizes are left out, and so are indices and lengths.
+    """
+    lines = [line.strip() for line in source.split("\n")]
+    product = next(line for line in lines if "fmadd(" in line)
+    shown = [
+        "// the product, for each row and column of a block",
+        product,
+        "// what is done with a block as soon as it is ready",
+    ]
+    start = next(n for n, line in enumerate(lines) if "GCC ivdep" in line)
+    for line in lines[start:]:
+        if line.startswith("auto tmp") or ".store(" in line:
+            bracket = ");" if line.count("(") else ";"
+            shown.append(_LEFT_OUT.sub(rf"\1 + ...{bracket}", line))
+        if ".store(" in line:
+            break
+    return "\n".join(shown)

@@ -1,0 +1,109 @@
+"""Checks and hints of notebook 16."""
+
+import torch
+from torch.nn import functional as F
+
+from course.ch16.ladder import BUGS
+from course.exercises import exercise
+
+# --- 16.1 ----------------------------------------------------------------------
+
+
+def _program(x):
+    return (F.gelu(x * 3 + 1e-6) - 1).relu() + x
+
+
+# What is planted, and which layer is wrong.  The healthy one comes first: it fills
+# the caches that hide the bugs after it.
+PLANTED = {
+    "none": None,
+    "relu's lowering": "inductor",
+    "relu's lowering raises": "inductor",
+    "gelu's decomposition": "aot_eager_decomp_partition",
+    "a constant, behind Dynamo": "eager",
+}
+
+
+@exercise(
+    "16.1",
+    hints=(
+        "Run fn, then climb: the first backend whose result is off is the answer. What "
+        "might keep a backend from compiling anew?",
+        "torch.compile keeps what it compiled by code object, and Inductor keeps "
+        "graphs on disk: torch.compiler.reset() is for the first, uncached for the "
+        "second.",
+        "For each backend: torch.compiler.reset(); inside `with uncached:` and a try, "
+        "got = torch.compile(fn, backend=backend)(*inputs). Return the backend if that "
+        "raises, or if torch.allclose(got, wanted, rtol=1e-3, atol=1e-3) is False. "
+        "After the loop, return None.",
+    ),
+    passed="It finds the layer of each bug, and clears the innocent.",
+)
+def the_ladder(first_wrong):
+    torch.manual_seed(0)
+    x = torch.randn(8, 8)
+    for bug, layer in PLANTED.items():
+        with BUGS[bug]():
+            backend = first_wrong(_program, x)
+        if layer and backend is None:
+            return (
+                f"planted: {bug}, and you found nothing. Was fn compiled anew, in "
+                "spite of what memory and disk still hold?"
+            )
+        if backend != layer:
+            return (
+                f"planted: {bug}. You say {backend}, and it is {layer}: the first "
+                "backend that is wrong, compiled anew"
+            )
+    return None
+
+
+# --- 16.2 ----------------------------------------------------------------------
+
+
+def _chain(x):
+    return ((x * 1.1) * 0.9 + x).exp() / 3
+
+
+def _rounded_once(x):
+    return _chain(x.float()).to(x.dtype)
+
+
+def _root(x):
+    return (x - x.min()).sqrt()
+
+
+dropout = torch.nn.Dropout()
+TRIALS = (  # a name, what eager does, what is compiled, the verdict
+    ("the same NaN", torch.log, torch.log, "same"),
+    ("bfloat16 that is rounded once", _chain, _rounded_once, "rounding"),
+    ("dropout", dropout, dropout, "random"),
+    ("the tanh form of gelu", F.gelu, lambda x: F.gelu(x, approximate="tanh"), "bug"),
+    ("a NaN", _root, lambda x: _root(x).where(x > x.min(), torch.nan), "bug"),
+)
+
+
+@exercise(
+    "16.2",
+    hints=(
+        "Four verdicts, in the order of the docstring. The last two ask a third "
+        "function: fn itself, in float64.",
+        "truth = fn(*(t.double() for t in inputs)). Then compare two distances to it, "
+        "and none between the two results.",
+        "own, its = ((t.double() - truth).abs().max() for t in (eager, other)); return "
+        '"rounding" if its <= 5 * own else "bug". A NaN makes the comparison False, '
+        "which is what you want. For the first two, torch.allclose(a, b, rtol=0, "
+        "atol=0, equal_nan=True).",
+    ),
+    passed="It accuses a bug that tolerances let pass, and clears what is rounding.",
+)
+def rounding_or_a_bug(why_different):
+    for name, eager, compiled, verdict in TRIALS:
+        torch.manual_seed(0)
+        x = torch.randn(16, 64)
+        if "bfloat16" in name:
+            x = x.bfloat16()
+        answer = why_different(eager, compiled, x)
+        if answer != verdict:
+            return f"{name}: you say {answer!r}, and it is {verdict!r}"
+    return None

@@ -1,0 +1,115 @@
+"""Checks and hints of notebook 18."""
+
+import torch
+
+from course.ch18.sweep import Program, sweep
+from course.exercises import exercise
+from course.planted import planted
+
+# --- 18.1 ----------------------------------------------------------------------
+
+BUGS = {  # the bug that is planted, and what to ask of a program that misses it
+    "tail": (
+        "the last elements of an odd size",
+        "how many elements does its innermost loop have, and does a vector divide "
+        "them?",
+    ),
+    "repeats": (
+        "an embedding's repeated rows",
+        "does a row of the table occur twice, and does the table get a gradient?",
+    ),
+    "nan": (
+        "maximum forgets NaN",
+        "does torch.maximum get a NaN on one side, and a number on the other?",
+    ),
+}
+
+
+@exercise(
+    "18.1",
+    hints=(
+        "What does block have that hides each bug? Its sizes are powers of two, it "
+        "looks nothing up, and no number of it is NaN.",
+        "tail: one loop over an odd number of elements. repeats: "
+        "torch.nn.functional.embedding, with an index that occurs twice. nan: "
+        "torch.maximum itself, with a NaN on the left.",
+        'return {"tail": (torch.sin, (torch.randn(1003),)), "repeats": '
+        "(torch.nn.functional.embedding, (torch.tensor([1, 1]), torch.randn(3, 4))), "
+        '"nan": (torch.maximum, (torch.tensor([torch.nan, 1.0]), torch.zeros(2)))}',
+    ),
+    passed="Three small programs, and none of the three bugs gets past them.",
+)
+def three_programs(notices):
+    given = notices()
+    for key, (bug, question) in BUGS.items():
+        function, inputs = given[key]
+        if not isinstance(inputs, tuple):
+            return f"{key}: wanted a pair, a function and a tuple of tensors"
+        program = Program(key, function, inputs)
+        [row] = sweep([program])
+        if row.wrong:
+            what = ", ".join(row.wrong)
+            return f"{key}: it complains of a healthy compiler ({what})"
+        with planted(bug) as about:
+            [row] = sweep([program], backend=about.backend)
+        if not row.wrong:
+            return f"{key}: it does not notice; {question}"
+    return None
+
+
+# --- 18.2 ----------------------------------------------------------------------
+
+
+def _chain(x):
+    return (x.sin() * x).tanh().sum()
+
+
+def _breaks(x):
+    y = x.sin()
+    torch._dynamo.graph_break()
+    return (y * x).sum()
+
+
+def _steep(function, **options):
+    """Compile a function whose gradient is half as large again."""
+
+    def steep(x):
+        y = function(x)
+        return y + (y - y.detach()) / 2
+
+    return torch.compile(steep, **options)
+
+
+TRIALS = (
+    ("sin, compiled", _chain, torch.compile, "right"),
+    ("a function with a graph break", _breaks, torch.compile, "not captured"),
+    (
+        "a wrapper that does not compile",
+        _chain,
+        lambda function, **options: function,
+        "not captured",
+    ),
+    ("a gradient that is too large", _chain, _steep, "wrong"),
+)
+
+
+@exercise(
+    "18.2",
+    hints=(
+        "A backend of your own sees each graph: count how often it is asked.",
+        "graphs = []; def backend(graph, example): graphs.append(graph); return graph. "
+        "Compile with it, call, and ask len(graphs) == 1 before you ask for values.",
+        "compiled = wrap(function, backend=backend); good = right_values(function, "
+        'compiled, *inputs); if len(graphs) != 1: return "not captured"; return '
+        '"right" if good else "wrong". Call torch.compiler.reset() first.',
+    ),
+    passed="A break, a wrapper that does nothing and a wrong gradient are all found.",
+)
+def cannot_be_fooled(verdict):
+    for name, function, wrap, wanted in TRIALS:
+        torch.compiler.reset()
+        torch.manual_seed(0)
+        answer = verdict(function, wrap, torch.randn(7, 5))
+        if answer != wanted:
+            return f'{name}: you say "{answer}", and it is "{wanted}"'
+    return None

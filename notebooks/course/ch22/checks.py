@@ -1,0 +1,132 @@
+"""Checks and hints of notebook 22."""
+
+import threading
+import time
+
+import torch
+
+from course.exercises import exercise
+from helpers.capture import Watch
+
+# --- 22.1 ----------------------------------------------------------------------
+
+
+def _make(rows):
+    return torch.linspace(-1, 2, rows * 8).view(rows, 8)
+
+
+@exercise(
+    "22.1",
+    hints=(
+        "Two kinds of calls come: under no_grad, and with a backward. Which compiles "
+        "does each need?",
+        "Mark the rows as dynamic, so that one version serves every size. Call it once "
+        "under no_grad, and once with gradients and .sum().backward(). The last one "
+        "leaves gradients in the model.",
+        "x = make(sizes[0]); torch._dynamo.mark_dynamic(x, 0); with torch.no_grad(): "
+        "compiled(x). Then the same with a new x: compiled(x).sum().backward(). At the "
+        "end compiled.zero_grad().",
+    ),
+    passed="All compiles before the traffic, none in it, and no gradient left.",
+)
+def warm_and_no_warmer(warm):
+    torch.compiler.reset()
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())
+    compiled = torch.compile(model, backend="aot_eager")
+    sizes = [6, 3, 9]
+    with Watch() as spent:
+        warm(compiled, _make, list(sizes))
+    if any(weight.grad is not None for weight in compiled.parameters()):
+        return "it leaves gradients in the model: the next step would use them"
+    for rows in sizes:
+        with Watch() as late, torch.no_grad():
+            compiled(_make(rows))
+        if late.compiles:
+            return f"after it, {rows} rows under no_grad still compile"
+        with Watch() as late:
+            compiled(_make(rows)).sum().backward()
+        if late.compiles:
+            return f"after it, a training step with {rows} rows still compiles"
+    if spent.compiles > 2:
+        return (
+            f"for the sizes {sizes} it compiled {spent.compiles} times, and 2 are "
+            "enough: one version without gradients, and one with them"
+        )
+    return None
+
+
+# --- 22.2 ----------------------------------------------------------------------
+
+THREADS = 4
+
+
+def _at_once(call):
+    """Return what each thread got or raised; fewer if some never came back."""
+    gate, results = threading.Barrier(THREADS), []
+
+    def go():
+        gate.wait()
+        try:
+            results.append(call(1))
+        except RuntimeError as error:
+            results.append(error)
+
+    crowd = [threading.Thread(target=go, daemon=True) for _ in range(THREADS)]
+    for thread in crowd:
+        thread.start()
+    for thread in crowd:
+        thread.join(2)
+    return results
+
+
+class _Meeting:
+    """A function that notes how many threads are in it at the same time."""
+
+    def __init__(self):
+        self.lock, self.inside, self.most = threading.Lock(), 0, 0
+        self.fails = True
+
+    def __call__(self, x):
+        with self.lock:
+            self.inside += 1
+            self.most = max(self.most, self.inside)
+        time.sleep(0.1)
+        with self.lock:
+            self.inside -= 1
+        if self.fails:
+            raise RuntimeError("the compiler fails")
+        return x + 1
+
+
+@exercise(
+    "22.2",
+    hints=(
+        "Look whether it is done, take the lock, and look again: another thread may "
+        "have done it while you waited.",
+        "`with lock:` lets go of the lock when the call raises. Note that it is done "
+        "only after the call has returned.",
+        "lock, done = threading.Lock(), threading.Event(). In the inner function: if "
+        "not done.is_set(): with lock: if not done.is_set(): y = compiled(x); "
+        "done.set(); return y. At the end: return compiled(x).",
+    ),
+    passed="One compile, an error that harms nobody else, and no lock in traffic.",
+)
+def only_the_first_one_waits(once):
+    meeting = _Meeting()
+    call = once(meeting)
+    errors = _at_once(call)
+    if len(errors) < THREADS:
+        return "when the first call raises, other threads wait for ever"
+    if meeting.most > 1:
+        return (
+            f"before a call has succeeded, {meeting.most} threads were in it at once, "
+            "and each would compile: one at a time, also after an error"
+        )
+    if not all(isinstance(error, RuntimeError) for error in errors):
+        return f"where each call raises, the threads got {errors}"
+    meeting.fails, meeting.most = False, 0
+    if (result := call(1)) != 2:
+        return f"where a call of x + 1 succeeds at last, its caller got {result}"
+    if len(_at_once(call)) < THREADS or meeting.most < 2:
+        return "after the first success, calls still wait for each other"
+    return None

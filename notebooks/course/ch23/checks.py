@@ -1,0 +1,108 @@
+"""Checks and hints of notebook 23."""
+
+import contextlib
+import random
+import tempfile
+from pathlib import Path
+
+import torch
+from torch._dynamo.utils import counters
+from torch._inductor.utils import fresh_cache
+
+from course.exercises import exercise, near
+
+
+def _another_process():
+    """Let this process forget what it compiled, as a new one would begin."""
+    torch.compiler.reset()
+    counters.clear()
+
+
+def _missed():
+    """Return how often a cache was asked in vain, or not asked."""
+    asked = {**counters["aot_autograd"], **counters["inductor"]}
+    words = ("_cache_miss", "_cache_bypass")
+    return sum(n for name, n in asked.items() if name.endswith(words))
+
+
+@contextlib.contextmanager
+def _another_machine():
+    """Let the caches be empty, too."""
+    with fresh_cache():
+        _another_process()
+        yield
+
+
+# --- 23.1 ----------------------------------------------------------------------
+
+
+class _Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(23)
+        self.layer = torch.nn.Linear(12, 3).requires_grad_(False)
+
+    def forward(self, x):
+        return self.layer(x)  # a product of a library: no C++ is built
+
+
+@exercise(
+    "23.1",
+    hints=(
+        "Nothing is recorded before something was compiled, and nothing is found "
+        "that is loaded after the look-up.",
+        "In ship: compile, call, then save_cache_artifacts(), which returns bytes "
+        "and a summary. In start_warm: load_cache_artifacts(bytes) first, and look "
+        "at what it returns.",
+        "ship: torch.compile(model)(x); data, _ = "
+        "torch.compiler.save_cache_artifacts(); Path(path).write_bytes(data). "
+        "start_warm: if torch.compiler.load_cache_artifacts(Path(path).read_bytes()) "
+        "is None: raise ValueError; return torch.compile(model).",
+    ),
+    passed="One file, both caches found, and no cold start in silence.",
+)
+def one_file(answer):
+    ship, start_warm = answer
+    x = torch.randn(5, 12)
+    with tempfile.TemporaryDirectory() as home:
+        path = Path(home) / "model.warm"
+        with _another_machine():
+            ship(_Model(), x, str(path))
+        with _another_machine():
+            start_warm(_Model(), str(path))(x)
+            if not counters["aot_autograd"]:
+                return "the first call compiled nothing: is it compiled at all?"
+            if missed := _missed():
+                return f"the first call after start_warm missed {missed} times"
+        path.write_bytes(path.read_bytes()[:100])  # a copy that broke off
+        with _another_machine(), contextlib.suppress(ValueError):
+            start_warm(_Model(), str(path))
+            return "the file is damaged, and start_warm starts cold without a word"
+    return None
+
+
+# --- 23.2 ----------------------------------------------------------------------
+
+
+@exercise(
+    "23.2",
+    hints=(
+        "Which Python value does step use, and what does Dynamo do with it?",
+        "A number from a closure is written into the graph, so it is a part of the "
+        "key. The values of tensors are not.",
+        "shift = torch.tensor(number / 1000), outside of step: then it is an input "
+        "of the graph.",
+    ),
+    passed="One compile serves every start.",
+)
+def one_compile(make_step):
+    x = torch.randn(6, 10)
+    for start in (1, 2):
+        _another_process()
+        number = random.SystemRandom().uniform(1, 400)  # not in the cache yet
+        result = torch.compile(make_step(number))(x)
+        if not near(result, torch.nn.functional.gelu(x) + number / 1000, 1e-4):
+            return f"the start with number {number:g} gives other answers"
+        if start > 1 and (missed := _missed()):
+            return f"start {start} missed {missed} times: it compiles anew"
+    return None

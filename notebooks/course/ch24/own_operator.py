@@ -1,0 +1,479 @@
+"""Operators of one's own: what each mistake looks like, and what a way costs.
+
+A mistake is an operator that is wrong in one place.  It is run eagerly and
+compiled, float64 or eager judges the results, and opcheck has its turn.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.library import custom_op, opcheck
+
+from course.failures import failure
+from course.lowering import past_the_caches
+from course.values import as_near, forward_and_backward
+from course.words import unlogged
+from helpers import device, dump_triton, graphs, kernels
+from helpers.errors import InputError
+from helpers.plots import COLOURS, HATCHES, Picture, styled
+from helpers.text import Table, mark, size
+
+Tensor = torch.Tensor
+
+
+def said(error: BaseException | None, most: int = 100) -> str:
+    """Return the sentence of an error that matters, cut to *most* letters."""
+    if error is None:
+        return ""
+    text = str(error)
+    # Dynamo quotes what an operation of the graph raised.
+    inner = re.search(r"got \w+\(([\"'])(.*?)\1\)\n", text, re.DOTALL)
+    text = inner[2] if inner else re.sub(r"^.* raised:\n", "", text)
+    text = re.sub(r"^\w+(Error|Exception): ", "", text)
+    text = re.sub(r"\(unhinted: .*?\)\.? ?", "", text)
+    text = re.sub(r"^.*?test_\w+ failed with ", "", text)
+    text = re.sub(r" \(with implementation in .*?\):", ":", text, count=1)
+    line = next(filter(None, map(str.strip, text.split("\n"))), "")
+    line = re.split(r"(?<!e\.g)\. ", line)[0]  # its first sentence
+    return line if len(line) <= most else f"{line[: most - 3].rstrip()}..."
+
+
+def unlogged_failure(function: Callable[..., Any], *inputs: Any) -> Exception | None:
+    """Return the error of a call, or None; nothing is logged of it."""
+    with unlogged():
+        return failure(function, *inputs)
+
+
+def slope(function: Callable[[Tensor], Tensor]) -> float:
+    """Return the gradient of *function* at 0."""
+    x = torch.zeros(1, device=device(), requires_grad=True)
+    return torch.autograd.grad(function(x).sum(), x)[0].item()
+
+
+# ------------------------------------------------------------------ mistakes
+
+
+def _tanh(x: Tensor) -> Tensor:
+    return torch.tanh(x)
+
+
+def _operator(
+    name: str,
+    function: Callable[..., Any],
+    fake: Callable[..., Any] | None = torch.empty_like,
+    slope: Callable[[Tensor], Tensor] | None = None,
+) -> Any:
+    """Return an operator of one tensor; *slope* is the derivative at x."""
+    found = custom_op(f"mistakes::{name}", function, mutates_args=())
+    if fake:
+        found.register_fake(fake)
+    if slope:
+
+        def backward(ctx: Any, gradient: Tensor) -> Tensor:
+            return gradient * slope(*ctx.saved_tensors)
+
+        def keep(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.save_for_backward(*inputs)
+
+        found.register_autograd(backward, setup_context=keep)
+    return found
+
+
+def _right_slope(x: Tensor) -> Tensor:
+    return 1 - torch.tanh(x).square()
+
+
+def _numpy_slope(x: Tensor) -> Tensor:
+    import numpy
+
+    values = numpy.tanh(x.detach().cpu().numpy())
+    return torch.from_numpy(1 - values**2).to(x)
+
+
+def _in_rows(x: Tensor) -> Tensor:
+    return torch.tanh(x).contiguous()
+
+
+def _halves(x: Tensor) -> Tensor:
+    x.mul_(0.5)
+    return torch.tanh(x)
+
+
+def _clipped(x: Tensor) -> Tensor:
+    return x if bool((x.abs() < 9).all()) else x.clamp(-9, 9)
+
+
+def _positive(x: Tensor) -> Tensor:
+    return x[x > 0].tanh()
+
+
+def _counts(x: Tensor) -> Tensor:
+    return x.new_empty(int((x > 0).sum().item()))
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """An operator that is wrong in one place, and the line that mends it."""
+
+    what: str
+    make: Callable[[], Any]
+    truth: Callable[[Tensor], Tensor]
+    mend: str
+    trains: bool = False
+    turned: bool = False
+
+
+def _after(operator: Callable[..., Any]) -> Callable[[Tensor], Tensor]:
+    """Return a function that makes a tensor, lets it be read, reads it."""
+
+    def function(x: Tensor) -> Tensor:
+        y = x * 2
+        return operator(y) + y
+
+    return function
+
+
+def _tanh_of_halves(x: Tensor) -> Tensor:
+    half = x * 2 * 0.5
+    return torch.tanh(half) + half
+
+
+def _address(x: Tensor) -> Tensor:
+    x.data_ptr()  # as a kernel in C would be given it
+    return torch.tanh(x)
+
+
+MISTAKES = (
+    Mistake(
+        "C code, and no operator",
+        lambda: torch.compiler.allow_in_graph(_address),
+        torch.tanh,
+        "@torch.library.custom_op(name, mutates_args=())",
+    ),
+    Mistake(
+        "no fake",
+        lambda: _operator("no_fake", _tanh, None),
+        torch.tanh,
+        "@op.register_fake",
+    ),
+    Mistake(
+        "fake has other strides",
+        lambda: _operator("other_strides", _in_rows),
+        torch.tanh,
+        "return x.new_empty(x.shape)",
+        turned=True,
+    ),
+    Mistake(
+        "fake lacks a dimension",
+        lambda: _operator("lacks", _tanh, lambda x: x.new_empty(len(x))),
+        torch.tanh,
+        "return torch.empty_like(x)",
+    ),
+    Mistake(
+        "fake reads a value",
+        lambda: _operator("reads", _positive, _counts),
+        _positive,
+        "n = torch.library.get_ctx().new_dynamic_size()",
+    ),
+    Mistake(
+        "returns its input",
+        lambda: _operator("returns", _clipped),
+        torch.clone,
+        "return x.clone()",
+    ),
+    Mistake(
+        "writes, and does not say so",
+        lambda: _operator("writes", _halves),
+        _tanh_of_halves,
+        'mutates_args=("x",)',
+    ),
+    Mistake(
+        "no gradient",
+        lambda: _operator("no_gradient", _tanh),
+        torch.tanh,
+        "op.register_autograd(backward, setup_context=keep)",
+        trains=True,
+    ),
+    Mistake(
+        "numpy in the backward",
+        lambda: _operator("numpy", _tanh, slope=_numpy_slope),
+        torch.tanh,
+        "a second custom_op, for the backward",
+        trains=True,
+    ),
+    Mistake(
+        "gradient twice too large",
+        lambda: _operator("twice", _tanh, slope=lambda x: 2 * _right_slope(x)),
+        torch.tanh,
+        "gradcheck(op, x.double()) finds it",
+        trains=True,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What became of a mistake: eagerly, compiled, and under opcheck.
+
+    *who* of the three was the first to say something, and *message* is it.
+    """
+
+    mistake: Mistake
+    eager: str
+    compiled: str
+    opcheck: str
+    who: str
+    message: str
+
+
+def look(mistake: Mistake) -> Seen:
+    """Run the operator of a mistake each way, and say what came of it."""
+    operator = mistake.make()
+    torch.manual_seed(0)
+    x = torch.randn(4, 6, device=device())
+    x = x.t() if mistake.turned else x
+    writes = mistake.truth is _tanh_of_halves
+    function = _after(operator) if writes else lambda x: operator(x)
+    with past_the_caches():  # which know an operator by its name alone
+        eager = _judged(function, mistake, x)
+        compiled = _judged(torch.compile(function, fullgraph=True), mistake, x)
+    told = {
+        "eager": eager,
+        "compiled": compiled,
+        "opcheck": _opcheck(operator, x, mistake.trains),
+    }
+    who = next((who for who, (_, error) in told.items() if error), "nobody")
+    results = (result for result, _ in told.values())
+    error = told[who][1] if who in told else None
+    return Seen(mistake, *results, who, said(error))
+
+
+def _opcheck(operator: Any, x: Tensor, trains: bool) -> tuple[str, Exception | None]:
+    """Return the first check that fails, with its error, or ``passes``."""
+    if not hasattr(operator, "register_fake"):
+        return "has no operator", None
+    given = (x.detach().clone().requires_grad_(trains),)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        told = opcheck(operator, given, raise_exception=False)
+    failed = (one for one in told.items() if one[1] != "SUCCESS")
+    return next(failed, ("passes", None))
+
+
+def _judged(
+    function: Callable[..., Any], mistake: Mistake, x: Tensor
+) -> tuple[str, Exception | None]:
+    """Return ``right``, what is wrong, or ``raises`` with the error."""
+    found: list[Any] = []
+
+    def run() -> None:
+        if mistake.trains:
+            found[:] = _both(function, x)
+        else:
+            found[:] = [function(x.clone())]
+
+    if error := failure(run):
+        return "raises", error
+    exact = _both(mistake.truth, x.double())
+    usual = _both(mistake.truth, x)
+    for name, *three in zip(("values", "gradient"), exact, usual, found, strict=False):
+        if not as_near(*three):
+            return f"wrong {name}", None
+    return "right", None
+
+
+def _both(function: Callable[..., Any], x: Tensor) -> list[Any]:
+    values, [slope] = forward_and_backward(function, [x], x.dtype)
+    return [values, slope]
+
+
+def mistakes_table(seen: Sequence[Seen]) -> Table:
+    """Return what each mistake does, and which check of opcheck fails."""
+    rows = [(one.mistake.what, one.eager, one.compiled, one.opcheck) for one in seen]
+    return Table.of(("mistake", "eager", "compiled", "opcheck"), rows)
+
+
+def messages_table(seen: Sequence[Seen]) -> Table:
+    """Return what torch says of each mistake, and the line that mends it."""
+    rows = [(one.mistake.what, one.who, one.message, one.mistake.mend) for one in seen]
+    return Table.of(("mistake", "who says it", "message", "mends it"), rows)
+
+
+def calls(function: Callable[..., Any], *inputs: Tensor) -> int:
+    """Return how often compiled code calls an operator; no warning of vmap."""
+    warn = torch._C._functorch._set_vmap_fallback_warning_enabled
+    warn(False)
+    try:
+        found = kernels(function, *inputs).kernels
+    finally:
+        warn(True)
+    return sum(kernel.language == "library" for kernel in found)
+
+
+# ----------------------------------------------- what a way of bringing costs
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel or a library call: its operations, kind and bytes."""
+
+    ops: tuple[str, ...]
+    kind: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Way:
+    """The launches of one program on this machine, and on an H100.
+
+    *here* is None where the program cannot be compiled for this machine.
+    """
+
+    here: tuple[Launch, ...] | None
+    h100: tuple[Launch, ...]
+    graphs: int
+    source: str
+    """The module for the H100."""
+
+
+def count(function: Callable[..., Any], *inputs: Tensor) -> Way:
+    """Count a program's launches and bytes, here and for an H100."""
+    ours = [x.to(device()) for x in inputs]
+    try:
+        here = tuple(
+            Launch(k.ops, k.language, k.bytes) for k in kernels(function, *ours).kernels
+        )
+    except InputError:
+        here = None
+    dump = dump_triton(function, *inputs)
+    h100 = tuple(Launch(k.ops, k.kind, k.bytes) for k in dump.launches)
+    return Way(here, h100, graphs(function, *ours).count, dump.source)
+
+
+def moved(launches: Sequence[Launch]) -> int:
+    """Return the bytes of all launches together."""
+    return sum(launch.bytes for launch in launches)
+
+
+def ways_table(ways: Mapping[str, Way]) -> Table:
+    """Return graphs, launches and bytes of each way, here and for an H100."""
+    rows = []
+    for name, way in ways.items():
+        here = (
+            (mark("does not compile"), "")
+            if way.here is None
+            else (len(way.here), size(moved(way.here)))
+        )
+        there = len(way.h100), size(moved(way.h100))
+        rows.append((name, way.graphs, *here, *there))
+    headings = "way, graphs, launches here, bytes, launches on an H100, bytes"
+    return Table.of(headings.split(", "), rows)
+
+
+_LOOKS = {  # kind of a launch on the H100: colour, hatch, words
+    "pointwise": (COLOURS[0], HATCHES[0], "kernel that Inductor wrote"),
+    "yours": ("#009E73", "..", "your Triton kernel"),
+    "library": (COLOURS[1], HATCHES[1], "your operator, unseen"),
+}
+
+
+@styled
+def ways_picture(ways: Mapping[str, Way], middle: str) -> Picture:
+    """Draw the launches of each way on an H100, as long as their bytes.
+
+    *middle* is what the operator computes, for the words in a bar.
+    """
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    figure = Figure(figsize=(11, 1.2 + 0.8 * len(ways)), layout="constrained")
+    axes = figure.subplots()
+    told = []
+    for row, (name, way) in enumerate(ways.items()):
+        left, parts = 0.0, []
+        for place, launch in enumerate(way.h100):
+            colour, hatch, kind = _LOOKS[launch.kind]
+            words = ("mul", middle, "add")[place]
+            if len(way.h100) == 1:
+                words = f"mul, {middle}, add"
+            width = launch.bytes / 2**20
+            look = {"color": colour, "hatch": hatch, "edgecolor": "white"}
+            axes.barh(row, width, 0.6, left=left, **look)
+            box = {"facecolor": "white", "edgecolor": "none", "pad": 2}
+            axes.text(
+                left + width / 2, row, words, ha="center", va="center",
+                bbox=box,
+            )  # fmt: skip
+            parts.append(f"{words} ({kind}, {size(launch.bytes)})")
+            left += width
+        told.append(f"{name}: {', then '.join(parts)}")
+    handles = [
+        Patch(facecolor=colour, hatch=hatch, edgecolor="white", label=words)
+        for colour, hatch, words in _LOOKS.values()
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=3)
+    axes.set_yticks(range(len(ways)), list(ways))
+    axes.invert_yaxis()
+    axes.set(xlabel="MiB moved on an H100, launch after launch")
+    axes.grid(axis="y", visible=False)
+    return Picture(figure, f"Launches on an H100. {'; '.join(told)}.")
+
+
+# ----------------------------------------------------------------- attention
+
+
+@styled
+def blocks_picture(blocks: Any, allowed: Tensor) -> Picture:
+    """Draw a mask, and in which of its blocks the rule is asked."""
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch, Rectangle
+
+    high, wide = blocks.BLOCK_SIZE
+    rows, columns = allowed.shape
+    found = {}
+    for kind, numbers, indices in (
+        ("rule is asked", blocks.kv_num_blocks, blocks.kv_indices),
+        (
+            "rule is not asked",
+            blocks.full_kv_num_blocks,
+            blocks.full_kv_indices,
+        ),
+    ):
+        for row, many in enumerate(numbers[0, 0].tolist()):
+            for column in indices[0, 0, row, :many].tolist():
+                found[row, column] = kind
+    figure = Figure(figsize=(9, 4.6), layout="constrained")
+    axes = figure.subplots()
+    axes.imshow(allowed.cpu(), cmap="Greys", vmin=0, vmax=2.5, interpolation="nearest")
+    looks = {
+        "rule is not asked": (COLOURS[0], ""),
+        "rule is asked": (COLOURS[1], "//"),
+    }
+    for (row, column), kind in found.items():
+        colour, hatch = looks[kind]
+        at = column * wide - 0.5, row * high - 0.5
+        look = {"fill": False, "ec": colour, "hatch": hatch, "lw": 3}
+        axes.add_patch(Rectangle(at, wide - 3, high - 3, **look))
+    axes.set_xticks(range(0, columns + 1, wide))
+    axes.set_yticks(range(0, rows + 1, high))
+    axes.set(xlabel="key", ylabel="query")
+    handles = [Patch(facecolor="#999999", label="allowed by the mask")]
+    handles += [
+        Patch(fill=False, ec=colour, hatch=hatch, label=f"computed, {kind}")
+        for kind, (colour, hatch) in looks.items()
+    ]
+    figure.legend(handles=handles, loc="outside right center")
+    every = (rows // high) * (columns // wide)
+    asked = sum(kind == "rule is asked" for kind in found.values())
+    words = (
+        f"A mask of {rows} queries and {columns} keys in {every} blocks: "
+        f"{len(found) - asked} are computed without the rule, {asked} "
+        f"with it, and {every - len(found)} are skipped."
+    )
+    return Picture(figure, words)

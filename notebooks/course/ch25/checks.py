@@ -1,0 +1,101 @@
+"""Checks and hints of notebook 25."""
+
+from course.ch25.lanes import tally
+from course.ch25.ranks import LaunchFailed, on_two_ranks
+from course.exercises import exercise
+from helpers.text import count
+
+# --- 25.1 ----------------------------------------------------------------------
+
+
+def _steps(*compiles):
+    """Return the steps of a rank: for each, the reasons of its compiles, or None."""
+    return [
+        {
+            "step": number,
+            "compiles": [] if why is None else [(number, number + 0.5)],
+            "why": why or [],
+        }
+        for number, why in enumerate(compiles)
+    ]
+
+
+SIZE = ["0/0: size mismatch: expected 32, actual 48", "4/0: size mismatch"]
+MODE = ["0/1: self.training == True"]
+CASES = (  # what happens, the records, and what is to be said
+    ("nobody compiles twice", [_steps([], None), _steps([], None)], []),
+    (
+        "rank 1 meets a new size in step 2",
+        [_steps([], None, None, None), _steps([], None, SIZE, None)],
+        [(2, 1, SIZE[0])],
+    ),
+    (
+        "two of three ranks meet a new size in step 1",
+        [_steps([], SIZE), _steps([], None), _steps([], MODE)],
+        [(1, 0, SIZE[0]), (1, 2, MODE[0])],
+    ),
+)
+
+
+@exercise(
+    "25.1",
+    hints=(
+        "A step in which all ranks compile costs once what it costs. Which steps "
+        "cost the others something?",
+        "Go through the steps of all ranks side by side: zip(*records). In each, ask "
+        'which ranks have something in "compiles": some, or all of them?',
+        'for steps in zip(*records): busy = [bool(s["compiles"]) for s in steps]; '
+        'where any(busy) and not all(busy), append (s["step"], rank, s["why"][0]) '
+        "for each rank that is busy.",
+    ),
+    passed="You name the rank that compiled, and not the one that waited.",
+)
+def who_compiled_apart(compiled_apart):
+    for what, records, wanted in CASES:
+        answer = compiled_apart(records)
+        if sorted(map(tuple, answer)) != wanted:
+            return f"{what}: you say {answer!r}, and it is {wanted!r}"
+    return None
+
+
+# --- 25.2 ----------------------------------------------------------------------
+
+BLOCKS = 4
+
+
+@exercise(
+    "25.2",
+    hints=(
+        "Compile the blocks as for FSDP2, and look at the table for DDP: what cuts a "
+        "graph in two?",
+        "A block of 2 MiB does not fit a bucket exactly, so DDPOptimizer cuts it. One "
+        "setting of torch._dynamo.config keeps graphs whole.",
+        "torch._dynamo.config.optimize_ddp = False; for block in model.blocks: "
+        "block.compile(); return DDP(model, bucket_cap_mb=2).",
+    ),
+    passed="Blocks are whole, and all-reduces still start between their backwards.",
+)
+def whole_blocks(wrap):
+    try:
+        ranks = on_two_ranks("ways", wrap, limit=240)
+    except LaunchFailed as error:
+        return str(error)[:400]
+    for rank, ways in enumerate(ranks):
+        record = ways[wrap.__name__]
+        if not record["equal"]:
+            return "the gradients of the two ranks differ: is the model under DDP?"
+        if not record["right"]:
+            return "the gradients are not those of the whole batch"
+        counts = tally(record)
+        if counts["full"] < 2:
+            return (
+                f"rank {rank} reduced {count(counts['full'], 'bucket')}: several were "
+                "asked for, so that all-reduces overlap with the backward"
+            )
+        for way in ("forward", "backward"):
+            if counts[way] != BLOCKS:
+                return (
+                    f"rank {rank} ran {count(counts[way], f'{way} graph')}, and "
+                    f"{BLOCKS} were asked for, one for each block"
+                )
+    return None

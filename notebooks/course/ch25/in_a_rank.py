@@ -1,0 +1,324 @@
+"""What each rank runs and notes for ``course.ch25.ranks``; torchrun starts it.
+
+Its arguments are a folder and the kernel's process.  In the folder lie
+job1.json, which names a task below, and page1.py, with the functions of the
+page.  What the rank found is left there as rank0-1.json; then it waits for
+job2.json.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from importlib import util
+from itertools import count
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import psutil
+import torch
+import torch.distributed as dist
+from examples.train_two_ranks import Model, batch, connect
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.profiler import ProfilerActivity, profile, record_function
+
+from course.values import as_near
+from helpers.results import write_atomically
+
+READY = "a bucket is full"
+PATIENCE = 120  # seconds for a collective, where a task does not ask for less
+Functions = list[Callable[..., Any]]
+
+
+def ways(functions: Functions, device: torch.device) -> dict[str, Any]:
+    """Wrap and compile a model in each of these ways, and run some steps."""
+    return {f.__name__: _way(f, device) for f in functions}
+
+
+def _way(wrap: Callable[..., Any], device: torch.device) -> dict[str, Any]:
+    with _as_new():
+        torch.manual_seed(0)
+        plain = Model().to(device)
+        wrapped = wrap(copy.deepcopy(plain))
+        for module in wrapped.modules():
+            if isinstance(module, DDP):
+                _note_waits(module)
+        x, target = batch(0, device)
+        _step(wrapped, x, target)
+        captured = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+        _step(wrapped, x, target)  # DDP orders its buckets in the first step
+        with profile(activities=[ProfilerActivity.CPU]) as seen:
+            _step(wrapped, x, target)
+        gradients = _gradients(wrapped, x, target)
+    together = torch.cat([g.flatten() for g in gradients])
+    others = [torch.empty_like(together) for _ in range(dist.get_world_size())]
+    dist.all_gather(others, together)
+    whole = [torch.cat(parts) for parts in zip(*_all_shares(device), strict=True)]
+    usual = _gradients(plain, *whole)
+    exact = _gradients(copy.deepcopy(plain).double(), *(t.double() for t in whole))
+    return {
+        "captured": captured,
+        "events": _events(seen),
+        "equal": all(torch.equal(together, other) for other in others),
+        "right": len(gradients) == len(usual)
+        and all(map(as_near, exact, usual, gradients)),
+    }
+
+
+def _step(model: Any, x: torch.Tensor, target: torch.Tensor) -> None:
+    model.zero_grad()
+    torch.nn.functional.mse_loss(model(x), target).backward()
+
+
+def _gradients(model: Any, x: torch.Tensor, target: torch.Tensor) -> list[Any]:
+    """Run a step, no optimizer; return whole gradients, sharded or not."""
+    _step(model, x, target)
+    grads = [p.grad for p in model.parameters()]
+    whole = [g.full_tensor() if hasattr(g, "full_tensor") else g for g in grads]
+    return [torch.zeros(()) if g is None else g.detach().clone() for g in whole]
+
+
+def _all_shares(
+    device: torch.device,
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    shares: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(shares, [t.cpu() for t in batch(0, device)])
+    return [tuple(t.to(device) for t in share) for share in shares]
+
+
+def _events(seen: profile) -> list[tuple[str, float, float]]:
+    """Return graphs and collectives of one step: kind, start, end (s)."""
+    found, backward_ends = [], 0.0
+    for event in sorted(seen.events(), key=lambda e: e.time_range.start):
+        start, end = event.time_range.start / 1e6, event.time_range.end / 1e6
+        kind = ""
+        if event.name == "CompiledFunctionBackward":
+            kind, backward_ends = "backward", end
+        elif event.name.startswith("## Call CompiledFxGraph"):
+            kind = "forward" if start >= backward_ends else ""
+        elif event.name == READY:
+            kind = "full"
+        elif event.name.startswith(("gloo:", "nccl:")):
+            kind = event.name.partition(":")[2]
+        if kind:
+            found.append((kind, start, end))
+    return found
+
+
+@contextmanager
+def _as_new() -> Iterator[None]:
+    """Forget what was compiled, and put settings back afterwards."""
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    torch._dynamo.utils.clear_compilation_metrics()
+    saved = torch._dynamo.config.save_config()
+    try:
+        yield
+    finally:
+        torch._dynamo.config.load_config(saved)
+
+
+def lengths(functions: Functions, device: torch.device, steps: int) -> dict[str, Any]:
+    """Train once for each function but the first.
+
+    The first says how many rows come; the others get each batch first.
+    """
+    rows, *prepare = functions
+    return {f.__name__: _lengths(rows, f, device, steps) for f in prepare}
+
+
+def _lengths(
+    rows: Callable[..., int], prepare: Any, device: torch.device, steps: int
+) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    with _as_new():
+        torch.manual_seed(0)
+        model = DDP(Model(depth=1).to(device))
+        waits = _note_waits(model)
+        compiled = torch.compile(model)
+        for step in range(steps):
+            n = rows(dist.get_rank(), step)
+            x = prepare(torch.randn(n, 256, device=device))
+            known = len(torch._dynamo.utils.get_compilation_metrics())
+            with _compiling() as spans:
+                dist.barrier()  # so that both begin a step together
+                begin = time.monotonic()
+                compiled(x).square().mean().backward()
+                end = time.monotonic()
+            metrics = torch._dynamo.utils.get_compilation_metrics()[known:]
+            reasons = [m.recompile_reason for m in metrics if m.recompile_reason]
+            found.append(
+                {
+                    "step": step,
+                    "rows": n,
+                    "begin": begin,
+                    "end": end,
+                    "compiles": spans,
+                    "why": reasons,
+                    "waits": waits[:],
+                }
+            )
+            waits.clear()
+    return found
+
+
+def _note_waits(model: Any) -> list[tuple[float, float]]:
+    """Note when each all-reduce of DDP begins and ends."""
+    waits: list[tuple[float, float]] = []
+
+    def hook(_, bucket):  # DDP reads annotations, and wants classes in them
+        with record_function(READY):
+            begin = time.monotonic()
+        work = dist.all_reduce(bucket.buffer(), async_op=True)
+
+        def done(future: Any) -> torch.Tensor:
+            waits.append((begin, time.monotonic()))
+            return future.value()[0].div_(dist.get_world_size())
+
+        return work.get_future().then(done)
+
+    model.register_comm_hook(None, hook)
+    return waits
+
+
+@contextmanager
+def _compiling() -> Iterator[list[tuple[float, float]]]:
+    """Note when each compile in the block begins and ends."""
+    handler = torch._dynamo.callback.callback_handler
+    spans: list[tuple[float, float]] = []
+    begun: list[float] = []
+
+    def start(*_: Any) -> None:
+        begun.append(time.monotonic())
+
+    def end(*_: Any) -> None:
+        spans.append((begun.pop(), time.monotonic()))
+
+    handler.register_start_callback(start)
+    handler.register_end_callback(end)
+    try:
+        yield spans
+    finally:
+        handler.remove_start_callback(start)
+        handler.remove_end_callback(end)
+
+
+def failures(
+    functions: Functions, device: torch.device, timeout: float
+) -> dict[str, Any]:
+    """Call each with a group that waits *timeout* seconds; note errors.
+
+    Each is called with and without TORCH_DISTRIBUTED_DEBUG=DETAIL.
+    """
+    wait = timedelta(seconds=timeout)
+    groups = {}
+    for level in ("OFF", "DETAIL"):
+        os.environ["TORCH_DISTRIBUTED_DEBUG"] = level
+        dist.set_debug_level_from_env()
+        groups[level] = [dist.new_group(timeout=wait) for _ in functions]
+    os.environ["TORCH_DISTRIBUTED_DEBUG"] = "OFF"
+    dist.set_debug_level_from_env()
+    found: dict[str, Any] = {}
+    for level, own in groups.items():
+        for f, group in zip(functions, own, strict=True):
+            said = ""
+            with _as_new():
+                dist.barrier()
+                try:
+                    f(dist.get_rank(), group)
+                except RuntimeError as error:
+                    said = str(error)
+            found[f"{f.__name__} {level}"] = said
+    return found
+
+
+def gives_up(functions: Functions, device: torch.device, timeout: float) -> None:
+    """Call the function with such a group; the rank that raises ends."""
+    group = dist.new_group(timeout=timedelta(seconds=timeout))
+    torch._dynamo.reset()
+    dist.barrier()
+    try:
+        functions[0](dist.get_rank(), group)
+    except RuntimeError:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)  # at once, so that torchrun sees who was the first
+
+
+def caches(functions: Functions, device: torch.device) -> dict[str, list[Any]]:
+    """Compile one function twice in each kind of folder, and count who builds.
+
+    Both ranks begin together, and each time nothing is known in memory.
+    """
+    [function] = functions
+    found: dict[str, list[Any]] = {}
+    places = {"one folder": "one", "a folder each": f"rank{dist.get_rank()}"}
+    for name, place in places.items():
+        here = {"TORCHINDUCTOR_CACHE_DIR": str(FOLDER / place)}
+        found[name] = []
+        for _ in range(2):
+            with mock.patch.dict(os.environ, here), _as_new():
+                dist.barrier()
+                torch.compile(function)(torch.ones(64, 64, device=device))
+                seen = torch._dynamo.utils.counters["inductor"]
+                found[name].append(
+                    (seen["fxgraph_cache_miss"], seen["fxgraph_cache_hit"])
+                )
+    return found
+
+
+TASKS = {f.__name__: f for f in (ways, lengths, caches, failures, gives_up)}
+
+
+def _leave(found: Any, number: int) -> None:
+    """Write what this rank found to where ``course.ch25.ranks`` looks for it."""
+    name = f"rank{dist.get_rank()}-{number}.json"
+    write_atomically(FOLDER / name, json.dumps(found))
+
+
+def _end_with(*others: int) -> None:
+    """End this process when torchrun or the kernel is gone."""
+    while all(map(psutil.pid_exists, others)) and os.getppid() == others[0]:
+        time.sleep(0.5)
+    os._exit(1)
+
+
+def _page(number: int, names: list[str]) -> Functions:
+    """Return the functions that the page sent with a task."""
+    spec = util.spec_from_file_location("page", FOLDER / f"page{number}.py")
+    page = util.module_from_spec(spec)
+    spec.loader.exec_module(page)
+    return [getattr(page, name) for name in names]
+
+
+def main() -> None:
+    """Run one task after the other, until somebody ends this process."""
+    family = (os.getppid(), int(sys.argv[2]))
+    threading.Thread(target=_end_with, args=family, daemon=True).start()
+    device = connect(PATIENCE)
+    for number in count(1):
+        job = FOLDER / f"job{number}.json"
+        while not job.exists():
+            time.sleep(0.02)
+        asked = json.loads(job.read_text("utf-8"))
+        try:
+            functions = _page(number, asked["names"])
+            found = TASKS[asked["task"]](functions, device, **asked["given"])
+        except Exception as error:
+            _leave({"error": f"{type(error).__name__}: {error}"}, number)
+            raise
+        _leave(found, number)
+
+
+if __name__ == "__main__":
+    FOLDER = Path(sys.argv[1])
+    main()

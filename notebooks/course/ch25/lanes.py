@@ -1,0 +1,227 @@
+"""Tables and pictures of what two ranks did, from their records."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+from helpers.plots import CEILING, COLOURS, QUIET, Picture, styled
+from helpers.text import Table, mark, seconds
+
+Records = list[dict[str, Any]]
+
+
+def tally(record: dict[str, Any]) -> Counter[str]:
+    """Return how often each kind of event came in one step of a way."""
+    return Counter(kind for kind, _, _ in record["events"])
+
+
+def ways_table(found: Records) -> Table:
+    """Return what each way of wrapping made, on both ranks alike or not."""
+    rows = []
+    for name in found[0]:
+        each = []
+        for rank in found:
+            seen = tally(rank[name])
+            each.append([rank[name]["captured"], seen["forward"], seen["backward"]])
+        cells = [
+            "/".join(dict.fromkeys(map(str, column)))
+            for column in zip(*each, strict=True)
+        ]
+        equal = all(rank[name]["equal"] for rank in found)
+        right = all(rank[name]["right"] for rank in found)
+        rows.append([name, *cells, _yes(equal), _yes(right)])
+    headings = ["way", "captured", "forward graphs", "backward graphs"]
+    return Table.of([*headings, "equal", "right"], rows)
+
+
+def _yes(holds: bool) -> str:
+    return "yes" if holds else "no"
+
+
+def order(record: dict[str, Any]) -> list[str]:
+    """Return in what order backward graphs began and buckets were full."""
+    wanted = [e for e in record["events"] if e[0] in ("backward", "full")]
+    return [kind for kind, _, _ in sorted(wanted, key=lambda e: e[1])]
+
+
+@styled
+def overlap_picture(record: dict[str, Any], names: tuple[str, ...]) -> Picture:
+    """Return the backward of one step: graphs, and all-reduces below them."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 1.1 + 1.9 * len(names)), layout="constrained")
+    words = []
+    panels = figure.subplots(len(names), squeeze=False, sharex=True).flat
+    for axes, name in zip(panels, names, strict=True):
+        events = [e for e in record[name]["events"] if e[0] != "forward"]
+        zero = min(start for _, start, _ in events)
+        lanes = {
+            "backward": (0, COLOURS[0], ""),
+            "all_reduce": (1, COLOURS[1], "//"),
+        }
+        for kind, (lane, colour, hatch) in lanes.items():
+            for start, end in _spans(events, kind, zero):
+                style = {"color": colour, "hatch": hatch, "edgecolor": "white"}
+                axes.barh(lane, end - start, 0.6, left=start, linewidth=1, **style)
+        full = [start for start, _ in _spans(events, "full", zero)]
+        axes.plot(full, [0.5] * len(full), "v", color="black", markersize=8)
+        axes.set(yticks=[0, 1], yticklabels=["backward graphs", "all-reduces"])
+        axes.set(ylim=(1.5, -0.5), title=name)
+        axes.grid(axis="y", visible=False)
+        words.append(f"{name}: {' '.join(map(_short, order(record[name])))}.")
+    axes.set_xlabel("ms since the backward began; ▾ a bucket is full")
+    legend = "In order (g: a backward graph begins, b: a bucket is full)."
+    return Picture(figure, f"{legend} {' '.join(words)}")
+
+
+def _short(kind: str) -> str:
+    return {"backward": "g", "full": "b"}[kind]
+
+
+def _spans(events: Any, kind: str, zero: float) -> list[tuple[float, float]]:
+    """Return start and end of each event of a kind, in ms from *zero*."""
+    return [
+        (1e3 * (start - zero), 1e3 * (end - zero))
+        for its, start, end in events
+        if its == kind
+    ]
+
+
+# --- ranks that meet other lengths ------------------------------------------
+
+
+def waited(step: dict[str, Any]) -> float:
+    """Return the longest time that a rank waited in a collective of a step."""
+    return max((end - begin for begin, end in step["waits"]), default=0.0)
+
+
+def compiled(step: dict[str, Any]) -> float:
+    """Return for how long a rank compiled in a step."""
+    return sum(end - begin for begin, end in step["compiles"])
+
+
+def steps_table(found: Records, name: str) -> Table:
+    """Return for each step what each rank did in it."""
+    rows = []
+    for steps in zip(*(rank[name] for rank in found), strict=True):
+        for rank, step in enumerate(steps):
+            rows.append(
+                [
+                    step["step"],
+                    rank,
+                    step["rows"],
+                    "yes" if step["compiles"] else "",
+                    mark(seconds(waited(step))),
+                ]
+            )
+    return Table.of(["step", "rank", "rows", "compiles", "waits"], rows)
+
+
+@styled
+def lanes_picture(found: Records, name: str, first: int = 1, last: int = 3) -> Picture:
+    """Return the steps of both ranks on one clock, from *first* to *last*."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 3), layout="constrained")
+    axes = figure.subplots()
+    zero = min(rank[name][first]["begin"] for rank in found)
+    looks = {
+        "compiles": (COLOURS[1], "//", "compiles"),
+        "waits": (CEILING, "..", "waits in an all-reduce"),
+    }
+    words = []
+    for lane, rank in enumerate(found):
+        for step in rank[name][first : last + 1]:
+            width = step["end"] - step["begin"]
+            left = step["begin"] - zero
+            axes.barh(lane, width, 0.7, left=left, color=QUIET, alpha=0.35)
+            for kind, (colour, hatch, _) in looks.items():
+                for begin, end in step[kind]:
+                    style = {
+                        "color": colour,
+                        "hatch": hatch,
+                        "edgecolor": "white",
+                    }
+                    width = min(end, step["end"]) - begin
+                    axes.barh(lane, width, 0.45, left=begin - zero, **style)
+            axes.axvline(left, color="black", linewidth=0.8, linestyle=":")
+            if compiled(step):
+                took = mark(seconds(compiled(step)))
+                words.append(f"Step {step['step']}: rank {lane} compiles for {took}")
+                other = found[1 - lane][name][step["step"]]
+                took = mark(seconds(waited(other)))
+                words.append(f"and rank {1 - lane} waits for {took} in an all-reduce")
+    handles = [axes.bar(0, 0, color=c, hatch=h) for c, h, _ in looks.values()]
+    texts = [text for _, _, text in looks.values()]
+    figure.legend(handles, texts, loc="outside upper left", ncols=2)
+    axes.set(yticks=[0, 1], yticklabels=["rank 0", "rank 1"], ylim=(1.6, -0.6))
+    axes.set_xlim(0, max(rank[name][last]["end"] for rank in found) - zero)
+    axes.set_xlabel(f"seconds, steps {first} to {last}; a dotted line: a step begins")
+    axes.grid(axis="y", visible=False)
+    return Picture(figure, f"{', '.join(words) or 'No rank compiles'}.")
+
+
+# --- ranks that fail --------------------------------------------------------
+
+
+def core(message: str) -> str:
+    """Return what an error of a collective says, without its addresses."""
+    for begin in ("Timed out waiting", "Connection closed by peer"):
+        if begin in message and "monitoredBarrier" not in message:
+            return begin
+    if late := re.search(r"Ranks? (\d+) failed to pass monitoredBarrier", message):
+        return f"Rank {late[1]} failed to pass monitoredBarrier"
+    if "Detected mismatch between collectives" in message:
+        own = re.findall(r"Rank (\d+) is running collective.*?OpType=(\w+)", message)
+        ran = ", ".join(f"rank {rank} {kind}" for rank, kind in sorted(own))
+        return f"Detected mismatch: {ran}"
+    return message.split("\n")[0][:60] or "nothing"
+
+
+def failures_table(found: Records) -> Table:
+    """Return what each rank was told in each trial.
+
+    Which of two ranks that wait for each other gives up first is chance.
+    """
+    rows = []
+    for name in found[0]:
+        case, _, level = name.partition(" ")
+        told = [core(rank[name]) for rank in found]
+        rows.append([case, level.replace("OFF", "off"), told[0], mark(told[1])])
+    headings = ["function", "debug", "rank 0 is told", "rank 1 is told"]
+    return Table.of(headings, rows)
+
+
+def blamed(launch: Any) -> str:
+    """Return what torchrun says of the first failure, without its time."""
+    text = launch.torchrun.partition("Root Cause")
+    if not text[1]:
+        return launch.torchrun
+    lines = (text[1] + text[2]).splitlines()
+    wanted = ("Root Cause", "rank ", "exitcode")
+    kept = [line for line in lines if line.strip().startswith(wanted)]
+    return re.sub(r" *\(pid: \d+\) *", "", "\n".join(kept))
+
+
+# --- caches -----------------------------------------------------------------
+
+
+def caches_table(found: Records) -> Table:
+    """Return for each kind of folder and each start what both ranks did.
+
+    Who comes late to an empty folder may find what the other wrote.
+    """
+    rows = []
+    for name in found[0]:
+        for number, start in enumerate(("first start", "second start")):
+            each = [_built(*rank[name][number]) for rank in found]
+            if (name, number) == ("one folder", 0):
+                each = [mark(what) for what in each]
+            rows.append([name, start, *each])
+    return Table.of(["folder", "start", "rank 0", "rank 1"], rows)
+
+
+def _built(misses: int, hits: int) -> str:
+    return {(1, 0): "builds", (0, 1): "reads"}.get((misses, hits), f"{misses}/{hits}")

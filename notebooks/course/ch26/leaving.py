@@ -1,0 +1,344 @@
+"""Files of a model whose Python is gone, and processes that load them."""
+
+from __future__ import annotations
+
+import atexit
+import copy
+import io
+import os
+import pickle
+import re
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._inductor.cpp_builder import get_cpp_compiler
+
+from course.values import as_near
+from course.words import unlogged
+from helpers.plots import Picture, styled
+from helpers.text import Table, mark, seconds, size
+
+QUICK = {
+    "aot_inductor.precompile_headers": False,
+    "cpp_cache_precompile_headers": False,
+    "cpp.vec_isa_ok": True,
+}
+"""What builds one package sooner: no long header, no test of the CPU."""
+SERVE = Path(__file__).parents[2] / "examples" / "serve.cpp"
+MODULES = {
+    "Dynamo": ("torch._dynamo", "frames"),
+    "AOTAutograd": ("torch._functorch.aot_autograd", "aot_autograd"),
+    "Inductor": ("torch._inductor.compile_fx", "inductor"),
+}
+"""The module of each part, and which of Dynamo's counters counts its work."""
+LOADERS = {
+    "TorchScript": "import torch\nmodel = torch.jit.load(path)",
+    "torch.export": "import torch\nmodel = torch.export.load(path).module()",
+    "ONNX": "import onnxruntime\nsession = onnxruntime.InferenceSession(path)",
+    "AOTInductor": ("import torch\nmodel = torch._inductor.aoti_load_package(path)"),
+    "torch.save": ("import torch\nmodel = torch.load(path, weights_only=False)"),
+}
+"""What a process does that loads a file, and never saw the model."""
+_CHILD = """
+import pickle, sys, time
+path, asked, told = sys.argv[1:]
+
+
+def tell(answers, **facts):
+    with open(told, "wb") as file:
+        pickle.dump({{"answers": answers, **facts}}, file)
+
+
+with open(asked, "rb") as file:
+    inputs = pickle.load(file)
+begin = time.perf_counter()
+try:
+    {load}
+    load_s = time.perf_counter() - begin
+    if "onnxruntime" in sys.modules:
+        run = lambda x: session.run(None, {{session.get_inputs()[0].name: x}})
+    else:
+        torch.set_grad_enabled(False)
+        run = lambda x: [y.numpy() for y in model(torch.from_numpy(x))]
+    answers = [run(x) for x in inputs]
+except Exception as error:
+    tell([], error=f"{{type(error).__name__}}: {{error}}".strip())
+    sys.exit()
+counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {{}})
+parts = {{
+    name: "works"
+    if counters.get(key)
+    else "there"
+    if module in sys.modules
+    else "not there"
+    for name, (module, key) in {modules}.items()
+}}
+parts["libtorch"] = "works" if "torch" in sys.modules else "not there"
+tell(answers, load_s=load_s, parts=parts)
+"""
+
+
+def home() -> Path:
+    """Return a new folder for files, removed when this process ends."""
+    folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    atexit.register(folder.cleanup)
+    return Path(folder.name)
+
+
+@contextmanager
+def quietly() -> Iterator[list[str]]:
+    """Keep what is said off the page; yield a list, of warnings in the end.
+
+    C++ writes past sys.stderr, so the file itself is turned away, too.
+    """
+    said: list[str] = []
+    caught: list[Any] = []
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        with (
+            unlogged(),
+            redirect_stdout(io.StringIO()),
+            redirect_stderr(io.StringIO()),
+            warnings.catch_warnings(record=True, action="always") as caught,
+        ):
+            yield said
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+        said += [re.split(r"(?<!\d)[.!] ", str(w.message))[0] for w in caught]
+
+
+def refusal(
+    function: Callable[..., Any], *inputs: Any, at: str = "", **options: Any
+) -> str:
+    """Return the error of a call: its kind, and the first line with *at*."""
+    try:
+        with quietly():
+            function(*inputs, **options)
+    except Exception as error:
+        lines = [line.strip() for line in str(error).splitlines()]
+        said = next((n for n in lines if n and at in n), "")
+        return f"{type(error).__name__}: {said}"
+    return "no error"
+
+
+class Scores(torch.nn.Module):
+    """A model, or what was loaded of one, without the count."""
+
+    def __init__(self, run: Callable[..., Any]) -> None:
+        super().__init__()
+        self.run = run
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the first of what it gives."""
+        return self.run(x)[0]
+
+
+@dataclass
+class Elsewhere:
+    """What a process said that loaded a file and ran it on some inputs."""
+
+    answers: list[tuple[torch.Tensor, ...]]
+    load_s: float = float("nan")
+    parts: dict[str, str] = field(default_factory=dict)
+    error: str = ""
+    warned: str = ""
+
+
+def elsewhere(
+    way: str, path: str | Path, inputs: Sequence[torch.Tensor], **env: str
+) -> Elsewhere:
+    """Load the file in a new process, which calls it with each of *inputs*."""
+    load = LOADERS[way].replace("\n", "\n    ")
+    code = _CHILD.format(load=load, modules=MODULES)
+    with tempfile.TemporaryDirectory() as place:
+        asked, told = Path(place) / "asked", Path(place) / "told"
+        asked.write_bytes(pickle.dumps([x.numpy() for x in inputs]))
+        done = subprocess.run(
+            [sys.executable, "-c", code, path, asked, told],
+            cwd=place,
+            env={**os.environ, **env},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if not told.exists():  # it died
+            return Elsewhere([], error=done.stderr.strip()[-300:])
+        facts = pickle.loads(told.read_bytes())
+    rows = [tuple(map(torch.as_tensor, row)) for row in facts.pop("answers")]
+    return Elsewhere(rows, **facts, warned=done.stderr)
+
+
+def all_elsewhere(
+    files: dict[str, Path], inputs: Sequence[torch.Tensor]
+) -> dict[str, Elsewhere]:
+    """Return what a process for each file said, two at a time."""
+    with ThreadPoolExecutor(2) as pool:
+        found = pool.map(lambda each: elsewhere(*each, inputs), files.items())
+        return dict(zip(files, found, strict=True))
+
+
+def built(source: Path = SERVE) -> Path:
+    """Return the program that the C++ compiler makes of a source."""
+    torch_home = Path(torch.__file__).parent
+    program = home() / source.stem
+    command = [get_cpp_compiler(), "-std=c++20", source, "-o", program]
+    for folder in ("include", "include/torch/csrc/api/include"):
+        command.append(f"-I{torch_home / folder}")
+    libraries = torch_home / "lib"
+    command += [f"-L{libraries}", f"-Wl,-rpath,{libraries}"]
+    command += ["-ltorch", "-ltorch_cpu", "-lc10"]
+    subprocess.run(command, check=True, capture_output=True)
+    return program
+
+
+def linked(program: Path) -> str:
+    """Return the names of the libraries that a program loads at its start."""
+    tool = ["otool", "-L"] if sys.platform == "darwin" else ["ldd"]
+    done = subprocess.run([*tool, program], check=True, capture_output=True, text=True)
+    names = (line.split()[0] for line in done.stdout.splitlines() if line)
+    return " ".join(Path(name).name for name in names)
+
+
+def answered(
+    model: torch.nn.Module, inputs: Sequence[torch.Tensor]
+) -> list[tuple[torch.Tensor, ...]]:
+    """Return the answers of a copy of the model that begins to count at 0."""
+    fresh = copy.deepcopy(model)
+    fresh.seen.zero_()
+    with torch.no_grad():
+        return [fresh(x) for x in inputs]
+
+
+def same_answers(found: Any, wanted: Any) -> tuple[bool, ...]:
+    """Return for each output whether all answers agree."""
+    if len(found) != len(wanted):
+        return (False,) * len(wanted[0])
+    return tuple(
+        all(
+            torch.allclose(one[n], other[n], 1e-4, 1e-5)
+            for one, other in zip(found, wanted, strict=True)
+        )
+        for n in range(len(wanted[0]))
+    )
+
+
+def scores_right(
+    run: Callable[..., Any], model: torch.nn.Module, x: torch.Tensor
+) -> bool:
+    """Return whether scores are as near to float64 as the model's own."""
+    exact = copy.deepcopy(model).double()
+    with torch.no_grad():
+        usual = copy.deepcopy(model)(x.float())[0]
+        return as_near(exact(x.double())[0], usual, run(x)[0])
+
+
+def keeps(
+    run: Callable[..., Any],
+    model: torch.nn.Module,
+    quiet: torch.Tensor,
+    loud: torch.Tensor,
+) -> dict[str, bool]:
+    """Return what a way keeps: sizes, the branch, and the count."""
+
+    def right(*inputs: torch.Tensor) -> bool:
+        return all(scores_right(run, model, x) for x in inputs)
+
+    before, after = run(quiet)[1].item(), run(quiet[:3])[1].item()
+    return {
+        "any rows": right(*(quiet[:rows] for rows in (1, 3, 7))),
+        "the branch": right(quiet, loud),
+        "the count": after - before == 3,
+    }
+
+
+def ways_table(
+    kept: dict[str, dict[str, bool]],
+    operator: dict[str, bool],
+    races: dict[str, Any],
+    files: dict[str, Path],
+    found: dict[str, Elsewhere],
+) -> Table:
+    """Return a row for each way: what it keeps, and what it costs."""
+    names = next(iter(kept.values()))
+    heads = ["way", *names, "operator", "against eager", "file", "load"]
+    rows = []
+    for way, keeps_it in kept.items():
+        each = [*keeps_it.values(), operator[way]]
+        words = ["keeps" if yes else "LOSES" for yes in each]
+        costs = races[way].ratio(), size(files[way].stat().st_size)
+        load = seconds(found[way].load_s)
+        rows.append([way, *words, *map(mark, (*costs, load))])
+    return Table.of(heads, rows)
+
+
+@styled
+def needed_picture(ways: dict[str, dict[str, str]]) -> Picture:
+    """Draw, for each way, which parts worked, were there, or were not."""
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
+
+    parts = list(next(iter(ways.values())))
+    looks = {
+        "works": ("#0072B2", "white"),
+        "there": ("#BBD7EA", "black"),
+        "not there": ("#FFFFFF", "#666666"),
+    }
+    figure = Figure(figsize=(11, 1.0 + 0.55 * len(ways)), layout="constrained")
+    axes = figure.subplots()
+    for row, found in enumerate(ways.values()):
+        for column, state in enumerate(found.values()):
+            colour, ink = looks[state]
+            place = (column - 0.47, row - 0.42)
+            box = {"facecolor": colour, "edgecolor": "#999999"}
+            axes.add_patch(Rectangle(place, 0.94, 0.84, **box))
+            middle = {"ha": "center", "va": "center", "color": ink}
+            axes.text(column, row, state, **middle)
+    axes.set(xticks=range(len(parts)), yticks=range(len(ways)))
+    axes.set(xticklabels=parts, yticklabels=list(ways))
+    axes.set(xlim=(-0.5, len(parts) - 0.5), ylim=(len(ways) - 0.5, -0.5))
+    axes.tick_params(length=0, labeltop=True, labelbottom=False)
+    axes.grid(visible=False)
+    for side in axes.spines.values():
+        side.set_visible(False)
+    words = []
+    for way, found in ways.items():
+        states = ", ".join(f"{part} {how}" for part, how in found.items())
+        words.append(f"{way}: {states}.")
+    alt = f"What was at work when a file answered. {' '.join(words)}"
+    return Picture(figure, alt)
+
+
+def worked_here(model: torch.nn.Module, x: torch.Tensor) -> dict[str, str]:
+    """Compile and call the model in this process; return what worked."""
+    from torch._dynamo.utils import counters
+
+    torch.compiler.reset()
+    counters.clear()
+    with torch.no_grad():
+        torch.compile(model)(x)
+    found = {"your source": "works", "Python": "works"}
+    for name, (_, counter) in MODULES.items():
+        found[name] = "works" if counters.get(counter) else "there"
+    return {**found, "libtorch": "works"}
+
+
+def needed(
+    here: dict[str, str], found: dict[str, Elsewhere]
+) -> dict[str, dict[str, str]]:
+    """Return what was at work: here, in each process, and in C++."""
+    given = {"your source": "not there", "Python": "works"}
+    cpp = dict.fromkeys(here, "not there") | {"libtorch": "works"}
+    ways = {way: given | one.parts for way, one in found.items()}
+    return {"torch.compile": here, **ways, "AOTInductor, C++": cpp}

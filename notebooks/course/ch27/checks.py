@@ -1,0 +1,110 @@
+"""Checks and hints of notebook 27."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+
+from course.exercises import CountingBackend, exercise, fresh
+from course.words import unlogged
+
+# --- 27.1 ----------------------------------------------------------------------
+
+
+def _mean(series):
+    size = series.square().mean(-1, keepdim=True)
+    return (series * torch.rsqrt(size + 1e-6)).mean(0)
+
+
+def _rows(n):
+    return torch.linspace(-1, 2, n * 8).view(n, 8)
+
+
+def _ask(compiled, n):
+    with torch.inference_mode():
+        return compiled(_rows(n))
+
+
+@exercise(
+    "27.1",
+    hints=(
+        "The gradient mode belongs to the thread, and is guarded. Which length always "
+        "gets a version of its own?",
+        "Enter torch.inference_mode() yourself. Call with one row where 1 is a length, "
+        "and with two of the other lengths: the second makes the size dynamic.",
+        "others = [n for n in lengths if n > 1][:2]. with torch.inference_mode(): for "
+        "n in [1] * (1 in lengths) + others: compiled(torch.zeros(n, 8)).",
+    ),
+    passed="Nothing is left to compile, for no length and in no thread.",
+)
+def warm_for_the_threads(warm):
+    lengths = [5, 17, 1, 9, 2]
+    torch.compiler.reset()
+    backend = CountingBackend()
+    compiled = torch.compile(fresh(_mean), backend=backend)
+    with ThreadPoolExecutor(1) as pool, unlogged():
+        warm(compiled, list(lengths))
+        spent = len(backend.captured)
+        for n in lengths:
+            pool.submit(_ask, compiled, n).result()
+            if len(backend.captured) > spent:
+                return f"after it, {n} rows in a thread of the pool still compile"
+    return None if spent <= 3 else f"it compiles {spent} times, and 3 are enough"
+
+
+# --- 27.2 ----------------------------------------------------------------------
+
+
+def _served(model, rows, backend):
+    compiled = torch.compile(model, backend=backend)
+    with torch.no_grad():
+        for n in rows:
+            compiled(_rows(n))
+    return compiled
+
+
+def _off(graph, inputs):
+    return lambda *given: tuple(y + 0.01 for y in graph(*given))
+
+
+def _not_a_number(graph, inputs):
+    return lambda *given: tuple(y * float("nan") for y in graph(*given))
+
+
+CASES = {  # what it is: the lengths of its warm-up, its backend, may it serve?
+    "a good model": ((1, 5, 6), "eager", True),
+    "a warm-up that forgot a length": ((5, 6), "eager", False),
+    "a model that is off by 0.01": ((1, 5, 6), _off, False),
+    "a model whose answers are NaN": ((1, 5, 6), _not_a_number, False),
+}
+
+
+@exercise(
+    "27.2",
+    hints=(
+        "Which stance turns a compile into an error? And what does torch.allclose say "
+        "about NaN?",
+        "with torch.no_grad(), torch.compiler.set_stance('fail_on_recompile'): compare "
+        "each sample. The with block puts the stance back. An error means False.",
+        "try: with torch.no_grad(), torch.compiler.set_stance('fail_on_recompile'): "
+        "return all(torch.allclose(compiled(x), eager(x), atol=1e-4) for x in samples)"
+        ". except Exception: return False.",
+    ),
+    passed="The good model passes, and each broken one is stopped.",
+)
+def ready_or_not(ready):
+    from torch._dynamo import eval_frame
+
+    samples = [_rows(n) for n in (5, 1, 12)]
+    for what, (rows, backend, good) in CASES.items():
+        torch.compiler.reset()
+        model = fresh(_mean)
+        compiled = _served(model, rows, backend)
+        with torch.compiler.set_stance("default"), unlogged():
+            answer = ready(compiled, model, samples)
+            stance = eval_frame._stance.stance
+        if answer is not good:
+            wanted = "pass" if good else "be stopped"
+            return f"{what} should {wanted}, and your gate says {answer!r}"
+        if stance != "default":
+            return f"after {what}, the stance is {stance}: the users get it, too"
+    return None

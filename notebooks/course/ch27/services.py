@@ -1,0 +1,349 @@
+"""A real service for a while: started, asked over HTTP, and stopped.
+
+    warm, cold = started("--warm-up shapes", "--warm-up none")
+    replies = warm.load(traffic(40))
+    stopped(warm, cold)
+
+All start and stop at the same time.  A service ends with the kernel, at the
+latest: it watches its input, which ends when we do.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import torch
+from examples.service.app import (
+    Options,
+    Scorer,
+    Service,
+    create_app,
+    example,
+    make,
+    problems,
+)
+from examples.service.load import Reply, Series, load, percentile
+from fastapi.testclient import TestClient
+from torch import nn
+
+from course.first_call import compiles
+from course.words import unlogged
+from helpers.plots import CEILING, COLOURS, Picture, styled
+from helpers.text import Table, mark, seconds
+
+FOLDER = Path(__file__).resolve().parents[2] / "examples" / "service"
+FIXED = ("app.py", "--port", "0", "--with-stdin")
+RECORD = FOLDER.parents[2] / "data" / "benchmarks" / "service.json"
+LIMIT = 300  # seconds until a service must be there, or an answer
+# Kernels may come from the usual cache.  Graphs may not: each one compiles.
+OWN = {
+    "TORCHINDUCTOR_FX_GRAPH_CACHE": "0",
+    "TORCHINDUCTOR_AUTOGRAD_CACHE": "0",
+}
+_RUNNING: list[Running] = []
+
+
+class Running:
+    """A service in a process of its own."""
+
+    def __init__(self, flags: str = "", **settings: str) -> None:
+        self.flags = flags
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("TORCH_")}
+        self.process = subprocess.Popen(
+            [sys.executable, *FIXED, *shlex.split(flags)],
+            cwd=FOLDER,
+            env={**kept, **OWN, "PYTHONWARNINGS": "ignore", **settings},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        _RUNNING.append(self)
+        self.url = ""
+
+    def wait(self) -> Running:
+        """Return when the service answers, which is when it is warm."""
+        assert self.process.stdout
+        self.url = self.process.stdout.readline().strip()
+        until = time.monotonic() + LIMIT
+        while self.url and time.monotonic() < until:
+            with suppress(httpx.TransportError):
+                httpx.get(f"{self.url}/docs", timeout=LIMIT, trust_env=False)
+                return self
+            time.sleep(0.05)
+        self.stop()
+        raise RuntimeError(f"app.py {self.flags} did not start")
+
+    def send(self, path: str, json: Any = None, timeout: Any = LIMIT) -> Any:
+        """Return the answer to a GET, or where there is *json*, to a POST."""
+        way = "GET" if json is None else "POST"
+        return httpx.request(
+            way, self.url + path, json=json, timeout=timeout, trust_env=False
+        )
+
+    def health(self) -> dict[str, Any]:
+        return self.send("/health").json()
+
+    def after(self, answers: int) -> None:
+        """Wait until the load has got so many answers."""
+        wanted = self.health()["answered"] + answers
+        until = time.monotonic() + LIMIT
+        while time.monotonic() < until and self.health()["answered"] < wanted:
+            time.sleep(0.01)
+
+    def load(self, series: Sequence[Series], clients: int = 8) -> list[Reply]:
+        return load(self.url, series, clients, LIMIT)
+
+    def stop(self) -> int:
+        """End it as an operator does, and return its exit code."""
+        if self in _RUNNING:
+            _RUNNING.remove(self)
+        self.process.terminate()
+        try:
+            return self.process.wait(15)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
+
+@atexit.register
+def stop_all() -> None:
+    for one in [*_RUNNING]:
+        one.stop()
+
+
+def started(*flags: str, **settings: str) -> list[Running]:
+    """Start a service for each *flags*, all at the same time."""
+    every = [Running(each, **settings) for each in flags]
+    try:
+        return [one.wait() for one in every]
+    except BaseException:  # Ctrl-C, too: none may stay
+        stopped(*every)
+        raise
+
+
+def stopped(*services: Running) -> list[int]:
+    """Stop them all at the same time, and return their exit codes."""
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(Running.stop, services))
+
+
+# ----------------------------------------------------------- what was answered
+
+
+def wrong(replies: Sequence[Reply]) -> int:
+    """Count the answers that are further from float64 than eager may be.
+
+    A request that got no answer is wrong.
+    """
+    judges: dict[int, tuple[Scorer, Scorer]] = {}
+    bad = 0
+    with torch.inference_mode():
+        for reply in replies:
+            if reply.status != 200:
+                bad += 1
+                continue
+            seed = reply.body["model"]
+            if seed not in judges:
+                judges[seed] = make(seed), make(seed).double()
+            eager, judge = judges[seed]
+            x = torch.tensor(reply.series)
+            right = judge(x.double())
+            allowed = 4 * (eager(x) - right).abs().max() + 1e-6
+            found = torch.tensor(reply.body["scores"]).double()
+            bad += bool((found - right).abs().max() > allowed)
+    return bad
+
+
+# -------------------------------------------------- clients that cause trouble
+
+# What is sent, as text: JSON has no NaN, but many a client writes it.
+_ROW = [0.5] * 8
+POISON = {
+    "NaN": json.dumps({"series": [[float("nan"), *_ROW[1:]]]}),
+    "words": json.dumps({"series": [["0.5"] * 8]}),
+    "seven readings": json.dumps({"series": [_ROW[1:]]}),
+    "no rows": json.dumps({"series": []}),
+    "65 rows": json.dumps({"series": [_ROW] * 65}),
+    "half a request": '{"series": [[0.5, ',
+}
+
+
+def poisoned(service: Running) -> dict[str, int]:
+    """Return the status that each bad request gets."""
+    as_json = {"content-type": "application/json"}
+    with httpx.Client(base_url=service.url, timeout=LIMIT, trust_env=False) as client:
+        return {
+            name: client.post("/score", content=text, headers=as_json).status_code
+            for name, text in POISON.items()
+        }
+
+
+def impatient(*services: Running, tries: int = 10) -> list[tuple[int, int]]:
+    """Ask, give up after a moment and ask again; the last time, wait.
+
+    Returns for each of the services, which are asked at the same time, how
+    often the client gave up, and the compiles that this cost.
+    """
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(lambda one: _impatient(one, tries), services))
+
+
+def _impatient(service: Running, tries: int) -> tuple[int, int]:
+    gave_up, body = 0, {"series": example(5)}
+    short = httpx.Timeout(LIMIT, read=0.05)  # it arrives, and no answer comes
+    for _ in range(tries - 1):
+        try:
+            service.send("/score", body, short)
+        except httpx.TimeoutException:
+            gave_up += 1
+    service.send("/score", body)
+    until = time.monotonic() + LIMIT
+    while (now := service.health())["answered"] + now["failed"] < tries:
+        if time.monotonic() > until:
+            break
+        time.sleep(0.05)
+    return gave_up, now["in_traffic"]
+
+
+def attempts(served: Callable[..., Any], x: Any, times: int) -> list[int]:
+    """Return how many compiles began in each of some calls, which may fail."""
+    found = []
+    for _ in range(times):
+        with (
+            compiles() as seen,
+            unlogged(),
+            torch.no_grad(),
+            suppress(Exception),
+        ):
+            served(x)
+        found.append(len(seen))
+    return found
+
+
+# ------------------------------------------------------------- in this process
+
+
+def answers(after: str, rows: Sequence[int], late: int = 3) -> list[str]:
+    """Return what requests get from a service that knows only 17 rows."""
+    torch.compiler.reset()
+    options, found = Options("one", after=after, late=late), []
+    with unlogged(), TestClient(create_app(options)) as client:
+        for n in rows:
+            reply = client.post("/score", json={"series": example(n)})
+            body = reply.json()
+            if reply.status_code != 200:
+                found.append(str(reply.status_code))
+            elif not body["graphs"]:
+                found.append("eager")
+            else:
+                found.append("compiled now" if body["compiles"] else "was compiled")
+    return found
+
+
+class _Breaks(Scorer):
+    def forward(self, series: torch.Tensor) -> torch.Tensor:
+        torch._dynamo.graph_break()
+        return super().forward(series)
+
+
+class _Wrong(Scorer):
+    def forward(self, series: torch.Tensor) -> torch.Tensor:
+        off = 1.0 if torch.compiler.is_compiling() else 0.0
+        return super().forward(series) + off
+
+
+def gate(warm_up: str, kind: str = "") -> list[str]:
+    """Return what the gate says of a good model, or of a broken *kind*."""
+    torch.compiler.reset()
+    model = {"break": _Breaks, "wrong": _Wrong}.get(kind, Scorer)
+
+    def build(seed: int) -> nn.Module:
+        torch.manual_seed(seed)
+        return model().eval()
+
+    service = Service(Options(warm_up), build)
+    with unlogged():
+        found = problems(service)
+    service.close()
+    return found
+
+
+# ---------------------------------------------------------------- how it looks
+
+
+def recorded() -> Table:
+    """Return what `python -m tests.benchmarks service` found and kept.
+
+    What a reload compiles is asked only later on the page.  Counts are facts;
+    what is text was measured in seconds.
+    """
+    rows = json.loads(RECORD.read_text(encoding="utf-8"))["rows"]
+    shown = [
+        [what, mark(found) if isinstance(found, str) else found]
+        for what, found in (row.values() for row in rows)
+        if "reloads" not in what
+    ]
+    return Table.of(["recorded", "found"], shown)
+
+
+def table(runs: dict[str, tuple[Running, list[Reply]]]) -> Table:
+    """Return a row for each policy: compiles, who waited, and for how long."""
+    rows = []
+    for name, (service, replies) in runs.items():
+        known = service.health()
+        waited = sum(reply.compiles > 0 for reply in replies)
+        took = [mark(seconds(percentile(replies, p))) for p in (50, 95, 99)]
+        counts = [known["in_warm_up"], known["in_traffic"], waited]
+        rows.append([name, *counts, *took])
+    heads = [
+        "warm-up",
+        "compiles in it",
+        "in traffic",
+        "requests that compiled",
+    ]
+    return Table.of([*heads, "P50", "P95", "P99"], rows)
+
+
+@styled
+def draw(runs: dict[str, list[Reply]]) -> Picture:
+    """Return each request as a dot, by when it came and what it waited."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 1.2 + 1.9 * len(runs)), layout="constrained")
+    every = figure.subplots(len(runs), sharex=True, sharey=True, squeeze=False)[:, 0]
+    words = []
+    for axes, (name, replies) in zip(every, runs.items(), strict=True):
+        late = [reply for reply in replies if reply.compiles]
+        rest = [reply for reply in replies if not reply.compiles]
+        for group, colour, shape, label in (
+            (rest, COLOURS[0], "o", "a request"),
+            (late, COLOURS[1], "D", "a request that compiled"),
+        ):
+            x, y = [r.at for r in group], [1000 * r.took for r in group]
+            axes.scatter(x, y, 45, color=colour, marker=shape, label=label)
+        for reply in late:
+            axes.axvspan(reply.at, reply.at + reply.took, color=CEILING, alpha=0.15)
+        axes.set(yscale="log", ylabel="ms")
+        axes.set_title(name, loc="left")
+        longest = seconds(max(reply.took for reply in replies))
+        words.append(
+            f"{name}: {len(replies)} requests, {len(late)} compiled, "
+            f"the longest took {mark(longest)}"
+        )
+    every[-1].set_xlabel("when the request was sent, in seconds")
+    handles, labels = every[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper right", ncols=2)
+    return Picture(figure, f"Latency of each request. {'; '.join(words)}.")

@@ -1,0 +1,246 @@
+"""A small Llama, adapters for it, and what a swap of them costs."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from functorch.compile import default_partition
+
+from course.aot import aot_graphs, ops
+from course.loop_lines import right_gradients
+from course.values import as_near
+from course.words import unlogged
+from helpers import device
+from helpers.text import Table, size
+
+warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing.*")
+with unlogged():
+    from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
+    from transformers import LlamaConfig, LlamaModel
+
+NAMES = tuple(f"user{n}" for n in range(12))
+
+
+def base_model() -> torch.nn.Module:
+    """Return a Llama of one layer, width 64, the same at each call."""
+    torch.manual_seed(0)
+    settings = LlamaConfig(
+        vocab_size=64,
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        use_cache=False,
+    )
+    return LlamaModel(settings).eval().to(device())
+
+
+def lora(rank: int = 4, alpha: int = 8) -> Any:
+    """Return the settings of an adapter that does something from the start."""
+    return LoraConfig(
+        r=rank,
+        lora_alpha=alpha,
+        target_modules=["q_proj", "v_proj"],
+        init_lora_weights=False,
+    )
+
+
+def adapted(settings: Sequence[Any], names: Sequence[str] = NAMES) -> Any:
+    """Return the model with an adapter for each of the settings."""
+    model = get_peft_model(base_model(), settings[0], adapter_name=names[0])
+    for name, each in list(zip(names, settings, strict=False))[1:]:
+        model.add_adapter(name, each)
+    return model.eval()
+
+
+def weights(model: Any, name: str, called: str) -> dict[str, torch.Tensor]:
+    """Return copies of an adapter's tensors, keyed as one *called* so."""
+    found = get_peft_model_state_dict(model, adapter_name=name)
+    return {
+        key.replace(".weight", f".{called}.weight"): value.clone()
+        for key, value in found.items()
+    }
+
+
+@torch.no_grad()
+def answers(
+    model: Any, names: Sequence[str], ids: Any, exact: bool = False
+) -> list[Any]:
+    """Return what eager says with each adapter, where *exact* in float64."""
+    model = copy.deepcopy(model)
+    model = model.double() if exact else model
+    found = []
+    for name in names:
+        model.set_adapter(name)
+        found.append(model(input_ids=ids).last_hidden_state)
+    return found
+
+
+class Judge:
+    """Knows each adapter's answer, from eager in float32 and float64."""
+
+    def __init__(self, model: Any, names: Sequence[str], ids: Any) -> None:
+        self.exact = answers(model, names, ids, exact=True)
+        self.usual = answers(model, names, ids)
+
+    def right(self, found: Sequence[Any]) -> list[bool]:
+        """Return for each adapter whether its answer is as near as eager's."""
+        places = [n % len(self.exact) for n in range(len(found))]
+        return [
+            as_near(self.exact[place], self.usual[place], ours)
+            for place, ours in zip(places, found, strict=True)
+        ]
+
+    def differ(self) -> bool:
+        """Return whether no adapter's answer would do for another one."""
+        return all(
+            not as_near(exact, usual, other)
+            for n, (exact, usual) in enumerate(zip(self.exact, self.usual, strict=True))
+            for m, other in enumerate(self.usual)
+            if n != m
+        )
+
+
+# ------------------------------------------------------------------ one layer
+
+
+class AdaptedLinear(torch.nn.Module):
+    """A linear layer with one adapter."""
+
+    def __init__(self, width: int = 64, rank: int = 4) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.base = torch.nn.Linear(width, width)
+        self.a = torch.nn.Parameter(torch.randn(rank, width))
+        self.b = torch.nn.Parameter(torch.randn(width, rank))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.base(x) + x @ self.a.T @ self.b.T
+
+
+@torch.no_grad()
+def overwrite(layer: AdaptedLinear) -> None:
+    """Copy another adapter into the tensors of *layer*."""
+    layer.a.copy_(torch.ones_like(layer.a))
+    layer.b.copy_(torch.linspace(-1, 1, layer.b.numel()).view_as(layer.b))
+
+
+@torch.no_grad()
+def whose(answer: torch.Tensor, x: torch.Tensor) -> str:
+    """Return whose answer this is: "new", "old" or "neither"."""
+    layer = AdaptedLinear().to(device())
+    for word in ("old", "new"):
+        if word == "new":
+            overwrite(layer)
+        exact = copy.deepcopy(layer).double()(x.double())
+        if as_near(exact, layer(x), answer):
+            return word
+    return "neither"
+
+
+def stack(adapters: int, rank: int, width: int = 64) -> tuple[Any, ...]:
+    """Return a linear layer, and the A and B of so many adapters, stacked."""
+    torch.manual_seed(0)
+    a = torch.randn(adapters, rank, width) / width**0.5
+    return torch.nn.Linear(width, width), a, torch.randn(adapters, width, rank)
+
+
+def in_turn(
+    layer: Any, together: torch.Tensor, x: torch.Tensor, which: torch.Tensor
+) -> bool:
+    """Return whether each row of *together* is what its adapter gives."""
+    exact = copy.deepcopy(layer).double()
+
+    def alone(model: Any, rows: torch.Tensor) -> torch.Tensor:
+        given = zip(rows, which.tolist(), strict=True)
+        return torch.stack(
+            [model.base(row) + row @ model.a[n].T @ model.b[n].T for row, n in given]
+        )
+
+    return as_near(alone(exact, x.double()), alone(layer, x), together)
+
+
+class Cost(NamedTuple):
+    """Bytes that one layer keeps for all adapters, and that a swap writes."""
+
+    keeps: int
+    swap: int
+
+
+def costs(layer: Any, which: torch.Tensor) -> dict[str, Cost]:
+    """Return the cost of each way for the tensors of *layer*, an ``Indexed``.
+
+    *which* holds the index that each row of a batch chooses.
+    """
+    whole, every = layer.base.weight.nbytes, layer.a.nbytes + layer.b.nbytes
+    pair = layer.a[0].nbytes + layer.b[0].nbytes
+    return {
+        "copied into one set": Cost(whole + every + pair, pair),
+        "merged, with a copy of W": Cost(2 * whole + every, whole),
+        "in a stack, by index": Cost(whole + every, which[0].nbytes),
+    }
+
+
+def cost_table(ways: Mapping[str, Cost]) -> Table:
+    """Return the bytes of each way, a line for each."""
+    rows = [[way, *map(size, cost)] for way, cost in ways.items()]
+    return Table.of(["one layer, twelve adapters", "keeps", "a swap writes"], rows)
+
+
+# ------------------------------------------------------------- the whole model
+
+
+def shapes(model: Any) -> set[int]:
+    """Return the ranks of the adapters' tensors in *model*."""
+    found = model.named_parameters()
+    return {weight.shape[0] for name, weight in found if "lora_A" in name}
+
+
+def a_larger_one_is_exchanged() -> bool:
+    """Return whether a hot swap changes a larger adapter that is given."""
+    from peft.utils.hotswap import hotswap_adapter_from_state_dict
+
+    small, large = lora(4), lora(8)
+    model = adapted([small], ["now"])
+    given = weights(adapted([large], ["other"]), "other", "now")
+    kept = {key: value.clone() for key, value in given.items()}
+    hotswap_adapter_from_state_dict(model, given, "now", large)
+    return all(given[key].shape != value.shape for key, value in kept.items())
+
+
+def base_weights(model: Any) -> list[torch.Tensor]:
+    """Return copies of the weights that have an adapter beside them."""
+    return [value.detach().clone() for value in _bases(model)]
+
+
+def _bases(model: Any) -> list[torch.Tensor]:
+    found = model.named_parameters()
+    return [weight for name, weight in found if "base_layer" in name]
+
+
+def changed(model: Any, before: Sequence[torch.Tensor]) -> int:
+    """Return how many numbers of the base are not what they were."""
+    pairs = zip(_bases(model), before, strict=True)
+    return sum(int((now != then).sum()) for now, then in pairs)
+
+
+def products(loss: Callable[..., Any], *inputs: Any) -> tuple[int, int]:
+    """Return the matrix products in the forward and the backward graph."""
+    made = aot_graphs(loss, *inputs, table={}, cut=default_partition)
+    forward, backward = (
+        sum(op in ("mm", "bmm", "addmm") for op in ops(made[side]))
+        for side in ("forward", "backward")
+    )
+    return forward, backward
+
+
+def gradients_right(model: Any, loss: Callable[..., Any], ids: Any) -> bool:
+    """Return whether each tensor gets its gradient, or none, by float64."""
+    torch.compiler.reset()
+    compiled = torch.compile(loss, backend="aot_eager")
+    return right_gradients(loss, compiled, model, ids)

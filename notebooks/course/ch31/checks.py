@@ -1,0 +1,78 @@
+"""Checks and hints of notebook 31."""
+
+import torch
+
+from course.exercises import CountingBackend, exercise, near
+
+# --- 31.1 ----------------------------------------------------------------------
+
+
+@exercise(
+    "31.1",
+    hints=(
+        "Which line needs the number itself, and does it have to be compiled?",
+        "Compile the arithmetic only, as a function of x and keep. The look-up is "
+        "Python, before the call.",
+        "arithmetic = torch.compile(lambda x, keep: ..., backend=backend); "
+        "return lambda x, t, table: arithmetic(x, table[t]).",
+    ),
+    passed="Any timestep, one compile.",
+)
+def any_timestep(make_step):
+    backend = CountingBackend()
+    torch.compiler.reset()
+    step = make_step(backend)
+    torch.manual_seed(31)
+    table = torch.linspace(0.99, 0.01, 1000)
+    for t in (990, 660, 330):
+        x, keep = torch.randn(2, 6), table[t]
+        backend.ran.clear()
+        wanted = keep.sqrt() * x + (1 - keep).sqrt() * torch.tanh(x)
+        if not near(step(x, t, table), wanted):
+            return f"at timestep {t} the values are not those of step"
+        if not backend.ran:
+            return f"at timestep {t} no compiled code ran"
+    if (graphs := len(backend.captured)) != 1:
+        return f"three timesteps made {graphs} graphs, and one is enough"
+    return None
+
+
+# --- 31.2 ----------------------------------------------------------------------
+
+
+@exercise(
+    "31.2",
+    hints=(
+        "An if on a float is a guard on that float. A float that is only calculated "
+        "with becomes a symbol at its second value, and that is a compile, too.",
+        "Ask the if outside, and compile the two ways as two functions. A scale that "
+        "is a tensor costs no second compile.",
+        "one = torch.compile(model, backend=backend); two = torch.compile(lambda x, s: "
+        "..., backend=backend); return lambda x, scale: one(x) if scale <= 1 else "
+        "two(x, torch.tensor(scale)).",
+    ),
+    passed="Guidance on or off, at any scale: two compiles.",
+)
+def on_and_off(make_guide):
+    backend = CountingBackend()
+    torch.compiler.reset()
+    torch.manual_seed(31)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.Tanh())
+    guide = make_guide(model, backend)
+    for scale in (7.5, 5.0, 1.0, 3.0, 0.5):
+        x = torch.randn(1, 6)
+        backend.ran.clear()
+        wanted = model(x)
+        if scale > 1:
+            plain = model(x * 0)
+            wanted = plain + scale * (wanted - plain)
+        if not near(guide(x, scale), wanted):
+            return f"with scale {scale} the values are not those of guide"
+        if not backend.ran:
+            return f"scale {scale} ran no compiled code"
+    graphs = len(backend.captured)
+    if graphs > 2:
+        return f"five requests made {graphs} graphs, and two are enough"
+    if graphs < 2:
+        return "guidance off costs two rows, too"
+    return None

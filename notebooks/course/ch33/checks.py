@@ -1,0 +1,113 @@
+"""Checks and hints of notebook 33."""
+
+import torch
+
+from course.exercises import exercise, near, one_compile
+from torch_checkup.checkups import Checkup, Part
+
+# --- 33.1 ----------------------------------------------------------------------
+
+
+class Meter(torch.nn.Module):
+    """The sick one."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls, self.largest = 0, 0.0
+
+    def forward(self, x):
+        self.calls += 1
+        self.largest = max(self.largest, x.abs().max().item())
+        return x / self.largest * self.calls
+
+
+def _inputs(dtype):
+    """Return inputs whose largest number grows, and grows no more."""
+    draw = torch.Generator().manual_seed(0)
+    sizes = (1.0, 3.0, 0.5, 4.0)
+    return [s * torch.randn(6, 4, generator=draw).to(dtype) for s in sizes]
+
+
+def _step(model, x):
+    x = x.clone().requires_grad_()
+    result = model(x)
+    result.float().square().sum().backward()
+    return result.detach(), x.grad
+
+
+@exercise(
+    "33.1",
+    hints=(
+        "Both ills are numbers of Python that change: one is made of a tensor, the "
+        "other is counted. What keeps a number that changes, in a module?",
+        "Two buffers without dimensions, and torch.maximum in place of max. A number "
+        "has no gradient: what must the largest one not have?",
+        "register_buffer('calls', torch.zeros(())), the same for 'largest'; then "
+        "self.calls = self.calls + 1, self.largest = torch.maximum(self.largest, "
+        "x.detach().abs().max()), and the same return.",
+    ),
+    passed="One graph, no matter how often it is called.",
+)
+def meter(answer):
+    for dtype in (torch.float32, torch.bfloat16):
+        healthy, sick = answer(), Meter()
+        for number, x in enumerate(_inputs(dtype), 1):
+            (result, slope), (wanted, wanted_slope) = _step(healthy, x), _step(sick, x)
+            if result.dtype != dtype:
+                wider = result.dtype
+                return f"{dtype} goes in, and {wider} comes out: find what is wider"
+            if not near(result, wanted, 0.02):
+                return f"call {number} gives another result than the sick one"
+            if not near(slope, wanted_slope, 0.03):
+                return f"call {number} has another gradient than the sick one"
+    return one_compile(answer, [(x,) for x in _inputs(torch.float32)])
+
+
+# --- 33.2 ----------------------------------------------------------------------
+
+
+def _report(**counts):
+    """Return a report with these counts, and a healthy model's others."""
+    whole = {"matches": True, "graphs": 1, "breaks": 0, "recompiles": 1}
+    whole |= {"later_recompiles": 0, "limit_hit": False, "compiled": True}
+    whole |= {"stale": 0, "kernels": 4, "library": 4, "promotes": False}
+    whole |= {"speedup": 1.4, "speedup_low": 1.3, "speedup_high": 1.5, **counts}
+    return Checkup("mine:make", (Part("all", "good", "", whole),), False, 2)
+
+
+PASS = {
+    "the healthy one": _report(),
+    "healthy, with a newer torch": _report(
+        kernels=5, library=3, recompiles=2, speedup=1.1, speedup_low=1.0
+    ),
+}
+STOP = {
+    "it runs eagerly": _report(
+        graphs=0, compiled=False, recompiles=0, kernels=0, library=0, speedup=1.0
+    ),
+    "it goes stale": _report(stale=1, speedup=1.5),
+    "it compiles for inputs that it has seen": _report(
+        recompiles=2, later_recompiles=1
+    ),
+    "it is fast and wrong": _report(matches=False, speedup=3.0, speedup_low=2.9),
+}
+
+
+@exercise(
+    "33.2",
+    hints=(
+        "Four versions to stop: which part of a report names each?",
+        "A rule on kernels, on speed, or on all recompiles stops the healthy one too.",
+        "matches, compiled, stale=0 and later_recompiles=0: with commas, one text.",
+    ),
+    passed="It stops what is worse, and not what is only different.",
+)
+def gate(answer):
+    rules = answer()
+    for name, report in PASS.items():
+        if unmet := report.unmet(rules):
+            return f"stopped, though it is healthy: {name}: {'; '.join(unmet)}"
+    for name, report in STOP.items():
+        if not report.unmet(rules):
+            return f"not stopped: {name}"
+    return None

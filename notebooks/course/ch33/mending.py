@@ -1,0 +1,126 @@
+"""A model in a file of its own: mended line by line, and looked at."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from matplotlib.figure import Figure
+from torch._dynamo.utils import counters
+from torch._inductor.runtime.cache_dir_utils import cache_dir
+
+from course.shell import Folder
+from helpers.plots import COLOURS, Picture, styled
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+Calls = list[tuple[torch.Tensor, ...]]
+Made = tuple[torch.nn.Module, Calls]
+
+
+class ModelFile(Folder):
+    """A copy of an example in a folder for a while, and its mends."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.found = name, (EXAMPLES / name).read_text("utf-8")
+        self._mends: list[tuple[str, str, str]] = []
+        super().__init__({name: self.found}, caches=True)
+        self.target = f"{self.path / name}:make"
+        # For cold_start: what was built before, kernels and the header that
+        # they include, is not built again.
+        names = "TMPDIR", "TEMP", "TMP"
+        self.usual = dict.fromkeys(names, tempfile.gettempdir())
+        self.usual["TORCHINDUCTOR_CACHE_DIR"] = cache_dir()
+
+    def mend(self, ill: str, old: str, new: str) -> None:
+        """Replace *old* by *new* in the file; ValueError if it lacks *old*."""
+        if old not in self.text():
+            raise ValueError(f"{self.name} has no {old!r}")
+        self._mends.append((ill, old, new))
+        (self.path / self.name).write_text(self.text(), "utf-8")
+
+    def text(self, without: str | None = None) -> str:
+        """Return the file, or what it was *without* the mends of one ill."""
+        text = self.found
+        for ill, old, new in self._mends:
+            text = text if ill == without else text.replace(old, new)
+        return text
+
+    def make(self, without: str | None = None) -> Made:
+        """Return what its make() returns, and leave torch's settings."""
+        names: dict[str, Any] = {}
+        with torch._inductor.config.patch(fx_graph_cache=True):
+            exec(compile(self.text(without), self.name, "exec"), names)
+        return names["make"]()
+
+
+def named_by(file: ModelFile, ill: str | None = None) -> dict[str, bool]:
+    """Return which tools of torch, and which of two tests, name what is wrong.
+
+    All is mended but *ill*.  No kernel is built.
+    """
+    model, calls = file.make(ill)
+    eager = [model(*calls[0]).item() for _ in range(3)]
+    model, calls = file.make(ill)
+    torch.compiler.reset()
+    counters.clear()
+    compiled = torch.compile(model, backend="eager")
+    losses = [compiled(*calls[0]).item() for _ in range(3)]
+    broke = bool(counters["graph_break"] or counters["unimplemented"])
+    off = [abs(a - b) > 1e-4 for a, b in zip(eager, losses, strict=True)]
+    for call in [*calls, *calls]:
+        compiled(*call)
+    with torch.compiler.set_stance("fail_on_recompile"):
+        late = _raises(compiled, calls[0])
+    torch.compiler.reset()
+    model, calls = file.make(ill)
+    whole = torch.compile(model, backend="eager", fullgraph=True)
+    return {
+        "fullgraph=True": _raises(whole, calls[0]),
+        "graph_breaks": broke,
+        "fail_on_recompile": late,
+        "first loss": off[0],
+        "third loss": off[2] and not off[0],
+    }
+
+
+def _raises(run: Callable[..., Any], call: tuple[torch.Tensor, ...]) -> bool:
+    try:
+        run(*call)
+    except RuntimeError:  # as all errors of Dynamo are
+        return True
+    return False
+
+
+@styled
+def names_picture(
+    found: Mapping[str, Mapping[str, bool]], parts: Mapping[str, str]
+) -> Picture:
+    """Draw which tool names which ill, and the part of a checkup that does."""
+    tools = list(next(iter(found.values())))
+    columns = [*tools, "checkup"]
+    figure = Figure(figsize=(10, 0.62 * len(found) + 1.5), layout="constrained")
+    axes = figure.subplots()
+    for row, (ill, named) in enumerate(found.items()):
+        for column, tool in enumerate(tools):
+            look = (COLOURS[1], 16) if named[tool] else ("#BBBBBB", 4)
+            axes.plot(column, row, "o", color=look[0], markersize=look[1])
+        axes.text(len(tools), row, parts[ill], ha="center", va="center")
+    axes.axvline(len(tools) - 0.5, color="#BBBBBB")
+    axes.set_xticks(range(len(columns)), columns)
+    axes.set_yticks(range(len(found)), list(found))
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0)
+    axes.grid(False)
+    axes.spines[:].set_visible(False)
+    axes.set(xlim=(-0.5, len(tools) + 0.5), ylim=(len(found) - 0.5, -0.5))
+    told = "; ".join(
+        f"{ill}: {', '.join([t for t in tools if by[t]] + [parts[ill]])}"
+        for ill, by in found.items()
+    )
+    return Picture(
+        figure,
+        f"Which tool, and which part of a checkup, names which ill. {told}.",
+    )

@@ -1,0 +1,326 @@
+"""Exercises: checks and hints, judged by what an answer does and never by its text.
+
+``course/ch01/checks.py`` defines the exercises of notebook 01.  A check takes
+what the reader made, and returns None for a pass or says what is wrong and why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dis
+import inspect
+import io
+import itertools
+import math
+import sys
+import traceback
+import types
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+from course.cell_errors import causes
+from course.teach import lesson, strict
+
+_FOLDER = Path(__file__).resolve().parent
+_STUB = "not attempted yet. Fill in the cell above, run it, then run this one."
+_NUMBERS = itertools.count()
+Check = Callable[[Any], str | None]
+
+
+class ExerciseError(ValueError):
+    """An exercise that does not exist, or a chapter that cannot be read."""
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise: its check, three hints, and what is said when it is passed."""
+
+    key: str
+    hints: tuple[str, str, str]
+    passed: str
+    check: Check
+
+
+def exercise(
+    key: str, *, hints: tuple[str, str, str], passed: str
+) -> Callable[[Check], Exercise]:
+    """Decorator: make a check function the exercise *key* of its chapter.
+
+    The function takes the reader's answer and returns None for a pass, or a message.
+    An AssertionError that it raises is such a message too.
+    """
+    return lambda check: Exercise(key, hints, passed, check)
+
+
+def chapter(number: str) -> dict[str, Exercise]:
+    """Return the exercises of a chapter such as "01", read fresh from its file.
+
+    Raises ExerciseError when there is no such file, or when it cannot be used.
+    """
+    path = _FOLDER / f"ch{number}" / "checks.py"
+    if not path.is_file():
+        raise ExerciseError(f"there are no exercises for notebook {number}")
+    spec = spec_from_file_location(f"course_ch{number}_checks", path)
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses and torch look a module up by name
+    where = f"course/{path.parent.name}/{path.name}"
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ExerciseError(
+            f"{where} cannot be used ({type(error).__name__}: {error}). If you "
+            f"changed it, put it back: git checkout -- notebooks/{where}"
+        ) from error
+    exercises = [item for item in vars(module).values() if isinstance(item, Exercise)]
+    return {item.key: item for item in exercises}
+
+
+def find(key: str) -> Exercise:
+    """Return the exercise *key*; ExerciseError lists the known ones."""
+    known = chapter(str(key)[:2])
+    if key not in known:
+        listed = ", ".join(sorted(known)) or "none"
+        raise ExerciseError(f"There is no exercise {key}; the known ones are {listed}")
+    return known[key]
+
+
+def check(key: str, answer: Any) -> None:
+    """Try *answer* against exercise *key*, and print what was found.
+
+    The reader sees a message, never a traceback, whatever the answer does.
+    """
+    try:
+        exercise = find(key)
+        lesson.exercises.add(key)
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            message = _judge(exercise, answer)
+    except ExerciseError as error:
+        _report(error)
+        return
+    if message is None:
+        lesson.progress.put("exercises", key, {"passed": True})
+        print(f"{key} passed. {exercise.passed}")
+    elif message == _STUB:
+        print(f"{key} {_STUB}")
+    else:
+        print(f"{key} not yet: {message}")
+        print(f'Stuck? hint("{key}", 1) is a nudge, and 3 is nearly the answer.')
+    if printed.getvalue():
+        print("Your answer printed:", printed.getvalue(), sep="\n")
+
+
+def hint(key: str, level: int = 1) -> None:
+    """Print a hint: 1 is a nudge, 3 is nearly the answer, 0 prints none."""
+    try:
+        if level not in range(4):
+            raise ExerciseError(f"A hint has level 1, 2 or 3 (0: none), not {level!r}")
+        if level:
+            print(f"Hint {level} of 3 for {key}: {find(key).hints[level - 1]}")
+    except ExerciseError as error:
+        _report(error)
+
+
+def _report(error: ExerciseError) -> None:
+    if strict():
+        raise error
+    print(error)
+
+
+# What is said of an answer.
+
+
+def _judge(exercise: Exercise, answer: Any) -> str | None:
+    """Return None for a pass, or what to tell the reader."""
+    try:
+        return _STUB if is_stub(answer) else exercise.check(answer)
+    except (Exception, SystemExit) as error:
+        # Of the error and its causes, the innermost that a line of the reader's raised.
+        own = [cause for cause in causes(error) if _own_frames(cause)]
+        if isinstance(error, AssertionError) and not _ends_in_a_cell(error):
+            return str(error) or "a check of the result failed"
+        # A part of the answer that is not written yet, however deep it was called.
+        if any(isinstance(e, NotImplementedError) and _ends_in_a_cell(e) for e in own):
+            return _STUB
+        cause = own[-1] if own else error
+        who = "your answer" if own else "your answer, or the check with it,"
+        lines = [f"{who} raised {type(cause).__name__}: {cause}"]
+        for frame in _own_frames(cause):
+            lines.append(f"  your line {frame.lineno}, in {frame.name}: {frame.line}")
+        lines.append("  Call it yourself in a new cell, to see where it goes wrong.")
+        return "\n".join(lines)
+
+
+def _own_frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """Return the part of the traceback that lies in the reader's cells."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return [frame for frame in frames if _is_cell(frame.filename)]
+
+
+def _ends_in_a_cell(error: BaseException) -> bool:
+    """Return whether the reader's own line raised this, and no library."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and _is_cell(frames[-1].filename)
+
+
+def _is_cell(filename: str) -> bool:
+    return "ipykernel_" in filename or filename.startswith("<ipython-input")
+
+
+def is_stub(answer: Any) -> bool:
+    """Return whether nothing was filled in.
+
+    That is None, ``...``, a function that only raises NotImplementedError, or a tuple,
+    list or dict with one of these in it.
+    """
+    if answer is None or answer is ...:
+        return True
+    if isinstance(answer, dict):
+        return any(map(is_stub, answer.values()))
+    if isinstance(answer, (tuple, list)):
+        return any(map(is_stub, answer))
+    if not callable(answer):
+        return False
+    inner = inspect.unwrap(answer)
+    inner = getattr(inner, "fn", inner)  # a Triton kernel keeps its function there
+    code = getattr(inner, "__code__", None)
+    if not isinstance(code, types.CodeType):
+        return False
+    # Read, not called: the compiler would hide what a compiled stub raises.
+    steps = list(dis.get_instructions(code))
+    returns = any(step.opname.startswith("RETURN") for step in steps)
+    raised = ("NotImplementedError", NotImplementedError)  # by name before 3.14
+    return not returns and any(step.argval in raised for step in steps)
+
+
+# What checks are made of.
+
+
+def number(value: Any) -> float | None:
+    """Return an answer as a float; None for text, a bool, NaN, what is no number."""
+    if isinstance(value, (bool, str, bytes)):
+        return None
+    try:
+        answer = float(value)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        return None
+    return None if math.isnan(answer) else answer
+
+
+def same(value: Any, wanted: Any) -> bool:
+    """Return whether an answer is the number, text, bool or None that was wanted."""
+    if wanted is None or isinstance(wanted, bool):
+        return value is wanted
+    if isinstance(wanted, str):
+        return isinstance(value, str) and value == wanted
+    return number(value) == wanted
+
+
+def near(value: Any, wanted: Any, tolerance: float = 1e-5) -> bool:
+    """Return whether an answer is a tensor of this shape and dtype, and near *wanted*.
+
+    *tolerance* is relative and absolute: rounding is no difference.
+    """
+    return difference(lambda: value, lambda: wanted, [()], tolerance) is None
+
+
+def difference(
+    answer: Callable[..., Any],
+    reference: Callable[..., Any],
+    inputs: Iterable[tuple[Any, ...]],
+    tolerance: float = 1e-5,
+) -> str | None:
+    """Say where *answer* does not return what *reference* does; None: nowhere.
+
+    Both are called with copies of each of *inputs*, tuples of tensors, and return
+    a tensor.  *tolerance* is relative and absolute: rounding is no difference.
+    """
+    import torch
+
+    for arguments in inputs:
+        result = answer(*(x.clone() for x in arguments))
+        wanted = reference(*(x.clone() for x in arguments))
+        given = "given " + " and ".join(f"{[*x.shape]}" for x in arguments)
+        if type(result) is not torch.Tensor:
+            kind = type(result).__name__
+            return f"{given}, it returned {kind}, and a tensor was asked for"
+        if result.shape != wanted.shape:
+            shapes = f"{[*result.shape]}, not {[*wanted.shape]}"
+            return f"{given}, the result has shape {shapes}"
+        if result.dtype != wanted.dtype:
+            return f"{given}, the result is {result.dtype}, not {wanted.dtype}"
+        if not torch.allclose(result, wanted, rtol=tolerance, atol=tolerance):
+            worst = (result.double() - wanted.double()).abs().max().item()
+            return f"{given}, the numbers are off by up to {worst:.1g}"
+    return None
+
+
+def one_graph(function: Callable[..., Any], *inputs: Any) -> str | None:
+    """Say what a call is captured as; None: as one graph, without a break."""
+    from helpers.capture import graphs
+
+    found = graphs(function, *inputs)
+    whole = found.count == 1 and not found.breaks
+    return None if whole else f"one graph was asked for. Found: {found}"
+
+
+def one_compile(
+    make: Callable[[], Any], calls: Sequence[tuple[Any, ...]]
+) -> str | None:
+    """Say why what is made needs more than one graph, and one compile, for *calls*."""
+    import torch
+
+    from helpers.capture import recompiles
+
+    if fault := one_graph(make(), *calls[0]):
+        return fault
+    with torch.compiler.config.patch(recompile_limit=64):
+        cost = recompiles(make(), calls)
+    if cost.total < 2:
+        return None
+    last = [call for call in cost.calls if call.compiles][-1]
+    return (
+        f"{len(calls)} calls cost {cost.total} compiles, and 1 was asked for. The "
+        f"last one compiled because {'; '.join(last.reasons)}"
+    )
+
+
+class CountingBackend:
+    """A backend for torch.compile that notes what is captured, and what runs.
+
+    *inner* names the backend that makes what runs.
+    """
+
+    def __init__(self, inner: str = "eager") -> None:
+        self.inner = inner
+        self.captured: list[Any] = []
+        self.ran: list[Any] = []
+
+    def __call__(self, graph: Any, inputs: list[Any]) -> Callable[..., Any]:
+        """Return what runs in place of *graph*: the same, and noted each time."""
+        import torch
+
+        self.captured.append(graph)
+        compiled = graph.forward  # calling the module would print an error
+        if self.inner != "eager":
+            compiled = torch._dynamo.lookup_backend(self.inner)(graph, inputs)
+
+        def run(*tensors: Any) -> Any:
+            self.ran.append(graph)
+            return compiled(*tensors)
+
+        return run
+
+
+def fresh(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return *function* under a name of its own: nothing is known of it yet.
+
+    What torch learned of sizes it keeps by a function's name, beyond a reset.
+    """
+    from helpers.session import fresh_code  # here, for `teach` is used without torch
+
+    new, name = fresh_code(function), f"{function.__name__}_{next(_NUMBERS)}"
+    new.__code__ = new.__code__.replace(co_name=name)
+    return new

@@ -1,0 +1,385 @@
+"""Each exercise of each notebook, tried as readers would: stub, wrong, right.
+
+``wrong/ch01.py`` has honest mistakes: a header ``01.1: part of the message`` says what
+the check must tell.  Below it stands the answer, or what differs from the solution:
+``# - this`` there is ``# + that``.  ``right/ch01.py`` has right answers that are not
+ours.  The notebook's own cells run: the setup cell, then those of the
+exercise.  So an exercise needs nothing else of its notebook, and readers may go
+straight to it.
+"""
+
+import contextlib
+import io
+import itertools
+import linecache
+import math
+import re
+import sys
+import types
+
+import numpy as np
+import pytest
+import torch
+
+from course import exercises
+from course.teach import Progress, lesson
+from tests.form import keys, parts, tags
+from tests.refresh import ROOT, notebooks, read
+
+STUB = "not attempted yet."
+CELLS = itertools.count()
+
+
+NOTEBOOKS = notebooks()
+FOLDERS = {"solutions": ROOT / "notebooks", "right": ROOT / "tests" / "course"}
+FOLDERS["wrong"] = FOLDERS["right"]
+
+
+def asked(notebook):
+    """Return the exercises of a notebook, in order."""
+    cells = [cell for cell in read(notebook).cells if "exercise" in tags(cell)]
+    return [key for cell in cells for key in keys(cell)]
+
+
+def answers(notebook, kind):
+    """Return (key, what the header says, source) of solutions, wrong or right."""
+    path = FOLDERS[kind] / kind / f"ch{notebook.name[:2]}.py"
+    return parts(path.read_text(encoding="utf-8"))
+
+
+def run(source, names):
+    """Execute a cell as a kernel does, and return what it printed."""
+    file = f"<ipython-input-{next(CELLS)}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(source, file, "exec"), names)
+    return printed.getvalue()
+
+
+def checker(notebook, key):
+    """Return the stub of an exercise, and what says what is told of an answer."""
+    cells = [c for c in read(notebook).cells if c.cell_type == "code"]
+    names = vars(sys.modules["__main__"])
+    [setup] = [cell.source for cell in cells if "setup" in tags(cell)]
+    run(setup, names)
+    own = [cell for cell in cells if key in keys(cell)]
+    [stub] = [cell.source for cell in own if "exercise" in tags(cell)]
+
+    def told(answer):
+        printed = ""
+        for cell in own:
+            is_answer = "exercise" in tags(cell)
+            printed = run(answer if is_answer else cell.source, names)
+            if "check" in tags(cell):
+                return printed
+        raise AssertionError(f"{key} has no check cell after its exercise cell")
+
+    return stub, told
+
+
+CHANGE = re.compile(r"((?:^# -.*\n)+)((?:^# \+.*\n)*)", re.MULTILINE)
+
+
+def changed(solution, answer):
+    """Return *answer*, or *solution* as the `# -` and `# +` lines of *answer* say."""
+    if not CHANGE.search(answer):
+        return answer
+    for lines in CHANGE.findall(answer):
+        old, new = (re.sub(r"^# [-+] ?", "", text, flags=re.M)[:-1] for text in lines)
+        assert solution.count(old) == 1, f"not one {old!r} in the solution:\n{solution}"
+        solution = solution.replace(old, new)
+    return solution
+
+
+def faults(notebook, key):
+    """Yield what a check says and should not: of the stub, wrong and right answers."""
+    stub, told = checker(notebook, key)
+    [solution] = [a for of, _, a in answers(notebook, "solutions") if of == key]
+    tries = [("stub", f"{key} {STUB}", "", stub)]
+    for of, what, answer in answers(notebook, "wrong"):
+        if of == key:
+            tries.append(("wrong", f"{key} not yet: ", what, changed(solution, answer)))
+    right = [a for of, _, a in answers(notebook, "right") if of == key]
+    tries += [("right", f"{key} passed.", "", answer) for answer in right]
+    tries.append(("solution", f"{key} passed.", "", solution))
+    for kind, begins, part, answer in tries:
+        message = told(answer)
+        if not message.startswith(begins) or part not in message:
+            yield f"{kind}: wanted {begins + part!r}, got {message!r}"
+
+
+@pytest.fixture
+def beside_the_notebooks(monkeypatch):
+    monkeypatch.setenv("COURSE_STRICT", "1")
+    monkeypatch.setitem(sys.modules, "__main__", types.ModuleType("__main__"))
+    monkeypatch.chdir(ROOT / "notebooks")
+    monkeypatch.syspath_prepend(ROOT / "notebooks")
+
+
+@pytest.mark.parametrize(
+    ("notebook", "key"),
+    [pytest.param(path, key, id=key) for path in NOTEBOOKS for key in asked(path)],
+)
+def test_only_right_answers_pass(notebook, key, beside_the_notebooks):
+    bad = list(faults(notebook, key))
+    assert not bad, "\n".join(bad)
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.name[:2])
+def test_notebook_checks_answers_and_mistakes_name_the_same_exercises(
+    notebook, beside_the_notebooks
+):
+    known = exercises.chapter(notebook.name[:2])
+    assert sorted(asked(notebook)) == sorted(known)
+    assert asked(notebook) == [key for key, *_ in answers(notebook, "solutions")]
+    assert {key for key, *_ in answers(notebook, "right")} <= {*known}
+    for key, exercise in known.items():
+        messages = {what for of, what, _ in answers(notebook, "wrong") if of == key}
+        assert len(messages) >= 2, f"{key} is told apart from {len(messages)} mistakes"
+        assert all(len(message) >= 8 for message in messages), messages
+        hints = exercise.hints
+        assert len(set(hints)) == 3 and all(8 <= len(hint) <= 400 for hint in hints)
+
+
+SPOILT = {  # a kind of file: what stands there, what replaces it, what is noticed
+    "solutions": ("median(times)", "median(times) / 2", "solution: wanted '02.1 pa"),
+    "right": (".median().item()", ".max().item()", "right: wanted '02.1 passed.', got"),
+    "wrong": ("min(times)", "sorted(times)[10]", "not the typical one', got '02.1 pas"),
+    "exercises": ("compiling=3.0", "compiling=0", "the first call', got '02.1 not yet"),
+    "": ("raise NotImplementedError", "return 1", "stub: wanted '02.2 not attempted"),
+}
+
+
+def test_the_test_of_exercises_can_fail(tmp_path, monkeypatch, beside_the_notebooks):
+    """A spoilt solution, mistake and right answer, a lax check, a solved stub."""
+    copy = tmp_path / NOTEBOOKS[2].name  # lesson 02 compiles nothing
+    for kind, (old, new, _) in SPOILT.items():
+        file = f"ch{copy.name[:2]}.py" if kind else copy.name
+        folder = FOLDERS.get(kind, ROOT / "notebooks") / kind
+        text = (folder / file).read_text(encoding="utf-8")
+        assert old in text
+        (tmp_path / kind).mkdir(exist_ok=True)
+        (tmp_path / kind / file).write_text(text.replace(old, new), encoding="utf-8")
+        monkeypatch.setitem(FOLDERS, kind, tmp_path)
+    monkeypatch.setattr(exercises, "_FOLDER", tmp_path / "exercises")
+    noticed = [fault for key in asked(copy) for fault in faults(copy, key)]
+    for *_, message in SPOILT.values():
+        assert any(message in fault for fault in noticed), (message, noticed)
+
+
+# What check and hint say, on a chapter that is made up here.
+
+CHAPTER = """
+from course.exercises import exercise
+
+@exercise("97.1", hints=("think of it", "look at it", "write it down"), passed="Yes.")
+def three(answer):
+    found = answer() if callable(answer) else answer
+    assert found != "assert", "an assertion of the check"
+    assert found != ""
+    return None if found == 3 else f"{found!r} is not three"
+"""
+
+
+@pytest.fixture
+def told(tmp_path, monkeypatch, learner, capsys):
+    """What check("97.1", ...) prints for an answer, a cell's source or a value."""
+    (tmp_path / "exercises").mkdir()
+    (tmp_path / "exercises" / "ch97.py").write_text(CHAPTER, encoding="utf-8")
+    monkeypatch.setattr(exercises, "_FOLDER", tmp_path / "exercises")
+    monkeypatch.setattr(lesson, "progress", Progress())
+    lesson.begin("97")
+
+    def told(answer):
+        if type(answer) is str and "def answer" in answer:
+            names = {}
+            run(answer, names)
+            answer = names["answer"]
+        exercises.check("97.1", answer)
+        return capsys.readouterr().out
+
+    return told
+
+
+def test_a_pass_lasts(told):
+    assert told(3) == "97.1 passed. Yes.\n"
+    assert told(4) == (
+        "97.1 not yet: 4 is not three\n"
+        'Stuck? hint("97.1", 1) is a nudge, and 3 is nearly the answer.\n'
+    )
+    assert lesson.exercises == {"97.1"}
+    assert lesson.progress.read()["exercises"]["97.1"] == {"passed": True}
+    assert "not yet: an assertion of the check\n" in told("assert")
+    assert "not yet: a check of the result failed\n" in told("")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(None, ..., (3, ...), [None], {"a": ...}),
+        "def answer():\n    raise NotImplementedError",
+        'def answer():\n    """Doc."""\n    raise NotImplementedError("here")',
+        "def rest():\n    raise NotImplementedError\ndef answer():\n    return rest()",
+        "import torch\n@torch.compile\ndef answer():\n    raise NotImplementedError",
+    ],
+)
+def test_what_is_not_filled_in_is_told_apart(told, answer):
+    assert told(answer) == f"97.1 {exercises._STUB}\n"
+
+
+def test_a_function_that_may_raise_is_no_stub(told):
+    assert "passed" in told(
+        "def answer(given=3):\n    if not given:\n        raise NotImplementedError\n"
+        "    return given"
+    )
+    lacking = "def answer():\n    import torch\n    torch.nn.Module()(1)"
+    assert "raised NotImplementedError: Module [Module] is missing" in told(lacking)
+
+
+def test_an_error_of_the_answer_is_shown_whole_with_its_own_lines(told):
+    message = told(
+        "def half(n):\n    return n / 0\n"
+        "def answer():\n    try:\n        half(3)\n"
+        "    except ZeroDivisionError as error:\n"
+        "        raise ValueError('mine') from error\n"
+    )
+    assert "97.1 not yet: your answer raised ZeroDivisionError: division" in message
+    assert "your line 5, in answer: half(3)\n" in message
+    assert "your line 2, in half: return n / 0\n" in message
+    message = told("def answer():\n    raise ValueError('first line\\nsecond line')")
+    assert message.startswith(
+        "97.1 not yet: your answer raised ValueError: first line\nsecond line\n"
+        "  your line 2, in answer: raise ValueError('first line\\nsecond line')\n"
+        "  Call it yourself in a new cell, to see where it goes wrong.\nStuck?"
+    )
+    for ends in ("SystemExit(2)", "AssertionError(2)"):
+        message = told(f"def answer():\n    raise {ends}")
+        assert f"your answer raised {ends[:-3]}: 2\n" in message
+    message = told(
+        "import torch\n"
+        "def backend(graph, inputs):\n    return graph.nonsense\n"
+        "def answer():\n"
+        "    return torch.compile(lambda x: x + 1, backend=backend)(torch.ones(2))\n"
+    )
+    assert "raised AttributeError: 'GraphModule' object has no attribute" in message
+    assert "your line 3, in backend: return graph.nonsense" in message
+
+
+def test_an_odd_answer_does_not_end_the_check(told):
+    class Odd:
+        def __getattribute__(self, name):
+            raise ValueError("mine")
+
+        __call__ = __eq__ = __repr__ = __getattribute__
+
+    said = "97.1 not yet: your answer, or the check with it, raised ValueError: mine\n"
+    assert told(Odd()).startswith(said)
+
+
+def test_what_an_answer_prints_is_quoted(told):
+    message = told("def answer():\n    print('97.1 passed.')\n    return 4")
+    assert message.startswith("97.1 not yet: 4 is not three")
+    assert message.endswith("the answer.\nYour answer printed:\n97.1 passed.\n\n")
+
+
+def test_names_and_levels_that_do_not_exist(told, capsys, monkeypatch):
+    for key in ("97.9", "97", None, "96.1"):
+        exercises.check(key, 3)
+    exercises.hint("97.1")
+    for level in (0, 3, 4):
+        exercises.hint("97.1", level)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "There is no exercise 97.9; the known ones are 97.1"
+    assert lines[1] == "There is no exercise 97; the known ones are 97.1"
+    assert lines[2] == "there are no exercises for notebook No"
+    assert lines[3] == "there are no exercises for notebook 96"
+    assert lines[4] == "Hint 1 of 3 for 97.1: think of it"
+    assert lines[5] == "Hint 3 of 3 for 97.1: write it down"
+    assert lines[6] == "A hint has level 1, 2 or 3 (0: none), not 4"
+    monkeypatch.setenv("COURSE_STRICT", "1")
+    with pytest.raises(exercises.ExerciseError, match="known ones are"):
+        exercises.check("97.2", 3)
+    with pytest.raises(exercises.ExerciseError, match="has level"):
+        exercises.hint("97.1", 7)
+
+
+def test_a_chapter_is_read_fresh_and_a_broken_one_says_how_to_mend_it(told):
+    told(3)
+    file = exercises._FOLDER / "ch97.py"
+    file.write_text(CHAPTER.replace("Yes", "Three it is"), encoding="utf-8")
+    assert told(3) == "97.1 passed. Three it is.\n"
+    file.write_text("def (", encoding="utf-8")
+    message = told(3)
+    assert "ch97.py cannot be used (SyntaxError: " in message
+    assert message.endswith("changed it, put it back: git checkout -- ch97.py\n")
+    file.write_text("", encoding="utf-8")
+    assert told(3) == "There is no exercise 97.1; the known ones are none\n"
+
+
+def test_equal_numbers_are_the_same_and_other_kinds_are_not():
+    for value in (3, 3.0, np.int64(3), torch.tensor(3.0)):
+        assert exercises.same(value, 3) and not exercises.same(value, 4)
+    assert exercises.same("default", "default") and not exercises.same(1, True)
+    for value in (math.nan, "3", b"3", True, None, [3], torch.ones(2), {}, 10**400):
+        for wanted in (3, "default", None, False):
+            assert exercises.same(value, wanted) is (value is wanted)
+
+
+def test_a_difference_says_where_it_is():
+    def doubled(x):
+        return x * 2
+
+    cases = [(torch.ones(3),), (torch.ones(2, 2),)]
+    assert exercises.difference(lambda x: x + x, doubled, cases) is None
+    for answer, said in (
+        (lambda x: x.mul_(2).tolist(), "list, and a tensor was asked for"),
+        (lambda x: (x * 2)[:1], "given [3], the result has shape [1], not [3]"),
+        (lambda x: (x * 2).int(), "torch.int32, not torch.float32"),
+        (lambda x: x * 2 + (x.ndim == 2), "[2, 2], the numbers are off by up to 1"),
+    ):
+        assert exercises.difference(answer, doubled, cases).endswith(said)
+    one = torch.ones(2)
+    said = exercises.difference(torch.mul, torch.add, [(one, one)])
+    assert said == "given [2] and [2], the numbers are off by up to 1"
+    assert exercises.near(one + 5e-6, one) and not exercises.near(one + 1e-4, one)
+    assert exercises.near(one + 5e-4, one, 1e-3) and not exercises.near(one[:1], one)
+
+
+def test_more_than_one_graph_or_compile_is_told():
+    def looped(x, times):
+        for _ in range(times):
+            x = x.sin()
+        return x
+
+    def broken(x):
+        torch._dynamo.graph_break()
+        return x + 1
+
+    x = torch.ones(2)
+    assert exercises.one_graph(looped, x, 2) is None
+    said = "one graph was asked for. Found: "
+    assert exercises.one_graph(broken, x).startswith(said)
+    assert exercises.one_compile(lambda: broken, [(x,)]).startswith(said)
+    assert exercises.one_compile(lambda: looped, [(x, 2), (x, 2)]) is None
+    told = exercises.one_compile(lambda: looped, [(x, 1), (x, 2), (x, 2)])
+    assert re.match(
+        "3 calls cost 2 compiles, and 1 was asked for. The last one compiled "
+        "because .*times",
+        told,
+    )
+
+
+def test_a_fresh_function_has_a_name_of_its_own():
+    first, second = exercises.fresh(answers), exercises.fresh(answers)
+    names = {each.__code__.co_name for each in (answers, first, second)}
+    assert len(names) == 3 and all(name.startswith("answers") for name in names)
+
+
+@pytest.mark.parametrize("inner", [(), ("aot_eager",)])
+def test_the_counting_backend_notes_what_is_captured_and_what_runs(inner):
+    backend, x = exercises.CountingBackend(*inner), torch.ones(3)
+    for function in (torch.nn.functional.silu, torch.cos):
+        compiled = torch.compile(lambda x, f=function: f(x).sin(), backend=backend)
+        assert torch.equal(compiled(compiled(x)), function(function(x).sin()).sin())
+    assert len(backend.captured) == 2 and len(backend.ran) == 4

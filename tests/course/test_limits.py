@@ -1,0 +1,97 @@
+"""Printed numbers against published ceilings: no number is refused below one."""
+
+from math import inf, nan
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from course.ch32.limits import Chip, Plausible, plausible
+from helpers.errors import InputError
+from helpers.gpu import gpus
+
+CHIPS = st.sampled_from(sorted(gpus.PEAKS))
+SHARES = st.floats(0.01, 100).filter(lambda share: abs(share - 1) > 1e-6)
+
+
+@given(CHIPS, SHARES, st.floats(1e-6, 1e3), st.integers(1, 64))
+def test_a_ceiling_is_broken_beyond_all_of_it(name, share, seconds, chips):
+    chip = Chip.find(name)
+    broken = {
+        "arithmetic": {"flops": share * chip.peak("float32") * seconds * chips},
+        "bandwidth": {"moved": share * chip.bytes_per_s * seconds * chips},
+        "memory": {"memory": share * chip.memory * chips},
+    }
+    for limit, needs in broken.items():
+        result = plausible(name, seconds, **needs, dtype="float32", chips=chips)
+        assert [one.name for one in result.limits] == [limit]
+        assert result.limits[0].share == pytest.approx(share)
+        assert result.broken == ((limit,) if share > 1 else ())
+        assert result.verdict == ("impossible" if share > 1 else "not ruled out")
+
+
+def test_a_measured_ceiling_is_no_law():
+    chip = Chip("here", {"float32": 1e12}, 1e10, 2**30, sure=2.0)
+    tables = [plausible(chip, 1, flops=flops) for flops in (1.9e12, 2.1e12)]
+    assert [one.verdict for one in tables] == ["not ruled out", "impossible"]
+    *_, row, last = str(tables[0]).splitlines()
+    assert row == "arithmetic  ⟨1.9 TFLOP/s⟩  ⟨1 TFLOP/s⟩  ⟨1.9⟩"
+    assert last == "⟨not ruled out⟩"
+
+
+def test_a_published_ceiling_is_printed_with_what_is_needed():
+    result = plausible("a100", 0.065, flops=1e14, moved=1e11, memory=2**40)
+    head, _, *rows, last = str(result).splitlines()
+    assert head == "limit       needs         a100 has     share"
+    assert rows == [
+        "arithmetic  1538 TFLOP/s  312 TFLOP/s  4.93",
+        "bandwidth   1538 GB/s     2039 GB/s    0.755",
+        "memory      1 TiB         79.25 GiB    12.9",
+    ]
+    assert last == "impossible: arithmetic, memory"
+    assert result.broken == ("arithmetic", "memory")
+    assert Plausible.from_json(result.to_json()) == result
+
+
+def test_what_is_not_given_is_not_decided():
+    assert plausible("a100", 1).verdict == "cannot tell"
+    assert plausible("a100", flops=1e20).verdict == "cannot tell"
+    words = "cannot tell: say what it computes, moves or keeps, and how long"
+    assert str(plausible("a100")) == words
+
+
+def test_without_a_dtype_the_quickest_counts():
+    h100 = Chip.find("H100")
+    assert h100.peak() == h100.peak("float8") > h100.peak("bfloat16")
+    assert h100.peak("bfloat16") == h100.peak("float16") > h100.peak("float32")
+    assert plausible("h100", 1, flops=1.5e15).verdict == "not ruled out"
+    assert plausible("h100", 1, flops=1.5e15, dtype="bfloat16").broken
+
+
+@pytest.mark.parametrize("name", sorted(gpus.PEAKS))
+def test_a_peak_has_a_profile_a_source_and_a_date(name):
+    chip = Chip.find(name)
+    assert chip.memory == gpus.find(name).memory
+    assert any(f", 20{year}" in chip.source for year in range(18, 25))
+    assert 1e11 < chip.bytes_per_s < 1e13
+    in_order = [chip.peaks[d] for d in gpus.PEAK_DTYPES if d in chip.peaks]
+    assert in_order == sorted(in_order)
+    assert 1e12 < in_order[0] < in_order[-1] < 1e16
+
+
+@pytest.mark.parametrize(
+    ("given", "needs", "message"),
+    [
+        (("a101", 1), {}, "no GPU called"),
+        (("b200", 1), {}, "no peak of b200 is known here: there are [^,X]+, [^X]+$"),
+        *((("a100", s), {}, "seconds must be more than 0") for s in (0, nan, inf)),
+        (("a100", 1), {"dtype": "float8"}, "there are float32, tf32, float16"),
+        *(
+            (("a100", 1), {name: -1}, f"^{name} must be more than 0, not -1$")
+            for name in ("flops", "moved", "memory", "chips")
+        ),
+    ],
+)
+def test_bad_input_is_explained(given, needs, message):
+    with pytest.raises(InputError, match=message):
+        plausible(*given, **{"flops": 1e12, **needs})

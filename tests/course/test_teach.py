@@ -1,0 +1,411 @@
+"""Teaching: what a learner reads, what CI raises, and a progress file that lasts."""
+
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from nbformat.v4 import new_code_cell, new_notebook
+
+from course import teach
+from course.teach import (
+    ClaimFailed,
+    Progress,
+    claim,
+    lesson,
+    predict,
+    progress_file,
+    reveal,
+    score,
+    start,
+    strict,
+)
+from helpers.text import unmark
+from tests.refresh import ROOT, client, course_environment
+
+ASK = ("01.p1", "How many graphs?", ["1 graph", "2 graphs"])
+
+
+@pytest.fixture(autouse=True)
+def fresh_lesson(monkeypatch):
+    monkeypatch.setattr(lesson, "progress", Progress())
+    lesson.begin("01")
+
+
+@pytest.fixture
+def said(capsys):
+    return lambda: capsys.readouterr().out
+
+
+# Claims.
+
+
+@pytest.mark.parametrize("kind", [bool, np.bool_, lambda b: torch.tensor([b])])
+def test_a_claim_holds_or_raises_in_ci(said, strictly, kind):
+    claim("one is one", kind(True))
+    assert said() == "✓ holds: one is one\n"
+    with pytest.raises(ClaimFailed, match=r"one is two\. numbers differ"):
+        claim("one is two", kind(False), "numbers differ")
+    pair = "one graph", kind(False)
+    with pytest.raises(ClaimFailed, match=r"^one graph$"):  # nothing more is known
+        claim(*pair)
+
+
+def test_a_false_claim_tells_a_learner_what_was_claimed_and_found(said, learner):
+    found = SimpleNamespace(count=3, breaks=("print", "item"))
+    graphs, rows, calls, wanted = 2, [["eager", 7.5]], [], 4
+    claim("one graph", found.count == graphs - 1)
+    text = said()
+    assert text.startswith(
+        "✗ does not hold here: one graph\n"
+        "  Claimed: found.count == graphs - 1\n"
+        "  Found: found.count is 3\n  Found: graphs - 1 is 1\n"
+    )
+    assert "restart the kernel" in text and "python -m helpers doctor" in text
+    assert "Why" not in text
+    claim(
+        "no breaks",
+        found.count == 3 and len(found.breaks) == 0,  # a line of its own
+        why="there is no print",
+    )
+    text = said()
+    assert "Why it should: there is no print" in text
+    assert "Found: found.count is 3" in text
+    assert "Found: len(found.breaks) is 2" in text
+    claim("fast", condition=rows[0][1] < 0.1 or not rows)
+    assert "Found: rows[0][1] is 7.5" in said()
+    same = [True, False]
+    claim("all", all(same)), claim("both", all(x for x in same))  # on one line
+    assert said().count("Found: same is [True, False]") == 2
+    claim("as wanted", calls.append(1) == wanted)
+    assert calls == [1]  # and nothing is called again
+    text = said()
+    assert "Claimed: calls.append(1) == wanted" in text and "Found: wanted is 4" in text
+    claim("equal", torch.equal(torch.ones(1), torch.zeros(wanted)))
+    assert said().count("Found:") == 1  # of wanted: that torch is a module says nothing
+
+
+def test_a_notebook_shows_what_was_found(monkeypatch):
+    cells = [
+        "from helpers import claim\ncounts = {'graphs': 3}",
+        "%time counts['graphs'] += 1\nclaim('three', counts['graphs'] == 3)",
+    ]
+    notebook = new_notebook(cells=[new_code_cell(cell) for cell in cells])
+    with course_environment():
+        monkeypatch.setenv("COURSE_STRICT", "0")
+        client(notebook, ROOT / "notebooks").execute()
+    assert "Found: counts['graphs'] is 4" in notebook.cells[1].outputs[-1].text
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        *(None, "yes", 1, [True], lambda: False),
+        *(np.array(1), np.array([True, True])),
+        *(torch.tensor([True, False]), torch.tensor(1.0)),
+    ],
+    ids=lambda c: type(c).__name__,
+)
+def test_a_claim_that_cannot_fail_is_an_error(learner, condition):
+    with pytest.raises(TypeError, match="claim 'this': the condition"):
+        claim("this", condition)
+    for nothing in ("", " ", None):
+        with pytest.raises(TypeError, match="says in words"):
+            claim(nothing, True)
+    assert lesson.claims == {}
+
+
+def test_strict(monkeypatch):
+    for chosen, ci, wanted in (
+        *(("", "", False), ("1", "", True), ("0", "true", False)),
+        *(("", "true", True), ("yes", "", True), ("", "false", False)),
+        *(("On", "", True), ("TRUE", "0", True)),
+    ):
+        monkeypatch.setenv("COURSE_STRICT", chosen)
+        monkeypatch.setenv("CI", ci)
+        assert strict() is wanted, (chosen, ci)
+
+
+# Start.
+
+
+def test_start_says_what_the_notebook_runs_on_and_quietens_one_warning(said):
+    modules = str(ROOT / "notebooks")  # of a lesson that lies elsewhere
+    sys.path.remove(modules)
+    with warnings.catch_warnings(record=True) as shown:
+        start("01")
+        warnings.warn(f"{teach._NOISE} but not enabled.", stacklevel=1)
+        warnings.warn("something else", stacklevel=1)
+    assert [str(warning.message) for warning in shown] == ["something else"]
+    assert modules in sys.path
+    text = said()
+    assert text.startswith(f"Ready: notebook 01 on ⟨torch {torch.__version__}, triton")
+    assert unmark(text) == "Ready: notebook 01 on ⟨…⟩\n"
+
+
+ON_A_GPU = {
+    "torch.cuda.is_available": lambda: True,
+    "course.teach.version_of": {"torch": "2.13.0"}.get,
+}
+
+
+@pytest.mark.parametrize(
+    ("machine", "switch", "words"),
+    [
+        ({"course.teach.version_of": {}.get}, "", "torch is not installed"),
+        ({"shutil.which": lambda name: None}, "", "no C++ compiler was found"),
+        (ON_A_GPU, "", "triton is not installed"),
+        ({}, "TORCH_COMPILE_DISABLE", "TORCH_COMPILE_DISABLE=1 switches torch.comp"),
+        ({}, "TORCHDYNAMO_DISABLE", "TORCHDYNAMO_DISABLE=1 switches torch.compile"),
+    ],
+)
+def test_start_names_the_first_missing_thing(said, monkeypatch, machine, switch, words):
+    for target, value in machine.items():
+        monkeypatch.setattr(target, value)
+    monkeypatch.setenv(switch or "UNUSED", "1")
+    start("01")
+    text = said()
+    assert text.startswith(f"Not ready: {words}")
+    assert "run `python -m helpers doctor`" in text
+
+
+# Predictions.
+
+
+def test_a_prediction_without_a_guess(said, strictly):
+    predict(*ASK)
+    reveal("01.p1", "2 graphs")
+    text = said()
+    assert "01.p1  How many graphs?\n  1. 1 graph\n  2. 2 graphs\n" in text
+    assert "none yet. Set mine=1 or 2, run again." in text
+    assert "The machine says: 2 graphs\nNo guess on record." in text
+    assert not progress_file().exists()
+
+
+@pytest.mark.parametrize("mine", [2, "2 graphs"])
+def test_a_right_guess(said, mine):
+    predict(*ASK, mine=mine)
+    reveal("01.p1", "2 graphs")
+    assert "Your guess: 2 graphs\n" in (text := said())
+    assert text.endswith("The machine says: 2 graphs\nYou said so too.\n")
+    assert lesson.progress.read()["predictions"] == {
+        "01.p1": {"guess": "2 graphs", "right": True}
+    }
+    score("01")
+    assert "predictions  1 of 1 made, 1 right" in said()
+
+
+def test_a_wrong_guess_lasts_until_the_next_kernel(said, monkeypatch):
+    predict(*ASK, mine=1)
+    reveal("01.p1", "2 graphs")
+    assert said().endswith("You said: 1 graph\n")
+    monkeypatch.setattr(lesson, "progress", Progress())
+    lesson.begin("01")
+    predict(*ASK)
+    assert "Your guess on record: 1 graph" in said()
+    score("01")
+    assert "predictions  1 of 1 made, 0 right" in said()
+    predict("01.p1", "How many graphs?", ["three graphs", "4 graphs"])
+    assert "none yet" in said()  # the course has changed the options
+
+
+def test_a_guess_of_another_kernel_is_not_written_over():
+    here, there = Progress(), Progress()
+    here.put("predictions", "01.p1", {"mine": "1 graph"})
+    there.put("predictions", "01.p1", {"mine": "2 graphs"})
+    here.put("predictions", "01.p2", {"mine": "both"})
+    assert here.read()["predictions"]["01.p1"] == {"mine": "2 graphs"}
+
+
+@pytest.mark.parametrize("mine", [0, 3, "2", "3 graphs", "", 1.0, True, [1]])
+def test_a_guess_that_is_no_option_lists_them(mine):
+    with pytest.raises(ValueError, match="Write 1 for '1 graph'; 2 for '2 graphs'"):
+        predict(*ASK, mine=mine)
+    assert not progress_file().exists()
+
+
+@pytest.mark.parametrize("options", [["one"], ["a", "a"], [1, 2]])
+def test_options_are_different_texts(options):
+    with pytest.raises(ValueError, match="two or more different texts"):
+        predict("01.p1", "?", options)
+
+
+@pytest.mark.parametrize(
+    ("key", "observed", "words"),
+    [
+        ("01.p1", "7 graphs", "7 graphs', which is none of the options"),
+        ("01.p2", "x", "run the cell with predict('01.p2', ...) first"),
+    ],
+)
+def test_a_reveal_that_no_option_names(said, monkeypatch, key, observed, words):
+    predict(*ASK)
+    monkeypatch.setenv("COURSE_STRICT", "1")
+    with pytest.raises(ClaimFailed):
+        reveal(key, observed)
+    monkeypatch.setenv("COURSE_STRICT", "0")
+    assert said().startswith("01.p1  How many graphs?")
+    reveal(key, observed)
+    assert words in (text := said()) and text.startswith(f"{key}: ")
+
+
+def test_a_click_is_a_guess_and_may_be_repeated(said, monkeypatch):
+    import IPython.display
+
+    shown = []
+    monkeypatch.setattr(teach, "watched", lambda: True)
+    monkeypatch.setattr(IPython.display, "display", shown.append)
+    predict(*ASK)
+    assert said() == "01.p1  How many graphs?\n"  # the buttons have the options
+    [box] = shown
+    row, label = box.children
+    assert [button.description for button in row.children] == ASK[2]
+    assert label.value == "Your guess: click one"
+    for button in (row.children[1], row.children[0]):
+        button.click()
+    assert label.value == "Your guess: 1 graph"
+    assert [button.button_style for button in row.children] == ["info", ""]
+    reveal("01.p1", "1 graph")
+    assert said().endswith("You said so too.\n")
+    predict(*ASK)  # with a guess on record, there is nothing to click
+    assert "Your guess on record: 1 graph" in said() and len(shown) == 1
+
+
+# The score.
+
+
+def test_score_counts_this_pass_and_no_earlier_one(said, learner):
+    for _ in range(2):
+        lesson.begin("01")
+        claim("a", True)
+        claim("b", False)
+        predict(*ASK)
+    said()
+    score("01")
+    assert said() == (
+        "Notebook 01\n"
+        "  claims       1 of 2 hold\n"
+        "  predictions  0 of 1 made, 0 right\n"
+        "  exercises    0 of 0 passed\n"
+    )
+    lesson.exercises.update({"01.1", "01.2"})
+    lesson.progress.put("exercises", "01.2", {"passed": True})
+    score("01")
+    assert "  exercises    1 of 2 passed\n" in said()
+    score("02")
+    assert said().startswith('Run the first cell, start("02")')
+
+
+def test_score_sums_up_all_lessons_and_says_what_to_read_again(said):
+    for key, guess in (("01.p1", 1), ("08.p2", 2), ("03.p1", 2)):
+        predict(key, *ASK[1:], mine=guess)
+        reveal(key, "1 graph")
+    lesson.progress.put("exercises", "01.1", {"passed": True})
+    said()
+    score("01")
+    assert said().splitlines()[-2:] == [
+        "All lessons so far: 1 of 3 predictions right, 1 exercise passed",
+        "  read again where a guess was wrong: 03, 08",
+    ]
+
+
+# The progress file.
+
+
+def test_the_usual_folder_is_the_platforms(monkeypatch, tmp_path):
+    monkeypatch.delenv("COURSE_HOME")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder = progress_file().parent
+    assert folder.name == "torch-compile-course"
+    if sys.platform.startswith("linux"):
+        assert folder == tmp_path / "torch-compile-course"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [b"", b"[]", b"\xff\xfe", b"[" * 100_000, b'{"predictions": {"01.p1": 1}}'],
+    ids=lambda d: repr(d[:16]),
+)
+def test_a_damaged_file_is_kept_aside(said, damage):
+    path = progress_file()
+    path.parent.mkdir(parents=True)
+    path.write_bytes(damage)
+    predict(*ASK, mine=1)
+    assert "was damaged. It is kept as" in said()
+    aside = list(path.parent.glob("progress.damaged-*.json"))
+    assert [file.read_bytes() for file in aside] == [damage]
+    assert json.loads(path.read_text())["predictions"]["01.p1"] == {"guess": "1 graph"}
+
+
+def inside_the_course(home, monkeypatch):
+    inside = Path(teach.__file__).parents[1] / "progress-of-a-reader"
+    monkeypatch.setenv("COURSE_HOME", str(inside))
+    return inside
+
+
+def a_file_in_the_way(home, monkeypatch):
+    home.write_text("{")
+    return home
+
+
+def damaged_and_not_to_be_moved(home, monkeypatch):
+    def refuse(self, target):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    home.mkdir()
+    (home / "progress.json").write_text("{")
+    return home / "progress.json"
+
+
+@pytest.mark.parametrize(
+    ("obstacle", "words"),
+    [
+        (inside_the_course, "the folder lies inside the course"),
+        (a_file_in_the_way, "File exists"),
+        (damaged_and_not_to_be_moved, "Permission denied"),
+    ],
+)
+def test_what_cannot_be_saved_lasts_as_long_as_the_kernel(
+    said, monkeypatch, course_home, obstacle, words
+):
+    path = obstacle(course_home, monkeypatch)
+    predict(*ASK, mine=1)
+    reveal("01.p1", "1 graph")
+    text = said()
+    assert text.count("could not be saved") == 1
+    assert words in text and "set COURSE_HOME" in text
+    assert text.endswith("You said so too.\n")
+    assert not path.exists() or path.read_text() == "{"
+
+
+def test_what_a_newer_course_wrote_stays():
+    path = progress_file()
+    path.parent.mkdir(parents=True)
+    path.write_text('{"badges": ["first"], "predictions": {"17.p1": {"guess": "x"}}}')
+    predict(*ASK, mine=1)
+    found = json.loads(path.read_text())
+    assert found["badges"] == ["first"]
+    assert sorted(found["predictions"]) == ["01.p1", "17.p1"]
+
+
+WRITE_MANY = """
+import sys
+from course.teach import Progress
+
+progress, first = Progress(), int(sys.argv[1])
+for number in range(first, first + 20):
+    progress.put("exercises", str(number), {"passed": True})
+"""
+
+
+def test_two_notebooks_at_once_lose_nothing():
+    command = [sys.executable, "-c", WRITE_MANY]
+    both = [subprocess.Popen([*command, first], cwd=ROOT) for first in ("100", "200")]
+    assert [process.wait() for process in both] == [0, 0]
+    assert len(json.loads(progress_file().read_text())["exercises"]) == 40

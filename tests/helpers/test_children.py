@@ -1,0 +1,202 @@
+"""Parts of a work in a process of its own: what ends one, and what is told of it."""
+
+import json
+import re
+import time
+from contextlib import suppress
+
+import psutil
+import pytest
+
+from helpers import children
+from helpers.errors import InputError, Unavailable
+
+WITHIN = 5.0  # seconds after its limit until a process has ended; below 1 is usual
+CHILD = """
+import json, os, subprocess, sys, time
+from pathlib import Path
+from torch_checkup.guest import Report
+
+def sleeps():
+    half = Path(__file__).with_name("half.so")  # as of a compiler at work
+    half.write_text("half")
+    sleeper = [sys.executable, "-c", "import time; time.sleep(99)"]
+    subprocess.Popen([*sleeper, "-o", str(half)])
+    starts = f"import subprocess; print(subprocess.Popen({{sleeper}}, stdout=-3).pid)"
+    orphan = subprocess.check_output([sys.executable, "-c", starts])
+    Path(__file__).with_name("orphan").write_bytes(orphan)
+    time.sleep(99)
+
+def eats():  # in a process of a process that it starts
+    eats = "x = [0]; all(x.append(b'x' * 2**26) is None for _ in iter(int, 1))"
+    eater = [sys.executable, "-c", eats]
+    starts = f"import subprocess; subprocess.run({{eater}})"
+    subprocess.run([sys.executable, "-c", starts])
+
+def killed():
+    os.kill(os.getpid(), 9)
+
+def dies():
+    os.kill(os.getpid(), 11)
+
+def exits():
+    print("which weights?", file=sys.stderr)
+    sys.exit(3)
+
+def raises():
+    raise ValueError("no such thing in /some/folder/of/it.py")
+
+def works():
+    pass
+
+order = json.load(sys.stdin)
+report = Report(order["report"])
+report.stage("make the model")
+{begin}
+report.put(calls=1)
+for name in order["parts"]:
+    report.stage(name)
+    globals()[name]()
+    report.put(part={{"name": name, "says": "done"}})
+report.put(done=True)
+"""
+ENDS = {
+    "sleeps": "not done after 2 seconds: give a longer timeout=",
+    "eats": "it took # of memory, more than 512 MiB",
+    "killed": "its process died of SIGKILL, as of a system whose memory is full",
+    "dies": "its process died of SIGSEGV",
+    "exits": "it ended its process, with status 3; it said: which weights?",
+    "raises": "ValueError: no such thing in …/it.py",
+}
+
+
+@pytest.fixture
+def child(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def written(begin):
+        (tmp_path / "a_child.py").write_text(CHILD.format(begin=begin))
+        return "a_child"
+
+    return written
+
+
+def test_what_ends_a_part_is_told_and_the_others_go_on(child, tmp_path):
+    # A test before this one may have left a helper process, as the interpreter is.
+    others = set(psutil.Process().children(recursive=True))
+    order, found, begin = {"target": "it"}, {}, time.monotonic()
+    names = ["sleeps", "works", *[*ENDS][1:]]
+    for name, news in children.parts(child(""), order, names, 2.0, 2**29):
+        if name:
+            assert time.monotonic() - begin < 2 + WITHIN
+            found[name], begin = news, time.monotonic()
+        else:
+            assert news == {"calls": 1}
+    assert found.pop("works")["says"] == "done"
+    assert found.keys() == ENDS.keys()
+    for name, said in ENDS.items():
+        (problem,) = found[name].values()
+        problem = re.sub(r"(?<=took )[\d.]+ \w+", "#", problem)
+        assert problem == f"failed at: {name}: {said}"
+    assert set(psutil.Process().children(recursive=True)) <= others
+    assert not (tmp_path / "half.so").exists(), "the next run would load it"
+    with suppress(psutil.NoSuchProcess):  # whose parent had ended
+        orphan = psutil.Process(int((tmp_path / "orphan").read_text()))
+        assert orphan.status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.parametrize(
+    ("begin", "said"),
+    [
+        ("raise OSError('no weights')", "it: failed at: make the model: OSError: no w"),
+        ("import nothing_like_it", "No module named 'nothing_like_it'. Give \"module:"),
+        ("dies()", "make the model: its process died of SIGSEGV"),
+    ],
+)
+def test_what_never_comes_to_its_first_part_is_an_error(begin, said, child):
+    with pytest.raises(InputError, match=said):
+        list(children.parts(child(begin), {"target": "it"}, ["works"], 60.0))
+
+
+def test_the_last_report_of_a_process_names_its_stage(child):
+    order = {"parts": ["works", "raises"]}
+    told = [*children.reports(child(""), order, 60.0)]
+    assert told[2:-1] == [
+        {"stage": "works"},
+        {"part": {"name": "works", "says": "done"}},
+        {"stage": "raises"},
+    ]
+    problem = f"failed at: raises: {ENDS['raises']}"
+    assert told[-1] == {"stage": "raises", "problem": problem}
+
+
+def test_what_was_found_is_kept_when_no_other_process_starts(child, tmp_path):
+    """A part kills its process, and the next has no room to make the model."""
+    once = f"open({str(tmp_path / 'once')!r}, 'x')"
+    names = ["works", "dies", "raises"]
+    found = dict(children.parts(child(once), {"target": "it"}, names, 60.0))
+    assert found["works"]["says"] == "done"
+    assert "died of SIGSEGV" in found["dies"]["problem"]
+    assert "make the model: FileExistsError" in found["raises"]["problem"]
+
+
+DENIED = "PermissionError: [Errno 13] Permission denied: 'x'"
+NO_SPACE = "OSError: [Errno 28] No space left on device: 'x'"
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (NO_SPACE, f"{NO_SPACE}. The disk is full: free some, or name another with "
+         "folder="),
+        (f"one\n{DENIED}", f"{DENIED}. The cache cannot be written: name another place "
+         "with folder="),
+        ("Traceback\ntorch._inductor.exc.CppCompileError: no", "CppCompileError: no"),
+        ("AttributeError: 'X' has no attribute 'y'",) * 2,
+        ("helpers.errors.InputError: give a model", "give a model"),
+        ("one\ntwo", "two"),
+        ("", "it said nothing"),
+    ],
+)  # fmt: skip
+def test_a_failure_is_told_in_one_line(said, told):
+    first = "failed at: the first call: "
+    assert children.explained("the first call", said) == first + told
+
+
+def test_names_are_chosen_in_their_order_and_unknown_ones_are_told():
+    assert children.chosen(["c", "a"], "abc") == ["a", "c"]
+    assert children.chosen([], "abc") == ["a", "b", "c"]
+    said = "^there is no x, y: there are a, b, c$"
+    with pytest.raises(InputError, match=said):
+        children.chosen(["y", "a", "x"], "abc")
+
+
+def test_a_process_that_cannot_start_says_what_is_missing(monkeypatch):
+    def full(*arguments, **options):
+        raise OSError("no memory")
+
+    monkeypatch.setattr("subprocess.Popen", full)
+    with pytest.raises(Unavailable, match=r"^no process .* here \(no memory\)"):
+        list(children.reports("json", {}, 1.0))
+
+
+def local():
+    return None
+
+
+@pytest.mark.parametrize(
+    "make",
+    ["model", "model:", "no/m.py:make", pytest.param(lambda: None, id="lambda"), local],
+    ids=lambda make: getattr(make, "__name__", make),
+)
+def test_a_target_that_no_process_can_find(make, monkeypatch):
+    monkeypatch.setattr(local, "__module__", "__main__")  # as in a notebook
+    with pytest.raises(InputError, match="%%writefile"):
+        children.target_of(make)
+
+
+def test_a_target_is_text_that_another_process_can_follow(tmp_path, monkeypatch):
+    (tmp_path / "m.py").touch()
+    monkeypatch.chdir(tmp_path)
+    assert children.target_of("m.py:make") == f"{tmp_path / 'm.py'}:make"
+    assert children.target_of(json.dumps) == "json:dumps"

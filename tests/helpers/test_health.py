@@ -1,0 +1,270 @@
+"""doctor finds what is missing; below an error stands what helps, if anything does."""
+
+import os
+import platform
+import re
+import sys
+import types
+
+import pytest
+import torch
+
+from helpers import _torch, health
+from helpers.__main__ import main
+from helpers.text import unmark
+from tests.refresh import ran
+
+PARTS = [
+    *("Python", "torch", "triton", "C++ compiler", "GPU"),
+    *("threads", "cache folder", "memory", "first compile"),
+]
+
+
+def row(name, *, compile=False):
+    found = health.doctor(compile=compile)
+    assert [part.name for part in found.rows] == PARTS
+    return next(part for part in found.rows if part.name == name)
+
+
+def test_no_compile_leaves_it_out(capsys):
+    assert main(["doctor", "--no-compile"]) == 0
+    printed = capsys.readouterr().out
+    assert "not tried" in printed and "ready for the course: yes" in printed
+
+
+def test_no_compiler_is_told_in_words(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("CXX", "/no/compiler")
+    with torch._inductor.config.patch({"cpp.cxx": ("/no/compiler",)}):
+        assert main(["doctor"]) == 1
+    printed = capsys.readouterr().out
+    assert "ready for the course: no, for want of: C++ compiler, first c" in printed
+    assert "Unset CXX" in printed
+
+
+def test_a_torch_that_does_not_import_is_a_row(tmp_path):
+    (tmp_path / "torch.py").write_text("raise OSError('libcudart.so: no such file')")
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = ran(sys.executable, "-m", "helpers", "doctor", status=1, env=env)
+    assert "fails with OSError: libcudart.so: no such file" in done.stdout
+    assert "torch: Nothing runs. make clean setup." in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_only_marks_differ_between_machines(monkeypatch):
+    here = health.doctor(compile=False)
+    monkeypatch.setattr(_torch, "cpp_compiler", lambda: (None, "none"))
+    monkeypatch.setattr(_torch, "triton_pair", lambda: ("3.7.1", None, False))
+    there = health.doctor(compile=False)
+    assert not there.ok
+    assert str(there) != str(here)
+    assert unmark(str(there)) == unmark(str(here))
+
+
+def raises(error):
+    def act(*arguments):
+        raise error
+
+    return act
+
+
+def python(*release):
+    return {"sys.version_info": (*release, 0)}
+
+
+def triton(wanted, found, gpu=False):
+    pair = wanted, found, wanted == found
+    return {
+        "helpers._torch.triton_pair": lambda: pair,
+        "torch.cuda.is_available": lambda: gpu,
+        "sys.platform": "linux",
+    }
+
+
+def gpu(driver, cuda):
+    return {
+        "helpers.results.nvidia_driver": lambda: driver,
+        "torch.cuda.is_available": lambda: False,
+        "torch.cuda.init": raises(RuntimeError("too old")),
+        "torch.version.cuda": cuda,
+    }
+
+
+def working_gpu(major):
+    chip = {"name": "Tesla", "total_memory": 16 << 30, "major": major, "minor": 1}
+    properties = types.SimpleNamespace(**chip)
+    return {
+        "helpers.results.nvidia_driver": lambda: "550.1",
+        "torch.cuda.is_available": lambda: True,
+        "torch.cuda.get_device_properties": lambda device: properties,
+    }
+
+
+def no_headers(tool, system):
+    return {
+        "helpers._torch.cpp_compiler": lambda: ("g++", ""),
+        "sysconfig.get_path": {"include": "/none"}.get,
+        "shutil.which": {tool: tool}.get,
+        "sys.platform": system,
+    }
+
+
+CACHE, COMPILER = "cache folder", "C++ compiler"
+BROKEN = raises(RuntimeError("one\ntwo"))
+FULL = raises(OSError("cannot write doctor: No space left on device."))
+LITTLE = types.SimpleNamespace(free=1 << 20)
+CHECKED = "The course is checked on"
+OLD = "Python 3.11 to 3.14. make setup PYTHON=python3.11"
+OTHER = f"{CHECKED} 2.11 to 2.15. make setup"
+INSTALL = f"torch {torch.__version__} wants 3.7.1 {{}}. pip install 'triton==3.7.1.*'"
+HIDDEN = INSTALL.format("Triton kernels are not shown")
+CPU = "Every lesson runs on the CPU"
+# What is so on a machine, the row that tells it, its status, and what it says last.
+MACHINES = [
+    (python(3, 10), "Python", "note", f"{CHECKED} {OLD}"),
+    (python(3, 11), "Python", "ok", f"{platform.python_version()} "),
+    (python(3, 14), "Python", "ok", f"{platform.python_version()} "),
+    (python(3, 15), "Python", "note", f"{CHECKED} {OLD}"),
+    ({"torch.__version__": "2.10.2"}, "torch", "missing", f"2.10.2 {OTHER}"),
+    ({"torch.__version__": "2.11.0"}, "torch", "ok", "2.11.0 "),
+    ({"torch.__version__": "2.15.1+cu130"}, "torch", "ok", "2.15.1+cu130 "),
+    ({"torch.__version__": "2.16.0"}, "torch", "note", f"2.16.0 {OTHER}"),
+    ({"torch.__version__": "3.0.0a0+git"}, "torch", "note", f"3.0.0a0+git {OTHER}"),
+    (triton("3.7.1", "3.7.1"), "triton", "ok", f"of torch {torch.__version__} "),
+    (triton("3.7.1", "3.9.0"), "triton", "note", f"3.9.0; {HIDDEN}"),
+    (triton("3.7.1", None), "triton", "note", f"none; {HIDDEN}"),
+    (
+        *(triton("3.7.1", None, gpu=True), "triton", "missing"),
+        f"none; {INSTALL.format('Nothing compiles for the GPU')}",
+    ),
+    (gpu(None, None), "GPU", "note", f"no NVIDIA GPU {CPU}"),
+    (
+        *(gpu("550.1", None), "GPU", "note"),
+        f"550.1, but a torch built without CUDA {CPU}. make setup TORCH=default",
+    ),
+    (
+        *(gpu("550.1", "13.0"), "GPU", "note"),
+        f"driver 550.1 and CUDA 13.0 do not work: too old {CPU}. Update the driver, "
+        "or take an older CUDA: make setup TORCH=cu126",
+    ),
+    (working_gpu(7), "GPU", "ok", "Tesla, 16 GiB, driver 550.1 "),
+    (
+        *(working_gpu(6), "GPU", "note"),
+        f"550.1, 6.1 Triton needs compute capability 7.0. {CPU}",
+    ),
+    *(
+        (
+            *(no_headers(tool, system), COMPILER, "missing"),
+            f", but no Python.h torch.compile cannot build kernels for the CPU. {fix}",
+        )
+        for tool, system, fix in (
+            ("apt", "linux", "apt install g++ python3-dev"),
+            ("dnf", "linux", "dnf install gcc-c++ python3-devel"),
+            ("none", "linux", "Install g++ or clang++, and set CXX to it"),
+            ("apt", "darwin", "xcode-select --install"),
+        )
+    ),
+    (
+        *({"helpers._torch.cpp_compiler": BROKEN}, COMPILER, "note"),
+        "fails with RuntimeError: one two This could not be looked at",
+    ),
+    (
+        *({"shutil.disk_usage": lambda _: LITTLE}, CACHE, "note"),
+        " used, 1 MiB free A compile fails once the disk is full. Free some, or set "
+        "TORCHINDUCTOR_CACHE_DIR to a folder with more",
+    ),
+    (
+        *({"helpers.results.write_atomically": FULL}, CACHE, "missing"),
+        "No space left on device. Nothing compiles. Set TORCHINDUCTOR_CACHE_DIR to a "
+        "folder that you may write to",
+    ),
+]
+
+
+@pytest.mark.parametrize(("machine", "name", "status", "last"), MACHINES)
+def test_what_is_so_on_a_machine_is_said_in_its_row(
+    machine, name, status, last, monkeypatch
+):
+    for target, value in machine.items():
+        monkeypatch.setattr(target, value)
+    for choice in ("CXX", "CONDA_PREFIX"):
+        monkeypatch.delenv(choice, raising=False)
+    found = row(name)
+    assert found.status == status
+    assert f"{found.found} {found.advice}".endswith(last)
+
+
+def test_a_container_allows_less_than_the_machine_has(monkeypatch, tmp_path):
+    (tmp_path / "cpu.max").write_text("100000 100000\n")
+    (tmp_path / "memory.max").write_text(f"{3 << 30}\n")
+    (tmp_path / "memory.current").write_text(f"{2 << 30}\n")
+    monkeypatch.setattr(health, "_CGROUP", tmp_path)
+    monkeypatch.setattr("torch.get_num_threads", lambda: 4)
+    threads, memory = row("threads"), row("memory")
+    assert threads.status == memory.status == "note"
+    assert threads.found == "4 threads on 1 core"
+    assert threads.advice == (
+        "Threads wait for one another, and timings are noise. Set OMP_NUM_THREADS=1 "
+        "before Jupyter starts"
+    )
+    assert memory.found == "1 GiB of 3 GiB free"
+    assert memory.advice == (
+        "A notebook may take 2 GiB, and a kernel that runs out is killed. Shut down "
+        "other kernels and programs"
+    )
+    (tmp_path / "memory.current").write_text(f"{1 << 30}\n")
+    monkeypatch.setattr("torch.get_num_threads", lambda: 1)
+    assert row("threads") == health.Row("threads", "1 thread on 1 core")
+    assert row("memory") == health.Row("memory", "2 GiB of 3 GiB free")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="doctor says it of POSIX only")
+def test_a_cache_folder_with_a_space(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "my cache"))
+    found = row(CACHE)
+    assert (found.status, found.found) == ("missing", "a space in its name")
+    assert found.advice == (
+        "torch hands the C++ compiler a name that ends there. Set "
+        "TORCHINDUCTOR_CACHE_DIR to a folder without one"
+    )
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "Ærø東京"))
+    assert row(CACHE).status != "missing"
+
+
+def sine_for_cosine(graph, inputs):
+    for node in graph.graph.find_nodes(op="call_method", target="cos"):
+        node.target = "sin"
+    graph.recompile()
+    return graph
+
+
+def test_the_first_compile_is_tried_and_its_numbers_are_checked():
+    with torch.compiler.set_stance("default", force_backend="eager"):
+        healthy = row("first compile", compile=True)
+    assert healthy.status == "ok" and re.fullmatch(r"cpu [\d.]+ \w+", healthy.found)
+
+    torch.compiler.reset()
+    with torch.compiler.set_stance("default", force_backend=sine_for_cosine):
+        wrong = row("first compile", compile=True)
+    assert wrong.status == "missing"
+    assert re.fullmatch(
+        r"cpu: the compiled function is off by \S+ from eager", wrong.found
+    )
+    assert wrong.advice == (
+        "The compiler computes wrong numbers here, so no result can be trusted. Delete "
+        f"the folder {_torch.inductor_cache_dir()}, whose files may be damaged, and "
+        "run doctor again. If it stays, take another C++ compiler (set CXX) or another "
+        "torch (make clean setup)"
+    )
+
+    torch.compiler.reset()
+    with torch._dynamo.config.patch(disable=True):
+        eager = row("first compile", compile=True)
+    assert (eager.status, eager.found) == ("missing", "it is switched off")
+    assert eager.advice == (
+        "Nothing compiles. Unset TORCH_COMPILE_DISABLE and TORCHDYNAMO_DISABLE, "
+        "restart the kernel"
+    )
+
+
+# What stands below an error.

@@ -1,0 +1,211 @@
+"""Pictures say in words what they show, and touch nothing of the reader's."""
+
+import base64
+import re
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+from helpers import plots
+from helpers.sweeps import Point, Sweep
+from helpers.text import unmark
+from tests.helpers.test_benchmark import made
+
+
+def comparison(a, b, interval, verdict):
+    times = {"speedup": a / b, "median_s": (a, b), "confidence": 0.95}
+    return made(interval=interval, verdict=verdict, **times)
+
+
+FASTER = comparison(12.3e-3, 4.4e-3, (2.74, 2.86), "faster")
+SAME = comparison(5.1e-3, 5.1e-3, (0.994, 1.006), "same")
+SLOWER = comparison(9e-6, 21e-6, (0.42, 0.45), "slower")
+UNSURE = comparison(7e-3, 6.9e-3, (0.96, 1.07), "cannot tell")
+
+
+def sweep(values, complete=True):
+    points = tuple(Point(value, FASTER) for value in values)
+    return Sweep("size", "elements", points, complete)
+
+
+PICTURES = {
+    "one": lambda: plots.plot_comparison(FASTER),
+    "four": lambda: plots.plot_comparison(
+        *(FASTER, SAME, SLOWER, UNSURE), labels=list("abcd")
+    ),
+    "sweep": lambda: plots.plot_sweep(sweep((2**10, 2**16, 2**22))),
+    "words": lambda: plots.plot_sweep(sweep(("default", "max-autotune"), False)),
+    "mixed": lambda: plots.plot_sweep(sweep((2.5, "x"))),
+    "bytes": lambda: plots.plot_bytes(2**28, 2**25),
+}
+
+
+def png(picture):
+    data = re.search(r"base64,([^\"]+)", picture._repr_html_())
+    return base64.b64decode(data[1])
+
+
+def texts(picture):
+    """Return every text that is drawn: ticks beyond the ends of an axis are not."""
+    figure = picture.figure
+    figure.draw_without_rendering()
+    found = [text for legend in figure.legends for text in legend.get_texts()]
+    for axes in figure.axes:
+        found += [axes.title, axes._left_title, *axes.texts]
+        for place, axis in enumerate((axes.xaxis, axes.yaxis)):
+            low, high = sorted(axis.get_view_interval())
+            ticks = axis.get_ticklabels()
+            found += [t for t in ticks if low <= t.get_position()[place] <= high]
+            found.append(axis.label)
+    return [text for text in found if text.get_text() and text.get_visible()]
+
+
+def shown(picture):
+    return " ".join(text.get_text() for text in texts(picture))
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_each_is_a_png_with_the_same_in_words(name):
+    picture = PICTURES[name]()
+    assert collisions(picture) == []
+    assert png(picture).startswith(b"\x89PNG")
+    assert str(picture) == repr(picture) == f"Figure. {picture.alt}"
+    page = picture._repr_html_()
+    assert page.startswith('<img alt="')
+    assert picture.alt.replace("⟨", "").replace("⟩", "") in page
+    assert "⟨" not in page
+    assert "⟨" not in shown(picture)
+
+
+def collisions(picture):
+    """Return the texts that are cut off or lie over another one."""
+    figure = picture.figure
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    boxes = [
+        (text.get_text(), text.get_window_extent(renderer).shrunk(0.95, 0.8))
+        for text in texts(picture)
+    ]
+    inside = figure.bbox.padded(2)
+    found = [
+        f"{word!r} is cut off"
+        for word, box in boxes
+        if not (inside.contains(*box.min) and inside.contains(*box.max))
+    ]
+    for i, (word, box) in enumerate(boxes):
+        over = [other for other, place in boxes[i + 1 :] if box.overlaps(place)]
+        found += [f"{word!r} lies over {other!r}" for other in over]
+    return found
+
+
+def test_a_collision_would_be_seen():
+    picture = PICTURES["one"]()
+    times, _ = picture.figure.axes
+    times.text(12.3e-3, -0.18, "over the point and its time")
+    assert any("12.3 ms" in found for found in collisions(picture))
+
+
+def test_what_is_outside_marks_does_not_depend_on_the_measurement():
+    one, other = (plots.plot_comparison(found) for found in (FASTER, SLOWER))
+    assert one.alt != other.alt
+    assert unmark(one.alt) == unmark(other.alt)
+
+
+def test_a_comparison_shows_its_numbers_and_the_interval_where_it_is():
+    picture = plots.plot_comparison(FASTER, UNSURE, labels=["chain", "model"])
+    words = shown(picture)
+    for word in ("12.3 ms", "4.4 ms", "faster\n2.8x", "chain", "cannot tell", "eager"):
+        assert word in words
+    assert "chain: ⟨faster: 2.8x, 95% interval 2.74 to 2.86⟩" in picture.alt
+    assert "model: ⟨cannot tell: 1.01x" in picture.alt
+    assert "eager ⟨12.3 ms⟩, compiled ⟨4.4 ms⟩" in picture.alt
+    _, ratios = picture.figure.axes
+    (segment,) = ratios.containers[0].lines[2][0].get_segments()
+    assert [x for x, _ in segment] == pytest.approx([2.74, 2.86])
+
+
+@pytest.mark.parametrize("name", ["one", "four", "sweep", "words"])
+def test_the_line_at_one_is_always_there_with_its_tick(name):
+    assert "1x" in [text.get_text() for text in texts(PICTURES[name]())]
+
+
+def test_times_that_spread_are_logarithmic():
+    for b, scale in ((2.5e-4, "linear"), (2.4e-4, "log")):
+        race = comparison(5e-3, b, (2.74, 2.86), "faster")
+        times, _ = plots.plot_comparison(race).figure.axes
+        assert times.get_xscale() == scale
+
+
+def test_axes_end_a_little_beyond_what_they_show():
+    picture = plots.plot_comparison(FASTER)
+    assert picture.figure.get_size_inches() == pytest.approx((11, 2.95))
+    times, ratios = picture.figure.axes
+    assert times.get_xlim() == pytest.approx((0, 1.3 * 12.3e-3))
+    room = 0.08 * (2.86 - 0.97)
+    assert ratios.get_xlim() == pytest.approx((0.97 - room, 2.86 + room))
+    race = comparison(5e-3, 1e-4, (1.5, 4.0), "faster")
+    times, ratios = plots.plot_comparison(race).figure.axes
+    assert times.get_xlim() == pytest.approx((1e-4 / 50**0.08, 5e-3 * 50**0.3))
+    room = (4 / 0.97) ** 0.08
+    assert ratios.get_xlim() == pytest.approx((0.97 / room, 4 * room))
+    assert ratios.get_xscale() == "log"
+    times, ratios = plots.plot_sweep(sweep((1, 2))).figure.axes
+    assert times.get_ylim() == pytest.approx((0, 1.08 * 12.3e-3))
+    assert ratios.get_ylim()[1] == pytest.approx(2.86 + 0.08 * (2.86 - 0.97))
+    assert times.get_shared_x_axes().joined(times, ratios)
+
+
+def test_no_difference_is_a_line_in_a_band_beside_the_intervals():
+    _, ratios = plots.plot_comparison(FASTER).figure.axes
+    assert ratios.get_title("left") == "speed-up, 95% interval"
+    (band,) = ratios.patches
+    box = band.get_extents().transformed(ratios.transData.inverted())
+    assert (box.x0, box.x1) == pytest.approx((0.99, 1.01))
+    assert band.get_alpha() == 0.3 and band.get_linewidth() == 0
+    assert mpl.colors.same_color(band.get_facecolor()[:3], plots.QUIET)
+    (line,) = [line for line in ratios.lines if line.get_color() == plots.QUIET]
+    assert [*line.get_xdata()] == [1, 1]
+    point, caps, _ = ratios.containers[0].lines
+    assert (point.get_color(), point.get_marker()) == ("black", "o")
+    assert [cap.get_markersize() for cap in caps] == [10, 10]
+    assert shown(plots.plot_comparison(FASTER)).count("1x") == 2  # one is the label's
+
+
+def test_a_sweep_in_words_names_every_point_and_says_if_it_was_interrupted():
+    whole, part = (plots.plot_sweep(sweep((1024, 4096), c)) for c in (True, False))
+    assert "size 1024: ⟨faster: 2.8x" in whole.alt
+    assert "size 4096: ⟨faster: 2.8x" in whole.alt
+    assert "4,096" in shown(whole) and "size (elements)" in shown(whole)
+    assert "(interrupted)" in shown(part) and "(interrupted)" not in shown(whole)
+
+
+def test_bytes_of_a_result_are_its_bytes():
+    class Kernels:
+        bytes = 2**25
+
+    picture = plots.plot_bytes(2**28, Kernels())
+    assert picture.alt == "Bytes moved: eager 256 MiB, compiled 32 MiB."
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda: plots.plot_comparison(), "at least one result"),
+        (lambda: plots.plot_comparison(SAME, labels=["a", "b"]), "1 results, but 2"),
+        (lambda: plots.plot_sweep(sweep(())), "no points: run"),
+        (lambda: plots.plot_bytes(0, 0), "nothing to draw"),
+    ],
+)
+def test_what_cannot_be_drawn(draw, message):
+    with pytest.raises(ValueError, match=message):
+        draw()
+
+
+def test_the_readers_settings_neither_count_nor_change():
+    before = png(PICTURES["four"]())
+    with mpl.rc_context({"font.size": 30, "lines.linewidth": 9, "axes.grid": False}):
+        settings = dict(mpl.rcParams)
+        assert png(PICTURES["four"]()) == before
+        assert dict(mpl.rcParams) == settings
+    assert plt.get_fignums() == []  # or a notebook would show a picture twice

@@ -1,0 +1,88 @@
+"""A sweep on a fake clock: which points, in which order, and what is kept."""
+
+import pytest
+import torch
+
+from helpers.sweeps import Sweep, sweep
+from tests.helpers.test_benchmark import spending
+from tests.helpers.test_timing import FakeClock
+
+
+def run(values=(1, 2, 4), error=None, clock=None, **options):
+    """Return a sweep in which the ratio at size n is n; *error* comes at 4."""
+    clock = clock or FakeClock()
+
+    def make(n):
+        if error and n == 4:
+            raise error
+        return *(spending(clock, 1e-4 * times) for times in (n, 1)), torch.ones(4)
+
+    return sweep(make, values, parameter="size", clock=clock, **options)
+
+
+def sizes(sweep):
+    return [point.value for point in sweep.points]
+
+
+def test_each_value_is_compared_with_what_was_made_for_it():
+    found = run(unit="elements", names=("old", "new"))
+    assert (found.parameter, found.unit, found.complete) == ("size", "elements", True)
+    assert sizes(found) == [1, 2, 4]
+    ratios = [point.comparison.speedup for point in found.points]
+    assert ratios == pytest.approx([1, 2, 4])
+    table = found.table()
+    assert table.title == ""
+    assert table.headings == ("size (elements)", "old", "new", "speed-up")
+    assert table.rows[1][:3] == ("2", "⟨200 µs⟩", "⟨100 µs⟩")
+    assert str(found) == repr(found) == str(table)
+    assert found._repr_html_() == table._repr_html_()
+
+
+def test_inputs_are_a_tuple_one_value_or_keywords_too():
+    clock = FakeClock(per_call=1.0)
+
+    def keyword(x, *, z):
+        return x + z
+
+    for f, *given in (
+        (torch.sin, torch.ones(2)),
+        (torch.add, (torch.ones(2), 5)),
+        (keyword, torch.ones(2), {"z": 5}),
+    ):
+        found = sweep(lambda n, f=f, given=given: (f, f, *given), ["a"],
+                      parameter="word", clock=clock, budget=1)  # fmt: skip
+        assert found.points[0].comparison.matches is True
+
+
+@pytest.mark.parametrize("values", [[], [1, 2, 1], [(1, 2)], [None]])
+def test_values_that_make_no_sweep(values):
+    with pytest.raises(ValueError, match=r"^a sweep needs different values"):
+        run(values=values)
+
+
+def test_an_interrupt_ends_it_and_keeps_what_is_done():
+    part = run(error=KeyboardInterrupt())
+    assert not part.complete and sizes(part) == [1, 2]
+    assert part.table().title == "interrupted: these points are finished"
+    none = Sweep("size", "", (), False).table()
+    assert none.headings == ("size", "a", "b", "speed-up") and not none.rows
+
+
+@pytest.mark.parametrize("values", [[1, 2, 4], [1]])
+def test_a_comparison_that_is_interrupted_ends_its_sweep(values):
+    def extra(n):
+        if n == 2300:  # after some 1,000 to warm up, and 160 a round
+            raise KeyboardInterrupt
+        return 0.0
+
+    found = run(values, clock=FakeClock(extra=extra))
+    assert not found.complete and sizes(found) == [1]
+    assert found.points[0].comparison.interrupted
+    assert found.table().headings == ("size", "eager", "compiled", "speed-up")
+
+
+def test_an_error_carries_the_points_before():
+    with pytest.raises(RuntimeError, match="enough") as told:
+        run(error=RuntimeError("enough"))
+    assert sizes(told.value.sweep) == [1, 2] and not told.value.sweep.complete
+    assert told.value.__notes__ == ["at size 4; the points before are in .sweep"]

@@ -1,0 +1,460 @@
+"""checkup() names what is wrong with a model, and nothing that is not."""
+
+import json
+import re
+import sys
+import textwrap
+from functools import partial
+
+import pytest
+import torch
+
+from helpers import children, graphs, load
+from helpers.__main__ import main
+from helpers.errors import InputError
+from helpers.results import Machine
+from helpers.text import Table
+from tests.refresh import ROOT
+from tests.torch_checkup import test_starts
+from torch_checkup import checkup, composition
+from torch_checkup.checkup_child import _promise, found_of
+from torch_checkup.checkups import NAMES, QUESTIONS, Checkup, Part, start_part
+from torch_checkup.patient import Patient
+
+
+def target(name):
+    return f"{ROOT / 'tests' / 'torch_checkup' / 'sick_models.py'}:{name}"
+
+
+def written(folder, body, name="mine.py"):
+    path = folder / name
+    path.write_text("import torch\n" + textwrap.dedent(body))
+    return f"{path}:make"
+
+
+@pytest.fixture
+def looked_at(tmp_path, monkeypatch):
+    """A function that returns what parts find of a model, looked at in this process.
+
+    It is compiled without kernels, which is quicker, where it does not say `built`.
+    """
+    order = {"budget": 0.1, "timeout": 300.0, "gpu": "h100"}
+    light = partial(torch.compile, backend="aot_eager")
+
+    def look(make, *parts, train=False, built=False):
+        if not built:
+            monkeypatch.setattr(torch, "compile", light)
+        file = make if make.startswith(str(ROOT)) else written(tmp_path, make)
+        patient = Patient({"target": file, "train": train, **order})
+        patient.try_out()
+        return [found_of(patient, part) for part in parts]
+
+    yield look
+    sys.modules.pop("mine", None)
+
+
+OWN = """
+SCALE = 3
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.scale = torch.nn.Linear(4, 4), 2.0
+    def forward(self, x):
+        y = self.layer(x) * self.scale * SCALE
+        return y * 2 if self.training else y
+def make():
+    return Model().eval(), (torch.ones(2, 4),)
+"""
+DEEP = """
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(64, 64) for _ in range(6))
+        self.scale = 1.3
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.nn.functional.gelu(layer(x)) * self.scale + x
+        return {result}
+def make():
+    torch.manual_seed(0)
+    return Model(){dtype}, (torch.randn(8, 64){dtype},)
+"""
+ONCE = """
+class Model(torch.nn.Module):
+    table = None
+    def forward(self, x):
+        if self.table is None:
+            self.table = torch.ones(4)
+        return x * self.table
+def make(): return Model(), (torch.ones(4),)
+"""
+ALREADY = """
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x * (2 if torch.compiler.is_compiling() else 1)
+def make():
+    model = Model()
+    return {0}, (torch.ones(3),)
+"""
+LATER = """
+def f(x, mask=None):
+    return x * 2 if mask is None else x * mask.sum().item()
+def make():
+    return f, [(torch.ones(3),), (torch.ones(3), torch.ones(3))]
+"""
+WIDER = DEEP.format(dtype=".bfloat16()", result="x.float()")
+ALL_NOTICED = "'says': 'its graph runs; 3 changes after the first call noticed'"
+VERDICTS = {  # a model, what a part must say of it, and some of its words
+    "breaks": (target("breaks"), "capture", "bad"),
+    "counter": (target("counter"), "recompiles", "bad"),
+    "hook": (target("hook"), "silent", "bad"),
+    "promotes": (target("promotes"), "traffic", "bad"),
+    "differs": (target("differs"), "matches", "bad"),
+    "compiled already": (ALREADY.format("torch.compile(model)"), "matches", "bad"),
+    "compiled in place": (ALREADY.format("model.compile() or model"), "matches", "bad"),
+    "breaks for later inputs": (LATER, "capture", "look", "'breaks': 1}"),
+    "makes a table once": (ONCE, "recompiles", "look", "again: 1 time in"),
+    "wider on purpose": (WIDER, "traffic", "look", "'promotes': True"),
+    "nothing is stale": (OWN, "silent", "good", ALL_NOTICED, "the attribute scale"),
+}
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_a_part_says_what_it_thinks_of_a_model(name, looked_at):
+    model, part, verdict, *said = VERDICTS[name]
+    [found] = looked_at(model, part)
+    assert found["verdict"] == verdict, found
+    assert [words for words in said if words not in str(found)] == [], found
+
+
+def test_health_is_not_doubted(looked_at):
+    found = looked_at(target("healthy"), "matches", "traffic", built=True)
+    found += looked_at(target("healthy"), "capture", "recompiles", "silent")
+    for part in found:
+        assert part["verdict"] not in ("bad", "failed"), part
+
+
+@pytest.mark.parametrize(("hits", "verdict"), [(2, "good"), (0, "bad")])
+def test_a_second_process_that_finds_nothing_is_ill(hits, verdict):
+    asked = test_starts.lookup(hits=hits, misses=2 - hits)
+    first, second = test_starts.started(10), test_starts.started(2, lookups=(asked,))
+    start = start_part(test_starts.found(empty=[first], warm=[second]))
+    assert start.verdict == verdict
+    assert start.counts == {"saved": 0.8, "found_in_cache": hits}
+    assert start.says.startswith("a second process finds nothing") == (not hits)
+
+
+# --- health that looks ill ---------------------------------------------------------
+
+NOISE = """
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.query, self.key = torch.nn.Linear(16, 16), torch.nn.Linear(16, 16)
+        self.conv, self.norm = torch.nn.Conv2d(1, 8, 3), torch.nn.BatchNorm2d(8)
+        self.drop = torch.nn.Dropout({drop})
+    def forward(self, x):
+        scores = self.drop(torch.softmax(self.query(x) @ self.key(x).mT, -1))
+        images = self.norm(self.conv((scores @ x)[:, None]))
+        return images.relu().mean((2, 3)) @ torch.ones(8, 4)
+def make():
+    torch.manual_seed(0)
+    return Model(), (torch.randn(16, 32, 16),), lambda out: out.square().sum()
+"""
+CACHE = """
+class Cache:
+    def __init__(self): self.keys, self.length = None, torch.tensor(0)
+    def update(self, new):
+        if self.keys is None: self.keys = torch.zeros(16, new.shape[1])
+        at = torch.arange(len(new)) + self.length
+        self.length.add_(len(new))
+        return self.keys.index_copy_(0, at, new)
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.key = torch.nn.Linear(4, 4)
+    def forward(self, x, cache):
+        return cache.update(self.key(x))
+def make():
+    sizes = (5, 11)
+    return Model(), [dict(x=torch.randn(n, 4), cache=Cache()) for n in sizes]
+"""
+
+
+@pytest.mark.parametrize("drop", [0.0, 0.1])
+def test_a_gradient_that_is_only_rounding_is_no_other_answer(drop, looked_at):
+    found = looked_at(NOISE.format(drop=drop), "matches", built=True)
+    found += looked_at(NOISE.format(drop=drop), "silent")
+    assert [one["verdict"] for one in found] == ["good", "good"], found
+
+
+def test_a_cache_among_the_inputs_is_put_back(looked_at):
+    matches, *others = looked_at(CACHE, "matches", "silent", "traffic", "speed")
+    assert matches["verdict"] == "good", matches
+    assert not [one for one in others if one["verdict"] == "failed"], others
+
+
+def test_what_raises_for_later_inputs_alone_is_another_answer(looked_at):
+    body = """
+        def f(x):
+            if torch.compiler.is_compiling() and x.dim() > 1:
+                return x.view(7)
+            return x * (3 if torch.compiler.is_compiling() and len(x) == 5 else 2)
+        def make():
+            return f, [(torch.rand(3),), (torch.rand(3, 3),), (torch.rand(5),)]
+        """
+    [matches] = looked_at(body, "matches")
+    assert matches["verdict"] == "bad" and "fail for inputs 2" in matches["says"]
+    assert matches["says"].endswith("and are not eager's for inputs 3")
+    table, note, _ = matches["evidence"]
+    assert "RAISES" in table
+    assert note.startswith("inputs 2: the compiled function raised")
+    assert "bisector" in matches["advice"][0]
+
+
+def test_code_for_varying_sizes_that_fails_has_a_cure(looked_at):
+    body = """
+        @torch.library.custom_op("checkup_test::double", mutates_args=())
+        def double(x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+        @double.register_fake
+        def _(x):
+            if isinstance(x.shape[0], torch.SymInt):
+                raise RuntimeError("a size must be a number")
+            return torch.empty_like(x)
+        def make():
+            return lambda x: double(x), [(torch.rand(3),), (torch.rand(4),)]
+        """
+    [matches] = looked_at(body, "matches")
+    assert matches["verdict"] == "bad" and "fail for inputs 2" in matches["says"]
+    assert matches["advice"][0].startswith("torch.compile(model, dynamic=False)")
+
+
+FORCES = """
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 1)
+    def forward(self, x):
+        x = x.detach().requires_grad_()
+        return torch.autograd.grad(self.layer(x).sin().sum(), x)[0]
+def make(): return Model(), (torch.ones(3, 4),)
+"""
+
+
+def test_narrow_numbers_are_no_stale_ones(looked_at):
+    """Of bfloat16 the last digit is 1 %, and compiled code rounds less often."""
+    body = DEEP.format(dtype=".bfloat16()", result="x")
+    [silent] = looked_at(body, "silent", built=True)
+    assert silent["verdict"] == "good" and "attribute scale" in silent["evidence"][0]
+
+
+def test_a_gradient_inside_the_model_is_no_failure(looked_at):
+    [traffic] = looked_at(FORCES, "traffic")
+    assert traffic["verdict"] != "failed", traffic
+
+
+def test_a_model_that_stands_in_its_file_is_left_as_it_was(looked_at):
+    body = """
+        class Model(torch.nn.Module):
+            calls = 0
+            def forward(self, x):
+                self.calls += 1
+                return x.fft() if self.calls > 99 else torch.fft.fft(x) * self.calls
+        MODEL = Model()
+        def make(): return MODEL, (torch.ones(4),)
+        """
+    _, silent = looked_at(body, "capture", "silent")
+    assert sys.modules["mine"].MODEL.calls == 0
+    assert silent["verdict"] == "good", silent
+
+
+# --- bad input: said, and nothing stays -------------------------------------------
+
+LOCKED = """
+import threading
+class Batch:
+    def __init__(self):
+        self.x, self.lock = torch.rand(3), threading.Lock()
+def f(batch): return batch.x * 2
+def make(): return f, (Batch(),)
+"""
+ON = "def make(): return torch.nn.Linear(2, 2, device={0!r}), (torch.rand(3, {1}),)"
+BROKEN = {
+    "no inputs": ("def make(): return torch.nn.Linear(2, 2)", "must return"),
+    "without numbers": (ON.format("meta", 2), "meta"),
+    "cannot be copied": (LOCKED, "inputs cannot be copied: cannot pickle"),
+}
+
+
+@pytest.mark.parametrize(("body", "said"), BROKEN.values(), ids=BROKEN)
+def test_what_cannot_be_called_is_an_error(body, said, looked_at):
+    with pytest.raises((TypeError, ValueError), match=said):
+        looked_at(body)
+
+
+def test_the_command_says_what_its_owner_has_to_mend(tmp_path, capsys):
+    made = written(tmp_path, ON.format("cpu", 5))
+    assert main(["checkup", made, "--only", "capture"]) == 2
+    printed = capsys.readouterr()
+    assert "call it eagerly: RuntimeError: mat1" in printed.err and printed.out == ""
+
+
+def test_what_prints_and_changes_the_process_stays_in_its_process(tmp_path, capfd):
+    body = """
+        import os
+        def make():
+            print("hello")
+            os.environ["SECRET"] = "s3cret"
+            torch.set_default_dtype(torch.float64)
+            return torch.nn.Linear(2, 2), [{"input": torch.rand(3, 2)}]
+        """
+    found = checkup(written(tmp_path, body), only=["matches", "capture"])
+    assert found.ok and "hello" not in capfd.readouterr().out
+    assert "s3cret" not in found.to_json() and "s3cret" not in found.to_html()
+    assert str(tmp_path) not in found.to_json()
+
+
+# --- what is trained ----------------------------------------------------------------
+
+
+def test_a_gradient_that_a_normalization_hides_is_compared(looked_at):
+    """The plain sum of what LayerNorm returns has no gradient before it."""
+    body = """
+        class Doubled(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x.clone()
+            @staticmethod
+            def backward(ctx, gradient):
+                return gradient * (2 if torch.compiler.is_compiling() else 1)
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer, self.norm = torch.nn.Linear(8, 8), torch.nn.LayerNorm(8)
+            def forward(self, x):
+                return self.norm(Doubled.apply(self.layer(x)))
+        def make():
+            return Model(), (torch.randn(4, 8),)
+        """
+    [matches] = looked_at(body, "matches", train=True)
+    assert matches["verdict"] == "bad", matches
+    assert "what is returned agrees" in matches["evidence"][1]
+
+
+# --- the result, the gate, the page ------------------------------------------------
+
+
+def result(**counts):
+    by_part = {}
+    for name, value in counts.items():
+        by_part.setdefault(NAMES.get(name, "recompiles"), {})[name] = value
+    parts = [Part(name, "good", "as it should be", c) for name, c in by_part.items()]
+    return Checkup("mine:make", tuple(parts), False, 1, machine=Machine.here())
+
+
+def test_requirements_are_held_against_the_counts():
+    found = result(graphs=2, breaks=1, recompiles=3, matches=False)
+    assert found.unmet("graphs=2, breaks<2, recompiles<=3, recompiles>=3") == []
+    unmet = found.unmet("graphs=1,breaks=0,recompiles<3,matches,kernels<5")
+    assert [line.split(":")[0] for line in unmet] == [
+        *("graphs=1", "breaks=0", "recompiles<3", "matches", "kernels<5")
+    ]
+    assert unmet[-1].endswith("its part was not run")
+    with pytest.raises(AssertionError, match="breaks=0: it is 1"):
+        found.require("breaks=0")
+    for rule in ("speed=fast", "speedup>1..2"):
+        with pytest.raises(InputError, match=f"'{rule}' is no requirement"):
+            found.require(rule)
+
+
+@pytest.mark.parametrize(
+    ("guard", "advice"),
+    [
+        ("tensor 'x' size mismatch at index 1. expected 3, actual 5", "amic(x, 1)"),
+        ("y.size()[0] == x.size()[0]", "different numbers"),
+        ("2 <= x.size()[0]", "or pad it"),
+        ("GLOBAL_STATE changed: num_threads", "set_num_threads before"),
+        ("GLOBAL_STATE changed: grad_mode", "no_grad()"),
+        ("self.count == 3", "keep self.count out"),
+    ],
+)
+def test_a_guard_that_fails_comes_with_what_stops_it(guard, advice):
+    assert advice in _promise(guard)
+
+
+def test_what_became_worse_is_named():
+    before = result(breaks=0, kernels=2, matches=True, speedup_low=1.8, guards="a")
+    same = result(breaks=0, kernels=2, matches=True, speedup_high=1.9, guards="a")
+    assert same.worse_than(before) == []
+    now = result(breaks=1, kernels=3, matches=False, speedup_high=1.2, guards="b")
+    assert [line.split(":")[0] for line in now.worse_than(before)] == [
+        *("breaks", "kernels", "matches", "guards that fail", "speedup")
+    ]
+    assert before.worse_than(now) == ["guards that fail: 'b' before, 'a' now"]
+    found = {"compiled": True, "found_in_cache": 2, "limit_hit": False}
+    lost = {"compiled": False, "found_in_cache": 0, "limit_hit": True}
+    worse = result(**lost).worse_than(result(**found))
+    assert worse == [
+        "limit_hit: False before, True now",
+        "compiled: True before, False now",
+        "found_in_cache: 2 before, 0 now",
+    ]
+    assert result(found_in_cache=1).worse_than(result(**found)) == []
+    for mended in ("", "a"):
+        assert result(guards=mended).worse_than(result(guards="a; b")) == []
+    assert result(graphs=0).worse_than(result(graphs=1)) == ["graphs: 1 before, 0 now"]
+
+
+def test_what_is_interrupted_apart_is_not_judged(monkeypatch):
+    stopped = composition.Composition("mine:make", (), interrupted=True)
+    monkeypatch.setattr(composition, "composes", lambda *_, **__: stopped)
+    news = [("", {"trains": True, "calls": 1})]
+    monkeypatch.setattr(children, "parts", lambda *_: iter(news))
+    found = checkup(target("healthy"), only=["matches", "composes"])
+    assert found.interrupted and {p.verdict for p in found.parts} == {"not run"}
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (["--to", "a.pdf"], "ends in .html"),
+        (["--against"], "not a Checkup"),
+        (["--require", "braeks=0"], "'braeks=0' is no requirement"),
+    ],
+)
+def test_a_wrong_file_is_refused_before_anything_runs(option, said, tmp_path, capsys):
+    if option == ["--against"]:
+        option = [*option, str(graphs(abs, torch.ones(2)).save(tmp_path / "a.json"))]
+    assert main(["checkup", target("healthy"), *option]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_page_stands_alone_and_hides_nothing():
+    part = Part("speed", "bad", "⟨slower⟩ <b>", {}, ("x < y",), ("write & run",))
+    page = Checkup("mine:make", (part,), False, 1, True).to_html()
+    assert "&lt;b&gt;" in page and "x &lt; y" in page and "write &amp; run" in page
+    assert "<script" not in page and "http" not in page and "Interrupted" in page
+
+
+def test_a_page_lines_up_measured_columns():
+    table = Table.of(["built", "ships"], [["⟨11⟩", "⟨1 B⟩"], ["⟨0⟩", "⟨856 B⟩"]])
+    part = Part("start", "good", "", {}, (f"{table}\nwarm: a second",))
+    page = re.sub("<[^>]+>", "", Checkup("mine:make", (part,), False, 1).to_html())
+    assert "11     1 B\n0      856 B\nwarm: a second" in page
+
+
+def test_the_page_names_each_lesson_as_it_is_called():
+    parts = [Part(name, "good", "") for name in QUESTIONS]
+    page = Checkup("mine:make", tuple(parts), False, 1).to_html()
+    named = re.findall(r"<p>Lesson (\d\d · [^(]+) \((notebooks/[^)]+)\)</p>", page)
+    assert len(named) == len(parts)
+    for title, file in named:
+        heading = json.loads((ROOT / file).read_text("utf-8"))["cells"][0]["source"][0]
+        assert heading.strip() == f"# {title}"
+
+
+def test_it_comes_back_from_json(tmp_path):
+    found = result(breaks=1, matches=True)
+    path = found.save(tmp_path / "found.json")
+    assert load(path) == found

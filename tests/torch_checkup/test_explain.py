@@ -1,0 +1,169 @@
+"""Each known message is said by its program, recognised, and not said by its twin."""
+
+import functools
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import torch
+
+from helpers.__main__ import main
+from helpers.errors import InputError
+from tests.refresh import ROOT, notebooks, ran
+from torch_checkup import explain_error
+from torch_checkup.explain import Explanation
+
+FILE = ROOT / "torch_checkup" / "errors.toml"
+WHOLE = tomllib.loads(FILE.read_text(encoding="utf-8"))
+ENTRIES = {entry["name"]: entry for entry in WHOLE["entry"]}
+RUN = [name for name, entry in ENTRIES.items() if "program" in entry]
+TOGETHER = [name for name in RUN if not ENTRIES[name].get("alone")]
+# Each starts with an empty cache: without a header, or a test of vectors.
+QUICKLY = {
+    "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
+    "TORCHINDUCTOR_VEC_ISA_OK": "1",
+}
+REFERENCE = torch.__version__.startswith(WHOLE["run_with"])
+
+
+def said(*names):
+    """Return what the programs and twins of entries say, run in one process."""
+    command = [sys.executable, "-m", "tests.torch_checkup.errors_child", *names]
+    with FILE.open("rb") as file:
+        done = ran(*command, stdin=file, timeout=600)
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def texts():
+    return said(*TOGETHER)
+
+
+@pytest.mark.skipif(not REFERENCE, reason="the words are those of another torch")
+@pytest.mark.parametrize("name", RUN)
+def test_the_program_says_it_and_the_twin_does_not(name, texts):
+    program, twin = texts[name] if name in texts else alone(name)
+    meanings = explain_error(program).meanings
+    assert name in [one.name for one in meanings], program
+    assert "Traceback" not in twin, twin
+    assert not re.search(ENTRIES[name]["says"], twin), twin
+
+
+@functools.cache
+def told(code):
+    """Return what a program says in a process of its own; some twins are the same."""
+    command = [sys.executable, "-c", code]
+    env = {**os.environ, **QUICKLY}
+    how = {"capture_output": True, "text": True, "timeout": 600}
+    return subprocess.run(command, env=env, **how).stderr
+
+
+def alone(name):
+    return [told(ENTRIES[name][part]) for part in ("program", "twin")]
+
+
+@pytest.mark.parametrize("name", [n for n in ENTRIES if n not in RUN])
+def test_what_is_not_run_is_recognised_and_is_in_torch(name):
+    entry = ENTRIES[name]
+    [meaning] = explain_error(entry["text"]).meanings
+    assert meaning.name == name and not meaning.program
+    assert f"which would need {entry['needs']}: the words" in meaning.evidence
+    assert "shown by" not in str(meaning)
+    if "source" in entry and REFERENCE:
+        source = Path(torch.__file__).parent / entry["source"]
+        assert entry["words"] in re.sub(r'"\s+f?"', "", source.read_text())
+
+
+def test_a_compiler_that_names_a_header_does_not_miss_it():
+    log = "In file included from /usr/include/python3.11/Python.h:43,\nerror: no type x"
+    assert "headers of Python" not in str(explain_error(log))
+
+
+def test_there_are_enough_and_each_has_a_lesson():
+    assert len(ENTRIES) == len(WHOLE["entry"]) >= 40
+    assert {e["lesson"] for e in ENTRIES.values()} <= {p.name[:2] for p in notebooks()}
+
+
+def test_the_twin_differs_from_the_program_in_few_lines():
+    for name in RUN:
+        before, after = (ENTRIES[name][p].splitlines() for p in ("program", "twin"))
+        assert set(before) & set(after) - {""}, name
+        assert len(after) <= len(before) + 10, name
+
+
+def test_an_exception_is_read_with_its_causes():
+    try:
+        try:
+            torch.compile(lambda x: x, mode="max_autotune")
+        except RuntimeError as error:
+            raise ValueError("could not start") from error
+    except ValueError as error:
+        explanation = explain_error(error)
+    assert [one.name for one in explanation.meanings] == ["a mode that does not exist"]
+    assert explanation.meanings[0].line.startswith("RuntimeError: Unrecognized mode=")
+
+
+def test_several_messages_come_in_the_order_of_the_text():
+    first, second = (
+        "Invalid backend: 'x'",
+        "W1122 10:00:00.1 7 a.py:1] [0/8] torch._dynamo hit config.recompile_limit (8)",
+    )
+    names = [one.name for one in explain_error(f"{first}\n{second}").meanings]
+    assert names == ["a backend that does not exist", "the recompile limit"]
+    turned = explain_error(f"{second}\n{first}").meanings
+    assert [one.name for one in turned] == names[::-1]
+    assert turned[0].line == "torch._dynamo hit config.recompile_limit (8)"
+
+
+def test_a_general_meaning_gives_way_to_a_special_one():
+    text = "BackendCompilerFailed: backend='inductor' raised:\nRuntimeError: "
+    assert [m.name for m in explain_error(text).meanings] == ["a backend that failed"]
+    special = explain_error(f"{text}no autograd formula was registered")
+    assert [m.name for m in special.meanings] == ["an operator without a gradient"]
+
+
+def test_its_lines_fit_a_terminal():
+    for name in ("OpenMP is missing", "TF32 is there and not used"):
+        first, message, *lines = str(explain_error(ENTRIES[name]["text"])).splitlines()
+        assert (first, message) == (name.upper(), f"  {ENTRIES[name]['text']}")
+        assert max(map(len, lines)) <= 88 and lines[0].startswith("why:     ")
+        assert any(line.startswith("checked: not by a program") for line in lines)
+
+
+def test_an_unknown_message_says_where_to_look():
+    explanation = explain_error("the moon is full")
+    assert not explanation.meanings
+    assert "not known here" in str(explanation) and "TORCH_LOGS" in str(explanation)
+
+
+def test_an_unknown_graph_break_has_the_words_of_torch():
+    text = str(explain_error("please visit: https://site/gb/gb0144.html"))
+    assert "Unsupported custom jvp" in text and "gb0144.html" in text
+
+
+@pytest.mark.parametrize("nothing", ["  \n", None, b"text"])
+def test_what_is_no_message_is_refused(nothing):
+    with pytest.raises(InputError, match="text of a log or a traceback"):
+        explain_error(nothing)
+
+
+def test_it_reads_its_own_json_and_shows_html():
+    explanation = explain_error("Invalid backend: '<x>'")
+    assert Explanation.from_json(explanation.to_json()) == explanation
+    page = explanation._repr_html_()
+    assert "A BACKEND THAT DOES NOT EXIST" in page and "<x>" not in page
+
+
+@pytest.mark.parametrize(
+    ("log", "status"), [(b"\xff Invalid backend: 'x'", 0), (b"the moon", 1), (b"", 2)]
+)
+def test_the_command_reads_a_log(log, status, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(log)))
+    assert main(["explain"]) == status
+    assert ("torch._dynamo.list_backends()" in capsys.readouterr().out) == (status == 0)

@@ -1,0 +1,264 @@
+"""First calls in fresh processes: what is reported, and what is kept when one fails."""
+
+import dataclasses
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from helpers.__main__ import main
+from helpers.errors import InputError, Unavailable
+from helpers.results import Result
+from torch_checkup import starts
+from torch_checkup.records import components
+from torch_checkup.starts import ColdStart, Lookup, Start, Way, cold_start, one_start
+
+MODEL = """
+import torch
+
+def make():
+    return torch.nn.Linear(8, 8), (torch.ones(4, 8),)
+
+def by_name():
+    return torch.nn.Linear(8, 8), {"input": torch.ones(4, 8)}
+
+def hangs():
+    import subprocess, sys, time
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(99)"])
+    time.sleep(99)
+"""
+PHASES = {"Dynamo": 0.5, "AOTAutograd": 0.5, "Inductor": 1.0, "build": 8.0}
+
+
+@pytest.fixture
+def model(tmp_path):
+    path = tmp_path / "model.py"
+    path.write_text(MODEL)
+    return str(path)
+
+
+def lookup(kind="FxGraphCache", hits=1, misses=0, bypasses=0, **parts):
+    return Lookup(kind, hits, misses, bypasses, (), parts)
+
+
+def started(seconds=1.0, **fields):
+    scaled = {name: s * seconds / 10 for name, s in PHASES.items()}
+    given = {
+        "first_s": seconds,
+        "phases": scaled,
+        "lookups": (lookup(),),
+        "agrees": True,
+        **fields,
+    }
+    return Start(**given)
+
+
+def found(**ways):
+    each = tuple(Way(name, tuple(s), 7) for name, s in ways.items())
+    return ColdStart("model:make", each, False, {})
+
+
+# --- what is made of the numbers ------------------------------------------------------
+
+
+def test_the_share_saved_is_of_the_median_and_loading_counts():
+    result = found(
+        empty=[started(10), started(12), started(50)],
+        warm=[started(3)],
+        artifacts=[started(2, load_s=1.0)],
+    )
+    assert result.saved("warm") == result.saved("artifacts") == pytest.approx(0.75)
+    assert result["empty"].span() == pytest.approx((10, 50))
+    assert result["warm"].seconds("build") == pytest.approx(2.4)
+    ended = Start(problem="it was ended")
+    assert found(warm=[started(3), ended, ended])["warm"].seconds() == 3
+    assert found(warm=[ended])["warm"].seconds() == 0
+    with pytest.raises(KeyError, match="no way 'copied'"):
+        result["copied"]
+
+
+def test_text_form_and_json():
+    result = found(empty=[started(10), started(12)], warm=[started(3, agrees=False)])
+    text = str(result)
+    assert "1 found" in text and "agree " in text and "DIFFER" in text
+    assert "⟨11 s (10 s to 12 s)⟩" in text and "a second process" in text
+    assert "<table>" in result._repr_html_()
+    assert Result.from_json(result.to_json()) == result
+
+
+def test_which_part_of_the_key_missed():
+    filled = started(lookups=(lookup(gm="a", threads="2"), lookup("AOT", gm="x")))
+    other = started(lookups=(lookup(gm="a", threads="8", new="n"), lookup("AOT")))
+    assert other.missed(filled) == ("threads", "new")
+    assert filled.missed(filled) == ()
+    result = found(empty=[filled], warm=[other], copied=[filled])
+    assert result.missed() == {"warm": ("threads", "new")}
+    assert "warm found less: other parts of its keys: threads, new" in str(result)
+    lines = ["[abc] gm: <lambda>()\n\ndef f(x): y", "[def] config[a.b]: {'c': 1}"]
+    assert components(lines) == {"gm": "abc", "config[a.b]": "def"}
+
+
+def test_what_the_caches_were_asked_in_words():
+    both = started(lookups=(lookup(hits=2), lookup(hits=0, misses=1, bypasses=3)))
+    assert both.found == "2 found, 1 missed, 3 bypassed"
+    assert Start().found == "not asked"
+
+
+# --- which processes are started ------------------------------------------------------
+
+
+def test_each_way_has_its_folder_and_turns_alternate(model, monkeypatch, tmp_path):
+    seen = []
+
+    def pretend(order, place, timeout, load=None, save=None, env=None, memory=None):
+        there = sorted(p.parent.name + "/" + p.name for p in place.rglob("*.txt"))
+        seen.append((place.name, there, bool(load)))
+        for name, what in (("cache", "12345"), ("temporary", "1234567")):
+            (place / name).mkdir(parents=True, exist_ok=True)
+            (place / name / "a.txt").write_text(what)
+        if save:
+            save.write_bytes(b"123")
+        return started()
+
+    monkeypatch.setattr(starts, "one_start", pretend)
+    result = cold_start(f"{model}:make", starts.WAYS, repeat=2, folder=tmp_path)
+    cache, both = ["cache/a.txt"], ["cache/a.txt", "temporary/a.txt"]
+    assert seen == [
+        ("filled", [], False),
+        ("filled", both, False),
+        ("new", cache, False),
+        ("new", both, False),
+        ("new", [], True),
+        ("new", [], False),
+        ("filled", both, False),
+        ("new", cache, False),
+        ("new", both, False),
+        ("new", [], True),
+    ]
+    assert {way.name: way.ships for way in result.ways} == {
+        "empty": 0, "warm": 0, "copied": 5, "image": 12, "artifacts": 3,
+    }  # fmt: skip
+    assert all(len(way.starts) == 2 for way in result.ways)
+    assert [p.name for p in tmp_path.iterdir()] == ["model.py"]  # folders are removed
+
+
+def test_an_interrupt_keeps_what_is_done_and_a_failure_the_others(model, monkeypatch):
+    answers = [started(), started(problem="failed"), KeyboardInterrupt()]
+
+    def pretend(order, place, *_, **__):
+        answer = answers.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(starts, "one_start", pretend)
+    result = cold_start(f"{model}:make")
+    assert [way.name for way in result.ways] == ["empty", "warm"]
+    assert result.interrupted and "interrupted" in str(result)
+    assert result["warm"].problem == "failed"
+    answers += [KeyboardInterrupt(), started(problem="no weights")]
+    with pytest.raises(KeyboardInterrupt):
+        cold_start(f"{model}:make")
+    with pytest.raises(InputError, match="make: no weights"):
+        cold_start(f"{model}:make")
+
+
+def test_a_copy_that_does_not_fit_is_told_and_the_others_are_kept(model, monkeypatch):
+    def full(source, target):
+        said = f"[Errno 28] No space left on device: '{source}' -> '{target}'"
+        raise shutil.Error([(str(source), str(target), said)] * 9)
+
+    def pretend(order, place, *_, **__):
+        (place / starts.CACHE).mkdir(parents=True, exist_ok=True)
+        return started()
+
+    monkeypatch.setattr(starts, "one_start", pretend)
+    monkeypatch.setattr(starts.shutil, "copytree", full)
+    result = cold_start(f"{model}:make", ["empty", "copied", "artifacts"])
+    assert [way.problem for way in result.ways if way.name != "copied"] == ["", ""]
+    assert result["copied"].problem == (
+        "failed at: copy the cache: OSError: [Errno 28] No space left on device. "
+        "The disk is full: free some, or name another with folder="
+    )
+
+
+# --- what cannot work ----------------------------------------------------------------
+
+
+def test_ways_and_repeat_are_checked(model):
+    with pytest.raises(ValueError, match="ways are some of empty"):
+        cold_start(f"{model}:make", ["lukewarm"])
+    with pytest.raises(ValueError, match="ways"):
+        cold_start(f"{model}:make", [])
+    with pytest.raises(ValueError, match="repeat"):
+        cold_start(f"{model}:make", repeat=0)
+
+
+def test_a_folder_that_cannot_be_written(model, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="name a folder that can be written"):
+        cold_start(f"{model}:make", folder=tmp_path / "file")
+
+
+def test_no_processes_to_be_had(model, tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    with pytest.raises(Unavailable, match="no process can be started"):
+        cold_start(f"{model}:make", folder=tmp_path)
+
+
+# --- real processes ------------------------------------------------------------------
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_ctrl_c_leaves_no_process(model, tmp_path):
+    code = f"from helpers import cold_start; cold_start({model + ':hangs'!r})"
+    here = {**os.environ, "PYTHONPATH": str(Path(starts.__file__).parents[1])}
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code], env=here, stderr=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 90
+    family = []
+    while time.monotonic() < deadline and len(family) < 2:  # the child, and its sleeper
+        time.sleep(0.2)
+        family = psutil.Process(parent.pid).children(recursive=True)
+    assert len(family) == 2
+    parent.send_signal(signal.SIGINT)
+    parent.wait(30)
+    _, alive = psutil.wait_procs(family, timeout=10)
+    assert not alive
+
+
+def test_one_real_start_and_what_a_second_finds(model, tmp_path):
+    cache, saved = tmp_path / "place", tmp_path / "saved"
+    order = {"target": f"{model}:by_name", "options": {"backend": "inductor"}}
+    first = one_start(order, cache, save=saved)
+    assert first.problem == "" and first.agrees is True
+    assert first.first_s > 0
+    assert set(first.phases) == set(starts.PHASES)
+    assert 0 < sum(first.phases.values()) <= first.first_s == first.wait_s
+    assert first.found == "2 missed"
+    again = one_start({**order, "train": True}, cache, load=saved)
+    assert again.loaded is True and again.problem == ""
+    assert "fx_kwargs[is_inference]" in again.missed(first)
+    third = one_start(order, cache)
+    assert third.found == "2 found" and third.missed(first) == ()
+
+
+def test_the_command_says_what_is_wrong(model, capsys, monkeypatch):
+    assert main(["cold-start", "nowhere"]) == 2
+    assert "names no function" in capsys.readouterr().err
+    result = found(empty=[started()])
+    monkeypatch.setattr(starts, "cold_start", lambda *_, **__: result)
+    assert main(["cold-start", "model:make"]) == 0
+    assert "nothing was ever compiled" in capsys.readouterr().out
+    result = dataclasses.replace(result, interrupted=True)
+    assert main(["cold-start", "model:make"]) == 2

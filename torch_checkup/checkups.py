@@ -1,0 +1,364 @@
+"""checkup(): what torch.compile does to a model of yours, and what to do about it.
+
+The model runs in a process of its own (`checkup_child`), which is ended when a part
+takes too long or too much memory; the parts that are left go on in a new one.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from . import composition, starts
+from .guest import folders_of, target_of
+from .helpers import children, results, text
+from .helpers.errors import InputError, Unavailable
+from .helpers.results import Measured, TableResult
+from .helpers.text import Table, mark
+
+QUESTIONS = {  # each part, what it answers, and the lesson that explains it
+    "matches": ("Does compiled code give eager's answers?", "16"),
+    "capture": ("Is everything captured?", "04"),
+    "recompiles": ("What compiles again over these inputs?", "13"),
+    "silent": ("Is something silently eager, stale or ignored?", "17"),
+    "traffic": ("What do kernels and library calls move?", "10"),
+    "speed": ("Is it faster, and after how many calls is it paid back?", "02"),
+    "start": ("Where do the first call's seconds go?", "22"),
+    "composes": ("Does training bear what people put around it?", "20"),
+    "gpu": ("What would a GPU run?", "08"),
+    "next": ("What to try next?", "12"),
+}
+_TESTS = {
+    "=": operator.eq,
+    "==": operator.eq,
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+COUNTS = {  # the facts that parts find, by the names that rules have for them
+    "matches": ("matches",),
+    "capture": ("graphs", "breaks"),
+    "recompiles": ("recompiles", "later_recompiles", "limit_hit"),
+    "silent": ("compiled", "stale"),
+    "traffic": ("kernels", "library", "bytes", "eager_bytes", "promotes"),
+    "speed": ("speedup", "speedup_low", "speedup_high", "paid_back"),
+    "start": ("saved", "found_in_cache"),
+    "composes": ("silently_different", "raises"),
+    "gpu": ("gpu_kernels", "gpu_spilled"),
+}
+NAMES = {name: part for part, names in COUNTS.items() for name in names}
+_WORSE_IF_MORE = (
+    *("breaks", "graphs", "recompiles", "later_recompiles", "limit_hit", "kernels"),
+    *("library", "bytes", "promotes", "stale", "silently_different", "raises"),
+    *("gpu_kernels", "gpu_spilled"),
+)
+_WORSE_IF_NONE = ("matches", "graphs", "compiled", "found_in_cache")
+_APART = ("start", "composes")  # parts that start processes of their own
+_SIGNS = {
+    "good": "✓",
+    "look": "!",
+    "bad": "✗",
+    "cannot tell": "?",
+    "failed": "✗",
+    "not run": "–",
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One question, its verdict in a word and in a sentence, and the evidence.
+
+    *verdict* is ``good``, ``look``, ``bad``, ``cannot tell``, ``failed`` or ``not
+    run``.  *counts* are facts by name, for `Checkup.require`.  *advice* has lines to
+    write, *pictures* are HTML with the data inline.
+    """
+
+    name: str
+    verdict: str
+    says: str
+    counts: dict[str, int | float | bool | str | None] = field(default_factory=dict)
+    evidence: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+    pictures: tuple[str, ...] = ()
+
+    @property
+    def question(self) -> str:
+        """What the part answers."""
+        return QUESTIONS[self.name][0]
+
+    @property
+    def lesson(self) -> str:
+        """The lesson that explains it."""
+        return QUESTIONS[self.name][1]
+
+
+@dataclass(frozen=True, repr=False)
+class Checkup(Measured, TableResult):
+    """What ``checkup`` found: a part for each question, in their order."""
+
+    target: str
+    parts: tuple[Part, ...]
+    trains: bool
+    calls: int
+    interrupted: bool = False
+
+    def __getitem__(self, name: str) -> Part:
+        for part in self.parts:
+            if part.name == name:
+                return part
+        raise KeyError(f"no part {name!r}: there are {[p.name for p in self.parts]}")
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        """All facts by name."""
+        return {k: v for part in self.parts for k, v in part.counts.items()}
+
+    @property
+    def ok(self) -> bool:
+        """Whether no part is bad, and none failed."""
+        return not any(part.verdict in ("bad", "failed") for part in self.parts)
+
+    def table(self) -> Table:
+        """Return a row for each part."""
+        rows = [
+            (_SIGNS[p.verdict], p.name, p.verdict, p.lesson, p.says) for p in self.parts
+        ]
+        return Table.of(["", "part", "verdict", "lesson", "found"], rows)
+
+    def _last(self) -> str:
+        lines = [f"{part.name}: {line}" for part in self.parts for line in part.advice]
+        if self.interrupted:
+            lines.append("interrupted: these are the parts that were done")
+        return "\n".join(lines)
+
+    def to_html(self) -> str:
+        """Return the report as one HTML page that needs no network and no script."""
+        from .page import page
+
+        return page(self)
+
+    def unmet(self, requirements: str) -> list[str]:
+        """Return each of the *requirements* that does not hold, and what was found.
+
+        They are names of counts, alone or with a limit, with commas in between:
+        ``"graphs=1,breaks=0,recompiles<=2,matches"``.  Raises InputError for a name
+        that no part has.
+        """
+        says = {part.name: part.says for part in self.parts}
+        unmet = []
+        for rule in rules_of(requirements):
+            name, sign, limit = rule.groups()
+            value = self.counts.get(name)
+            if value is None:
+                why = says.get(NAMES[name], "its part was not run")
+                unmet.append(f"{rule[0]}: not known, {why}")
+            elif not (_TESTS[sign](value, float(limit)) if sign else value):
+                unmet.append(f"{rule[0]}: it is {str(value).lower()}")
+        return unmet
+
+    def require(self, requirements: str) -> None:
+        """Raise AssertionError that names all *requirements* that do not hold."""
+        if unmet := self.unmet(requirements):
+            raise AssertionError("; ".join(unmet))
+
+    def worse_than(self, before: Checkup) -> list[str]:
+        """Return what became worse since *before*, another checkup of the model."""
+        worse = []
+        ours, theirs = self.counts, before.counts
+        for name in _WORSE_IF_MORE:
+            old, new = theirs.get(name), ours.get(name)
+            if old is not None and new is not None and new > old:
+                worse.append(f"{name}: {old} before, {new} now")
+        for name in _WORSE_IF_NONE:
+            if theirs.get(name) and ours.get(name) in (False, 0):
+                worse.append(f"{name}: {theirs[name]} before, {ours[name]} now")
+        old, new = (str(counts.get("guards") or "") for counts in (theirs, ours))
+        if old and set(new.split("; ")) - {*old.split("; "), ""}:
+            worse.append(f"guards that fail: {old!r} before, {new!r} now")
+        low, high = theirs.get("speedup_low"), ours.get("speedup_high")
+        if low and high and high < low:
+            worse.append(f"speedup: at least {low} before, at most {high} now")
+        failed = {part.name for part in before.parts if part.verdict == "failed"}
+        for part in self.parts:
+            if part.verdict == "failed" and part.name not in failed:
+                worse.append(f"{part.name}: it fails now, {part.says}")
+        return worse
+
+
+def rules_of(requirements: str) -> list[re.Match[str]]:
+    """Return name, sign and limit of each rule in *requirements*.
+
+    Raises InputError for what is no rule, or names what no part counts.
+    """
+    rules = []
+    for rule in filter(None, (r.strip() for r in requirements.split(","))):
+        match = re.fullmatch(r"(\w+)\s*(?:(==|=|<=|>=|<|>)\s*(-?\d*\.?\d+))?", rule)
+        if not match or match[1] not in NAMES:
+            raise InputError(
+                f"{rule!r} is no requirement: use {', '.join(sorted(NAMES))}, "
+                "alone or with a limit, such as breaks=0 or recompiles<=2"
+            )
+        rules.append(match)
+    return rules
+
+
+def checkup(
+    make: str | Callable[[], tuple],
+    *,
+    only: Sequence[str] = (),
+    train: bool = False,
+    gpu: str = "",
+    budget: float = 5.0,
+    timeout: float = 300.0,
+    memory: int | None = None,
+) -> Checkup:
+    """Return what torch.compile does to a model, and what to try next.
+
+    *make* is ``"module:function"``, ``"path/to/file.py:function"``, or a function that
+    stands in a module.  Called without arguments, in a process of its own, it returns a
+    model or function and its inputs: a tuple, a dictionary of keyword arguments, or a
+    list of several of these that differ as those of real calls do.  A third value is a
+    loss: a function of what the model returns.  With it, or with *train*, which takes
+    a weighted sum of what is returned, a backward belongs to each call.  Of a model
+    that is compiled already, what was given to ``torch.compile`` is looked at.
+
+    *only* names parts to do (`QUESTIONS`); else all, with ``gpu`` where a *gpu* such as
+    ``"h100"`` is named.  *budget* is in seconds of timing for each part that times.
+    A part that is not done after *timeout* seconds, or whose process has more than
+    *memory* bytes (by default three quarters of what is free), is ended, says so in its
+    place, and the others go on.  Ctrl-C keeps the parts that are done.
+
+    Nothing of the model's weights, and no variable of the environment, is kept.
+
+    Raises InputError when *make* cannot be found or does not give a model and inputs.
+    """
+    target = target_of(make)
+    names = children.chosen(only, QUESTIONS)
+    if not only and not gpu:
+        names.remove("gpu")
+    order = {"target": target, "train": train, "gpu": gpu or "h100"}
+    order |= {"budget": budget, "timeout": timeout, "memory": memory}
+    done: dict[str, Part] = {}
+    about: dict[str, Any] = {"trains": train, "calls": 0}
+    why = "nothing trains here: give a loss"
+    with text.progress("checkup", len(names), "parts") as bar:
+        try:
+            here = [n for n in names if n not in _APART]
+            child = f"{__package__}.checkup_child"
+            for name, found in children.parts(
+                child, order, here, timeout, memory, folders_of(target)
+            ):
+                if problem := found.get("problem"):
+                    done[name] = Part(name, "failed", problem)
+                elif name:
+                    done[name] = msgspec.convert(found, Part)
+                else:
+                    about |= found
+                bar.update(len(done) - bar.n)
+            for name in _APART:
+                if name in names and (about["trains"] or name != "composes"):
+                    done[name] = _apart(name, order | about)
+                    bar.update()
+        except KeyboardInterrupt:
+            why = "interrupted"
+    if not only and not about["trains"]:
+        names.remove("composes")
+    for name in names:
+        done.setdefault(name, Part(name, "not run", why))
+    return Checkup(
+        target=Path(target).name,  # without its folder
+        parts=tuple(done[name] for name in names),
+        trains=about["trains"],
+        calls=about["calls"],
+        interrupted=why == "interrupted",
+    )
+
+
+def _apart(name: str, order: dict[str, Any]) -> Part:
+    """Return a part that starts processes of its own: no model is made in this one."""
+    target, limits = order["target"], {n: order[n] for n in ("timeout", "memory")}
+    try:
+        if name == "composes":
+            around = composition.composes(target, **limits)
+        else:
+            around = starts.cold_start(target, train=order["trains"], **limits)
+    except (InputError, Unavailable, OSError) as error:  # the other parts are kept
+        return Part(name, "failed", str(error))
+    if around.interrupted:
+        raise KeyboardInterrupt
+    return training_part(around) if name == "composes" else start_part(around)
+
+
+def start_part(found: starts.ColdStart) -> Part:
+    """Return where the first call's seconds go, cold and with what a cache keeps."""
+    problems = [f"{way.name}: {way.problem}" for way in found.ways if way.problem]
+    saved = {way.name: found.saved(way.name) for way in found.ways if not way.problem}
+    says = f"{mark(text.seconds(found['empty'].seconds()))} until the first answer"
+    counts: dict[str, Any] = {"saved": None, "found_in_cache": None}
+    verdict, advice = "look" if problems else "good", ()
+    if "warm" in saved:
+        says += f", {mark(text.seconds(found['warm'].seconds()))} with a warm cache"
+        lookups, counts["saved"] = found["warm"].first.lookups, round(saved["warm"], 3)
+        hits = counts["found_in_cache"] = sum(one.hits for one in lookups)
+        phases = found["empty"].first.phases
+        if not hits and phases.get("Inductor", 0) + phases.get("build", 0):
+            verdict = "bad"
+            says = f"a second process finds nothing in the cache: {says}"
+            whys = [reason for one in lookups for reason in one.reasons]
+            whys += [
+                f"{part} of its key is another"
+                for part in found.missed().get("warm", ())
+            ]
+            advice = (f"look why: {'; '.join(whys) or 'are caches switched off?'}",)
+    best = max(saved, key=lambda way: (way != "warm", saved[way]))
+    if verdict == "good" and saved[best] > 0.2:
+        ships = mark(text.size(found[best].ships))
+        share = mark(f"{saved[best]:.0%}")
+        advice = (f"{best!r} ships {ships} and saves {share} of the first call",)
+    return Part("start", verdict, says, counts, (str(found), *problems), advice)
+
+
+def training_part(found: composition.Composition) -> Part:
+    """Return how a training step bears what people put around it."""
+    agrees, differs = found.named("agrees"), found.named("differs")
+    raises, ended = found.named("raises"), found.named("not done")
+    says = f"{len(agrees)} of {len(found.situations)} agree"
+    says += f"; differs in silence: {', '.join(differs)}" * bool(differs)
+    says += f"; raises: {', '.join(raises)}" * bool(raises)
+    says += f"; had to be ended: {', '.join(ended)}" * bool(ended)
+    known = [composition.OF_EVERY_MODEL.get(name) for name in differs + raises]
+    says += ", as in every compiled model" * bool(found.ok and known)
+    own = {verdict: found.named(verdict, own=True) for verdict in ("differs", "raises")}
+    counts = {"silently_different": len(own["differs"]), "raises": len(own["raises"])}
+    verdict = "bad" if own["differs"] else "look" if own["raises"] + ended else "good"
+    if not agrees + differs + raises:
+        verdict, counts = "cannot tell", dict.fromkeys(counts)  # nothing was judged
+    advice = tuple(filter(None, known))
+    return Part("composes", verdict, says, counts, (str(found),), advice)
+
+
+_REPORTS = {
+    ".html": Checkup.to_html,
+    ".json": Checkup.to_json,
+    ".txt": Checkup.__str__,
+}
+
+
+def check_report(path: str | os.PathLike[str]) -> str:
+    """Return the ending of *path*; raises InputError where no report has it."""
+    if (kind := Path(path).suffix) not in _REPORTS:
+        raise InputError(f"a report ends in .html, .json or .txt, not in {kind!r}")
+    return kind
+
+
+def write_report(found: Checkup, path: str | os.PathLike[str]) -> Path:
+    """Write *found* as HTML, text or JSON, by the ending of *path*; return the path."""
+    return results.write_atomically(path, _REPORTS[check_report(path)](found))

@@ -1,0 +1,151 @@
+"""A process in which a model of somebody else's project is a guest.
+
+It reports to the process that started it, ends with it, and finds the model by its
+name.  It imports torch nowhere: `start_child` does that where it times it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+from .helpers.children import HOW_TO_NAME
+from .helpers.errors import InputError
+
+
+class Report:
+    """The file that the parent reads, and the clock of one stage after the other."""
+
+    def __init__(self, path: str) -> None:
+        self._file = open(path, "w", encoding="utf-8")  # noqa: SIM115
+        self._begin = time.perf_counter()
+
+    def put(self, **found: Any) -> None:
+        """Write what was found, now."""
+        self._file.write(json.dumps(found) + "\n")
+        self._file.flush()
+
+    def stage(self, name: str) -> None:
+        """Say that a stage begins: its clock starts."""
+        self.put(stage=name)
+        self._begin = time.perf_counter()
+
+    def end(self, field: str) -> None:
+        """Report the seconds since the stage began as *field*."""
+        self.put(**{field: time.perf_counter() - self._begin})
+
+
+def end_with_parent() -> None:
+    """End this process when the one that started it has ended."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def folders_of(target: str) -> list[str]:
+    """Return where the imports of ``file.py:function`` or ``module:function`` begin.
+
+    A file finds what stands beside it, and in a package its neighbours.
+    """
+    path, folders = _file_of(target), [Path.cwd()]
+    if path:
+        folders = [_package_of(path)[1], path.parent, *folders]
+    return [str(folder) for folder in folders]
+
+
+def _file_of(target: str) -> Path | None:
+    home = target.rpartition(":")[0]
+    return Path(home).resolve() if home.endswith(".py") else None
+
+
+def _package_of(path: Path) -> tuple[str, Path]:
+    """Return the name by which a file is imported, and from which folder."""
+    name, package = path.stem, path.parent
+    while (package / "__init__.py").exists():
+        name, package = f"{package.name}.{name}", package.parent
+    return name, package
+
+
+def module_function(target: str) -> Callable[[], Any]:
+    """Return the function that ``module:function`` or ``file.py:function`` names.
+
+    The process was started with `folders_of` the target on its path.
+    """
+    name, _, function = target.rpartition(":")
+    path = _file_of(target)
+    if path:
+        name = _package_of(path)[0]
+    if path and name == path.stem:  # whatever else has its name
+        spec = spec_from_file_location(name, path)
+        module = sys.modules[name] = module_from_spec(spec)  # importlib's own recipe
+        spec.loader.exec_module(module)
+    else:
+        module = import_module(name)
+    return getattr(module, function)
+
+
+def given(make: Callable[[], Any]) -> tuple[Callable, Any, Callable | None]:
+    """Return what *make* gives: a function or module, inputs, and a loss or None."""
+    made = make()
+    if not isinstance(made, tuple) or len(made) not in (2, 3) or not callable(made[0]):
+        raise TypeError(
+            f"{make.__name__}() must return (model or function, inputs), and may "
+            f"return a loss as a third; it returned {type(made).__name__}"
+        )
+    return (*made, None)[:3]
+
+
+def made_by(target: str) -> tuple[Callable, tuple, dict[str, Any], Callable | None]:
+    """Return the function or module, what its first call is given, and its loss."""
+    from .helpers.capture import given_calls  # here, for both import torch
+    from .helpers.session import uncompiled
+
+    fn, inputs, loss = given(module_function(target))
+    return uncompiled(fn), *given_calls(inputs)[0], loss
+
+
+def trained(fn: Callable[..., Any], loss: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Return *fn* as a training step has it: with a backward of its *loss*."""
+
+    def step(*inputs: Any, **kwargs: Any) -> Any:
+        result = loss(fn(*inputs, **kwargs))
+        result.backward()
+        return result.detach()
+
+    return step
+
+
+def target_of(make: str | Callable[[], tuple]) -> str:
+    """Return *make* as text that another process can follow.
+
+    Raises InputError for what no process could import.
+    """
+    if isinstance(make, str):
+        home, _, name = make.rpartition(":")
+        if not home or not name.isidentifier():
+            raise InputError(f"{make!r} names no function. {HOW_TO_NAME}")
+        if home.endswith(".py"):
+            if not Path(home).is_file():
+                raise InputError(f"there is no file {home}. {HOW_TO_NAME}")
+            return f"{Path(home).resolve()}:{name}"
+        return make
+    name, module = getattr(make, "__qualname__", ""), getattr(make, "__module__", "")
+    if not inspect.isfunction(make) or "<" in name or module == "__main__":
+        raise InputError(
+            f"{make!r} cannot be imported by another process. {HOW_TO_NAME}"
+        )
+    return f"{module}:{name}"

@@ -1,0 +1,348 @@
+"""What to try next with a model: each thing is tried, and held against the present.
+
+Breaks and versions are counted, and come before seconds; of seconds there is a ratio
+with its interval, or "cannot tell".  What does not give eager's answers helps nobody.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import time
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain
+from statistics import median
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from .helpers import stats, text
+from .helpers._torch import needed_for
+from .helpers.benchmark import Comparison
+from .helpers.capture import graphs, recompiles
+from .helpers.errors import one_line
+from .helpers.session import compile_apart, restored, undisturbed
+from .helpers.tensors import clone, tensors
+from .helpers.text import mark
+from .patient import Call, Patient, race
+
+with needed_for("first calls without a cache"):
+    from torch._dynamo.pgo import reset_code_state
+    from torch._inductor.utils import fresh_cache
+
+KINDS = ("breaks", "versions", "first call", "each call")  # the first weigh most
+# What lets Dynamo go on, where it stops now, and what that changes.
+_MENDS: tuple[tuple[str, dict[str, Any], str], ...] = (
+    ("capture_scalar_outputs = True", {"capture_scalar_outputs": True}, ""),
+    (
+        "capture_dynamic_output_shape_ops = True",
+        {"capture_dynamic_output_shape_ops": True},
+        "",
+    ),
+    (
+        "reorderable_logging_functions |= {print, warnings.warn}",
+        {"reorderable_logging_functions": {print, warnings.warn}},
+        "they print when the graph is done",
+    ),
+    (
+        "ignore_logging_functions |= {logging.Logger.info, logging.Logger.warning}",
+        {"ignore_logging_functions": {logging.Logger.info, logging.Logger.warning}},
+        "they log nothing from then on",
+    ),
+)
+_WORTH = 1.05
+"""What is faster by less may be slower in another process, where memory lands anew."""
+_PATIENCE = 20.0  # seconds after which two first calls of each side must do
+
+
+@dataclass(frozen=True)
+class Try:
+    """A line to write, and what it does.
+
+    *kind* is one of `KINDS`.  *gain* is how many breaks or versions are saved, or by
+    how much the ratio's interval is beyond what is worth it; it helps if above 0.
+    *agrees* says whether the answers are eager's, None where that was not decided.
+    """
+
+    line: str
+    kind: str
+    effect: str
+    gain: float
+    agrees: bool | None
+    costs: str = ""
+
+    @property
+    def helps(self) -> bool:
+        """Whether it may be advised."""
+        return self.gain > 0 and self.agrees is not False
+
+
+def tried(p: Patient) -> list[Try]:
+    """Return all that was tried: first what helps, and of that what weighs most.
+
+    When half of the part's time is spent, it begins no other.
+    """
+    found, begin = list[Try](), time.monotonic()
+    with torch.set_grad_enabled(p.train):
+        torch.compile(lambda x: x + 1)(torch.ones(2))  # its first steps cost nobody
+        for one in chain(_mended_breaks(p), _dynamic_sizes(p), _timed(p)):
+            found.append(one)
+            if time.monotonic() - begin > p.order["timeout"] / 2:
+                found.append(Try("the rest", KINDS[-1], "not tried: timeout=", 0, None))
+                break
+    return sorted(found, key=lambda t: (not t.helps, KINDS.index(t.kind), -t.gain))
+
+
+def _attempt(
+    kind: str, work: Callable[..., Try | None], line: str, *more: Any
+) -> Iterator[Try]:
+    """Yield what *work* finds of a *line*, with an empty cache, or that it failed."""
+    try:
+        with fresh_cache():
+            done = work(line, *more)
+    except Exception as error:
+        done = Try(line, kind, f"fails: {one_line(error):.100}", 0, None)
+    if done:
+        yield done
+
+
+def _compiling(p: Patient, **options: Any) -> Callable[[], Callable[..., Any]]:
+    """Return what compiles the model, as where no sizes were seen before."""
+
+    def compiling() -> Callable[..., Any]:
+        reset_code_state()
+        return compile_apart(p.fn, **options)
+
+    return compiling
+
+
+def _agreement(
+    p: Patient, compiling: Callable[[], Callable[..., Any]], calls: list[Call]
+) -> tuple[bool | None, float, Callable[..., Any]]:
+    """Return whether all answers are eager's, seconds of the first call, and its code.
+
+    *compiling* compiles the model; where it draws random numbers, once more, and the
+    first call alone is judged: each judgement would compile for its sizes again.
+    """
+    compiled, seconds = compiling(), []
+    for inputs, kwargs in map(clone, calls):
+        begin = time.perf_counter()
+        with restored(p.fn):
+            p.run(compiled)(*inputs, **kwargs)
+        seconds.append(time.perf_counter() - begin)
+    judged = calls[:1] if p.draws else calls
+    agreed = [p.answers(compiled, call, compiling).matches for call in judged]
+    agrees = False if False in agreed else None if None in agreed else True
+    return agrees, seconds[0], compiled
+
+
+# ------------------------------------------------------- breaks, and versions: counted
+
+
+def _mended_breaks(p: Patient) -> Iterator[Try]:
+    """Yield the settings with which Dynamo captures what it stops at now."""
+    inputs, kwargs = p.calls[0]
+    now = graphs(p.fn, *inputs, **kwargs)
+
+    def mended(line: str, settings: dict[str, Any], costs: str) -> Try | None:
+        with torch._dynamo.config.patch(settings):
+            then = graphs(p.fn, *inputs, **kwargs)
+            saved = len(now.breaks) - len(then.breaks)
+            if saved <= 0:
+                return None
+            agrees, *_ = _agreement(p, _compiling(p), p.calls[:1])
+        were, are = (text.count(one.count, "graph") for one in (now, then))
+        before = f"{text.count(len(now.breaks), 'break')} in {were}"
+        effect = f"{before}, then {len(then.breaks)} in {are}"
+        return Try(line, "breaks", effect, saved, agrees, costs)
+
+    helpful = []
+    for words, *mend in _MENDS if now.breaks else ():
+        line = f"torch._dynamo.config.{words}"
+        for found in _attempt("breaks", mended, line, *mend):
+            helpful += [mend] if found.helps else []
+            yield found
+    if len(helpful) > 1:
+        settings, costs = zip(*helpful, strict=True)
+        together = {name: value for each in settings for name, value in each.items()}
+        line = f"all at once: {', '.join(together)}"
+        costs = "; ".join(filter(None, costs))
+        yield from _attempt("breaks", mended, line, together, costs)
+
+
+def _dynamic_sizes(p: Patient) -> Iterator[Try]:
+    """Yield what makes fewer versions of calls whose sizes differ."""
+    varying = _varying(p)
+    if not varying or (now := recompiles(p.fn, p.calls).total) < 2:
+        return
+
+    def counted(line: str, calls: list[Call], dynamic: bool | None = None) -> Try:
+        then = recompiles(p.fn, calls, dynamic=dynamic).total
+        agrees, first, _ = _agreement(p, _compiling(p, dynamic=dynamic), calls)
+        effect = f"{text.count(now, 'version')}, then {then}"
+        costs = f"compiles for {mark(text.seconds(first))}"
+        return Try(line, "versions", effect, now - then, agrees, costs)
+
+    marks = [
+        f"torch._dynamo.mark_dynamic({name}, {sizes[0] if len(sizes) == 1 else sizes})"
+        for name, sizes in varying.items()
+    ]
+    line = f"before the first call: {'; '.join(marks)}"
+    calls = [clone(p.calls[0]), *p.calls[1:]]
+    for name, tensor in _named(p, calls[0]):
+        torch._dynamo.mark_dynamic(tensor, varying.get(name, ()))
+    marked = list(_attempt("versions", counted, line, calls))
+    yield from marked
+    if not any(found.helps and found.gain == now - 1 for found in marked):
+        line = "torch.compile(model, dynamic=True)"
+        yield from _attempt("versions", counted, line, p.calls, True)
+
+
+def _varying(p: Patient) -> dict[str, list[int]]:
+    """Return the dimensions of each tensor whose size is another in another call."""
+    shapes = defaultdict[str, list[torch.Size]](list)
+    with suppress(TypeError, ValueError):  # no signature, as of a builtin
+        for call in p.calls:
+            for name, tensor in _named(p, call):
+                shapes[name].append(tensor.shape)
+    found = {}
+    for name, seen in shapes.items():
+        if len({len(shape) for shape in seen}) == 1:
+            columns = enumerate(zip(*seen, strict=True))
+            found[name] = [d for d, sizes in columns if len(set(sizes)) > 1]
+    return {name: dimensions for name, dimensions in found.items() if dimensions}
+
+
+def _named(p: Patient, call: Call) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield each tensor of a call, with its name inside the model's forward."""
+    signature = inspect.signature(getattr(p.fn, "forward", p.fn))
+    arguments = signature.bind(*call[0], **call[1]).arguments
+    for (argument, *path), leaf in pytree.tree_leaves_with_path(arguments):
+        if isinstance(leaf, torch.Tensor):
+            yield argument.key + pytree.keystr(path), leaf
+
+
+# -------------------------------------------------------------------- seconds: timed
+
+
+def _timed(p: Patient) -> Iterator[Try]:
+    """Yield what is raced against the model as it is compiled now."""
+    try:
+        *_, now = _agreement(p, _compiling(p), p.calls)  # it stays so through all races
+    except Exception as error:
+        effect = f"not raced, as it fails now: {one_line(error)}"
+        yield Try("other options", "each call", effect, 0, None)
+        return
+    yield from _options(p, now)
+    yield from _by_blocks(p, now)
+
+
+def _options(p: Patient, now: Callable[..., Any]) -> Iterator[Try]:
+    """Yield what each call takes with other options of torch.compile."""
+    if any(tensor.is_cuda for tensor in tensors(p.calls)):
+        modes = "reduce-overhead", "max-autotune"
+    else:  # there it has kernels of its own for products with weights that stay
+        modes = () if p.train else ("max-autotune-no-cudagraphs",)
+    ways: dict[str, dict[str, Any]] = {f'mode="{m}"': {"mode": m} for m in modes}
+    if _varying(p):
+        ways["dynamic=False"] = {"dynamic": False}
+    if p.module and not p.train:
+        ways['options={"freezing": True}'] = {"options": {"freezing": True}}
+
+    def raced(line: str, options: dict[str, Any]) -> Try:
+        agrees, first, then = _agreement(p, _compiling(p, **options), p.calls)
+        result = _race(p, now, then)
+        gain = result.interval[0] - _WORTH
+        costs = f"compiles for {mark(text.seconds(first))}"
+        if "dynamic" in options:
+            count = recompiles(p.fn, p.calls, **options).total
+            costs += f", {text.count(count, 'version')}"
+        if "freezing" in str(options):
+            costs += ", no gradients: under torch.no_grad()"
+        return Try(line, "each call", mark(result.ratio()), gain, agrees, costs)
+
+    for words, options in ways.items():
+        line = f"torch.compile(model, {words})"
+        yield from _attempt("each call", raced, line, options)
+
+
+def _race(p: Patient, now: Callable[..., Any], then: Callable[..., Any]) -> Comparison:
+    """Race *then* against the present state, over all calls in turn."""
+
+    def all_calls(model: Callable[..., Any]) -> Callable[..., Any]:
+        run = p.run(model)
+        return lambda *calls: [run(*inputs, **kwargs) for inputs, kwargs in calls]
+
+    sides, names = (all_calls(now), all_calls(then)), ("now", "then")
+    how = {"budget": p.order["budget"] / 4, "names": names, "same_answer": False}
+    return race(sides, p.calls, **how)
+
+
+def _by_blocks(p: Patient, now: Callable[..., Any]) -> Iterator[Try]:
+    """Yield the first call when each repeated block is compiled in place of all."""
+
+    def by_blocks(line: str) -> Try | None:
+        if p.made_again() is p.fn:  # made once only: its blocks are the present's too
+            return None
+
+        def compiling() -> Callable[..., Any]:
+            model, drawn = p.made_again(), torch._inductor.config.fallback_random
+            for block in model.get_submodule(name):
+                block.compile(options={"fallback_random": drawn})
+            return model
+
+        agrees, _, model = _agreement(p, compiling, p.calls)
+        costs = f"each call {mark(_race(p, now, model).ratio())}"
+        whole, parts = _first_calls(p, model)
+        ratios = [a / b for a, b in zip(whole, parts, strict=True)]
+        confidence = 1 - 2.0 ** (1 - len(ratios))  # that lowest to highest has
+        between = stats.Interval(min(ratios), max(ratios), confidence)
+        effect = (
+            f"first call {stats.verdict(between)}: {text.seconds(median(whole))}, then "
+            f"{text.seconds(median(parts))}; {between.low:.3g} to {between.high:.3g} "
+            f"times as fast in {len(ratios)} rounds"
+        )
+        gain = between.low - _WORTH
+        return Try(line, "first call", mark(effect), gain, agrees, costs)
+
+    if name := _blocks(p.module):
+        line = f"for block in model.{name}: block.compile()"
+        yield from _attempt("first call", by_blocks, line)
+
+
+def _blocks(module: torch.nn.Module | None) -> str:
+    """Return the name of the list whose blocks, all alike, have most weights, or ''."""
+    found = {}
+    for name, part in module.named_modules() if module else ():
+        blocks = list(part.children())
+        listed = isinstance(part, (torch.nn.ModuleList, torch.nn.Sequential))
+        alike = len(blocks) > 1 and len({type(block) for block in blocks}) == 1
+        if name and listed and alike and [*blocks[0].children()]:
+            found[name] = sum(weight.numel() for weight in part.parameters())
+    return max(found, key=found.get, default="")
+
+
+def _first_calls(p: Patient, model: Callable[..., Any]) -> tuple[list[float], ...]:
+    """Return seconds of first calls of the present state and of *model*, in turn.
+
+    Nothing was compiled or kept before any of them.
+    """
+    seconds: tuple[list[float], ...] = [], []
+    begin = time.monotonic()
+    for turn in range(3):
+        if turn > 1 and time.monotonic() - begin > _PATIENCE:
+            break
+        for side, each in enumerate((compile_apart(p.fn), model)):
+            torch.compiler.reset()
+            inputs, kwargs = clone(p.calls[0])
+            run = p.run(each)
+            with fresh_cache(), undisturbed(run):
+                before = time.perf_counter()
+                run(*inputs, **kwargs)
+                seconds[side].append(time.perf_counter() - before)
+    return seconds
