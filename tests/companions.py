@@ -20,6 +20,7 @@ from tests.refresh import ROOT, notebooks, read
 
 FOLDER = ROOT / "notebooks"
 WORKSHOP = FOLDER / "workshop"
+PAGES = [ROOT / "README.md", *sorted(WORKSHOP.glob("*.md"))]
 LESSONS = {path.name[:2]: Lesson(read(path), path) for path in notebooks()}
 
 
@@ -40,6 +41,16 @@ def stops(words: str) -> tuple[Stop | int, ...]:
         for word in words.split()
     )
 
+
+# The lessons as the README groups them: each part begins with one of these.
+PARTS = {
+    "00": "Start",
+    "03": "Mechanism: what is captured, and what is made of it",
+    "10": "Speed",
+    "13": "Shapes, branches and loops",
+    "16": "Debugging",
+    "19": "Practice",
+}
 
 # How both longer routes begin: to prove, to measure, to read what was captured.
 BEGINNING = "00.1 01.1 02.1 +15 03.1 04.2 13.1 14.1"
@@ -186,8 +197,23 @@ def route(name: str) -> str:
     return table(headings.split(", "), [*rows, end])
 
 
+def contents() -> str:
+    """Return the lessons for the README, with minutes; the last line adds them up."""
+    lines, total = [], 0
+    for key, lesson in LESSONS.items():
+        if key in PARTS:
+            lines.append(f"\n**{PARTS[key]}**\n")
+        took = sum(lesson.course["minutes"].values())
+        total += took
+        title = f"{key} · {lesson.course['title']}"
+        lines.append(f"- [{title}](notebooks/{lesson.file.name}) {took}")
+    return "\n".join([*lines, f"\nAll of it: {total / 60:.0f} hours."]) + "\n"
+
+
 def block(mark: str) -> str:
     """Return what stands between a pair of marks."""
+    if mark == "contents":
+        return contents()
     if mark == "pages":
         rows = ((f"[{key}]({key}.md)", L.course["title"]) for key, L in LESSONS.items())
         return table(["page", "lesson"], rows)
@@ -195,10 +221,13 @@ def block(mark: str) -> str:
     return timing(LESSONS[key]) if kind == "timing" else route(mark)
 
 
+_MARKS = "|".join(("contents", "pages", r"timing \d\d", *ROUTES))
+
+
 def renewed(page: Path) -> str:
     """Return the text of a page with what stands between its marks made anew."""
     text = page.read_text(encoding="utf-8")
-    for mark in re.findall(r"<!-- (?!/)(.+?) -->", text):
+    for mark in re.findall(rf"<!-- ({_MARKS}) -->", text):
         head, rest = text.split(f"<!-- {mark} -->\n", 1)
         tail = rest.split(f"<!-- /{mark} -->", 1)[1]
         text = f"{head}<!-- {mark} -->\n{block(mark)}\n<!-- /{mark} -->{tail}"
@@ -207,7 +236,7 @@ def renewed(page: Path) -> str:
 
 def main() -> None:
     """Write the tables of routes and timings into the pages of the workshop."""
-    for page in sorted(WORKSHOP.glob("*.md")):
+    for page in PAGES:
         write_atomically(page, renewed(page))
 
 

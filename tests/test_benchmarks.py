@@ -1,18 +1,24 @@
-"""The README's figures are those that a command of the repository recorded."""
+"""The figures of the pages are those that a command of the repository recorded."""
 
 import pytest
 
 from tests.benchmarks import report
-from tests.benchmarks.common import read
+from tests.benchmarks.common import FOLDER, read
 
 
-def test_the_readme_says_what_was_recorded():
-    text = report.README.read_text(encoding="utf-8")
-    assert report.render(text) == text, "run `python -m tests.benchmarks report`"
-    changed = text.replace(report.section("aa"), report.section("aa") + " and more")
-    assert changed != text and report.render(changed) == text
+@pytest.mark.parametrize("page", report.PAGES, ids=lambda p: p.parent.name)
+def test_a_page_says_what_was_recorded(page):
+    text = page.read_text(encoding="utf-8")
+    assert report.render(page, text) == text, "run `python -m tests.benchmarks report`"
+
+
+def test_a_changed_figure_is_noticed():
+    page = FOLDER / "README.md"
+    text = page.read_text(encoding="utf-8")
+    changed = text.replace(report.section("aa", page), "another table")
+    assert changed != text and report.render(page, changed) == text
     with pytest.raises(ValueError, match="no place for aa"):
-        report.render("nothing here")
+        report.render(page, "nothing here")
 
 
 @pytest.mark.parametrize("name", report.NAMES)
@@ -22,7 +28,7 @@ def test_every_figure_was_measured_and_says_where(name):
     assert kept["machine"]["torch"] and kept["rows"]
 
 
-def test_the_kernel_in_the_readme_is_what_is_dumped_now():
+def test_the_kernel_on_the_page_is_what_is_dumped_now():
     pytest.importorskip("triton")
     import torch
 

@@ -102,12 +102,15 @@ SHELL = [code.removeprefix("$ ") for _, code, _ in RECIPES if code.startswith("$
 
 def run(code):
     """Run a line of the cheat sheet as a reader would, who has defined a few names."""
+    import course
     import helpers
+    import torch_checkup
 
     def f(x):
         return torch.relu(x * 0.9) + 1
 
-    names = {n: getattr(helpers, n) for n in helpers.__all__}
+    rooms = (course, helpers, torch_checkup)
+    names = {name: getattr(room, name) for room in rooms for name in room.__all__}
     for name in ("compare", "sweep", "copy_bandwidth"):  # must work, not be precise
         names[name] = partial(names[name], budget=0.05)
     for name in ("cold_start", "composes"):  # lessons 20 and 33 run them
@@ -291,7 +294,7 @@ def test_exercises_take_the_minutes_of_the_metadata(number):
     assert min(read.values()) >= 1
 
 
-@pytest.mark.parametrize("page", sorted(WORKSHOP.glob("*.md")), ids=lambda p: p.name)
+@pytest.mark.parametrize("page", companions.PAGES, ids=lambda p: p.name)
 def test_tables_of_minutes_are_up_to_date(page):
     text = page.read_text(encoding="utf-8")
     assert "<!-- " in text

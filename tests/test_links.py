@@ -11,7 +11,8 @@ from tests.refresh import ROOT, notebooks, read
 
 BESIDE = sorted((ROOT / "notebooks").rglob("*.md"))
 DATA = sorted((ROOT / "data").rglob("*.md"))
-PAGES = [*ROOT.glob("*.md"), *notebooks(), *BESIDE, *DATA]
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("torch_checkup/*.md")]
+PAGES += [*notebooks(), *BESIDE, *DATA]
 _markdown = mistune.create_markdown(renderer=None, plugins=["table"])
 
 

@@ -22,7 +22,6 @@ def main() -> None:
         "ratio": (given.runs,),
         "bandwidth": (min(given.runs, 5),),
         "dumps": (given.real,),
-        "startup": (min(given.runs, 11),),
         "lessons": (given.notebook or (),),
     }
     benchmark = import_module(f"tests.benchmarks.{given.name}")

@@ -1,4 +1,4 @@
-"""The kernel in the README: dumped for an H100 where there may be no GPU at all."""
+"""A kernel for data/benchmarks/README.md: dumped for an H100 where there may be no GPU at all."""
 
 from __future__ import annotations
 

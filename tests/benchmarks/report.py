@@ -1,28 +1,33 @@
-"""Puts what the benchmarks recorded into the README, word for word."""
+"""Puts what the benchmarks recorded into the pages that show it, word for word."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from helpers.results import write_atomically
 from tests.benchmarks import dumps
-from tests.benchmarks.common import read
+from tests.benchmarks.common import FOLDER, read
 from tests.records import markdown, origin
 
-README = Path(__file__).parents[2] / "README.md"
-NAMES = ("aa", "ratio", "bandwidth", "startup", "lessons", "picture", "kernel", "dumps")
-NAMES += ("lines", "checkup")
+ROOT = Path(__file__).parents[2]
+PAGES = {  # which page shows which benchmarks
+    ROOT / "README.md": ("picture",),
+    FOLDER / "README.md": ("aa", "ratio", "bandwidth", "lessons", "dumps", "kernel"),
+    ROOT / "torch_checkup" / "README.md": ("checkup",),
+}
+NAMES = tuple(name for names in PAGES.values() for name in names)
 PICTURES = {"picture": "three_fates.png", "checkup": "checkup.png"}
 
 
-def section(name: str) -> str:
-    """Return the Markdown between the marks of one benchmark."""
+def section(name: str, page: Path) -> str:
+    """Return the Markdown between the marks of one benchmark, for links from *page*."""
     kept = read(name)
     if kept is None:
         return f"*Not measured yet: `python -m tests.benchmarks {name}`.*"
     if name in PICTURES:
-        alt = kept["settings"]["alt"]
-        return f"![{alt}](data/benchmarks/{PICTURES[name]})\n\n{origin(kept)}"
+        file = Path(os.path.relpath(FOLDER / PICTURES[name], page.parent)).as_posix()
+        return f"![{kept['settings']['alt']}]({file})\n\n{origin(kept)}"
     if name == "kernel":
         code, shown = kept["rows"][0]["code"], kept["rows"][0]["shown"]
         return f"```python\n{code}```\n\n```python\n{shown}\n```\n\n{origin(kept)}"
@@ -30,17 +35,19 @@ def section(name: str) -> str:
     return f"{markdown(rows)}\n\n{origin(kept)}"
 
 
-def render(text: str) -> str:
+def render(page: Path, text: str) -> str:
     """Return *text* with what stands between each pair of marks made anew."""
-    for name in NAMES:
+    for name in PAGES[page]:
         before, after = f"<!-- {name} -->\n", f"<!-- /{name} -->"
         if before not in text or after not in text:
-            raise ValueError(f"the README has no place for {name}")
+            raise ValueError(f"{page.parent.name}/{page.name} has no place for {name}")
         head, rest = text.split(before, 1)
-        text = head + before + section(name) + "\n" + after + rest.split(after, 1)[1]
+        tail = rest.split(after, 1)[1]
+        text = f"{head}{before}{section(name, page)}\n{after}{tail}"
     return text
 
 
 def main() -> None:
-    """Write the recorded tables into the README."""
-    write_atomically(README, render(README.read_text(encoding="utf-8")))
+    """Write what is recorded into each page."""
+    for page in PAGES:
+        write_atomically(page, render(page, page.read_text(encoding="utf-8")))
