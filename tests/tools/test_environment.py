@@ -106,7 +106,7 @@ def test_every_package_is_installed_with_the_helpers():
     listed = tomllib.loads(FILES["pyproject.toml"])["tool"]["setuptools"]["packages"]
     folders = {path.parent for path in (ROOT / "helpers").rglob("*.py")}
     names = {".".join(folder.relative_to(ROOT).parts) for folder in folders}
-    assert {*listed} == names
+    assert {*listed} == {"torch_checkup", *(f"torch_checkup.{name}" for name in names)}
 
 
 def test_every_file_of_data_is_the_one_described():
