@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from course.exercises import CountingBackend
+from course.backend import CountingBackend
 from helpers.plots import COLOURS, Picture, styled
 
 Graph = torch.fx.GraphModule

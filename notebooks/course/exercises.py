@@ -287,33 +287,6 @@ def one_compile(
     )
 
 
-class CountingBackend:
-    """A backend for torch.compile that notes what is captured, and what runs.
-
-    *inner* names the backend that makes what runs.
-    """
-
-    def __init__(self, inner: str = "eager") -> None:
-        self.inner = inner
-        self.captured: list[Any] = []
-        self.ran: list[Any] = []
-
-    def __call__(self, graph: Any, inputs: list[Any]) -> Callable[..., Any]:
-        """Return what runs in place of *graph*: the same, and noted each time."""
-        import torch
-
-        self.captured.append(graph)
-        compiled = graph.forward  # calling the module would print an error
-        if self.inner != "eager":
-            compiled = torch._dynamo.lookup_backend(self.inner)(graph, inputs)
-
-        def run(*tensors: Any) -> Any:
-            self.ran.append(graph)
-            return compiled(*tensors)
-
-        return run
-
-
 def fresh(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return *function* under a name of its own: nothing is known of it yet.
 

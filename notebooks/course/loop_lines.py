@@ -18,7 +18,7 @@ from torch._dynamo.utils import counters
 from torch._functorch import config as functorch_config
 from torch._inductor.utils import fresh_cache
 
-from course.exercises import CountingBackend
+from course.backend import CountingBackend
 from course.values import as_near
 from course.words import silence
 from helpers.text import Table, count

@@ -6,7 +6,6 @@ after the other, and the first version whose guards all hold runs.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import re
 from collections.abc import Callable, Sequence
@@ -18,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 
-from course.exercises import CountingBackend
+from course.backend import CountingBackend
 from course.words import unlogged
 from helpers import recompiles, session
 from helpers.plots import COLOURS, QUIET, Picture, styled
@@ -38,27 +37,13 @@ def versions_run(
     *function* is compiled anew, with *options* as for ``torch.compile`` and a
     backend that numbers its graphs from 0 and notes which of them runs.
     """
-    ran: list[int] = []
-    numbers = itertools.count()
-
-    def backend(graph: Any, inputs: Any) -> Callable[..., Any]:
-        # A size that is named compiles the same graph once more.
-        number = next(numbers)
-
-        def run(*tensors: Any) -> Any:
-            ran.append(number)
-            return graph(*tensors)
-
-        return run
-
     served: list[int | str] = []
+    backend = CountingBackend()
     with session.undisturbed(function), unlogged(logging.DEBUG):
         apart = session.compile_apart(function, backend=backend, **options)
         for inputs in calls:
-            ran.clear()
             with torch.compiler.set_stance(stance):
-                apart(*inputs)
-            served.append(ran[0] if ran else "eager")
+                served.append(backend.served(apart, *inputs))
     return served
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from course.alice import Reader
-from course.exercises import CountingBackend
+from course.backend import CountingBackend
 from helpers.plots import COLOURS, Picture, styled
 
 SPELLINGS = """

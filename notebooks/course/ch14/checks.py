@@ -2,7 +2,8 @@
 
 import torch
 
-from course.exercises import CountingBackend, difference, exercise, fresh
+from course.backend import CountingBackend
+from course.exercises import difference, exercise, fresh
 from course.words import unlogged
 from helpers.text import count
 

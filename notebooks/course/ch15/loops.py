@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from matplotlib.figure import Figure
 
-from course.exercises import CountingBackend
+from course.backend import CountingBackend
 from helpers import session
 from helpers.plots import COLOURS, SHAPES, Picture, styled
 

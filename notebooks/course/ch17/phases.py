@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from course.exercises import CountingBackend
+from course.backend import CountingBackend
 from helpers.plots import Picture, styled
 from helpers.text import mark, seconds
 

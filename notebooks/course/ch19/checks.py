@@ -5,7 +5,8 @@ import math
 import torch
 from torch.optim.lr_scheduler import OneCycleLR
 
-from course.exercises import CountingBackend, exercise
+from course.backend import CountingBackend
+from course.exercises import exercise
 
 # --- 19.1 ----------------------------------------------------------------------
 

@@ -4,7 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
-from course.exercises import CountingBackend, exercise, fresh
+from course.backend import CountingBackend
+from course.exercises import exercise, fresh
 from course.words import unlogged
 
 # --- 27.1 ----------------------------------------------------------------------
