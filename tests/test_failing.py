@@ -14,7 +14,7 @@ from tests.proof import common, versions
 HOLDS = "✓ holds: one is one\n"
 RICH = "display({'text/plain': 'two', 'text/html': '<b>2</b>'}, raw=True)"
 CELLS = (
-    ("from helpers import claim\nclaim('one is one', 1 == 1)", HOLDS),
+    ("from course import claim\nclaim('one is one', 1 == 1)", HOLDS),
     ("print('⟨3 s⟩ here')", "⟨4 s⟩ here\n"),
     ("print('a\\nc')", "a\nb\n"),
     ("claim('one is two', 1 == 2, 'they rhyme')\nclaim('three', True)", HOLDS),

@@ -57,7 +57,7 @@ def test_a_module_counts_by_its_mutants_not_by_how_many_were_drawn():
     assert total["share"] == "60% (39% to 81%)"
 
 
-CLAIM = "from helpers import claim\nclaim('six by nine', {} == 42)"
+CLAIM = "from course import claim\nclaim('six by nine', {} == 42)"
 IDLE = Fault("idle", "Nothing.", ("77",), "no patch")
 
 

@@ -25,7 +25,7 @@ def test_it_executes_and_stores_and_the_readers_progress_does_not_leak(
         tmp_path,
         "import os\nfrom pathlib import Path\nprint(Path.cwd().name, flush=True)\n"
         "print(os.environ['COURSE_STRICT'], os.environ['COURSE_QUIET'])",
-        "from helpers import predict, score, start\nstart('01')\n"
+        "from course import predict, score, start\nstart('01')\n"
         "predict('01.p1', '?', ['1 graph', '2 graphs'])\nscore('01')",
         "1 + 1",
     )
@@ -45,7 +45,7 @@ def test_it_executes_and_stores_and_the_readers_progress_does_not_leak(
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("from helpers import claim\nclaim('one is two', 1 == 2)", "ClaimFailed"),
+        ("from course import claim\nclaim('one is two', 1 == 2)", "ClaimFailed"),
         ("object()", "a memory address in text/plain"),
     ],
 )

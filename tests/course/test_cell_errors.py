@@ -122,7 +122,7 @@ def test_the_cell_that_owes_a_name_is_told(name, known, number, monkeypatch):
 
 def test_a_kernel_says_below_the_traceback_what_helps():
     cell_errors.explain_errors()  # outside a notebook: nothing
-    first = 'from helpers import start\nstart("01")'
+    first = 'from course import start\nstart("01")'
     sources = [first, "1 / 0", BROKEN_CELL, "width + 1", "gone + 1", "gone + 1"]
     notebook = new_notebook(cells=[new_code_cell(source) for source in sources])
     with course_environment():

@@ -92,7 +92,7 @@ def test_a_false_claim_tells_a_learner_what_was_claimed_and_found(said, learner)
 
 def test_a_notebook_shows_what_was_found(monkeypatch):
     cells = [
-        "from helpers import claim\ncounts = {'graphs': 3}",
+        "from course import claim\ncounts = {'graphs': 3}",
         "%time counts['graphs'] += 1\nclaim('three', counts['graphs'] == 3)",
     ]
     notebook = new_notebook(cells=[new_code_cell(cell) for cell in cells])

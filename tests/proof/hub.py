@@ -165,7 +165,7 @@ def privacy(ann: Person, ben: Person, _: Person) -> Iterator[tuple[str, str, boo
 def limits(ann: Person, ben: Person, _: Person) -> Iterator[tuple[str, str, bool]]:
     """Let *ann* fill the memory, while *ben* goes on."""
     with ann.kernel() as run, ben.kernel() as other:
-        run("from helpers import start\nstart('00')")
+        run("from course import start\nstart('00')")
         said = run(FULL)[-1].traceback[-1]  # below the error itself
         yield "fill the memory", said, "What to do: memory ran out" in said
         kept = _text(run("print(len(torch.ones(9)))"))
