@@ -19,7 +19,7 @@ def path_of(number):
 
 
 def test_a_broken_compiler_makes_a_claim_false(tmp_path):
-    """`tests/strict.py` shows that a healthy one makes none."""
+    """`tests.strict` shows that a healthy one makes none."""
     found = look(FAULTS["module guards skipped"], [path_of("03")], tmp_path)
     assert [n.notebook for n in found if n.kind == "claim"][:1] == ["03"]
 

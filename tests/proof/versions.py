@@ -4,7 +4,7 @@
     python -m tests.proof versions --python other/bin/python notebooks/04_*.ipynb
 
 That Python needs the course's packages: `pip install -e ".[test,practice]"` with a
-torch of your choice.  Each notebook runs as tests/strict.py runs it.  What differs
+torch of your choice.  Each notebook runs as `tests.strict` runs it.  What differs
 is explained by tests/known.toml, or it is not, and then the command fails.
 """
 
@@ -46,7 +46,7 @@ def run(python: Path, notebook: Path, report: Path) -> None:
     report.unlink(missing_ok=True)
     cache = os.environ.get("TORCHINDUCTOR_CACHE_DIR", str(report.parent / "inductor"))
     done = subprocess.run(
-        [python, ROOT / "tests" / "strict.py", notebook, "--junitxml", report, "-q"],
+        [python, "-m", "tests.strict", notebook, "--junitxml", report, "-q"],
         cwd=ROOT,
         env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": cache},
         capture_output=True,
