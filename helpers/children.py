@@ -25,17 +25,6 @@ import psutil
 from . import text
 from .errors import InputError, Unavailable
 
-HOW_TO_NAME = (
-    'Give "module:function", "path/to/file.py:function", or a function that stands in '
-    "a module. One written in a notebook exists in no file: put `%%writefile model.py` "
-    'above its cell, and name it "model.py:make".'
-)
-_ADVICE = {  # for a stage, and what the process said there
-    "^make the model: .*(No module|module .* has no attribute)": HOW_TO_NAME,
-    "No space left": "The disk is full: free some, or name another with folder=",
-    "^(?!make the model|call it eagerly).*(Permission denied|Read-only)": "The cache "
-    "cannot be written: name another place with folder=",
-}
 _News = dict[str, Any]
 
 
@@ -46,13 +35,13 @@ def parts(
     timeout: float,
     memory: int | None = None,
     path: Sequence[str] = (),
+    advice: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[str, _News]]:
     """Yield (name, what it found) as the parts end, and ('', news) of the whole.
 
-    *order* goes to *module* with the ``parts`` to do; its imports look in the folders
-    of *path* first.  One that had to be ended
-    (`reports`), or that killed its process, found a ``problem``, and those that are
-    left go on in a new process.
+    *order* goes to *module* with the ``parts`` to do; the other arguments are those of
+    `reports`.  A part that had to be ended, or that killed its process, found a
+    ``problem``, and those that are left go on in a new process.
 
     Raises InputError where no process comes to a first part.
     """
@@ -60,7 +49,7 @@ def parts(
     while left or not began:  # without parts, there is the news of the whole
         stage, began = "", True
         whole = {**order, "parts": left}
-        for news in reports(module, whole, timeout, memory, path=path):
+        for news in reports(module, whole, timeout, memory, path=path, advice=advice):
             stage = news.get("stage", stage)
             if part := news.get("part"):
                 left.remove(part["name"])
@@ -83,6 +72,7 @@ def reports(
     env: Mapping[str, str] | None = None,
     folder: Path | None = None,
     path: Sequence[str] = (),
+    advice: Mapping[str, str] | None = None,
 ) -> Iterator[_News]:
     """Yield what a process that runs *module* reports, as it comes.
 
@@ -91,22 +81,39 @@ def reports(
     free.  Then, and where it fails, the last is the ``stage`` and a ``problem``.  *env*
     has variables for it; its report is kept in *folder*, or the system's for temporary
     files, for as long as it runs.  It imports what this process can, and looks in the
-    folders of *path* first.
+    folders of *path* first.  *advice* is for a problem (`explained`).
 
     Raises Unavailable where no process can be started.
     """
     limit = memory or int(0.75 * psutil.virtual_memory().available)
     with tempfile.TemporaryDirectory(dir=folder, prefix="report-") as place:
         report, said = Path(place) / "report", Path(place) / "said"
-        with said.open("w") as errors:
-            whole = json.dumps({**order, "report": str(report)})
-            child = _process(module, whole, errors, env or {}, path)
+        whole = json.dumps({**order, "report": str(report)})
+        child = _given(module, whole, said, env, path)
         try:
             stage, why = yield from _followed(child, report, timeout, limit)
         finally:
-            _end(child)
+            end(child)
         if why is not None:
-            yield {"stage": stage, "problem": explained(stage, why)}
+            yield {"stage": stage, "problem": explained(stage, why, advice)}
+
+
+def _given(
+    module: str,
+    order: str,
+    said: Path,
+    env: Mapping[str, str] | None,
+    path: Sequence[str],
+) -> subprocess.Popen:
+    """Start a module, and write *order* to its input and its errors to *said*."""
+    with said.open("w") as errors:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL}
+        words = "-m", module
+        child = start(*words, path=path, env=env, **pipes, stderr=errors, text=True)
+    with suppress(BrokenPipeError):  # it may have died at once: its status will tell
+        child.stdin.write(order)
+        child.stdin.close()
+    return child
 
 
 def _followed(
@@ -158,74 +165,93 @@ def _held(pid: int, kind: str = "rss") -> int:
     longer.
     """
     total = 0
-    with suppress(psutil.Error):
-        process = psutil.Process(pid)
-        for one in (process, *process.children(recursive=True)):
-            with suppress(psutil.Error):
-                info = one.memory_full_info() if kind == "pss" else one.memory_info()
-                total += getattr(info, kind, info.rss)
+    for one in family(pid):
+        with suppress(psutil.Error):
+            info = one.memory_full_info() if kind == "pss" else one.memory_info()
+            total += getattr(info, kind, info.rss)
     return total
 
 
-def _process(
-    module: str, order: str, errors: Any, env: Mapping[str, str], path: Sequence[str]
+def start(
+    *words: str,
+    path: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    **options: Any,
 ) -> subprocess.Popen:
-    """Start a Python module in a process of its own, which reads *order*; return it.
+    """Start this Python with *words* after it, in a session of its own.
+
+    It imports what this process can, and looks in the folders of *path* first.  *env*
+    has variables for it beside those of this process; *options* are those of
+    ``subprocess.Popen``.  `end` ends it.
 
     Raises Unavailable where none can start.
     """
-    own = {"PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in (*path, *sys.path))}
+    folders = os.pathsep.join(p or os.getcwd() for p in (*path, *sys.path))
     try:
-        child = subprocess.Popen(
-            [sys.executable, "-P", "-m", module],  # -P: in the order of that path
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=errors,
-            text=True,
-            env={**os.environ, **own, "COURSE_QUIET": "1", **env},
+        return subprocess.Popen(
+            [sys.executable, "-P", *words],  # -P: in the order of that path
+            env={**os.environ, "PYTHONPATH": folders, **(env or {})},
             start_new_session=True,
+            **options,
         )
     except (OSError, NotImplementedError) as error:
         raise Unavailable(
             f"no process can be started here ({error}), and this needs one: run "
             "it where Python may start processes, with memory to spare"
         ) from error
-    with suppress(BrokenPipeError):  # it may have died at once: its status will tell
-        child.stdin.write(order)
-        child.stdin.close()
-    return child
 
 
-def _end(child: subprocess.Popen) -> None:
-    """End the process and all that it started, also what outlived it.
+def end(child: subprocess.Popen, patience: float = 0.0) -> int:
+    """End what `start` gave and all that it started; return its exit status.
 
-    Half a library, of a compiler that is ended, would break the next run: it goes too.
+    With *patience*, it is asked (SIGTERM), and has so many seconds to end by itself.
+    What outlives it is ended then.  Half a library, of a compiler that is ended, would
+    break the next run: it goes too.
     """
+    everyone = family(child.pid)  # while it lives, for orphans have no parent
+    if patience:
+        child.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(patience)
     outputs: list[str] = []
-    with suppress(psutil.Error):
-        for one in psutil.Process(child.pid).children(recursive=True):
-            with suppress(psutil.Error):
-                outputs += [out for o, out in pairwise(one.cmdline()) if o == "-o"]
-                one.kill()
+    for one in dict.fromkeys((*everyone, *family(child.pid))):
+        with suppress(psutil.Error):
+            outputs += [out for o, out in pairwise(one.cmdline()) if o == "-o"]
+            one.kill()
     if hasattr(os, "killpg"):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)
     child.kill()
-    child.wait()
+    status = child.wait()
     for output in outputs:
         if output.endswith(".so"):
             Path(output).unlink(missing_ok=True)
+    return status
 
 
-def explained(stage: str, said: str) -> str:
-    """Return in one line where a process failed, how, and what to do."""
+def family(pid: int) -> list[psutil.Process]:
+    """Return a process and all that it started, as far as they still live."""
+    with suppress(psutil.Error):
+        process = psutil.Process(pid)
+        return [process, *process.children(recursive=True)]
+    return []
+
+
+def explained(stage: str, said: str, advice: Mapping[str, str] | None = None) -> str:
+    """Return in one line where a process failed, how, and what to do.
+
+    *advice* has a sentence for each pattern; they are looked for, in their order, in
+    "stage: error" and, below it, all that the process said.
+    """
     errors = re.findall(r"^(?:\w+\.)*(\w+(?:Error|Failed|Exception)\b.*)$", said, re.M)
     last = (errors or said.strip().splitlines() or ["it said nothing"])[-1]
     last = last.removeprefix("InputError: ")  # ours: it says what to do
     last = re.sub(r"(?<![\w.])/(?:[^\s/'\"]+/)+", "…/", last)  # folders that are gone
     told = f"{stage}: {last}\n{said}"
-    advice = [f". {does}" for words, does in _ADVICE.items() if re.search(words, told)]
-    return f"failed at: {stage}: {last}{''.join(advice[:1])}"
+    for pattern, does in (advice or {}).items():
+        if re.search(pattern, told):
+            return f"failed at: {stage}: {last}. {does}"
+    return f"failed at: {stage}: {last}"
 
 
 def chosen(only: Sequence[str], every: Iterable[str]) -> list[str]:

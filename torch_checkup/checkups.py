@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from . import composition, starts
-from .guest import folders_of, target_of
+from .guest import ADVICE, folders_of, target_of
 from .helpers import children, results, text
 from .helpers.errors import InputError, Unavailable
 from .helpers.results import Measured, TableResult
@@ -254,7 +254,7 @@ def checkup(
             here = [n for n in names if n not in _APART]
             child = f"{__package__}.checkup_child"
             for name, found in children.parts(
-                child, order, here, timeout, memory, folders_of(target)
+                child, order, here, timeout, memory, folders_of(target), ADVICE
             ):
                 if problem := found.get("problem"):
                     done[name] = Part(name, "failed", problem)

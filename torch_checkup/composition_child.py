@@ -30,7 +30,7 @@ from torch.utils.checkpoint import checkpoint
 
 from . import explain
 from .composition import VERDICTS, WAYS, off
-from .guest import end_with_parent
+from .guest import ADVICE, end_with_parent
 from .helpers import children, correctness
 from .helpers.correctness import Setting
 from .helpers.errors import InputError, one_line
@@ -162,7 +162,7 @@ class Step:
             try:
                 spawn(_rank, (self.p.order, Path(folder), way), nprocs=2)
             except (ProcessRaisedException, ProcessExitedException) as error:
-                said = children.explained("in one rank", str(error))
+                said = children.explained("in one rank", str(error), ADVICE)
                 raise RuntimeError(said.removeprefix("failed at: ")) from error
             results = [torch.load(f"{folder}/{r}", weights_only=True) for r in (0, 1)]
         for leaf, gradient in zip(self.leaves, results[0][1:], strict=True):

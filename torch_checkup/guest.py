@@ -18,8 +18,19 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
-from .helpers.children import HOW_TO_NAME
 from .helpers.errors import InputError
+
+HOW_TO_NAME = (
+    'Give "module:function", "path/to/file.py:function", or a function that stands in '
+    "a module. One written in a notebook exists in no file: put `%%writefile model.py` "
+    'above its cell, and name it "model.py:make".'
+)
+ADVICE = {  # for a stage and what went wrong there, as `children.explained` has them
+    "^make the model: .*(No module|module .* has no attribute)": HOW_TO_NAME,
+    "No space left": "The disk is full: free some, or name another with folder=",
+    "^(?!make the model|call it eagerly).*(Permission denied|Read-only)": "The cache "
+    "cannot be written: name another place with folder=",
+}
 
 
 class Report:

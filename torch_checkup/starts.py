@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from .guest import folders_of, target_of
+from .guest import ADVICE, folders_of, target_of
 from .helpers import children, text
 from .helpers.errors import InputError
 from .helpers.results import Measured, TableResult
@@ -291,7 +291,7 @@ def _started(way: str, home: Path, one: Callable[..., Start]) -> Start:
     except OSError as error:  # a copy tells it for each file
         last = re.findall(r"\[Errno \d+\] [^:'\"]+", str(error))
         said = f"OSError: {(last or [error])[-1]}"
-        return Start(problem=children.explained("copy the cache", said))
+        return Start(problem=children.explained("copy the cache", said, ADVICE))
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
@@ -340,7 +340,14 @@ def one_start(
     found: dict[str, Any] = {}
     child = f"{__package__}.start_child"
     for news in children.reports(
-        child, whole, timeout, memory, own, place, folders_of(order["target"])
+        child,
+        whole,
+        timeout,
+        memory,
+        env=own,
+        folder=place,
+        path=folders_of(order["target"]),
+        advice=ADVICE,
     ):
         found |= news
     found["libraries"] = len(set(cache.rglob("*.so")) - before)

@@ -12,22 +12,21 @@ from __future__ import annotations
 import functools
 import io
 import math
-import os
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice, zip_longest
 from multiprocessing import Pipe
+from subprocess import DEVNULL, Popen
 from typing import Any
 
 import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from .. import session
+from .. import children, session
 from .._torch import needed_for
 from ..errors import InputError, one_line
 from ..results import TableResult
@@ -479,7 +478,7 @@ def unpack(data: bytes) -> Any:
 class Interpreter:
     """One process for all graphs, and a new one after one that was lost."""
 
-    process: subprocess.Popen[bytes] | None = None
+    process: Popen[bytes] | None = None
 
     def ask(
         self,
@@ -509,34 +508,22 @@ class Interpreter:
             error = "the interpreter crashed" if crashed else stopped
             return {"launches": [], "error": error}
         except BaseException:  # an interrupt, too: its answer would come next time
-            self.process.kill()
-            self.process.wait()
+            children.end(self.process)
             raise
 
     def start(self) -> None:
         """Begin to start the process, if there is none; return without waiting."""
         if self.process is not None and self.process.poll() is None:
             return
-        environment = {
-            "TRITON_INTERPRET": "1",
-            "CUDA_VISIBLE_DEVICES": "",
-            "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path),
-        }
+        own = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
         self.pipe, other_end = Pipe()
-        handle, child = other_end.fileno(), f"{__package__}.interpreter_child"
-        self.process = subprocess.Popen(
-            # -P: in the order of that path.
-            [
-                sys.executable,
-                "-P",
-                "-m",
-                child,
-                str(handle),
-            ],
+        handle, module = other_end.fileno(), f"{__package__}.interpreter_child"
+        self.process = children.start(
+            *("-m", module, str(handle)),
+            env=own,
             pass_fds=[handle],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, **environment},
+            stdin=DEVNULL,
+            stdout=DEVNULL,
+            stderr=DEVNULL,
         )
         other_end.close()
