@@ -9,16 +9,16 @@ from functools import partial
 import pytest
 import torch
 
-from helpers import children, graphs, load
-from helpers.__main__ import main
-from helpers.errors import InputError
-from helpers.results import Machine
-from helpers.text import Table
 from tests.refresh import ROOT
 from tests.torch_checkup import test_starts
-from torch_checkup import checkup, composition
+from torch_checkup import checkup, composition, load
+from torch_checkup.__main__ import main
 from torch_checkup.checkup_child import _promise, found_of
 from torch_checkup.checkups import NAMES, QUESTIONS, Checkup, Part, start_part
+from torch_checkup.helpers import children, graphs
+from torch_checkup.helpers.errors import InputError
+from torch_checkup.helpers.results import Machine
+from torch_checkup.helpers.text import Table
 from torch_checkup.patient import Patient
 
 
@@ -295,7 +295,7 @@ def test_what_cannot_be_called_is_an_error(body, said, looked_at):
 
 def test_the_command_says_what_its_owner_has_to_mend(tmp_path, capsys):
     made = written(tmp_path, ON.format("cpu", 5))
-    assert main(["checkup", made, "--only", "capture"]) == 2
+    assert main([made, "--only", "capture"]) == 2
     printed = capsys.readouterr()
     assert "call it eagerly: RuntimeError: mat1" in printed.err and printed.out == ""
 
@@ -426,7 +426,7 @@ def test_what_is_interrupted_apart_is_not_judged(monkeypatch):
 def test_a_wrong_file_is_refused_before_anything_runs(option, said, tmp_path, capsys):
     if option == ["--against"]:
         option = [*option, str(graphs(abs, torch.ones(2)).save(tmp_path / "a.json"))]
-    assert main(["checkup", target("healthy"), *option]) == 2
+    assert main([target("healthy"), *option]) == 2
     assert said in capsys.readouterr().err
 
 

@@ -7,11 +7,11 @@ from functools import partial
 import pytest
 import torch
 
-from helpers.errors import InputError
 from torch_checkup import composes
 from torch_checkup.checkups import Checkup, training_part
 from torch_checkup.composition import SITUATIONS, WAYS, Composition, Situation
 from torch_checkup.composition_child import judged
+from torch_checkup.helpers.errors import InputError
 from torch_checkup.patient import Patient
 
 MODELS = """

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from helpers.__main__ import main
-from helpers.errors import InputError
 from tests.refresh import ROOT, notebooks, ran
 from torch_checkup import explain_error
+from torch_checkup.__main__ import main
 from torch_checkup.explain import Explanation
+from torch_checkup.helpers.errors import InputError
 
 FILE = ROOT / "torch_checkup" / "errors.toml"
 WHOLE = tomllib.loads(FILE.read_text(encoding="utf-8"))

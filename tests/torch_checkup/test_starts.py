@@ -12,10 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from helpers.__main__ import main
-from helpers.errors import InputError, Unavailable
-from helpers.results import Result
 from torch_checkup import starts
+from torch_checkup.__main__ import main
+from torch_checkup.helpers.errors import InputError, Unavailable
+from torch_checkup.helpers.results import Result
 from torch_checkup.records import components
 from torch_checkup.starts import ColdStart, Lookup, Start, Way, cold_start, one_start
 
@@ -220,7 +220,7 @@ def test_no_processes_to_be_had(model, tmp_path, monkeypatch):
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_ctrl_c_leaves_no_process(model, tmp_path):
-    code = f"from helpers import cold_start; cold_start({model + ':hangs'!r})"
+    code = f"from torch_checkup import cold_start; cold_start({model + ':hangs'!r})"
     here = {**os.environ, "PYTHONPATH": str(Path(starts.__file__).parents[1])}
     parent = subprocess.Popen(
         [sys.executable, "-c", code], env=here, stderr=subprocess.DEVNULL
