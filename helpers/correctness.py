@@ -317,20 +317,13 @@ def _in_float64(setting: Setting, eager: Callable, out: Outcome) -> Outcome | No
     """
 
     def run(call: Callable[[], Any]) -> Any:
-        narrow = [t for t in tensors_of(call) if _wide(t.dtype) != t.dtype]
-        kept = {id(tensor) for tensor, *_ in setting.state.values}
-        if not narrow or not kept.issuperset(map(id, narrow)):
-            raise InputError("nothing to widen, or nothing that can be put back")
+        narrow = _narrow(setting, call)
+        if not narrow:
+            raise InputError("nothing to widen")
         if 32 * sum(t.numel() for t in narrow) > _free_bytes(narrow[0]):
             raise InputError("no memory for it")
-        _widen(narrow)
-        usual = torch.get_default_dtype()
-        torch.set_default_dtype(torch.float64)  # of what it makes by itself
-        try:
-            result = call()
-            return pytree.tree_map_only(float, torch.tensor, result)
-        finally:
-            torch.set_default_dtype(usual)
+        wide = partial(torch.tensor, dtype=torch.float64)
+        return pytree.tree_map_only(float, wide, _called_wide(narrow, call))
 
     try:
         # What is compiled inside must not be compiled again for this.
@@ -344,6 +337,44 @@ def _in_float64(setting: Setting, eager: Callable, out: Outcome) -> Outcome | No
     # What ends in float32 is a judge of what is rounded further, as under autocast.
     coarse = _relative_error(outcome.results, out.results) > 1e-5
     return outcome if wide or coarse else None
+
+
+def usual_and_exact(function: Callable, *inputs: Any, **kwargs: Any) -> tuple[Any, Any]:
+    """Return what a call of *function* returns, and what it returns in float64.
+
+    Both calls start from the same state, random numbers too, with copies of the inputs,
+    and it is put back.  For the second, all floating-point tensors that *function* can
+    reach, also in a closure, are float64.  What is returned are copies.
+
+    Raises InputError where one of these tensors could not be put back.
+    """
+    setting = Setting((function,), inputs, kwargs)
+    with setting.state, seeded():
+        usual = clone(setting.call(function)())
+    with setting.state, seeded():
+        call = setting.call(function)
+        exact = clone(_called_wide(_narrow(setting, call), call))
+    return usual, exact
+
+
+def _narrow(setting: Setting, call: Callable[[], Any]) -> list[torch.Tensor]:
+    """Return the tensors of *call* to widen; InputError if one cannot be put back."""
+    narrow = [t for t in tensors_of(call) if _wide(t.dtype) != t.dtype]
+    kept = {id(tensor) for tensor, *_ in setting.state.values}
+    if not kept.issuperset(map(id, narrow)):
+        raise InputError("a tensor has a form in which it cannot be put back")
+    return narrow
+
+
+def _called_wide(narrow: Sequence[torch.Tensor], call: Callable[[], Any]) -> Any:
+    """Return what *call* returns where these tensors, and new ones, are float64."""
+    _widen(narrow)
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)  # of what it makes by itself
+    try:
+        return call()
+    finally:
+        torch.set_default_dtype(usual)
 
 
 def _widen(narrow: Sequence[torch.Tensor]) -> None:
