@@ -29,11 +29,16 @@ from .results import Result
 from .stats import quantile
 from .text import mark
 
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
+
 _BLOCK_SAMPLES = 80
 _DISCARDED = 0.4
 _WAITED = 0.02
 """A sample in which our threads waited for more than this share is disturbed."""
-_TASKS = "/proc/self/task"
+_PROCESS, _CORES = "/proc/self", "/sys/devices/system/cpu"
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
 
 
@@ -58,7 +63,7 @@ def waiting_threads() -> Iterator[Callable[[], float]]:
         files = []  # kept open: 3 µs a thread and reading, not 10
         for thread in _threads():
             with suppress(OSError):  # the thread has just ended
-                file = os.open(f"{_TASKS}/{thread}/schedstat", os.O_RDONLY)
+                file = os.open(_schedule_of(thread), os.O_RDONLY)
                 files.append(file)
                 stack.callback(os.close, file)
 
@@ -75,8 +80,13 @@ def waiting_threads() -> Iterator[Callable[[], float]]:
 def _threads() -> list[int]:
     """Return the threads of this process by number; none where there is no /proc."""
     with suppress(OSError):
-        return [int(name) for name in os.listdir(_TASKS)]
+        return [int(name) for name in os.listdir(f"{_PROCESS}/task")]
     return []
+
+
+def _schedule_of(thread: int) -> str:
+    """Return the file with the nanoseconds that a thread ran, and waited for a core."""
+    return f"{_PROCESS}/task/{thread}/schedstat"
 
 
 class Clock:
@@ -223,7 +233,7 @@ def pinned_threads() -> Iterator[bool]:
             before = {tid: os.sched_getaffinity(tid) for tid in places and _threads()}
             for tid, core in places.items():
                 os.sched_setaffinity(tid, {core})
-                pinned = True
+            pinned = bool(places)
         yield pinned
     finally:
         # A thread that was started meanwhile has inherited this one's single core.
@@ -247,7 +257,7 @@ def _places() -> dict[int, int]:
 
 def _second_of_core(number: int) -> bool:
     """Return whether this hyperthread shares its core with one of a lower number."""
-    path = f"/sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list"
+    path = f"{_CORES}/cpu{number}/topology/thread_siblings_list"
     with suppress(OSError, ValueError):
         return int(re.split("[-,]", Path(path).read_text())[0]) < number
     return False
@@ -257,12 +267,12 @@ def _workers(wanted: int) -> list[int]:
     """Return the threads that run when a parallel loop does, this one apart."""
 
     def ran() -> dict[int, float]:
-        """Return {thread: seconds it ran}, the first field of schedstat."""
+        """Return {thread: seconds it ran}."""
         seconds = {}
         for tid in _threads():
             with suppress(OSError, ValueError):  # the thread has just ended
-                text = Path(f"{_TASKS}/{tid}/schedstat").read_text()
-                seconds[tid] = int(text.split()[0]) * 1e-9
+                nanoseconds, *_ = Path(_schedule_of(tid)).read_text().split()
+                seconds[tid] = int(nanoseconds) * 1e-9
         return seconds
 
     x = torch.ones(1 << 20)
@@ -303,9 +313,7 @@ class Faults:
 
 def page_faults(call: Callable[[], Any], calls: int = 3) -> Faults:
     """Return the page faults per call and the system's share of processor time."""
-    try:
-        import resource
-    except ImportError:  # Windows
+    if resource is None:
         return Faults(0, 0.0)
     start = resource.getrusage(resource.RUSAGE_SELF)
     for _ in range(calls):
@@ -334,10 +342,10 @@ def peak_bytes(call: Callable[[], Any], device: str) -> int | None:
     try:
         # Freed memory that the allocator holds would hide what the call takes.
         ctypes.CDLL(None).malloc_trim(0)
-        Path("/proc/self/clear_refs").write_text("5")
+        Path(f"{_PROCESS}/clear_refs").write_text("5")
         before = psutil.Process().memory_info().rss
         call()
-        peak = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
+        peak = re.search(r"VmHWM:\s+(\d+)", Path(f"{_PROCESS}/status").read_text())
         return max(0, 1024 * int(peak[1]) - before) if peak else None
     except OSError:
         return None

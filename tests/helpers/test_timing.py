@@ -1,18 +1,24 @@
 """Clocks, blocks, pinned threads and what the system tells of memory."""
 
 import contextlib
+import copy
+import ctypes
 import gc
 import os
+import shutil
 import subprocess
 import sys
 import threading
 import time
+import weakref
+from types import SimpleNamespace
 
+import psutil
 import pytest
 import torch
 
 from helpers import timing
-from helpers.timing import Bandwidth, Plan, block, copy_bandwidth, plans_for
+from helpers.timing import Bandwidth, Faults, Plan, block, copy_bandwidth, plans_for
 from tests.refresh import python
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
@@ -120,32 +126,106 @@ def test_a_block_ends_early_when_calls_suddenly_take_far_longer():
     assert clock.samples == 3
 
 
+# ------------------------------------------------------------------------------- clocks
+
+
+class Process:
+    """A folder like /proc/self, with what a test says of threads and memory."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        (folder / "task").mkdir(parents=True)
+
+    def thread(self, number, ran=0.0, waited=0.0):
+        """Say how many seconds a thread ran, and waited for a core."""
+        place = self.folder / "task" / str(number)
+        place.mkdir(exist_ok=True)
+        times = f"{round(ran * 1e9)} {round(waited * 1e9)} 5\n"
+        (place / "schedstat").write_text(times)
+
+    def end(self, number):
+        shutil.rmtree(self.folder / "task" / str(number), ignore_errors=True)
+
+
+@pytest.fixture
+def process(tmp_path, monkeypatch):
+    if not hasattr(os, "pread"):
+        pytest.skip("this system cannot read from the middle of a file")
+    monkeypatch.setattr(timing, "_PROCESS", str(tmp_path / "self"))
+    return Process(tmp_path / "self")
+
+
+def test_waits_of_all_threads_are_summed(process):
+    process.thread(1, ran=5, waited=2)
+    process.thread(20, waited=0.5)
+    (process.folder / "task" / "3").mkdir()  # it ends between two looks
+    with timing.Clock().waiting() as waited:
+        assert waited() == pytest.approx(2.5)
+        process.thread(20, ran=1, waited=0.75)
+        process.thread(4, waited=9)  # too late: not of those that there were
+        assert waited() == pytest.approx(2.75)
+
+
+def test_a_thread_that_ends_stops_counting_and_its_file_is_closed(process, monkeypatch):
+    opened, ended, really_open, really_read = {}, [], os.open, os.pread
+
+    def open_(path, flags):
+        thread = int(path.split("/")[-2])
+        opened[thread] = really_open(path, flags)
+        return opened[thread]
+
+    def pread(file, *rest):
+        if file in ended:
+            raise ProcessLookupError
+        return really_read(file, *rest)
+
+    monkeypatch.setattr(os, "open", open_)
+    monkeypatch.setattr(os, "pread", pread)
+    process.thread(1, waited=2)
+    process.thread(2, waited=3)
+    with timing.waiting_threads() as waited:
+        ended.append(opened[1])
+        assert waited() == pytest.approx(3)
+    for file in opened.values():
+        with pytest.raises(OSError, match="Bad file"):
+            os.fstat(file)
+
+
 @linux
 def test_waiting_for_another_process_is_seen():
+    """Both have one core, so that this one waits sooner or later."""
     usual = os.sched_getaffinity(0)
     busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
         os.sched_setaffinity(busy.pid, {min(usual)})
         os.sched_setaffinity(0, {min(usual)})
         with timing.Clock().waiting() as waited:
-            before, end = waited(), time.monotonic() + 0.5
-            while time.monotonic() < end:
-                pass
-            assert waited() - before > 0.05
+            before, end = waited(), time.monotonic() + 60
+            while waited() - before < 0.05:
+                assert time.monotonic() < end
     finally:
         os.sched_setaffinity(0, usual)
         busy.kill()
         busy.wait()
 
 
-# ------------------------------------------------------------------------------- clocks
+def test_the_time_of_a_sample_is_that_of_all_its_calls(monkeypatch):
+    now, calls = [5_000_000_000], []
+    monkeypatch.setattr(time, "perf_counter_ns", lambda: now[0])
+
+    def call():
+        calls.append(None)
+        now[0] += 3_000
+
+    assert timing.Clock().sample(call, 7) == pytest.approx(21e-6)
+    assert len(calls) == 7
+    assert type(timing.clock_for("cpu")) is timing.Clock
 
 
-def test_wall_clock_counts_every_call():
+def test_it_is_the_clock_of_this_machine():
     calls = []
     assert timing.Clock().sample(lambda: calls.append(time.sleep(1e-3)), 7) > 7e-3
     assert len(calls) == 7
-    assert type(timing.clock_for("cpu")) is timing.Clock
 
 
 def test_cuda_time_is_between_events_round_all_the_calls(monkeypatch):
@@ -153,6 +233,7 @@ def test_cuda_time_is_between_events_round_all_the_calls(monkeypatch):
 
     class Event:
         def __init__(self, enable_timing):
+            assert enable_timing
             self.name = ("start", "stop")[len(done)]
             done.append(f"make {self.name}")
 
@@ -163,6 +244,7 @@ def test_cuda_time_is_between_events_round_all_the_calls(monkeypatch):
             done.append(f"wait for {self.name}")
 
         def elapsed_time(self, other):
+            assert (self.name, other.name) == ("start", "stop")
             return 4.0  # milliseconds
 
     monkeypatch.setattr(torch.cuda, "Event", Event)
@@ -171,76 +253,216 @@ def test_cuda_time_is_between_events_round_all_the_calls(monkeypatch):
     assert done[2:] == ["record start", "call", "call", "record stop", "wait for stop"]
 
 
+def test_the_course_runs_on_the_gpu_where_there_is_one(monkeypatch):
+    for there, device in ((True, "cuda"), (False, "cpu")):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)
+        assert timing.device() == device
+
+
 # ------------------------------------------------------------------------------ threads
 
 
-def affinities():
-    cores = {}
-    for tid in map(int, os.listdir("/proc/self/task")):
-        with contextlib.suppress(ProcessLookupError):
-            cores[tid] = os.sched_getaffinity(tid)
-    return cores
+class Kernel:
+    """Which core each thread may run on, of a process whose first thread is this one.
+
+    *cores* gives to each core the siblings that share it, as Linux writes them.
+    """
+
+    def __init__(self, cores, threads):
+        self.allowed = {thread: set(cores) for thread in threads}
+        self.me, self.changes, self.forbidden = threads[0], [], set()
+
+    def affinity(self, thread):
+        return set(self.allowed[thread or self.me])
+
+    def move(self, thread, cores):
+        if thread in self.forbidden:
+            raise PermissionError
+        self.changes.append((thread, cores))
+        self.allowed[thread] = set(cores)
 
 
 @pytest.fixture
-def several_threads():
-    if sys.platform != "linux":
-        pytest.skip("only Linux pins threads")
-    if not 1 < torch.get_num_threads() <= len(os.sched_getaffinity(0)):
-        pytest.skip("needs several threads, and a core for each")
+def kernel(process, tmp_path, monkeypatch):
+    """Three of four threads work in a loop, on two cores of two hyperthreads each."""
+    siblings = {0: "0-1", 1: "0-1", 2: "2,3", 3: "2,3"}
+    kernel = Kernel(siblings, [71, 72, 73, 74])
+    for core, text in siblings.items():
+        place = tmp_path / f"cpu{core}" / "topology"
+        place.mkdir(parents=True)
+        (place / "thread_siblings_list").write_text(f"{text}\n")
+    for thread in kernel.allowed:
+        process.thread(thread)
+    monkeypatch.setattr(timing, "_CORES", str(tmp_path))
+    monkeypatch.setattr(timing, "_workers", lambda wanted: [74, 72, 73][:wanted])
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    monkeypatch.setattr(threading, "get_native_id", lambda: kernel.me)
+    for name in ("sched_getaffinity", "sched_setaffinity"):
+        does = kernel.affinity if "get" in name else kernel.move
+        monkeypatch.setattr(os, name, does, raising=False)
+    return kernel
 
 
-@pytest.mark.usefixtures("several_threads")
-def test_threads_are_pinned_and_put_back():
-    before = affinities()
-    for _ in range(40):  # on a busy machine the workers may not be recognised at once
-        with timing.pinned_threads() as pinned:
-            places = [cores for cores in affinities().values() if len(cores) == 1]
-        assert before.items() <= affinities().items()
-        if pinned:
-            break
-    assert len(places) == len(set(map(tuple, places))) == torch.get_num_threads()
+def test_threads_have_cores_of_their_own_before_two_share_one(kernel, process):
+    usual = {0, 1, 2, 3}
+    with timing.pinned_threads() as pinned:
+        assert pinned
+        assert kernel.allowed == {71: {0}, 74: {2}, 72: {1}, 73: usual}
+        process.thread(75)  # one that starts meanwhile has the place of its parent
+        kernel.allowed[75] = {0}
+        process.end(72)
+        del kernel.allowed[72]
+    assert kernel.allowed == dict.fromkeys((71, 73, 74, 75), usual)
 
 
-@pytest.mark.usefixtures("several_threads")
-def test_a_thread_that_starts_meanwhile_is_not_left_on_one_core():
-    usual, end = os.sched_getaffinity(0), threading.Event()
-    young = threading.Thread(target=end.wait)
+def test_each_thread_is_put_back_where_it_was(kernel):
+    kernel.allowed[73], kernel.allowed[74] = {3}, {1, 2}
+    before = copy.deepcopy(kernel.allowed)
     with contextlib.suppress(KeyboardInterrupt), timing.pinned_threads():
-        young.start()
+        assert kernel.allowed[74] == {2}
         raise KeyboardInterrupt
-    try:
-        assert os.sched_getaffinity(young.native_id) == os.sched_getaffinity(0) == usual
-    finally:
-        end.set()
-        young.join()
+    assert kernel.allowed == before
 
 
-def test_pinning_survives_a_system_that_forbids_it(monkeypatch):
-    def forbidden(*_):
-        raise PermissionError
+def test_of_two_hyperthreads_the_lower_number_is_the_first(kernel, tmp_path):
+    assert [timing._second_of_core(n) for n in range(4)] == [False, True, False, True]
+    (tmp_path / "cpu3" / "topology" / "thread_siblings_list").write_text("none")
+    assert not timing._second_of_core(3) and not timing._second_of_core(9)
 
-    monkeypatch.setattr(os, "sched_setaffinity", forbidden, raising=False)
+
+def test_nothing_is_pinned_without_a_worker_and_a_core_for_each_thread(
+    kernel, monkeypatch
+):
+    def is_pinned(threads, workers=3, cores=4):
+        there = [74, 72, 73][:workers]
+        monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+        monkeypatch.setattr(timing, "_workers", lambda wanted: there[:wanted])
+        kernel.allowed, kernel.changes = dict.fromkeys(kernel.allowed, range(cores)), []
+        with timing.pinned_threads() as pinned:
+            assert pinned is bool(kernel.changes)
+        return pinned
+
+    assert is_pinned(2) and is_pinned(4)
+    assert not is_pinned(1)
+    assert not is_pinned(4, workers=2) and is_pinned(4, workers=3)
+    assert not is_pinned(4, cores=3) and is_pinned(3, cores=3)
+    monkeypatch.delattr(os, "sched_setaffinity")  # as on macOS
+    assert not is_pinned(2)
+
+
+@pytest.mark.parametrize("thread", [71, 74])
+def test_where_a_thread_may_not_be_moved_none_is_left_moved(kernel, thread):
+    kernel.forbidden = {thread}
+    before = copy.deepcopy(kernel.allowed)
     with timing.pinned_threads() as pinned:
         assert not pinned
+    assert kernel.allowed == before
 
 
 def test_where_linux_tells_nothing_no_thread_waits_and_none_is_pinned(monkeypatch):
-    monkeypatch.setattr(timing, "_TASKS", "/no such folder")
+    monkeypatch.setattr(timing, "_PROCESS", "/no such folder")
     with timing.Clock().waiting() as waited, timing.pinned_threads() as pinned:
         assert waited() == 0 and not pinned
 
 
-def test_garbage_is_not_collected_in_the_middle():
+@pytest.mark.parametrize(
+    ("wanted", "found"), [(1, [3]), (2, [3, 2]), (3, [3, 2, 6]), (4, [3, 2, 6])]
+)
+def test_workers_are_the_threads_that_run_while_a_loop_does(
+    wanted, found, process, monkeypatch
+):
+    """Thread 1 is this one, 4 ran long before, 5 ends and 6 starts meanwhile."""
+    now, ran = 0.0, {1: 1.0, 2: 3.0, 3: 7.0, 4: 90.0, 5: 0.0}
+    in_a_step = {1: 1 / 64, 2: 6e-3, 3: 9e-3, 4: 1e-3, 6: 5e-3}
+
+    def add(x, y, out):
+        nonlocal now
+        assert x is out and x.numel() > 1 << 15  # below, one thread does it all
+        now += 1 / 64
+        for thread, seconds in in_a_step.items():
+            ran[thread] = ran.get(thread, 0.0) + seconds
+            process.thread(thread, ran=ran[thread], waited=50)
+        process.end(5)
+
+    for thread, seconds in ran.items():
+        process.thread(thread, ran=seconds)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    monkeypatch.setattr(threading, "get_native_id", lambda: 1)
+    monkeypatch.setattr(torch, "add", add)
+    assert timing._workers(wanted) == found
+    assert now == 4 / 64  # the first step that ends after 50 ms
+
+
+@linux
+def test_real_threads_are_pinned_and_put_back(monkeypatch):
+    end = threading.Event()
+    young = [threading.Thread(target=end.wait) for _ in range(2)]
+    usual = os.sched_getaffinity(0)
+    if len(usual) < 2:
+        pytest.skip("needs two cores")
+    try:
+        young[0].start()
+        monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+        monkeypatch.setattr(timing, "_workers", lambda n: [young[0].native_id])
+        with timing.pinned_threads() as pinned:
+            young[1].start()
+            places = [os.sched_getaffinity(t) for t in (0, young[0].native_id)]
+        assert pinned and set.union(*places) <= usual
+        assert [len(place) for place in places] == [1, 1] and places[0] != places[1]
+        for thread in (threading.get_native_id(), *(t.native_id for t in young)):
+            assert os.sched_getaffinity(thread) == usual
+    finally:
+        end.set()
+        for thread in young:
+            thread.join()
+
+
+class Cycle:
+    """What only the collector finds to be garbage."""
+
+    def __init__(self):
+        self.itself = self
+
+
+def test_garbage_is_collected_before_and_not_in_the_middle():
     for switch, collects in ((gc.disable, False), (gc.enable, True)):
         switch()
+        garbage = weakref.ref(Cycle())
         with contextlib.suppress(KeyboardInterrupt), timing.quiet_interpreter():
-            assert not gc.isenabled()
+            assert garbage() is None and not gc.isenabled()
             raise KeyboardInterrupt
         assert gc.isenabled() is collects
 
 
 # ------------------------------------------------------------------------------- memory
+
+
+class Allocator:
+    """glibc's, as ctypes finds it in this process; *refused* are options of mallopt."""
+
+    def __init__(self, refused=()):
+        self.refused, self.asked = refused, []
+
+    def __call__(self, name):
+        assert name is None
+        return self
+
+    def mallopt(self, option, value):
+        self.asked.append((option, value))
+        return int(option not in self.refused)
+
+    def malloc_trim(self, kept):
+        self.asked.append(("trim", kept))
+
+
+def test_the_allocator_is_told_to_map_nothing_and_to_keep_all(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "linux2")
+    for refused, kept in (((), True), ([-4], False), ([-1], False)):
+        allocator = Allocator(refused)
+        monkeypatch.setattr(ctypes, "CDLL", allocator)
+        assert timing.keep_memory() is kept
+        trimmed_above = (-1, 2**31 - 1)
+        assert allocator.asked == [(-4, 0), trimmed_above][: 1 if -4 in refused else 2]
 
 
 @linux
@@ -264,9 +486,42 @@ print(before, kept, timing.page_faults(lambda: 1 + 1).count)
     assert idle < 16
 
 
+@pytest.fixture
+def usage(monkeypatch):
+    """What the system says that this process used, and no thread or child alone."""
+    usage = SimpleNamespace(ru_minflt=100, ru_stime=2.0, ru_utime=5.0)
+    of = {"this process": usage}.__getitem__
+    fake = SimpleNamespace(
+        RUSAGE_SELF="this process", getrusage=lambda who: copy.copy(of(who))
+    )
+    monkeypatch.setattr(timing, "resource", fake)
+    return usage
+
+
+def test_page_faults_are_those_of_a_call(usage):
+    calls = []
+
+    def call():
+        calls.append(None)
+        usage.ru_minflt += 7 if len(calls) > 1 else 5
+        usage.ru_stime += 0.25
+        usage.ru_utime += 0.5
+
+    assert timing.page_faults(call, calls=6) == Faults(7, pytest.approx(1 / 3))
+    assert len(calls) == 6
+    assert timing.page_faults(call) == Faults(7, pytest.approx(1 / 3))
+    assert len(calls) == 9
+    assert timing.page_faults(lambda: None) == Faults(0, 0.0)
+
+
+def test_where_page_faults_are_not_told_nothing_is_called(monkeypatch):
+    monkeypatch.setattr(timing, "resource", None)  # as on Windows
+    assert timing.page_faults(lambda: 1 / 0) == Faults(0, 0.0)
+
+
 def test_pages_dominate_when_many_cost_much():
     costs = [(16, 0.31), (15, 0.9), (1000, 0.3)]
-    assert [timing.Faults(*cost).dominate for cost in costs] == [True, False, False]
+    assert [Faults(*cost).dominate for cost in costs] == [True, False, False]
 
 
 @linux
@@ -282,22 +537,109 @@ def test_peak_memory_counts_what_a_call_holds_at_once(arrays, numbers):
     assert found == pytest.approx(4 * arrays * numbers, rel=0.25)
 
 
+@pytest.fixture
+def memory(process, monkeypatch):
+    """Memory of a Linux process, in KiB, and its high-water mark since a "5"."""
+    memory = SimpleNamespace(now=1000, peak=9000, allocator=Allocator())
+
+    def rss():
+        if (process.folder / "clear_refs").read_text() == "5":
+            memory.peak = memory.now
+        return SimpleNamespace(rss=1024 * memory.now)
+
+    def call(takes):
+        assert memory.allocator.asked == [("trim", 0)]
+        memory.peak = max(memory.peak, memory.now + takes)
+        status = f"VmPeak:\t99999 kB\nVmHWM:\t    {memory.peak} kB\nVmRSS:\t1 kB\n"
+        (process.folder / "status").write_text(status)
+
+    memory.call = call
+    monkeypatch.setattr(sys, "platform", "linux2")
+    monkeypatch.setattr(ctypes, "CDLL", memory.allocator)
+    monkeypatch.setattr(psutil, "Process", lambda: SimpleNamespace(memory_info=rss))
+    return memory
+
+
+def test_peak_memory_is_the_high_water_mark_above_what_was_there(memory, process):
+    for takes, found in ((300, 300 * 1024), (0, 0), (-1, 0)):
+        memory.allocator.asked.clear()
+        assert timing.peak_bytes(lambda takes=takes: memory.call(takes), "cpu") == found
+
+
+def test_peak_memory_is_not_known_where_linux_does_not_tell_it(memory, process):
+    (process.folder / "status").write_text("Name: python")
+    assert timing.peak_bytes(lambda: None, "cpu") is None
+    (process.folder / "status").unlink()
+    assert timing.peak_bytes(lambda: None, "cpu") is None
+
+
+def test_peak_memory_on_cuda_is_the_allocators(monkeypatch):
+    done, memory = [], {"now": 1000, "peak": 9000}
+
+    def reset():
+        done.append("reset")
+        memory["peak"] = memory["now"]
+
+    def call():
+        done.append("call")
+        memory["peak"] += 300
+
+    for name, does in {
+        "synchronize": lambda: done.append("wait"),
+        "reset_peak_memory_stats": reset,
+        "memory_allocated": lambda: memory["now"],
+        "max_memory_allocated": lambda: memory["peak"],
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, does)
+    assert timing.peak_bytes(call, "cuda") == 300
+    assert done == ["wait", "reset", "call", "wait"]
+
+
 def test_peak_memory_is_not_known_elsewhere(monkeypatch):
     monkeypatch.setattr(sys, "platform", "win32")
     assert timing.peak_bytes(lambda: 1 / 0, "cpu") is None
     assert not timing.keep_memory()
 
 
-def test_bandwidth(monkeypatch):
-    found = copy_bandwidth(working_set=16 << 20, budget=0.1)
-    assert 1e8 < found.bytes_per_s < 1e13 and found.working_set == 16 << 20
-    for budget, samples in (
-        (0.0, 3 + 2 * 5),
-        (11.0, 3 + 2 * 6),
-    ):  # five blocks at least
-        clock = FakeClock(per_call=1.0)
-        monkeypatch.setattr(timing, "clock_for", {"cpu": clock}.get)
-        found = copy_bandwidth(working_set=1 << 10, budget=budget)
-        assert (found.bytes_per_s, clock.samples) == (1 << 10, samples)
+# ---------------------------------------------------------------------------- bandwidth
+
+
+@pytest.fixture
+def copying(monkeypatch):
+    """A clock on which a call takes a second, and which looks at what is called."""
+
+    class Looking(FakeClock):
+        __slots__ = ("copied", "quiet")
+
+        def sample(self, call, calls):
+            seconds = super().sample(call, calls)
+            source, target = *call.args, call.func.__self__
+            assert bool((target == 1).all()) and source.data_ptr() != target.data_ptr()
+            self.copied = source.nbytes + target.nbytes
+            self.quiet = not gc.isenabled()
+            return seconds
+
+    clock = Looking(per_call=1.0)
+    monkeypatch.setattr(timing, "clock_for", {"cpu": clock}.__getitem__)
+    return clock
+
+
+@pytest.mark.parametrize(("budget", "blocks"), [(0.0, 5), (11.0, 6), (10.0, 5)])
+def test_bandwidth_counts_the_bytes_that_move(copying, budget, blocks):
+    """Three calls come first; a block is two, and five blocks are timed at least."""
+    found = copy_bandwidth(working_set=1 << 10, budget=budget)
+    assert found == Bandwidth(1 << 10, 1 << 10, "cpu")
+    assert copying.samples == 3 + 2 * blocks
+    assert copying.copied == 1 << 10 and copying.quiet
+
+
+def test_bandwidth_is_the_faster_quarter_of_what_was_measured(copying):
+    """Of blocks that take 1, 2, ... seconds, and a first call that takes longer."""
+    copying.extra = lambda n: [90, 0, 90, 0, 4, 0, 1, 0, 3, 0, 2, 0, 5][n]
+    found = copy_bandwidth(working_set=1 << 10, budget=0.0)
+    assert found.bytes_per_s == pytest.approx((1 << 10) / 3)
+
+
+def test_bandwidth_is_said_in_gigabytes():
     known = Bandwidth(12.345e9, 512 << 20, "cpu")
     assert str(known) == repr(known) == "copying 512 MiB in all: ⟨12.3 GB/s⟩"
