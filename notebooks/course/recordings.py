@@ -1,8 +1,9 @@
-"""What the course measured on a real GPU, and how a lesson shows it.
+"""What was measured on a real GPU, and how a lesson shows it.
 
-``python -m tools.record_gpu`` writes one JSON file for each GPU into
-``data/recorded/``, with every sample.  The tests compute each speed-up, interval and
-verdict there again, so that no number can be prettier than what was measured.
+``python -m tools.record_gpu`` writes the result of each case, with every sample, to
+``data/recorded/GPU/experiment/series/value.json``.  The tests compute each speed-up,
+interval and verdict there again, so that no number can be prettier than what was
+measured.
 
 A lesson shows a recording beside what the reader's machine measured.  Where nothing
 is recorded, or only a damaged file, a sentence says so in the same place, and the
@@ -11,130 +12,61 @@ lesson goes on.
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import NamedTuple
 
 from helpers import results
 from helpers.benchmark import Comparison
-from helpers.errors import ResultError
-from helpers.results import Machine, Measured
-from helpers.text import Table, mark, pre, seconds, size
+from helpers.errors import ResultError, one_line
+from helpers.gpu.dump import Dump
+from helpers.results import Machine
+from helpers.text import Table, count, mark, pre, seconds, size
 
-SCHEMA = 2
-DONE, FAILED, NOT_RUN = "done", "failed", "not run"
 FOLDER = Path(__file__).resolve().parents[2] / "data" / "recorded"
 _HOW = "`make record`, on a machine with an NVIDIA GPU, makes one"
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One case of an experiment, and what came of it.
+class Case(NamedTuple):
+    """One file: where it stands, what was measured, and on which GPU and when."""
 
-    *series* and *value* place it in a table or a sweep.  *facts* are counts and
-    sizes by name, *texts* whole messages or sources.
-    """
-
-    experiment: str
     series: str
-    value: int | float | str
-    status: Literal["done", "failed", "not run"]
-    message: str
-    comparison: Comparison | None
-    facts: dict[str, int | float | str]
-    texts: dict[str, str]
-    seconds: float
+    value: str
+    found: str
+    costs: str
+    gpu: str
     when: str
-
-    @property
-    def key(self) -> tuple[str, str, int | float | str]:
-        """What no two findings of a recording share."""
-        return self.experiment, self.series, self.value
-
-    def summary(self) -> str:
-        """Return what was found, on one line, nothing marked."""
-        if self.status != DONE:
-            return " ".join(f"{self.status}: {self.message}".split())
-        parts = [self.comparison.ratio()] if self.comparison else []
-        for name, fact in self.facts.items():
-            parts.append(
-                f"{name} {fact:.4g}" if isinstance(fact, float) else f"{name} {fact}"
-            )
-        return ", ".join(parts or self.texts) or DONE
-
-    def costs(self) -> str:
-        """Return first call, both medians and peak memory; '' if nothing is timed."""
-        if self.comparison is None:
-            return ""
-        times = (self.comparison.cold_start_s, *self.comparison.median_s)
-        peaks = self.comparison.peak_bytes or ()
-        return ", ".join([*map(seconds, times), *map(size, peaks)])
-
-
-@dataclass(frozen=True, repr=False)
-class Recording(Measured):
-    """All that was measured on one GPU.  *quick* ones have toy sizes, for tests."""
-
-    schema: int
-    quick: bool
-    findings: tuple[Finding, ...]
-
-    @property
-    def label(self) -> str:
-        """Where and when: what stands beside each number and curve of it."""
-        place = self.machine.gpu or f"{self.machine.cpu} (no GPU)"
-        toy = ", toy sizes" if self.quick else ""
-        return f"recorded on {place}, {self.when[:10]}{toy}"
-
-    def __str__(self) -> str:
-        m = self.machine
-        versions = f"torch {m.torch}, triton {m.triton}, driver {m.driver}"
-        rows = [(*f.key, f.summary(), f"{f.seconds:.1f} s") for f in self.findings]
-        table = Table.of(("experiment", "series", "value", "found", "took"), rows)
-        return f"{self.label}: {versions}, `{self.command}`\n{table}"
-
-
-def read(path: str | os.PathLike[str]) -> Recording:
-    """Return the recording in a file.
-
-    Raises ResultError or OSError, which say what is wrong and what to do.
-    """
-    recording, name = results.load(path), Path(path).name
-    if not isinstance(recording, Recording) or recording.schema != SCHEMA:
-        raise ResultError(f"{name} holds no recording of schema {SCHEMA}")
-    return recording
-
-
-# --- what a lesson shows ----------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
 class Recorded:
-    """One experiment of a recording, or one series of it; false where there is none.
+    """One experiment that was recorded, or one series of it; false where there is none.
 
     *label* says where and when it was recorded, or why nothing is here.
     """
 
     label: str
-    findings: tuple[Finding, ...] = ()
+    cases: tuple[Case, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.findings)
+        return bool(self.cases)
 
     def line(self) -> str:
         """Return all of it on one line, nothing marked."""
-        cases = []
-        several = len({f.series for f in self.findings}) > 1
-        for f in self.findings:
-            name = f"{f.series} {f.value}" if several else f"{f.value}"
-            cases.append(f"{name}: {f.summary()}")
-        text = f"{self.label}: {'; '.join(cases)}" if cases else self.label
-        return " ".join(text.split())
+        several = len({case.series for case in self.cases}) > 1
+        found = [
+            f"{case.series} {case.value}: {case.found}"
+            if several
+            else f"{case.value}: {case.found}"
+            for case in self.cases
+        ]
+        return f"{self.label}: {'; '.join(found)}" if found else self.label
 
     def table(self) -> Table:
         """Return a row for each case."""
-        rows = [(f.series, f.value, f.summary(), f.costs()) for f in self.findings]
+        rows = [(c.series, c.value, c.found, c.costs) for c in self.cases]
         headings = ("series", "value", "found", "first call, then eager and compiled")
         return Table.of(headings, rows, self.label)
 
@@ -156,23 +88,50 @@ def recorded(experiment: str, series: str | None = None) -> Recorded:
     none, or a file is damaged, what comes back is false and says so.
     """
     folder = Path(os.environ.get("COURSE_RECORDED") or FOLDER)
+    paths = sorted(folder.glob(f"*/{experiment}/{series or '*'}/*.json"))
+    if not paths:
+        return Recorded(f"No GPU recording is here yet: {_HOW}")
     try:
-        recordings = [read(path) for path in folder.glob("*.json")]
+        cases = {path: read(path) for path in paths}
     except (ResultError, OSError) as error:
         return Recorded(f"{error}. Delete or restore that file: {_HOW}")
-    if not recordings:
-        return Recorded(f"No GPU recording is here yet: {_HOW}")
-    gpu = Machine.here().gpu
+    here = Machine.here().gpu
     newest = max(
-        recordings, key=lambda r: (gpu is not None and r.machine.gpu == gpu, r.when)
+        cases, key=lambda p: (here is not None and cases[p].gpu == here, cases[p].when)
     )
-    findings = tuple(
-        f
-        for f in newest.findings
-        if f.experiment == experiment and series in (None, f.series)
-    )
-    if findings:
-        return Recorded(newest.label, findings)
-    place = newest.label.replace("recorded on", "The recording of")
-    asked = f"{experiment}, {series}" if series else experiment
-    return Recorded(f"{place}, has nothing of {asked}: {_HOW}")
+    place = newest.parents[2]  # the folder of one GPU
+    label = f"recorded on {cases[newest].gpu}, {cases[newest].when[:10]}"
+    chosen = [case for path, case in cases.items() if path.parents[2] == place]
+    return Recorded(label, tuple(chosen))
+
+
+def read(path: Path) -> Case:
+    """Return the case in a file.
+
+    Raises ResultError or OSError, which say what is wrong and what to do.
+    """
+    try:
+        whole = json.loads(path.read_text("utf-8"))
+        origin = whole if "machine" in whole else whole["result"]
+        gpu, when = origin["machine"]["gpu"], origin["when"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ResultError(f"{path.name} is damaged ({one_line(error)})") from error
+    if "failed" in whole:
+        found, costs = "failed: " + whole["failed"].partition("\n")[0], ""
+    else:
+        found, costs = _told(results.load(path))
+    return Case(path.parent.name, path.stem, found, costs, gpu, when)
+
+
+def _told(result: Comparison | Dump) -> tuple[str, str]:
+    """Return what was found, and what the calls of a comparison cost."""
+    if isinstance(result, Dump):
+        kernels = count(len(result.kernels), "kernel")
+        calls = count(len(result.library), "library call")
+        return f"{kernels} and {calls}, the same as without a GPU", ""
+    found = result.ratio()
+    if not result.matches:
+        found += ", and the answers differ"
+    times = result.cold_start_s, *result.median_s
+    costs = [*map(seconds, times), *map(size, result.peak_bytes or ())]
+    return found, ", ".join(costs)

@@ -17,9 +17,10 @@ from torch._inductor.utils import fresh_cache
 
 from helpers import dump_triton
 from helpers.errors import InputError
+from helpers.gpu import gpus
 from tests.benchmarks.common import read, record, table
 from tests.kinds import KINDS, Kind
-from tools.record_gpu.observations import hold_sources
+from tools import record_gpu
 
 REFERENCE = "2.13"
 
@@ -78,15 +79,17 @@ def _digest(source: str) -> str:
 
 def compared(kind: Kind) -> dict[str, Any]:
     """Return one row: the dump with the GPU hidden, against what really ran."""
-    on_cpu = kind.make()
-    with torch.device("cuda"):
-        on_gpu = kind.make()
+    fn, inputs = kind.make()
     how = {"training": kind.training, "dynamic": kind.dynamic}
+    dump = dump_triton(fn, *inputs, gpu=gpus.here().name, **how)
+    with torch.device("cuda"):
+        fn, inputs = kind.make()
     try:
-        facts = hold_sources(*((fn, *xs) for fn, xs in (on_gpu, on_cpu)), **how).facts
+        ran = dump_triton(fn, *inputs, gpu="this", **how)
+        found = record_gpu.difference(ran, dump) or "the same"
     except InputError as error:  # such as a tensor that is made on the CPU
-        facts = {"launches": "not to compare", "sources": str(error)}
-    row = {"program": kind.name, **{k: facts[k] for k in ("launches", "sources")}}
+        found = f"not to compare: {error}"
+    row = {"program": kind.name, "what ran against the dump": found}
     print(row, flush=True)
     return row
 

@@ -2,271 +2,190 @@
 
 import contextlib
 import dataclasses
-import types
+import datetime
+import itertools
 
 import pytest
 import torch
-from torch.autograd import DeviceType
 
-from course.recordings import read
-from helpers.capture import graphs
-from helpers.errors import ResultError
-from helpers.gpu import dump, gpus
+from helpers import compare, dump_triton, load, results
+from helpers.gpu import gpus
 from tests.refresh import python
-from tools.record_gpu import experiments, observations, programs, recorder
-from tools.record_gpu.__main__ import main
-from tools.record_gpu.cases import Case, Outcome, Setting, count_events
+from tools import record_gpu
+from tools.record_gpu import MODELS, cases, difference, main, record
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-QUICK = Setting("cpu", quick=True)
-TIMED = [c for c in recorder.cases(QUICK) if not c.gpu and c.experiment != "machine"]
-# A program runs the same in each mode where torch.compile does nothing.
-TIMED = [c for c in TIMED if c.experiment != "modes" or c.value == "default"]
+
+
+def measured():
+    x = torch.ones(100)
+    return compare(torch.sin, torch.sin, x, budget=0.001)
 
 
 # --- what is kept -----------------------------------------------------------------
 
 
-@pytest.fixture
-def path(tmp_path, monkeypatch):
-    """Where to record cases that leave nothing behind, so nothing is cleared away."""
-    monkeypatch.setattr(recorder, "free", lambda: None)
-    return tmp_path / "gpu.json"
-
-
-def test_a_quick_run_on_the_cpu(path):
-    wanted = {
-        ("machine", "copy bandwidth", 2**20),
-        ("tf32", "high", 64),
-        ("matmul", "float32", 64),
-        ("CUDA graphs", "texts", "58 sizes"),
-    }
-    chosen = [case for case in recorder.cases(QUICK) if case.key in wanted]
-    lines = list[str]()
-    recording = recorder.record(path, QUICK, chosen, say=lines.append)
-    assert read(path) == recording and len(lines) == len(chosen) == 4
-    found = {f.experiment: f for f in recording.findings}
-    assert found["CUDA graphs"].summary() == "not run: needs an NVIDIA GPU"
-    assert found["machine"].facts["GB/s"] > 0
-    assert found["matmul"].comparison.compiles == 1, "not from a cold start"
-    assert found["tf32"].facts["error, highest"] < 1e-4
-
-
-def works(setting):
-    return Outcome(facts={"n": 1})
-
-
-def toy(*values, run=works):
-    return [Case("machine", "test", value, run) for value in values]
-
-
-def test_a_failing_case_is_kept_as_failed_and_tried_again(path):
-    def fails(setting):
+def test_a_case_that_fails_is_kept_as_failed_and_tried_again(tmp_path, capsys):
+    def fails():
         raise RuntimeError("1/2 of a/b is left, see /opt/some/where/x.py\nand more")
 
-    recorder.record(path, QUICK, toy(1, run=fails) + toy(2), say=str)
-    failed, done = read(path).findings
-    assert failed.summary() == "failed: RuntimeError: 1/2 of a/b is left, see x.py"
-    assert done.status == "done"
-    recorder.record(path, QUICK, toy(1, 2), say=str)
-    again = read(path).findings
-    assert again[0].status == "done" and again[1] == done
+    assert record(tmp_path, {"modes/a/1": fails, "modes/a/2": measured}) == 1
+    said = "RuntimeError: 1/2 of a/b is left, see x.py"
+    assert f"[1/2] modes/a/1: {said}\n" in capsys.readouterr().out
+    failed, done = sorted((tmp_path / "modes" / "a").iterdir())
+    assert f'"failed": "{said}\\nand more"' in failed.read_text()
+    before = done.read_text()
+    assert record(tmp_path, {"modes/a/1": measured, "modes/a/2": measured}) == 0
+    assert load(failed).matches and done.read_text() == before
 
 
-def test_an_interrupt_loses_nothing_that_was_measured(path):
-    def interrupted(setting):
+def test_an_interrupt_loses_nothing_that_was_measured(tmp_path):
+    def interrupted():
         raise KeyboardInterrupt
 
-    lines, chosen = list[str](), toy(1) + toy(2, run=interrupted) + toy(3)
     with pytest.raises(KeyboardInterrupt):
-        recorder.record(path, QUICK, chosen, say=lines.append)
-    assert [f.value for f in read(path).findings] == [1]
-    recorder.record(path, QUICK, toy(1, 2, 3), say=lines.append)
-    assert [f.value for f in read(path).findings] == [1, 2, 3]
-    assert len(lines) == 3, "what was there was measured again"
+        record(tmp_path, {"a/b/1": measured, "a/b/2": interrupted, "a/b/3": measured})
+    assert [path.name for path in tmp_path.rglob("*.*")] == ["1.json"]
 
 
-def test_the_budget_stops_between_two_cases(path):
-    lines = list[str]()
-    recording = recorder.record(path, QUICK, toy(1, 2), minutes=0.01, say=lines.append)
-    assert not recording.findings
-    assert lines == ["2 cases are left: run it again to go on"]
+def test_a_race_that_was_broken_off_is_not_kept(monkeypatch):
+    """compare() keeps the rounds that it has; here they would stand for all."""
+    part = dataclasses.replace(measured(), interrupted=True)
+    monkeypatch.setattr(record_gpu, "compare", lambda *given, **how: part)
+    monkeypatch.setattr(record_gpu, "cold", contextlib.nullcontext)
+    monkeypatch.setattr(torch, "compile", lambda fn, **options: fn)
+    with pytest.raises(KeyboardInterrupt):
+        record_gpu.race("running example", "forward", "float32", "default", "cpu")
 
 
-def test_a_case_that_hangs_is_broken_off(path, monkeypatch):
-    monkeypatch.setattr(recorder, "_PATIENCE", 0.02)
+def test_what_is_kept_is_what_was_measured_whatever_the_clock_says(
+    tmp_path, monkeypatch
+):
+    """A second passes at each look at the clock."""
+    ticks = itertools.count()
 
-    def hangs(setting):
-        while True:
-            pass
+    class Clock(datetime.datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return cls(2030, 1, 1, tzinfo=tz) + datetime.timedelta(seconds=next(ticks))
 
-    recorder.record(path, QUICK, toy(1, run=hangs) + toy(2), say=str)
-    hung, after = read(path).findings
-    assert "TimeoutError" in hung.message and after.status == "done"
+    monkeypatch.setattr(results, "datetime", Clock)
+    found = []
 
+    def watched():
+        found.append(measured())
+        return found[0]
 
-def test_a_file_of_another_machine_is_not_touched(path):
-    recording = recorder.record(path, QUICK, toy(1), say=str)
-    for name in ("gpu", "torch", "triton"):
-        machine = dataclasses.replace(recording.machine, **{name: "9.9"})
-        other = dataclasses.replace(recording, machine=machine)
-        other.save(path)
-        with pytest.raises(ResultError, match="name another file"):
-            recorder.record(path, QUICK, toy(2), say=str)
-        assert read(path) == other
-    with pytest.raises(ResultError, match="name another file"):
-        recorder.record(path, Setting("cpu"), toy(2), say=str)
+    record(tmp_path, {"a/b/1": watched})
+    assert load(tmp_path / "a" / "b" / "1.json") == found[0]
+    assert found[0].when.startswith("2030-01-01")
 
 
-# --- what is chosen ---------------------------------------------------------------
+def test_without_a_gpu_nothing_is_recorded(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(record_gpu, "FOLDER", tmp_path)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert main() == 1 and not [*tmp_path.iterdir()]
+    assert "no NVIDIA GPU" in capsys.readouterr().err
 
 
-def test_what_slows_the_process_down_comes_last():
-    chosen = recorder.cases(Setting("cuda"))
-    names = [case.experiment for case in chosen]
-    assert {*names} == {*recorder.EXPERIMENTS}
-    assert {*names[names.index("launches") :]} == {"launches"}
-    assert len({case.key for case in chosen}) == len(chosen)
-    assert sum(case.seconds for case in chosen if case.rank < 2) < 20 * 60
+def test_the_command_records_in_a_folder_of_this_gpu(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(record_gpu, "FOLDER", tmp_path)
+    monkeypatch.setattr(record_gpu, "cases", lambda: {"modes/a/default": measured})
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA H100 80GB HBM3")
+    monkeypatch.setattr(torch, "__version__", "2.13.0+cu130")
+    assert main() == 0
+    [folder] = tmp_path.iterdir()
+    assert folder.name == "nvidia-h100-80gb-hbm3-torch-2.13.0-cu130"
+    assert (
+        f"recorded in data/recorded/{folder.name}, 0 failed" in capsys.readouterr().out
+    )
 
 
-def test_the_command_lists_and_refuses(capsys):
-    assert main(["--list", "--quick"]) == 0
-    text = capsys.readouterr().out
-    assert all(name in text for name in recorder.EXPERIMENTS)
-    assert main(["--only", "chain", "--list"]) == 1
-    assert "no experiment chain: there are machine" in capsys.readouterr().err
-    assert main(["--quick"]) == 1
-    assert "--to" in capsys.readouterr().err
-
-
-def test_a_machine_that_only_records_needs_little(tmp_path):
+def test_a_machine_that_only_records_needs_little():
     """Nothing of Jupyter: a machine that is lent for its GPU has torch and little."""
-    without = "platformdirs IPython ipywidgets nbformat pygments pytest"
-    code = f"""
+    without = "IPython ipywidgets matplotlib msgspec nbformat platformdirs pygments"
+    python(f"""
 import sys
-sys.modules |= dict.fromkeys({without.split()!r})
-from tools.record_gpu.__main__ import main
-options = ["--quick", "--only", "machine", "--to", {str(tmp_path / "cpu.json")!r}]
-sys.exit(main(options))"""
-    python(code)
-    assert {f.status for f in read(tmp_path / "cpu.json").findings} == {
-        "done",
-        "not run",
-    }
+from tools import record_gpu
+from helpers import compare
+import torch
+compare(torch.sin, torch.sin, torch.ones(9), budget=0.001).to_json()
+assert not {{*{without.split()!r}, "course"}} & {{*sys.modules}}""")
 
 
-# --- the programs -----------------------------------------------------------------
+# --- the cases --------------------------------------------------------------------
 
 
-@pytest.fixture
-def uncompiled(monkeypatch):
-    """Both sides of a race are called once and compared; torch.compile does nothing."""
-    asked = []
-
-    def compile(f, **options):
-        asked.append(options)
-        return f
-
-    def race(setting, eager, compiled, *inputs, **how):
-        expected, result = eager(*inputs), compiled(*inputs)
-        if how.get("same_answer", True):
-            near = {name: how[name] for name in ("rtol", "atol") if name in how}
-            torch.testing.assert_close(result, expected, **near)
-        comparison = types.SimpleNamespace(compiles=0, median_s=(1.0, 1.0))
-        return Outcome(facts=how["facts"](comparison) if "facts" in how else {})
-
-    monkeypatch.setattr(torch, "compile", compile)
-    monkeypatch.setattr(experiments, "race", race)
-    return asked
+def test_what_autotunes_comes_last():
+    names = [*cases()]
+    tuned = ["autotune" in name for name in names]
+    assert names[0].startswith("sources/") and tuned == sorted(tuned)
+    assert len(names) == 36 and all(name.count("/") == 2 for name in names)
 
 
-@pytest.mark.parametrize("case", TIMED, ids=lambda c: f"{c.series}-{c.value}")
-def test_every_race_runs_and_its_sides_agree(case, uncompiled):
-    """What padding or a wrong side changes is the experiment's own mistake."""
-    facts = case.run(QUICK).facts
-    assert all(value == value for value in facts.values())  # no NaN
-    if case.experiment == "modes":
-        assert [options["mode"] for options in uncompiled] == [case.value]
-    assert uncompiled or case.experiment == "tf32"
+def test_a_race_is_from_a_cold_start():
+    result = record_gpu.race(
+        "running example", "forward", "float32", "default", "cpu", budget=0.001
+    )
+    assert result.compiles == 1 and result.matches
+    assert result.names == ("eager", "default")
+
+
+def test_a_training_step_gives_the_gradients_of_what_is_trained():
+    eager, _, x = record_gpu.sides(
+        "running example", "training", "float32", "default", "cpu"
+    )
+    loss, *gradients = eager(x)
+    assert loss.ndim == 0 and [g.shape for g in gradients] == [(256,), (256, 256)]
+    net = record_gpu.adapted(8, 2, 1)
+    trained = [name for name, p in net.named_parameters() if p.requires_grad]
+    assert trained == [
+        f"{layer}.{part}.weight"
+        for layer in ("qkv", "out", "up", "down")
+        for part in ("down", "up")
+    ]
+
+
+@pytest.mark.parametrize("label", MODELS)
+def test_each_model_is_one_graph(label):
+    """A break would be timed as if it were the compiler's work.  Sizes are the real."""
+    make, shape = MODELS[label]
+    with torch.device("meta"):
+        x = torch.empty(shape)
+        whole = torch.compile(make(), backend="eager", fullgraph=True)
+        assert whole(x).shape[0] == len(x)
 
 
 def test_the_resnet_is_the_one_of_the_paper():
     """25.6 million parameters, and half the size at each stage but the first."""
     with torch.device("meta"):
-        net = programs.forward(programs.resnet())
+        net = record_gpu.resnet50()
         assert sum(p.numel() for p in net.parameters()) == 25_557_032
         assert net(torch.empty(2, 3, 224, 224)).shape == (2, 1000)
         assert net[:-3](torch.empty(2, 3, 224, 224)).shape == (2, 2048, 7, 7)
 
 
-def test_each_program_is_one_graph():
-    """A break would be timed as if it were the compiler's work."""
-    for fn, *inputs in (
-        (programs.block, torch.randn(4, 8), torch.ones(8), torch.randn(8, 8)),
-        (programs.Transformer(8, 2), torch.randn(1, 4, 8)),
-        (programs.adapted(8, 2, 1), torch.randn(1, 4, 8)),
-        (programs.resnet((1, 1), 4), torch.randn(1, 3, 32, 32)),
-        (programs.Sentence(9, 8), torch.tensor([[1, 2, 0]])),
-        (programs.tiny, torch.randn(8, 8) / 8),
-    ):
-        captured = graphs(fn, *inputs)
-        assert (captured.count, len(captured.breaks)) == (1, 0)
-
-
 def test_sources_that_ran_are_held_against_the_dump(monkeypatch):
     """A dump for an H100 stands in for what really ran on one."""
-
-    def pretended(*given, gpu, **how):
-        return dump.dump_triton(*given, gpu="h100", **how)
-
+    ran = {"this": "h100", "h100": "h100"}
     monkeypatch.setattr(gpus, "here", lambda: gpus.find("h100"))
-    monkeypatch.setattr(observations, "dump_triton", pretended)
-    block = next(c for c in recorder.cases(QUICK, ["sources"]) if c.rank == 0)
-    outcome = block.run(QUICK)
-    same = {"launches": "same", "sources": "same", "kernels": 2, "library calls": 1}
-    assert outcome.facts == same
-    x = torch.randn(4, 8)
-    outcome = observations.hold_sources((torch.sin, x), (torch.cos, x))
-    assert outcome.facts["sources"] == outcome.facts["launches"] == "differ"
-    [(name, source)] = outcome.texts.items()
-    assert "sin" in name and "backend_hash" not in source
-
-
-def test_launches_are_told_from_kernels_and_copies():
-    def event(name, on_gpu, region=False):
-        device = DeviceType.CUDA if on_gpu else DeviceType.CPU
-        return types.SimpleNamespace(
-            name=name, device_type=device, is_user_annotation=region
-        )
-
-    events = [
-        event("aten::mm", False),
-        event("cudaLaunchKernel", False),
-        event("cudaGraphLaunch", False),
-        event("cuLaunchKernelEx", False),
-        event("triton_poi_fused_0", True),
-        event("sm90_gemm", True),
-        event("Memcpy DtoD (Device -> Device)", True),
-        event("Torch-Compiled Region: 0/0", True, region=True),
-    ]
-    assert count_events(events) == {"kernels": 2, "launches": 3, "copies": 1}
-    with pytest.raises(RuntimeError, match="saw no kernel"):
-        count_events(events[:4])
-
-
-def test_what_only_a_gpu_has_runs_here_up_to_it(monkeypatch, uncompiled):
-    """The programs run in toy sizes; memory and energy are those of no GPU."""
-    monkeypatch.setattr(observations, "cold", contextlib.nullcontext)
-    monkeypatch.setattr(observations, "energy_counter", lambda: lambda: 0.0)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-    joules = observations.joules
     monkeypatch.setattr(
-        observations, "joules", lambda call, _, *rest: joules(call, 0.001, *rest)
+        record_gpu, "dump_triton", lambda *given, gpu: dump_triton(*given, gpu=ran[gpu])
     )
-    chosen = recorder.cases(QUICK, ["held", "energy"])
-    assert len(chosen) == 8 and all(case.gpu for case in chosen)
-    for case in chosen:
-        facts = case.run(QUICK).facts
-        assert facts.get("held, bytes", facts.get("J a call")) == 0
-    assert uncompiled
+    example = record_gpu.example
+    monkeypatch.setattr(record_gpu, "example", lambda device: example("cpu"))
+    dump = record_gpu.sources()
+    assert (len(dump.kernels), len(dump.library)) == (2, 1)
+    ran["this"] = "t4"
+    with pytest.raises(RuntimeError, match="differs:\n--- ran"):
+        record_gpu.sources()
+
+
+def test_a_difference_names_what_differs():
+    x = torch.randn(4, 8)
+    sin, cos = dump_triton(torch.sin, x), dump_triton(torch.cos, x)
+    assert difference(sin, sin) == ""
+    lines = difference(sin, cos).splitlines()
+    assert "-triton_poi_fused_sin_0" in lines and "+triton_poi_fused_cos_0" in lines
+    assert "backend_hash" not in difference(sin, cos)
