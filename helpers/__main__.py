@@ -1,4 +1,4 @@
-"""``python -m helpers doctor``: the helpers that are of use outside a notebook.
+"""``python -m helpers doctor``: the helpers that are of use in a terminal.
 
 ``python -m helpers dump module:function`` writes the Triton code of a function.
 """
@@ -75,7 +75,7 @@ def _doctor(chosen: argparse.Namespace) -> int:
     for row in diagnosis.rows:
         if row.advice:
             print(f"{row.name}: {row.advice}.")
-    print(f"ready for the course: {diagnosis.verdict}")
+    print(f"ready to compile: {diagnosis.verdict}")
     return 0 if diagnosis.ok else 1
 
 

@@ -27,14 +27,14 @@ from .results import version_of
 def needed_for(lost: str) -> Iterator[None]:
     """Turn a failed import of a private name inside the block into Unavailable.
 
-    *lost* is what the course loses without the name, for the message.
+    *lost* is what cannot be done without the name, for the message.
     """
     try:
         yield
     except (ImportError, AttributeError) as error:
         raise Unavailable(
-            f"torch {torch.__version__} lacks a private name ({error}), so the course "
-            f"loses: {lost}. Use torch 2.13, the version it is written for."
+            f"torch {torch.__version__} lacks a private name ({error}). Without "
+            f"it, this code loses: {lost}. Use torch 2.13, for which it is written."
         ) from error
 
 
@@ -115,7 +115,7 @@ def is_compiled(fn: Callable[..., Any]) -> bool:
     return unwrap(fn) is not fn or bool(getattr(fn, "_compiled_call_impl", None))
 
 
-def captured(fn: Callable[..., Any]) -> bool:
+def has_graphs(fn: Callable[..., Any]) -> bool:
     """Return whether *fn* was compiled, called, and at least one graph captured.
 
     torch keeps its cache by code object, so other users of the same code count.

@@ -432,7 +432,7 @@ def _compiler_notes(first: Watch, timed: Watch, compiled: Callable) -> Iterator[
         yield f"recompiled while being timed ({why}): those rounds count as disturbed"
     if first.graph_breaks:
         yield f"{text.count(first.graph_breaks, 'graph break')}: see graphs()"
-    if first.graphs == 0 and not _torch.captured(compiled):
+    if first.graphs == 0 and not _torch.has_graphs(compiled):
         yield "nothing was captured: this is eager against eager"
     if first.limit_hit or timed.limit_hit:
         yield "the recompile limit was hit: from then on it ran eagerly"

@@ -450,7 +450,7 @@ def recompiles(
     compiles.
 
     *budget* is in seconds; five minutes are more than a small model's sizes take, and
-    less than a reader waits.  When it is spent no further call begins.  Then, and on
+    less than a person waits.  When it is spent no further call begins.  Then, and on
     Ctrl-C, the calls so far come back, and say so.
 
     Raises InputError when a call raises, or *calls* holds something else.

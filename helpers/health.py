@@ -37,7 +37,7 @@ _INSTALLERS = {
 
 
 @dataclass(frozen=True)
-class Row:
+class Finding:
     """One part of the machine; *status* is ``ok``, ``note`` or ``missing``."""
 
     name: str
@@ -50,11 +50,11 @@ class Row:
 class Diagnosis(TableResult):
     """What ``doctor`` found: the same rows on every machine."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[Finding, ...]
 
     @property
     def ok(self) -> bool:
-        """Return whether nothing that the course needs is missing."""
+        """Return whether nothing that is needed is missing."""
         return all(row.status != "missing" for row in self.rows)
 
     @property
@@ -70,7 +70,7 @@ class Diagnosis(TableResult):
         return Table.of(["part", "status", "found", "what to do"], rows)
 
     def _last(self) -> str:
-        return f"ready for the course: {mark(self.verdict)}"
+        return f"ready to compile: {mark(self.verdict)}"
 
 
 def _one_line(value: Any) -> str:
@@ -81,45 +81,47 @@ def doctor(compile: bool = True) -> Diagnosis:
     """Return what this machine has, part by part; never raises.
 
     With *compile*, a small function is compiled, run and differentiated on each
-    device.  That pays for what is built once per machine, so no lesson has to.
+    device.  That pays for what is built once per machine, so no later call has to.
     """
     last = _first_compile if compile else lambda: ("not tried", "note")
     checks = (*_CHECKS, ("first compile", last))
     return Diagnosis(tuple(_look(name, check) for name, check in checks))
 
 
-def _look(name: str, check: Callable[[], tuple[str, ...]]) -> Row:
+def _look(name: str, check: Callable[[], tuple[str, ...]]) -> Finding:
     """Return the row of *check*; its failure is a finding, not an error."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return Row(name, *map(_one_line, check()))
+            return Finding(name, *map(_one_line, check()))
     except Exception as error:  # torch may be broken in any way
         message = " ".join(str(error).split()[:25])  # a cause may be on line two
         found = f"fails with {type(error).__name__}: {message}"
         if name == "torch" and name not in sys.modules:
-            return Row(name, found, "missing", "Nothing runs. make clean setup")
+            return Finding(name, found, "missing", "Nothing runs. make clean setup")
         if name == "first compile":
-            return Row(name, found, "missing", "Nothing compiles. See the rows above")
-        return Row(name, found, "note", "This could not be looked at")
+            return Finding(
+                name, found, "missing", "Nothing compiles. See the rows above"
+            )
+        return Finding(name, found, "note", "This could not be looked at")
 
 
 def _python() -> tuple[str, ...]:
     found = platform.python_version()
     if (3, 11) <= sys.version_info[:2] <= (3, 14):
         return (found,)
-    costs = "The course is checked on Python 3.11 to 3.14"
-    return found, "note", f"{costs}. make setup PYTHON=python3.11"
+    tested = "Tested on Python 3.11 to 3.14"
+    return found, "note", f"{tested}. make setup PYTHON=python3.11"
 
 
-def _torch() -> tuple[str, ...]:
+def _torch_version() -> tuple[str, ...]:
     import torch
 
     found = torch.__version__
     release = tuple(int(part) for part in found.split(".")[:2])
     if not (2, 11) <= release <= (2, 15):
         status = "missing" if release < (2, 11) else "note"
-        return found, status, "The course is checked on 2.11 to 2.15. make setup"
+        return found, status, "Tested on 2.11 to 2.15. make setup"
     try:  # modules need private names of torch, and say what is lost
         results.load_all_modules()
     except Unavailable as error:
@@ -127,7 +129,7 @@ def _torch() -> tuple[str, ...]:
     return (found,)
 
 
-def _triton() -> tuple[str, ...]:
+def _triton_version() -> tuple[str, ...]:
     import torch
 
     from . import _torch
@@ -173,20 +175,20 @@ def _install() -> str:
 def _gpu() -> tuple[str, ...]:
     import torch
 
-    lesson, driver = "Every lesson runs on the CPU", results.nvidia_driver()
+    without, driver = "All works on the CPU", results.nvidia_driver()
     if torch.cuda.is_available():
         own = torch.cuda.get_device_properties(0)
         memory = text.size(own.total_memory)
         found = f"{own.name}, {memory}, driver {driver or 'not known'}"
         if (own.major, own.minor) < (7, 0):
-            costs = f"Triton needs compute capability 7.0. {lesson}"
+            costs = f"Triton needs compute capability 7.0. {without}"
             return f"{found}, {own.major}.{own.minor}", "note", costs
         return (found,)
     if driver is None:
-        return "no NVIDIA GPU", "note", lesson
+        return "no NVIDIA GPU", "note", without
     if torch.version.cuda is None:
         found = f"driver {driver}, but a torch built without CUDA"
-        return found, "note", f"{lesson}. make setup TORCH=default"
+        return found, "note", f"{without}. make setup TORCH=default"
     try:
         torch.cuda.init()
         reason = "no device is visible: see CUDA_VISIBLE_DEVICES"
@@ -194,7 +196,7 @@ def _gpu() -> tuple[str, ...]:
         reason = _one_line(error)[:160]
     found = f"driver {driver} and CUDA {torch.version.cuda} do not work: {reason}"
     fix = "Update the driver, or take an older CUDA: make setup TORCH=cu126"
-    return found, "note", f"{lesson}. {fix}"
+    return found, "note", f"{without}. {fix}"
 
 
 def _threads() -> tuple[str, ...]:
@@ -263,7 +265,8 @@ def _first_compile() -> tuple[str, ...]:
         [slope] = torch.autograd.grad(value, x)
         return torch.cat([value.detach().view(1), slope.flatten()])
 
-    devices, took = ["cpu"] + ["cuda"] * torch.cuda.is_available(), []
+    devices = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+    took: list[str] = []
     waiting = "the first compile takes up to a minute, once per machine"
     with text.progress(waiting, len(devices)) as bar:
         for device in devices:
@@ -275,7 +278,7 @@ def _first_compile() -> tuple[str, ...]:
             if not torch.allclose(result, wanted, rtol=1e-3, atol=1e-5):
                 return _wrong_numbers(device, (result - wanted).abs().max().item())
             bar.update()
-    if not _torch.captured(compiled):
+    if not _torch.has_graphs(compiled):
         fix = "Unset TORCH_COMPILE_DISABLE and TORCHDYNAMO_DISABLE, restart the kernel"
         return "it is switched off", "missing", f"Nothing compiles. {fix}"
     return (", ".join(took),)
@@ -298,8 +301,8 @@ def _wrong_numbers(device: str, error: float) -> tuple[str, ...]:
 
 _CHECKS = (
     ("Python", _python),
-    ("torch", _torch),
-    ("triton", _triton),
+    ("torch", _torch_version),
+    ("triton", _triton_version),
     ("C++ compiler", _compiler),
     ("GPU", _gpu),
     ("threads", _threads),

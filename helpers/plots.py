@@ -44,7 +44,7 @@ _STYLE = {
 }
 
 
-# A function below it draws in the course's style, and the reader's stays as it is.
+# A function below it draws in this style, and the caller's stays as it is.
 styled = context(["default", _STYLE])
 
 
@@ -130,7 +130,8 @@ def plot_sweep(sweep: Sweep) -> Picture:
         _interval(ratios, race, (place, race.speedup), "yerr")
     _ratio_axis(ratios.yaxis, comparisons)
     figure.legend(loc="outside upper left", ncols=2)
-    times.set_title("median time of a call" + " (interrupted)" * (not sweep.complete))
+    ended = "" if sweep.complete else " (interrupted)"
+    times.set_title(f"median time of a call{ended}")
     ratios.set(xlabel=f"{sweep.parameter} ({sweep.unit})".replace(" ()", ""))
     if not words and min(values) > 0 and max(values) / min(values) > 10:
         ratios.set_xscale("log")

@@ -1,11 +1,11 @@
-"""Run a function through the compiler without a trace in the reader's session.
+"""Run a function through the compiler without a trace in the caller's session.
 
 What is already compiled stays compiled, no recompile limit is used up, and the
-reader's tensors, modules and random state are what they were.  Three steps:
+caller's tensors, modules and random state are what they were.  Three steps:
 
 - `undisturbed` puts back the compiler's records, random state and what *fn* holds;
   for the last there is `restored`, for other callers as well.
-- `compile_apart` compiles a copy of *fn* that shares no cache entry with the reader's.
+- `compile_apart` compiles a copy of *fn* that shares no cache entry with the caller's.
 - `call` runs it on copies of the inputs, and turns what it raises into InputError.
 """
 
@@ -186,7 +186,7 @@ def _is_namespace(table: dict[Any, Any]) -> bool:
 
 
 def _is_tool(item: Any) -> bool:
-    """Return whether an object is a tool's, and not the reader's or a model's.
+    """Return whether an object is a tool's, and not the caller's or a model's.
 
     Behind a logger or a notebook's shell lies the whole session.
     """
@@ -253,7 +253,7 @@ def _compiler_state() -> Iterator[None]:
 def _new_codes_forgotten() -> Iterator[None]:
     """Drop what is compiled, or marked as not to be, for the first time in the block.
 
-    That is the functions *fn* calls; those the reader compiled before keep theirs.
+    That is the functions *fn* calls; those the caller compiled before keep theirs.
     """
     known = set(input_codes.seen_ids)
     try:

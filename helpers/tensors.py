@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 CONTAINERS = (tuple, list, set, frozenset, deque)
-# Not looked into: text, numbers and code hold no tensors of the reader.
+# Not looked into: text, numbers and code hold no tensors.
 _OPAQUE = (str, bytes, int, float, type, types.ModuleType, types.FunctionType)
 
 

@@ -1,4 +1,4 @@
-"""Words and tables: how every result of the course prints itself.
+"""Words and tables: how every result prints itself.
 
 Values that depend on the machine stand between two marks, ⟨like this⟩, and
 everything else is the same on every machine.  One sanitize rule in the tests
@@ -150,7 +150,7 @@ def kernel_shell() -> Any:
 
 
 def watched() -> bool:
-    """Return whether a reader watches a notebook, and may click."""
+    """Return whether somebody watches a notebook, and may click."""
     return bool(kernel_shell()) and os.environ.get("COURSE_QUIET") != "1"
 
 

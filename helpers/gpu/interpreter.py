@@ -115,16 +115,15 @@ def check_numerics(dump: Any, limit_s: float = 120.0) -> Numerics:
 
     Raises InputError for a dump that was read from a file: it holds no graphs.
     """
-    captured = getattr(dump, "_captured", None)
-    if captured is None:
+    if dump.graphs and not dump.lowered:
         raise InputError(
             "a dump that was read from a file holds the code but not the graphs: dump "
             "again, and check that with dump_triton(f, x).check_numerics()"
         )
     launches, checked = iter(dump.launches), list[CheckedKernel]()
     saved: dict[str, Any] = {}  # what the last forward saved for its backward
-    with progress("graphs", len(captured)) as bar:
-        for graph in captured:
+    with progress("graphs", len(dump.lowered)) as bar:
+        for graph in dump.lowered:
             kernels = [
                 CheckedKernel(launch.name, launch.graph, launch.phase, "not run")
                 for launch in islice(launches, len(graph.launches))
@@ -443,7 +442,7 @@ def attention(operation: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
 def run(source: str, inputs: Sequence[Any], limit_s: float = 60.0) -> list[Any]:
     """Return what the module *source*, of a dump for an H100, computes of *inputs*.
 
-    Its Triton kernels, also a reader's own, run in the interpreter.  Memory that
+    Its Triton kernels, also the caller's own, run in the interpreter.  Memory that
     nothing wrote holds NaN.  Raises InputError when a kernel fails, with its lines and
     the error as it was raised, and when all takes longer than *limit_s* seconds.
     """

@@ -14,7 +14,7 @@ import ast
 import re
 
 _WIDTH = 79
-# Kernels that people wrote, with comments that a reader would miss.
+# Kernels that people wrote, with comments that one would miss.
 _BY_HAND = {"template", "user_autotune"}
 # What may go when its result is not used.
 _PURE = {"", "arange", "broadcast_to", "cdiv", "full", "program_id", "to", "where"}
@@ -145,7 +145,9 @@ def _text(function: ast.FunctionDef) -> str:
         elif "load" in calls and "elements" in title:
             title = "load and compute"
         if title != before:
-            lines += [""] * bool(number) + [f"    # {title}"]
+            if number:
+                lines.append("")
+            lines.append(f"    # {title}")
         lines += [f"    {line}" for line in ast.unparse(statement).splitlines()]
     return "\n".join(map(_folded, lines))
 

@@ -29,7 +29,7 @@ def row(name, *, compile=False):
 def test_no_compile_leaves_it_out(capsys):
     assert main(["doctor", "--no-compile"]) == 0
     printed = capsys.readouterr().out
-    assert "not tried" in printed and "ready for the course: yes" in printed
+    assert "not tried" in printed and "ready to compile: yes" in printed
 
 
 def test_no_compiler_is_told_in_words(tmp_path, monkeypatch, capsys):
@@ -38,7 +38,7 @@ def test_no_compiler_is_told_in_words(tmp_path, monkeypatch, capsys):
     with torch._inductor.config.patch({"cpp.cxx": ("/no/compiler",)}):
         assert main(["doctor"]) == 1
     printed = capsys.readouterr().out
-    assert "ready for the course: no, for want of: C++ compiler, first c" in printed
+    assert "ready to compile: no, for want of: C++ compiler, first c" in printed
     assert "Unset CXX" in printed
 
 
@@ -113,18 +113,18 @@ CACHE, COMPILER = "cache folder", "C++ compiler"
 BROKEN = raises(RuntimeError("one\ntwo"))
 FULL = raises(OSError("cannot write doctor: No space left on device."))
 LITTLE = types.SimpleNamespace(free=1 << 20)
-CHECKED = "The course is checked on"
+TESTED = "Tested on"
 OLD = "Python 3.11 to 3.14. make setup PYTHON=python3.11"
-OTHER = f"{CHECKED} 2.11 to 2.15. make setup"
+OTHER = f"{TESTED} 2.11 to 2.15. make setup"
 INSTALL = f"torch {torch.__version__} wants 3.7.1 {{}}. pip install 'triton==3.7.1.*'"
 HIDDEN = INSTALL.format("Triton kernels are not shown")
-CPU = "Every lesson runs on the CPU"
+CPU = "All works on the CPU"
 # What is so on a machine, the row that tells it, its status, and what it says last.
 MACHINES = [
-    (python(3, 10), "Python", "note", f"{CHECKED} {OLD}"),
+    (python(3, 10), "Python", "note", f"{TESTED} {OLD}"),
     (python(3, 11), "Python", "ok", f"{platform.python_version()} "),
     (python(3, 14), "Python", "ok", f"{platform.python_version()} "),
-    (python(3, 15), "Python", "note", f"{CHECKED} {OLD}"),
+    (python(3, 15), "Python", "note", f"{TESTED} {OLD}"),
     ({"torch.__version__": "2.10.2"}, "torch", "missing", f"2.10.2 {OTHER}"),
     ({"torch.__version__": "2.11.0"}, "torch", "ok", "2.11.0 "),
     ({"torch.__version__": "2.15.1+cu130"}, "torch", "ok", "2.15.1+cu130 "),
@@ -214,8 +214,8 @@ def test_a_container_allows_less_than_the_machine_has(monkeypatch, tmp_path):
     )
     (tmp_path / "memory.current").write_text(f"{1 << 30}\n")
     monkeypatch.setattr("torch.get_num_threads", lambda: 1)
-    assert row("threads") == health.Row("threads", "1 thread on 1 core")
-    assert row("memory") == health.Row("memory", "2 GiB of 3 GiB free")
+    assert row("threads") == health.Finding("threads", "1 thread on 1 core")
+    assert row("memory") == health.Finding("memory", "2 GiB of 3 GiB free")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="doctor says it of POSIX only")

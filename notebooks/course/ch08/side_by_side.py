@@ -55,7 +55,7 @@ def stages(
         names = ", ".join(f"{i}: {k.name}" for i, k in enumerate(dump.kernels))
         raise InputError(f"no kernel {kernel!r}: there are {names or 'none'}")
     chosen = dump.kernels[kernel]
-    graph = next(g for g in dump._captured if g.index == chosen.graph)
+    graph = next(g for g in dump.lowered if g.index == chosen.graph)
     flow = Flow(graph.final)
     for launch in dump.kernels[: kernel + 1]:  # the first ones fill the last's buffers
         if launch.graph == chosen.graph:

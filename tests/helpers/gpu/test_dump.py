@@ -372,6 +372,7 @@ def test_the_command_line(tmp_path, monkeypatch, capsys):
         "def inputs():\n    return (torch.ones(1000),)\n"
     )
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)  # as ``python -m`` does
     assert main(["dump", "doubled:f", "--gpu", "a100", "--to", "out"]) == 0
     printed = capsys.readouterr().out
     assert "pointwise" in printed and "A100" in printed
