@@ -70,11 +70,16 @@ def end_with_parent() -> None:
 def folders_of(target: str) -> list[str]:
     """Return where the imports of ``file.py:function`` or ``module:function`` begin.
 
-    A file finds what stands beside it, and in a package its neighbours.
+    A file finds what stands beside it, and in a package its neighbours.  Raises
+    InputError where a file of the check-up's own name would be found first.
     """
     path, folders = _file_of(target), [Path.cwd()]
     if path:
         folders = [_package_of(path)[1], path.parent, *folders]
+    if any((folder / f"{__package__}.py").exists() for folder in folders):
+        raise InputError(
+            f"the check-up would import yours: give another name to {__package__}.py"
+        )
     return [str(folder) for folder in folders]
 
 

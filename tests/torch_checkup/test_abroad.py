@@ -3,10 +3,14 @@
 import os
 import shutil
 import sys
+import sysconfig
+from pathlib import Path
 
 import pytest
 
 from tests.refresh import ROOT, ran
+from torch_checkup.guest import folders_of
+from torch_checkup.helpers.errors import InputError
 
 MODEL = """
 {first}
@@ -24,65 +28,224 @@ BESIDE = MODEL.format(first="from sizes import FACTOR", late="")
 THEIRS = MODEL.format(first="import helpers", late="from helpers import FACTOR")
 FOLDER = MODEL.format(first="from helpers.sizes import FACTOR", late="")
 RELATIVE = MODEL.format(first="from .sizes import FACTOR", late="")
-PROJECTS = {  # what is asked for, the text of the model, the file of the sizes
-    "a module helpers": ("model", THEIRS, "helpers.py"),
-    "a package helpers, outside": ("project/model.py", THEIRS, "helpers/__init__.py"),
-    "a folder helpers, without __init__.py": ("model.py", FOLDER, "helpers/sizes.py"),
-    "helpers, beside the package": ("pkg/model.py", THEIRS, "helpers.py"),
-    "what stands beside, from inside": ("model", BESIDE, "sizes.py"),
-    "what stands beside, from outside": ("project/model.py", BESIDE, "sizes.py"),
-    "a package": ("pkg.models", RELATIVE, "pkg/sizes.py"),
-    "a file of a package": ("project/pkg/models.py", RELATIVE, "pkg/sizes.py"),
+OWN_PATH = "import sys\nsys.path.insert(0, 'project/lib')\n" + BESIDE
+NEVER = MODEL.format(first="FACTOR = 2", late="")
+SIZES = "FACTOR = 2\n"
+PROJECTS = {  # what is asked for, and files: the model, and what stands beside it
+    "a module helpers": ("model", {"model.py": THEIRS, "helpers.py": SIZES}),
+    "a package helpers, outside": (
+        "project/model.py",
+        {"model.py": THEIRS, "helpers/__init__.py": SIZES},
+    ),
+    "a folder helpers, without __init__.py": (
+        "model.py",
+        {"model.py": FOLDER, "helpers/sizes.py": SIZES},
+    ),
+    "helpers, beside the package": (
+        "pkg/model.py",
+        {"pkg/model.py": THEIRS, "pkg/__init__.py": "", "helpers.py": SIZES},
+    ),
+    "helpers of the package": (
+        "pkg.model",
+        {
+            "pkg/model.py": THEIRS.replace("import h", "import pkg.h").replace(
+                "from h", "from pkg.h"
+            ),
+            "pkg/__init__.py": "",
+            "pkg/helpers/__init__.py": SIZES,
+        },
+    ),
+    "helpers that raise": (
+        "model.py",
+        {"model.py": NEVER, "helpers.py": "raise RuntimeError('not for you')"},
+    ),
+    "what stands beside, from inside": (
+        "model",
+        {"model.py": BESIDE, "sizes.py": SIZES},
+    ),
+    "what stands beside, from outside": (
+        "project/model.py",
+        {"model.py": BESIDE, "sizes.py": SIZES},
+    ),
+    "a path of its own": (
+        "project/model.py",
+        {"model.py": OWN_PATH, "lib/sizes.py": SIZES},
+    ),
+    "a folder with a space": (
+        "project/my models/model.py",
+        {"my models/model.py": BESIDE, "my models/sizes.py": SIZES},
+    ),
+    "a package": (
+        "pkg.models",
+        {"pkg/models.py": RELATIVE, "pkg/__init__.py": "", "pkg/sizes.py": SIZES},
+    ),
+    "a file of a package": (
+        "project/src/pkg/models.py",
+        {
+            "src/pkg/models.py": RELATIVE,
+            "src/pkg/__init__.py": "",
+            "src/pkg/sizes.py": SIZES,
+        },
+    ),
 }
-# What every process of a checkup does first; torch would take its time.
+# A process of a check-up, and what starts it; torch would take its time.
 LOOK = """
-import sys
-from torch_checkup.start_child import become_theirs, module_function
-become_theirs()
-assert module_function(sys.argv[1]).__globals__["factor"]() == 2
+import json, sys
+from torch_checkup.guest import Report, module_function
+
+order = json.load(sys.stdin)
+report = Report(order["report"])
+factor = module_function(order["target"]).__globals__["factor"]
+report.put(factor=factor())
+report.put(done=True)
 """
+START = """
+import sys
+from torch_checkup.guest import folders_of, target_of
+from torch_checkup.helpers import children
 
-
+target = target_of(sys.argv[1])
+print(*children.reports("look", {"target": target}, 60, path=folders_of(target)))
+"""
 CHECKUP = ("--only", "capture", "--require", "graphs=1,breaks=0")
 
 
-def run(name, folder, path, *command):
-    """Write the project *name*; return what *command* says there of its target."""
-    target, model, sizes = PROJECTS[name]
+def written(name, folder):
+    """Write the project *name*; return what is asked for, and where one asks."""
+    target, files = PROJECTS[name]
     home = folder / "project"
-    module = target.removeprefix("project/").removesuffix(".py").replace(".", "/")
-    files = {sizes: "FACTOR = 2\n", f"{module}.py": model}
-    if module.startswith("pkg/"):
-        files["pkg/__init__.py"] = ""
     for file, text in files.items():
         (home / file).parent.mkdir(parents=True, exist_ok=True)
         (home / file).write_text(text)
-    words = sys.executable, *command, f"{target}:make"
-    where = folder if target.startswith("project/") else home
-    return ran(*words, cwd=where, env={**os.environ, "PYTHONPATH": path}).stdout
+    return f"{target}:make", folder if target.startswith("project/") else home
+
+
+# --- installed -----------------------------------------------------------------------
+
+
+class Place:
+    """A virtual environment, which has torch from this one, and folders beside it."""
+
+    def __init__(self, folder):
+        self.folder, self.env = folder, {**os.environ, "PYTHONUSERBASE": "", "CI": "1"}
+        self.env.pop("PYTHONPATH", None)
+        venv = "-m", "venv", "--without-pip", "--system-site-packages"
+        ran(sys.executable, *venv, folder / "venv")
+        self.python = folder / "venv" / "bin" / "python"
+        find = "import sysconfig; print(sysconfig.get_path('purelib'))"
+        self.site = Path(ran(self.python, "-c", find).stdout.strip())
+        (self.site / "torch.pth").write_text(sysconfig.get_path("purelib"))
+
+    def install(self, *how):
+        """Install with pip, offline."""
+        pip = sys.executable, "-m", "pip", "--python", self.python, "install", "-q"
+        ran(*pip, "--no-deps", "--no-build-isolation", "--no-index", *how, env=self.env)
+
+    def run(self, *words, **how):
+        """Return what a program of this place prints."""
+        return ran(*words, env=self.env, **how).stdout
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """A copy of the checkout, in a folder with a space."""
+    folder = tmp_path_factory.mktemp("a checkout")
+    shutil.copytree(ROOT / "helpers", folder / "helpers")
+    shutil.copytree(ROOT / "torch_checkup", folder / "torch_checkup")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(checkout, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    pip = sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-index"
+    ran(*pip, "--no-build-isolation", "-w", folder, checkout)
+    return next(folder.glob("*.whl"))
+
+
+def installed(kind, checkout, wheel, folder):
+    """Install in one way; return the place, the program, and what came in."""
+    place = Place(folder)
+    program, home = place.python.with_name("torch-checkup"), place.site
+    if kind == "--target":
+        home = folder / "target"
+        place.install("--target", home, checkout)
+        place.env["PYTHONPATH"] = str(home)
+        program = home / "bin" / "torch-checkup"
+    elif kind == "--user":
+        place.env["PYTHONUSERBASE"] = str(folder / "user")
+        place.install("--user", wheel)
+        find = "import site; print(site.getusersitepackages())"
+        home = Path(place.run(place.python, "-c", find).strip())
+        program = folder / "user" / "bin" / "torch-checkup"
+    elif kind == "a wheel":
+        place.install(wheel)
+    else:
+        place.install("-e", checkout)
+    return place, program, home
+
+
+@pytest.fixture(scope="module")
+def place(wheel, tmp_path_factory):
+    """A place where the wheel is installed, and beside it what looks at a project."""
+    place = Place(tmp_path_factory.mktemp("place"))
+    place.install(wheel)
+    (place.site / "look.py").write_text(LOOK)
+    return place
 
 
 @pytest.mark.parametrize("name", PROJECTS)
-def test_a_project_imports_its_own(name, tmp_path):
-    run(name, tmp_path, str(ROOT), "-P", "-c", LOOK)
+def test_a_project_imports_its_own(name, place, tmp_path):
+    target, where = written(name, tmp_path)
+    said = place.run(place.python, "-P", "-c", START, target, cwd=where)
+    assert said.strip() == "{'factor': 2}"
 
 
-def test_a_checkout_needs_no_installation(tmp_path):
-    name = "a folder helpers, without __init__.py"
-    run(name, tmp_path, "", ROOT / "torch_checkup.py", *CHECKUP)
+def test_a_file_of_theirs_with_its_name_is_an_error(tmp_path):
+    theirs = tmp_path / "torch_checkup.py"
+    theirs.write_text(NEVER)
+    with pytest.raises(InputError, match=r"another name.* torch_checkup\.py"):
+        folders_of(f"{theirs}:make")
 
 
-def test_installed_it_is_found_where_their_helpers_come_first(tmp_path):
-    source, installed = tmp_path / "checkout", tmp_path / "installed"
-    source.mkdir()
-    for name in ("helpers", "data"):
-        shutil.copytree(ROOT / name, source / name)
-    for name in ("torch_checkup.py", "pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps"]
-    pip += ["--no-build-isolation", "--target", str(installed), str(source)]
-    ran(*pip)
-    path = os.pathsep.join([str(tmp_path / "project"), str(installed)])
-    program = installed / "bin" / "torch-checkup"
-    said = run("a module helpers", tmp_path, path, program, *CHECKUP)
+@pytest.mark.skipif(os.name == "nt", reason="names the folders of Linux and macOS")
+@pytest.mark.parametrize("kind", ["--target", "--user", "a wheel", "editable"])
+def test_it_works_from_wherever_it_is_installed(kind, checkout, wheel, tmp_path):
+    place, program, home = installed(kind, checkout, wheel, tmp_path)
+    names = {path.name for path in home.iterdir() if path.suffix in ("", ".py")}
+    names = {name for name in names if not name.startswith("__")} - {"bin"}
+    assert names == (set() if kind == "editable" else {"torch_checkup"})
+    target, where = written("a module helpers", tmp_path)
+    (where / "log.txt").write_text("Unsupported Tensor.item() call")
+    said = place.run(program, "explain", "log.txt", cwd=where)
+    assert said.startswith("A NUMBER TAKEN OUT OF A TENSOR\n")
+    before = {path: path.stat().st_mtime_ns for path in where.iterdir()}
+    where.chmod(0o555)
+    try:
+        said = place.run(program, target, *CHECKUP, cwd=where)
+    finally:
+        where.chmod(0o755)
     assert "all of it is one graph" in said and "loading" not in said
+    after = {path: path.stat().st_mtime_ns for path in where.iterdir()}
+    after.pop(where / "__pycache__", None)  # which Python itself may write
+    assert after == before
+
+
+EVERY_PROCESS = """
+from torch_checkup import cold_start, composes
+
+started = cold_start("model.py:trains", ["empty"])["empty"].first
+around = composes("model.py:trains", only=["accumulation"])
+print(started.problem or started.agrees, around["accumulation"].verdict)
+"""
+
+
+def test_what_starts_other_processes_finds_them_there(place, tmp_path):
+    _, where = written("a module helpers", tmp_path)
+    with (where / "model.py").open("a") as file:
+        file.write("\nfrom torch import nn, ones\n")
+        file.write("\ndef trains(): return nn.Linear(4, factor()), (ones(2, 4),)\n")
+    said = place.run(place.python, "-c", EVERY_PROCESS, cwd=where)
+    assert said == "True agrees\n"

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 import torch
 
-from tests.refresh import ROOT
+from tests.refresh import ROOT, ran
 from tests.torch_checkup import test_starts
 from torch_checkup import checkup, composition, load
 from torch_checkup.__main__ import main
@@ -132,6 +132,12 @@ def test_health_is_not_doubted(looked_at):
     found += looked_at(target("healthy"), "capture", "recompiles", "silent")
     for part in found:
         assert part["verdict"] not in ("bad", "failed"), part
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Triton is for Linux")
+def test_the_code_of_a_gpu_is_written_here_too(looked_at):
+    [gpu] = looked_at(OWN, "gpu", built=True)
+    assert gpu["verdict"] == "good" and gpu["counts"]["gpu_kernels"], gpu
 
 
 @pytest.mark.parametrize(("hits", "verdict"), [(2, "good"), (0, "bad")])
@@ -298,6 +304,15 @@ def test_the_command_says_what_its_owner_has_to_mend(tmp_path, capsys):
     assert main([made, "--only", "capture"]) == 2
     printed = capsys.readouterr()
     assert "call it eagerly: RuntimeError: mat1" in printed.err and printed.out == ""
+
+
+@pytest.mark.parametrize("old", ["checkup", "cold-start", "explain"])
+def test_an_old_name_says_the_new_one_and_still_works(old):
+    new = "torch-checkup" if old == "checkup" else f"torch-checkup {old}"
+    command = sys.executable, "-m", "helpers", old, "nowhere"
+    said = ran(*command, status=2).stderr.splitlines()
+    assert said[0] == f"python -m helpers {old} is {new} now"
+    assert said[1].startswith(f"{new}: ") and "nowhere" in said[1]
 
 
 def test_what_prints_and_changes_the_process_stays_in_its_process(tmp_path, capfd):

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -30,11 +31,11 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="runs the steps of Linux
 
 
 def bash(command, folder, status=0):
-    """Run *command* as a step does, where `torch-checkup` is that of this checkout."""
-    ours = f"'{sys.executable}' '{ROOT / 'torch_checkup.py'}'"
-    words = "bash", "-e", "-c", command.replace("torch-checkup", ours)
+    """Run *command* as a step does, where this environment comes first."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     # No workers that compile beside each process.
-    env = {**os.environ, "COURSE_QUIET": "1"}
+    env = {**os.environ, "COURSE_QUIET": "1", "PATH": path}
+    words = "bash", "-e", "-c", command
     return ran(*words, status=status, cwd=folder, env=env, timeout=600)
 
 
@@ -56,8 +57,7 @@ def test_its_gate_opens_for_the_model_and_closes_for_a_worse_one(tmp_path):
 def test_the_same_gate_as_a_test_of_pytest(tmp_path):
     (tmp_path / "my_model.py").write_text(WORSE)
     shutil.copy(EXAMPLE.with_name("test_model_health.py"), tmp_path)
-    run = f"'{sys.executable}' -m pytest -q test_model_health.py"
-    done = bash(f"PYTHONPATH='{ROOT}' {run}", tmp_path, status=1)
+    done = bash("python -m pytest -q test_model_health.py", tmp_path, status=1)
     assert "AssertionError: graphs=1: it is 2; breaks=0: it is 1\n" in done.stdout
     assert "1 graph break cut it" in done.stdout  # the report
 
