@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from helpers.plots import CEILING, COLOURS, Picture, styled
+from course.drawing import BLUE, GREEN, VERMILION, bars
+from helpers.plots import Picture
 from helpers.text import Table, count, mark, size
 
 KINDS = ("matrix products", "attention", "everything between")
-_LOOKS = ((COLOURS[0], ""), (CEILING, ".."), (COLOURS[1], "//"))
+_LOOKS = dict(zip(KINDS, (BLUE, GREEN, VERMILION), strict=True))
 # The kind and the bytes of each launch, in order.
 Strip = list[tuple[str, int]]
 
@@ -42,38 +43,18 @@ def total(strip: Strip, kind: str) -> int:
     return sum(moved for its_kind, moved in strip if its_kind == kind)
 
 
-@styled
 def draw(strips: dict[str, Strip]) -> Picture:
     """Return the strips below one another, on one scale."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 3.6), layout="constrained")
-    axes = figure.subplots()
-    words = []
-    for row, (name, strip) in enumerate(strips.items()):
-        start = 0.0
-        for kind, moved in strip:
-            colour, hatch = _LOOKS[KINDS.index(kind)]
-            width = moved / 2**20
-            style = {"color": colour, "hatch": hatch, "edgecolor": "white"}
-            axes.barh(row, width, 0.55, left=start, linewidth=0.8, **style)
-            start += width
+    rows, words = {}, []
+    for name, strip in strips.items():
         launches = count(len(strip), "launch").replace("chs", "ches")
-        beside = {"xytext": (0, 26), "textcoords": "offset points"}
-        label = f"{name}: {launches}, {start:.0f} MiB"
-        axes.annotate(label, (0, row), va="bottom", size=15, **beside)
+        pieces = [(kind, moved / 2**20) for kind, moved in strip]
+        whole = sum(moved for _, moved in pieces)
+        rows[f"{name}: {launches}, {whole:.0f} MiB"] = pieces
         parts = [f"{kind} {size(total(strip, kind))}" for kind in KINDS]
         words.append(f"{name}: {mark(f'{launches}: ' + ', '.join(parts))}.")
-    handles = [
-        axes.bar(0, 0, color=colour, hatch=hatch, edgecolor="white")
-        for colour, hatch in _LOOKS
-    ]
-    figure.legend(handles, KINDS, loc="outside lower left", ncols=3)
-    axes.set(yticks=[], ylim=(len(strips) - 0.6, -0.75))
-    axes.set_xlabel("moved to and from memory in one call (MiB)")
-    axes.grid(axis="y", visible=False)
-    axes.spines["left"].set_visible(False)
-    return Picture(figure, " ".join(words))
+    unit = "moved to and from memory in one call (MiB)"
+    return bars(rows, _LOOKS, unit=unit, alt=" ".join(words), above=True)
 
 
 def launches(compiled: Any, many: int) -> Table:
