@@ -10,19 +10,21 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-import course.ch02.measuring  # noqa: F401  (the profiler is silent from here on)
-from helpers.plots import COLOURS, QUIET, Picture, styled
+from course.drawing import BLUE, VERMILION, Look, Piece, bars
+from helpers.plots import QUIET, Picture, styled
 from helpers.text import mark
 
 _ONE_CALL = "one call"
 _KERNEL = re.compile(r"(?:graph_\d+_)?(?:cpp|triton)_fused?_?")
 _GUARDS = "TorchDynamo Cache Lookup"
-_LOOKS = {  # kind: colour, hatch, words
-    "operation": (COLOURS[0], "", "operation of eager, or library call"),
-    "kernel": (COLOURS[1], "//", "generated kernel"),
-    "guards": ("#BBBBBB", "..", "check of the guards"),
-    "": ("#EEEEEE", "", "between: Python, dispatch, memory"),
+_BETWEEN = "between: Python, dispatch, memory"
+_LOOKS = {
+    "operation of eager, or library call": BLUE,
+    "generated kernel": VERMILION,
+    "check of the guards": Look("#BBBBBB", ".."),
+    _BETWEEN: Look("#EEEEEE", edge=QUIET),
 }
+_KINDS = dict(zip(("operation", "kernel", "guards"), _LOOKS, strict=False))
 
 
 @dataclass(frozen=True)
@@ -107,41 +109,43 @@ def _inside_of_an_operation(event: Any) -> bool:
 @styled
 def timeline(eager: Call, compiled: Call) -> Picture:
     """Return a picture of both calls; the axis is in shares of eager's."""
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Patch
-
-    figure = Figure(figsize=(11, 4.6), layout="constrained")
-    axes = figure.subplots()
-    for row, call in enumerate((eager, compiled)):
-        _draw(axes, row, call, 100 / eager.length)
-    handles = [
-        Patch(facecolor=colour, hatch=hatch, label=words, edgecolor="#888888")
-        for colour, hatch, words in _LOOKS.values()
-    ]
-    figure.legend(handles=handles, loc="outside upper left", ncols=2)
-    axes.set_yticks([0, 1], ["eager", "compiled"])
-    axes.set(ylim=(1.8, -0.4), xlabel="time, in % of eager's call (profiler on)")
+    calls, scale = {"eager": eager, "compiled": compiled}, 100 / eager.length
+    picture = bars(
+        {name: _pieces(call, scale) for name, call in calls.items()},
+        _LOOKS,
+        unit="time, in % of eager's call (profiler on)",
+        alt=_in_words(eager, compiled),
+        legend="outside upper left",
+        size=(11, 4.6),
+    )
+    [axes] = picture.figure.axes
+    axes.set_ylim(1.8, -0.4)
     axes.grid(visible=False)
-    return Picture(figure, _in_words(eager, compiled))
+    for piece in axes.patches:
+        if piece.get_width() < 1:  # a white edge would cover it
+            piece.set(edgecolor=piece.get_facecolor(), linewidth=2)
+    for row, call in enumerate(calls.values()):
+        _name(axes, row, call, scale)
+    return picture
 
 
-def _draw(axes: Any, row: int, call: Call, scale: float) -> None:
-    """Draw one call as a line of bars, with their names below."""
-    colour, _, _ = _LOOKS[""]
-    whole = {"height": 0.5, "color": colour, "edgecolor": QUIET}
-    axes.barh(row, call.length * scale, **whole)
+def _pieces(call: Call, scale: float) -> list[Piece]:
+    """Return a call as pieces: the bars, on one for the whole call."""
+    pieces = [Piece(_BETWEEN, call.length * scale)]
+    for bar in call.bars:
+        length = (bar.end - bar.start) * scale
+        pieces.append(Piece(_KINDS[bar.kind], length, start=bar.start * scale))
+    return pieces
+
+
+def _name(axes: Any, row: int, call: Call, scale: float) -> None:
+    """Write the names of a call's bars below them, every other one lower."""
     for number, bar in enumerate(call.bars):
-        colour, hatch, _ = _LOOKS[bar.kind]
-        left, width = bar.start * scale, (bar.end - bar.start) * scale
-        look = {"color": colour, "hatch": hatch, "edgecolor": "white"}
-        if width < 1:  # a white edge would cover it
-            look = {"color": colour, "edgecolor": colour, "linewidth": 2}
-        axes.barh(row, width, left=left, height=0.5, **look)
-        middle = left + width / 2
+        middle = (bar.start + bar.end) / 2 * scale
         axes.annotate(
             bar.name,
-            (middle, row + 0.25),
-            (middle, row + 0.34 + 0.16 * (number % 2)),
+            (middle, row + 0.38),
+            (middle, row + 0.45 + 0.14 * (number % 2)),
             fontsize=11,
             ha="center",
             va="top",

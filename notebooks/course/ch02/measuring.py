@@ -1,13 +1,9 @@
-"""Watches for pages: what was measured is marked, the rest compared."""
+"""What torch's own watch says, with marks round what was measured."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-
-import torch
 
 from helpers.text import mark
 
@@ -24,17 +20,3 @@ def marked(text: Any) -> str:
     """Return torch's own words, with marks round what was measured."""
     text = _ADDRESS.sub(mark("an address"), str(text))
     return _MEASURED.sub(lambda found: mark(found[0]), text)
-
-
-_worker = ThreadPoolExecutor(1)
-
-
-def launch(f: Callable[..., Any], *inputs: Any) -> Callable[[], Any]:
-    """Start f as a GPU would, and return a function that waits for its end.
-
-    Where the inputs are not on a GPU, a second thread plays the GPU.
-    """
-    if any(x.is_cuda for x in inputs):
-        f(*inputs)
-        return torch.cuda.synchronize
-    return _worker.submit(f, *inputs).result
