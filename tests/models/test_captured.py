@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from course.ch28.models import Model
+from course.models import Model
 from helpers import eager_bytes, graphs, kernels, recompiles
 from helpers.capture import Graphs
 from helpers.session import restored
@@ -21,8 +21,7 @@ WHOLE = (1, 1, 0)
 @pytest.fixture(scope="module")
 def found(model: Model) -> Graphs:
     """The graphs of the smallest call."""
-    inputs, kwargs = model.call
-    return graphs(model.module, *inputs, **kwargs)
+    return graphs(model.module, **model.call)
 
 
 def test_graphs(model: Model, found: Graphs) -> None:
@@ -50,13 +49,13 @@ def test_recompiles(model: Model) -> None:
 def test_bytes(model: Model, training: bool) -> None:
     if training and model.name == "detector":
         pytest.skip("it is not trained through its boxes")
-    inputs, kwargs = clone(model.call)
+    call = clone(model.call)
     before = [p.detach().clone() for p in model.module.parameters()]
     state = torch.get_rng_state()
     model.module.train(training)  # dropout draws, and batch norm keeps its means
     try:
-        compiled = kernels(model.module, *inputs, kwargs=kwargs, backward=training)
-        eager = eager_bytes(model.module, *inputs, kwargs=kwargs, backward=training)
+        compiled = kernels(model.module, kwargs=call, backward=training)
+        eager = eager_bytes(model.module, kwargs=call, backward=training)
     finally:
         model.module.eval()
     stops = model.name == "detector" or (training and model.name == "conformer")
@@ -73,11 +72,11 @@ def test_bytes(model: Model, training: bool) -> None:
 
 
 def test_a_call_can_be_repeated_from_the_same_state(model: Model) -> None:
-    inputs, kwargs = clone(model.call)
-    again, results = restored(model.module, inputs, kwargs), []
+    call = clone(model.call)
+    again, results = restored(model.module, call), []
     for _ in range(8):  # a cache of 16 places would be full after the third
         with again, torch.no_grad():
-            results.append(model.module(*inputs, **kwargs))
+            results.append(model.module(**call))
     first, *others = [clone(result) for result in results]
     for other in others:
         torch.testing.assert_close([*tensors(other)], [*tensors(first)], rtol=0, atol=0)
@@ -91,13 +90,10 @@ def test_half_precision(model: Model) -> None:
         wide = isinstance(value, torch.Tensor) and value.is_floating_point()
         return value.to(torch.bfloat16) if wide else value
 
-    inputs, kwargs = clone(model.call)
-    inputs = tuple(map(halved, inputs))
-    kwargs = {name: halved(value) for name, value in kwargs.items()}
-    if "past_key_values" in kwargs:
-        kwargs.pop("past_key_values")  # made for float32
+    call = {name: halved(value) for name, value in clone(model.call).items()}
+    call.pop("past_key_values", None)  # made for float32
     with restored(model.module):
         half = model.module.to(torch.bfloat16)
-        assert graphs(half, *inputs, **kwargs).count == 1
-        assert eager_bytes(half, *inputs, kwargs=kwargs).bytes > 0
+        assert graphs(half, **call).count == 1
+        assert eager_bytes(half, kwargs=call).bytes > 0
     assert next(model.module.parameters()).dtype == torch.float32

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.utils._pytree import tree_map_only
 
-from course.ch28.models import Call, Model, build
+from course.models import Call, Model, build
 from helpers.benchmark import Comparison
 from tests.helpers import test_correctness as correctness
 
@@ -17,8 +17,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def asked(eager: Callable, compiled: Callable, call: Call) -> Comparison:
-    inputs, kwargs = call
-    return correctness.asked(eager, compiled, *inputs, kwargs=kwargs)
+    return correctness.asked(eager, compiled, kwargs=call)
 
 
 def off_by_a_fiftieth(module: torch.nn.Module) -> Callable:
@@ -46,9 +45,9 @@ def test_a_model_agrees_with_itself_and_a_wrong_one_does_not(model: Model) -> No
 
 def test_the_cache_of_the_reader_is_left_as_it_was() -> None:
     llama = build("llama")
-    cache = llama.call[1]["past_key_values"]
+    cache = llama.call["past_key_values"]
     with torch.no_grad():
-        llama.module(**llama.call[1])  # so that there is something in it
+        llama.module(**llama.call)  # so that there is something in it
         before = [layer.keys.clone() for layer in cache.layers]
         step = {"input_ids": torch.tensor([[3]]), "past_key_values": cache}
 
@@ -59,7 +58,7 @@ def test_the_cache_of_the_reader_is_left_as_it_was() -> None:
             (llama.module, step),
             (closure, {"input_ids": torch.tensor([[3]])}),
         ):
-            found = asked(eager, torch.compile(eager, backend="eager"), ((), call))
+            found = asked(eager, torch.compile(eager, backend="eager"), call)
             assert found.matches is True, found.notes
     after = [layer.keys for layer in cache.layers]
     assert all(map(torch.equal, before, after))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from course.ch28.models import Model, build
+from course.models import Model, build
 from helpers import dump_triton
 from helpers.tensors import clone, tensors
 
@@ -15,11 +15,10 @@ pytest.importorskip("triton")
 def test_a_model_is_dumped_agrees_and_stays_as_it_was(
     model: Model, training: bool
 ) -> None:
-    args, kwargs = model.call
-    given, state = clone((args, kwargs)), clone(model.module.state_dict())
+    given, state = clone(model.call), clone(model.module.state_dict())
     model.module.train(training)  # with dropout
     try:
-        dump = dump_triton(model.module, *args, kwargs=kwargs, training=training)
+        dump = dump_triton(model.module, kwargs=model.call, training=training)
         numerics = dump.check_numerics()
     finally:
         model.module.eval()
@@ -31,7 +30,7 @@ def test_a_model_is_dumped_agrees_and_stays_as_it_was(
     now = model.module.state_dict()
     assert all(torch.equal(now[name], value) for name, value in state.items())
     assert all(p.grad is None for p in model.module.parameters())
-    for before, after in zip(tensors(given), tensors((args, kwargs)), strict=True):
+    for before, after in zip(tensors(given), tensors(model.call), strict=True):
         assert torch.equal(before, after)  # also the keys and values of a cache
     if model.name != "detector":  # whose second graph depends on data
         assert 0 < numerics.checked == len(numerics.kernels), numerics
@@ -42,7 +41,7 @@ def test_a_model_is_dumped_agrees_and_stays_as_it_was(
 
 def test_a_model_in_half_precision() -> None:
     model = build("bert")
-    dump = dump_triton(model.module.bfloat16(), kwargs=model.call[1])
+    dump = dump_triton(model.module.bfloat16(), kwargs=model.call)
     assert dump.kernels and any("*bf16" in k.generated for k in dump.kernels)
 
 
