@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import io
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 import torch
-from matplotlib.figure import Figure
 
 from course.backend import CountingBackend
-from helpers.plots import COLOURS, Picture, styled
+from course.drawing import BLUE, EMPTY, VERMILION, grid
+from helpers.plots import Picture
 
 EAGER = "eager"
 
@@ -25,8 +25,13 @@ class Calls:
     the graph that ran first, or "eager" where none did.
     """
 
-    def __init__(self, function: Callable[..., Any], **options: Any) -> None:
-        self.keep = CountingBackend()  # also for code that compiles by itself
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        backend: CountingBackend | None = None,
+        **options: Any,
+    ) -> None:
+        self.keep = backend or CountingBackend()  # for code that compiles by itself
         self.graphs: list[torch.fx.GraphModule] = self.keep.captured
         self.made: list[int] = []
         self.ran: list[int | str] = []
@@ -58,38 +63,21 @@ def first_lines(many: int) -> Iterator[None]:
     print("".join(said.getvalue().splitlines(keepends=True)[:many]), end="")
 
 
-@styled
-def strips_picture(strips: Mapping[str, Any], unit: str) -> Picture:
-    """Return a row for each strip, with a box for each call.
-
-    A strip is a Calls, or anything else that has its *made* and *ran*.
-    """
-    longest = max(len(calls.made) for calls in strips.values())
-    figure = Figure(figsize=(11, 1.4 + 0.62 * len(strips)), layout="constrained")
-    axes = figure.subplots()
-    looks = {
-        "compiles": (COLOURS[1], "//"),
-        "runs what is there": (COLOURS[0], ""),
-        "runs eagerly": ("white", ""),
-    }
-    words = []
-    for row, (name, calls) in enumerate(strips.items()):
-        for at, kind in enumerate(kinds(calls)):
-            colour, hatch = looks[kind]
-            style = {"color": colour, "hatch": hatch, "edgecolor": "#555555"}
-            axes.barh(row, 0.9, 0.7, left=at + 0.55, linewidth=0.8, **style)
-        words.append(f"{name}: {in_words(calls)}.")
-    handles = [
-        axes.bar(0, 0, color=colour, hatch=hatch, edgecolor="#555555")
-        for colour, hatch in looks.values()
-    ]
-    figure.legend(handles, looks, loc="outside lower left", ncols=3)
-    axes.set(ylim=(len(strips) - 0.5, -0.5), xlim=(0.4, longest + 0.6))
-    axes.set_yticks(range(len(strips)), strips)
-    axes.set_xticks(range(1, longest + 1))
+def strips_picture(strips: Mapping[str, Calls], unit: str) -> Picture:
+    """Return a row for each strip, with a box for each call."""
+    picture = grid(
+        {
+            name: {f"{call}": kind for call, kind in enumerate(kinds(calls), 1)}
+            for name, calls in strips.items()
+        },
+        {"compiles": VERMILION, "runs what is there": BLUE, "runs eagerly": EMPTY},
+        alt=" ".join(f"{name}: {in_words(calls)}." for name, calls in strips.items()),
+        legend="outside lower left",
+    )
+    [axes] = picture.figure.axes
     axes.set_xlabel(unit)
-    axes.grid(visible=False)
-    return Picture(figure, " ".join(words))
+    axes.xaxis.set_label_position("top")
+    return picture
 
 
 def kinds(calls: Calls) -> list[str]:
@@ -100,7 +88,7 @@ def kinds(calls: Calls) -> list[str]:
     ]
 
 
-def in_words(calls: Calls | Sequence[Any]) -> str:
+def in_words(calls: Calls) -> str:
     """Return the strip as text: ``calls 1 to 8 compile``, and so on."""
     parts, start = [], 1
     for kind, run in itertools.groupby(kinds(calls)):

@@ -13,8 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from matplotlib.figure import Figure
 
-from course.words import silence, unlogged
+from course.backend import CountingBackend
+from course.call_strips import EAGER, Calls
+from course.models import llama_of, same_weights
+from course.words import unlogged
 from helpers import session
 from helpers.capture import Watch
 from helpers.plots import COLOURS, QUIET, Picture, styled
@@ -26,30 +30,40 @@ Loop = Callable[[Callable[..., Any]], Iterable[int]]
 # ------------------------------------------------------- what each call ran
 
 
-@dataclass(frozen=True)
-class Lane:
-    """What each call of a step ran: the number of a version, or "eager".
+class _Numbers(CountingBackend):
+    """Notes for each run its graph, and the Python numbers that it was given."""
 
-    *numbers* holds for each call the Python numbers that its graph was given,
-    and *addresses* where the second argument lay, a cache.
-    """
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: set[tuple[int, ...]] = set()
 
-    ran: tuple[int | str, ...]
-    numbers: tuple[tuple[int, ...], ...]
-    addresses: tuple[int, ...]
+    def __call__(self, graph: Any, inputs: list[Any]) -> Callable[..., Any]:
+        run = super().__call__(graph, inputs)
+
+        def noted(*given: Any) -> Any:
+            result = run(*given)
+            numbers = (n for n in given if isinstance(n, int))
+            self.given.add((self.ran[-1], *numbers))
+            return result
+
+        return noted
+
+
+class Lane(Calls):
+    """The calls of a step, and where its second argument lay, a cache."""
+
+    def __init__(self, step: Any, **options: Any) -> None:
+        super().__init__(step, _Numbers(), **options)
+        self.addresses: list[int] = []
+
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
+        self.addresses += [cache.data_ptr() for cache in inputs[1:2]]
+        return super().__call__(*inputs, **named)
 
     @property
     def versions(self) -> int:
         """How many versions were compiled."""
-        return len(set(self.ran) - {"eager"})
-
-    @property
-    def made(self) -> list[bool]:
-        """Whether each call compiled a version."""
-        return [
-            ran != "eager" and ran not in self.ran[:call]
-            for call, ran in enumerate(self.ran)
-        ]
+        return len(self.graphs)
 
     @property
     def compiled_at(self) -> list[int]:
@@ -64,48 +78,22 @@ class Lane:
     @property
     def recordings(self) -> int:
         """How many different sets of numbers the graphs were given."""
-        given = set(zip(self.ran, self.numbers, strict=True))
-        return sum(ran != "eager" for ran, _ in given)
+        return len(self.keep.given)
 
 
 def lane(step: Any, loop: Loop, **options: Any) -> Lane:
-    """Return what each call of *step* ran when *loop* calls it, compiled.
-
-    *step* is compiled anew, with a backend that numbers its graphs.
-    """
-    ran: list[int | str] = []
-    numbers: list[tuple[int, ...]] = []
-    addresses: list[int] = []
-    count = itertools.count()
-
-    def backend(graph: Any, inputs: Any) -> Callable[..., Any]:
-        number = next(count)
-
-        def run(*given: Any) -> Any:
-            ran[-1] = number
-            numbers[-1] = tuple(n for n in given if isinstance(n, int))
-            return graph(*given)
-
-        return run
-
+    """Return what each call of *step* ran when *loop* calls it, compiled anew."""
     with session.undisturbed(step), unlogged(logging.DEBUG):
-        compiled = session.compile_apart(step, backend=backend, **options)
-
-        def call(*given: Any, **named: Any) -> Any:
-            ran.append("eager")
-            numbers.append(())
-            addresses.extend(x.data_ptr() for x in given[1:2])
-            return compiled(*given, **named)
-
-        for _ in loop(call):
+        calls = Lane(step, **options)
+        for _ in loop(calls):
             pass
-    return Lane(tuple(ran), tuple(numbers), tuple(addresses))
+    return calls
 
 
 def lanes_table(lanes: Mapping[str, Lane]) -> Table:
     """Return the versions that each way made, and its calls in eager."""
     rows = [
-        [name, one.versions, one.ran.count("eager"), len(one.ran)]
+        [name, one.versions, one.ran.count(EAGER), len(one.ran)]
         for name, one in lanes.items()
     ]
     return Table.of(["way", "versions", "calls in eager", "calls"], rows)
@@ -124,8 +112,6 @@ def recordings_table(lanes: Mapping[str, Lane]) -> Table:
 @styled
 def caches_picture(grown: Sequence[int], room: int) -> Picture:
     """Return the rows of a cache that grows, and of one that is filled."""
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=(11, 3.4), layout="constrained")
     grows, fixed = figure.subplots(1, 2, sharey=True)
     calls = range(1, len(grown) + 1)
@@ -190,15 +176,8 @@ def judge(
 
 def llama(device: str) -> Any:
     """Return a Llama with two layers and random weights, in eval mode."""
-    with silence():
-        from transformers import LlamaConfig, LlamaForCausalLM
-
-    sizes = {"hidden_size": 64, "intermediate_size": 128, "vocab_size": 256}
-    heads = {"num_attention_heads": 4, "num_key_value_heads": 2}
-    none = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
-    config = LlamaConfig(num_hidden_layers=2, **sizes, **heads, **none)
-    torch.manual_seed(0)
-    return LlamaForCausalLM(config).to(device).eval().requires_grad_(False)
+    with same_weights():
+        return llama_of(layers=2).to(device).eval().requires_grad_(False)
 
 
 def compiles_of(model: Any, lengths: Iterable[int], **asked: Any) -> tuple[int, ...]:
@@ -253,8 +232,6 @@ def run(steps: Iterable[int]) -> Run:
 @styled
 def seconds_picture(runs: Mapping[str, Run]) -> Picture:
     """Return the seconds of each call, with those that compiled marked."""
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=(11, 4.6), layout="constrained")
     panels = figure.subplots(1, len(runs), sharey=True, squeeze=False)[0]
     words = []
