@@ -2,64 +2,37 @@
 
 from __future__ import annotations
 
-import copy
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from functorch.compile import default_partition
 
+from course import models
 from course.aot import aot_graphs, ops
 from course.loop_lines import right_gradients
-from course.values import as_near
-from course.words import unlogged
+from course.values import as_near, right_answer
+from course.words import silence
 from helpers import device
+from helpers.correctness import usual_and_exact
 from helpers.text import Table, size
-
-warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing.*")
-with unlogged():
-    from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
-    from transformers import LlamaConfig, LlamaModel
 
 NAMES = tuple(f"user{n}" for n in range(12))
 
 
-def base_model() -> torch.nn.Module:
-    """Return a Llama of one layer, width 64, the same at each call."""
-    torch.manual_seed(0)
-    settings = LlamaConfig(
-        vocab_size=64,
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        use_cache=False,
-    )
-    return LlamaModel(settings).eval().to(device())
-
-
-def lora(rank: int = 4, alpha: int = 8) -> Any:
-    """Return the settings of an adapter that does something from the start."""
-    return LoraConfig(
-        r=rank,
-        lora_alpha=alpha,
-        target_modules=["q_proj", "v_proj"],
-        init_lora_weights=False,
-    )
-
-
 def adapted(settings: Sequence[Any], names: Sequence[str] = NAMES) -> Any:
-    """Return the model with an adapter for each of the settings."""
-    model = get_peft_model(base_model(), settings[0], adapter_name=names[0])
-    for name, each in list(zip(names, settings, strict=False))[1:]:
-        model.add_adapter(name, each)
-    return model.eval()
+    """Return a Llama of one layer with an adapter for each of the settings."""
+    with silence():
+        torch.manual_seed(0)
+        llama = models.llama_of(num_key_value_heads=4, use_cache=False).model
+        adapters = dict(zip(names, settings, strict=False))
+        return models.adapted(llama.to(device()), adapters)
 
 
 def weights(model: Any, name: str, called: str) -> dict[str, torch.Tensor]:
     """Return copies of an adapter's tensors, keyed as one *called* so."""
+    from peft import get_peft_model_state_dict
+
     found = get_peft_model_state_dict(model, adapter_name=name)
     return {
         key.replace(".weight", f".{called}.weight"): value.clone()
@@ -67,26 +40,17 @@ def weights(model: Any, name: str, called: str) -> dict[str, torch.Tensor]:
     }
 
 
-@torch.no_grad()
-def answers(
-    model: Any, names: Sequence[str], ids: Any, exact: bool = False
-) -> list[Any]:
-    """Return what eager says with each adapter, where *exact* in float64."""
-    model = copy.deepcopy(model)
-    model = model.double() if exact else model
-    found = []
-    for name in names:
-        model.set_adapter(name)
-        found.append(model(input_ids=ids).last_hidden_state)
-    return found
-
-
 class Judge:
     """Knows each adapter's answer, from eager in float32 and float64."""
 
     def __init__(self, model: Any, names: Sequence[str], ids: Any) -> None:
-        self.exact = answers(model, names, ids, exact=True)
-        self.usual = answers(model, names, ids)
+        @torch.no_grad()
+        def answer(name: str) -> torch.Tensor:
+            model.set_adapter(name)
+            return model(input_ids=ids).last_hidden_state
+
+        both = [usual_and_exact(answer, name) for name in names]
+        self.usual, self.exact = zip(*both, strict=True)
 
     def right(self, found: Sequence[Any]) -> list[bool]:
         """Return for each adapter whether its answer is as near as eager's."""
@@ -134,13 +98,10 @@ def overwrite(layer: AdaptedLinear) -> None:
 def whose(answer: torch.Tensor, x: torch.Tensor) -> str:
     """Return whose answer this is: "new", "old" or "neither"."""
     layer = AdaptedLinear().to(device())
-    for word in ("old", "new"):
-        if word == "new":
-            overwrite(layer)
-        exact = copy.deepcopy(layer).double()(x.double())
-        if as_near(exact, layer(x), answer):
-            return word
-    return "neither"
+    if right_answer(layer, answer, x):
+        return "old"
+    overwrite(layer)
+    return "new" if right_answer(layer, answer, x) else "neither"
 
 
 def stack(adapters: int, rank: int, width: int = 64) -> tuple[Any, ...]:
@@ -154,15 +115,14 @@ def in_turn(
     layer: Any, together: torch.Tensor, x: torch.Tensor, which: torch.Tensor
 ) -> bool:
     """Return whether each row of *together* is what its adapter gives."""
-    exact = copy.deepcopy(layer).double()
 
-    def alone(model: Any, rows: torch.Tensor) -> torch.Tensor:
+    def alone(rows: torch.Tensor) -> torch.Tensor:
         given = zip(rows, which.tolist(), strict=True)
         return torch.stack(
-            [model.base(row) + row @ model.a[n].T @ model.b[n].T for row, n in given]
+            [layer.base(row) + row @ layer.a[n].T @ layer.b[n].T for row, n in given]
         )
 
-    return as_near(alone(exact, x.double()), alone(layer, x), together)
+    return right_answer(alone, together, x)
 
 
 class Cost(NamedTuple):
@@ -205,7 +165,7 @@ def a_larger_one_is_exchanged() -> bool:
     """Return whether a hot swap changes a larger adapter that is given."""
     from peft.utils.hotswap import hotswap_adapter_from_state_dict
 
-    small, large = lora(4), lora(8)
+    small, large = models.adapter(4), models.adapter(8)
     model = adapted([small], ["now"])
     given = weights(adapted([large], ["other"]), "other", "now")
     kept = {key: value.clone() for key, value in given.items()}

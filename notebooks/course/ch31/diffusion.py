@@ -6,14 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._dynamo.utils import counters
 
 from course.call_strips import Calls, first_lines
-from course.values import as_near
-from course.words import unlogged
+from course.models import build
+from course.values import right_answer
 from helpers import device
-
-with unlogged():
-    from diffusers import UNet2DConditionModel
 
 TIMES = tuple(range(900, 0, -75))
 
@@ -23,30 +21,12 @@ class Unet(torch.nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.unet = unet()
-        self.register_buffer("text", torch.randn(1, 5, 16, device=device()))
+        _, unet, (call, *_) = build("unet")
+        self.unet = unet.requires_grad_(False).to(device())
+        self.register_buffer("text", call["encoder_hidden_states"].to(device()))
 
     def forward(self, x: torch.Tensor, t: Any) -> torch.Tensor:
         return self.unet(x, t, self.text).sample
-
-
-def unet() -> Any:
-    """Return a UNet of diffusers, 16 channels wide, the same at each call."""
-    torch.manual_seed(0)
-    model = UNet2DConditionModel(
-        sample_size=8,
-        in_channels=4,
-        out_channels=4,
-        layers_per_block=1,
-        block_out_channels=(16,),
-        down_block_types=("DownBlock2D",),
-        up_block_types=("CrossAttnUpBlock2D",),
-        mid_block_type=None,
-        cross_attention_dim=16,
-        attention_head_dim=8,
-        norm_num_groups=4,
-    )
-    return model.eval().requires_grad_(False).to(device())
 
 
 class Plain(torch.nn.Module):
@@ -76,28 +56,11 @@ def picture_of(rows: int = 1, side: int = 8) -> torch.Tensor:
 
 
 def right(
-    eager: Callable[..., Any],
-    found: Sequence[Any],
-    calls: Sequence[tuple[Any, ...]],
-    inside: torch.nn.Module | None = None,
+    eager: Callable[..., Any], found: Sequence[Any], calls: Sequence[tuple[Any, ...]]
 ) -> bool:
-    """Return whether each found result is as near to float64 as eager's.
-
-    A function names the module *inside* it, for that has to be float64 too.
-    """
-    model = inside or eager
-    usual = [eager(*call) for call in calls]
-    try:
-        model.double()
-        exact = [eager(*map(_double, call)) for call in calls]
-    finally:
-        model.float()
-    return len(found) == len(calls) and all(map(as_near, exact, usual, found))
-
-
-def _double(value: Any) -> Any:
-    floats = isinstance(value, torch.Tensor) and value.is_floating_point()
-    return value.double() if floats else value
+    """Return whether each found result is as near to float64 as eager's."""
+    judged = zip(found, calls, strict=True)
+    return all(right_answer(eager, result, *call) for result, call in judged)
 
 
 def in_a_row(step: Callable[..., Any], x: torch.Tensor, times: Sequence[Any]) -> Any:
@@ -111,8 +74,6 @@ def steps_of(
     step: Callable[..., Any], x: torch.Tensor, times: Sequence[Any]
 ) -> tuple[Calls, int, torch.Tensor]:
     """Return what the steps cost, torch's graph breaks, the last picture."""
-    from torch._dynamo.utils import counters
-
     counters.clear()
     run = Calls(step)
     with first_lines(0):

@@ -6,14 +6,15 @@ import csv
 from collections.abc import Mapping
 from pathlib import Path
 
+import psutil
 import torch
-from matplotlib.figure import Figure
 from torch import nn
 
 from course.ch32.limits import Chip, Plausible
+from course.drawing import BLUE, VERMILION, bars
 from course.roofline import product_rate
 from helpers import copy_bandwidth
-from helpers.plots import CEILING, COLOURS, HATCHES, Picture, styled
+from helpers.plots import CEILING, Picture, styled
 
 _CLAIMS = Path(__file__).parents[3] / "data" / "claims.csv"
 
@@ -56,8 +57,6 @@ def this_machine(device: str) -> Chip:
     than the next: only twice as much counts as impossible.
     """
     if device == "cpu":
-        import psutil
-
         memory = psutil.virtual_memory().total
     else:
         memory = torch.cuda.get_device_properties(0).total_memory
@@ -69,34 +68,32 @@ def this_machine(device: str) -> Chip:
 @styled
 def shares_picture(rows: Mapping[str, Plausible]) -> Picture:
     """Draw the largest share of a ceiling that each number needs."""
-    most = {
-        name: max(result.limits, key=lambda one: one.share)
-        for name, result in rows.items()
-    }
-    figure = Figure(figsize=(10, 0.6 * len(most) + 1.6), layout="constrained")
-    axes = figure.subplots()
-    for place, limit in enumerate(most.values()):
-        over = limit.share > 1
-        look = {"color": COLOURS[over], "hatch": HATCHES[over]}
-        axes.barh(place, limit.share, edgecolor="white", height=0.6, **look)
-        axes.annotate(
-            f"{limit.share:.2g}",
-            (limit.share, place),
-            xytext=(6 if over else -6, 0),
-            textcoords="offset points",
-            ha="left" if over else "right",
-            va="center",
-            color="black" if over else "white",
-        )
+    most = {}
+    for name, result in rows.items():
+        limit = max(result.limits, key=lambda one: one.share)
+        most[f"{name}: {limit.name}"] = limit.share
+    told = "; ".join(f"{name}: {share:.2g}" for name, share in most.items())
+    picture = bars(
+        {name: [(_kind(share), share)] for name, share in most.items()},
+        {"within": BLUE, "over": VERMILION},
+        unit="needed, as a share of what the chip has; the line is all",
+        alt=f"Needed, as a share of what a chip has. {told}.",
+        legend=None,
+        size=(10, 0.6 * len(most) + 1.6),
+    )
+    [axes] = picture.figure.axes
     axes.axvline(1, color=CEILING, lw=3)
-    names = [f"{name}: {limit.name}" for name, limit in most.items()]
-    axes.set_yticks(range(len(most)), names)
-    axes.invert_yaxis()
-    largest = max(limit.share for limit in most.values())
-    axes.set(xscale="log", xlim=(0.1, 2 * largest))
+    axes.set(xscale="log", xlim=(0.1, 2 * max(most.values())))
     axes.set_xticks([0.1, 0.5, 1, 5], ["0.1", "0.5", "1", "5"])
     axes.minorticks_off()
-    axes.set_xlabel("needed, as a share of what the chip has; the line is all")
-    shares = [f"{limit.share:.2g}" for limit in most.values()]
-    told = "; ".join(map(": ".join, zip(names, shares, strict=True)))
-    return Picture(figure, f"Needed, as a share of what a chip has. {told}.")
+    for place, share in enumerate(most.values()):
+        inside = {"xytext": (-6, 0), "ha": "right", "color": "white"}
+        beyond = {"xytext": (6, 0), "ha": "left", "color": "black"}
+        where = beyond if _kind(share) == "over" else inside
+        style = {"textcoords": "offset points", "va": "center", **where}
+        axes.annotate(f"{share:.2g}", (share, place), **style)
+    return picture
+
+
+def _kind(share: float) -> str:
+    return "over" if share > 1 else "within"
