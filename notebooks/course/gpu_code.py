@@ -9,7 +9,6 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from course.ch08.explorer import access_sizes
 from helpers.gpu import gpus
 from helpers.gpu.compile import compile_kernel
 from helpers.gpu.dump import DumpedKernel
@@ -21,6 +20,12 @@ def as_written(kernel: DumpedKernel) -> str:
     """Return a kernel as Inductor wrote it, the machine's hash marked."""
     text = kernel.generated.strip()
     return re.sub(r"'[0-9A-F]{64}'", lambda found: mark(found[0]), text)
+
+
+def access_sizes(ptx: str, kind: str = "ld") -> list[int]:
+    """Return the bytes of each load (or ``st``) of one thread, in global memory."""
+    found = re.findall(rf"\b{kind}\.global\S*?(?:\.v(\d))?\.[bfsu](\d+)\s", ptx)
+    return [int(n or 1) * int(bits) // 8 for n, bits in found]
 
 
 def widths(kernel: DumpedKernel, kind: str = "ld", **which: Any) -> Counter[int]:

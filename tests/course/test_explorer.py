@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from course.ch08 import explorer
-from course.ch08.explorer import ELEMENTS, Explorer, access_sizes, explore
+from course.ch08.explorer import ELEMENTS, Explorer, explore
+from course.gpu_code import access_sizes
 from helpers.errors import InputError
 
 pytest.importorskip("triton")

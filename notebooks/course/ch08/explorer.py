@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -11,6 +10,7 @@ from typing import Any
 
 import torch
 
+from course.gpu_code import access_sizes
 from helpers.codegen import folded
 from helpers.errors import InputError
 from helpers.gpu.dump import dump_triton
@@ -142,9 +142,3 @@ def _setting(make: Make, gpu: str, dtype: torch.dtype, length: int) -> Setting:
         occupancy=code.occupancy.fraction,
         source="\n".join(kernel.source for kernel in dump.kernels),
     )
-
-
-def access_sizes(ptx: str, kind: str = "ld") -> list[int]:
-    """Return the bytes of each load (or ``st``) of one thread, in global memory."""
-    found = re.findall(rf"\b{kind}\.global\S*?(?:\.v(\d))?\.[bfsu](\d+)\s", ptx)
-    return [int(n or 1) * int(bits) // 8 for n, bits in found]
