@@ -20,7 +20,7 @@ import torch
 
 from . import _torch, correctness, stats, text
 from .capture import Watch
-from .correctness import Setting
+from .correctness import Trial
 from .errors import InputError, UsedUp, one_line
 from .results import Measured, TableResult
 from .stats import Interval
@@ -202,23 +202,23 @@ def compare(
             "torch.compile(f), x)"
         )
     device = correctness.device_of((inputs, kwargs), eager, compiled)
-    setting = Setting((eager, compiled), inputs, kwargs)
-    # Timed calls may draw numbers, and train, but not at the reader's cost.
-    with correctness.seeded(), setting.state:
+    trial = Trial((eager, compiled), inputs, kwargs)
+    # Timed calls may draw numbers, and train, but not at the caller's cost.
+    with correctness.seeded(), trial.state:
         timer = clock or clock_for(device)
         with Watch() as first:
-            cold_start_s, answer = _first_call(setting, timer, eager, compiled)
-            held = [tensor for tensor, *_ in setting.state.values]
+            cold_start_s, answer = _first_call(trial, timer, eager, compiled)
+            held = [tensor for tensor, *_ in trial.state.values]
             if any(t.is_cuda for t in (*held, *answer.results)):  # as in a closure
                 device, timer = "cuda", clock or clock_for("cuda")
-            compiled_s = _warm(setting, timer, compiled, first)
+            compiled_s = _warm(trial, timer, compiled, first)
         agreed = correctness.NOT_ASKED
         if same_answer:
-            agreed = correctness.agreement(setting, eager, compiled, answer, rtol, atol)
+            agreed = correctness.agreement(trial, eager, compiled, answer, rtol, atol)
         with Watch() as watch:
-            eager_s = _warm(setting, timer, eager, watch)
+            eager_s = _warm(trial, timer, eager, watch)
         plans = plans_for((eager_s, compiled_s), timer.sample_s)
-        race = _Race(setting, timer, (eager, compiled), plans)
+        race = _Race(trial, timer, (eager, compiled), plans)
         with Watch() as timed:
             race.run(budget, timed, pin=device == "cpu")
         faults, peaks = race.memory(device)
@@ -253,7 +253,7 @@ def compare(
 
 
 def _first_call(
-    setting: Setting, clock: Clock, eager: Callable, compiled: Callable
+    trial: Trial, clock: Clock, eager: Callable, compiled: Callable
 ) -> tuple[float, correctness.Outcome]:
     """Return seconds of the first call of the compiled side, and what it gave."""
     seconds: list[float] = []
@@ -264,19 +264,19 @@ def _first_call(
         return result.pop()
 
     try:
-        answer = setting.outcome("compiled", compiled, timed)
+        answer = trial.outcome("compiled", compiled, timed)
     except InputError:
-        setting.outcome("eager", eager)  # the fault may be in both
+        trial.outcome("eager", eager)  # the fault may be in both
         raise
     return seconds[0], answer
 
 
-def _warm(setting: Setting, clock: Clock, function: Callable, watch: Watch) -> float:
+def _warm(trial: Trial, clock: Clock, function: Callable, watch: Watch) -> float:
     """Call until nothing compiles, three times and 50 ms at least; return s/call."""
     start, settled, times, compiles = clock.now(), 0, list[float](), watch.compiles
     while settled < 3 or clock.now() - start < 0.05:
         if len(times) % 3 == 0:  # or what calls use up, as room in a cache, would end
-            call = setting.call(function)
+            call = trial.call(function)
         with _again():
             times.append(clock.sample(call, 1))
         settled = settled + 1 if watch.compiles == compiles else 0
@@ -303,7 +303,7 @@ def _again() -> Iterator[None]:
 class _Race:
     """Rounds of both sides, one block each in random order."""
 
-    setting: Setting
+    trial: Trial
     clock: Clock
     sides: tuple[Callable, Callable]
     plans: list[Plan]
@@ -357,7 +357,7 @@ class _Race:
         return Round(a.seconds, b.seconds, a_first, clean, a.waited, b.waited)
 
     def _block(self, side: int) -> Block:
-        call = self.setting.call(self.sides[side])
+        call = self.trial.call(self.sides[side])
         return block(self.clock, call, self.plans[side])
 
     def memory(
@@ -368,7 +368,7 @@ class _Race:
         if self.interrupted:
             return None, None
         try:
-            call, sides = self.setting.call, self.sides
+            call, sides = self.trial.call, self.sides
             if device == "cpu" and sys.platform != "win32":  # which does not tell
                 faults = tuple(page_faults(call(side)) for side in sides)
             peaks = tuple(peak_bytes(call(side), device) for side in sides)

@@ -14,7 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -29,8 +29,14 @@ from .tensors import clone, tensors
 
 _PIECE = 1 << 22  # elements compared at a time, so that it takes little memory
 _RTOL = {torch.float16: 1e-3, torch.bfloat16: 1.6e-2, torch.float32: 1.3e-6}
+_COARSER = 1e-5
+"""An error above this share of a result is of a dtype shorter than float32."""
 _ROUGH = 0.05
 """Above this share of its size, a difference of random results is no rounding."""
+_SAME_STEP = 0.02
+"""Updates that are no farther apart than this share of their size are one step."""
+_TURNED = 1 / 256
+"""Of this share of its elements, rounding may choose which way Adam steps."""
 _MOST_ROWS = 4096
 """So many rows of a result are looked for in another order: it takes their square."""
 _NOISE = 2**12
@@ -39,6 +45,29 @@ _NOISE = 2**12
 A bias before a normalization, or of attention's keys, changes nothing: its gradient is
 what thousands of numbers leave when they cancel, and another order leaves more.
 """
+
+
+@dataclass(frozen=True)
+class _Allowance:
+    """How far from float64 a compiled tensor may be: the widest of these decides.
+
+    The root mean square of its error counts, for one number may be near the truth by
+    chance.
+    """
+
+    times: float
+    """So many times as far as eager is."""
+    share: float = 0.0
+    """So much of the size of the truth, where eager is nearer than that."""
+    spread: float = math.inf
+    """So many times as much for the largest error, lest one wrong number hide."""
+
+
+# Another order of the same sums is off by about as much as eager's.
+_FOR_A_RESULT = _Allowance(times=2, spread=4)
+# An update is a small difference of large numbers, and an optimizer may turn noise into
+# a full step: no more is asked than that it is the same step, and not of each element.
+_FOR_A_CHANGE = _Allowance(times=4, share=_SAME_STEP)
 
 _Run = Callable[[Callable[[], Any]], Any]
 _Tensors = Sequence[torch.Tensor]
@@ -84,7 +113,7 @@ def device_of(inputs: Any, *functions: Any) -> str:
 
 @contextmanager
 def seeded(seed: int = 0) -> Iterator[None]:
-    """Seed all random numbers; put the reader's state back at the end."""
+    """Seed all random numbers; put the caller's state back at the end."""
     with random_state():
         random.seed(seed)
         if numpy := sys.modules.get("numpy"):
@@ -128,7 +157,7 @@ class Outcome:
     inputs_changed: bool
 
 
-class Setting:
+class Trial:
     """What both sides are called with: copies of the inputs, and a state to go back to.
 
     They share it, so that each call finds the same numbers in the same memory.
@@ -218,12 +247,12 @@ def _noise(held: _Tensors, changes: Sequence[torch.Tensor | None]) -> list[float
     new = [change for change in known if change is not None]
     digit = max((torch.finfo(change.dtype).eps for change in new), default=0.0)
     most = max((_size(change)[0] for change in new), default=0.0)
-    noise = min(_NOISE * digit, 0.02) * most
+    noise = min(_NOISE * digit, _SAME_STEP) * most
     return [noise if id(t) in gradients else 0.0 for t in held]
 
 
 def _failed(side: str, error: Exception) -> InputError:
-    """Return what to tell the reader when the function of one *side* raised."""
+    """Return what to say when the function of one *side* raised."""
     if promise := _torch.broken_promise(error):
         return InputError(promise)
     advice = {
@@ -238,7 +267,7 @@ def _failed(side: str, error: Exception) -> InputError:
 
 
 def agreement(
-    setting: Setting,
+    trial: Trial,
     eager: Callable,
     compiled: Callable,
     first: Outcome,
@@ -254,16 +283,16 @@ def agreement(
     another compile, which draws eager's; without it, *compiled* is compiled again, if
     it can be.
     """
-    out = setting.outcome("eager", eager)
+    out = trial.outcome("eager", eager)
     # Not to the bit: on a GPU, sums in another order differ in their last digits.
-    if not _matches(out, setting.outcome("eager", eager, seed=1)):
+    if not _matches(out, trial.outcome("eager", eager, seed=1)):
         if fresh is None and _torch.is_compiled(compiled):
             fresh = partial(compile_apart, compiled)
-        return _with_random_numbers(setting, eager, fresh, out, rtol, atol)
+        return _with_random_numbers(trial, eager, fresh, out, rtol, atol)
     notes = []
     if out.inputs_changed:
         notes.append("changes its inputs: each timed call sees other numbers")
-    reference = _in_float64(setting, eager, out)
+    reference = _in_float64(trial, eager, out)
     matches = _matches(out, first, reference, rtol, atol)
     if reference is None and rtol is None and atol is None and _apart(out, first):
         notes.append("float64 could not run: the tolerance of the dtype decided")
@@ -278,7 +307,7 @@ def agreement(
 
 
 def _with_random_numbers(
-    setting: Setting,
+    trial: Trial,
     eager: Callable,
     fresh: Callable[[], Callable] | None,
     out: Outcome,
@@ -286,14 +315,14 @@ def _with_random_numbers(
     atol: float | None,
 ) -> Agreement:
     """Compare a fresh compile that draws eager's numbers, where there can be one."""
-    if not _matches(out, setting.outcome("eager", eager)):
+    if not _matches(out, trial.outcome("eager", eager)):
         return Agreement(None, notes=("each call gives another result, seed or not",))
     note = "draws random numbers: "
     if fresh is None:
         note += "results were not held against each other"
         return Agreement(None, notes=(note,))
     with torch._inductor.config.patch(fallback_random=True):
-        first = setting.outcome("compiled", fresh())
+        first = trial.outcome("compiled", fresh())
     note += "a fresh compile that draws those of eager (fallback_random) was compared"
     matches: bool | None
     if rtol is not None or atol is not None:
@@ -301,7 +330,7 @@ def _with_random_numbers(
     elif _apart(out, first) > _ROUGH:
         matches = False
     else:
-        reference = _in_float64(setting, eager, out)
+        reference = _in_float64(trial, eager, out)
         if reference and _relative_error(reference.results, out.results) > _ROUGH:
             reference = None  # it draws others in float64
         matches = _matches(out, first, reference) or None
@@ -309,7 +338,7 @@ def _with_random_numbers(
     return Agreement(matches, _largest(out, first), notes=notes)
 
 
-def _in_float64(setting: Setting, eager: Callable, out: Outcome) -> Outcome | None:
+def _in_float64(trial: Trial, eager: Callable, out: Outcome) -> Outcome | None:
     """Return what *eager*, which gave *out*, gives in float64; None if it cannot.
 
     All floating-point tensors that it can reach, also in a closure, are made float64
@@ -317,7 +346,7 @@ def _in_float64(setting: Setting, eager: Callable, out: Outcome) -> Outcome | No
     """
 
     def run(call: Callable[[], Any]) -> Any:
-        narrow = _narrow(setting, call)
+        narrow = _narrow(trial, call)
         if not narrow:
             raise InputError("nothing to widen")
         if 32 * sum(t.numel() for t in narrow) > _free_bytes(narrow[0]):
@@ -328,14 +357,14 @@ def _in_float64(setting: Setting, eager: Callable, out: Outcome) -> Outcome | No
     try:
         # What is compiled inside must not be compiled again for this.
         with torch.compiler.set_stance("force_eager"):
-            outcome = setting.outcome("eager", eager, run)
+            outcome = trial.outcome("eager", eager, run)
     except Exception:  # a dtype it cannot do is no reason to stop
         return None
     if [t.shape for t in outcome.results] != [t.shape for t in out.results]:
         return None
     wide = all(_wide(t.dtype) == t.dtype for t in outcome.results)
     # What ends in float32 is a judge of what is rounded further, as under autocast.
-    coarse = _relative_error(outcome.results, out.results) > 1e-5
+    coarse = _relative_error(outcome.results, out.results) > _COARSER
     return outcome if wide or coarse else None
 
 
@@ -348,19 +377,19 @@ def usual_and_exact(function: Callable, *inputs: Any, **kwargs: Any) -> tuple[An
 
     Raises InputError where one of these tensors could not be put back.
     """
-    setting = Setting((function,), inputs, kwargs)
-    with setting.state, seeded():
-        usual = clone(setting.call(function)())
-    with setting.state, seeded():
-        call = setting.call(function)
-        exact = clone(_called_wide(_narrow(setting, call), call))
+    trial = Trial((function,), inputs, kwargs)
+    with trial.state, seeded():
+        usual = clone(trial.call(function)())
+    with trial.state, seeded():
+        call = trial.call(function)
+        exact = clone(_called_wide(_narrow(trial, call), call))
     return usual, exact
 
 
-def _narrow(setting: Setting, call: Callable[[], Any]) -> list[torch.Tensor]:
+def _narrow(trial: Trial, call: Callable[[], Any]) -> list[torch.Tensor]:
     """Return the tensors of *call* to widen; InputError if one cannot be put back."""
     narrow = [t for t in tensors_of(call) if _wide(t.dtype) != t.dtype]
-    kept = {id(tensor) for tensor, *_ in setting.state.values}
+    kept = {id(tensor) for tensor, *_ in trial.state.values}
     if not kept.issuperset(map(id, narrow)):
         raise InputError("a tensor has a form in which it cannot be put back")
     return narrow
@@ -435,16 +464,14 @@ def _matches(
         # What eager is off, as a share of all it gives: of one number alone, eager may
         # be nearer to the truth by chance.
         truths = reference.results
-        share = 2 * _relative_error(truths, out.results)
+        share = _FOR_A_RESULT.times * _relative_error(truths, out.results)
+    allowed = replace(_FOR_A_RESULT, share=share)
     results = _in_order_of(out.results, other.results)
-    same = all(
-        _close(x, y) or _near(x, y, truth, 2, share, 4)
+    return all(
+        _close(x, y) or _near(x, y, truth, allowed)
         for x, y, truth in zip(out.results, results, truths, strict=True)
-    )
-    # An update is a small difference of large numbers, and an optimizer may turn noise
-    # into a full step: no more is asked than that it is the same step.
-    return same and all(
-        _near(x, y, truth, 4, 0.02, math.inf, noise) or _same_step(x, y)
+    ) and all(
+        _near(x, y, truth, _FOR_A_CHANGE, noise) or _same_step(x, y)
         for x, y, truth, noise in changes
     )
 
@@ -482,16 +509,13 @@ def _near(
     x: torch.Tensor,
     y: torch.Tensor,
     truth: torch.Tensor,
-    factor: float,
-    share: float,
-    spread: float,
+    allowed: _Allowance,
     noise: float = 0.0,
 ) -> bool:
-    """Return whether *y* is about as near to the *truth* as *x* is.
+    """Return whether *y* is about as near to the *truth* as *x* is: as is *allowed*.
 
-    The root mean square of its error may be *factor* times that of *x*, or *share* of
-    the size of the truth, and its largest error *spread* times as much of the largest.
-    Where *x* is nothing but rounding, so may *y* be, up to *noise*.
+    Where *x* is nothing but rounding, so may *y* be, up to *noise*, which is an error's
+    root mean square.
     """
     if torch.equal(x, y):
         return True
@@ -501,10 +525,11 @@ def _near(
     if not math.isfinite(most_x):  # eager overflows: only the truth will do
         return _close(truth.to(y.dtype), y)
     mean, most = _size(truth)
+    times, share, spread = allowed.times, allowed.share, allowed.spread
     floor = noise if truth is x or mean_x >= share * mean else 0.0
-    if mean_y > max(factor * mean_x, share * mean, floor):
+    if mean_y > max(times * mean_x, share * mean, floor):
         return False
-    return spread == math.inf or most_y <= spread * max(factor * most_x, share * most)
+    return spread == math.inf or most_y <= spread * max(times * most_x, share * most)
 
 
 def _same_step(x: torch.Tensor, y: torch.Tensor) -> bool:
@@ -513,7 +538,7 @@ def _same_step(x: torch.Tensor, y: torch.Tensor) -> bool:
     Adam divides a gradient by its size: where that is rounding and nothing else, a
     full step is left, and rounding chose its direction.
     """
-    limit = 0.02 * _size(x)[0]
+    limit = _SAME_STEP * _size(x)[0]
     if x.dtype != y.dtype or not x.is_floating_point() or limit == math.inf:
         return False
     turned = 0
@@ -522,7 +547,7 @@ def _same_step(x: torch.Tensor, y: torch.Tensor) -> bool:
         if not bool(((a + b).abs()[apart] <= limit).all()):
             return False
         turned += int(apart.sum())
-    return turned <= x.numel() / 256
+    return turned <= x.numel() * _TURNED
 
 
 def _close(

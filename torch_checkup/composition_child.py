@@ -32,7 +32,7 @@ from . import explain
 from .composition import VERDICTS, WAYS, off
 from .guest import ADVICE, end_with_parent
 from .helpers import children, correctness
-from .helpers.correctness import Setting
+from .helpers.correctness import Trial
 from .helpers.errors import InputError, one_line
 from .helpers.session import one_device, tensors_of, undisturbed
 from .helpers.tensors import clone, tensors
@@ -222,10 +222,10 @@ def _judged(p: Patient, name: str, way: str = "") -> dict[str, str]:
     usual = _function(eager, _HERE.get(name, situation))
     ours = _function(compiled, situation)
     inputs, kwargs = p.calls[0]
-    setting = Setting((usual, ours), inputs, kwargs)
-    with undisturbed(), setting.state:
+    trial = Trial((usual, ours), inputs, kwargs)
+    with undisturbed(), trial.state:
         try:
-            first = setting.outcome("compiled", ours)
+            first = trial.outcome("compiled", ours)
         except InputError as error:
             why = error.__cause__ or error
             if isinstance(why, _NotHere):
@@ -233,11 +233,11 @@ def _judged(p: Patient, name: str, way: str = "") -> dict[str, str]:
             known = [one.name for one in explain.explain_error(why).meanings[:1]]
             found = {"says": one_line(why), "known": "".join(known)}
             with suppress(InputError):
-                setting.outcome("eager", _function(eager, situation))
+                trial.outcome("eager", _function(eager, situation))
                 return {"verdict": "raises", **found}
             return {"verdict": "eager raises", **found}
         try:
-            found = correctness.agreement(setting, usual, ours, first)
+            found = correctness.agreement(trial, usual, ours, first)
         except InputError as error:
             says = f"eager alone: {one_line(error.__cause__ or error)}"
             return {"verdict": "eager raises", "says": says}

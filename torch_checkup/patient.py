@@ -13,7 +13,7 @@ from .helpers import correctness
 from .helpers._torch import needed_for
 from .helpers.benchmark import Comparison, compare
 from .helpers.capture import given_calls
-from .helpers.correctness import Setting
+from .helpers.correctness import Trial
 from .helpers.errors import InputError, UsedUp
 from .helpers.session import (
     check_callable,
@@ -113,10 +113,10 @@ class Patient:
         def fresh() -> Callable[..., Any]:
             return self.run(again() if again else compile_apart(compiled))
 
-        setting = Setting((usual, ours), inputs, kwargs)
-        with correctness.seeded(0), setting.state:
-            first = setting.outcome("compiled", ours)
-            return correctness.agreement(setting, usual, ours, first, fresh=fresh)
+        trial = Trial((usual, ours), inputs, kwargs)
+        with correctness.seeded(0), trial.state:
+            first = trial.outcome("compiled", ours)
+            return correctness.agreement(trial, usual, ours, first, fresh=fresh)
 
 
 def race(sides: tuple[Callable, Callable], inputs: Any, **how: Any) -> Comparison:

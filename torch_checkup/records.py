@@ -77,10 +77,10 @@ def components(lines: list[str]) -> dict[str, str]:
 
 def agrees(eager: Callable[[], Any], compiled: Callable[[], Any]) -> bool | None:
     """Return whether both give the same answer and gradients; None: nothing to see."""
-    setting = correctness.Setting((eager, compiled), ())
-    with setting.state:
+    trial = correctness.Trial((eager, compiled), ())
+    with trial.state:
         try:
-            first = setting.outcome("compiled", compiled)
-            return correctness.agreement(setting, eager, compiled, first).matches
+            first = trial.outcome("compiled", compiled)
+            return correctness.agreement(trial, eager, compiled, first).matches
         except InputError:
             return None

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from helpers import compare
-from helpers.correctness import Setting, agreement, weighted_sum
+from helpers.correctness import Trial, agreement, weighted_sum
 from helpers.errors import InputError
 from tests.helpers.test_timing import FakeClock
 
@@ -488,10 +488,10 @@ def test_a_wrong_step_is_not_excused_by_float64_drawing_other_numbers():
 
     for lr, wrong, matches in ((0.1, 0.1, True), (0.1, 0.2, False), (0.0, 0.1, False)):
         eager, other = training_at(lr), training_at(wrong)
-        setting = Setting((eager, other), (x,))
-        with setting.state:
-            first = setting.outcome("compiled", other)
-            found = agreement(setting, eager, other, first, fresh=lambda f=other: f)
+        trial = Trial((eager, other), (x,))
+        with trial.state:
+            first = trial.outcome("compiled", other)
+            found = agreement(trial, eager, other, first, fresh=lambda f=other: f)
         assert found.matches is matches
 
 
