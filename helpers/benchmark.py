@@ -40,6 +40,8 @@ from .timing import (
     quiet_interpreter,
 )
 
+_IN_A_ROW = 3
+"""Calls of the warm-up from one state: more may use up room in a cache."""
 _FEWEST = 6  # rounds for an interval at 95 %
 _FIRST_LOOK = 11  # rounds before the interval is first asked whether it is narrow
 _ENOUGH = 15  # undisturbed rounds, beside which disturbed ones are of no matter
@@ -275,7 +277,7 @@ def _warm(trial: Trial, clock: Clock, function: Callable, watch: Watch) -> float
     """Call until nothing compiles, three times and 50 ms at least; return s/call."""
     start, settled, times, compiles = clock.now(), 0, list[float](), watch.compiles
     while settled < 3 or clock.now() - start < 0.05:
-        if len(times) % 3 == 0:  # or what calls use up, as room in a cache, would end
+        if len(times) % _IN_A_ROW == 0:  # or what calls use up would end
             call = trial.call(function)
         with _again():
             times.append(clock.sample(call, 1))
@@ -308,6 +310,10 @@ class _Race:
     sides: tuple[Callable, Callable]
     plans: list[Plan]
     rounds: list[Round] = field(default_factory=list)
+    passed: list[str] = field(default_factory=list)
+    """What was raised in blocks that were then timed without it."""
+    used_up: str = ""
+    """What longer blocks than those of the warm-up raise, again and again."""
     interrupted: bool = False
 
     def run(self, budget: float, watch: Watch, pin: bool) -> None:
@@ -345,20 +351,35 @@ class _Race:
         """Time one block of each side, from the state put back."""
         compiles, order = watch.compiles, (0, 1) if a_first else (1, 0)
         try:
-            blocks = {side: self._block(side) for side in order}
-        except Exception:
-            # What calls use up, as room in a cache, comes back before each block only:
-            # so from now on a block has as many calls as the warm-up had in a row.
-            self.plans = [Plan(calls=1, samples=3)] * 2
-            with _again():
-                blocks = {side: self._block(side) for side in order}
-        a, b = blocks[0], blocks[1]
+            a, b = self._blocks(order)
+        except Exception as error:
+            a, b = self._blocks_again(order, one_line(error))
         clean = not (a.waited or b.waited) and watch.compiles == compiles
         return Round(a.seconds, b.seconds, a_first, clean, a.waited, b.waited)
 
-    def _block(self, side: int) -> Block:
-        call = self.trial.call(self.sides[side])
-        return block(self.clock, call, self.plans[side])
+    def _blocks_again(self, order: tuple[int, int], fault: str) -> tuple[Block, Block]:
+        """Time the blocks of which one failed: the fault may pass.
+
+        Where it does not, calls use something up, as room in a cache, that comes back
+        before each block only: from now on a block is as long as the warm-up bore.
+        """
+        try:
+            blocks = self._blocks(order)
+            self.passed.append(fault)
+        except Exception as error:
+            self.used_up = one_line(error)
+            self.plans = [Plan(calls=1, samples=_IN_A_ROW)] * 2
+            with _again():
+                blocks = self._blocks(order)
+        return blocks
+
+    def _blocks(self, order: tuple[int, int]) -> tuple[Block, Block]:
+        """Return a block of each side, timed in this order."""
+        blocks = {}
+        for side in order:
+            call = self.trial.call(self.sides[side])
+            blocks[side] = block(self.clock, call, self.plans[side])
+        return blocks[0], blocks[1]
 
     def memory(
         self, device: str
@@ -444,6 +465,11 @@ def _timing_notes(race: _Race, faults: tuple[Faults, ...] | None) -> Iterator[st
     """Yield what about the timing itself a reader must know."""
     if race.interrupted:
         yield f"interrupted after {text.count(len(race.rounds), 'round')}"
+    if race.passed:
+        why = "; ".join(dict.fromkeys(race.passed))
+        yield f"{text.count(len(race.passed), 'block')} failed, timed again: {why}"
+    if race.used_up:
+        yield f"timed in blocks of {_IN_A_ROW} calls: longer ones fail: {race.used_up}"
     clean = sum(r.clean for r in race.rounds)
     if clean < min(_ENOUGH, len(race.rounds) // 2):
         yield "other processes disturbed most rounds: close them and repeat"
