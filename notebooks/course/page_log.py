@@ -14,6 +14,7 @@ from typing import Any
 from helpers.text import mark
 
 _lines: list[str] = []
+_kept = False  # whether they are all that torch logs
 
 # A cell's file, the folder of an installed file, and what differs from run to run.
 _CELL = re.compile(r"[^\s\"'(]*ipykernel_\d+[/\\]\d+\.py|<ipython-input-[^>]*>")
@@ -30,12 +31,20 @@ _JUPYTER = re.compile(
 
 
 def logged() -> str:
-    """Return what torch logged since ``torch._logging.set_logs`` was last called."""
+    """Return what torch logged since ``torch._logging.set_logs`` was last called.
+
+    Raises RuntimeError where nobody has called ``on_the_page``, as ``start`` does.
+    """
+    if not _kept:
+        raise RuntimeError(
+            "torch's log is not kept yet: run the first cell, start(...)"
+        )
     return "\n".join(_lines)
 
 
 def on_the_page() -> None:
     """Let torch's log come to the page from now on, without the terminal's prefix."""
+    global _kept
     from helpers._torch import needed_for  # here, for `teach` is used without torch
 
     with needed_for("torch's log on a page"):
@@ -58,6 +67,7 @@ def on_the_page() -> None:
         page_handlers.instead_of = usual
         torch_logs._setup_handlers = page_handlers
         torch_logs._init_logs()
+    _kept = True
 
 
 class _PageHandler(logging.Handler):

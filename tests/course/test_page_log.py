@@ -53,7 +53,8 @@ def test_the_log_stands_between_the_lines_that_are_printed():
     assert not re.search(r"\b\d{9,}\b", shown)
 
 
-def test_files_of_cells_and_of_packages_have_no_folders(capsys):
+def test_files_of_cells_and_of_packages_have_no_folders(capsys, monkeypatch):
+    monkeypatch.setattr(logs, "_kept", True)
     record = logging.LogRecord("torch", 20, "x", 1, "", None, None)
     for message, shown in (
         ('File "/tmp/ipykernel_12/345.py", line 3', 'File "<cell>", line 3'),
@@ -114,3 +115,23 @@ def test_a_torch_with_a_handler_of_its_own_or_without_its_log(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch._logging._internal", None)
     with pytest.raises(Unavailable, match=r"loses: torch's log on a page\. "):
         logs.on_the_page()
+
+
+SILENT = """
+import torch
+from course.ch11.fusion import ask
+from course.lowering import log_of
+
+torch.set_num_threads(1)
+for look in (lambda: ask(torch.sin, torch.ones(8)).nodes,
+             lambda: log_of("fusion", torch.sin, torch.ones(8))):
+    try:
+        print(repr(look()))
+    except RuntimeError as error:
+        print(error)
+"""
+
+
+def test_without_start_a_look_into_the_log_raises():
+    said = python(SILENT).stdout.splitlines()
+    assert said == ["torch's log is not kept yet: run the first cell, start(...)"] * 2
