@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,9 @@ import torch
 
 from course.alice import Reader
 from course.backend import CountingBackend
-from helpers.plots import COLOURS, Picture, styled
+from course.drawing import BLUE, VERMILION, Cell, Look, grid
+from helpers.plots import Picture
+from helpers.text import count
 
 SPELLINGS = """
 m = torch.compile(m, backend=counting)
@@ -22,6 +25,11 @@ m = Decorated()
 """.strip().split("\n")
 STEPS = 3
 CALLS = ("m(x)", "m.forward(x)", f"m.generate(x, {STEPS})", "copy.generate")
+_LOOKS = {
+    "graphs": BLUE,
+    "eager": VERMILION,
+    "old weights": Look("#89BBDC", "..", ink="black"),
+}
 
 
 @dataclass(frozen=True)
@@ -77,45 +85,33 @@ def _row(spelling: str, model: Reader, x: torch.Tensor) -> Row:
     return Row(spelling, tuple(runs), bool(own), next(iter(m.state_dict())))
 
 
-@styled
 def draw(found: list[Row]) -> Picture:
     """Return a grid: a row for each spelling, a column for each call."""
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Rectangle
-
-    figure = Figure(figsize=(12, 5), layout="constrained")
-    axes = figure.subplots()
-    axes.set_axis_off()
-    axes.set(xlim=(-2.75, len(CALLS)), ylim=(len(found), -0.9))
-    for column, call in enumerate(CALLS):
-        style = {"family": "monospace", "size": 12, "ha": "center"}
-        axes.text(column + 0.5, -0.25, call, **style)
-    words = []
-    for y, row in enumerate(found):
-        shown = row.spelling.replace(", backend=counting", "")
-        shown = shown.replace("backend=counting", "")
-        shown = shown.replace(": block", ":\n    block")
-        style = {"family": "monospace", "size": 12, "va": "center"}
-        axes.text(-2.75, y + 0.5, shown, **style)
-        for column, runs in enumerate(row.runs):
-            strange = column == len(CALLS) - 1 and not row.own_weights
-            hatch = "//" if runs == 0 else ""
-            colour = COLOURS[0] if runs else COLOURS[1]
-            alpha = 0.85 if not strange else 0.45
-            box = Rectangle((column + 0.03, y + 0.06), 0.94, 0.88, facecolor=colour)
-            box.set(hatch=hatch, edgecolor="white", alpha=alpha)
-            axes.add_patch(box)
-            text = {0: "eager", 1: "1 graph"}.get(runs, f"{runs} graphs")
-            text += "\nold weights" if strange else ""
-            style = {"color": "white", "size": 13, "weight": "bold"}
-            style |= {"ha": "center", "va": "center"}
-            if hatch or strange:
-                style["bbox"] = {"fc": "#222222", "ec": "none", "pad": 3}
-            axes.text(column + 0.5, y + 0.5, text, **style)
+    cells, words = {}, []
+    for row in found:
+        shown = re.sub(r"(, )?backend=counting", "", row.spelling)
+        cells[shown.replace(": block", ":\n    block")] = {
+            call: _cell(runs, call == CALLS[-1] and not row.own_weights)
+            for call, runs in zip(CALLS, row.runs, strict=True)
+        }
         counts = zip(CALLS, row.runs, strict=True)
-        words.append(
-            f"{' '.join(shown.split())}: "
-            + ", ".join(f"{call} {runs}" for call, runs in counts)
-            + (" with the weights of the original" * (not row.own_weights))
-        )
-    return Picture(figure, f"Graphs that run. {'; '.join(words)}.")
+        told = f"{shown}: " + ", ".join(f"{call} {runs}" for call, runs in counts)
+        if not row.own_weights:
+            told += " with the weights of the original"
+        words.append(told)
+    alt = f"Graphs that run. {'; '.join(words)}."
+    picture = grid(cells, _LOOKS, alt=alt, size=(12, 5))
+    [axes] = picture.figure.axes
+    axes.tick_params(labelsize=12, labelfontfamily="monospace")
+    axes.set_yticks(axes.get_yticks(), list(cells), ha="left")
+    axes.tick_params(axis="y", pad=290)
+    return picture
+
+
+def _cell(runs: int, strange: bool) -> Cell:
+    if not runs:
+        return Cell("eager", "eager")
+    text = count(runs, "graph")
+    return (
+        Cell("old weights", f"{text}\nold weights") if strange else Cell("graphs", text)
+    )

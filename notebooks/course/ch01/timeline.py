@@ -7,11 +7,17 @@ from typing import Any
 
 from torch.profiler import ProfilerActivity, profile
 
+from course.drawing import BLUE, Look, Piece, bars
 from helpers.plots import COLOURS, Picture, styled
 from helpers.text import mark
 
 GRAPH = "## Call CompiledFxGraph"  # how the profiler names Inductor's graphs
-_WIDE = 28  # a graph, where an operation has the width of one
+_LOOKS = {
+    "a graph": BLUE,
+    "an operation outside of any graph": Look(COLOURS[1], line=0.4, height=0.5),
+}
+# A graph is as wide as many operations, so that it can be seen between them.
+_GRAPH, _OUTSIDE = map(Piece, _LOOKS, (28, 1))
 
 
 def watched(call: Callable[[], Any]) -> list[bool]:
@@ -35,31 +41,17 @@ def watched(call: Callable[[], Any]) -> list[bool]:
 @styled
 def draw(lanes: dict[str, list[bool]]) -> Picture:
     """Return the lanes below one another: a piece for each thing that ran."""
-    from matplotlib.figure import Figure
-
-    size = 11, 0.9 + 1.15 * len(lanes)
-    figure = Figure(figsize=size, layout="constrained")
-    axes = figure.subplots()
-    words = []
-    for row, (name, lane) in enumerate(lanes.items()):
-        start = 0
-        for is_graph in lane:
-            width, height = (_WIDE, 0.55) if is_graph else (1, 0.35)
-            style = {"color": COLOURS[not is_graph], "edgecolor": "white"}
-            style["linewidth"] = 0.4
-            axes.barh(row, width, height, left=start, **style)
-            start += width
-        beside = {"xytext": (0, 30), "textcoords": "offset points"}
-        axes.annotate(name, (0, row), family="monospace", size=14, **beside)
+    rows, words = {}, []
+    for name, lane in lanes.items():
+        rows[name] = [_GRAPH if is_graph else _OUTSIDE for is_graph in lane]
         words.append(
             f"{name}: graphs that ran {sum(lane)}, operations outside of "
             f"them {mark(len(lane) - sum(lane))}."
         )
-    handles = [axes.bar(0, 0, color=colour) for colour in COLOURS]
-    names = ("a graph", "an operation outside of any graph")
-    figure.legend(handles, names, loc="outside lower left", ncols=2)
-    axes.set(yticks=[], xticks=[], ylim=(len(lanes) - 0.6, -0.75))
-    axes.set_xlabel("what ran, in order (not to scale of time)")
-    axes.grid(visible=False)
-    axes.spines["left"].set_visible(False)
-    return Picture(figure, " ".join(words))
+    unit = "what ran, in order (not to scale of time)"
+    picture = bars(rows, _LOOKS, unit=unit, alt=" ".join(words), above=True)
+    [axes] = picture.figure.axes
+    axes.set_xticks([])
+    for name in axes.texts:
+        name.set_family("monospace")
+    return picture
