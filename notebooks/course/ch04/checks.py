@@ -151,7 +151,7 @@ def _longest_run(bits):
 @exercise(
     "04.3",
     hints=(
-        "Open course/zoo.py and look for custom_op: the row is 'a function that "
+        "Open course/ch04/zoo.py and look for custom_op: the row is 'a function that "
         "torch lacks'.",
         "custom_op reads the annotations: longest_run takes a torch.Tensor and "
         "returns one. The fake gets a tensor without values, and says shape, dtype "
