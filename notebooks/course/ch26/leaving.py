@@ -20,11 +20,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch._dynamo.utils import counters
 from torch._inductor.cpp_builder import get_cpp_compiler
 
-from course.values import as_near
+from course.ch26 import load_child
+from course.drawing import BLUE, Cell, Look, grid
+from course.values import right_answer
 from course.words import unlogged
-from helpers.plots import Picture, styled
+from helpers import children
+from helpers.plots import Picture
 from helpers.text import Table, mark, seconds, size
 
 QUICK = {
@@ -34,57 +38,6 @@ QUICK = {
 }
 """What builds one package sooner: no long header, no test of the CPU."""
 SERVE = Path(__file__).parents[2] / "examples" / "serve.cpp"
-MODULES = {
-    "Dynamo": ("torch._dynamo", "frames"),
-    "AOTAutograd": ("torch._functorch.aot_autograd", "aot_autograd"),
-    "Inductor": ("torch._inductor.compile_fx", "inductor"),
-}
-"""The module of each part, and which of Dynamo's counters counts its work."""
-LOADERS = {
-    "TorchScript": "import torch\nmodel = torch.jit.load(path)",
-    "torch.export": "import torch\nmodel = torch.export.load(path).module()",
-    "ONNX": "import onnxruntime\nsession = onnxruntime.InferenceSession(path)",
-    "AOTInductor": ("import torch\nmodel = torch._inductor.aoti_load_package(path)"),
-    "torch.save": ("import torch\nmodel = torch.load(path, weights_only=False)"),
-}
-"""What a process does that loads a file, and never saw the model."""
-_CHILD = """
-import pickle, sys, time
-path, asked, told = sys.argv[1:]
-
-
-def tell(answers, **facts):
-    with open(told, "wb") as file:
-        pickle.dump({{"answers": answers, **facts}}, file)
-
-
-with open(asked, "rb") as file:
-    inputs = pickle.load(file)
-begin = time.perf_counter()
-try:
-    {load}
-    load_s = time.perf_counter() - begin
-    if "onnxruntime" in sys.modules:
-        run = lambda x: session.run(None, {{session.get_inputs()[0].name: x}})
-    else:
-        torch.set_grad_enabled(False)
-        run = lambda x: [y.numpy() for y in model(torch.from_numpy(x))]
-    answers = [run(x) for x in inputs]
-except Exception as error:
-    tell([], error=f"{{type(error).__name__}}: {{error}}".strip())
-    sys.exit()
-counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {{}})
-parts = {{
-    name: "works"
-    if counters.get(key)
-    else "there"
-    if module in sys.modules
-    else "not there"
-    for name, (module, key) in {modules}.items()
-}}
-parts["libtorch"] = "works" if "torch" in sys.modules else "not there"
-tell(answers, load_s=load_s, parts=parts)
-"""
 
 
 def home() -> Path:
@@ -160,24 +113,23 @@ def elsewhere(
     way: str, path: str | Path, inputs: Sequence[torch.Tensor], **env: str
 ) -> Elsewhere:
     """Load the file in a new process, which calls it with each of *inputs*."""
-    load = LOADERS[way].replace("\n", "\n    ")
-    code = _CHILD.format(load=load, modules=MODULES)
     with tempfile.TemporaryDirectory() as place:
         asked, told = Path(place) / "asked", Path(place) / "told"
         asked.write_bytes(pickle.dumps([x.numpy() for x in inputs]))
-        done = subprocess.run(
-            [sys.executable, "-c", code, path, asked, told],
-            cwd=place,
-            env={**os.environ, **env},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        # It reads its program: an error of torch would tell where a file lies.
+        pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
+        words = "-", way, str(path), str(asked), str(told)
+        child = children.start(*words, env=env, cwd=place, text=True, **pipes)
+        try:
+            program = Path(load_child.__file__).read_text("utf-8")
+            _, warned = child.communicate(program)
+        finally:
+            children.end(child)
         if not told.exists():  # it died
-            return Elsewhere([], error=done.stderr.strip()[-300:])
+            return Elsewhere([], error=warned.strip()[-300:])
         facts = pickle.loads(told.read_bytes())
     rows = [tuple(map(torch.as_tensor, row)) for row in facts.pop("answers")]
-    return Elsewhere(rows, **facts, warned=done.stderr)
+    return Elsewhere(rows, **facts, warned=warned)
 
 
 def all_elsewhere(
@@ -234,14 +186,12 @@ def same_answers(found: Any, wanted: Any) -> tuple[bool, ...]:
     )
 
 
+@torch.no_grad()
 def scores_right(
     run: Callable[..., Any], model: torch.nn.Module, x: torch.Tensor
 ) -> bool:
     """Return whether scores are as near to float64 as the model's own."""
-    exact = copy.deepcopy(model).double()
-    with torch.no_grad():
-        usual = copy.deepcopy(model)(x.float())[0]
-        return as_near(exact(x.double())[0], usual, run(x)[0])
+    return right_answer(Scores(model), run(x)[0], x.float())
 
 
 def keeps(
@@ -283,53 +233,33 @@ def ways_table(
     return Table.of(heads, rows)
 
 
-@styled
 def needed_picture(ways: dict[str, dict[str, str]]) -> Picture:
     """Draw, for each way, which parts worked, were there, or were not."""
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Rectangle
-
-    parts = list(next(iter(ways.values())))
     looks = {
-        "works": ("#0072B2", "white"),
-        "there": ("#BBD7EA", "black"),
-        "not there": ("#FFFFFF", "#666666"),
+        "works": BLUE,
+        "there": Look("#BBD7EA", ink="black"),
+        "not there": Look("white", ink="#666666", edge="#999999"),
     }
-    figure = Figure(figsize=(11, 1.0 + 0.55 * len(ways)), layout="constrained")
-    axes = figure.subplots()
-    for row, found in enumerate(ways.values()):
-        for column, state in enumerate(found.values()):
-            colour, ink = looks[state]
-            place = (column - 0.47, row - 0.42)
-            box = {"facecolor": colour, "edgecolor": "#999999"}
-            axes.add_patch(Rectangle(place, 0.94, 0.84, **box))
-            middle = {"ha": "center", "va": "center", "color": ink}
-            axes.text(column, row, state, **middle)
-    axes.set(xticks=range(len(parts)), yticks=range(len(ways)))
-    axes.set(xticklabels=parts, yticklabels=list(ways))
-    axes.set(xlim=(-0.5, len(parts) - 0.5), ylim=(len(ways) - 0.5, -0.5))
-    axes.tick_params(length=0, labeltop=True, labelbottom=False)
-    axes.grid(visible=False)
-    for side in axes.spines.values():
-        side.set_visible(False)
     words = []
     for way, found in ways.items():
         states = ", ".join(f"{part} {how}" for part, how in found.items())
         words.append(f"{way}: {states}.")
+    cells = {
+        way: {part: Cell(how, how) for part, how in found.items()}
+        for way, found in ways.items()
+    }
     alt = f"What was at work when a file answered. {' '.join(words)}"
-    return Picture(figure, alt)
+    return grid(cells, looks, alt=alt)
 
 
 def worked_here(model: torch.nn.Module, x: torch.Tensor) -> dict[str, str]:
     """Compile and call the model in this process; return what worked."""
-    from torch._dynamo.utils import counters
-
     torch.compiler.reset()
     counters.clear()
     with torch.no_grad():
         torch.compile(model)(x)
     found = {"your source": "works", "Python": "works"}
-    for name, (_, counter) in MODULES.items():
+    for name, (_, counter) in load_child.MODULES.items():
         found[name] = "works" if counters.get(counter) else "there"
     return {**found, "libtorch": "works"}
 
