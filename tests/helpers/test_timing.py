@@ -70,7 +70,7 @@ class FakeClock:
         ([1e-6], [Plan(100, 80)]),
         ([1e-3], [Plan(1, 8)]),
         ([10e-3], [Plan(1, 3)]),
-        ([1.0], [Plan(1, 2)]),  # one to warm the cache, one that counts
+        ([11e-3], [Plan(1, 2)]),  # one to warm the cache, one that counts
         # Samples of both sides are equally long, and no longer than a block.
         ([1e-5, 1e-3], [Plan(100, 8), Plan(1, 8)]),
         ([1.0, 1e-3], [Plan(1, 2), Plan(8, 2)]),
@@ -91,13 +91,19 @@ def test_samples_in_which_we_waited_do_not_count():
     clock = FakeClock(waits=lambda n: n % 4 and 0.002, per_call=2e-4)
     found = block(clock, lambda: None, Plan(5, 20))
     assert found.seconds == pytest.approx(2e-4) and found.waited == 0
-    # Two of the last nine are too few: of those that are left, one may be luck.
+
+
+@pytest.mark.parametrize(("samples", "seconds"), [(20, 1.01e-3), (15, 6e-3)])
+def test_a_quarter_of_undisturbed_samples_is_enough(samples, seconds):
+    """Of the last 12, three: the lowest.  Of the last nine, two: what waited least."""
+    waits = {9: 1e-5, 14: 0.0, 16: 1e-5}
     clock = FakeClock(
-        waits=lambda n: 0.002 if n not in (9, 14) else 3e-5, per_call=1e-3
+        waits=lambda n: waits.get(n, 2e-3),
+        extra=lambda n: 5e-3 if n == 14 else 0.0,
+        per_call=1e-3,
     )
-    found = block(clock, lambda: None, Plan(1, 15))
-    assert found.seconds == pytest.approx(1.03e-3)
-    assert found.waited == pytest.approx(3e-5)
+    found = block(clock, lambda: None, Plan(1, samples))
+    assert found.seconds == pytest.approx(seconds) and found.waited == 0
 
 
 def test_of_two_samples_the_second_counts():
@@ -110,20 +116,22 @@ def test_where_all_samples_waited_the_truth_is_bounded():
     clock = FakeClock(
         waits=lambda n: 0.004 if n == 4 else 0.001,
         extra=lambda n: 0.1 if n == 4 else 0.0,
-        per_call=1e-2,
+        per_call=2.5e-3,
     )
-    found = block(clock, lambda: None, Plan(1, 6))
-    assert found.seconds == pytest.approx(0.114)
-    assert found.waited == pytest.approx(0.004)
+    found = block(clock, lambda: None, Plan(4, 6))
+    assert found.seconds == pytest.approx(0.114 / 4)
+    assert found.waited == pytest.approx(0.004 / 4)
     # Two threads may wait longer than the wall clock; something is always left.
     found = block(FakeClock(waits=lambda n: 9.0), lambda: None, Plan(1, 3))
-    assert 0 < found.waited < found.seconds
+    assert found.waited == pytest.approx(0.99 * found.seconds)
 
 
-def test_a_block_ends_early_when_calls_suddenly_take_far_longer():
-    clock = FakeClock(per_call=1.0)
+@pytest.mark.parametrize(("per_call", "samples"), [(1.0, 3), (0.027, 3), (0.026, 4)])
+def test_a_block_ends_early_when_calls_suddenly_take_far_longer(per_call, samples):
+    """After ten times the 8 ms that were planned, and three samples."""
+    clock = FakeClock(per_call=per_call)
     block(clock, lambda: None, Plan(1, 80))
-    assert clock.samples == 3
+    assert clock.samples == samples
 
 
 # ------------------------------------------------------------------------------- clocks
@@ -386,6 +394,9 @@ def test_workers_are_the_threads_that_run_while_a_loop_does(
 
     for thread, seconds in ran.items():
         process.thread(thread, ran=seconds)
+    process.thread(7)
+    (process.folder / "task" / "7" / "schedstat").write_text("")  # it is just ending
+    (process.folder / "task" / "8").mkdir()
     monkeypatch.setattr(time, "monotonic", lambda: now)
     monkeypatch.setattr(threading, "get_native_id", lambda: 1)
     monkeypatch.setattr(torch, "add", add)
@@ -514,6 +525,14 @@ def test_page_faults_are_those_of_a_call(usage):
     assert timing.page_faults(lambda: None) == Faults(0, 0.0)
 
 
+def test_the_share_of_the_system_is_that_of_this_call(usage):
+    def call():
+        usage.ru_stime += 0.5
+        usage.ru_utime += 0.5
+
+    assert timing.page_faults(call) == Faults(0, 0.5)
+
+
 def test_where_page_faults_are_not_told_nothing_is_called(monkeypatch):
     monkeypatch.setattr(timing, "resource", None)  # as on Windows
     assert timing.page_faults(lambda: 1 / 0) == Faults(0, 0.0)
@@ -610,6 +629,7 @@ def copying(monkeypatch):
 
     class Looking(FakeClock):
         __slots__ = ("copied", "quiet")
+        sample_s = 200e-6
 
         def sample(self, call, calls):
             seconds = super().sample(call, calls)
@@ -624,13 +644,29 @@ def copying(monkeypatch):
     return clock
 
 
-@pytest.mark.parametrize(("budget", "blocks"), [(0.0, 5), (11.0, 6), (10.0, 5)])
+@pytest.mark.parametrize(("budget", "blocks"), [(0.0, 5), (10.0, 5), (11.0, 6)])
 def test_bandwidth_counts_the_bytes_that_move(copying, budget, blocks):
     """Three calls come first; a block is two, and five blocks are timed at least."""
     found = copy_bandwidth(working_set=1 << 10, budget=budget)
     assert found == Bandwidth(1 << 10, 1 << 10, "cpu")
     assert copying.samples == 3 + 2 * blocks
     assert copying.copied == 1 << 10 and copying.quiet
+
+
+@pytest.mark.parametrize(("per_call", "blocks"), [(2**-4, 8 * 2), (2**-10, 64 * 16)])
+def test_bandwidth_is_measured_for_a_second_in_blocks_of_16_ms(
+    copying, per_call, blocks
+):
+    copying.per_call = per_call
+    found = copy_bandwidth(working_set=1 << 10)
+    assert found.bytes_per_s == (1 << 10) / per_call
+    assert copying.samples == 3 + blocks
+
+
+def test_bandwidth_is_that_of_the_device_that_is_named(monkeypatch):
+    clock = FakeClock(per_call=1.0)
+    monkeypatch.setattr(timing, "clock_for", {"meta": clock}.__getitem__)
+    assert copy_bandwidth(1 << 10, "meta", 0.0) == Bandwidth(1 << 10, 1 << 10, "meta")
 
 
 def test_bandwidth_is_the_faster_quarter_of_what_was_measured(copying):
