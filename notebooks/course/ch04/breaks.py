@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 from unittest import mock
@@ -11,6 +13,7 @@ from unittest import mock
 import torch
 
 from course.ch04.zoo import ZOO, Snippet
+from course.drawing import BLUE, Look, Piece, bars
 from helpers import graphs
 from helpers.capture import Graphs
 from helpers.plots import COLOURS, Picture, styled
@@ -124,10 +127,51 @@ def visit() -> list[Seen]:
             after, agrees = None, True
             if snippet.repaired:
                 with torch.compiler.config.patch(snippet.settings):
-                    after, agrees = snippet.checked()
+                    after, agrees = _checked(snippet)
             seen.append(Seen(snippet, before, after, agrees))
             bar.update()
     return seen
+
+
+def _checked(snippet: Snippet) -> tuple[int, bool]:
+    """Compile what is repaired; return its graphs, and whether it acts as given.
+
+    That is: returns the same, prints the same, and raises where given raises, in
+    eager.  Both get each of the inputs, in copies.  A graph break raises, so a
+    function with one does not act as given.
+    """
+    captured: list[Any] = []
+    compiled = torch.compile(
+        snippet.repaired,
+        backend=lambda graph, _: captured.append(graph) or graph.forward,
+    )
+    with torch._dynamo.error_on_graph_break(True):
+        agree = [
+            _same(_run(snippet.given, inputs), _run(compiled, inputs))
+            for inputs in snippet.inputs
+        ]
+    return len(captured), all(agree)
+
+
+Outcome = tuple[torch.Tensor | None, str]
+
+
+def _same(wanted: Outcome, found: Outcome) -> bool:
+    (a, said), (b, also) = wanted, found
+    if a is None or b is None or said != also:
+        return a is b and said == also
+    return a.shape == b.shape and torch.allclose(a, b, equal_nan=True)
+
+
+def _run(f: Function, inputs: tuple[Any, ...]) -> Outcome:
+    """Return what f returns (None: it raises), and what it prints."""
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return f(*copy.deepcopy(inputs)), text.getvalue()
+        except (ValueError, AssertionError, RuntimeError):
+            return None, text.getvalue()
 
 
 def tables(seen: list[Seen]) -> list[Table]:
@@ -152,6 +196,11 @@ def tables(seen: list[Seen]) -> list[Table]:
 
 # --------------------------------------------------------------- a picture
 
+_LOOKS = {
+    "graph": BLUE,
+    "Python": Look("white", ink="#222222", edge=COLOURS[1], line=2),
+}
+
 
 def _parts(found: Graphs) -> list[tuple[str, bool]]:
     """Return graphs, and the Python between: a text, and whether compiled."""
@@ -173,26 +222,35 @@ def _parts(found: Graphs) -> list[tuple[str, bool]]:
 @styled
 def strips(seen: dict[str, Graphs]) -> Picture:
     """Draw each result as a strip: graphs, and Python between them."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 1.25 * len(seen) + 0.3), layout="constrained")
-    axes = figure.subplots()
-    axes.axis("off")
-    words = []
-    for row, (name, found) in enumerate(seen.items()):
+    rows, words = {}, []
+    for name, found in seen.items():
         parts = _parts(found)
         ops = iter([len(graph.ops) for graph in found.graphs])
-        wide = [_width(text, next(ops) if compiled else 0) for text, compiled in parts]
-        at = 0.0
-        scale = 9 / max(9.0, sum(wide))
-        axes.text(-0.15, -row, name, ha="right", va="center")
-        for (text, compiled), width in zip(parts, wide, strict=True):
-            width *= scale
-            _part(axes, at, -row, width, text, compiled)
-            at += width
+        rows[name] = [
+            Piece("graph", _width(text, next(ops)), text)
+            if compiled
+            else Piece("Python", _width(text, 0), text)
+            for text, compiled in parts
+        ]
         words.append(f"{name}: {', '.join(_said(parts))}")
-    axes.set(xlim=(-3.2, 9.2), ylim=(-len(seen) + 0.45, 0.55))
-    return Picture(figure, ". ".join(words) + ".")
+    picture = bars(
+        {name: _scaled(pieces) for name, pieces in rows.items()},
+        _LOOKS,
+        unit="",
+        alt=". ".join(words) + ".",
+        size=(11, 1.25 * len(seen) + 0.6),
+    )
+    [axes] = picture.figure.axes
+    axes.set_xticks([])
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    return picture
+
+
+def _scaled(pieces: list[Piece]) -> list[Piece]:
+    """Return pieces that are together not longer than 9."""
+    scale = 9 / max(9.0, sum(piece.length for piece in pieces))
+    return [Piece(kind, length * scale, text) for kind, length, text, _ in pieces]
 
 
 def _said(parts: list[tuple[str, bool]]) -> Iterator[str]:
@@ -206,33 +264,3 @@ def _said(parts: list[tuple[str, bool]]) -> Iterator[str]:
 def _width(text: str, ops: int) -> float:
     """Return how wide a graph with *ops* is drawn, or, with none, Python."""
     return max(1.4, 0.6 * ops) if ops else 2.8 if text else 0.5
-
-
-def _part(
-    axes: Any, x: float, y: float, width: float, text: str, compiled: bool
-) -> None:
-    from matplotlib.patches import Rectangle
-
-    face = COLOURS[0] if compiled else "white"
-    edge = COLOURS[0] if compiled else COLOURS[1]
-    axes.add_patch(
-        Rectangle(
-            (x + 0.04, y - 0.4),
-            width - 0.08,
-            0.8,
-            facecolor=face,
-            edgecolor=edge,
-            linestyle="-" if compiled else "--",
-            linewidth=1.5,
-        )
-    )
-    ink = "white" if compiled else "#222222"
-    axes.text(
-        x + width / 2,
-        y,
-        text,
-        ha="center",
-        va="center",
-        color=ink,
-        fontsize=12,
-    )

@@ -26,18 +26,7 @@ Function = Callable[[torch.Tensor], torch.Tensor]
 # ------------------------------------------------- functions that break
 
 
-heard: list[str] = []
-
-
-class _Listener(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
-        heard.append(record.getMessage())
-
-
 log = logging.getLogger("course.service")
-log.setLevel("INFO")
-log.propagate = False
-log.addHandler(_Listener())
 
 
 def logs(x: torch.Tensor) -> torch.Tensor:
@@ -215,12 +204,18 @@ def tried(tool: Tool) -> Used:
 @contextlib.contextmanager
 def _listening() -> Iterator[list[str]]:
     """Collect what is printed and logged in the block."""
-    heard.clear()
     found: list[str] = []
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        yield found
-    found += printed.getvalue().splitlines() + heard
+    said = io.StringIO()
+    handler = logging.StreamHandler(said)
+    log.addHandler(handler)
+    log.setLevel("INFO")
+    try:
+        with contextlib.redirect_stdout(said):
+            yield found
+    finally:
+        log.setLevel(logging.NOTSET)
+        log.removeHandler(handler)
+    found += said.getvalue().splitlines()
 
 
 def table_of(used: list[Used]) -> Table:
