@@ -113,7 +113,7 @@ def timed(
 
 
 @dataclass(frozen=True)
-class Machine:
+class Ceilings:
     """The ceilings: bytes a second of a copy, operations of a product."""
 
     bytes_per_s: float
@@ -183,7 +183,7 @@ def trips_picture(eager: dict[int, float], compiled: dict[int, float]) -> Pictur
 
 
 @styled
-def roofline(machine: Machine, programs: Sequence[Timed]) -> Picture:
+def roofline(machine: Ceilings, programs: Sequence[Timed]) -> Picture:
     """Draw both ceilings, and each program below them."""
     figure = Figure(figsize=(10.5, 5.6), layout="constrained")
     axes = figure.subplots()
@@ -230,7 +230,7 @@ def roofline(machine: Machine, programs: Sequence[Timed]) -> Picture:
 
 @styled
 def chain_times(
-    machine: Machine, programs: dict[str, dict[int, Timed]], numbers: int
+    machine: Ceilings, programs: dict[str, dict[int, Timed]], numbers: int
 ) -> Picture:
     """Draw what the ceilings predict for chains, and what was timed."""
     lengths = [2**k for k in range(9)]
@@ -266,7 +266,7 @@ def chain_times(
 
 
 @styled
-def chain_on_the_roof(machine: Machine, length: int) -> Picture:
+def chain_on_the_roof(machine: Ceilings, length: int) -> Picture:
     """Draw the best that a chain can do, eager and compiled."""
     figure = Figure(figsize=(9.5, 4.6), layout="constrained")
     axes = figure.subplots()
@@ -295,7 +295,7 @@ def _moved(length: int, numbers: int, side: int) -> int:
     return 8 * numbers * (1 if side else length)
 
 
-def _ceilings(axes: Any, machine: Machine, low: float, high: float) -> None:
+def _ceilings(axes: Any, machine: Ceilings, low: float, high: float) -> None:
     ridge, top = machine.balance, machine.operations_per_s / 1e9
     axes.plot(
         [low, ridge, max(high, ridge)],
