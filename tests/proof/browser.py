@@ -267,7 +267,8 @@ def desk(pictures: Path | None) -> Iterator[Desk]:
         for name in names.split("\0"):
             (course / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, course / name)
-        os.environ |= {"PYTHONPATH": str(course), "COURSE_QUIET": "0"}
+        own = os.pathsep.join(map(str, (course, course / "notebooks")))
+        os.environ |= {"PYTHONPATH": own, "COURSE_QUIET": "0"}
         os.environ["COURSE_STRICT"] = "0"
         with chromium(Path(home) / "profile") as browser:
             yield Desk(course, browser, pictures)

@@ -50,6 +50,11 @@ class Place:
         return self.folder / "cache"
 
     @property
+    def path(self) -> str:
+        """Where Python finds the helpers, and what belongs to the pages."""
+        return os.pathsep.join(map(str, (self.course, self.course / "notebooks")))
+
+    @property
     def environment(self) -> dict[str, str]:
         """Return the variables of the visit; an empty value takes one away."""
         usual = {
@@ -58,7 +63,7 @@ class Place:
             "CI": "",
             "COURSE_HOME": str(self.folder / "home"),
             "TORCHINDUCTOR_CACHE_DIR": str(self.cache),
-            "PYTHONPATH": str(self.course),
+            "PYTHONPATH": self.path,
         }
         whole = {**os.environ, **usual, **self.variables}
         return {name: value for name, value in whole.items() if value}
@@ -85,7 +90,7 @@ class Condition:
 
 def _no_triton(place: Place) -> None:
     hidden = Path(__file__).parent / "hidden"
-    path = f"{hidden}{os.pathsep}{place.course}"
+    path = f"{hidden}{os.pathsep}{place.path}"
     place.variables |= {"PYTHONPATH": path, "HIDDEN": "triton"}
 
 
@@ -125,7 +130,7 @@ def _odd_home(place: Place) -> None:
     """Put the course, the caches and everything temporary below an odd name."""
     home = place.folder / "Ærøskøbing, 東京 и дом"
     place.course = home / "torch compile course"
-    for part in ("notebooks", "helpers", "data"):
+    for part in ("notebooks", "helpers", "torch_checkup", "data"):
         shutil.copytree(ROOT / part, place.course / part)
     (home / "tmp").mkdir()
     unset = ("COURSE_HOME", "TORCHINDUCTOR_CACHE_DIR", "XDG_DATA_HOME")
