@@ -16,8 +16,7 @@ import nbformat
 
 from tests.refresh import texts, unfit
 
-SETUP = re.compile(r"""\
-import torch
+SETUP = re.compile(r"""import torch
 
 from course import check, claim, hint, predict, (recorded, )?reveal, score, start
 from helpers import [\w, ()\n]*device[\w, ()\n]*

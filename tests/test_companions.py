@@ -169,7 +169,8 @@ def in_a_shell(line, folder, script):
     """Run a line for this train.py, by the Python of this test; return stderr."""
     (folder / "train.py").write_text(script)
     line = line.replace("python", f'"{sys.executable}"')
-    env = {**os.environ, "PYTHONPATH": str(FOLDER.parent)}
+    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+    env = {**os.environ, "PYTHONPATH": str(FOLDER.parent), "PATH": path}
     return ran("sh", "-c", line, cwd=folder, env=env).stderr
 
 
