@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from matplotlib.figure import Figure
 from torch._dynamo.utils import counters
 from torch._inductor.runtime.cache_dir_utils import cache_dir
 
+from course.drawing import Cell, Look, grid
 from course.shell import Folder
-from helpers.plots import COLOURS, Picture, styled
+from helpers.plots import COLOURS, Picture
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-Calls = list[tuple[torch.Tensor, ...]]
-Made = tuple[torch.nn.Module, Calls]
+Made = tuple[torch.nn.Module, list[tuple[torch.Tensor, ...]]]
 
 
 class ModelFile(Folder):
@@ -94,33 +93,28 @@ def _raises(run: Callable[..., Any], call: tuple[torch.Tensor, ...]) -> bool:
     return False
 
 
-@styled
 def names_picture(
     found: Mapping[str, Mapping[str, bool]], parts: Mapping[str, str]
 ) -> Picture:
     """Draw which tool names which ill, and the part of a checkup that does."""
-    tools = list(next(iter(found.values())))
-    columns = [*tools, "checkup"]
-    figure = Figure(figsize=(10, 0.62 * len(found) + 1.5), layout="constrained")
-    axes = figure.subplots()
-    for row, (ill, named) in enumerate(found.items()):
-        for column, tool in enumerate(tools):
-            look = (COLOURS[1], 16) if named[tool] else ("#BBBBBB", 4)
-            axes.plot(column, row, "o", color=look[0], markersize=look[1])
-        axes.text(len(tools), row, parts[ill], ha="center", va="center")
-    axes.axvline(len(tools) - 0.5, color="#BBBBBB")
-    axes.set_xticks(range(len(columns)), columns)
-    axes.set_yticks(range(len(found)), list(found))
-    axes.xaxis.tick_top()
-    axes.tick_params(length=0)
-    axes.grid(False)
-    axes.spines[:].set_visible(False)
-    axes.set(xlim=(-0.5, len(tools) + 0.5), ylim=(len(found) - 0.5, -0.5))
-    told = "; ".join(
-        f"{ill}: {', '.join([t for t in tools if by[t]] + [parts[ill]])}"
-        for ill, by in found.items()
+    looks = {
+        "named": Look(COLOURS[1], mark="o", points=16),
+        "not named": Look("#BBBBBB", mark="o", points=4),
+        "by a part": Look("white", ink="black"),
+    }
+    cells, told = {}, []
+    for ill, by in found.items():
+        cells[ill] = {tool: "named" if yes else "not named" for tool, yes in by.items()}
+        cells[ill]["checkup"] = Cell("by a part", parts[ill])
+        names = [tool for tool, yes in by.items() if yes]
+        told.append(f"{ill}: {', '.join([*names, parts[ill]])}")
+    picture = grid(
+        cells,
+        looks,
+        alt=f"Which tool, and which part of a checkup, names which ill. "
+        f"{'; '.join(told)}.",
+        size=(10, 0.62 * len(found) + 1.5),
     )
-    return Picture(
-        figure,
-        f"Which tool, and which part of a checkup, names which ill. {told}.",
-    )
+    [axes] = picture.figure.axes
+    axes.axvline(len(by) - 0.5, color="#BBBBBB")
+    return picture
