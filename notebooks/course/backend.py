@@ -22,10 +22,13 @@ class CountingBackend:
     def __call__(self, graph: Any, inputs: list[Any]) -> Callable[..., Any]:
         """Return what runs in place of *graph*: the same, and noted each time."""
         import torch  # here, for `teach` is used without torch
+        from torch.fx._lazy_graph_module import _LazyGraphModule
 
         number = len(self.captured)
         self.captured.append(graph)
-        compiled = graph.forward  # calling the module would print an error
+        # Calling the module would print an error, and so would a lazy forward.
+        _LazyGraphModule.force_recompile(graph)
+        compiled = graph.forward
         if self.inner != "eager":
             compiled = torch._dynamo.lookup_backend(self.inner)(graph, inputs)
 
