@@ -192,12 +192,12 @@ class Result:
             whole = json.loads(text)
             stored, name = whole["format"], whole["kind"]
             if stored != FORMAT:
-                raise ValueError(f"it has format {stored}, and this course {FORMAT}")
+                raise ValueError(f"it has format {stored}, and here it is {FORMAT}")
             # convert() holds each value against the annotation of its field.
             result = msgspec.convert(whole["result"], cls._kind(name))
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise ResultError(
-                "this is no results file of this course, or it is damaged "
+                "this is no results file, or it is damaged "
                 f"({type(error).__name__}: {error}): measure again"
             ) from error
         if not isinstance(result, cls):
