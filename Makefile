@@ -26,7 +26,7 @@ lab: setup ## open your own copies of the lessons in JupyterLab
 # hide behind kernels of an earlier run, and shares it from then on.  Tests and
 # lessons run beside each other; what the lessons say comes at their end.
 test: export COURSE_STRICT = 1
-test: export COURSE_QUIET = 1
+test: export HELPERS_QUIET = 1
 test: setup ## run every check: format, lint, helpers, exercises, notebooks
 	@rm -rf .cache/test && mkdir -p .cache/test
 	$(PY) -m ruff format --check .

@@ -151,22 +151,26 @@ def kernel_shell() -> Any:
 
 def watched() -> bool:
     """Return whether somebody watches a notebook, and may click."""
-    return bool(kernel_shell()) and os.environ.get("COURSE_QUIET") != "1"
+    return bool(kernel_shell()) and not _quiet()
+
+
+def _quiet() -> bool:
+    return "1" in (os.environ.get("HELPERS_QUIET"), os.environ.get("COURSE_QUIET"))
 
 
 def progress(what: str, total: float, unit: str = "") -> tqdm:
     """Return a bar for long work: a context manager with ``update(n)``.
 
     It vanishes when the work ends.  Silent where nobody watches: in a file, and
-    under ``COURSE_QUIET=1``.  *total* is in *unit*, such as ``s``, or in steps.
+    under ``HELPERS_QUIET=1``.  *total* is in *unit*, such as ``s``, or in steps.
     """
-    notebook, quiet = watched(), os.environ.get("COURSE_QUIET") == "1"
+    notebook = watched()
     return tqdm(
         desc=what,
         total=total,
         unit=unit,
         leave=False,
-        disable=quiet or not (notebook or sys.stderr.isatty()),
+        disable=_quiet() or not (notebook or sys.stderr.isatty()),
         file=_InPlace() if notebook else None,
         ncols=72 if notebook else None,
         bar_format="{desc}: {percentage:3.0f}% {bar} {n:.5g} of {total_fmt} {unit}",

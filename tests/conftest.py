@@ -49,7 +49,7 @@ def course_home(
     """A folder for progress that is this test's own; also for the kernels it starts."""
     home = tmp_path / "course-home"
     monkeypatch.setenv("COURSE_HOME", str(home))
-    monkeypatch.setenv("COURSE_QUIET", "1")
+    monkeypatch.setenv("HELPERS_QUIET", "1")
     monkeypatch.setattr(sys, "path", [*sys.path])  # the command puts "" before it
     return home
 

@@ -154,7 +154,7 @@ def course_environment() -> Iterator[None]:
     """Run kernels strictly, quietly, and far from the reader's own progress."""
     before = dict(os.environ)
     with tempfile.TemporaryDirectory() as home:
-        os.environ.update(COURSE_STRICT="1", COURSE_QUIET="1", COURSE_HOME=home)
+        os.environ.update(COURSE_STRICT="1", HELPERS_QUIET="1", COURSE_HOME=home)
         os.environ["PYTHONPATH"] = os.pathsep.join(
             filter(None, [str(ROOT), str(ROOT / "notebooks"), before.get("PYTHONPATH")])
         )

@@ -24,7 +24,7 @@ def test_it_executes_and_stores_and_the_readers_progress_does_not_leak(
     path = notebook(
         tmp_path,
         "import os\nfrom pathlib import Path\nprint(Path.cwd().name, flush=True)\n"
-        "print(os.environ['COURSE_STRICT'], os.environ['COURSE_QUIET'])",
+        "print(os.environ['COURSE_STRICT'], os.environ['HELPERS_QUIET'])",
         "from course import predict, score, start\nstart('01')\n"
         "predict('01.p1', '?', ['1 graph', '2 graphs'])\nscore('01')",
         "1 + 1",

@@ -9,7 +9,7 @@ from tests.benchmarks import report
 
 def main() -> None:
     """Run the benchmark that the command line names."""
-    os.environ.setdefault("COURSE_QUIET", "1")
+    os.environ.setdefault("HELPERS_QUIET", "1")
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks")
     parser.add_argument("name", choices=[*report.NAMES, "starts", "service", "report"])
     parser.add_argument("--runs", type=int, default=100, help="of compare()")

@@ -59,7 +59,7 @@ def main(chosen: Sequence[str] = ()) -> None:
 
     *chosen* are numbers such as 06, whose rows are taken again; () is every one.
     """
-    os.environ.update(COURSE_STRICT="1", COURSE_QUIET="1")
+    os.environ.update(COURSE_STRICT="1", HELPERS_QUIET="1")
     paths = sorted(NOTEBOOKS.glob("[0-9]*.ipynb"))
     before = (read("lessons") or {}).get("rows", []) if chosen else []
     rows = {row["notebook"]: row for row in before}

@@ -114,7 +114,7 @@ def places(monkeypatch):
         places.append(Place(html))
         return places[-1]
 
-    monkeypatch.delenv("COURSE_QUIET", raising=False)
+    monkeypatch.delenv("HELPERS_QUIET", raising=False)
     shell = types.SimpleNamespace(kernel="one that runs")
     monkeypatch.setattr(IPython, "get_ipython", lambda: shell)
     monkeypatch.setattr(IPython.display, "display", display)
@@ -149,11 +149,11 @@ def test_a_bar_within_another_leaves_nothing_behind(places):
 
 
 def test_quiet_means_quiet(places, monkeypatch, capsys):
-    monkeypatch.setenv("COURSE_QUIET", "1")
+    monkeypatch.setenv("HELPERS_QUIET", "1")
     with progress("work", 4) as bar:
         bar.update(2)
     assert not places
-    monkeypatch.delenv("COURSE_QUIET")
+    monkeypatch.delenv("HELPERS_QUIET")
     # A script that has imported ipykernel is no notebook: nobody watches a file.
     monkeypatch.setattr(IPython, "get_ipython", lambda: None)
     monkeypatch.setitem(sys.modules, "ipykernel", types.ModuleType("ipykernel"))
@@ -166,7 +166,7 @@ def test_a_terminal_sees_a_bar(monkeypatch, capsys):
     monkeypatch.setattr(IPython, "get_ipython", types.SimpleNamespace)  # no kernel
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     for quiet, seen in (("1", False), ("", True)):
-        monkeypatch.setenv("COURSE_QUIET", quiet)
+        monkeypatch.setenv("HELPERS_QUIET", quiet)
         with progress("work", 4) as bar:
             bar.update(1)
             bar.refresh()

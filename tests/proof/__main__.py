@@ -22,7 +22,7 @@ NAMES = {
 
 def main() -> int:
     """Hand the command line to the proof that it names."""
-    os.environ.setdefault("COURSE_QUIET", "1")
+    os.environ.setdefault("HELPERS_QUIET", "1")
     parser = argparse.ArgumentParser(
         prog="python -m tests.proof",
         description=__doc__,

@@ -268,7 +268,7 @@ def desk(pictures: Path | None) -> Iterator[Desk]:
             (course / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, course / name)
         own = os.pathsep.join(map(str, (course, course / "notebooks")))
-        os.environ |= {"PYTHONPATH": own, "COURSE_QUIET": "0"}
+        os.environ |= {"PYTHONPATH": own, "HELPERS_QUIET": "0"}
         os.environ["COURSE_STRICT"] = "0"
         with chromium(Path(home) / "profile") as browser:
             yield Desk(course, browser, pictures)

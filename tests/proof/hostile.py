@@ -59,7 +59,7 @@ class Place:
         """Return the variables of the visit; an empty value takes one away."""
         usual = {
             "COURSE_STRICT": "0",
-            "COURSE_QUIET": "1",
+            "HELPERS_QUIET": "1",
             "CI": "",
             "COURSE_HOME": str(self.folder / "home"),
             "TORCHINDUCTOR_CACHE_DIR": str(self.cache),

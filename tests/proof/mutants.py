@@ -91,7 +91,7 @@ def mutate(module: str, folder: Path, draw: int | None) -> dict[str, Any]:
     text = (folder / path).read_text(encoding="utf-8")
     text = text.replace(CALLER, f"{CALLER}.f_back.f_back")
     (folder / path).write_text(text, encoding="utf-8")
-    env = {**os.environ, "COURSE_QUIET": "1"}
+    env = {**os.environ, "HELPERS_QUIET": "1"}
     # The tests must see the copy, wherever this checkout is on the path.
     paths = env.get("PYTHONPATH", "").split(os.pathsep)
     env["PYTHONPATH"] = os.pathsep.join(p for p in paths if p and Path(p) != ROOT)

@@ -62,7 +62,7 @@ def notices(
         found.append(Notice(name, number, where, kind, said))
 
     try:
-        strictly = {**environment, "COURSE_STRICT": "0", "COURSE_QUIET": "1"}
+        strictly = {**environment, "COURSE_STRICT": "0", "HELPERS_QUIET": "1"}
         with runner.setup_kernel(env=strictly):
             for number, cell in enumerate(ran.cells):
                 runner.execute_cell(cell, number)

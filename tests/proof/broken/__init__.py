@@ -142,7 +142,7 @@ def environment(fault: Fault | None) -> dict[str, str]:
         path.insert(0, str(START))
         planted = {"PLANTED_FAULT": fault.name, **fault.variables}
     joined = os.pathsep.join(filter(None, path))
-    return {**os.environ, "PYTHONPATH": joined, "COURSE_QUIET": "1", **planted}
+    return {**os.environ, "PYTHONPATH": joined, "HELPERS_QUIET": "1", **planted}
 
 
 for each in ("dynamo", "autograd", "inductor", "codegen", "modes", "uses", "tools"):
