@@ -42,9 +42,9 @@ def pages(tmp_path_factory):
     ask = "00.p1  Which?\n  1. a\nYour guess: none yet. Set mine=1, run again.\n"
     cells = [
         new_markdown_cell("# 00 · First?\n\nA **guard**, and **guards** again."),
-        new_markdown_cell("## A part, and more\n\n[code](course/zoo.py)"),
+        new_markdown_cell("## A part, and more\n\n[code](course/ch04/zoo.py)"),
         printed('predict("00.p1", "Which?", [])', ask),
-        printed("run()", "the answer\n"),
+        printed("%cd -q $folder\nrun()", "the answer\n"),
         printed('reveal("00.p1", x)', "it said\n", **FOLDED),
         printed('claim("true", x)', "✓ holds: true, took ⟨3 ms⟩\n", **FOLDED),
         printed('check("00.1", f)', "not attempted\n", tags=["check"]),
@@ -65,7 +65,7 @@ def test_a_lesson_reads_without_a_kernel(pages):
     assert "none yet" not in html
     assert 'title="depends on the machine">3 ms</span>' in html and "⟨" not in html
     assert html.count('href="glossary.html#term-guard"') == 1
-    assert "course/zoo.py" not in html
+    assert "course/ch04/zoo.py" not in html
 
 
 def test_links_lead_to_headings(pages):

@@ -96,6 +96,7 @@ def lesson_page(
     lesson: nbformat.NotebookNode, terms: Glossary
 ) -> nbformat.NotebookNode:
     """Return the notebook with what Sphinx needs to fold, to link and to hide."""
+    lesson.metadata.language_info["pygments_lexer"] = "ipython3"  # which has %%magics
     known = {term.lower() + ending: term for term in terms for ending in ("", "s")}
     linked: set[str] = set()
     open_predictions: set[str] = set()
