@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
+from course.drawing import Cell, Look, grid
 from course.page_log import logged
 from helpers import dump_triton, kernels
-from helpers.plots import COLOURS, Picture, styled
+from helpers.plots import COLOURS, Picture
 from helpers.text import Table
 
 
@@ -138,46 +137,26 @@ def launch_table(cpu: dict[str, Asked], h100: dict[str, Asked] | None = None) ->
 
 # --- a picture --------------------------------------------------------------
 
+_LOOKS = {
+    "generated": Look("#BFDBEC", ink="black", edge=COLOURS[0]),
+    "library": Look("#F6D6BF", "//", ink="black", edge=COLOURS[1]),
+}
 
-@styled
+
 def beside(cpu: Asked, h100: Asked, title: str) -> Picture:
     """Draw the launches of one program as boxes, for a CPU and for an H100."""
-    most = max(len(cpu.launches), len(h100.launches))
-    figure = Figure(figsize=(10, 1.3 + 0.95 * most), layout="constrained")
-    axes = figure.subplots()
+    cells: dict[str, dict[str, Cell]] = {}
     alt = f"{title}, launch by launch."
-    for column, (name, asked) in enumerate({"CPU": cpu, "H100": h100}.items()):
-        left = 1.1 * column
-        heading = f"{name}: {asked.trips:.3g} trips"
-        axes.text(left + 0.5, 0.15, heading, ha="center", va="bottom", size=15)
+    for name, asked in {"CPU": cpu, "H100": h100}.items():
         for row, launch in enumerate(asked.launches):
-            _box(axes, left, -row, launch)
+            words = f"{_short(launch.ops)}\n{launch.trips:.3g} trips"
+            kind = "library" if launch.library else "generated"
+            column = cells.setdefault(str(row + 1), {})
+            column[f"{name}: {asked.trips:.3g} trips"] = Cell(kind, words)
         told = ", then ".join(map(_told, asked.launches))
         alt += f" {name}, {asked.trips:.3g} trips: {told}."
-    axes.set(xlim=(-0.02, 2.12), ylim=(-most, 0.5))
-    axes.axis("off")
-    for side, kind in enumerate(("generated", "library")):
-        look = {"facecolor": COLOURS[side], "hatch": ("", "//")[side]}
-        axes.add_patch(Rectangle((9, 9), 1, 1, label=kind, ec="white", **look))
-    figure.legend(loc="outside lower center", ncols=2)
-    return Picture(figure, alt)
-
-
-def _box(axes: Any, left: float, top: float, launch: Launch) -> None:
-    side = int(launch.library)
-    look = {"facecolor": COLOURS[side], "hatch": ("", "//")[side]}
-    axes.add_patch(
-        Rectangle((left, top - 0.9), 1, 0.84, ec="white", alpha=0.25, **look)
-    )
-    axes.add_patch(Rectangle((left, top - 0.9), 1, 0.84, fill=False, ec=COLOURS[side]))
-    axes.text(
-        left + 0.5,
-        top - 0.48,
-        f"{_short(launch.ops)}\n{launch.trips:.3g} trips",
-        ha="center",
-        va="center",
-        size=13,
-    )
+    size = 10, 1.3 + 0.95 * len(cells)
+    return grid(cells, _LOOKS, alt=alt, legend="outside lower center", size=size)
 
 
 def _short(ops: Sequence[str]) -> str:

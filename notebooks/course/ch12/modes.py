@@ -10,40 +10,27 @@ from typing import Any
 
 import torch
 
+from course.drawing import BLUE, VERMILION, Cell, Look, grid
 from course.lowering import past_the_caches
-from helpers.plots import COLOURS, Picture, styled
+from helpers.plots import Picture
 from helpers.text import mark
 
 _NUMBER = re.compile(r"\d+\.\d+(?: ms| seconds|%)?")
 _LEFT_OUT = re.compile(r"(?<=[(\s])(\w+) \+ .*")
 
 
-@styled
 def options_picture(modes: Mapping[str, Mapping[str, Any]]) -> Picture:
     """Return a picture of which mode sets which option, and to what."""
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Rectangle
-
-    options = _options(modes)
-    height = 0.42 * len(options) + 2.2
-    figure = Figure(figsize=(11, height), layout="constrained")
-    axes = figure.subplots()
-    for column, chosen in enumerate(modes.values()):
-        for option, value in chosen.items():
-            row = options.index(option)
-            corner = column - 0.45, row - 0.42
-            colour = COLOURS[0] if value else COLOURS[1]
-            axes.add_patch(Rectangle(corner, 0.9, 0.84, color=colour))
-            middle = {"ha": "center", "va": "center", "color": "white"}
-            axes.text(column, row, str(value), **middle)
-    names = [re.sub("-(?=overhead|no-)", "-\n", name) for name in modes]
-    axes.set_xticks(range(len(modes)), names)
-    axes.set_yticks(range(len(options)), options, fontsize=11)
-    axes.set(xlim=(-0.5, len(modes) - 0.5), ylim=(len(options) - 0.5, -0.5))
-    axes.xaxis.tick_top()
-    axes.grid(visible=False)
-    axes.tick_params(length=0)
-    return Picture(figure, ". ".join(_sentences(modes)) + ".")
+    names = {re.sub("-(?=overhead|no-)", "-\n", name): name for name in modes}
+    cells: dict[str, dict[str, Cell]] = {}
+    for option in _options(modes):
+        cells[option] = {}
+        for shown, name in names.items():
+            value = modes[name].get(option)
+            kind = "unset" if value is None else "on" if value else "off"
+            cells[option][shown] = Cell(kind, "" if value is None else str(value))
+    looks = {"on": BLUE, "off": VERMILION, "unset": Look("white")}
+    return grid(cells, looks, alt=". ".join(_sentences(modes)) + ".")
 
 
 def _options(modes: Mapping[str, Mapping[str, Any]]) -> list[str]:
