@@ -6,13 +6,11 @@ Eight clients ask for 2,000 answers while the model is replaced four times.
 from __future__ import annotations
 
 import os
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 from helpers.stats import speedup
-from tests.benchmarks.common import FOLDER, record, table
+from tests.benchmarks.common import record, table
 
-sys.path.insert(0, str(FOLDER.parents[1] / "notebooks"))
 ROUNDS, REQUESTS, RELOADS = 6, 2000, 4
 AFTER = 8  # requests after each reload, which the new model answers for certain
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 
 from tests.benchmarks.common import FOLDER
 from torch_checkup import cold_start
 
-EXAMPLES = FOLDER.parents[1] / "notebooks" / "examples"
+MODEL = FOLDER.parents[1] / "notebooks" / "examples" / "warm_model.py"
 LEAN = {
     "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
     "TORCHINDUCTOR_VEC_ISA_OK": "1",
@@ -25,9 +24,8 @@ RUNS = {
 
 def main() -> None:
     """Start a small model in each way, and keep the results."""
-    sys.path.insert(0, str(EXAMPLES))  # the children look there too
     command = "python -m tests.benchmarks starts"
     for name, (ways, env) in RUNS.items():
-        result = cold_start("warm_model:make", ways, env=env)
+        result = cold_start(f"{MODEL}:make", ways, env=env)
         dataclasses.replace(result, command=command).save(FOLDER / f"{name}.json")
         print(name, result, sep="\n")

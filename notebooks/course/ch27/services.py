@@ -10,13 +10,11 @@ latest: it watches its input, which ends when we do.
 
 from __future__ import annotations
 
-import atexit
 import json
-import os
 import shlex
 import subprocess
-import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -36,10 +34,14 @@ from examples.service.app import (
 )
 from examples.service.load import Reply, Series, load, percentile
 from fastapi.testclient import TestClient
+from matplotlib.figure import Figure
 from torch import nn
 
 from course.first_call import compiles
+from course.values import as_near
 from course.words import unlogged
+from helpers import children
+from helpers.correctness import usual_and_exact
 from helpers.plots import CEILING, COLOURS, Picture, styled
 from helpers.text import Table, mark, seconds
 
@@ -52,26 +54,22 @@ OWN = {
     "TORCHINDUCTOR_FX_GRAPH_CACHE": "0",
     "TORCHINDUCTOR_AUTOGRAD_CACHE": "0",
 }
-_RUNNING: list[Running] = []
 
 
 class Running:
     """A service in a process of its own."""
 
     def __init__(self, flags: str = "", **settings: str) -> None:
-        self.flags = flags
-        kept = {k: v for k, v in os.environ.items() if not k.startswith("TORCH_")}
-        self.process = subprocess.Popen(
-            [sys.executable, *FIXED, *shlex.split(flags)],
+        self.flags, self.url = flags, ""
+        self.process = children.start(
+            *(*FIXED, *shlex.split(flags)),
+            env={**OWN, "PYTHONWARNINGS": "ignore", **settings},
             cwd=FOLDER,
-            env={**kept, **OWN, "PYTHONWARNINGS": "ignore", **settings},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        _RUNNING.append(self)
-        self.url = ""
 
     def wait(self) -> Running:
         """Return when the service answers, which is when it is warm."""
@@ -108,20 +106,7 @@ class Running:
 
     def stop(self) -> int:
         """End it as an operator does, and return its exit code."""
-        if self in _RUNNING:
-            _RUNNING.remove(self)
-        self.process.terminate()
-        try:
-            return self.process.wait(15)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            return self.process.wait()
-
-
-@atexit.register
-def stop_all() -> None:
-    for one in [*_RUNNING]:
-        one.stop()
+        return children.end(self.process, patience=15)
 
 
 def started(*flags: str, **settings: str) -> list[Running]:
@@ -148,22 +133,32 @@ def wrong(replies: Sequence[Reply]) -> int:
 
     A request that got no answer is wrong.
     """
-    judges: dict[int, tuple[Scorer, Scorer]] = {}
+    served = defaultdict(list)
+    for reply in replies:
+        if reply.status == 200:
+            served[reply.body["model"]].append(reply)
+    lost = len(replies) - sum(map(len, served.values()))
+    return lost + sum(_wrong(make(seed), own) for seed, own in served.items())
+
+
+@torch.no_grad()
+def _wrong(model: nn.Module, replies: Sequence[Reply]) -> int:
+    """Count the wrong answers of one model.
+
+    Each is judged among eager's of all requests: at one alone, eager may be
+    exact by chance.
+    """
+
+    def scores(*series: torch.Tensor) -> torch.Tensor:
+        return torch.stack([model(x) for x in series])
+
+    asked = [torch.tensor(reply.series) for reply in replies]
+    usual, exact = usual_and_exact(scores, *asked)
     bad = 0
-    with torch.inference_mode():
-        for reply in replies:
-            if reply.status != 200:
-                bad += 1
-                continue
-            seed = reply.body["model"]
-            if seed not in judges:
-                judges[seed] = make(seed), make(seed).double()
-            eager, judge = judges[seed]
-            x = torch.tensor(reply.series)
-            right = judge(x.double())
-            allowed = 4 * (eager(x) - right).abs().max() + 1e-6
-            found = torch.tensor(reply.body["scores"]).double()
-            bad += bool((found - right).abs().max() > allowed)
+    for place, reply in enumerate(replies):
+        ours = usual.clone()
+        ours[place] = torch.tensor(reply.body["scores"])
+        bad += not as_near(exact, usual, ours)
     return bad
 
 
@@ -320,8 +315,6 @@ def table(runs: dict[str, tuple[Running, list[Reply]]]) -> Table:
 @styled
 def draw(runs: dict[str, list[Reply]]) -> Picture:
     """Return each request as a dot, by when it came and what it waited."""
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=(11, 1.2 + 1.9 * len(runs)), layout="constrained")
     every = figure.subplots(len(runs), sharex=True, sharey=True, squeeze=False)[:, 0]
     words = []

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
+import app
 import pytest
 import torch
 from fastapi.testclient import TestClient
-
-sys.path.insert(0, str(Path(__file__).parent))
-import app
 
 
 @pytest.fixture(autouse=True)
