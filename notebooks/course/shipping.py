@@ -23,11 +23,12 @@ from torch._dynamo.utils import counters
 from torch._inductor import config as inductor
 from torch._inductor.utils import fresh_cache
 
+from course.drawing import BLUE, GREEN, GREY, VERMILION, Look, bars
 from course.words import unlogged
 from helpers import _torch
-from helpers.plots import Picture, styled
-from helpers.results import load
+from helpers.plots import Picture
 from helpers.text import Table, mark, seconds
+from torch_checkup import load
 from torch_checkup.guest import made_by
 from torch_checkup.records import components
 from torch_checkup.starts import CACHE, PHASES, Start, one_start
@@ -40,7 +41,9 @@ _VARIABLES = {
     "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
     "TORCHINDUCTOR_VEC_ISA_OK": "1",
 }
-_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#BBBBBB")
+_REST = "the rest: loading, running"
+_INKS = (BLUE, Look("#E69F00", "\\\\"), GREEN, VERMILION, GREY)
+_LOOKS = dict(zip((*PHASES, _REST), _INKS, strict=True))
 _CACHES = {"aotautograd_cache_": "AOTAutograd", "fx_graph_cache_": "graph"}
 
 
@@ -201,54 +204,32 @@ class _Session:
         """Return what each cache said, and why."""
         words = {"hit": "found", "miss": "missed", "bypass": "not asked"}
         cells = [words.get(self.found.get(n, ""), "") for n in _CACHES.values()]
-        other = [
-            name
-            for name in {**first, **self.parts}
-            if self.parts and first.get(name) != self.parts.get(name)
-        ]
-        return [
-            *cells,
-            self.reason or ("" if self.graph_found else ", ".join(other)),
-        ]
-
-    @property
-    def graph_found(self) -> bool:
-        """Return whether the graph was found: no part of its key differs."""
-        return self.found.get("graph") == "hit"
+        why = self.reason
+        if not why and self.parts and self.found.get("graph") != "hit":
+            names = {**first, **self.parts}
+            other = [n for n in names if first.get(n) != self.parts.get(n)]
+            why = ", ".join(other)
+        return [*cells, why]
 
 
-@styled
 def phases_picture(starts: dict[str, Start]) -> Picture:
     """Return the seconds of each start as a bar, cut into its phases."""
-    from matplotlib.figure import Figure
-
-    size = 11, 1.5 + 0.62 * len(starts)
-    figure = Figure(figsize=size, layout="constrained")
-    axes = figure.subplots()
-    names = (*PHASES, "the rest: loading, running")
-    told = []
-    for row, (label, start) in enumerate(starts.items()):
-        parts = [start.phases.get(name, 0.0) for name in PHASES]
-        parts.append(max(start.wait_s - sum(parts), 0.0))
-        begin = 0.0
-        for name, took, colour in zip(names, parts, _COLOURS, strict=True):
-            shown = name if row == 0 else None
-            axes.barh(row, took, left=begin, color=colour, label=shown)
-            begin += took
-        beside = {
-            "xytext": (6, 0),
-            "textcoords": "offset points",
-            "va": "center",
-        }
-        axes.annotate(seconds(begin), (begin, row), **beside)
-        every = (f"{n} {seconds(t)}" for n, t in zip(names, parts, strict=True))
-        told.append(f"{label}: {mark(', '.join(every))}")
-    axes.set(yticks=range(len(starts)), yticklabels=list(starts))
-    axes.set(xlabel="seconds until the first answer", ylim=(len(starts) - 0.5, -0.5))
-    axes.margins(x=0.09)
-    axes.grid(visible=False)
-    figure.legend(loc="outside upper left", ncols=5)
-    return Picture(figure, "Seconds until the first answer. " + ". ".join(told) + ".")
+    told, rows, ends = [], {}, []
+    for label, start in starts.items():
+        parts = {name: start.phases.get(name, 0.0) for name in PHASES}
+        parts[_REST] = max(start.wait_s - sum(parts.values()), 0.0)
+        rows[label] = parts.items()
+        ends.append(seconds(sum(parts.values())))
+        every = ", ".join(f"{name} {seconds(took)}" for name, took in parts.items())
+        told.append(f"{label}: {mark(every)}")
+    return bars(
+        rows,
+        _LOOKS,
+        ends=ends,
+        unit="seconds until the first answer",
+        alt="Seconds until the first answer. " + ". ".join(told) + ".",
+        legend="outside upper left",
+    )
 
 
 def recorded(name: str) -> Any:
