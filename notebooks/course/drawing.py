@@ -180,7 +180,8 @@ def add_legend(figure: Figure, looks: Looks, where: str) -> None:
         Line2D([], [], **_mark(look)) if look.mark else Patch(**_fill(look))
         for look in looks.values()
     ]
-    figure.legend(marks, list(looks), loc=where, ncols=min(len(looks), 5))
+    columns = 2 if len("".join(looks)) > 85 else min(len(looks), 5)
+    figure.legend(marks, list(looks), loc=where, ncols=columns)
 
 
 # --- parts of both ----------------------------------------------------------
