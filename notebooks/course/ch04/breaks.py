@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
+import itertools
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -248,9 +249,13 @@ def strips(seen: dict[str, Graphs]) -> Picture:
 
 
 def _scaled(pieces: list[Piece]) -> list[Piece]:
-    """Return pieces that are together not longer than 9."""
+    """Return pieces with a gap between them, together not longer than 9."""
     scale = 9 / max(9.0, sum(piece.length for piece in pieces))
-    return [Piece(kind, length * scale, text) for kind, length, text, _ in pieces]
+    ends = [0.0, *itertools.accumulate(piece.length * scale for piece in pieces)]
+    return [
+        piece._replace(length=end - start - 0.06, start=start)
+        for piece, (start, end) in zip(pieces, itertools.pairwise(ends), strict=True)
+    ]
 
 
 def _said(parts: list[tuple[str, bool]]) -> Iterator[str]:
