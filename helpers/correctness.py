@@ -197,7 +197,7 @@ class Trial:
             raise
         except Exception as error:
             raise _failed(side, error) from error
-        results = _values(result)
+        results = values_of(result)
         if any(t.is_meta for t in results):
             raise InputError("a tensor on meta has no numbers: make it on the cpu")
         # In the order of the state, which both sides share, and then what is new.
@@ -217,7 +217,7 @@ class Trial:
         return Outcome(results, forms, changes, noise, not changed.isdisjoint(ours))
 
 
-def _values(result: Any) -> list[torch.Tensor]:
+def values_of(result: Any) -> list[torch.Tensor]:
     """Return copies of the tensors of *result*, and its numbers as tensors."""
     values = []
     for leaf in pytree.tree_leaves(result):
@@ -298,7 +298,7 @@ def agreement(
         notes.append("float64 could not run: the tolerance of the dtype decided")
     if not matches:
         same = out.results and _forms(out.results) == _forms(first.results)
-        same = same and all(map(_close, out.results, first.results))
+        same = same and all(map(close, out.results, first.results))
         notes.append(CHANGES_DIFFER if same else _DIFFER)
     error64 = None
     if reference is not None:
@@ -458,7 +458,7 @@ def _matches(
     if rtol is not None or atol is not None:
         pairs = [*zip(out.results, other.results, strict=True)]
         pairs += [(x, y) for x, y, _, noise in changes if _size(x, y)[0] > noise]
-        return all(_close(x, y, rtol or 0.0, atol or 0.0) for x, y in pairs)
+        return all(close(x, y, rtol or 0.0, atol or 0.0) for x, y in pairs)
     truths, share = out.results, _coarsest(out)
     if reference:
         # What eager is off, as a share of all it gives: of one number alone, eager may
@@ -468,7 +468,7 @@ def _matches(
     allowed = replace(_FOR_A_RESULT, share=share)
     results = _in_order_of(out.results, other.results)
     return all(
-        _close(x, y) or _near(x, y, truth, allowed)
+        close(x, y) or _near(x, y, truth, allowed)
         for x, y, truth in zip(out.results, results, truths, strict=True)
     ) and all(
         _near(x, y, truth, _FOR_A_CHANGE, noise) or _same_step(x, y)
@@ -523,7 +523,7 @@ def _near(
         return False
     (mean_x, most_x), (mean_y, most_y) = _size(truth, x), _size(truth, y)
     if not math.isfinite(most_x):  # eager overflows: only the truth will do
-        return _close(truth.to(y.dtype), y)
+        return close(truth.to(y.dtype), y)
     mean, most = _size(truth)
     times, share, spread = allowed.times, allowed.share, allowed.spread
     floor = noise if truth is x or mean_x >= share * mean else 0.0
@@ -550,7 +550,7 @@ def _same_step(x: torch.Tensor, y: torch.Tensor) -> bool:
     return turned <= x.numel() * _TURNED
 
 
-def _close(
+def close(
     x: torch.Tensor,
     y: torch.Tensor,
     rtol: float | None = None,
@@ -643,7 +643,7 @@ def _in_order_of(results: _Tensors, others: _Tensors) -> _Tensors:
         if (
             not 2 <= n <= _MOST_ROWS
             or bool((scores.diff() > 0).any())
-            or not _close(scores, score)
+            or not close(scores, score)
         ):
             continue
         tolerance = 1e-5 + 10 * _RTOL.get(scores.dtype, 0.0) * scores[1:].abs()

@@ -62,6 +62,7 @@ _WORSE_IF_MORE = (
 )
 _WORSE_IF_NONE = ("matches", "graphs", "compiled", "found_in_cache")
 _APART = ("start", "composes")  # parts that start processes of their own
+_WORTH_SHIPPING = 0.2  # of the first call, what a cache must save to be advised
 _SIGNS = {
     "good": "✓",
     "look": "!",
@@ -319,7 +320,7 @@ def start_part(found: starts.ColdStart) -> Part:
             ]
             advice = (f"look why: {'; '.join(whys) or 'are caches switched off?'}",)
     best = max(saved, key=lambda way: (way != "warm", saved[way]))
-    if verdict == "good" and saved[best] > 0.2:
+    if verdict == "good" and saved[best] > _WORTH_SHIPPING:
         ships = mark(text.size(found[best].ships))
         share = mark(f"{saved[best]:.0%}")
         advice = (f"{best!r} ships {ships} and saves {share} of the first call",)
@@ -331,11 +332,13 @@ def training_part(found: composition.Composition) -> Part:
     agrees, differs = found.named("agrees"), found.named("differs")
     raises, ended = found.named("raises"), found.named("not done")
     says = f"{len(agrees)} of {len(found.situations)} agree"
-    says += f"; differs in silence: {', '.join(differs)}" * bool(differs)
-    says += f"; raises: {', '.join(raises)}" * bool(raises)
-    says += f"; had to be ended: {', '.join(ended)}" * bool(ended)
+    ills = {"differs in silence": differs, "raises": raises, "had to be ended": ended}
+    for ill, names in ills.items():
+        if names:
+            says += f"; {ill}: {', '.join(names)}"
     known = [composition.OF_EVERY_MODEL.get(name) for name in differs + raises]
-    says += ", as in every compiled model" * bool(found.ok and known)
+    if found.ok and known:
+        says += ", as in every compiled model"
     own = {verdict: found.named(verdict, own=True) for verdict in ("differs", "raises")}
     counts = {"silently_different": len(own["differs"]), "raises": len(own["raises"])}
     verdict = "bad" if own["differs"] else "look" if own["raises"] + ended else "good"
@@ -353,9 +356,15 @@ _REPORTS = {
 
 
 def check_report(path: str | os.PathLike[str]) -> str:
-    """Return the ending of *path*; raises InputError where no report has it."""
+    """Return the ending of *path*.
+
+    Raises InputError where no report has it, or where nobody may write there.
+    """
     if (kind := Path(path).suffix) not in _REPORTS:
         raise InputError(f"a report ends in .html, .json or .txt, not in {kind!r}")
+    home = next(folder for folder in Path(path).absolute().parents if folder.exists())
+    if not os.access(home, os.W_OK):
+        raise InputError(f"{path} cannot be written: name a folder that can")
     return kind
 
 

@@ -96,7 +96,9 @@ class Composition(Measured, TableResult):
         """Return a row for each situation, measured values marked."""
         rows = []
         for one in self.situations:
-            says = one.says + f" (explained as: {one.known})" * bool(one.known)
+            says = one.says
+            if one.known:
+                says += f" (explained as: {one.known})"
             rows.append((one.name, SITUATIONS[one.name], one.verdict, says))
         return Table.of(["around the step", "what is done", "compiled", "found"], rows)
 

@@ -41,7 +41,7 @@ from .patient import Patient, doubled, in_turn
 _RATE = 1e-3  # small: a few steps of any model stay near where they began
 
 
-class Step:
+class TrainingStep:
     """A model as a training step has it: eager, or compiled.
 
     Each situation is a method that calls `fn` with inputs, does the backward, and
@@ -185,7 +185,7 @@ def _answer(fn: Callable[..., Any], inputs: tuple, kwargs: dict[str, Any]) -> An
     )
 
 
-def _both_ranks(step: Step, call: tuple) -> torch.Tensor:
+def _both_ranks(step: TrainingStep, call: tuple) -> torch.Tensor:
     """Do here what two ranks do.  Each has buffers of its own, so these stay."""
     buffers = [*step.p.module.buffers()]
     before = clone(buffers)
@@ -197,7 +197,7 @@ def _both_ranks(step: Step, call: tuple) -> torch.Tensor:
 
 
 # What eager has to give where a situation wants processes: the same, in this one.
-_HERE: dict[str, Callable[[Step, tuple], torch.Tensor]] = {
+_HERE: dict[str, Callable[[TrainingStep, tuple], torch.Tensor]] = {
     "worker process": lambda step, call: step.loss(call).detach(),
     "two ranks": _both_ranks,
 }
@@ -217,8 +217,8 @@ def judged(p: Patient, name: str) -> dict[str, str]:
 
 def _judged(p: Patient, name: str, way: str = "") -> dict[str, str]:
     """Return verdict and words on one situation, in one way."""
-    situation = getattr(Step, name.replace(" ", "_"))
-    eager, compiled = Step(p, False, way), Step(p, True, way)
+    situation = getattr(TrainingStep, name.replace(" ", "_"))
+    eager, compiled = TrainingStep(p, False, way), TrainingStep(p, True, way)
     usual = _function(eager, _HERE.get(name, situation))
     ours = _function(compiled, situation)
     inputs, kwargs = p.calls[0]
@@ -249,7 +249,7 @@ def _judged(p: Patient, name: str, way: str = "") -> dict[str, str]:
 
 
 def _function(
-    step: Step, situation: Callable[[Step, tuple], torch.Tensor]
+    step: TrainingStep, situation: Callable[[TrainingStep, tuple], torch.Tensor]
 ) -> Callable[..., Any]:
     """Return the situation as a function that gives its loss, and leaves gradients.
 

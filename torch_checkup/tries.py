@@ -12,7 +12,7 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from itertools import chain
 from statistics import median
@@ -101,10 +101,9 @@ def tried(p: Patient) -> list[Try]:
 def _attempt(
     kind: str, work: Callable[..., Try | None], line: str, *more: Any
 ) -> Iterator[Try]:
-    """Yield what *work* finds of a *line*, with an empty cache, or that it failed."""
+    """Yield what *work* finds of a *line*, or that it failed."""
     try:
-        with fresh_cache():
-            done = work(line, *more)
+        done = work(line, *more)
     except Exception as error:
         done = Try(line, kind, f"fails: {one_line(error):.100}", 0, None)
     if done:
@@ -122,19 +121,25 @@ def _compiling(p: Patient, **options: Any) -> Callable[[], Callable[..., Any]]:
 
 
 def _agreement(
-    p: Patient, compiling: Callable[[], Callable[..., Any]], calls: list[Call]
+    p: Patient,
+    compiling: Callable[[], Callable[..., Any]],
+    calls: list[Call],
+    cold: bool = False,
 ) -> tuple[bool | None, float, Callable[..., Any]]:
     """Return whether all answers are eager's, seconds of the first call, and its code.
 
     *compiling* compiles the model; where it draws random numbers, once more, and the
-    first call alone is judged: each judgement would compile for its sizes again.
+    first call alone is judged: each judgement would compile for its sizes again.  With
+    *cold*, the first call finds an empty cache; all else finds what the check-up built.
     """
     compiled, seconds = compiling(), []
+    cache = fresh_cache() if cold else nullcontext()
     for inputs, kwargs in map(clone, calls):
         begin = time.perf_counter()
-        with restored(p.fn):
+        with cache, restored(p.fn):
             p.run(compiled)(*inputs, **kwargs)
         seconds.append(time.perf_counter() - begin)
+        cache = nullcontext()
     judged = calls[:1] if p.draws else calls
     agreed = [p.answers(compiled, call, compiling).matches for call in judged]
     agrees = False if False in agreed else None if None in agreed else True
@@ -183,7 +188,7 @@ def _dynamic_sizes(p: Patient) -> Iterator[Try]:
 
     def counted(line: str, calls: list[Call], dynamic: bool | None = None) -> Try:
         then = recompiles(p.fn, calls, dynamic=dynamic).total
-        agrees, first, _ = _agreement(p, _compiling(p, dynamic=dynamic), calls)
+        agrees, first, _ = _agreement(p, _compiling(p, dynamic=dynamic), calls, True)
         effect = f"{text.count(now, 'version')}, then {then}"
         costs = f"compiles for {mark(text.seconds(first))}"
         return Try(line, "versions", effect, now - then, agrees, costs)
@@ -255,7 +260,7 @@ def _options(p: Patient, now: Callable[..., Any]) -> Iterator[Try]:
         ways['options={"freezing": True}'] = {"options": {"freezing": True}}
 
     def raced(line: str, options: dict[str, Any]) -> Try:
-        agrees, first, then = _agreement(p, _compiling(p, **options), p.calls)
+        agrees, first, then = _agreement(p, _compiling(p, **options), p.calls, True)
         result = _race(p, now, then)
         gain = result.interval[0] - _WORTH
         costs = f"compiles for {mark(text.seconds(first))}"
