@@ -1,6 +1,7 @@
 """checkup() names what is wrong with a model, and nothing that is not."""
 
 import json
+import os
 import re
 import sys
 import textwrap
@@ -445,6 +446,12 @@ def test_a_wrong_file_is_refused_before_anything_runs(option, said, tmp_path, ca
     assert said in capsys.readouterr().err
 
 
+def test_a_place_for_the_report_that_is_closed_is_told_at_once(monkeypatch, capsys):
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert main([target("healthy"), "--to", "new/report.html"]) == 2
+    assert "new/report.html cannot be written" in capsys.readouterr().err
+
+
 def test_the_page_stands_alone_and_hides_nothing():
     part = Part("speed", "bad", "⟨slower⟩ <b>", {}, ("x < y",), ("write & run",))
     page = Checkup("mine:make", (part,), False, 1, True).to_html()
@@ -467,6 +474,16 @@ def test_the_page_names_each_lesson_as_it_is_called():
     for title, file in named:
         heading = json.loads((ROOT / file).read_text("utf-8"))["cells"][0]["source"][0]
         assert heading.strip() == f"# {title}"
+
+
+def test_its_readme_names_each_part_fact_and_file():
+    package = ROOT / "torch_checkup"
+    text = (package / "README.md").read_text("utf-8")
+    named = set(re.findall(r"`([\w.]+)`", text))
+    files = {path.name for path in package.iterdir() if path.suffix in (".py", ".toml")}
+    assert {*QUESTIONS, *NAMES, *files} - named == {"__init__.py"}
+    for question, _ in QUESTIONS.values():
+        assert f"| {question}" in text
 
 
 def test_it_comes_back_from_json(tmp_path):
