@@ -9,6 +9,7 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from course.drawing import BLUE, Look, Piece, bars
 from helpers.gpu import gpus
 from helpers.gpu.compile import compile_kernel
 from helpers.gpu.dump import DumpedKernel
@@ -97,34 +98,29 @@ def instructions(code: str, pattern: str) -> Counter[str]:
 def programs_on(kernel: DumpedKernel, elements: int) -> Picture:
     """Draw which elements each program of a one-dimensional grid takes."""
     step, programs = kernel.configs[0].blocks["XBLOCK"], kernel.grid[0]
-    figure = Figure(figsize=(10, 3.6), layout="constrained")
-    axes = figure.subplots()
-    for number in range(programs):
-        first = number * step
-        own = min(step, elements - first)
-        axes.barh(number, own, left=first, color=COLOURS[0])
-        axes.text(
-            first + own / 2, number, f"{first} to {first + own - 1}",
-            ha="center", va="center", color="white", size=15,
-        )  # fmt: skip
     beyond = programs * step - elements
-    look = {"color": "white", "edgecolor": COLOURS[1], "hatch": "////"}
+    rows = {}
+    for number in range(programs):
+        first, end = number * step, min((number + 1) * step, elements)
+        words = f"{first} to {end - 1}"
+        rows[str(number)] = [Piece("elements", end - first, words, start=first)]
     if beyond:
-        axes.barh(programs - 1, beyond, left=elements, label="masked", **look)
-    axes.axvline(elements, color="black", ls=":", label=f"xnumel = {elements}")
-    axes.set(
-        xlabel="xindex, the element",
-        ylabel="program_id(0)",
-        yticks=range(programs),
+        rows[str(programs - 1)].append(Piece("masked", beyond))
+    picture = bars(
+        rows,
+        {"elements": BLUE, "masked": Look("white", "////", edge=COLOURS[1])},
+        unit="xindex, the element",
+        alt=f"{programs} programs of {step} elements cover {elements} elements; "
+        f"{beyond} places of the last are masked.",
+        legend="outside upper right",
+        size=(10, 3.6),
     )
-    axes.invert_yaxis()
-    axes.grid(axis="y", visible=False)
-    figure.legend(loc="outside upper right", ncols=2)
-    words = (
-        f"{programs} programs of {step} elements cover {elements} elements; "
-        f"{beyond} places of the last are masked."
-    )
-    return Picture(figure, words)
+    [axes] = picture.figure.axes
+    axes.set_ylabel("program_id(0)")
+    axes.axvline(elements, color="black", ls=":")
+    beside = {"xytext": (-6, -14), "textcoords": "offset points", "ha": "right"}
+    axes.annotate(f"xnumel = {elements}", (elements, -0.5), **beside)
+    return picture
 
 
 @styled

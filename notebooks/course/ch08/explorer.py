@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any
 
@@ -40,9 +40,8 @@ def explore(
     ends = dict.fromkeys((min(lengths), max(lengths)))
     keys = [(gpus[0], *pair) for pair in itertools.product(dtypes, ends)]
     keys += [(gpu, dtypes[0], max(lengths)) for gpu in gpus[1:]]
-    result = Explorer(tuple(setting(*key) for key in keys))
-    object.__setattr__(result, "choices", (setting, gpus, dtypes, lengths))
-    return result
+    settings = tuple(setting(*key) for key in keys)
+    return Explorer(settings, (setting, gpus, dtypes, lengths))
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,12 @@ class Explorer(TableResult):
     """Settings computed in advance; in a live notebook, a widget below their table."""
 
     settings: tuple[Setting, ...]
-    choices = None  # not a field: a stored result has no program to ask
+    choices: tuple[Any, ...] = field(default=(), compare=False)
+    """What the widget asks and offers; in no file, which has no program to ask."""
+
+    def to_json(self) -> str:
+        """Return JSON text with the settings alone."""
+        return TableResult.to_json(replace(self, choices=()))
 
     def table(self) -> Table:
         """Return a row for each setting; what ptxas decides is marked."""

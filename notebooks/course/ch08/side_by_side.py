@@ -336,7 +336,9 @@ class Stages(TableResult):
         ops = Counter(word.rstrip(";") for word, *_ in words)
         memory = ("ld.global", "st.global")
         order = sorted(ops, key=lambda op: (not op.startswith(memory), -ops[op]))
-        shown = [f"{ops[op]} {op}" for op in order[:3]] + ["…"] * (len(ops) > 3)
+        shown = [f"{ops[op]} {op}" for op in order[:3]]
+        if len(ops) > 3:
+            shown.append("…")
         return ", ".join(shown) or NONE
 
     def _last(self) -> str:
