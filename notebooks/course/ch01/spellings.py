@@ -33,21 +33,20 @@ _LOOKS = {
 
 
 @dataclass(frozen=True)
-class Row:
+class Spelling:
     """What one spelling does."""
 
-    spelling: str
+    text: str
     runs: tuple[int, ...]  # the graphs that run in each of CALLS
     own_weights: bool  # whether a deep copy computes with its own
-    key: str  # the first key of the checkpoint
 
 
-def rows(model: Reader, x: torch.Tensor) -> list[Row]:
+def rows(model: Reader, x: torch.Tensor) -> list[Spelling]:
     """Return what each spelling does to a copy of model, called with x."""
     return [_row(spelling, model, x) for spelling in SPELLINGS]
 
 
-def _row(spelling: str, model: Reader, x: torch.Tensor) -> Row:
+def _row(spelling: str, model: Reader, x: torch.Tensor) -> Spelling:
     torch.compiler.reset()
     counting = CountingBackend()
 
@@ -82,14 +81,14 @@ def _row(spelling: str, model: Reader, x: torch.Tensor) -> Row:
         runs.append(len(counting.ran))
     # With all weights at zero, each letter is the first of the alphabet.
     own = not duplicate.generate(x, STEPS)[:, -STEPS:].any()
-    return Row(spelling, tuple(runs), bool(own), next(iter(m.state_dict())))
+    return Spelling(spelling, tuple(runs), bool(own))
 
 
-def draw(found: list[Row]) -> Picture:
+def draw(found: list[Spelling]) -> Picture:
     """Return a grid: a row for each spelling, a column for each call."""
     cells, words = {}, []
     for row in found:
-        shown = re.sub(r"(, )?backend=counting", "", row.spelling)
+        shown = re.sub(r"(, )?backend=counting", "", row.text)
         cells[shown.replace(": block", ":\n    block")] = {
             call: _cell(runs, call == CALLS[-1] and not row.own_weights)
             for call, runs in zip(CALLS, row.runs, strict=True)
@@ -112,6 +111,6 @@ def _cell(runs: int, strange: bool) -> Cell:
     if not runs:
         return Cell("eager", "eager")
     text = count(runs, "graph")
-    return (
-        Cell("old weights", f"{text}\nold weights") if strange else Cell("graphs", text)
-    )
+    if strange:
+        return Cell("old weights", f"{text}\nold weights")
+    return Cell("graphs", text)
