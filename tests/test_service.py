@@ -2,6 +2,8 @@
 
 import sys
 
+import torch
+
 from tests.refresh import ROOT, ran
 
 FOLDER = ROOT / "notebooks" / "examples" / "service"
@@ -21,6 +23,21 @@ def test_no_request_is_lost_through_a_new_model():
     assert found.pop("requests") == 200
     assert found.pop("models that answered") == 3
     assert set(found.values()) == {0}, found
+
+
+def test_an_answer_that_is_lost_or_off_is_wrong():
+    from examples.service.app import example, make
+    from examples.service.load import Reply
+
+    from course.ch27.services import wrong
+
+    def reply(rows, off=0.0, status=200):
+        scores = make(3)(torch.tensor(example(rows))) + off
+        body = {"scores": scores.tolist(), "model": 3}
+        return Reply(example(rows), 0.0, 0.1, status, body)
+
+    assert wrong([reply(rows) for rows in (1, 5, 17)]) == 0
+    assert wrong([reply(1), reply(5, off=1e-5), reply(17, status=503)]) == 2
 
 
 def test_a_deployment_that_forgot_a_length_ends_with_1(monkeypatch, capsys):
