@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -19,10 +19,10 @@ _KERNEL = re.compile(r"(?:graph_\d+_)?(?:cpp|triton)_fused?_?")
 _GUARDS = "TorchDynamo Cache Lookup"
 _BETWEEN = "between: Python, dispatch, memory"
 _LOOKS = {
-    "operation of eager, or library call": BLUE,
-    "generated kernel": VERMILION,
-    "check of the guards": Look("#BBBBBB", ".."),
-    _BETWEEN: Look("#EEEEEE", edge=QUIET),
+    "operation of eager, or library call": replace(BLUE, height=0.5),
+    "generated kernel": replace(VERMILION, height=0.5),
+    "check of the guards": Look("#BBBBBB", "..", height=0.5),
+    _BETWEEN: Look("#EEEEEE", edge=QUIET, height=0.5),
 }
 _KINDS = dict(zip(("operation", "kernel", "guards"), _LOOKS, strict=False))
 
@@ -144,8 +144,8 @@ def _name(axes: Any, row: int, call: Call, scale: float) -> None:
         middle = (bar.start + bar.end) / 2 * scale
         axes.annotate(
             bar.name,
-            (middle, row + 0.38),
-            (middle, row + 0.45 + 0.14 * (number % 2)),
+            (middle, row + 0.25),
+            (middle, row + 0.34 + 0.16 * (number % 2)),
             fontsize=11,
             ha="center",
             va="top",
