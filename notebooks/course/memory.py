@@ -44,14 +44,9 @@ def record(step: Callable[[], None]) -> Recording:
 
     The step marks its phases by ``torch.profiler.record_function``.
     """
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recording:
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
         step()
-    return recorded(recording)
-
-
-def recorded(recording: profile) -> Recording:
-    """Return the memory of one step that was profiled."""
-    events = sorted(_events(recording), key=lambda event: event[0])
+    events = sorted(_events(seen), key=lambda event: event[0])
     live, now, phase = {name: [0] for name in PHASES}, 0, PHASES[0]
     for _, what in events:
         if isinstance(what, str):
@@ -63,10 +58,10 @@ def recorded(recording: profile) -> Recording:
     return Recording(live)
 
 
-def _events(recording: profile) -> list[tuple[int, int | str]]:
+def _events(seen: profile) -> list[tuple[int, int | str]]:
     """Return when a phase began, and when memory came or went."""
     found: list[tuple[int, int | str]] = []
-    for event in recording.profiler.kineto_results.events():
+    for event in seen.profiler.kineto_results.events():
         if event.name() == "[memory]":
             found.append((event.start_ns(), event.nbytes()))
         elif event.name() in PHASES:
