@@ -13,7 +13,7 @@ PY := .venv/bin/python
 
 help: ## say what can be made
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
-	@echo "PYTHON=python3.12 chooses the Python, TORCH=cpu leaves the CUDA packages out."
+	@echo "PYTHON=python3.12 chooses the Python, TORCH=cpu or TORCH=cu126 the build of torch."
 
 setup: ## build the environment in .venv
 	@command -v $(PYTHON) >/dev/null || { echo "setup: no $(PYTHON) here: install Python 3.11 to 3.14 (Debian, Ubuntu: apt install python3 python3-venv python3-dev)" >&2; exit 1; }

@@ -6,9 +6,14 @@
 Nothing is installed outside .venv, and a second run takes no time.  This file
 runs before anything is installed, also under a Python that is too old for the
 course (3.6 can read it), so it uses the standard library only.
+
+pip brings uv, and uv the rest: it takes half the time, and knows where each build of
+torch is published.  There is no uv.lock, for that names the registry of whoever wrote
+it: requirements.txt has the pins, and they come from where pip looks on this machine.
 """
 
 import argparse
+import ast
 import errno
 import hashlib
 import importlib.util
@@ -25,20 +30,24 @@ ROOT = os.path.dirname(os.path.abspath(__file__))
 VENV = os.path.join(ROOT, ".venv")
 PYTHON = os.path.join(VENV, "Scripts" if os.name == "nt" else "bin", "python")
 STATE = os.path.join(VENV, "course.json")  # what .venv was made from
+PINS = os.path.join(ROOT, "requirements.txt")
+UV = (PYTHON, "-m", "uv", "pip", "install", "--python", PYTHON)
 LOG = os.path.join(ROOT, ".cache", "setup.log")
+UNFINISHED = "not all installed"
 OLDEST, NEWEST = (3, 11), (3, 14)  # torch and all pins have wheels for these
 HERE = "{}.{}".format(*sys.version_info)
 
 # What the log of a failed installation says, and what to do about it.
 FAILURES = (
     (r"No space left|os error 28|Disk quota", "the disk is full: free some GiB"),
+    (r"CERTIFICATE_VERIFY|SSLError|invalid peer cert", "TLS failed: set PIP_CERT"),
     (
         r"NewConnectionError|Temporary failure in name|Failed to establish|timed out"
         r"|Connection (reset|refused|aborted)|Max retries|unreachable|dns error"
         r"|error sending request|Could not connect|ProxyError",
         "no network: the packages could not be fetched; connect (or set the proxy)",
     ),
-    (r"CERTIFICATE_VERIFY|SSLError|invalid peer cert", "TLS failed: set PIP_CERT"),
+    (r"initialize cache", "uv cannot write its cache: set UV_CACHE_DIR to a folder"),
     (r"Permission denied|Read-only file", "cannot write in .venv: check its owner"),
     (
         r"No matching distribution|No solution found",
@@ -46,6 +55,15 @@ FAILURES = (
         "macOS 14 on Apple silicon and Windows, 64 bit",
     ),
 )
+# Settings of pip, and where uv reads them: uv does not read pip's files.
+SETTINGS = {
+    "index-url": "UV_DEFAULT_INDEX",
+    "extra-index-url": "UV_INDEX",
+    "find-links": "UV_FIND_LINKS",
+    "trusted-host": "UV_INSECURE_HOST",
+    "proxy": "ALL_PROXY",
+    "cert": "SSL_CERT_FILE",
+}
 
 
 def main() -> None:
@@ -54,7 +72,7 @@ def main() -> None:
         "--torch",
         default="",
         help="cpu, a CUDA build such as cu126, or default (what pip chooses); "
-        "without it, what .venv has",
+        "without it, what .venv has, or what suits this machine",
     )
     try:
         set_up(parser.parse_args().torch)
@@ -70,19 +88,19 @@ def set_up(torch: str) -> None:
     """Make .venv what requirements.txt says; quick when it is."""
     check_python()
     check_compiler()
-    if not re.match(r"(cpu|default|cu\d{3})?$", torch):
+    if not re.match(r"(auto|cpu|default|cu\d{3})?$", torch):
         stop(f"TORCH={torch} is not known: say cpu, default or a CUDA build like cu126")
     made = read_state()
-    state = wanted_state(torch or made.get("torch", "default"))
+    state = wanted_state(torch or made.get("torch", "auto"))
     if made == state and runs(PYTHON):
         say(".venv is up to date")
         return
     check_modules()
     check_folder()
-    reusable = all(made.get(key) == state[key] for key in ("torch", "python", "root"))
-    if not reusable:
-        check_disk(state["torch"])
-    build(state, reusable and runs(PYTHON))
+    # An uv that was stopped takes packages of which it laid down a half for whole.
+    reusable = made.get("sources") != UNFINISHED and runs(PYTHON)
+    same = all(made.get(key) == state[key] for key in ("torch", "python", "root"))
+    build(state, reusable and same)
 
 
 def say(text: str) -> None:
@@ -157,20 +175,15 @@ def check_folder() -> None:
         log.write("setup\n")
 
 
-def check_disk(torch: str) -> None:
-    # On Linux, the torch that pip chooses brings 4 GiB of CUDA wheels, which
-    # unpack to 7; without them the whole environment has 2.
-    cuda = sys.platform.startswith("linux") and torch != "cpu"
-    free, need = shutil.disk_usage(ROOT).free / 2**30, 8 if cuda else 3
-    gpu = os.path.exists("/proc/driver/nvidia") or shutil.which("nvidia-smi")
-    hint = "make setup TORCH=cpu leaves the CUDA packages out and needs 3 GiB"
+def check_disk(cuda: bool) -> None:
+    # CUDA's packages unpack to 6 GiB; without them the whole environment has 2.6.
+    free, need = shutil.disk_usage(ROOT).free / 2**30, 9 if cuda else 3
+    hint = "; make setup TORCH=cpu leaves the CUDA packages out and needs 3 GiB"
     if free < need:
         stop(
             f"not enough disk: {ROOT} has {free:.1f} GiB free, {need} are needed"
-            + (f"; {hint}" if cuda else "")
+            + (hint if cuda else "")
         )
-    if torch == "default" and cuda and not gpu:
-        say(f"no NVIDIA GPU here: {hint}; going on with what pip chooses")
 
 
 # --- the environment ---------------------------------------------------------
@@ -207,37 +220,87 @@ def build(state: dict, reusable: bool) -> None:
         # When .venv itself runs this, sys.executable is about to be replaced.
         base = getattr(sys, "_base_executable", sys.executable)
         step(base, "-m", "venv", "--clear", VENV)
-    write_state(dict(state, sources="not all installed"))
-    pip = (PYTHON, "-m", "pip", "--no-input", "--disable-pip-version-check", "install")
-    pins = os.path.join(ROOT, "requirements.txt")
-    if state["torch"] != "default":
-        # uv knows where each build of torch is published; pip has to be told.
-        step(*pip, "-c", pins, "uv")
-        uv = (PYTHON, "-m", "uv", "pip", "install", "--python", PYTHON, "--no-deps")
-        backend = ("--torch-backend", state["torch"], "-c", pins, "torch")
-        step(*uv, *backend, hint=" (TORCH=default takes what pip chooses)")
-    step(*pip, "-r", pins)
-    # setuptools is there by now, so nothing more has to be fetched.
-    step(*pip, "--no-deps", "--no-build-isolation", "-e", ROOT)
-    let_lessons_import()
+    write_state(dict(state, sources=UNFINISHED))
+    quiet = ("--no-input", "--disable-pip-version-check")
+    step(PYTHON, "-m", "pip", *quiet, "install", "-c", PINS, "uv")
+    set_up_uv()
+    backend = torch_backend(state["torch"])
+    if not reusable:
+        check_disk(sys.platform.startswith("linux") and "cpu" not in backend)
+    if backend:
+        hint = " (TORCH=default takes what pip chooses)"
+        step(*UV, "--no-deps", *backend, "-c", PINS, "torch", hint=hint)
+    # setuptools is among the pins, so nothing more has to be fetched.
+    step(*UV, "-r", PINS, "--no-build-isolation", "-e", ROOT)
+    let_lessons_import(PYTHON)
     write_state(state)
     say(f"ready in {time.time() - began:.0f} s")
 
 
-def let_lessons_import() -> None:
-    """Put the helpers and the lessons' own modules where .venv's Python finds them.
+def set_up_uv() -> None:
+    """Let uv look where pip does, and compile as pip does."""
+    # Else a first lesson would wait for it, and whoever may not write here, always.
+    os.environ.setdefault("UV_COMPILE_BYTECODE", "1")
+    os.environ.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")  # all are one list
+    list_them = (PYTHON, "-m", "pip", "config", "list")
+    said = subprocess.check_output(list_them, universal_newlines=True)
+    for name, variable in SETTINGS.items():
+        comma = "," if name == "find-links" else " "
+        for section in (":env:", "install", "global"):  # the first one counts
+            found = re.search(rf"^{section}\.{name}=(.+)", said, re.MULTILINE)
+            if found:
+                values = ast.literal_eval(found.group(1)).split()
+                os.environ.setdefault(variable, comma.join(values))
+
+
+def torch_backend(choice: str) -> tuple:
+    """Return uv's options for the build of torch; none for what pip would choose.
+
+    Only for Linux does the usual index have torch with CUDA, 4 GiB to fetch.
+    """
+    if choice == "default" or (
+        choice == "auto" and not sys.platform.startswith("linux")
+    ):
+        return ()
+    if choice != "auto":
+        return ("--torch-backend", choice)
+    # uv's own auto finds GPUs of other makers, too, for which the course has no Triton.
+    nvidia = os.path.exists("/proc/driver/nvidia") or shutil.which("nvidia-smi")
+    backend = ("--torch-backend", "auto" if nvidia else "cpu")
+    if has_torch(backend):
+        return backend
+    say("torch's own index cannot be reached; going on with the torch of the usual one")
+    return ()
+
+
+def has_torch(backend: tuple) -> bool:
+    """Try whether uv finds torch, without its many retries."""
+    try:
+        return not subprocess.call(
+            [*UV, "--dry-run", "--no-deps", *backend, "-c", PINS, "torch"],
+            env=dict(os.environ, UV_HTTP_RETRIES="1"),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=20,
+        )
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def let_lessons_import(python: str) -> None:
+    """Put the helpers and the lessons' own modules where *python* finds them.
 
     pip installs the check-up alone, for other projects; the course runs where it lies.
     """
     find = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    place = subprocess.check_output([PYTHON, "-c", find], universal_newlines=True)
+    place = subprocess.check_output([python, "-c", find], universal_newlines=True)
     with open(os.path.join(place.strip(), "torch_compile_course.pth"), "w") as file:
         file.write(ROOT + "\n" + os.path.join(ROOT, "notebooks") + "\n")
 
 
 def step(*command: str, hint: str = "") -> None:
     """Run *command*, tell of its large downloads, and explain its failure."""
-    download = re.compile(r"\s*Downloading ([^\s-]+)\S* \((\d{2,}\.?\d* ?[MG]i?B)\)")
+    download = re.compile(r"Downloading (\S+) \((\d{3,}[.\d]*MiB|[.\d]+GiB)\)")
     lines = []
     child = subprocess.Popen(
         command,

@@ -6,6 +6,7 @@
 The copies lie in ``lessons/``, which git ignores.  Nothing that the reader wrote is
 written over: after an update of the course, a lesson whose cells the reader did not
 change is renewed, one that was changed stays, and the new one is laid beside it.
+(git and nbgitpuller merge lines: they take one that was only run for changed.)
 """
 
 from __future__ import annotations
@@ -189,8 +190,8 @@ def main(arguments: list[str]) -> int:
     if not lessons:
         return 1
     # For an environment that is not .venv, which knows these folders.
-    own = (str(ROOT), str(ROOT / "notebooks"), os.environ.get("PYTHONPATH", ""))
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, own))
+    found = (str(ROOT), str(ROOT / "notebooks"), os.environ.get("PYTHONPATH", ""))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, found))
     serve([*options(lessons[0]), *arguments])
     return 0
 

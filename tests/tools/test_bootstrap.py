@@ -1,13 +1,15 @@
 """`make setup` says in one line what is missing, and takes no time when done."""
 
 import ast
+import contextlib
 import errno
-import json
 import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import types
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +22,7 @@ PLACES = {
     "VENV": ".venv",
     "STATE": ".venv/course.json",
     "PYTHON": ".venv/bin/python",
+    "PINS": "requirements.txt",
     "LOG": ".cache/setup.log",
 }
 
@@ -47,11 +50,15 @@ def stopped(capsys):
     return line
 
 
-def full_disk(*_, **__):
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+def refusing(number):
+    """Return what fails as the system does with error *number*."""
+
+    def refuse(*_, **__):
+        raise OSError(number, os.strerror(number))
+
+    return refuse
 
 
-LITTLE = types.SimpleNamespace(free=2**30)
 # What is wrong with the machine (what to replace, by what), and the line it gets.
 MISSING = [
     (
@@ -66,8 +73,8 @@ MISSING = [
     ({"runs": lambda name: name == "clang++"}, "export CXX=clang++"),
     ({"importlib.util.find_spec": lambda name: None}, "-venv"),
     ({"sysconfig.get_paths": lambda: {"include": "/none"}}, "Python.h is missing"),
-    ({"shutil.disk_usage": lambda _: LITTLE}, "has 1.0 GiB free"),
-    ({"os.makedirs": full_disk}, "the disk is full"),
+    ({"os.makedirs": refusing(errno.ENOSPC)}, "the disk is full"),
+    ({"os.makedirs": refusing(errno.EROFS)}, "cannot write in"),
     ({"sys.argv": ["bootstrap.py", "--torch", "rocket"]}, "TORCH=rocket is not known"),
 ]
 
@@ -97,43 +104,60 @@ def test_what_is_not_ours_is_left_alone(checkout, capsys):
 @pytest.mark.parametrize(
     ("log", "advice"),
     [
-        ("OSError: [Errno 28] No space left on device", "the disk is full"),
-        ("error sending request for url\n dns error", "no network"),
-        ("ERROR: Could not install: [Errno 13] Permission denied", "cannot write"),
-        ("ERROR: No matching distribution found for torch", "no build for this"),
+        ("failed to write to file: No space left (os error 28)", "the disk is full"),
+        ("error sending request for url\n  cause: dns error", "no network"),
+        (
+            "error sending request for url\n  cause: invalid peer certificate",
+            "PIP_CERT",
+        ),
+        ("failed to create directory: Read-only file system", "cannot write in .venv"),
+        ("Failed to initialize cache at `/x`\n Permission denied", "set UV_CACHE_DIR"),
+        ("error: No solution found when resolving", "no build for this"),
         ("some words\nERROR: {odd} ending\n", "failed: ERROR: {odd} ending"),
     ],
 )
 def test_a_failed_step_tells_why_and_leaves_the_log(log, advice, checkout, capsys):
     bootstrap.check_folder()
-    code = f"import sys; print('Downloading torch-2.whl (527.0 MB)'); print({log!r})"
+    code = f"import sys; print('Downloading torch (527.0MiB)'); print({log!r})"
     with pytest.raises(SystemExit):
         bootstrap.step(sys.executable, "-c", f"{code}; sys.exit(1)")
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "setup: downloading torch (527.0 MB)"
+    assert lines[0] == "setup: downloading torch (527.0MiB)"
     assert advice in lines[1] and len(lines) == 2
     assert log in (checkout / ".cache" / "setup.log").read_text()
+
+
+def packages(checkout):
+    venv = str(checkout / ".venv")
+    return Path(sysconfig.get_path("purelib", vars={"base": venv}))
 
 
 @pytest.fixture
 def build(checkout, monkeypatch):
     """Run set-up with steps that only make the Python; return the steps."""
+    monkeypatch.setattr(bootstrap, "UV", ("python", "uv"))
+    monkeypatch.setattr(bootstrap, "set_up_uv", lambda: None)
+    monkeypatch.setattr(bootstrap, "has_torch", lambda backend: True)
 
-    def run(*arguments):
+    def run(*arguments, fails=""):
         steps = []
 
         def step(*command, hint=""):
             steps.append(" ".join(command[1:]).replace(str(checkout), "."))
             if "venv" in command:
+                shutil.rmtree(checkout / ".venv", ignore_errors=True)
                 python = checkout / ".venv" / "bin" / "python"
-                python.parent.mkdir(parents=True, exist_ok=True)
+                python.parent.mkdir(parents=True)
+                packages(checkout).mkdir(parents=True)
                 (checkout / ".venv" / "pyvenv.cfg").touch()
-                python.unlink(missing_ok=True)
                 python.symlink_to(sys.executable)
+            if fails and fails in steps[-1]:
+                raise KeyboardInterrupt
 
         monkeypatch.setattr(bootstrap, "step", step)
         monkeypatch.setattr(sys, "argv", ["bootstrap.py", *arguments])
-        bootstrap.main()
+        with contextlib.suppress(SystemExit):
+            bootstrap.main()
         return steps
 
     return run
@@ -142,10 +166,12 @@ def build(checkout, monkeypatch):
 def test_a_second_run_does_nothing_and_changed_pins_are_installed(
     checkout, build, capsys
 ):
-    first = build()
+    first = build("--torch", "default")
     assert first[0] == "-m venv --clear ./.venv"
-    assert first[1].endswith("install -r ./requirements.txt")
-    assert first[2].endswith("--no-build-isolation -e .")
+    assert first[1].endswith("install -c ./requirements.txt uv")
+    assert first[2:] == ["uv -r ./requirements.txt --no-build-isolation -e ."]
+    found = (packages(checkout) / "torch_compile_course.pth").read_text()
+    assert found.splitlines() == [str(checkout), str(checkout / "notebooks")]
     assert build() == []
     assert capsys.readouterr().err.endswith("setup: .venv is up to date\n")
     with (checkout / "requirements.txt").open("a") as pins:
@@ -154,24 +180,92 @@ def test_a_second_run_does_nothing_and_changed_pins_are_installed(
 
 
 def test_another_torch_is_a_new_environment_and_stays_chosen(build):
-    build()
+    build("--torch", "default")
     steps = build("--torch", "cpu")
     assert "--clear" in steps[0] and "--torch-backend cpu" in steps[2]
     assert build() == []
     assert "--clear" in build("--torch", "default")[0]
 
 
-def test_what_cannot_be_used_is_made_again(checkout, build):
-    first = build()
+def test_what_cannot_be_used_is_made_again(checkout, build, capsys):
+    first = build("--torch", "cpu")
     state = checkout / ".venv" / "course.json"
     state.write_text(state.read_text().replace(str(checkout), "/elsewhere"))  # moved
     assert build() == first
     (checkout / ".venv" / "bin" / "python").unlink()
     assert build() == first
     state.write_text("[half")
-    assert build() == first
-    state.write_text(json.dumps({**json.loads(state.read_text()), "sources": "half"}))
-    assert build() == first[1:]
+    assert build("--torch", "cpu", fails="-r ./requirements.txt") == first
+    assert "setup: stopped; run it again to go on" in capsys.readouterr().err
+    assert build() == first, "and with the torch that was chosen"
+    assert build() == []
+
+
+LITTLE = types.SimpleNamespace(free=5 * 2**30)
+
+
+def test_cuda_wants_more_disk(build, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(bootstrap.shutil, "disk_usage", lambda _: LITTLE)
+    assert len(build("--torch", "cu126")) == 2
+    assert "5.0 GiB free, 9 are needed; make setup TORCH=cpu" in capsys.readouterr().err
+    assert len(build("--torch", "cpu")) == 4
+
+
+# The choice, the system, whether it has an NVIDIA driver, and torch's own index.
+@pytest.mark.parametrize(
+    ("choice", "system", "driver", "reached", "backend"),
+    [
+        ("auto", "linux", False, True, "cpu"),
+        ("auto", "linux", True, True, "auto"),
+        ("auto", "linux", False, False, None),
+        ("auto", "darwin", False, True, None),
+        ("cpu", "linux", True, False, "cpu"),
+        ("default", "linux", False, True, None),
+    ],
+)
+def test_which_torch_is_taken(
+    choice, system, driver, reached, backend, monkeypatch, capsys
+):
+    monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setattr(bootstrap.os.path, "exists", lambda path: driver)
+    monkeypatch.setattr(bootstrap.shutil, "which", lambda name: None)
+    monkeypatch.setattr(bootstrap, "has_torch", lambda backend: reached)
+    options = ("--torch-backend", backend) if backend else ()
+    assert bootstrap.torch_backend(choice) == options
+    said = capsys.readouterr().err
+    assert ("cannot be reached; going on" in said) == (choice == "auto" and not reached)
+
+
+def test_a_silent_index_is_not_waited_for(monkeypatch):
+    def wait(*_, timeout, **__):
+        raise subprocess.TimeoutExpired("uv", timeout)
+
+    monkeypatch.setattr(bootstrap.subprocess, "call", wait)
+    assert not bootstrap.has_torch(("--torch-backend", "cpu"))
+
+
+def test_uv_looks_where_pip_does(monkeypatch):
+    listed = """:env:.find-links='/of/environment'
+global.extra-index-url='\\nhttps://a.example\\nhttps://b.example'
+global.find-links='/of/file'
+global.index-url='https://mirror.example'
+install.find-links='/of/section /b'
+"""
+    monkeypatch.setattr(bootstrap.os, "environ", {"UV_DEFAULT_INDEX": "mine"})
+    monkeypatch.setattr(bootstrap.subprocess, "check_output", lambda *_, **__: listed)
+    bootstrap.set_up_uv()
+    assert bootstrap.os.environ == {
+        "UV_COMPILE_BYTECODE": "1",
+        "UV_INDEX_STRATEGY": "unsafe-best-match",
+        "UV_DEFAULT_INDEX": "mine",
+        "UV_INDEX": "https://a.example https://b.example",
+        "UV_FIND_LINKS": "/of/environment",
+    }
+    monkeypatch.setattr(bootstrap.os, "environ", {})
+    listed = listed.partition("\n")[2]
+    bootstrap.set_up_uv()
+    assert bootstrap.os.environ["UV_FIND_LINKS"] == "/of/section,/b"
 
 
 @pytest.mark.skipif(not shutil.which("make"), reason="no make on this machine")

@@ -1,6 +1,7 @@
 """The reader's own copies: what they wrote stays, what they did not is renewed."""
 
 import json
+import os
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -140,6 +141,7 @@ def test_a_full_disk_in_the_middle_loses_nothing(monkeypatch, capsys):
         change(number)
         write(number, "x = 2")
     with monkeypatch.context() as patch:
+        patch.setenv("PYTHONPATH", "")
         patch.setattr(lab, "ROOT", Path("a course"))
         patch.setattr(lab, "serve", started.append)
         patch.setattr(lab, "write_atomically", full)
@@ -148,6 +150,15 @@ def test_a_full_disk_in_the_middle_loses_nothing(monkeypatch, capsys):
     assert started, "JupyterLab opens what is there"
     assert code("01") == "x = 'mine'"
     assert [line[:2] for line in delivered()] == ["01"]
+
+
+def test_kernels_of_any_environment_find_what_the_lessons_share(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", "mine")
+    monkeypatch.setattr(lab, "ROOT", Path("a course"))
+    monkeypatch.setattr(lab, "serve", lambda told: None)
+    lab.main([])
+    found = [str(Path("a course")), str(COURSE), "mine"]
+    assert os.environ["PYTHONPATH"].split(os.pathsep) == found
 
 
 def test_links_of_the_copies_lead_somewhere():

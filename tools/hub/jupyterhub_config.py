@@ -16,7 +16,7 @@ START = """\
 cd
 gitpuller "$COURSE_REPOSITORY" "$COURSE_BRANCH" torch-compile-course
 cd torch-compile-course || exit
-export PYTHONPATH=$PWD TORCHINDUCTOR_CACHE_DIR=$HOME/.cache/inductor
+export TORCHINDUCTOR_CACHE_DIR=$HOME/.cache/inductor
 exec python -m tools.lab "$@"
 """
 
