@@ -122,7 +122,7 @@ def _reachable(objects: tuple[Any, ...]) -> Iterator[Any]:
     """Yield all that *objects* hold, each once."""
     homes = _homes(objects)
 
-    def parts(item: Any) -> Iterable[Any]:
+    def inside(item: Any) -> Iterable[Any]:
         if isinstance(item, types.FunctionType):
             yield from (vars(item), item.__defaults__, item.__kwdefaults__)
             yield from item.__closure__ or ()
@@ -149,7 +149,7 @@ def _reachable(objects: tuple[Any, ...]) -> Iterator[Any]:
         elif hasattr(item, "__dict__") and not _is_tool(item):
             yield vars(item)
 
-    return walk(objects, parts)
+    return walk(objects, inside)
 
 
 def _homes(objects: tuple[Any, ...]) -> set[int]:

@@ -30,7 +30,7 @@ def tensors(value: Any) -> Iterator[torch.Tensor]:
             yield from item.buffers()
 
 
-def parts(item: Any) -> Iterable[Any]:
+def inside(item: Any) -> Iterable[Any]:
     """Return what is one step inside *item*; nothing is in a tensor or a module."""
     if isinstance(item, (torch.Tensor, torch.nn.Module, *_OPAQUE)):
         return ()
@@ -41,10 +41,10 @@ def parts(item: Any) -> Iterable[Any]:
     return getattr(item, "__dict__", {}).values()
 
 
-def walk(value: Any, parts: Callable[[Any], Iterable[Any]] = parts) -> Iterator[Any]:
+def walk(value: Any, inside: Callable[[Any], Iterable[Any]] = inside) -> Iterator[Any]:
     """Yield *value* and all that is inside it, in order, each object once.
 
-    *parts* says what is one step inside an object.
+    *inside* says what is one step inside an object.
     """
     seen, todo = dict[int, Any](), [value]  # kept alive, or an id could come again
     while todo:
@@ -52,7 +52,7 @@ def walk(value: Any, parts: Callable[[Any], Iterable[Any]] = parts) -> Iterator[
         if id(item) not in seen:
             seen[id(item)] = item
             yield item
-            todo += reversed(list(parts(item)))
+            todo += reversed(list(inside(item)))
 
 
 def clone(value: Any) -> Any:

@@ -43,7 +43,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
 
 
 def device() -> str:
-    """Return where the course runs: ``cuda`` where there is a GPU, else ``cpu``."""
+    """Return where to run: ``cuda`` where there is a GPU, else ``cpu``."""
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 

@@ -287,11 +287,11 @@ class Eager(torch.fx.Interpreter):
             case "prims.inductor_random.default":
                 size, seed, mode = args
                 place = node.args[1].args[1]  # of inductor_lookup_seed
-                drawn = draw(size, int(seed), mode, place in self.fourfold)
+                drawn = random_numbers(size, int(seed), mode, place in self.fourfold)
                 return self._adapted(drawn)
             case "prims.inductor_randint.default":
                 low, high, size, seed = args
-                return draw_integers(size, int(seed), low, high)
+                return random_integers(size, int(seed), low, high)
             case target if "triton_kernel_wrapper" in target:
                 raise NotImplementedError("a kernel of your own has no eager twin")
         return node.target(*args, **kwargs)
@@ -355,7 +355,9 @@ def _made_up(like: Any) -> Any:
 # --- what a GPU has, and eager on a CPU has not ---------------------------------------
 
 
-def draw(size: Sequence[int], seed: int, mode: str, fourfold: bool) -> torch.Tensor:
+def random_numbers(
+    size: Sequence[int], seed: int, mode: str, fourfold: bool
+) -> torch.Tensor:
     """Return ``tl.rand`` or ``tl.randn`` of *seed* at 0, 1, 2 and so on, as *size*.
 
     With *fourfold*, four neighbours share one round of the generator, unless the block
@@ -376,7 +378,9 @@ def draw(size: Sequence[int], seed: int, mode: str, fourfold: bool) -> torch.Ten
     return torch.from_numpy(drawn).reshape(tuple(size))
 
 
-def draw_integers(size: Sequence[int], seed: int, low: int, high: int) -> torch.Tensor:
+def random_integers(
+    size: Sequence[int], seed: int, low: int, high: int
+) -> torch.Tensor:
     """Return Inductor's integers from *low* to below *high*."""
     words = philox(seed, math.prod(size))
     wide = words[0] | words[1] << np.uint64(32)

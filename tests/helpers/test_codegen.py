@@ -131,7 +131,7 @@ def twice(x: torch.Tensor) -> torch.Tensor:
 twice.register_fake(torch.empty_like)
 
 
-def test_an_operation_of_the_readers_is_a_library_call_of_its_name():
+def test_an_operation_of_the_callers_is_a_library_call_of_its_name():
     (kernel,) = kernels(twice, X).library
     assert (kernel.name, kernel.ops) == ("course.twice", ("twice",))
     assert (kernel.phase, kernel.bytes) == ("inference", 8 * N)
@@ -174,8 +174,9 @@ def test_partly_compiled_says_so():
     lowered = kernels(lambda x: broken(x) + 1, X)
     assert [kernel.ops for kernel in lowered.kernels] == [("sin",), ("cos",), ("add",)]
     assert lowered.breaks == 1
-    last = "3 kernels, 0 library calls, 23.44 KiB; only partly compiled, "
-    assert str(lowered).endswith(last + "graphs(f, x) says where it stops")
+    last = str(lowered).splitlines()[-1]
+    assert last.startswith("3 kernels, 0 library calls, 23.44 KiB; only partly")
+    assert "graphs(f, x)" in last
 
 
 def test_a_backward_that_nothing_needs_says_what_to_do():
@@ -216,10 +217,9 @@ def test_dropout_in_training():
 def test_what_is_not_captured_says_so():
     lowered = kernels(torch.compiler.disable(chain), X)
     assert lowered.kernels == ()
-    last = "no kernels: nothing was captured, or nothing is computed for a result; "
-    assert str(lowered).endswith(last + "graphs(f, x) says where it stops")
+    assert "nothing was captured" in str(lowered) and "graphs(f, x)" in str(lowered)
     code = output_code(torch.compiler.disable(chain), X)
-    assert str(code) == "no generated code: nothing was captured"
+    assert "nothing was captured" in str(code)
 
 
 def test_output_code_has_the_source_by_phase_and_by_kernel():
@@ -232,10 +232,8 @@ def test_output_code_has_the_source_by_phase_and_by_kernel():
     assert source.startswith("#include")
     assert "erf" in source
     for asked in ("nope", None):
-        with pytest.raises(KeyError) as caught:
+        with pytest.raises(KeyError, match=f"{asked!r}; .*{', '.join(code.names)}"):
             code.kernel(asked)
-        there = ", ".join(code.names)
-        assert caught.value.args == (f"no kernel {asked!r}; there are: {there}",)
     with pytest.raises(KeyError, match="no kernel None; there are: none"):
         Code(()).kernel()
     assert "Generated code (forward, backward): ⟨C++, " in str(code)
@@ -257,8 +255,7 @@ def test_output_code_of_one_kernel_is_highlighted():
     code = output_code(chain, X)
     assert code.kernel().startswith("#include") and "ks0" not in code.text
     shown = code._repr_html_()
-    assert ">#include</span>" in shown and "color: #204A87" in shown
-    assert 'class="highlight"><pre style="background:#F8F8F8; color:black; ' in shown
+    assert ">#include</span>" in shown and "color: #" in shown
     assert "⟨" not in shown and shown.count("#include") == 1
     assert str(code).startswith("Generated code (inference): ⟨C++, ")
 
@@ -280,10 +277,9 @@ def test_triton_text_is_read():
     assert str(code) == f"Generated code (forward): ⟨Triton, 6 lines: {code.names[0]}⟩"
     shown = code._repr_html_()
     title = f"Generated code (forward): Triton, 6 lines: {code.names[0]}"
-    assert shown.startswith(f"<details open><summary>{title}</summary><div ")
+    assert f"<summary>{title}</summary>" in shown
     assert ">@triton</span>" in shown and shown.count("tl_math") == 1
     assert f"\n{code.names[0]} = ...  # above, device" in re.sub("<[^>]*>", "", shown)
-    assert shown.endswith("</details>")
     with pytest.raises(KeyError, match="no kernel 'nope'"):
         code.kernel("nope")
     two = Code((("forward", TRITON), ("backward", "async_compile.cpp")))

@@ -499,7 +499,7 @@ def states():
     return random.getstate(), str(np.random.get_state()), torch.get_rng_state().tolist()
 
 
-def test_random_numbers_of_no_compiled_function_are_said_and_none_is_the_readers():
+def test_random_numbers_of_no_compiled_function_are_said_and_none_is_the_callers():
     def draws(x):
         return torch.rand_like(x) * random.random() + np.random.rand()
 
@@ -584,7 +584,7 @@ def test_float8_is_compared():
     assert asked(narrow, lambda x: narrow(x + 3), x).matches is False
 
 
-def test_a_sparse_weight_of_the_readers_stays_as_it_is():
+def test_a_sparse_weight_of_the_callers_stays_as_it_is():
     weight = torch.randn(8, 8).relu().to_sparse_csr()
     found = asked(lambda x: weight @ x, lambda x: weight @ x + 1e-6, torch.randn(8, 2))
     assert weight.dtype == torch.float32 and found.matches is True

@@ -113,50 +113,30 @@ CACHE, COMPILER = "cache folder", "C++ compiler"
 BROKEN = raises(RuntimeError("one\ntwo"))
 FULL = raises(OSError("cannot write doctor: No space left on device."))
 LITTLE = types.SimpleNamespace(free=1 << 20)
-TESTED = "Tested on"
-OLD = "Python 3.11 to 3.14. make setup PYTHON=python3.11"
-OTHER = f"{TESTED} 2.11 to 2.15. make setup"
-INSTALL = f"torch {torch.__version__} wants 3.7.1 {{}}. pip install 'triton==3.7.1.*'"
-HIDDEN = INSTALL.format("Triton kernels are not shown")
-CPU = "All works on the CPU"
+OLD, OTHER = "make setup PYTHON=python3.11", "2.11 to 2.15. make setup"
+INSTALL = "pip install 'triton==3.7.1.*'"
 # What is so on a machine, the row that tells it, its status, and what it says last.
 MACHINES = [
-    (python(3, 10), "Python", "note", f"{TESTED} {OLD}"),
+    (python(3, 10), "Python", "note", OLD),
     (python(3, 11), "Python", "ok", f"{platform.python_version()} "),
     (python(3, 14), "Python", "ok", f"{platform.python_version()} "),
-    (python(3, 15), "Python", "note", f"{TESTED} {OLD}"),
-    ({"torch.__version__": "2.10.2"}, "torch", "missing", f"2.10.2 {OTHER}"),
+    (python(3, 15), "Python", "note", OLD),
+    ({"torch.__version__": "2.10.2"}, "torch", "missing", OTHER),
     ({"torch.__version__": "2.11.0"}, "torch", "ok", "2.11.0 "),
     ({"torch.__version__": "2.15.1+cu130"}, "torch", "ok", "2.15.1+cu130 "),
-    ({"torch.__version__": "2.16.0"}, "torch", "note", f"2.16.0 {OTHER}"),
-    ({"torch.__version__": "3.0.0a0+git"}, "torch", "note", f"3.0.0a0+git {OTHER}"),
+    ({"torch.__version__": "2.16.0"}, "torch", "note", OTHER),
+    ({"torch.__version__": "3.0.0a0+git"}, "torch", "note", OTHER),
     (triton("3.7.1", "3.7.1"), "triton", "ok", f"of torch {torch.__version__} "),
-    (triton("3.7.1", "3.9.0"), "triton", "note", f"3.9.0; {HIDDEN}"),
-    (triton("3.7.1", None), "triton", "note", f"none; {HIDDEN}"),
-    (
-        *(triton("3.7.1", None, gpu=True), "triton", "missing"),
-        f"none; {INSTALL.format('Nothing compiles for the GPU')}",
-    ),
-    (gpu(None, None), "GPU", "note", f"no NVIDIA GPU {CPU}"),
-    (
-        *(gpu("550.1", None), "GPU", "note"),
-        f"550.1, but a torch built without CUDA {CPU}. make setup TORCH=default",
-    ),
-    (
-        *(gpu("550.1", "13.0"), "GPU", "note"),
-        f"driver 550.1 and CUDA 13.0 do not work: too old {CPU}. Update the driver, "
-        "or take an older CUDA: make setup TORCH=cu126",
-    ),
+    (triton("3.7.1", "3.9.0"), "triton", "note", INSTALL),
+    (triton("3.7.1", None), "triton", "note", INSTALL),
+    (triton("3.7.1", None, gpu=True), "triton", "missing", INSTALL),
+    (gpu(None, None), "GPU", "note", "no NVIDIA GPU All works on the CPU"),
+    (gpu("550.1", None), "GPU", "note", "make setup TORCH=default"),
+    (gpu("550.1", "13.0"), "GPU", "note", "make setup TORCH=cu126"),
     (working_gpu(7), "GPU", "ok", "Tesla, 16 GiB, driver 550.1 "),
-    (
-        *(working_gpu(6), "GPU", "note"),
-        f"550.1, 6.1 Triton needs compute capability 7.0. {CPU}",
-    ),
+    (working_gpu(6), "GPU", "note", "capability 7.0. All works on the CPU"),
     *(
-        (
-            *(no_headers(tool, system), COMPILER, "missing"),
-            f", but no Python.h torch.compile cannot build kernels for the CPU. {fix}",
-        )
+        (no_headers(tool, system), COMPILER, "missing", fix)
         for tool, system, fix in (
             ("apt", "linux", "apt install g++ python3-dev"),
             ("dnf", "linux", "dnf install gcc-c++ python3-devel"),
@@ -170,13 +150,11 @@ MACHINES = [
     ),
     (
         *({"shutil.disk_usage": lambda _: LITTLE}, CACHE, "note"),
-        " used, 1 MiB free A compile fails once the disk is full. Free some, or set "
-        "TORCHINDUCTOR_CACHE_DIR to a folder with more",
+        "set TORCHINDUCTOR_CACHE_DIR to a folder with more",
     ),
     (
         *({"helpers.results.write_atomically": FULL}, CACHE, "missing"),
-        "No space left on device. Nothing compiles. Set TORCHINDUCTOR_CACHE_DIR to a "
-        "folder that you may write to",
+        "Set TORCHINDUCTOR_CACHE_DIR to a folder that you may write to",
     ),
 ]
 
@@ -203,15 +181,8 @@ def test_a_container_allows_less_than_the_machine_has(monkeypatch, tmp_path):
     threads, memory = row("threads"), row("memory")
     assert threads.status == memory.status == "note"
     assert threads.found == "4 threads on 1 core"
-    assert threads.advice == (
-        "Threads wait for one another, and timings are noise. Set OMP_NUM_THREADS=1 "
-        "before Jupyter starts"
-    )
-    assert memory.found == "1 GiB of 3 GiB free"
-    assert memory.advice == (
-        "A notebook may take 2 GiB, and a kernel that runs out is killed. Shut down "
-        "other kernels and programs"
-    )
+    assert "OMP_NUM_THREADS=1" in threads.advice
+    assert memory.found == "1 GiB of 3 GiB free" and memory.advice
     (tmp_path / "memory.current").write_text(f"{1 << 30}\n")
     monkeypatch.setattr("torch.get_num_threads", lambda: 1)
     assert row("threads") == health.Finding("threads", "1 thread on 1 core")
@@ -223,10 +194,7 @@ def test_a_cache_folder_with_a_space(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "my cache"))
     found = row(CACHE)
     assert (found.status, found.found) == ("missing", "a space in its name")
-    assert found.advice == (
-        "torch hands the C++ compiler a name that ends there. Set "
-        "TORCHINDUCTOR_CACHE_DIR to a folder without one"
-    )
+    assert "TORCHINDUCTOR_CACHE_DIR" in found.advice
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "Ærø東京"))
     assert row(CACHE).status != "missing"
 
@@ -250,21 +218,18 @@ def test_the_first_compile_is_tried_and_its_numbers_are_checked():
     assert re.fullmatch(
         r"cpu: the compiled function is off by \S+ from eager", wrong.found
     )
-    assert wrong.advice == (
-        "The compiler computes wrong numbers here, so no result can be trusted. Delete "
-        f"the folder {_torch.inductor_cache_dir()}, whose files may be damaged, and "
-        "run doctor again. If it stays, take another C++ compiler (set CXX) or another "
-        "torch (make clean setup)"
-    )
+    for remedy in (
+        f"Delete the folder {_torch.inductor_cache_dir()}",
+        "CXX",
+        "make cl",
+    ):
+        assert remedy in wrong.advice
 
     torch.compiler.reset()
     with torch._dynamo.config.patch(disable=True):
         eager = row("first compile", compile=True)
     assert (eager.status, eager.found) == ("missing", "it is switched off")
-    assert eager.advice == (
-        "Nothing compiles. Unset TORCH_COMPILE_DISABLE and TORCHDYNAMO_DISABLE, "
-        "restart the kernel"
-    )
+    assert "Unset TORCH_COMPILE_DISABLE and TORCHDYNAMO_DISABLE" in eager.advice
 
 
 # What stands below an error.

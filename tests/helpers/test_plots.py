@@ -1,4 +1,4 @@
-"""Pictures say in words what they show, and touch nothing of the reader's."""
+"""Pictures say in words what they show, and touch nothing of the caller's."""
 
 import base64
 import re
@@ -137,22 +137,31 @@ def test_times_that_spread_are_logarithmic():
         assert times.get_xscale() == scale
 
 
-def test_axes_end_a_little_beyond_what_they_show():
-    picture = plots.plot_comparison(FASTER)
-    assert picture.figure.get_size_inches() == pytest.approx((11, 2.95))
-    times, ratios = picture.figure.axes
-    assert times.get_xlim() == pytest.approx((0, 1.3 * 12.3e-3))
-    room = 0.08 * (2.86 - 0.97)
-    assert ratios.get_xlim() == pytest.approx((0.97 - room, 2.86 + room))
-    race = comparison(5e-3, 1e-4, (1.5, 4.0), "faster")
-    times, ratios = plots.plot_comparison(race).figure.axes
-    assert times.get_xlim() == pytest.approx((1e-4 / 50**0.08, 5e-3 * 50**0.3))
-    room = (4 / 0.97) ** 0.08
-    assert ratios.get_xlim() == pytest.approx((0.97 / room, 4 * room))
-    assert ratios.get_xscale() == "log"
+SPREAD = comparison(5e-3, 1e-4, (1.5, 4.0), "faster")
+
+
+@pytest.mark.parametrize(
+    ("picture", "axis", "race", "scales"),
+    [
+        (lambda: plots.plot_comparison(FASTER), "xaxis", FASTER, ["linear"] * 2),
+        (lambda: plots.plot_comparison(SPREAD), "xaxis", SPREAD, ["log"] * 2),
+        (lambda: plots.plot_sweep(sweep((1, 2))), "yaxis", FASTER, ["linear"] * 2),
+    ],
+    ids=["linear", "logarithmic", "sweep"],
+)
+def test_axes_hold_what_they_show_and_no_times_are_cut_below(
+    picture, axis, race, scales
+):
+    times, ratios = (getattr(axes, axis) for axes in picture().figure.axes)
+    assert [times.get_scale(), ratios.get_scale()] == scales
+    for axis, shown in ((times, race.median_s), (ratios, (1, *race.interval))):
+        low, high = axis.get_view_interval()
+        assert low < min(shown) and max(shown) < high
+    assert (times.get_view_interval()[0] == 0) == (scales[0] == "linear")
+
+
+def test_both_panels_of_a_sweep_have_one_axis_for_the_parameter():
     times, ratios = plots.plot_sweep(sweep((1, 2))).figure.axes
-    assert times.get_ylim() == pytest.approx((0, 1.08 * 12.3e-3))
-    assert ratios.get_ylim()[1] == pytest.approx(2.86 + 0.08 * (2.86 - 0.97))
     assert times.get_shared_x_axes().joined(times, ratios)
 
 
@@ -162,13 +171,7 @@ def test_no_difference_is_a_line_in_a_band_beside_the_intervals():
     (band,) = ratios.patches
     box = band.get_extents().transformed(ratios.transData.inverted())
     assert (box.x0, box.x1) == pytest.approx((0.99, 1.01))
-    assert band.get_alpha() == 0.3 and band.get_linewidth() == 0
-    assert mpl.colors.same_color(band.get_facecolor()[:3], plots.QUIET)
-    (line,) = [line for line in ratios.lines if line.get_color() == plots.QUIET]
-    assert [*line.get_xdata()] == [1, 1]
-    point, caps, _ = ratios.containers[0].lines
-    assert (point.get_color(), point.get_marker()) == ("black", "o")
-    assert [cap.get_markersize() for cap in caps] == [10, 10]
+    assert [1, 1] in [[*line.get_xdata()] for line in ratios.lines]
     assert shown(plots.plot_comparison(FASTER)).count("1x") == 2  # one is the label's
 
 
@@ -202,7 +205,7 @@ def test_what_cannot_be_drawn(draw, message):
         draw()
 
 
-def test_the_readers_settings_neither_count_nor_change():
+def test_the_callers_settings_neither_count_nor_change():
     before = png(PICTURES["four"]())
     with mpl.rc_context({"font.size": 30, "lines.linewidth": 9, "axes.grid": False}):
         settings = dict(mpl.rcParams)

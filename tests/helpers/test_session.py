@@ -1,4 +1,4 @@
-"""Nothing of the reader's session may change, whatever a helper is asked to do."""
+"""Nothing of the caller's session may change, whatever a helper is asked to do."""
 
 import copy
 import functools
@@ -72,7 +72,7 @@ LOOKS = {
 
 
 def noticed():
-    """All that the reader could notice, in one comparable value."""
+    """All that the caller could notice, in one comparable value."""
     names = [n for n in logging.root.manager.loggerDict if n.startswith("torch")]
     logs = [logging.getLogger(name) for name in names]
     return {
@@ -97,7 +97,7 @@ def noticed():
 def test_the_session_is_as_before(look):
     module = Noisy()
     compiled = torch.compile(module, backend="eager")
-    for _ in range(2):  # a graph break and its inner function, compiled by the reader
+    for _ in range(2):  # a graph break and its inner function, compiled by the caller
         compiled(torch.ones(3, 4))
     module.last = None
     x = torch.zeros(3, 4, requires_grad=True)
@@ -122,13 +122,12 @@ def test_bad_input_says_what_to_do(look):
     for fn in (lambda x: x.reshape(7, 7), lambda x: 1 / 0, lambda x, y: x):
         with pytest.raises(InputError, match=r"^the function raised ") as caught:
             look(fn, X)
-        make = "Call it yourself, uncompiled and with the same inputs, and make that"
-        assert str(caught.value).endswith(f". {make} work first")
+        assert "Call it yourself, uncompiled" in str(caught.value)
         assert caught.value.__cause__ is not None
-    start = r"the first argument must be a function or a module, not tensor\("
-    end = r"pass f and its inputs, as in graphs\(f, x\), not the result f\(x\)$"
-    with pytest.raises(InputError, match=rf"(?s){start}.{{53}}: {end}"):
+    said = r"(?s)a function or a module, not tensor\(.*graphs\(f, x\)"
+    with pytest.raises(InputError, match=said) as caught:
         look(X.sin(), X)
+    assert len(str(caught.value)) < 250, "of a large tensor only the beginning"
     if look is not LOOKS["recompiles"]:  # each of its calls has a device of its own
         with pytest.raises(InputError, match=r"cpu and meta.*to\(device\)"):
             look(lambda both: both[0] + both[1], (X, X.to("meta")))
@@ -138,10 +137,8 @@ def test_inputs_have_one_device_but_a_scalar_goes_with_any():
     scalar = torch.ones((), device="meta")
     assert session.one_device([X, scalar]) == session.one_device(3) == X.device
     assert session.one_device({"x": X.to("meta")}).type == "meta"
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=r"on cpu and meta: .*\.to\(device\)"):
         session.one_device((X.to("meta"), X))
-    where = "inputs and parameters are on cpu and meta"
-    assert str(caught.value) == f"{where}: move them to one device with .to(device)"
 
 
 def test_both_ways_runs_a_backward_where_one_is_asked_for_or_needed():
@@ -159,11 +156,8 @@ def test_both_ways_runs_a_backward_where_one_is_asked_for_or_needed():
         assert gradients.keys() == found and gradients.get("x", by).eq(2).all()
     session.both_ways(scaled, None)(X, by=2)
     assert x.grad is None
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=r"backward=True, .*x\.requires_grad_\(\)"):
         session.both_ways(scaled, True)(X, by=2)
-    ask = "call x.requires_grad_() on an input first"
-    none = "backward=True, but no output requires gradients"
-    assert str(caught.value) == f"{none}: {ask}"
 
 
 def test_only_warnings_are_silent_inside():
@@ -189,20 +183,12 @@ def test_a_scripted_module_or_one_without_memory_says_what_to_do():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch.jit is on its way out
         scripted = torch.jit.script(layer)
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=r"torch\.jit .*: give the module or function"):
         kernels(scripted, x)
-    assert str(caught.value) == (
-        "torch.jit compiled this already, and torch.compile cannot look inside: "
-        "give the module or function that was scripted or traced"
-    )
     assert kernels(lambda x: x.sin() + scripted(x).sum(), x).breaks == 1
     for fn, given in ((torch.sin, x.to("meta")), (layer.to("meta"), 3)):
-        with pytest.raises(InputError) as caught:
+        with pytest.raises(InputError, match=r"meta hold no numbers.*to_empty\("):
             kernels(fn, given)
-        assert str(caught.value) == (
-            "tensors on the device meta hold no numbers, so nothing can be run: give "
-            "the module memory with module.to_empty(device='cpu') and weights"
-        )
 
 
 def test_no_cpp_compiler_says_so():
@@ -220,13 +206,11 @@ def test_no_cpp_compiler_says_so():
 
 def test_a_compiler_that_fails_is_told_from_a_function_that_raises():
     lowering = "torch._inductor.graph.GraphLowering.compile_to_module"
-    doctor = "`python -m helpers doctor` says what is missing and how to get it"
-    triton = "it has tl, arithmetic, and other functions under @triton.jit. "
     for message, told in (
-        ("no space", rf"^the compiler failed, .*OSError: no space\. {doctor}$"),
+        ("no space", r"^the compiler failed, .*OSError: no space\. .* doctor"),
         (
             "Unsupported function referenced: <built-in method sin of type object>",
-            f"^a Triton kernel cannot call sin: {triton}Write that part with these$",
+            "^a Triton kernel cannot call sin: ",
         ),
     ):
         failure = pytest.raises(InputError, match=told)
@@ -257,7 +241,7 @@ def test_no_recompile_limit_is_used_up():
         compiled = torch.compile(outer, backend="eager")
         with Watch() as watch:
             compiled(torch.ones(3))
-            if torch.__version__ >= "2.13":  # older ones count them with the reader's
+            if torch.__version__ >= "2.13":  # older ones count them with the caller's
                 assert {graphs(outer, torch.ones(3)).count for _ in range(4)} == {4}
             compiled(torch.ones(4))
         assert not watch.limit_hit
@@ -266,13 +250,13 @@ def test_no_recompile_limit_is_used_up():
 
 
 def test_modules_of_torch_share_no_limit():
-    torch.compile(torch.nn.ReLU(), backend="eager")(X)  # the reader's, and stays
+    torch.compile(torch.nn.ReLU(), backend="eager")(X)  # the caller's, and stays
     limit = torch._dynamo.config.recompile_limit
     found = [graphs(torch.nn.Linear(4, n + 1), X).count for n in range(limit + 1)]
     assert found == [1] * (limit + 1)
 
 
-def test_shapes_seen_by_a_helper_do_not_make_the_reader_dynamic():
+def test_shapes_seen_by_a_helper_do_not_make_the_caller_dynamic():
     def f(x):
         return x * 3
 
@@ -287,7 +271,7 @@ def test_shapes_seen_by_a_helper_do_not_make_the_reader_dynamic():
     assert seen == [["Tensor"]], "a SymInt input would mean a dynamic graph"
 
 
-def test_a_stance_of_the_reader_neither_blocks_nor_changes():
+def test_a_stance_of_the_caller_neither_blocks_nor_changes():
     with torch.compiler.set_stance("force_eager"):
         assert graphs(lambda x: x.sin(), torch.ones(3)).count == 1
         assert torch._dynamo.eval_frame._stance.stance == "force_eager"

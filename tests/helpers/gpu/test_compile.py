@@ -110,7 +110,7 @@ def test_fp8_needs_a_gpu_that_has_it():
     handled = mock.patch.object(triton_heuristics.log, "handle")
     with handled as logged, pytest.raises(InputError, match=message):
         compile_kernel(kernel, find("t4"))
-    logged.assert_not_called()  # the reader is told once
+    logged.assert_not_called()  # the caller is told once
 
 
 @pytest.mark.parametrize(

@@ -221,9 +221,7 @@ def test_a_gpu_without_bfloat16():
     with pytest.raises(InputError, match=message) as error:
         dump_triton(torch.sin, randn(4).bfloat16(), gpu="t4")
     # It is no missing compiler.
-    assert "doctor" not in str(error.value)
-    advice = ". Your function itself runs: dump it part by part to find the line"
-    assert str(error.value).endswith(advice)
+    assert "doctor" not in str(error.value) and "part by part" in str(error.value)
     # What fails without Inductor, too, is not said of it.
     with pytest.raises(InputError, match="Call it yourself"):
         dump_triton(torch.mm, randn(3, 4), randn(3, 4))
@@ -306,13 +304,11 @@ def test_wrong_arguments(more, message):
 
 def test_what_runs_here_wants_inputs_on_the_gpu(monkeypatch):
     monkeypatch.setattr(gpus, "here", lambda: gpus.find("h100"))
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=r"move them by \.to\('cuda'\)"):
         dump_triton(torch.add, randn(4), gpu="this", kwargs={"other": randn(4)})
-    said = "gpu='this' wants inputs on the GPU: move them by .to('cuda')"
-    assert str(caught.value) == said
 
 
-def test_what_a_kernel_of_the_readers_cannot_call_is_said():
+def test_what_a_kernel_of_ones_own_cannot_call_is_said():
     from tests.helpers.gpu.triton_kernel import sine
 
     def launch(x):
@@ -333,11 +329,11 @@ def test_a_folder_to_browse_holds_one_dump(tmp_path):
     dump_triton(torch.sin, randn(4), to=tmp_path)
     fn, inputs = KINDS["pointwise chain, training"].make()
     dump = dump_triton(fn, *inputs, training=True, to=tmp_path)
-    text = f"# What the GPU would run\n\n```\n{plain(dump)}\n```\n"
+    readme = (tmp_path / "README.md").read_text()
+    assert plain(dump) in readme
     for kernel in dump.kernels:
         folder, code = tmp_path / "kernels" / kernel.name, kernel.on()
-        text += f"\n## [{kernel.name}](kernels/{kernel.name}/source.py)\n\n"
-        text += f"```\n{code}\n```\n"
+        assert f"(kernels/{kernel.name}/source.py)" in readme and str(code) in readme
         assert {path.name: path.read_text() for path in folder.iterdir()} == {
             "source.py": kernel.source,
             "generated.py": kernel.generated,
@@ -349,7 +345,6 @@ def test_a_folder_to_browse_holds_one_dump(tmp_path):
         }
         assert f".entry {kernel.name}" in code.ptx and "sm_90" in code.ptx
         assert "EXIT" in code.sass
-    assert (tmp_path / "README.md").read_text() == text
     folders = {folder.name for folder in (tmp_path / "kernels").iterdir()}
     assert folders == {kernel.name for kernel in dump.kernels}
     modules = {path.name for path in tmp_path.glob("*.py")}

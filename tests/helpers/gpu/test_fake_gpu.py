@@ -80,7 +80,7 @@ def test_indexing_a_gpu_that_is_not_here_fails_again_afterwards():
             there[torch.tensor([0])]
 
 
-def test_what_the_reader_compiled_is_still_compiled_for_the_cpu():
+def test_what_the_caller_compiled_is_still_compiled_for_the_cpu():
     graphs = []
 
     @torch.compile(backend=lambda graph, _: graphs.append(graph) or graph)

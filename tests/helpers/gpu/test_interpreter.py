@@ -328,7 +328,7 @@ def test_the_text_is_the_same_on_every_machine():
     assert Numerics.from_json(once.to_json()) == once
 
 
-# --- a kernel of the reader's --------------------------------------------------------
+# --- a kernel of the caller's --------------------------------------------------------
 
 
 @triton.jit
@@ -357,7 +357,7 @@ def ran(kernel, x):
     return out
 
 
-def test_an_error_of_the_readers_is_shown_as_theirs():
+def test_an_error_of_the_callers_is_shown_as_theirs():
     with pytest.raises(InputError) as caught:
         ran(wrong, randn(50))
     first, *frames = str(caught.value).splitlines()
@@ -375,13 +375,13 @@ def in_bfloat16(x, out, n, BLOCK: tl.constexpr):
     tl.store(out + i, tl.where(a > 0, -a + 1.5, tl.abs(a) * a), mask=i < n)
 
 
-def test_a_kernel_of_the_readers_computes_in_bfloat16():
+def test_a_kernel_of_the_callers_computes_in_bfloat16():
     x = randn(50).bfloat16()
     wanted = torch.where(x > 0, -x + 1.5, x.abs() * x)
     torch.testing.assert_close(ran(in_bfloat16, x), wanted)
 
 
-def test_an_operator_of_the_readers_runs_where_a_module_defines_it():
+def test_an_operator_of_the_callers_runs_where_a_module_defines_it():
     from tests.helpers.gpu.triton_kernel import in_a_module
 
     @torch.library.custom_op("tests::on_a_page", mutates_args=())
@@ -444,7 +444,7 @@ def test_one_process_serves_all_until_an_interrupt_and_leaves_nothing(
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
     monkeypatch.chdir(tmp_path)
-    own = tmp_path / "helpers.py"  # of the reader's, who has it beside a notebook
+    own = tmp_path / "helpers.py"  # of the caller's, who has it beside a notebook
     own.write_text("raise SystemExit\n")
     before = dict(os.environ), tritons._patch_lang, torch.get_rng_state()
 
