@@ -155,7 +155,7 @@ def watched() -> bool:
 
 
 def _quiet() -> bool:
-    return "1" in (os.environ.get("HELPERS_QUIET"), os.environ.get("COURSE_QUIET"))
+    return os.environ.get("HELPERS_QUIET") == "1"
 
 
 def progress(what: str, total: float, unit: str = "") -> tqdm:
