@@ -3,9 +3,11 @@
 import re
 import sys
 import textwrap
+import time
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from torch_checkup import tries as checkup_tries
 from torch_checkup.patient import Patient
@@ -168,11 +170,15 @@ def test_blocks_are_compiled_one_by_one(patient, monkeypatch):
 
 
 def test_first_calls_find_nothing_compiled(patient, monkeypatch):
+    """By a clock that counts the graphs that Inductor has to compile."""
+    counters = torch._dynamo.utils.counters
+    misses = lambda: counters["inductor"]["fxgraph_cache_miss"]  # noqa: E731
+    clock = SimpleNamespace(monotonic=time.monotonic, perf_counter=misses)
+    monkeypatch.setattr(checkup_tries, "time", clock)
     monkeypatch.setattr(checkup_tries, "_PATIENCE", 0.0)
     p = patient("differs")
     whole, parts = checkup_tries._first_calls(p, p.made_again())
-    assert len(whole) == len(parts) == 2
-    assert min(whole) > 10 * max(parts)  # for that model is not compiled at all
+    assert (whole, parts) == ([1, 1], [0, 0])  # for that model is not compiled at all
 
 
 def test_what_gives_other_answers_or_hardly_helps_is_not_advised(patient, monkeypatch):
@@ -212,7 +218,8 @@ def test_what_fails_now_is_not_raced(patient, monkeypatch):
 
 def test_a_call_that_fills_a_cache_is_raced_on_copies(patient):
     p = patient("fills")
-    assert 0.2 < checkup_tries._race(p, p.fn, p.fn).speedup < 5
+    found = checkup_tries._race(p, p.fn, p.fn)
+    assert len(found.rounds) >= 6 and not any("fail" in note for note in found.notes)
 
 
 def test_counts_come_before_seconds_and_a_failure_is_told(patient, monkeypatch):
