@@ -21,6 +21,13 @@ from course.words import silence
 
 Call = dict[str, Any]
 """The keyword arguments of one call."""
+SMALL = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_attention_heads": 4,
+    "num_hidden_layers": 1,
+}
+"""The sizes that three of the transformers share."""
 
 
 class Model(NamedTuple):
@@ -65,16 +72,8 @@ def bert() -> tuple[nn.Module, list[Call]]:
     """An encoder of text, called with what a tokenizer returns."""
     from transformers import BertConfig, BertModel
 
-    module = BertModel(
-        BertConfig(
-            hidden_size=32,
-            intermediate_size=64,
-            num_attention_heads=4,
-            num_hidden_layers=1,
-            vocab_size=100,
-            max_position_embeddings=64,
-        )
-    )
+    config = BertConfig(**SMALL, vocab_size=100, max_position_embeddings=64)
+    module = BertModel(config)
 
     def encoded(rows: int, length: int) -> Call:
         mask = torch.ones(rows, length, dtype=torch.int64)
@@ -152,16 +151,7 @@ def vit() -> tuple[nn.Module, list[Call]]:
     """A transformer of images."""
     from transformers import ViTConfig, ViTModel
 
-    module = ViTModel(
-        ViTConfig(
-            hidden_size=32,
-            intermediate_size=64,
-            num_attention_heads=4,
-            num_hidden_layers=1,
-            image_size=32,
-            patch_size=8,
-        )
-    )
+    module = ViTModel(ViTConfig(**SMALL, image_size=32, patch_size=8))
     return module, [{"pixel_values": torch.randn(n, 3, 32, 32)} for n in (2, 3, 4)]
 
 
@@ -231,10 +221,7 @@ def conformer() -> tuple[nn.Module, list[Call]]:
 
     module = Wav2Vec2ConformerModel(
         Wav2Vec2ConformerConfig(
-            hidden_size=32,
-            intermediate_size=64,
-            num_attention_heads=4,
-            num_hidden_layers=1,
+            **SMALL,
             num_feat_extract_layers=2,
             conv_dim=(8, 8),
             conv_stride=(5, 4),

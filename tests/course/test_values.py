@@ -4,6 +4,8 @@ import pytest
 import torch
 
 from course.values import as_near, right_answer, right_values
+from helpers.correctness import usual_and_exact
+from helpers.errors import InputError
 
 X = torch.linspace(-2, 3, 30).view(5, 6)
 WEIGHT = torch.linspace(1, 2, 6)
@@ -67,6 +69,25 @@ def test_an_answer_is_judged_and_the_model_stays_as_it_was():
     assert (model.calls, model.layer.weight.dtype) == (0, torch.float32)
     assert not right_answer(model, {**found, "mean": found["mean"] + 1e-4}, X)
     assert not right_answer(model, found["mean"], X)
+
+
+def test_a_constant_in_a_closure_is_float64_too():
+    third = torch.full((6,), 1 / 3)
+
+    def share(x):
+        return x * third
+
+    usual, exact = usual_and_exact(share, X)
+    assert (usual.dtype, exact.dtype) == (torch.float32, torch.float64)
+    assert third.dtype == torch.float32
+    assert right_answer(share, X * third, X)
+    assert not right_answer(share, X / 3.00001, X)
+
+
+def test_what_cannot_be_put_back_is_not_judged():
+    weight = torch.eye(6).to_sparse_csr()
+    with pytest.raises(InputError, match="cannot be put back"):
+        right_answer(lambda x: weight @ x, X.T, X.T)
 
 
 def test_what_is_no_number_must_be_the_same():
