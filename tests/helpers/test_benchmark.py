@@ -6,6 +6,7 @@ import gc
 import itertools
 import random
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -109,6 +110,33 @@ def test_what_compiles_on_every_call_is_warmed_up_64_times(monkeypatch):
     assert not any(r.clean for r in found.rounds)
     (said,) = [note for note in found.notes if "recompiled" in note]
     assert "being timed (torch gives no reason): those rounds" in said
+
+
+def test_a_side_is_warm_after_three_calls_that_compile_nothing(monkeypatch):
+    """The first call, two that compile, three of each side, and two samples a round."""
+    clock = FakeClock(per_call=1.0)
+
+    class Slowly(capture.Watch):
+        compiles = property(lambda self: min(clock.samples, 3))
+
+    monkeypatch.setattr(benchmark, "Watch", Slowly)
+    compare(chain, chain, torch.ones(4), clock=clock, budget=1e-9)
+    assert clock.samples == 1 + 2 + 3 + 3 + 6 * 2 * 2
+
+
+def test_the_clock_is_that_of_the_device(monkeypatch):
+    clocks = {"cpu": FakeClock(per_call=1.0), "cuda": FakeClock(per_call=2.0)}
+    monkeypatch.setattr(benchmark, "clock_for", clocks.__getitem__)
+    how = {"same_answer": False, "budget": 1e-9}
+    found = compare(chain, chain, torch.ones(4), **how)
+    assert (found.device, found.median_s) == ("cpu", (1.0, 1.0))
+    # A function may hold tensors on another device than its inputs: its answer tells.
+    there = SimpleNamespace(results=[SimpleNamespace(is_cuda=True)])
+    monkeypatch.setattr(benchmark, "_first_call", lambda *_: (9.0, there))
+    monkeypatch.setattr(benchmark, "peak_bytes", lambda f, device: {"cuda": 7}[device])
+    found = compare(chain, chain, torch.ones(4), **how)
+    assert (found.device, found.median_s) == ("cuda", (2.0, 2.0))
+    assert found.page_faults is None and found.peak_bytes == (7, 7)
 
 
 def rounds(clean, disturbed, waited=0.0):
