@@ -17,6 +17,7 @@ from typing import Any
 from unittest import mock
 
 import torch
+from torch._dynamo import guards
 from torch._dynamo.variables.ctx_manager import AutocastModeVariable
 from torch._inductor import ir
 from torch._inductor.async_compile import AsyncCompile
@@ -24,6 +25,8 @@ from torch._inductor.decomposition import select_decomp_table
 from torch._inductor.lowering import lowerings
 from torch._inductor.virtualized import V
 
+from course import bugs
+from course.bugs import planted_in
 from course.lowering import past_the_caches
 
 aten = torch.ops.aten
@@ -99,16 +102,15 @@ def _maximum() -> Any:
 
 @_bug("the last elements of an odd size")
 def _tail() -> Any:
-    build = AsyncCompile.cpp_pybinding
     # A vector that is filled in part: its second argument is how far.
     whole, count = r"(at::vec::Vectorized<float>)::loadu", r"int64_t>\(\d+L\)"
     partial = rf"{whole}\(.*, static_cast<{count}\)"
 
-    def other_tail(self: Any, kinds: Any, source: str) -> Any:
+    def other_tail(source: str) -> str:
         # The same number each time, where garbage might happen to be right.
-        return build(self, kinds, re.sub(partial, r"\1(0.5f)", source))
+        return re.sub(partial, r"\1(0.5f)", source)
 
-    return mock.patch.object(AsyncCompile, "cpp_pybinding", other_tail)
+    return planted_in(AsyncCompile, bugs.on_source, other_tail)
 
 
 @_bug("a size is remembered, not asked", one_call=False)
@@ -170,42 +172,22 @@ def _gelu() -> Any:
 
 @_bug("a global is not guarded", "eager", one_call=False)
 def _global() -> Any:
-    from torch._dynamo.guards import GuardBuilder
+    def of_a_global(_: Any, guard: Any) -> bool:
+        return guard.originating_source.name.startswith("G[")
 
-    return _without(
-        GuardBuilder,
-        ["CONSTANT_MATCH", "EQUALS_MATCH"],
-        lambda guard: guard.originating_source.name.startswith("G["),
-    )
+    kinds = ["CONSTANT_MATCH", "EQUALS_MATCH"]
+    return planted_in(guards.GuardBuilder, bugs.unguarded, kinds, of_a_global)
 
 
 @_bug("one tensor given twice is not guarded", "aot_eager", one_call=False)
-def _alias() -> Any:
-    from torch._dynamo import guards
-
-    stack = contextlib.ExitStack()
-    nothing = mock.patch.object(guards, "install_no_tensor_aliasing_guard")
-    stack.enter_context(nothing)
-    stack.enter_context(
-        _without(guards.GuardBuilder, ["DUPLICATE_INPUT"], lambda guard: True)
-    )
-    return stack
-
-
-def _without(builder: Any, names: list[str], leave_out: Any) -> Any:
-    """Leave out the guards of some kinds for which leave_out(guard) holds."""
-    stack = contextlib.ExitStack()
-    for name in names:
-        usual = getattr(builder, name)
-
-        def install(
-            self: Any, guard: Any, *rest: Any, _usual: Any = usual, **how: Any
-        ) -> None:
-            if not leave_out(guard):
-                _usual(self, guard, *rest, **how)
-
-        stack.enter_context(mock.patch.object(builder, name, install))
-    return stack
+@contextlib.contextmanager
+def _alias() -> Iterator[None]:
+    kinds = ["DUPLICATE_INPUT"]
+    with (
+        mock.patch.object(guards, "install_no_tensor_aliasing_guard"),
+        planted_in(guards.GuardBuilder, bugs.unguarded, kinds, lambda *_: True),
+    ):
+        yield
 
 
 @_bug("cond has one branch", one_call=False)
@@ -227,22 +209,9 @@ def _cond() -> Any:
 
 @_bug("dropout repeats its mask", one_call=False)
 def _dropout() -> Any:
-    codegen = ir.RandomSeeds.codegen
-
-    def seeded(self: Any, wrapper: Any) -> None:
-        wrapper.writeline("torch.manual_seed(0)")
-        codegen(self, wrapper)
-
-    return mock.patch.object(ir.RandomSeeds, "codegen", seeded)
+    return planted_in(ir.RandomSeeds, bugs.before_seeds, "torch.manual_seed(0)")
 
 
 @_bug("autocast is ignored", "eager", one_call=False)
 def _autocast() -> Any:
-    enter = AutocastModeVariable.enter
-
-    def disabled(self: Any, tx: Any) -> Any:
-        device, dtype, _, *cache = self.target_values
-        self.target_values = [device, dtype, False, *cache]
-        return enter(self, tx)
-
-    return mock.patch.object(AutocastModeVariable, "enter", disabled)
+    return planted_in(AutocastModeVariable, bugs.no_autocast)

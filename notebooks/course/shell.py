@@ -20,6 +20,7 @@ from pathlib import Path
 from subprocess import PIPE, STDOUT, run
 from typing import Any
 
+NOTEBOOKS = Path(__file__).parents[1]
 # Python runs the first sitecustomize.py on its path before anything else. Ours
 # runs the one that it hides, too.
 HIDDEN = """
@@ -32,22 +33,16 @@ if hidden := PathFinder.find_spec("sitecustomize", sys.path[1:]):
 """
 BROKEN = {
     "gelu": """
-import torch
+from course.bugs import other_gelu
 from torch._inductor.decomposition import select_decomp_table
 
-gelu = torch.ops.aten.gelu.default
-select_decomp_table()[gelu] = lambda x, **how: x * (1.7 * x).sigmoid()
+other_gelu(select_decomp_table())
 """,
     "sin": """
-import torch
+from course.bugs import cannot_lower
 from torch._inductor.lowering import lowerings
 
-
-def raises(x):
-    raise KeyError("no sin here")
-
-
-lowerings[torch.ops.aten.sin.default] = raises
+cannot_lower(lowerings, "sin")
 """,
 }
 
@@ -95,12 +90,13 @@ class Folder:
         words = [found for word in words for found in self._filled(word)]
         if words[0] == "python":
             words[0] = sys.executable
+        ours = [str(self._python), str(NOTEBOOKS)]
         own = {
             "PATH": os.pathsep.join(
                 [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
             ),
             "PYTHONPATH": os.pathsep.join(
-                filter(None, [str(self._python), os.environ.get("PYTHONPATH")])
+                filter(None, [*ours, os.environ.get("PYTHONPATH")])
             ),
             "PYTHONWARNINGS": "ignore",
         }

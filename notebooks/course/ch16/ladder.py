@@ -5,68 +5,35 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
-from unittest import mock
 
 import torch
 from torch._dynamo.output_graph import OutputGraph
 from torch._functorch import config as autograd_config
+from torch._inductor.decomposition import select_decomp_table
 from torch._inductor.lowering import lowerings
 
+from course import bugs
+from course.bugs import planted_in
 from course.lowering import past_the_caches
-from course.planted import decomposed, lowered
+from course.planted import lowered
 from helpers.plots import COLOURS, Picture, styled
 
 aten = torch.ops.aten
 LADDER = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
 
 
-def _behind_dynamo() -> Any:
-    """Change a constant in each graph that Dynamo hands on."""
-    send = OutputGraph.call_user_compiler
-
-    def other_eps(self: Any, module: Any, *rest: Any) -> Any:
-        for node in module.graph.nodes:
-            node.args = tuple(0.1 if a == 1e-6 else a for a in node.args)
-        module.recompile()
-        return send(self, module, *rest)
-
-    return mock.patch.object(OutputGraph, "call_user_compiler", other_eps)
-
-
-def _joint() -> Any:
-    """Flip the sign of a joint graph's last gradient."""
-    return autograd_config.patch(joint_custom_pass=_wrong_sign)
-
-
-def _wrong_sign(joint: Any, inputs: Any) -> Any:
-    [out] = joint.graph.find_nodes(op="output")
-    *others, last = out.args[0]
-    with joint.graph.inserting_before(out):
-        minus = joint.graph.call_function(aten.neg.default, (last,))
-    minus.meta = dict(last.meta)
-    out.args = ([*others, minus],)
-    joint.recompile()
-    return joint
-
-
-def _raises(true: Any, x: Any) -> Any:
-    raise KeyError("no relu here")
-
-
 BUGS: dict[str, Callable[[], Any]] = {
     "none": contextlib.nullcontext,
-    "a constant, behind Dynamo": _behind_dynamo,
-    "a sign, in the joint graph": _joint,
-    "gelu's decomposition": lambda: decomposed(
-        aten.gelu.default, lambda true, x, **how: x * (1.7 * x).sigmoid()
+    "a constant, behind Dynamo": lambda: planted_in(OutputGraph, bugs.other_constant),
+    "a sign, in the joint graph": lambda: autograd_config.patch(
+        joint_custom_pass=lambda joint, inputs: bugs.negated(joint)
     ),
-    "erf's lowering": lambda: lowered(
-        aten.erf.default, lambda true, x: lowerings[aten.tanh.default](x)
-    ),
+    "gelu's decomposition": lambda: planted_in(select_decomp_table(), bugs.other_gelu),
+    "erf's lowering": lambda: planted_in(lowerings, bugs.tanh_for_erf),
     "relu's lowering": lambda: lowered(
         aten.relu.default, lambda true, x: lowerings[aten.abs.default](x)
     ),
-    "relu's lowering raises": lambda: lowered(aten.relu.default, _raises),
+    "relu's lowering raises": lambda: planted_in(lowerings, bugs.cannot_lower, "relu"),
 }
 
 

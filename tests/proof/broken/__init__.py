@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial, reduce, wraps
+from functools import partial, reduce
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -121,23 +121,10 @@ def variable(
     FAULTS[name] = Fault(name, meets, order, how, variables=variables, **rest)
 
 
-def around(owner: Any, name: str) -> Callable[[Callable[..., Any]], None]:
-    """Put the decorated function, which takes the original first, in its place."""
-    original = getattr(owner, name)
-
-    def replace(changed: Callable[..., Any]) -> None:
-        @wraps(original)
-        def replaced(*given: Any, **how: Any) -> Any:
-            return changed(original, *given, **how)
-
-        setattr(owner, name, replaced)
-
-    return replace
-
-
 def environment(fault: Fault | None) -> dict[str, str]:
     """Return the environment of a process with *fault* in it, or with none."""
-    path, planted = [str(ROOT), os.environ.get("PYTHONPATH", "")], {}
+    path = [str(ROOT), str(ROOT / "notebooks"), os.environ.get("PYTHONPATH", "")]
+    planted = {}
     if fault:
         path.insert(0, str(START))
         planted = {"PLANTED_FAULT": fault.name, **fault.variables}

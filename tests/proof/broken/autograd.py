@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.proof.broken import around, fault, setting
+from course.bugs import around, negated, other_gelu
+from tests.proof.broken import fault, setting
 
 PARTITION, TABLE = "torch._functorch.partitioners", "torch._inductor.decomposition"
 CUT = "min_cut_rematerialization_partition"
@@ -28,18 +29,10 @@ def no_budget(partitioners: Any) -> None:
 @fault("gradient with the wrong sign", PARTITION, "06 05 16 18 00")
 def wrong_sign(partitioners: Any) -> None:
     """Results are right, and training climbs the hill: one gradient is negated."""
-    import torch
 
     @around(partitioners, CUT)
     def negate_then_cut(cut, joint, *rest, **how):
-        [out] = joint.graph.find_nodes(op="output")
-        last = [node for node in out.args[0] if node is not None][-1]
-        with joint.graph.inserting_before(out):
-            minus = joint.graph.call_function(torch.ops.aten.neg.default, (last,))
-        minus.meta = dict(last.meta)
-        out.args = ([minus if node is last else node for node in out.args[0]],)
-        joint.recompile()
-        return cut(joint, *rest, **how)
+        return cut(negated(joint), *rest, **how)
 
 
 @fault("checkpoint draws another mask", PARTITION, "06 20")
@@ -71,11 +64,7 @@ def no_gelu(decomposition: Any) -> None:
 @fault("wrong decomposition", TABLE, "05 00 16 18")
 def wrong_gelu(decomposition: Any) -> None:
     """A function is taken apart into others that are only nearly the same."""
-    import torch
-
-    decomposition.decompositions[torch.ops.aten.gelu.default] = lambda x, **_: (
-        x * (1.702 * x).sigmoid()
-    )
+    other_gelu(decomposition.decompositions)
 
 
 @fault("wrong backward decomposition", TABLE, "16 05 18 00")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
-from tests.proof.broken import around, fault, setting
+from course.bugs import around, on_source
+from tests.proof.broken import fault, setting
 
 CONFIG = "torch._inductor.config"
 ASYNC = "torch._inductor.async_compile"
@@ -28,19 +28,11 @@ setting(
 )
 
 
-def on_source(module: Any, change: Callable[[str], str]) -> None:
-    """Change each C++ source after it was written, and before it is built."""
-
-    @around(module.AsyncCompile, "cpp_pybinding")
-    def cpp_pybinding(original, self, argtypes, source):
-        return original(self, argtypes, change(source))
-
-
 @fault("the tail is not computed", ASYNC, "07 10 11 18")
 def no_tail(async_compile: Any) -> None:
     """Sizes that are no multiple of a vector keep garbage in their last elements."""
     tail, never = "C10_UNLIKELY(", "C10_UNLIKELY(false && "
-    on_source(async_compile, lambda source: source.replace(tail, never))
+    on_source(async_compile.AsyncCompile, lambda source: source.replace(tail, never))
 
 
 @fault("computed twice", "torch._inductor.codegen.common", "07")
@@ -94,4 +86,6 @@ def truncated(async_compile: Any) -> None:
     """What is stored in bfloat16 is cut off: every result is a little too small."""
     narrow = r"(at::vec::convert<at::BFloat16,1,float,2>)\((\w+)\)"
     smaller = r"\1(\2 * at::vec::VectorizedN<float,2>(0.997f))"
-    on_source(async_compile, lambda source: re.sub(narrow, smaller, source))
+    on_source(
+        async_compile.AsyncCompile, lambda source: re.sub(narrow, smaller, source)
+    )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.proof.broken import around, fault, setting, shared, variable
+from course import bugs
+from course.bugs import around
+from tests.proof.broken import fault, setting, shared, variable
 
 OPTIMIZE, CONFIG = "torch._dynamo", "torch._dynamo.config"
 
@@ -71,13 +73,7 @@ def not_dynamic(dynamo: Any) -> None:
 @fault("constant changed on the way", "torch._dynamo.output_graph", "00 05 02 07 16")
 def other_eps(output_graph: Any) -> None:
     """A constant of the model is another one in the graph: answers are a bit off."""
-
-    @around(output_graph.OutputGraph, "call_user_compiler")
-    def call_user_compiler(send, self, module, *rest):
-        for node in module.graph.nodes:
-            node.args = tuple(0.1 if arg == 1e-6 else arg for arg in node.args)
-        module.recompile()
-        return send(self, module, *rest)
+    bugs.other_constant(output_graph.OutputGraph)
 
 
 @shared("stance ignored", "torch.compiler", "01 14 17 22 16 13 27")
@@ -183,12 +179,7 @@ def without_hooks(nn_module: Any) -> None:
 @fault("autocast is ignored", "torch._dynamo.variables.ctx_manager", "21 18")
 def no_autocast(ctx_manager: Any) -> None:
     """Mixed precision is switched on, and compiled code goes on in float32."""
-
-    @around(ctx_manager.AutocastModeVariable, "enter")
-    def disabled(enter, self, tx):
-        device, dtype, _, *cache = self.target_values
-        self.target_values = [device, dtype, False, *cache]
-        return enter(self, tx)
+    bugs.no_autocast(ctx_manager.AutocastModeVariable)
 
 
 @shared("keywords are not guarded", OPTIMIZE, "28")
@@ -208,10 +199,10 @@ GUARDS = "torch._dynamo.guards"
 def forget(guards: Any, forgotten: Callable[[str, Any], bool]) -> None:
     """Leave out the guards on values of which *forgotten*(name, value) says so."""
 
-    @around(guards.GuardBuilder, "EQUALS_MATCH")
-    def equals_match(original, self, guard, *rest, **how):
-        if not forgotten(guard.name, self.get(guard)):
-            original(self, guard, *rest, **how)
+    def of_such_a_value(builder: Any, guard: Any) -> bool:
+        return forgotten(guard.name, builder.get(guard))
+
+    bugs.unguarded(guards.GuardBuilder, ["EQUALS_MATCH"], of_such_a_value)
 
 
 @shared("names are not guarded", GUARDS, "30 13")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.proof.broken import around, fault, setting
+from course.bugs import around, before_seeds, tanh_for_erf
+from tests.proof.broken import fault, setting
 
 CONFIG = "torch._inductor.config"
 
@@ -87,10 +88,7 @@ def no_freezing(freezing: Any) -> None:
 @fault("wrong lowering", "torch._inductor.lowering", "00 07 16 18 05")
 def wrong_erf(lowering: Any) -> None:
     """Answers are a little wrong, on every input, in compiled code alone."""
-    import torch
-
-    aten = torch.ops.aten
-    lowering.lowerings[aten.erf.default] = lowering.lowerings[aten.tanh.default]
+    tanh_for_erf(lowering.lowerings)
 
 
 setting(
@@ -105,11 +103,7 @@ setting(
 @fault("dropout is not repeatable", "torch._inductor.ir", "07 06")
 def fresh_seed(ir: Any) -> None:
     """The same seed gives another result each time: no run can be repeated."""
-
-    @around(ir.RandomSeeds, "codegen")
-    def codegen(original, self, wrapper):
-        wrapper.writeline("torch.seed()")
-        original(self, wrapper)
+    before_seeds(ir.RandomSeeds, "torch.seed()")
 
 
 setting(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import chain
 from typing import Any
 
-from tests.proof.broken import START, around, fault, setting, variable
+from course.bugs import around
+from tests.proof.broken import START, fault, setting, variable
 
 BIN = START.parent / "bin"
 

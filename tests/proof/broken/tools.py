@@ -6,7 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tests.proof.broken import around, fault, setting, shared
+from course.bugs import around
+from tests.proof.broken import fault, setting, shared
 
 
 @shared("logs silent", "torch._logging._internal", "17 13 01")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.proof.broken import around, fault, setting, shared
+from course.bugs import around
+from tests.proof.broken import fault, setting, shared
 from tests.proof.broken.dynamo import OPTIMIZE, optimize_with
 
 TABLE = "torch._inductor.decomposition"
