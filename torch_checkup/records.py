@@ -1,12 +1,13 @@
 """What torch kept of this process's compiles: seconds by phase, and what caches found.
 
-``cold_start`` reads it in the process of a start.
+``cold_start`` reads it in the process of a start.  `whole` and `phases` are for others
+as well, also for a single compile: ``phases([record])``.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .helpers import _torch, correctness
@@ -20,26 +21,43 @@ _CACHES = {
 }
 
 
-def phases() -> dict[str, float]:
-    """Return seconds by phase, from torch's records of this process's compiles."""
+def whole(phase: str, records: Iterable[Any] | None = None) -> float:
+    """Return the seconds of one of torch's phases, with all that lies inside it.
 
-    def recorded(name: str) -> float:
-        field = f"{name}_cumulative_compile_time_us"
-        times = (getattr(record, field, None) for record in _torch.compile_history)
-        return sum(time or 0 for time in times) / 1e6
+    *phase* has torch's name: ``dynamo``, in which lies ``aot_autograd``, in which lies
+    ``inductor``, in which lies ``inductor_code_gen``; or ``backward``.  *records* are
+    some of those that torch keeps of compiles, by default the last 64 of this process.
+    """
+    field = f"{phase}_cumulative_compile_time_us"
+    chosen = _torch.compile_history if records is None else records
+    return sum(getattr(record, field, None) or 0 for record in chosen) / 1e6
+
+
+def phases(records: Sequence[Any] | None = None) -> dict[str, float]:
+    """Return the seconds that each phase took for itself.
+
+    Without *records*, of this process: there, code that was found in a cache is loaded
+    by Inductor, and ``build`` is the time of compilers and linkers.  Of *records* (as
+    for `whole`) it is how long each compile waited for these.
+    """
 
     def timed(name: str) -> float:
         return sum(_torch.compile_seconds.get(name, ()))
 
-    aot = recorded("aot_autograd")
-    # A graph that was found is not lowered, but its code is loaded.
-    loads = timed("AOTAutogradCache.inductor_load") or (
-        0.0 if recorded("inductor") else timed("PyCodeCache.load_by_key_path")
-    )
-    inductor = min(recorded("inductor") + loads, aot)
-    building = min(timed("compile_file"), inductor)
+    aot, lowered = whole("aot_autograd", records), whole("inductor", records)
+    loads = 0.0
+    if records is None:
+        # A graph that was found is not lowered, but its code is loaded.
+        loads = timed("AOTAutogradCache.inductor_load") or (
+            0.0 if lowered else timed("PyCodeCache.load_by_key_path")
+        )
+        waited = timed("compile_file")
+    else:  # named for Triton, and counts the wait for C++ as well
+        waited = sum(record.triton_compile_time_us or 0 for record in records) / 1e6
+    inductor = min(lowered + loads, aot)
+    building = min(waited, inductor)
     return {
-        "Dynamo": max(recorded("dynamo") - aot, 0.0),
+        "Dynamo": max(whole("dynamo", records) - aot, 0.0),
         "AOTAutograd": aot - inductor,
         "Inductor": inductor - building,
         "build": building,

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -16,7 +17,7 @@ from torch_checkup import starts
 from torch_checkup.__main__ import main
 from torch_checkup.helpers.errors import InputError, Unavailable
 from torch_checkup.helpers.results import Result
-from torch_checkup.records import components
+from torch_checkup.records import components, phases
 from torch_checkup.starts import ColdStart, Lookup, Start, Way, cold_start, one_start
 
 MODEL = """
@@ -235,6 +236,16 @@ def test_ctrl_c_leaves_no_process(model, tmp_path):
     parent.wait(30)
     _, alive = psutil.wait_procs(family, timeout=10)
     assert not alive
+
+
+def test_phases_of_some_compiles_are_those_of_their_records():
+    whole = {"dynamo": 9, "aot_autograd": 7, "inductor": 4}
+    fields = {
+        f"{name}_cumulative_compile_time_us": s * 1e6 for name, s in whole.items()
+    }
+    record = SimpleNamespace(**fields, triton_compile_time_us=1e6)
+    found = phases([record, record])
+    assert found == {"Dynamo": 4, "AOTAutograd": 6, "Inductor": 6, "build": 2}
 
 
 def test_one_real_start_and_what_a_second_finds(model, tmp_path):
