@@ -2,60 +2,39 @@
 
 from __future__ import annotations
 
-import functools
 import signal
 import socket
-import subprocess
 import sys
-import textwrap
 import threading
 import time
-from pathlib import Path
 
 import psutil
 import pytest
 
 from course.ch25 import ranks
-from tests.refresh import ROOT
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+TORCHRUN = "torchrun --standalone --nproc-per-node 2"
 
 
-def children():
+def offspring():
     return psutil.Process().children(recursive=True)
 
 
 @pytest.fixture(autouse=True)
 def nothing_stays():
     """Whatever a test does, no process is left behind."""
-    before = {process.pid for process in children()}
+    before = {process.pid for process in offspring()}
     yield
-    ranks._two.stop()
-    left = [p for p in children() if p.pid not in before and p.is_running()]
+    left = [p for p in offspring() if p.pid not in before and p.is_running()]
     _, alive = psutil.wait_procs(left, timeout=10)
     assert alive == []
 
 
-FACTOR = 3
-
-
-def factor():
-    return FACTOR
-
-
-@functools.cache
-def uses_factor(_: Path | None = None) -> int:
-    return factor() * len(textwrap.dedent("  a"))
-
-
-def test_functions_travel_with_what_they_use(monkeypatch):
-    for function in (factor, uses_factor.__wrapped__):
-        monkeypatch.setattr(function, "__module__", "__main__")
-    names = {}
-    exec(ranks.shipped([uses_factor.__wrapped__]), names)
-    assert names["uses_factor"]() == 3
-    with pytest.raises(TypeError, match="made by def"):
-        ranks.shipped([lambda: 1])
+def written(name, text):
+    """Write a script into the page's folder, and return the command that runs it."""
+    (ranks.workplace() / name).write_text(text)
+    return f"{TORCHRUN} {name}"
 
 
 def test_a_piece_of_the_example_is_as_in_the_file():
@@ -84,67 +63,76 @@ def test_only_torchrun_is_run():
         ranks.terminal("rm -r somewhere")
 
 
-def test_a_rank_that_raises_is_quoted_and_the_other_is_stopped():
-    with pytest.raises(ranks.LaunchFailed, match="ValueError: rank 1 has had enough"):
-        ranks.on_two_ranks("ways", raises)
-    assert ranks._two.running is None
+TASK = """
+import os
+import torch.distributed as dist
+from course.ch25.in_a_rank import try_ways
 
-
-def raises(model):
-    import torch.distributed as dist
-
+def way(model):
     if dist.get_rank() == 1:
-        raise ValueError("rank 1 has had enough")
+        {what}
     dist.barrier()
 
-
-def dies(model):
-    import os
-
-    import torch.distributed as dist
-
-    if dist.get_rank() == 1:
-        os.kill(os.getpid(), 9)
-    dist.barrier()
+try_ways(way)
+"""
 
 
-def test_a_rank_that_dies_is_said():
-    with pytest.raises(ranks.LaunchFailed, match="SIGKILL"):
-        ranks.on_two_ranks("ways", dies)
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        ('raise ValueError("rank 1 has had enough")', "^ValueError: rank 1 has had"),
+        ("os.kill(os.getpid(), 9)", "(?s)^a rank ended before it was done.*SIGKILL"),
+    ],
+)
+def test_of_a_rank_that_fails_it_is_said_how(what, told):
+    launch = ranks.terminal(written("task.py", TASK.format(what=what)))
+    assert launch.codes == (1,)
+    with pytest.raises(ranks.LaunchFailed, match=told):
+        print(launch.found)
 
 
-def waits(model):
-    import os
+def test_what_an_earlier_launch_left_is_not_found_again():
+    for rank in (0, 1):
+        (ranks.workplace() / f"found-{rank}.json").write_text("{}")
+    launch = ranks.terminal(written("quiet.py", ""))
+    with pytest.raises(ranks.LaunchFailed, match="a rank ended before it was done"):
+        print(launch.found)
 
-    Path(os.environ["BEGUN"], os.environ["RANK"]).touch()
+
+WAITS = """
+import os, pathlib, time
+
+def waits():
+    pathlib.Path(f"begun-{os.environ['RANK']}").touch()
     time.sleep(1000)
+
+waits()
+"""
 
 
 @pytest.fixture
-def begun(tmp_path, monkeypatch):
-    """A function that waits until both ranks are in `waits`, and says whether."""
-    monkeypatch.setenv("BEGUN", str(tmp_path))
+def begun():
+    """Return what waits until both ranks are in `waits`, and says whether."""
+    for old in ranks.workplace().glob("begun-*"):
+        old.unlink()
 
     def both():
         until = time.monotonic() + 60
-        while len([*tmp_path.glob("[01]")]) < 2 and time.monotonic() < until:
+        while time.monotonic() < until:
+            if len([*ranks.workplace().glob("begun-*")]) == 2:
+                return True
             time.sleep(0.1)
-        return len([*tmp_path.glob("[01]")]) == 2
+        return False
 
     return both
 
 
-def test_the_limit_stops_all_and_says_where_they_were(begun):
-    ranks._two.ask("ways", [waits], {})
-    assert begun()
-    family = psutil.Process(ranks._two.running.processes[0].pid).children()
+def test_the_limit_stops_all_and_says_where_they_were(begun, monkeypatch):
+    command, wait = written("waits.py", WAITS), ranks._wait
+    monkeypatch.setattr(ranks, "_wait", lambda ran, limit: begun() and wait(ran, limit))
     with pytest.raises(ranks.LaunchFailed, match=r"^stopped after 0 seconds") as error:
-        ranks._two.running.wait(0)
+        ranks.terminal(command, limit=0)
     assert str(error.value).count(" in waits\n") == 2
-    assert not any(map(psutil.Process.is_running, family))
-    with pytest.raises(ranks.LaunchFailed, match=r"^stopped after 0 seconds"):
-        ranks.on_two_ranks("ways", waits, limit=0)
-    assert ranks._two.running is None
 
 
 def test_an_interrupt_stops_all(begun):
@@ -157,24 +145,5 @@ def test_an_interrupt_stops_all(begun):
     presser = threading.Thread(target=press)
     presser.start()
     with pytest.raises(KeyboardInterrupt):
-        ranks.on_two_ranks("ways", waits, limit=90)
+        ranks.terminal(written("waits.py", WAITS), limit=90)
     presser.join()
-    assert ranks._two.running is None
-
-
-def test_ranks_end_when_the_kernel_is_killed(begun, tmp_path):
-    (tmp_path / "kernel.py").write_text(
-        f"import sys; sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / 'notebooks')!r}]\n"
-        "from tests.course.test_ranks import ranks, waits\n"
-        "ranks.on_two_ranks('ways', waits)\n"
-    )
-    kernel = subprocess.Popen([sys.executable, str(tmp_path / "kernel.py")])
-    came = begun()
-    family = psutil.Process(kernel.pid).children(recursive=True)
-    kernel.kill()
-    kernel.wait()
-    assert came and len(family) >= 3  # torchrun and two ranks
-    _, alive = psutil.wait_procs(family, timeout=60)
-    for process in alive:
-        process.kill()
-    assert alive == []

@@ -1,30 +1,27 @@
-"""What each rank runs and notes for ``course.ch25.ranks``; torchrun starts it.
+"""What the scripts of lesson 25 do on each rank; torchrun starts them.
 
-Its arguments are a folder and the kernel's process.  In the folder lie
-job1.json, which names a task below, and page1.py, with the functions of the
-page.  What the rank found is left there as rank0-1.json; then it waits for
-job2.json.
+The last line of a script calls a function of this module, with functions of its
+own.  It joins the other ranks, does what its name says, leaves what it found for
+``terminal(...).found``, and ends the process.
 """
 
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import os
 import sys
-import threading
+import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from importlib import util
-from itertools import count
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import psutil
 import torch
 import torch.distributed as dist
 from examples.train_two_ranks import Model, batch, connect
@@ -32,15 +29,40 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from course.values import as_near
-from helpers.results import write_atomically
 
 READY = "a bucket is full"
 PATIENCE = 120  # seconds for a collective, where a task does not ask for less
-Functions = list[Callable[..., Any]]
+Functions = Sequence[Callable[..., Any]]
 
 
-def ways(functions: Functions, device: torch.device) -> dict[str, Any]:
-    """Wrap and compile a model in each of these ways, and run some steps."""
+def _on_each_rank(task: Callable[..., Any]) -> Callable[..., None]:
+    """Decorator: make of *task* what a script calls last, with its functions.
+
+    The process ends there, as that of examples/train_two_ranks.py does: Python's
+    own end may wait for ever.  Where a rank raises, torchrun sees who was first.
+    """
+
+    @functools.wraps(task)
+    def run(*functions: Callable[..., Any], **given: Any) -> None:
+        status = 1
+        try:
+            device = connect(PATIENCE)
+            found = json.dumps(task(functions, device, **given))
+            Path(f"found-{dist.get_rank()}.json").write_text(found)
+            dist.barrier()  # no rank leaves while gloo still frees a tensor
+            status = 0
+        except Exception:
+            traceback.print_exc()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+    return run
+
+
+@_on_each_rank
+def try_ways(functions: Functions, device: torch.device) -> dict[str, Any]:
+    """Wrap and compile a model in each of these ways, and profile a step."""
     return {f.__name__: _way(f, device) for f in functions}
 
 
@@ -127,7 +149,10 @@ def _as_new() -> Iterator[None]:
         torch._dynamo.config.load_config(saved)
 
 
-def lengths(functions: Functions, device: torch.device, steps: int) -> dict[str, Any]:
+@_on_each_rank
+def train_lengths(
+    functions: Functions, device: torch.device, steps: int
+) -> dict[str, Any]:
     """Train once for each function but the first.
 
     The first says how many rows come; the others get each batch first.
@@ -212,7 +237,8 @@ def _compiling() -> Iterator[list[tuple[float, float]]]:
         handler.remove_end_callback(end)
 
 
-def failures(
+@_on_each_rank
+def fail_each(
     functions: Functions, device: torch.device, timeout: float
 ) -> dict[str, Any]:
     """Call each with a group that waits *timeout* seconds; note errors.
@@ -241,29 +267,28 @@ def failures(
     return found
 
 
-def gives_up(functions: Functions, device: torch.device, timeout: float) -> None:
-    """Call the function with such a group; the rank that raises ends."""
+@_on_each_rank
+def give_up(functions: Functions, device: torch.device, timeout: float) -> None:
+    """Call the function with a group that waits *timeout* seconds, and raise."""
+    [function] = functions
     group = dist.new_group(timeout=timedelta(seconds=timeout))
-    torch._dynamo.reset()
     dist.barrier()
-    try:
-        functions[0](dist.get_rank(), group)
-    except RuntimeError:
-        traceback.print_exc()
-        sys.stderr.flush()
-        os._exit(1)  # at once, so that torchrun sees who was the first
+    function(dist.get_rank(), group)
 
 
-def caches(functions: Functions, device: torch.device) -> dict[str, list[Any]]:
+@_on_each_rank
+def compile_twice(functions: Functions, device: torch.device) -> dict[str, list[Any]]:
     """Compile one function twice in each kind of folder, and count who builds.
 
     Both ranks begin together, and each time nothing is known in memory.
     """
     [function] = functions
     found: dict[str, list[Any]] = {}
+    empty = [tempfile.mkdtemp(dir=Path.cwd())]
+    dist.broadcast_object_list(empty)  # that of rank 0, for all
     places = {"one folder": "one", "a folder each": f"rank{dist.get_rank()}"}
     for name, place in places.items():
-        here = {"TORCHINDUCTOR_CACHE_DIR": str(FOLDER / place)}
+        here = {"TORCHINDUCTOR_CACHE_DIR": os.path.join(*empty, place)}
         found[name] = []
         for _ in range(2):
             with mock.patch.dict(os.environ, here), _as_new():
@@ -274,51 +299,3 @@ def caches(functions: Functions, device: torch.device) -> dict[str, list[Any]]:
                     (seen["fxgraph_cache_miss"], seen["fxgraph_cache_hit"])
                 )
     return found
-
-
-TASKS = {f.__name__: f for f in (ways, lengths, caches, failures, gives_up)}
-
-
-def _leave(found: Any, number: int) -> None:
-    """Write what this rank found to where ``course.ch25.ranks`` looks for it."""
-    name = f"rank{dist.get_rank()}-{number}.json"
-    write_atomically(FOLDER / name, json.dumps(found))
-
-
-def _end_with(*others: int) -> None:
-    """End this process when torchrun or the kernel is gone."""
-    while all(map(psutil.pid_exists, others)) and os.getppid() == others[0]:
-        time.sleep(0.5)
-    os._exit(1)
-
-
-def _page(number: int, names: list[str]) -> Functions:
-    """Return the functions that the page sent with a task."""
-    spec = util.spec_from_file_location("page", FOLDER / f"page{number}.py")
-    page = util.module_from_spec(spec)
-    spec.loader.exec_module(page)
-    return [getattr(page, name) for name in names]
-
-
-def main() -> None:
-    """Run one task after the other, until somebody ends this process."""
-    family = (os.getppid(), int(sys.argv[2]))
-    threading.Thread(target=_end_with, args=family, daemon=True).start()
-    device = connect(PATIENCE)
-    for number in count(1):
-        job = FOLDER / f"job{number}.json"
-        while not job.exists():
-            time.sleep(0.02)
-        asked = json.loads(job.read_text("utf-8"))
-        try:
-            functions = _page(number, asked["names"])
-            found = TASKS[asked["task"]](functions, device, **asked["given"])
-        except Exception as error:
-            _leave({"error": f"{type(error).__name__}: {error}"}, number)
-            raise
-        _leave(found, number)
-
-
-if __name__ == "__main__":
-    FOLDER = Path(sys.argv[1])
-    main()
