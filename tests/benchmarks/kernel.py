@@ -1,4 +1,4 @@
-"""A kernel for data/benchmarks/README.md: dumped for an H100 where there may be no GPU at all."""
+"""A kernel for data/benchmarks: dumped for an H100 where there may be no GPU."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ print(kernel.on("h100"))
 
 
 def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Return what the README's function returns."""
+    """Return what the page's function returns."""
     return torch.nn.functional.gelu(x + y)
 
 
 def shown() -> str:
-    """Return what the README's code prints, and the loads and stores in PTX."""
+    """Return what the page's code prints, and the loads and stores in PTX."""
     x, y = torch.randn(2, 1 << 20)
     (kernel,) = dump_triton(f, x, y, gpu="h100").kernels
     moves = re.findall(r"^\s*((?:@\S+ )?(?:ld|st)\.global\S*)", kernel.ptx, re.M)
