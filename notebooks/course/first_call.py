@@ -9,11 +9,8 @@ from the folder that the compile has filled.
 
 from __future__ import annotations
 
-import contextlib
-import io
 import logging
 import re
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -30,23 +27,21 @@ from torch._inductor.codecache import cache_dir
 from torch._inductor.cpu_vec_isa import pick_vec_isa
 from torch._inductor.utils import fresh_cache
 
+from course import drawing
+from course.drawing import BLUE, GREEN, VERMILION, Look
 from course.lowering import past_the_caches
-from course.words import unlogged
-from helpers.plots import Picture, styled
+from course.words import silence, unlogged
+from helpers.plots import Picture
 from helpers.text import Table, mark, seconds, size
-
-# Asks the C++ compiler for each kind of vector, once in a process: not again
-# in each folder that is empty.
-pick_vec_isa()
 
 # In the order of the work; each holds only what it took for itself.
 PHASES = {
-    "Dynamo": "#0072B2",
-    "AOTAutograd": "#E69F00",
-    "lowering": "#009E73",
-    "autotuning": "#F0E442",
-    "writing": "#56B4E9",
-    "building": "#D55E00",
+    "Dynamo": BLUE,
+    "AOTAutograd": Look("#E69F00", "\\\\"),
+    "lowering": GREEN,
+    "autotuning": Look("#F0E442", "xx"),
+    "writing": Look("#56B4E9", "--"),
+    "building": VERMILION,
 }
 
 # ------------------------------------------------------------ seconds by phase
@@ -80,31 +75,20 @@ def phases(record: Any) -> dict[str, float]:
     return {name: max(0.0, took) for name, took in own.items()}
 
 
-@styled
 def bars(rows: Mapping[str, Mapping[str, float]]) -> Picture:
     """Return one bar of phases for each row, the first row on top."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 1.5 + 0.5 * len(rows)), layout="constrained")
-    axes = figure.subplots()
     tuned = any(row["autotuning"] for row in rows.values())
     shown = [name for name in PHASES if tuned or name != "autotuning"]
-    for place, row in enumerate(rows.values()):
-        begin = 0.0
-        for name in shown:
-            style = {"color": PHASES[name], "edgecolor": "white"}
-            label = name if not place else None
-            axes.barh(place, row[name], 0.7, left=begin, label=label, **style)
-            begin += row[name]
-    axes.set_yticks(range(len(rows)), rows)
-    axes.set(xlabel="seconds", ylim=(len(rows) - 0.5, -0.5))
-    axes.grid(visible=False, axis="y")
-    figure.legend(loc="outside upper center", ncols=len(shown))
     words = [
         f"{name}: " + ", ".join(f"{part} {mark(seconds(row[part]))}" for part in shown)
         for name, row in rows.items()
     ]
-    return Picture(figure, f"Seconds by phase. {'; '.join(words)}.")
+    return drawing.bars(
+        {name: [(part, row[part]) for part in shown] for name, row in rows.items()},
+        {name: PHASES[name] for name in shown},
+        alt=f"Seconds by phase. {'; '.join(words)}.",
+        unit="seconds",
+    )
 
 
 # ------------------------------------------------------- what a compile leaves
@@ -148,6 +132,9 @@ def first_step(compiled: Callable[..., Any], x: torch.Tensor) -> Cost:
     """Run a forward and a backward in an empty cache folder, and count."""
     torch.compiler.reset()
     utils.clear_compilation_metrics()
+    # Asks the C++ compiler for each kind of vector, once in a process: not again
+    # in each folder that is empty.
+    pick_vec_isa()
     with fresh_cache():
         compiled(x).sum().backward()
         return Cost.of(utils.get_compilation_metrics(), written())
@@ -269,8 +256,7 @@ def tuning(
     found = []
     with (
         fresh_cache(),
-        contextlib.redirect_stderr(io.StringIO()),
-        warnings.catch_warnings(action="ignore"),
+        silence(),
         torch.no_grad(),
     ):
         for _ in range(2):

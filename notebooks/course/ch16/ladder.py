@@ -14,9 +14,10 @@ from torch._inductor.lowering import lowerings
 
 from course import bugs
 from course.bugs import planted_in
+from course.drawing import CROSS, DOT, grid
 from course.lowering import past_the_caches
 from course.planted import lowered
-from helpers.plots import COLOURS, Picture, styled
+from helpers.plots import COLOURS, Picture
 
 aten = torch.ops.aten
 LADDER = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
@@ -44,37 +45,28 @@ def planted(bug: str) -> Iterator[None]:
         yield
 
 
-@styled
 def picture(backends: Sequence[str], verdicts: dict[str, Sequence[bool]]) -> Picture:
     """Return the ladder: for each bug, which backends are right."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 1.3 + 0.75 * len(verdicts)), layout="constrained")
-    axes = figure.subplots()
-    for row, right in enumerate(verdicts.values()):
-        for column, fine in enumerate(right):
-            axes.plot(
-                column,
-                row,
-                "o" if fine else "X",
-                color=COLOURS[0] if fine else COLOURS[1],
-                markersize=14 if fine else 17,
-            )
-        if False in right:
-            axes.add_patch(_ring(list(right).index(False), row))
-    axes.set_xticks(range(len(backends)), backends)
-    axes.set_yticks(range(len(verdicts)), verdicts)
-    axes.xaxis.tick_top()
-    axes.tick_params(length=0)
-    axes.set(xlim=(-0.5, len(backends) - 0.4), ylim=(len(verdicts) - 0.5, -0.5))
-    axes.grid(axis="x", visible=False)
-    axes.spines[:].set_visible(False)
     words = "; ".join(
         f"{bug}: wrong on {', '.join(_wrong(backends, right)) or 'none'}"
         for bug, right in verdicts.items()
     )
-    what = "Planted bugs and the backends that show them, the first in a box"
-    return Picture(figure, f"{what}. {words}.")
+    drawn = grid(
+        {
+            bug: dict(zip(backends, map(str, right), strict=True))
+            for bug, right in verdicts.items()
+        },
+        {"True": DOT, "False": CROSS},
+        alt="Planted bugs and the backends that show them, the first in a box. "
+        f"{words}.",
+        size=(11, 1.3 + 0.75 * len(verdicts)),
+    )
+    [axes] = drawn.figure.axes
+    axes.grid(visible=True, axis="y", color="#E5E5E5")
+    for row, right in enumerate(verdicts.values()):
+        if False in right:
+            axes.add_patch(_ring(list(right).index(False), row))
+    return drawn
 
 
 def _wrong(backends: Sequence[str], right: Sequence[bool]) -> list[str]:

@@ -8,53 +8,43 @@ from typing import Any
 
 import torch
 
+from course import drawing, first_call
 from course.backend import CountingBackend
-from helpers.plots import Picture, styled
+from course.first_call import PHASES
+from helpers.plots import Picture
 from helpers.text import mark, seconds
 
 # The profiler would write a report of its own below a cell.
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")
 
-# Each lies inside the one before: the name, and the field of the record.
-NESTED = {
-    "Dynamo": "dynamo",
-    "AOTAutograd": "aot_autograd",
-    "Inductor": "inductor",
-    "writing and building": "inductor_code_gen",
+LOOKS = {
+    "Dynamo": PHASES["Dynamo"],
+    "AOTAutograd": PHASES["AOTAutograd"],
+    "Inductor": PHASES["lowering"],
+    "writing and building": PHASES["building"],
 }
-_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00")
 
 
 def phases(record: Any) -> dict[str, float]:
-    """Return the seconds that each phase of a compile took for itself."""
-    field = "{}_cumulative_compile_time_us"
-    whole = [
-        (getattr(record, field.format(name)) or 0) / 1e6 for name in NESTED.values()
-    ]
-    inner = [*whole[1:], 0.0]
+    """Return the seconds that each of four phases of a compile took for itself."""
+    own = first_call.phases(record)
     return {
-        name: max(0.0, mine - within)
-        for name, mine, within in zip(NESTED, whole, inner, strict=True)
+        "Dynamo": own["Dynamo"],
+        "AOTAutograd": own["AOTAutograd"],
+        "Inductor": own["lowering"] + own["autotuning"],
+        "writing and building": own["writing"] + own["building"],
     }
 
 
-@styled
 def picture(parts: dict[str, float]) -> Picture:
     """Return the phases of a first call as one bar."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 2.6), layout="constrained")
-    axes = figure.subplots()
-    begin = 0.0
-    for (name, took), colour in zip(parts.items(), _COLOURS, strict=True):
-        axes.barh(0, took, left=begin, color=colour, label=name)
-        begin += took
-    axes.set(xlabel="seconds", yticks=[], xlim=(0, begin))
-    axes.grid(False)
-    axes.spines["left"].set_visible(False)
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=4)
     words = ", ".join(f"{name} {mark(seconds(t))}" for name, t in parts.items())
-    return Picture(figure, f"The phases of a first call: {words}.")
+    return drawing.bars(
+        {"": parts.items()},
+        LOOKS,
+        alt=f"The phases of a first call: {words}.",
+        unit="seconds",
+    )
 
 
 def graphs_run(function: Callable[..., Any], *inputs: Any, **options: Any) -> int:

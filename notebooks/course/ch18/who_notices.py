@@ -17,8 +17,9 @@ import torch
 import torch.nn.functional as F
 
 from course.ch18.sweep import Program, corners, example, numbers, operators, sweep
+from course.drawing import Look, grid
 from course.planted import BUGS, planted
-from helpers.plots import COLOURS, Picture, styled
+from helpers.plots import COLOURS, Picture
 from helpers.tensors import clone
 from helpers.text import mark, progress
 
@@ -123,6 +124,10 @@ def noticed_by_stories(backend: str = "inductor") -> dict[str, bool]:
     return noticed
 
 
+NOTICED = Look(COLOURS[1], mark="o")
+MISSED = Look("#BBBBBB", mark=".", points=4)
+
+
 def short_list() -> list[Program]:
     """Return the programs of the matrix: few, since each bug runs them all."""
     corner = {program.name: program for program in corners()}
@@ -160,41 +165,31 @@ def who_notices() -> dict[str, dict[str, bool]]:
     return found
 
 
-@styled
 def picture(found: dict[str, dict[str, bool]]) -> Picture:
     """Return the matrix: a mark where a program notices a bug."""
-    from matplotlib.figure import Figure
-
-    bugs, programs = list(found), list(found["no bug"])
-    figure = Figure(figsize=(11.5, 8.2), layout="constrained")
-    axes = figure.subplots()
-    for row, bug in enumerate(bugs):
-        for column, program in enumerate(programs):
-            if program not in found[bug]:
-                continue
-            noticed = found[bug][program]
-            axes.plot(
-                column,
-                row,
-                "o" if noticed else ".",
-                color=COLOURS[1] if noticed else "#BBBBBB",
-                markersize=15 if noticed else 4,
-            )
-    axes.axvspan(-0.5, 0.5, color=COLOURS[0], alpha=0.12, linewidth=0)
-    names = [name.removeprefix("nn.functional.") for name in programs]
-    axes.set_xticks(range(len(programs)), names, rotation=42, ha="left")
-    axes.set_yticks(range(len(bugs)), bugs)
-    axes.xaxis.tick_top()
-    axes.tick_params(length=0, labelsize=13)
-    axes.set(xlim=(-0.5, len(programs) - 0.5), ylim=(len(bugs) - 0.5, -0.5))
-    axes.grid(False)
-    axes.spines[:].set_visible(False)
-    by = {bug: [p for p in found[bug] if found[bug][p]] for bug in bugs}
+    by = {bug: [p for p in found[bug] if found[bug][p]] for bug in found}
     # Which sizes are odd depends on how long this machine's vectors are.
     width = "the last elements of an odd size"
     by[width] = [mark(", ".join(by[width]))]
-    words = "; ".join(f"{bug}: {', '.join(by[bug]) or 'nobody'}" for bug in bugs)
-    return Picture(figure, f"Who notices which planted bug. {words}.")
+    words = "; ".join(f"{bug}: {', '.join(by[bug]) or 'nobody'}" for bug in found)
+    drawn = grid(
+        {
+            bug: {
+                name.removeprefix("nn.functional."): str(noticed)
+                for name, noticed in row.items()
+            }
+            for bug, row in found.items()
+        },
+        {"True": NOTICED, "False": MISSED},
+        alt=f"Who notices which planted bug. {words}.",
+        size=(11.5, 8.2),
+    )
+    [axes] = drawn.figure.axes
+    axes.axvspan(-0.5, 0.5, color=COLOURS[0], alpha=0.12, linewidth=0)
+    axes.tick_params(labelsize=13)
+    for label in axes.get_xticklabels():
+        label.set(rotation=42, ha="left")
+    return drawn
 
 
 def pytest_on(file: str) -> str:
