@@ -62,7 +62,9 @@ def answered(p: Patient) -> Part:
     what = "answers and gradients" if p.train else "answers"
     rows = []
     notes, found = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
-    for number, (answer, agreed) in enumerate(_answers(p), 1):
+    with torch.set_grad_enabled(p.gradients):
+        judged = [*_answers(p)]
+    for number, (answer, agreed) in enumerate(judged, 1):
         off = ", ".join(f"{e:.2g}" for e in agreed.error64 or (agreed.max_error,))
         rows.append((str(number), answer, text.mark(off)))
         found[answer].append(str(number))
@@ -106,7 +108,7 @@ def _fixed_sizes(p: Patient) -> str:
     """Return that code for fixed sizes gives all of eager's answers, if it does."""
     compiled = p.compiled(dynamic=False)
     again = partial(compile_apart, p.fn, dynamic=False)
-    with suppress(InputError):
+    with suppress(InputError), torch.set_grad_enabled(p.gradients):
         if all(p.answers(compiled, c, again=again).matches for c in p.calls):
             return (
                 "torch.compile(model, dynamic=False): eager's answers for all these "
@@ -405,7 +407,8 @@ def speed(p: Patient) -> Part:
     """Is it faster, and after how many calls is it paid back?"""
     inputs, kwargs = p.calls[0]
     sides = p.run(p.fn), p.run(p.compiled())
-    result = race(sides, inputs, kwargs=kwargs, budget=p.order["budget"])
+    with torch.set_grad_enabled(p.gradients):
+        result = race(sides, inputs, kwargs=kwargs, budget=p.order["budget"])
     counts = {
         "speedup": round(result.speedup, 4),
         "speedup_low": round(result.interval[0], 4),

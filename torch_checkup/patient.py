@@ -88,6 +88,22 @@ class Patient:
             run(*inputs, **kwargs)
             return not torch.equal(before, torch.get_rng_state())
 
+    @functools.cached_property
+    def gradients(self) -> bool:
+        """Whether calls are made in grad mode: in training, or where one takes its own.
+
+        Elsewhere, kernels for a backward would be built for nobody.
+        """
+        if self.train:
+            return True
+        inputs, kwargs = self.calls[0]
+        try:
+            with undisturbed(self.fn), torch.no_grad():
+                self.fn(*inputs, **kwargs)
+        except Exception:  # in grad mode it ran: see try_out
+            return True
+        return False
+
     def run(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """Return *fn* as it is used: called, or called with a backward of the loss."""
         return trained(fn, self.loss) if self.train else fn

@@ -88,7 +88,7 @@ def tried(p: Patient) -> list[Try]:
     When half of the part's time is spent, it begins no other.
     """
     found, begin = list[Try](), time.monotonic()
-    with torch.set_grad_enabled(p.train):
+    with torch.set_grad_enabled(p.gradients):
         torch.compile(lambda x: x + 1)(torch.ones(2))  # its first steps cost nobody
         for one in chain(_mended_breaks(p), _dynamic_sizes(p), _timed(p)):
             found.append(one)

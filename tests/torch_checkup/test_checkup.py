@@ -257,8 +257,18 @@ def test_narrow_numbers_are_no_stale_ones(looked_at):
 
 
 def test_a_gradient_inside_the_model_is_no_failure(looked_at):
-    [traffic] = looked_at(FORCES, "traffic")
-    assert traffic["verdict"] != "failed", traffic
+    found = looked_at(FORCES, "traffic", "matches")
+    assert "failed" not in [part["verdict"] for part in found], found
+
+
+@pytest.mark.parametrize(
+    ("body", "train", "needed"),
+    [(OWN, False, False), (OWN, True, True), (FORCES, False, True)],
+)
+def test_grad_mode_is_on_for_who_needs_it(body, train, needed, tmp_path):
+    """Without it, no kernels are built for a backward."""
+    patient = Patient({"target": written(tmp_path, body), "train": train})
+    assert patient.gradients is needed
 
 
 def test_a_model_that_stands_in_its_file_is_left_as_it_was(looked_at):
