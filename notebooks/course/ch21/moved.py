@@ -6,40 +6,28 @@ from typing import Any
 
 import torch
 
-from helpers.plots import COLOURS, HATCHES, Picture, styled
+from course.drawing import BLUE, VERMILION, bars
+from helpers.plots import Picture
 from helpers.text import count, size
 
-PARTS = ("matrix products and convolutions (library)", "kernels between them")
+LIBRARY, BETWEEN = "matrix products and convolutions (library)", "kernels between them"
 
 
-@styled
 def moved_picture(versions: dict[str, Any]) -> Picture:
     """Draw the bytes of each: by libraries, and by Inductor's kernels."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 1.4 + 0.62 * len(versions)), layout="constrained")
-    axes, words = figure.subplots(), []
-    for row, (name, found) in enumerate(versions.items()):
-        parts = [sum(k.bytes for k in side) for side in sides(found)]
-        left = 0.0
-        for n, part in enumerate(parts):
-            look = {
-                "color": COLOURS[n],
-                "hatch": HATCHES[n],
-                "edgecolor": "white",
-            }
-            label = PARTS[n] if row == 0 else None
-            axes.barh(row, part / 2**20, 0.6, left=left, label=label, **look)
-            left += part / 2**20
-        axes.text(left, row, f" {size(found.bytes)}", va="center")
-        words.append(f"{name}: {size(parts[0])} and {size(parts[1])}")
-    axes.set(yticks=range(len(versions)), yticklabels=list(versions))
-    axes.set(ylim=(len(versions) - 0.4, -0.6), xlabel="moved in one call (MiB)")
-    axes.set_xlim(0, 1.2 * max(v.bytes for v in versions.values()) / 2**20)
-    axes.grid(axis="y", visible=False)
-    figure.legend(loc="outside upper left", ncols=2)
+    rows, words = {}, []
+    for name, found in versions.items():
+        library, between = (sum(k.bytes for k in side) for side in sides(found))
+        rows[name] = [(LIBRARY, library / 2**20), (BETWEEN, between / 2**20)]
+        words.append(f"{name}: {size(library)} and {size(between)}")
     what = "Bytes moved in one call by libraries and by the kernels between them"
-    return Picture(figure, f"{what}. {'; '.join(words)}.")
+    return bars(
+        rows,
+        {LIBRARY: BLUE, BETWEEN: VERMILION},
+        alt=f"{what}. {'; '.join(words)}.",
+        unit="moved in one call (MiB)",
+        ends=[size(found.bytes) for found in versions.values()],
+    )
 
 
 def sides(found: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
