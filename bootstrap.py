@@ -88,6 +88,7 @@ def set_up(torch: str) -> None:
     """Make .venv what requirements.txt says; quick when it is."""
     check_python()
     check_compiler()
+    check_name()
     if not re.match(r"(auto|cpu|default|cu\d{3})?$", torch):
         stop(f"TORCH={torch} is not known: say cpu, default or a CUDA build like cu126")
     made = read_state()
@@ -163,6 +164,11 @@ def check_modules() -> None:
             "Python.h is missing, and compiled kernels include it; "
             f"{debian}; Fedora: dnf install python3-devel"
         )
+
+
+def check_name() -> None:
+    if " " in ROOT and os.name != "nt":  # torch names its libraries without quotes
+        stop(f"torch.compile cannot link in a folder with a space: move {ROOT}")
 
 
 def check_folder() -> None:

@@ -73,6 +73,7 @@ MISSING = [
     ({"runs": lambda name: name == "clang++"}, "export CXX=clang++"),
     ({"importlib.util.find_spec": lambda name: None}, "-venv"),
     ({"sysconfig.get_paths": lambda: {"include": "/none"}}, "Python.h is missing"),
+    ({"ROOT": "/my course"}, "a folder with a space: move /my course"),
     ({"os.makedirs": refusing(errno.ENOSPC)}, "the disk is full"),
     ({"os.makedirs": refusing(errno.EROFS)}, "cannot write in"),
     ({"sys.argv": ["bootstrap.py", "--torch", "rocket"]}, "TORCH=rocket is not known"),
