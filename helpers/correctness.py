@@ -257,8 +257,9 @@ def _failed(side: str, error: Exception) -> InputError:
         return InputError(promise)
     advice = {
         "eager": "Call it by itself first and mend that; there is nothing to time yet.",
-        "compiled": "Eager ran, so compiling failed: `python -m helpers doctor` checks "
-        "the compiler and triton, and graphs(fn, *inputs) shows how far Dynamo came.",
+        "compiled": f"Eager ran, so compiling failed: `python -m {__package__} doctor` "
+        "checks the compiler and triton, and graphs(fn, *inputs) shows how far Dynamo "
+        "came.",
     }
     return InputError(f"the {side} function raised {one_line(error)}\n{advice[side]}")
 

@@ -22,7 +22,7 @@ from .errors import Unavailable
 from .results import TableResult
 from .text import Table, mark
 
-DOCTOR = "run `python -m helpers doctor` in a terminal; it has the fix"
+DOCTOR = f"run `python -m {__package__} doctor` in a terminal; it has the fix"
 MEMORY_NEEDED = DISK_NEEDED = 2 << 30
 _CGROUP = Path("/sys/fs/cgroup")
 

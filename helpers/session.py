@@ -440,7 +440,7 @@ def call(fn: Callable[..., Any], inputs: Any, kwargs: dict[str, Any]) -> Any:
             message = f"Inductor found no C++ compiler ({why})"
         raise InputError(
             f"the compiler failed, not your function. {message}. "
-            "`python -m helpers doctor` says what is missing and how to get it"
+            f"`python -m {__package__} doctor` says what is missing and how to get it"
         ) from error
 
 
