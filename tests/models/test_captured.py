@@ -51,6 +51,7 @@ def test_bytes(model: Model, training: bool) -> None:
         pytest.skip("it is not trained through its boxes")
     call = clone(model.call)
     before = [p.detach().clone() for p in model.module.parameters()]
+    torch.manual_seed(1)  # with some, the Conformer leaves its only layer out
     state = torch.get_rng_state()
     model.module.train(training)  # dropout draws, and batch norm keeps its means
     try:
