@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
-from helpers.plots import CEILING, COLOURS, QUIET, Picture, styled
+from matplotlib.figure import Figure
+
+from course.drawing import BLUE, GREEN, VERMILION, Look, Piece, add_legend, draw_bars
+from helpers.plots import Picture, styled
 from helpers.text import Table, mark, seconds
 
 Records = list[dict[str, Any]]
@@ -49,28 +53,21 @@ def order(record: dict[str, Any]) -> list[str]:
 @styled
 def overlap_picture(record: dict[str, Any], names: tuple[str, ...]) -> Picture:
     """Return the backward of one step: graphs, and all-reduces below them."""
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=(10, 1.1 + 1.9 * len(names)), layout="constrained")
-    words = []
+    words, ends = [], []
     panels = figure.subplots(len(names), squeeze=False, sharex=True).flat
     for axes, name in zip(panels, names, strict=True):
         events = [e for e in record[name]["events"] if e[0] != "forward"]
         zero = min(start for _, start, _ in events)
-        lanes = {
-            "backward": (0, COLOURS[0], ""),
-            "all_reduce": (1, COLOURS[1], "//"),
-        }
-        for kind, (lane, colour, hatch) in lanes.items():
-            for start, end in _spans(events, kind, zero):
-                style = {"color": colour, "hatch": hatch, "edgecolor": "white"}
-                axes.barh(lane, end - start, 0.6, left=start, linewidth=1, **style)
-        full = [start for start, _ in _spans(events, "full", zero)]
+        lanes = {"backward graphs": "backward", "all-reduces": "all_reduce"}
+        rows = {title: _pieces(events, kind, zero) for title, kind in lanes.items()}
+        draw_bars(axes, rows, {"backward": BLUE, "all_reduce": VERMILION})
+        full = [piece.start for piece in _pieces(events, "full", zero)]
         axes.plot(full, [0.5] * len(full), "v", color="black", markersize=8)
-        axes.set(yticks=[0, 1], yticklabels=["backward graphs", "all-reduces"])
-        axes.set(ylim=(1.5, -0.5), title=name)
-        axes.grid(axis="y", visible=False)
+        axes.set_title(name)
+        ends += [piece.start + piece.length for row in rows.values() for piece in row]
         words.append(f"{name}: {' '.join(map(_short, order(record[name])))}.")
+    axes.set_xlim(0, 1.02 * max(ends))
     axes.set_xlabel("ms since the backward began; ▾ a bucket is full")
     legend = "In order (g: a backward graph begins, b: a bucket is full)."
     return Picture(figure, f"{legend} {' '.join(words)}")
@@ -80,10 +77,10 @@ def _short(kind: str) -> str:
     return {"backward": "g", "full": "b"}[kind]
 
 
-def _spans(events: Any, kind: str, zero: float) -> list[tuple[float, float]]:
-    """Return start and end of each event of a kind, in ms from *zero*."""
+def _pieces(events: Any, kind: str, zero: float) -> list[Piece]:
+    """Return each event of a kind, in ms from *zero*."""
     return [
-        (1e3 * (start - zero), 1e3 * (end - zero))
+        Piece(kind, 1e3 * (end - start), start=1e3 * (start - zero))
         for its, start, end in events
         if its == kind
     ]
@@ -122,45 +119,45 @@ def steps_table(found: Records, name: str) -> Table:
 @styled
 def lanes_picture(found: Records, name: str, first: int = 1, last: int = 3) -> Picture:
     """Return the steps of both ranks on one clock, from *first* to *last*."""
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=(10, 3), layout="constrained")
     axes = figure.subplots()
     zero = min(rank[name][first]["begin"] for rank in found)
-    looks = {
-        "compiles": (COLOURS[1], "//", "compiles"),
-        "waits": (CEILING, "..", "waits in an all-reduce"),
-    }
+    lanes = [rank[name][first : last + 1] for rank in found]
+    rows = {f"rank {n}": _of_steps(steps, zero) for n, steps in enumerate(lanes)}
+    draw_bars(axes, rows, STEP_LOOKS)
     words = []
-    for lane, rank in enumerate(found):
-        for step in rank[name][first : last + 1]:
-            width = step["end"] - step["begin"]
-            left = step["begin"] - zero
-            axes.barh(lane, width, 0.7, left=left, color=QUIET, alpha=0.35)
-            for kind, (colour, hatch, _) in looks.items():
-                for begin, end in step[kind]:
-                    style = {
-                        "color": colour,
-                        "hatch": hatch,
-                        "edgecolor": "white",
-                    }
-                    width = min(end, step["end"]) - begin
-                    axes.barh(lane, width, 0.45, left=begin - zero, **style)
-            axes.axvline(left, color="black", linewidth=0.8, linestyle=":")
-            if compiled(step):
-                took = mark(seconds(compiled(step)))
-                words.append(f"Step {step['step']}: rank {lane} compiles for {took}")
-                other = found[1 - lane][name][step["step"]]
-                took = mark(seconds(waited(other)))
-                words.append(f"and rank {1 - lane} waits for {took} in an all-reduce")
-    handles = [axes.bar(0, 0, color=c, hatch=h) for c, h, _ in looks.values()]
-    texts = [text for _, _, text in looks.values()]
-    figure.legend(handles, texts, loc="outside upper left", ncols=2)
-    axes.set(yticks=[0, 1], yticklabels=["rank 0", "rank 1"], ylim=(1.6, -0.6))
-    axes.set_xlim(0, max(rank[name][last]["end"] for rank in found) - zero)
+    for number, step in ((n, step) for n, steps in enumerate(lanes) for step in steps):
+        axes.axvline(step["begin"] - zero, color="black", linewidth=0.8, linestyle=":")
+        if compiled(step):
+            took = mark(seconds(compiled(step)))
+            words.append(f"Step {step['step']}: rank {number} compiles for {took}")
+            other = found[1 - number][name][step["step"]]
+            took = mark(seconds(waited(other)))
+            words.append(f"and rank {1 - number} waits for {took} in an all-reduce")
+    named = {kind: look for kind, look in STEP_LOOKS.items() if kind != "step"}
+    add_legend(figure, named, "outside upper left")
+    axes.set_xlim(0, max(steps[-1]["end"] for steps in lanes) - zero)
     axes.set_xlabel(f"seconds, steps {first} to {last}; a dotted line: a step begins")
-    axes.grid(axis="y", visible=False)
     return Picture(figure, f"{', '.join(words) or 'No rank compiles'}.")
+
+
+STEP_LOOKS = {
+    "step": Look("#CCCCCC"),
+    "compiles": Look(VERMILION.fill, VERMILION.hatch, height=0.45),
+    "waits in an all-reduce": Look(GREEN.fill, GREEN.hatch, height=0.45),
+}
+
+
+def _of_steps(steps: Records, zero: float) -> Iterator[Piece]:
+    """Yield each step in seconds from *zero*, and in it what the rank did."""
+    kinds = {"compiles": "compiles", "waits": "waits in an all-reduce"}
+    for step in steps:
+        begin, end = step["begin"], step["end"]
+        yield Piece("step", end - begin, start=begin - zero)
+        for field, kind in kinds.items():
+            for since, until in step[field]:
+                length = min(until, end) - since
+                yield Piece(kind, length, start=since - zero)
 
 
 # --- ranks that fail --------------------------------------------------------
