@@ -277,7 +277,7 @@ def backward_captured(make: Make, x: torch.Tensor) -> bool:
 
 def _heard(found: Outcome) -> str:
     said = "runs" if found.heard else "does not run"
-    return said + ", and breaks the graph" * bool(found.breaks)
+    return f"{said}, and breaks the graph" if found.breaks else said
 
 
 # ---------------------------------------------------------------- versions
