@@ -147,7 +147,7 @@ SPOILT = {  # a kind of file: what stands there, what replaces it, what is notic
     "solutions": ("median(times)", "median(times) / 2", "solution: wanted '02.1 pa"),
     "right": (".median().item()", ".max().item()", "right: wanted '02.1 passed.', got"),
     "wrong": ("min(times)", "sorted(times)[10]", "not the typical one', got '02.1 pas"),
-    "exercises": ("compiling=3.0", "compiling=0", "the first call', got '02.1 not yet"),
+    "course": ("compiling=3.0", "compiling=0", "the first call', got '02.1 not yet"),
     "": ("raise NotImplementedError", "return 1", "stub: wanted '02.2 not attempted"),
 }
 
@@ -156,14 +156,15 @@ def test_the_test_of_exercises_can_fail(tmp_path, monkeypatch, beside_the_notebo
     """A spoilt solution, mistake and right answer, a lax check, a solved stub."""
     copy = tmp_path / NOTEBOOKS[2].name  # lesson 02 compiles nothing
     for kind, (old, new, _) in SPOILT.items():
-        file = f"ch{copy.name[:2]}.py" if kind else copy.name
+        own = f"ch{copy.name[:2]}"
+        file = {"": copy.name, "course": f"{own}/checks.py"}.get(kind, f"{own}.py")
         folder = FOLDERS.get(kind, ROOT / "notebooks") / kind
         text = (folder / file).read_text(encoding="utf-8")
         assert old in text
-        (tmp_path / kind).mkdir(exist_ok=True)
+        (tmp_path / kind / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / kind / file).write_text(text.replace(old, new), encoding="utf-8")
         monkeypatch.setitem(FOLDERS, kind, tmp_path)
-    monkeypatch.setattr(exercises, "_FOLDER", tmp_path / "exercises")
+    monkeypatch.setattr(exercises, "_FOLDER", tmp_path / "course")
     noticed = [fault for key in asked(copy) for fault in faults(copy, key)]
     for *_, message in SPOILT.values():
         assert any(message in fault for fault in noticed), (message, noticed)
@@ -186,9 +187,9 @@ def three(answer):
 @pytest.fixture
 def told(tmp_path, monkeypatch, learner, capsys):
     """What check("97.1", ...) prints for an answer, a cell's source or a value."""
-    (tmp_path / "exercises").mkdir()
-    (tmp_path / "exercises" / "ch97.py").write_text(CHAPTER, encoding="utf-8")
-    monkeypatch.setattr(exercises, "_FOLDER", tmp_path / "exercises")
+    (tmp_path / "ch97").mkdir()
+    (tmp_path / "ch97" / "checks.py").write_text(CHAPTER, encoding="utf-8")
+    monkeypatch.setattr(exercises, "_FOLDER", tmp_path)
     monkeypatch.setattr(lesson, "progress", Progress())
     lesson.begin("97")
 
@@ -307,13 +308,15 @@ def test_names_and_levels_that_do_not_exist(told, capsys, monkeypatch):
 
 def test_a_chapter_is_read_fresh_and_a_broken_one_says_how_to_mend_it(told):
     told(3)
-    file = exercises._FOLDER / "ch97.py"
+    file = exercises._FOLDER / "ch97" / "checks.py"
     file.write_text(CHAPTER.replace("Yes", "Three it is"), encoding="utf-8")
     assert told(3) == "97.1 passed. Three it is.\n"
     file.write_text("def (", encoding="utf-8")
     message = told(3)
-    assert "ch97.py cannot be used (SyntaxError: " in message
-    assert message.endswith("changed it, put it back: git checkout -- ch97.py\n")
+    assert "course/ch97/checks.py cannot be used (SyntaxError: " in message
+    assert message.endswith(
+        "put it back: git checkout -- notebooks/course/ch97/checks.py\n"
+    )
     file.write_text("", encoding="utf-8")
     assert told(3) == "There is no exercise 97.1; the known ones are none\n"
 
