@@ -62,9 +62,7 @@ def answered(p: Patient) -> Part:
     what = "answers and gradients" if p.train else "answers"
     rows = []
     notes, found = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
-    with torch.set_grad_enabled(p.gradients):
-        judged = [*_answers(p)]
-    for number, (answer, agreed) in enumerate(judged, 1):
+    for number, (answer, agreed) in enumerate(_answers(p), 1):
         off = ", ".join(f"{e:.2g}" for e in agreed.error64 or (agreed.max_error,))
         rows.append((str(number), answer, text.mark(off)))
         found[answer].append(str(number))
@@ -108,7 +106,7 @@ def _fixed_sizes(p: Patient) -> str:
     """Return that code for fixed sizes gives all of eager's answers, if it does."""
     compiled = p.compiled(dynamic=False)
     again = partial(compile_apart, p.fn, dynamic=False)
-    with suppress(InputError), torch.set_grad_enabled(p.gradients):
+    with suppress(InputError):
         if all(p.answers(compiled, c, again=again).matches for c in p.calls):
             return (
                 "torch.compile(model, dynamic=False): eager's answers for all these "
@@ -407,8 +405,7 @@ def speed(p: Patient) -> Part:
     """Is it faster, and after how many calls is it paid back?"""
     inputs, kwargs = p.calls[0]
     sides = p.run(p.fn), p.run(p.compiled())
-    with torch.set_grad_enabled(p.gradients):
-        result = race(sides, inputs, kwargs=kwargs, budget=p.order["budget"])
+    result = race(sides, inputs, kwargs=kwargs, budget=p.order["budget"])
     counts = {
         "speedup": round(result.speedup, 4),
         "speedup_low": round(result.interval[0], 4),

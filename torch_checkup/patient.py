@@ -90,9 +90,10 @@ class Patient:
 
     @functools.cached_property
     def gradients(self) -> bool:
-        """Whether calls are made in grad mode: in training, or where one takes its own.
+        """Whether a try needs grad mode: in training, or where a call takes its own.
 
-        Elsewhere, kernels for a backward would be built for nobody.
+        Elsewhere, kernels for a backward would be built for nobody.  The answers
+        themselves are judged, and raced, as the owner's call has them.
         """
         if self.train:
             return True
