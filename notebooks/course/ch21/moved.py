@@ -8,18 +8,22 @@ import torch
 
 from course.drawing import BLUE, VERMILION, bars
 from helpers.plots import Picture
-from helpers.text import count, size
+from helpers.text import count, mark, size
 
 LIBRARY, BETWEEN = "matrix products and convolutions (library)", "kernels between them"
 
 
-def moved_picture(versions: dict[str, Any]) -> Picture:
-    """Draw the bytes of each: by libraries, and by Inductor's kernels."""
+def moved_picture(versions: dict[str, Any], varies: tuple[str, ...] = ()) -> Picture:
+    """Draw the bytes of each: by libraries, and by Inductor's kernels.
+
+    In words, those of the versions in *varies* are marked: they depend on the CPU.
+    """
     rows, words = {}, []
     for name, found in versions.items():
         library, between = (sum(k.bytes for k in side) for side in sides(found))
         rows[name] = [(LIBRARY, library / 2**20), (BETWEEN, between / 2**20)]
-        words.append(f"{name}: {size(library)} and {size(between)}")
+        moved = f"{size(library)} and {size(between)}"
+        words.append(f"{name}: {mark(moved) if name in varies else moved}")
     what = "Bytes moved in one call by libraries and by the kernels between them"
     return bars(
         rows,
