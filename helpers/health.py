@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,8 @@ def _torch_version() -> tuple[str, ...]:
         status = "missing" if release < (2, 11) else "note"
         return found, status, "Tested on 2.11 to 2.15. make setup"
     try:  # modules need private names of torch, and say what is lost
-        results.load_all_modules()
+        for module in results.all_modules():
+            import_module(module)
     except Unavailable as error:
         return found, "note", str(error)
     return (found,)

@@ -14,6 +14,7 @@ import platform
 import secrets
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -135,16 +136,16 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> Path
     return target
 
 
-def load_all_modules() -> None:
-    """Import every module of this package, and of the one that carries it inside.
+def all_modules() -> Iterator[str]:
+    """Yield the name of each module of this package, and of one that has it inside.
 
-    Raises Unavailable where a version of torch lacks what a module needs.
+    To import one can raise Unavailable, where torch or Triton lacks what it needs.
     """
     for name in dict.fromkeys((__package__, __package__.partition(".")[0])):
         package = import_module(name)
         for found in pkgutil.walk_packages(package.__path__, f"{name}."):
             if not found.name.endswith(("__main__", "_child")):
-                import_module(found.name)
+                yield found.name
 
 
 class Result:
@@ -163,9 +164,11 @@ class Result:
     @staticmethod
     def _kind(name: str) -> type[Result]:
         """Return the class of that *name*; KeyError when there is none."""
-        if name not in Result._kinds:  # its module may not have been needed yet
-            with suppress(Unavailable):
-                load_all_modules()
+        for module in all_modules():  # its own may not have been needed yet
+            if name in Result._kinds:
+                break
+            with suppress(Unavailable):  # one that lacks something hides no other
+                import_module(module)
         return Result._kinds[name]
 
     def __repr__(self) -> str:

@@ -8,6 +8,7 @@ import platform
 import re
 import subprocess
 import sys
+from importlib import import_module
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
@@ -85,7 +86,8 @@ def test_a_comparison_and_a_sweep_come_back_equal(comparison):
 
 def test_no_two_kinds_of_result_have_one_name():
     """A file has the name alone: the one would be read as the other."""
-    results.load_all_modules()
+    for module in results.all_modules():
+        import_module(module)
     kinds, left = set(), [Result]
     while left:
         below = left.pop().__subclasses__()
@@ -102,6 +104,21 @@ def test_a_kind_is_found_whose_module_nobody_has_imported(tmp_path):
         f"print(type(load({path!r})).__module__ in {{*sys.modules}} - before)"
     )
     assert done.stdout == "True\n"
+
+
+def test_a_module_that_lacks_something_hides_no_kind_of_another(tmp_path):
+    path = str(Sweep("size", "elements", (), True).save(tmp_path / "sweep.json"))
+    done = python(
+        "from helpers import errors, results\n"
+        "usual = results.import_module\n"
+        "def without_triton(name):\n"
+        "    if name == 'helpers.gpu.compile':\n"
+        "        raise errors.Unavailable('Triton is not installed')\n"
+        "    return usual(name)\n"
+        "results.import_module = without_triton\n"
+        f"print(type(results.load({path!r})).__name__)"
+    )
+    assert done.stdout == "Sweep\n"
 
 
 def test_the_check_up_reads_its_own_kinds_and_those_of_the_helpers(
