@@ -1,4 +1,4 @@
-"""What to try next with a model: each thing is tried, and held against the present.
+"""The part ``next``: what to try next, each tried and held against the present.
 
 Breaks and versions are counted, and come before seconds; of seconds there is a ratio
 with its interval, or "cannot tell".  What does not give eager's answers helps nobody.
@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from .checkups import Part
 from .helpers import stats, text
 from .helpers._torch import needed_for
 from .helpers.benchmark import Comparison
@@ -28,7 +29,7 @@ from .helpers.capture import graphs, recompiles
 from .helpers.errors import one_line
 from .helpers.session import compile_apart, restored, undisturbed
 from .helpers.tensors import clone, tensors
-from .helpers.text import mark
+from .helpers.text import Table, mark
 from .patient import Call, Patient, race
 
 with needed_for("first calls without a cache"):
@@ -57,6 +58,7 @@ _MENDS: tuple[tuple[str, dict[str, Any], str], ...] = (
 )
 _WORTH = 1.05
 """What is faster by less may be slower in another process, where memory lands anew."""
+_ANSWERS = {True: "agree", False: "DIFFER", None: "not decided"}
 _PATIENCE = 20.0  # seconds after which two first calls of each side must do
 
 
@@ -80,6 +82,21 @@ class Try:
     def helps(self) -> bool:
         """Whether it may be advised."""
         return self.gain > 0 and self.agrees is not False
+
+
+def next_steps(p: Patient) -> Part:
+    """What to try next: all of it is tried, and held against the present state."""
+    found = tried(p)
+    rows = [(t.line, t.effect, _ANSWERS[t.agrees], t.costs) for t in found]
+    table = str(Table.of(["tried", "effect", "answers", "costs"], rows))
+    helps = [t for t in found if t.helps]
+    says = [f"{t.line}: {t.effect}" for t in helps] or ["nothing tried helps"]
+    advice = tuple(
+        f"{said} ({t.costs})" if t.costs else said
+        for said, t in zip(says, helps, strict=False)
+    )
+    verdict = "look" if helps else "good"
+    return Part("next", verdict, says[0], {}, (table,), advice)
 
 
 def tried(p: Patient) -> list[Try]:

@@ -14,13 +14,14 @@ from tests.refresh import ROOT, ran
 from tests.torch_checkup import test_starts
 from torch_checkup import checkup, composition, load
 from torch_checkup.__main__ import main
-from torch_checkup.checkup_child import _promise, found_of
+from torch_checkup.checkup_child import found_of
 from torch_checkup.checkups import NAMES, QUESTIONS, Checkup, Part, start_part
 from torch_checkup.helpers import children, graphs
 from torch_checkup.helpers.errors import InputError
 from torch_checkup.helpers.results import Machine
 from torch_checkup.helpers.text import Table
 from torch_checkup.patient import Patient
+from torch_checkup.versions import _promise
 
 
 def target(name):
