@@ -7,8 +7,10 @@ def repaired(logits, temperature, history):
     assert (~torch.isnan(logits)).all(), "the model has diverged"
     logits = torch.where(logits.max() > 5, logits / 2, logits)
     probs = torch.softmax(logits / temperature, dim=-1)
-    entropy = -torch.where(probs > 0.01, probs * probs.log(), 0).sum()
-    history.append(entropy)
+    likely = probs > 0.01
+    logs = torch.where(likely, probs, 1).log()  # no log of 0: its slope is NaN
+    entropy = -torch.where(likely, probs * logs, 0).sum()
+    history.append(entropy.detach())  # a number, as .item() was
     three = probs.topk(3).values.sum()
     return probs, torch.where(entropy > 1, three, probs.max())
 

@@ -110,13 +110,15 @@ class Seen(NamedTuple):
     """What was counted for a snippet of the zoo.
 
     *after* is the number of graphs of the repaired function, None if the
-    snippet has none.
+    snippet has none.  *agrees*: it returns, prints and raises as given.
+    *gradients* are "same", "other", "new" (given has none), or "lost".
     """
 
     snippet: Snippet
     before: Graphs
     after: int | None
     agrees: bool
+    gradients: str
 
 
 def visit() -> list[Seen]:
@@ -125,11 +127,12 @@ def visit() -> list[Seen]:
     with progress("snippets", len(ZOO)) as bar, untimed_guards():
         for snippet in ZOO:
             before = quietly(snippet.given, *snippet.inputs[0])
-            after, agrees = None, True
+            after, agrees, gradients = None, True, "same"
             if snippet.repaired:
                 with torch.compiler.config.patch(snippet.settings):
                     after, agrees = _checked(snippet)
-            seen.append(Seen(snippet, before, after, agrees))
+                gradients = _gradients(snippet)
+            seen.append(Seen(snippet, before, after, agrees, gradients))
             bar.update()
     return seen
 
@@ -164,15 +167,47 @@ def _same(wanted: Outcome, found: Outcome) -> bool:
     return a.shape == b.shape and torch.allclose(a, b, equal_nan=True)
 
 
+@contextlib.contextmanager
+def _heard() -> Iterator[io.StringIO]:
+    """Collect what is printed in the block; warnings are dropped."""
+    with contextlib.redirect_stdout(io.StringIO()) as text, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield text
+
+
 def _run(f: Function, inputs: tuple[Any, ...]) -> Outcome:
     """Return what f returns (None: it raises), and what it prints."""
-    text = io.StringIO()
-    with contextlib.redirect_stdout(text), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with _heard() as text:
         try:
             return f(*copy.deepcopy(inputs)), text.getvalue()
         except (ValueError, AssertionError, RuntimeError):
             return None, text.getvalue()
+
+
+def _gradients(snippet: Snippet) -> str:
+    """Say how the gradients of repaired are to those of given, in eager."""
+    kinds = set()
+    for inputs in snippet.inputs:
+        before = _slopes(snippet.given, inputs)
+        after = _slopes(snippet.repaired, inputs)
+        if before is None or after is None:
+            kinds.add("same" if before is after else "lost" if before else "new")
+        else:
+            near = map(torch.allclose, before, after)
+            kinds.add("same" if all(near) else "other")
+    return min(kinds, key=["lost", "other", "new", "same"].index)
+
+
+def _slopes(f: Function, inputs: tuple[Any, ...]) -> tuple[torch.Tensor, ...] | None:
+    """Return the gradient of each input of floats; None: nothing comes back."""
+    copies = [x.detach().clone().requires_grad_(x.is_floating_point()) for x in inputs]
+    leaves = [x for x in copies if x.requires_grad]
+    try:
+        with _heard():
+            out = f(*copies)
+        return torch.autograd.grad(out.sum(), leaves)
+    except (ValueError, AssertionError, RuntimeError):
+        return None
 
 
 def tables(seen: list[Seen]) -> list[Table]:
@@ -185,12 +220,13 @@ def tables(seen: list[Seen]) -> list[Table]:
                 s.before.count,
                 len(s.before.breaks),
                 s.snippet.tool,
+                "" if s.gradients == "same" else s.gradients,
             ]
             for s in seen
             if s.snippet.group == group and s.before.breaks
         ]
         if rows:
-            headings = ["line", "graphs", "breaks", "what removes it"]
+            headings = ["line", "graphs", "breaks", "what removes it", "gradients"]
             found.append(Table.of(headings, rows, title=group))
     return found
 

@@ -26,6 +26,14 @@ def _sampled(logits, temperature, history):
     return probs, probs.max()
 
 
+def _with_slopes(function, logits, history):
+    """Return the results, and the gradient of their sum by the logits."""
+    logits = logits.clone().requires_grad_()
+    probs, sure = function(logits * 1, 0.7, history)
+    weighed = (probs * torch.arange(len(probs))).sum() + sure
+    return (probs, sure), torch.autograd.grad(weighed, logits)[0]
+
+
 LOGITS = {  # each for another way through the function
     "unsure": torch.linspace(-1, 1, 12),
     "spread out": torch.linspace(-1, 1, 12) * 9,
@@ -42,21 +50,36 @@ LOGITS = {  # each for another way through the function
         "Each break has a row in the zoo: an error if some value is NaN, .item(), "
         "two branches on a tensor, a mask, a print. A list may hold tensors.",
         "assert (~torch.isnan(logits)).all(), and not assert not; torch.where for "
-        "logits, for the terms of the entropy (0 where not likely), and for sure, "
-        "whose two values you compute both; history.append(entropy); no print.",
+        "logits, for the terms of the entropy (1 in the log and 0 in the sum where not "
+        "likely), and for sure, whose two values you compute both; "
+        "history.append(entropy.detach()); no print.",
     ),
     passed="One graph, and whoever calls it will not notice.",
 )
 def repaired(answer):
     for name, logits in LOGITS.items():
+        given = f"for logits that are {name}, "
         history, wanted_history = [], []
-        wanted = _sampled(logits, 0.7, wanted_history)
-        result = answer(logits.clone(), 0.7, history)
-        for part, theirs, ours in zip(("probs", "sure"), result, wanted, strict=True):
-            if not near(theirs, ours):
-                return f"for logits that are {name}, {part} is not what sampled returns"
-        if len(history) != 1 or abs(float(history[0]) - wanted_history[0]) > 1e-4:
-            return f"for logits that are {name}, history is not what sampled makes it"
+        wanted, slopes = _with_slopes(_sampled, logits, wanted_history)
+        try:
+            result, ours = _with_slopes(answer, logits, history)
+        except AssertionError as error:
+            what = "infinity" if logits.isinf().any() else "none of them"
+            return f"{given}it raises AssertionError {error}: {what} is no NaN"
+        for part, theirs, mine in zip(("probs", "sure"), wanted, result, strict=True):
+            if not near(mine, theirs):
+                return f"{given}{part} is not what sampled returns"
+        if not near(ours, slopes):
+            return f"{given}the gradient is not that of sampled"
+        if len(history) != 1:
+            return f"{given}history is not what sampled makes it"
+        if getattr(history[0], "requires_grad", False):
+            return (
+                "history holds a tensor that requires a gradient, and with it the "
+                "graph of its step, for as long as the list lives"
+            )
+        if abs(float(history[0]) - wanted_history[0]) > 1e-4:
+            return f"{given}history is not what sampled makes it"
     with contextlib.suppress(Exception):
         answer(torch.tensor([0.0, float("nan"), 1.0, 2.0]), 1.0, [])
         return "logits with a NaN in them raise no error"
@@ -82,7 +105,7 @@ def stranger(x, w):
 
 def _library():
     """Return the names of a small library, in which two functions break a graph."""
-    names = {"torch": torch}
+    names = {"torch": torch, "__name__": "library"}
     exec(LIBRARY, names)
     return names
 
@@ -167,7 +190,8 @@ def longest_run_op(answer):
     if fault := difference(answer, _longest_run, [(bits,)]):
         return f"called by itself, it does not return what longest_run does: {fault}"
     try:
-        torch.library.opcheck(answer, (bits,))
+        for given in (bits, bits.bool()):  # the result has a dtype of its own
+            torch.library.opcheck(answer, (given,))
     except Exception as error:
         return f"torch.library.opcheck finds: {' '.join(str(error).split())[:300]}"
     return None

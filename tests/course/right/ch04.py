@@ -8,7 +8,7 @@ def repaired(logits, temperature, history):
     probs = torch.softmax(logits / (1 + large) / temperature, dim=-1)
     likely = probs > 0.01
     entropy = torch.special.entr(probs).masked_fill(~likely, 0).sum()
-    history.append(entropy)
+    history.append(entropy.detach())
     first = probs.sort(descending=True).values
     sure = torch.cond(
         entropy > 1, lambda p: p[:3].sum(), lambda p: p[0].clone(), (first,)
@@ -24,3 +24,27 @@ def adopted(stranger, note, namespace):
     names = {**namespace, "weigh": weigh, "note": lambda text: None}
     copy = types.FunctionType(stranger.__code__, names)
     return torch.compile(copy, fullgraph=True, backend="aot_eager")
+
+
+# %% 04.2: allow_in_graph, which nonstrict_trace is like
+def adopted(stranger, note, namespace):
+    namespace["weigh"] = torch.compiler.allow_in_graph(namespace["weigh"])
+    compiled = torch.compile(stranger, fullgraph=True)
+
+    def call(*inputs):
+        with torch._dynamo.config.patch(ignore_logging_functions={note}):
+            return compiled(*inputs)
+
+    return call
+
+
+# %% 04.1: a mask that multiplies, and history without a graph
+def repaired(logits, temperature, history):
+    assert torch.isnan(logits).sum() == 0, "the model has diverged"
+    logits = logits / torch.where(logits.max() > 5, 2.0, 1.0)
+    probs = torch.softmax(logits / temperature, dim=-1)
+    with torch.no_grad():
+        entropy = torch.special.entr(probs).masked_fill(probs <= 0.01, 0).sum()
+        history.append(entropy)
+    three = probs.topk(3).values.sum()
+    return probs, torch.where(entropy > 1, three, probs.amax())

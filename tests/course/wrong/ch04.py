@@ -17,9 +17,33 @@
 # + three  # one branch only
 
 
-# %% 04.1: raised AssertionError: the model has diverged
+# %% 04.1: raises AssertionError the model has diverged: infinity is no NaN
 # - (~torch.isnan(logits)).all()
 # + torch.isfinite(logits).all()
+
+
+# %% 04.1: raises AssertionError : infinity is no NaN
+# - (~torch.isnan(logits)).all(), "the model has diverged"
+# + torch.isfinite(logits).all()
+
+
+# %% 04.1: history holds a tensor that requires a gradient
+# - entropy.detach()
+# + entropy
+
+
+# %% 04.1: the gradient is not that of sampled
+# - logits.max() > 5, logits / 2, logits)
+# + logits.max() > 5, logits.detach() / 2, logits)
+
+
+# %% 04.1: the gradient is not that of sampled
+# -     probs = torch.softmax(logits / temperature, dim=-1)
+# +     with torch.no_grad():
+# +         off = logits.isinf()
+# +     spread = (logits / temperature).exp() * torch.where(off, 0, 1)
+# +     spread = spread + (logits - logits.detach()).nan_to_num()
+# +     probs = spread / spread.sum()
 
 
 # %% 04.2: fullgraph=True says what
@@ -59,6 +83,11 @@ def longest_run_op(bits):
 # - @longest_run_op.register_fake
 # - def _(bits):
 # -     return bits.new_empty(bits.shape[0], dtype=torch.int64)
+
+
+# %% 04.3: opcheck finds: opcheck(op, ...): test_faketensor failed
+# - , dtype=torch.int64)
+# + )
 
 
 # %% 04.3: opcheck finds: opcheck(op, ...): test_faketensor failed
