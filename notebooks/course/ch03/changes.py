@@ -62,7 +62,7 @@ def noticed(what: str) -> Noticed:
 def _played(what: str) -> Noticed:
     torch.compiler.reset()
     function, inputs, happens = CHANGES[what]()
-    backend = CountingBackend()
+    backend = CountingBackend("aot_eager")
     compiled = torch.compile(function, backend=backend)
     compiled(*clone(inputs))
     first = len(backend.captured)
@@ -137,6 +137,18 @@ def grad_mode() -> Scene:
     return Scene(lambda x: x.sin() * leaf, (X,), off)
 
 
+@change("two parameters become one, which is written to")
+def tied() -> Scene:
+    one, other = nn.Parameter(X.clone()), nn.Parameter(X + 1)
+
+    def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            a.add_(1)
+        return a * b
+
+    return Scene(product, (one, other), lambda: (one, one))
+
+
 class Scaled(nn.Module):
     """A module with a submodule, and a number as a setting."""
 
@@ -170,6 +182,18 @@ def hook() -> Scene:
         model.linear.register_forward_hook(lambda *call: -call[-1])
 
     return Scene(model, (X,), add)
+
+
+@change("a method of a layer, replaced on its class")
+def patched() -> Scene:
+    class Layer(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.sin()
+
+    def patch() -> None:
+        Layer.forward = lambda self, x: x.cos()
+
+    return Scene(nn.Sequential(Layer(), nn.ReLU()), (X,), patch)
 
 
 @change("what assume_constant_result promised")
