@@ -11,8 +11,8 @@ from __future__ import annotations
 import contextlib
 import html
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
@@ -27,7 +27,7 @@ from .text import Table, count, mark, plain, size
 with needed_for("the kernels"):
     from torch._inductor.codegen.cpp import CppScheduling
     from torch._inductor.codegen.triton import TritonScheduling
-    from torch._inductor.scheduler import Scheduler
+    from torch._inductor.scheduler import FusedMixOrderReductions, Scheduler
     from torch._inductor.virtualized import V
 
 
@@ -144,7 +144,10 @@ def lowered() -> Iterator[list[Kernel]]:
     def generated(language: str, define: Any) -> Callable[..., str]:
         def define_kernel(self: Any, source: str, nodes: Any, *rest: Any, **more: Any):
             name = define(self, source, nodes, *rest, **more)
-            kernels.append(_kernel(name, language, _fused(nodes)))
+            if pieces := getattr(rest[0] if rest else None, _PIECES, ()):
+                kernels.extend(_in_two_orders(name, _fused(nodes), rest[0], pieces))
+            else:
+                kernels.append(_kernel(name, language, _fused(nodes, apart=True)))
             return name
 
         return define_kernel
@@ -166,11 +169,56 @@ def lowered() -> Iterator[list[Kernel]]:
         yield kernels
 
 
-def _fused(schedule: Any) -> list[Any]:
-    """Return the fused groups of a schedule, which also holds markers."""
+_PIECES = "saved_partial_accumulate"  # of a Triton kernel: what it leaves in pieces
+
+
+def _fused(schedule: Any, apart: bool = False) -> list[Any]:
+    """Return the fused groups of a schedule, which also holds markers.
+
+    With *apart*, what was fused with a mix-order reduction counts alone: it has a
+    launch of its own.
+    """
     nodes = [n for n in schedule if hasattr(n, "scheduler") and hasattr(n, "get_name")]
-    groups = [n.scheduler.name_to_fused_node.get(n.get_name(), n) for n in nodes]
+    groups = []
+    for node in nodes:
+        group = node.scheduler.name_to_fused_node.get(node.get_name(), node)
+        mixed = apart and isinstance(group, FusedMixOrderReductions)
+        groups.append(node if mixed else group)
     return list(dict.fromkeys(groups))
+
+
+def _in_two_orders(
+    name: str, groups: list[Any], kernel: Any, pieces: Sequence[Any]
+) -> list[Kernel]:
+    """Return a mix-order reduction, and the library calls that end it.
+
+    It reduces rows whole, and columns in *pieces*, one for each program.  The wrapper
+    adds up those by eager's own sum, for which the schedule has no node.
+    """
+    [group] = groups
+    sizes = V.graph.sizevars
+    hint = getattr(sizes, "optimization_hint", None) or sizes.size_hint  # torch 2.11
+    rows, width = (int(hint(kernel.numels[axis], fallback=0)) for axis in ("x", "r0_"))
+    workspace = -(-rows // kernel.rsplit_size) * width * torch.float32.itemsize
+    counted = _kernel(name, "Triton", groups)
+    read = group.get_read_write_buffer_accesses(True, False)
+    written = group.node1.get_read_write_buffer_accesses(False, True)
+    moved = sum(read.values()) + sum(written.values()) + workspace * len(pieces)
+    stores = len(written) + len(pieces)
+    joins = [
+        Kernel(
+            name=f"aten.{piece.reduction_type}",
+            language="library",
+            phase=counted.phase,
+            ops=(piece.reduction_type,),
+            loads=1,
+            stores=1,
+            reductions=1,
+            bytes=workspace + width * V.graph.get_dtype(piece.buffer_name).itemsize,
+        )
+        for piece in pieces
+    ]
+    return [replace(counted, stores=stores, bytes=moved), *joins]
 
 
 def _library_name(node: Any) -> str:

@@ -1,6 +1,7 @@
 """A generated Triton kernel, compiled down to a GPU's machine code without that GPU.
 
     configs(source, gpu)           the launch configurations Inductor would try
+    neighbours(source, gpu)        those that it would try around the fastest
     grid(source, gpu, config, ...) how many programs are launched
     compile_kernel(source, gpu)    every stage, registers, spills, shared memory
 
@@ -98,7 +99,26 @@ def configs(source: str, gpu: Gpu) -> tuple[Config, ...]:
     Triton, InputError when *source* is not one generated kernel.
     """
     with _loaded(source, gpu) as tuner:
-        return _configs(tuner)
+        return _configs(tuner, tuner.configs)
+
+
+def neighbours(source: str, gpu: Gpu, config: int = 0) -> tuple[Config, ...]:
+    """Return what coordinate descent would time next, if *config* were the fastest.
+
+    These are the fewest: each that is faster has neighbours of its own.  None where the
+    mode did not ask for it.  Source: Inductor's own tuner, with equal times.
+    """
+    with _loaded(source, gpu) as tuner:
+        eligible = getattr(tuner, "_should_coordesc_tune", True)  # from torch 2.13 on
+        if not eligible or not tuner.inductor_meta.get("coordinate_descent_tuning"):
+            return ()
+        tried: list[Any] = []
+        for known in tuner.configs:
+            tuner.coordesc_tuner.cache_benchmark_result(known, 1.0)
+        tuner.coordesc_tuner.autotune(
+            lambda each: tried.append(each) or 1.0, tuner.configs[config], 1.0
+        )
+        return _configs(tuner, tried)
 
 
 def grid(
@@ -134,7 +154,7 @@ def compile_kernel(
     InputError when the kernel cannot be compiled for this GPU.
     """
     with _loaded(source, gpu) as tuner:
-        known = _configs(tuner)
+        known = _configs(tuner, tuner.configs)
         if not 0 <= config < len(known):
             names = "; ".join(f"{i}: {each}" for i, each in enumerate(known))
             raise InputError(f"no configuration {config}: there are {names}")
@@ -218,14 +238,14 @@ def _compiled(
             return tuner._precompile_config(config).kernel, log.getvalue()
 
 
-def _configs(tuner: Any) -> tuple[Config, ...]:
+def _configs(tuner: Any, chosen: Sequence[Any]) -> tuple[Config, ...]:
     meta = tuner.inductor_meta
     fixed = dict(meta.get("combo_grid_meta", {}).get("default_config") or {})
     named = meta.get("config_args", {})  # of a template
     fixed |= {name: n for name, n in named.items() if name.startswith("BLOCK_")}
     return tuple(
         Config(fixed | config.kwargs, config.num_warps, config.num_stages)
-        for config in tuner.configs
+        for config in chosen
     )
 
 

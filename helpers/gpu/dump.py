@@ -17,6 +17,7 @@ import torch
 from torch.utils import _triton
 
 from .. import session
+from .._torch import needed_for
 from ..codegen import folded
 from ..errors import InputError, one_line
 from ..results import Result, TableResult, write_atomically
@@ -26,6 +27,9 @@ from . import compile, gpus
 from . import fake_gpu as fake
 from .fake_gpu import LoweredGraph, Lowering, LoweringHere
 from .tidy import tidy
+
+with needed_for("Triton code for a GPU that is not here"):
+    from torch._inductor.fx_passes import pad_mm
 
 
 def dump_triton(
@@ -46,6 +50,10 @@ def dump_triton(
     ``gpus.GPUS``, or ``this`` for what really runs on this machine.  *mode* and
     *dynamic* are as for ``torch.compile``; *to* is a folder to write everything to.
     Tensors made on the CPU inside *fn* count as made on the GPU.
+
+    What Inductor would time or record is set aside, and ``undecided`` names it: with
+    ``max_autotune`` products stay with the library, none is padded, and nothing is
+    recorded as a CUDA graph, though the code is cut where recordings would end.
 
     Raises InputError when *fn* raises, for an unknown GPU or mode, and for what
     Inductor cannot lower; Unavailable without the triton that this torch works with.
@@ -160,18 +168,26 @@ def _undecided(
     launches = [launch for graph in graphs for launch in graph.launches]
     library = [launch.name for launch in launches if launch.language == "library"]
     nodes = [node for graph in graphs for node in graph.aten.graph.nodes]
+    tuned = backend.options.get("coordinate_descent_tuning")
     if any(launch.language == "Triton" for launch in launches):
         yield "block sizes and warps, timed where kernel.configs has several"
+        if tuned:
+            yield "how far coordinate descent goes on: kernel.neighbours come next"
+    if tuned and any("RSPLIT_SIZE" in k for g in graphs for k in g.kernels.values()):
+        yield "in how many pieces a mix-order reduction leaves its columns"
     products = [name for name in library if "mm" in name or "convolution" in name]
     if products:
         yield "which kernel a library picks for a matrix product or convolution"
+    if any(map(_can_be_padded, nodes)):
+        yield "whether to pad a matrix product, which shape_padding would time"
     if backend.attention:
         shown = " and ".join(sorted(backend.attention))
         yield f"which attention kernel PyTorch prefers; shown is {shown}"
     if products and mode in ("max-autotune", "max-autotune-no-cudagraphs"):
         yield "whether a Triton template beats the library's matrix product"
-    if mode in ("max-autotune", "reduce-overhead"):
-        yield "whether the launches can be recorded as a CUDA graph"
+    if backend.options.get("triton.cudagraphs"):
+        parts = sum(graph.source.count("\ndef partition_") for graph in graphs)
+        yield f"whether what runs can be recorded, as {count(parts, 'CUDA graph')}"
     if backend.autocast:
         yield (
             "what autocast casts on a GPU: here it follows the CPU's rules, and "
@@ -183,6 +199,19 @@ def _undecided(
         yield "the bytes of tensors whose sizes depend on data, counted as 0"
     if backend.stopped:
         yield f"what comes after {backend.stopped}, which needs a GPU to run"
+
+
+_PRODUCTS = {getattr(torch.ops.aten, name).default for name in ("mm", "addmm", "bmm")}
+
+
+def _can_be_padded(node: torch.fx.Node) -> bool:
+    """Return whether a product has a size that a padded one would round up."""
+    if node.target not in _PRODUCTS:
+        return False
+    left, right = (arg.meta["val"] for arg in node.args[-2:])
+    aligned = pad_mm.get_alignment_size(left)
+    sizes = *left.shape[-2:], right.shape[-1]
+    return any(pad_mm.get_padded_length(n, aligned) for n in sizes)
 
 
 _machine_code = lru_cache(256)(compile.compile_kernel)
@@ -227,6 +256,11 @@ class DumpedKernel(Result):
     def configs(self) -> tuple[Any, ...]:
         """The block sizes and warps that Inductor would try, its first choice first."""
         return compile.configs(self.generated, gpus.find(self.gpu))
+
+    @cached_property
+    def neighbours(self) -> tuple[Any, ...]:
+        """What a mode would try at least, besides: neighbours of the first choice."""
+        return compile.neighbours(self.generated, gpus.find(self.gpu), self.chosen)
 
     @cached_property
     def grid(self) -> Any:

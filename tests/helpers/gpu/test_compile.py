@@ -11,7 +11,14 @@ from torch._inductor.runtime import hints, triton_heuristics
 
 from helpers import _torch
 from helpers.errors import InputError, Unavailable
-from helpers.gpu.compile import Config, MachineCode, compile_kernel, configs, grid
+from helpers.gpu.compile import (
+    Config,
+    MachineCode,
+    compile_kernel,
+    configs,
+    grid,
+    neighbours,
+)
 from helpers.gpu.gpus import GPUS, find, occupancy
 from tests.kinds import dumped
 
@@ -43,6 +50,21 @@ def test_a_pointwise_kernel_on_every_gpu(gpu):
     assert second == used and str(code).endswith(f"\n{code.occupancy}")
     assert first == f"{code.kernel} on {gpu}: {code.config}"
     assert re.match(r"0000  \S.*;\n0010  ", code.sass) and "loc(" not in code.ttgir
+
+
+def test_coordinate_descent_goes_one_step_in_each_direction():
+    kernel = source("pointwise chain")
+    assert neighbours(kernel, H100) == ()
+    asked = "inductor_meta={"
+    descends = kernel.replace(asked, asked + "'coordinate_descent_tuning': True, ")
+    descends = descends.replace("'coordinate_descent_tuning': False", "")
+    for number, start in enumerate(configs(descends, H100)):
+        found = neighbours(descends, H100, number)
+        assert found and not {*map(str, found)} & {*map(str, configs(descends, H100))}
+        for each in found:
+            blocks = each.blocks["XBLOCK"] / start.blocks["XBLOCK"]
+            moved = blocks, each.num_warps / start.num_warps
+            assert sorted(moved) in ([0.5, 1], [1, 2])
 
 
 def test_candidates_in_inductors_order_and_one_by_number():

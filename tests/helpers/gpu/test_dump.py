@@ -261,25 +261,130 @@ def test_both_kernels_of_attention_are_said():
 # --- modes ----------------------------------------------------------------------------
 
 
-def test_what_a_mode_and_an_odd_size_leave_open_is_said():
-    odd = dump_triton(torch.mm, randn(64, 61), randn(61, 64), mode="max-autotune")
-    text = "\n".join(odd.undecided)
-    assert "Triton template" in text and "CUDA graph" in text
-    even = "\n".join(dump_triton(torch.mm, randn(64, 64), randn(64, 64)).undecided)
-    assert "which kernel a library picks" in even
-    assert "Triton template" not in even
+TIMED = "block sizes and warps, timed where kernel.configs has several"
+DESCENT = "how far coordinate descent goes on: kernel.neighbours come next"
+LIBRARY = "which kernel a library picks for a matrix product or convolution"
+PADDED = "whether to pad a matrix product, which shape_padding would time"
+BEATS = "whether a Triton template beats the library's matrix product"
+RECORDED = "whether what runs can be recorded, as 1 CUDA graph"
+
+
+@pytest.mark.parametrize(
+    ("mode", "more"),
+    [
+        (None, ()),
+        ("reduce-overhead", (RECORDED,)),
+        ("max-autotune-no-cudagraphs", (BEATS,)),
+        ("max-autotune", (BEATS, RECORDED)),
+    ],
+)
+def test_what_a_mode_and_an_odd_size_leave_open_is_said(mode, more):
+    odd, even = (
+        dump_triton(torch.mm, randn(64, n), randn(n, 64), mode=mode) for n in (61, 64)
+    )
+    assert odd.undecided == (LIBRARY, PADDED, *more)
+    assert even.undecided == (LIBRARY, *more)
+
+
+@pytest.mark.parametrize(
+    ("product", "shapes", "padded"),
+    [
+        (torch.bmm, [(2, 8, 12), (2, 12, 10)], True),
+        (torch.bmm, [(3, 8, 12), (3, 12, 16)], False),
+        (torch.addmm, [(10,), (8, 12), (12, 10)], True),
+        (torch.mm, [(1, 12), (12, 16)], False),  # a row is never padded
+    ],
+)
+def test_each_product_that_could_be_padded_is_named(product, shapes, padded):
+    undecided = dump_triton(product, *(randn(*shape) for shape in shapes)).undecided
+    assert (PADDED in undecided) == padded
+    double = dump_triton(product, *(randn(*shape).double() for shape in shapes))
+    assert PADDED not in double.undecided
+
+
+def test_a_mode_that_descends_says_so_where_there_is_a_kernel():
     alone = dump_triton(torch.sin, randn(8), mode="max-autotune")
-    assert "product" not in "\n".join(alone.undecided)
-    graphs = "whether the launches can be recorded as a CUDA graph"
-    assert alone.undecided[1:] == (graphs,) == odd.undecided[2:]
-    beats = "whether a Triton template beats the library's matrix product"
-    assert odd.undecided[1] == beats
-    for mode, last in (
-        ("reduce-overhead", graphs),
-        ("max-autotune-no-cudagraphs", beats),
-    ):
-        dump = dump_triton(torch.mm, randn(64, 61), randn(61, 64), mode=mode)
-        assert dump.undecided[1:] == (last,)
+    assert alone.undecided == (TIMED, DESCENT, RECORDED)
+    [kernel] = alone.kernels
+    assert kernel.neighbours and not {*map(str, kernel.neighbours)} & {
+        *map(str, kernel.configs)
+    }
+    [plain] = dump_triton(torch.sin, randn(8)).kernels
+    assert plain.neighbours == ()
+
+
+def test_recordings_end_where_an_operation_cannot_be_recorded():
+    @torch.library.custom_op(
+        "dump::unsafe", mutates_args=(), tags=(torch._C.Tag.cudagraph_unsafe,)
+    )
+    def unsafe(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    unsafe.register_fake(torch.empty_like)
+
+    def around(x):
+        return unsafe(x.sin()).cos()
+
+    cut = dump_triton(around, randn(8), mode="reduce-overhead")
+    assert cut.undecided[-1] == "whether what runs can be recorded, as 2 CUDA graphs"
+    plain = dump_triton(around, randn(8))
+    assert "def partition_" not in plain.source
+    assert [k.generated for k in cut.kernels] == [k.generated for k in plain.kernels]
+
+
+# --- reductions along rows and down columns at once -----------------------------------
+
+SMALL = inductor_config.patch("triton.mix_order_reduction_non_strict_mode", True)
+
+
+def rows_and_columns(x):
+    return x.sum(-1), x.amax(-1), x.sum(0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_pieces_of_a_mix_order_reduction_are_counted(dtype):
+    x = randn(64, 32).to(dtype)
+    with SMALL:
+        dump = dump_triton(rows_and_columns, x)
+    [kernel], [join] = dump.kernels, dump.library
+    pieces = 4 * 32 * 4  # by programs, columns, and float32 for each of them
+    assert kernel.grid == (4, 1, 1) and kernel.arguments[3] == "workspace_0"
+    assert (kernel.loads, kernel.stores) == (1, 3)
+    assert kernel.bytes == (64 * 32 + 2 * 64) * x.itemsize + pieces
+    assert (join.name, join.ops, join.loads, join.stores) == (
+        "aten.sum",
+        ("sum",),
+        1,
+        1,
+    )
+    assert join.bytes == pieces + 32 * x.itemsize
+    assert dump.check_numerics().checked == 1
+    apart = dump_triton(rows_and_columns, x)
+    assert len(apart.kernels) == 2 and not apart.library
+
+
+def test_what_follows_a_mix_order_reduction_is_a_launch_of_its_own():
+    def followed(x):
+        return x.sum(-1), (x.sum(0) + 1).sin(), x.prod(0)
+
+    with SMALL:
+        dump = dump_triton(followed, randn(64, 32))
+    names = [launch.name for launch in dump.launches]
+    both, last = dump.kernels
+    assert names == [both.name, "aten.sum", "aten.prod", last.name]
+    assert both.stores == 3 and last.bytes == 2 * 32 * 4
+    assert last.arguments[0].startswith("buf")
+    assert dump.check_numerics().checked == 2
+
+
+def test_how_a_mix_order_reduction_is_cut_would_be_timed():
+    with SMALL:
+        dump = dump_triton(rows_and_columns, randn(64, 32), mode="max-autotune")
+        plain = dump_triton(rows_and_columns, randn(64, 32))
+    cut = "in how many pieces a mix-order reduction leaves its columns"
+    assert dump.undecided == (TIMED, DESCENT, cut, RECORDED)
+    assert plain.undecided == (TIMED,)
+    assert dump.kernels[0].grid == plain.kernels[0].grid
 
 
 # --- what is wrong is said ------------------------------------------------------------
