@@ -9,12 +9,12 @@ from typing import Any
 class CountingBackend:
     """A backend for torch.compile that notes what is captured, and what runs.
 
-    *inner* names the backend that makes what runs.  ``captured`` has the graphs,
+    *inner* is the backend that makes what runs, or its name.  ``captured`` has the graphs,
     and ``ran`` for each run the number of its graph, its place in there: one that
     is compiled once more has a second number.
     """
 
-    def __init__(self, inner: str = "eager") -> None:
+    def __init__(self, inner: str | Callable[..., Any] = "eager") -> None:
         self.inner = inner
         self.captured: list[Any] = []
         self.ran: list[int] = []

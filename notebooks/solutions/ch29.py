@@ -21,8 +21,4 @@ class Mended(torch.nn.Module):
 # %% 29.2
 def serve(step, backend):
     """Return step compiled: two versions, for prompts and for one token."""
-    one = torch.compile(step, backend=backend)
-    many = torch.compile(step, backend=backend, dynamic=True)
-    return lambda tokens, *rest: (one if len(tokens) == 1 else many)(
-        tokens, *rest
-    )
+    return torch.compile(step, backend=backend, dynamic=True)

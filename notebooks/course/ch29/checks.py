@@ -28,8 +28,9 @@ class Memory(torch.nn.Module):
     "29.1",
     hints=(
         "Which of the four ways to keep a position made one version for all tokens?",
-        "A tensor. rows.index_copy_ takes it. The slice of the rows seen so far needs "
-        "an integer, so look at all rows, and hide those behind the position.",
+        "A tensor. rows.index_copy_ takes it; rows[at] would take the number out. The "
+        "slice of the rows seen so far needs an integer, so look at all rows, and hide "
+        "those behind the position.",
         "self.register_buffer('at', torch.zeros(1, dtype=torch.long)); "
         "self.rows.index_copy_(0, self.at, x); hidden = torch.arange(len(self.rows)) > "
         "self.at; scores = (x @ self.rows.T).masked_fill(hidden, -torch.inf).",
@@ -66,11 +67,9 @@ def _step(tokens, rows, at):
     hints=(
         "A call with one token needs a version of its own. All prompts together may "
         "have one more. When is that one made, and for which length?",
-        "Tell torch before the first prompt that its length varies: mark_dynamic, or "
-        "two calls of torch.compile, of which one has dynamic=True.",
-        "one = torch.compile(step, backend=backend); many = the same with "
-        "dynamic=True; return lambda tokens, *rest: (one if len(tokens) == 1 else "
-        "many)(tokens, *rest).",
+        "Tell torch before the first prompt that its length varies: by mark_dynamic "
+        "where it has more than one token, or by an argument of torch.compile.",
+        "return torch.compile(step, backend=backend, dynamic=True).",
     ),
     passed="Two versions: one for prompts of any length, and one for decode.",
 )
@@ -90,6 +89,6 @@ def two_versions(answer):
             if not backend.ran:
                 return f"{where}: it ran no graph: is it compiled?"
             at = at + many
-    if (versions := len(backend.captured)) != 2:
+    if (versions := len(backend.captured)) > 2:
         return f"{count(versions, 'version')} for {len(PROMPTS)} prompts, not 2"
     return None

@@ -14,6 +14,12 @@ from typing import Any
 
 import torch
 from matplotlib.figure import Figure
+from torch._dynamo.backends.common import aot_autograd
+from torch._guards import TracingContext
+from torch._inductor.cudagraph_utils import (
+    check_for_mutation_ignore_cuda_graph_managed_tensor,
+)
+from torch.utils._ordered_set import OrderedSet
 
 from course.backend import CountingBackend
 from course.call_strips import EAGER, Calls
@@ -30,12 +36,15 @@ Loop = Callable[[Callable[..., Any]], Iterable[int]]
 # ------------------------------------------------------- what each call ran
 
 
-class _Numbers(CountingBackend):
-    """Notes for each run its graph, and the Python numbers that it was given."""
+class _Replays(CountingBackend):
+    """Notes what CUDA graphs would meet: writes into inputs, and Python numbers."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(
+            aot_autograd(fw_compiler=self._judged, keep_inference_input_mutations=True)
+        )
         self.given: set[tuple[int, ...]] = set()
+        self.skipped: list[str] = []
 
     def __call__(self, graph: Any, inputs: list[Any]) -> Callable[..., Any]:
         run = super().__call__(graph, inputs)
@@ -48,12 +57,29 @@ class _Numbers(CountingBackend):
 
         return noted
 
+    def _judged(self, graph: torch.fx.GraphModule, _: Any) -> torch.fx.GraphModule:
+        """Ask torch whether CUDA graphs would skip this graph for its writes."""
+        names = [node.name for node in graph.graph.find_nodes(op="placeholder")]
+        copies = graph.graph.find_nodes(
+            op="call_function", target=torch.ops.aten.copy_.default
+        )
+        written = OrderedSet(str(copy.args[0]) for copy in copies)
+        reason = check_for_mutation_ignore_cuda_graph_managed_tensor(
+            graph,
+            written,
+            OrderedSet(map(names.index, written)),
+            TracingContext.get().fw_metadata.static_input_indices,
+        )
+        if reason:
+            self.skipped.append(reason)
+        return graph
+
 
 class Lane(Calls):
-    """The calls of a step, and where its second argument lay, a cache."""
+    """The calls of a step, and where its second argument lay: a cache, as a rule."""
 
-    def __init__(self, step: Any, **options: Any) -> None:
-        super().__init__(step, _Numbers(), **options)
+    def __init__(self, step: Any, backend: Any = None, **options: Any) -> None:
+        super().__init__(step, backend, **options)
         self.addresses: list[int] = []
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
@@ -75,11 +101,6 @@ class Lane(Calls):
         """How often the cache lay elsewhere than in the call before."""
         return sum(a != b for a, b in itertools.pairwise(self.addresses))
 
-    @property
-    def recordings(self) -> int:
-        """How many different sets of numbers the graphs were given."""
-        return len(self.keep.given)
-
 
 def lane(step: Any, loop: Loop, **options: Any) -> Lane:
     """Return what each call of *step* ran when *loop* calls it, compiled anew."""
@@ -88,6 +109,30 @@ def lane(step: Any, loop: Loop, **options: Any) -> Lane:
         for _ in loop(calls):
             pass
     return calls
+
+
+@dataclass(frozen=True)
+class Replays:
+    """What CUDA graphs would meet in a loop.
+
+    *moves* is how often the cache lay elsewhere than in the call before;
+    *skipped* is torch's reason why a graph is not recorded, or empty;
+    *recordings* are the different sets of numbers that the graphs were given.
+    """
+
+    moves: int
+    skipped: str
+    recordings: int
+
+
+def replays(step: Any, loop: Loop) -> Replays:
+    """Return what CUDA graphs would meet when *loop* calls *step*."""
+    backend = _Replays()
+    calls = lane(step, loop, backend=backend)
+    if backend.skipped:
+        reason, *_ = backend.skipped[0].partition(". ")  # then come lines of code
+        return Replays(calls.moves, reason, 0)
+    return Replays(calls.moves, "", len(backend.given))
 
 
 def lanes_table(lanes: Mapping[str, Lane]) -> Table:
@@ -99,10 +144,13 @@ def lanes_table(lanes: Mapping[str, Lane]) -> Table:
     return Table.of(["way", "versions", "calls in eager", "calls"], rows)
 
 
-def recordings_table(lanes: Mapping[str, Lane]) -> Table:
+def replays_table(ways: Mapping[str, Replays]) -> Table:
     """Return what CUDA graphs would meet in each way."""
-    rows = [[name, one.moves, one.recordings] for name, one in lanes.items()]
-    head = ["way", "the cache moves", "recordings, by the rule"]
+    rows = [
+        [name, one.moves, one.skipped.partition("due to ")[2], one.recordings]
+        for name, one in ways.items()
+    ]
+    head = ["way", "the cache moves", "skipped", "recordings, by the rule"]
     return Table.of(head, rows)
 
 

@@ -28,3 +28,35 @@ def serve(step, backend):
         return compiled(tokens, *rest)
 
     return call
+
+
+# %% 29.2: two calls of torch.compile
+def serve(step, backend):
+    one = torch.compile(step, backend=backend)
+    many = torch.compile(step, backend=backend, dynamic=True)
+    return lambda tokens, *rest: (one if len(tokens) == 1 else many)(tokens, *rest)
+
+
+# %% 29.2: even one version
+def serve(step, backend):
+    compiled = torch.compile(step, backend=backend)
+
+    def call(tokens, *rest):
+        torch._dynamo.decorators.mark_unbacked(tokens, 0)
+        return compiled(tokens, *rest)
+
+    return call
+
+
+# %% 29.1: an index with one dimension
+class Mended(torch.nn.Module):
+    def __init__(self, room, width):
+        super().__init__()
+        self.register_buffer("at", torch.zeros(1, dtype=torch.long))
+        self.register_buffer("rows", torch.zeros(room, width))
+
+    def forward(self, x):
+        self.rows[self.at] = x
+        hidden = torch.arange(len(self.rows)) > self.at
+        self.at += 1
+        return (x @ self.rows.T).masked_fill(hidden, -torch.inf).softmax(-1) @ self.rows
