@@ -29,10 +29,17 @@ def _read_first(x, y):
     return before
 
 
+def _copied(x, y):
+    z = x + 1  # or y would come first in the graph
+    y.copy_(x)
+    return z
+
+
 FUNCTIONS = (  # what it is called, the function, and the inputs that it writes
     ("a write into a clone", _nothing, []),
     ("a write through a view", _through_a_view, [1]),
     ("two inputs are written", _read_first, [0, 1]),
+    ("an input is copied into another", _copied, [1]),
 )
 
 
@@ -72,6 +79,11 @@ def _two_results(x):
     return best.values.log() + best.indices
 
 
+def _hidden(x):
+    y = (x - 2).log()
+    return torch.where(y.isnan(), 0, y)
+
+
 FOURS, MINUS = torch.full((2, 3), 4.0), torch.full((2, 3), -1.0)
 WITH_NAN = torch.tensor([[1.0, math.nan, 2.0]])
 DAYS = (  # a name, the program, the input of each call, and the culprit in each call
@@ -79,6 +91,8 @@ DAYS = (  # a name, the program, the input of each call, and the culprit in each
     ("an operation with two results", _two_results, (MINUS,), ("log",)),
     ("a NaN that came in", lambda x: x * 2 + 1, (WITH_NAN,), (None,)),
     ("a second call", lambda x: (x - 1).sqrt() + x, (FOURS, MINUS), (None, "sqrt")),
+    ("twice the same", lambda x: (x - 2).sqrt() * x, (MINUS, MINUS), ("sqrt", "sqrt")),
+    ("a NaN that does not come out", _hidden, (MINUS,), ("log",)),
 )
 
 

@@ -4,7 +4,8 @@
 # %% 05.1: asks each input who writes into it
 def overwritten(graph):
     def is_written(node):
-        names = [getattr(user.target, "__name__", "") for user in node.users]
+        first = [user for user in node.users if user.args[0] is node]
+        names = [getattr(user.target, "__name__", "") for user in first]
         return any(name.startswith("copy_.") for name in names)
 
     inputs = [node for node in graph.nodes if node.op == "placeholder"]

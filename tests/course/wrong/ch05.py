@@ -23,6 +23,36 @@ def overwritten(graph):
 # + [node.args[0].name for node in writes]
 
 
+# %% 05.1: an input is copied into another: the graph writes [1], not [0, 1]
+def overwritten(graph):
+    inputs = graph.find_nodes(op="placeholder")
+    return [
+        at
+        for at, node in enumerate(inputs)
+        if any("copy" in str(user.target) for user in node.users)
+    ]
+
+
+# %% 05.1: two inputs are written: the graph writes [0, 1], not [1, 0]
+# - sorted({inputs.index(node.args[0]) for node in writes})
+# + [inputs.index(node.args[0]) for node in reversed(writes)]
+
+
+# %% 05.2: twice the same: found is ['sqrt'], not []
+# -         return lambda *inputs: Finder(module).run(*inputs)
+# +         finder = Finder(module)  # one for all calls
+# +         return finder.run
+
+
+# %% 05.2: a NaN that does not come out: found is ['log'], not []
+# -         return lambda *inputs: Finder(module).run(*inputs)
+# +         def run(*inputs):  # only looks where a result has a NaN
+# +             results = module(*inputs)
+# +             return Finder(module).run(*inputs) if bad(results) else results
+# +
+# +         return run
+
+
 # %% 05.2: a second call: found is ['sqrt'], not []
 # -         return lambda *inputs: Finder(module).run(*inputs)
 # +         Finder(module).run(*example_inputs)  # once, when it compiles
