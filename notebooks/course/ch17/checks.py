@@ -3,16 +3,38 @@
 import contextlib
 
 import torch
+from torch._dynamo import utils
 from torch._dynamo.callback import callback_handler
-from torch._dynamo.utils import clear_compilation_metrics
 
 from course.exercises import exercise
+from course.words import unlogged
+
+
+def _as_in_a_service():
+    """Compile until torch has as many records as it keeps, and forget the code."""
+    torch.compiler.reset()
+    while (
+        len(utils.get_compilation_metrics()) < utils.DEFAULT_COMPILATION_METRICS_LIMIT
+    ):
+        torch.compile(torch.sin, backend="eager")(torch.ones(3))
+        torch.compiler.reset()
+
 
 # --- 17.1 ----------------------------------------------------------------------
 
 
 def _callbacks():
     return callback_handler.start_callbacks + callback_handler.end_callbacks
+
+
+def _not_as(before):
+    """Say what is wrong with the callbacks that are registered now, or None."""
+    now = _callbacks()
+    if any(callback not in now for callback in before):
+        return "the callbacks of others are gone: take out yours alone"
+    if len(now) > len(before):
+        return "a callback stays behind: remove it in a finally, for a call may raise"
+    return None
 
 
 @exercise(
@@ -30,14 +52,28 @@ def _callbacks():
     passed="It sees each compile, forgets nothing, and leaves no callback behind.",
 )
 def a_witness(compiles_in):
-    torch.compiler.reset()
+    _as_in_a_service()
+    seen = []  # by the service's own callback, which was there before
+    callback_handler.register_start_callback(seen.append)
+    try:
+        return _witnessed(compiles_in, seen)
+    finally:
+        torch.compiler.reset()  # and no callback is left
+
+
+def _witnessed(compiles_in, seen):
     plus = torch.compile(lambda x: x + 1, backend="eager", dynamic=False)
     times = torch.compile(lambda x: x * 2, backend="eager", dynamic=False)
     x = torch.ones(6)
     plus(x)  # known before: it must not cost a compile again
     before = _callbacks()
     calls = [lambda: plus(x), lambda: plus(x[:4]), lambda: (times(x), times(x[:3]))]
+    seen.clear()
     counts = compiles_in(calls)
+    if fault := _not_as(before):
+        return fault
+    if len(seen) != 3:
+        return f"3 compiles, and the service's own callback was told {len(seen)} times"
     if counts != [0, 1, 2]:
         return (
             "a known size, a new one, two sizes of another function: you say "
@@ -45,8 +81,16 @@ def a_witness(compiles_in):
         )
     with contextlib.suppress(ZeroDivisionError):
         compiles_in([lambda: 1 / 0])
-    if _callbacks() != before:
-        return "a callback stays behind: remove it in a finally, for a call may raise"
+    if fault := _not_as(before):
+        return fault
+    weight = torch.ones(6, requires_grad=True)
+    train = torch.compile(lambda w: (w * w).sum(), backend="aot_eager")
+    steps = compiles_in([lambda: train(weight).backward()] * 2)
+    if steps != [2, 0]:
+        return (
+            f"a training step, twice: you say {steps!r}, and it is [2, 0]: the "
+            "backward is compiled too"
+        )
     return None
 
 
@@ -57,17 +101,50 @@ def _wave(x):
     return x.sin() * x + 1
 
 
-def _stale():
+def _compiled(function=_wave, **options):
+    return torch.compile(function, **{"backend": "aot_eager", **options})
+
+
+def _known():
+    compiled = _compiled()
+    compiled(torch.ones(5, 7))
+    return _wave, compiled
+
+
+def _past_the_limit():
+    compiled = _compiled(dynamic=False)
+    with torch._dynamo.config.patch(recompile_limit=1), unlogged():
+        for rows in (2, 3):
+            compiled(torch.ones(rows, 7))
+    return _wave, compiled
+
+
+def _suppressed():
+    """Return a function whose compile fails in each call, and eager answers."""
+
+    def fails(graph, inputs):
+        raise ValueError("this backend fails")
+
+    compiled = _compiled(backend=fails)
+
+    def call(x):
+        torch.compiler.reset()
+        with torch._dynamo.config.patch(suppress_errors=True), unlogged():
+            return compiled(x)
+
+    return _wave, call
+
+
+def _hooked():
     layer = torch.nn.Linear(7, 7)
-    compiled = torch.compile(layer, backend="aot_eager")
-    with torch.no_grad():  # as in the check: another mode would compile again
-        compiled(torch.ones(5, 7))
+    compiled = _compiled(layer)
+    compiled(torch.ones(5, 7))
     layer.register_forward_hook(lambda module, given, out: out + 1)
     return layer, compiled
 
 
-def _slow():
-    compiled = torch.compile(_wave, backend="aot_eager")
+def _slow(function=_wave):
+    compiled = _compiled(function)
 
     def slow(x):
         torch.compiler.reset()  # somebody put it into the loop
@@ -76,35 +153,45 @@ def _slow():
     return _wave, slow
 
 
-TRIALS = {
-    "fine": lambda: (_wave, torch.compile(_wave, backend="aot_eager")),
-    "stale": _stale,
-    "silent": lambda: (_wave, torch.compile(_wave, disable=True)),
-    "slow": _slow,
-}
+def _other(x):
+    return _wave(x) + 1
+
+
+# What it is, what is handed over, and how it is made; some have two faults.
+TRIALS = (
+    ("fine", "a function that nobody has called", lambda: (_wave, _compiled())),
+    ("fine", "a function that was compiled before", _known),
+    ("stale", "a model with a hook that is not noticed", _hooked),
+    ("stale", "another function, never compiled", lambda: (_wave, _other)),
+    ("stale", "another function, compiled in each call", lambda: _slow(_other)),
+    ("silent", "disable=True", lambda: (_wave, _compiled(disable=True))),
+    ("silent", "a function past the recompile limit", _past_the_limit),
+    ("silent", "a compile that fails in each call, suppressed", _suppressed),
+    ("slow", "a function that is compiled in each call", _slow),
+)
 
 
 @exercise(
     "17.2",
     hints=(
         "Three questions in the order of the docstring, and each has a tool on the "
-        "page: compare, profile, count compiles.",
+        "page: compare, profile, look at the records of compiles.",
         "Call it once first: then a new compile in the next call is one too many. In "
-        'the profile, event.name begins with "Torch-Compiled Region".',
+        'the profile, event.name begins with "Torch-Compiled Region". torch keeps 64 '
+        "records, so their number need not grow.",
         "if not torch.allclose(compiled(x), eager(x)): stale. with profile() as p: "
         'compiled(x); if not any("Torch-Compiled Region" in e.name for e in '
-        "p.events()): silent. before = len(get_compilation_metrics()); compiled(x); "
-        "if it grew: slow. Otherwise fine.",
+        "p.events()): silent. before = get_compilation_metrics(); compiled(x); if "
+        "get_compilation_metrics() != before: slow. Otherwise fine.",
     ),
     passed="One answer for each complaint, in the right order.",
 )
 def slow_stale_or_silent(diagnose):
-    for wanted, make in TRIALS.items():
+    _as_in_a_service()
+    for wanted, what, make in TRIALS:
         torch.compiler.reset()
-        clear_compilation_metrics()  # torch keeps 64, and may have them
-        eager, compiled = make()
-        with torch.no_grad():
-            answer = diagnose(eager, compiled, torch.randn(5, 7))
+        with torch.no_grad():  # all through: another mode would compile again
+            answer = diagnose(*make(), torch.randn(5, 7))
         if answer != wanted:
-            return f'a function that is {wanted}: you say "{answer}"'
+            return f'{what}: you say "{answer}", and it is "{wanted}"'
     return None

@@ -1,15 +1,11 @@
-"""Where the seconds of a compile go, and whether a graph runs at all."""
+"""Where the seconds of a compile go."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from course import drawing, first_call
-from course.backend import CountingBackend
 from course.first_call import PHASES
 from helpers.plots import Picture
 from helpers.text import mark, seconds
@@ -45,14 +41,3 @@ def picture(parts: dict[str, float]) -> Picture:
         alt=f"The phases of a first call: {words}.",
         unit="seconds",
     )
-
-
-def graphs_run(function: Callable[..., Any], *inputs: Any, **options: Any) -> int:
-    """Return how many graphs a call of the compiled function runs.
-
-    The backend counts when a graph is *run*, not when it is captured.
-    """
-    backend = CountingBackend()
-    torch.compiler.reset()
-    torch.compile(function, backend=backend, **options)(*inputs)
-    return len(backend.ran)

@@ -12,15 +12,136 @@
 # + pass
 
 
-# %% 17.2: a function that is silent: you say "fine"
+# %% 17.1: the callbacks of others are gone
+# - callback_handler.remove_start_callback(note)
+# + callback_handler.clear()
+
+
+# %% 17.1: the callbacks of others are gone
+# - seen, counts = [], []
+# + torch.compiler.reset()
+# +     seen, counts = [], []
+
+
+# %% 17.1: and the service's own callback was told
+def compiles_in(calls):
+    import itertools
+
+    from torch._dynamo.callback import callback_handler
+
+    others = list(callback_handler.start_callbacks)
+    callback_handler.start_callbacks.clear()
+    counts = []
+    callback_handler.register_start_callback(lambda _: counts.append(1))
+    totals = [0]
+    try:
+        for call in calls:
+            call()
+            totals.append(len(counts))
+    finally:
+        callback_handler.start_callbacks[:] = others
+    return [b - a for a, b in itertools.pairwise(totals)]
+
+
+# %% 17.1: a known size, a new one
+def compiles_in(calls):
+    from torch._dynamo.utils import get_compilation_metrics
+
+    counts = []
+    for call in calls:
+        before = len(get_compilation_metrics())  # at most 64
+        call()
+        counts.append(len(get_compilation_metrics()) - before)
+    return counts
+
+
+# %% 17.1: a training step, twice
+def compiles_in(calls):
+    from torch._dynamo.callback import callback_handler
+
+    counts = []
+
+    def note(args):
+        counts[-1] += args.callback_trigger.name == "DYNAMO"
+
+    callback_handler.register_start_callback(note)
+    try:
+        for call in calls:
+            counts.append(0)
+            call()
+    finally:
+        callback_handler.remove_start_callback(note)
+    return counts
+
+
+# %% 17.2: disable=True: you say "fine"
 # -     if not any("Torch-Compiled Region" in e.name for e in seen.events()):
 # -         return "silent"
 
 
-# %% 17.2: a function that is fine: you say "slow"
-# -     before = len(get_compilation_metrics())
+# %% 17.2: a function that nobody has called: you say "slow"
+# -     before = get_compilation_metrics()
 # -     compiled(x)
 # +
 # -     if not torch.allclose
-# +     before = len(get_compilation_metrics())
+# +     before = get_compilation_metrics()
 # +     if not torch.allclose
+
+
+# %% 17.2: a function that is compiled in each call: you say "fine"
+# -     before = get_compilation_metrics()
+# +     before = len(get_compilation_metrics())
+# - "fine" if get_compilation_metrics() == before
+# + "fine" if len(get_compilation_metrics()) == before
+
+
+# %% 17.2: another function, compiled in each call: you say "slow", and it is "stale"
+def diagnose(eager, compiled, x):
+    from torch._dynamo.utils import get_compilation_metrics
+
+    got = compiled(x)
+    before = get_compilation_metrics()
+    compiled(x)
+    if get_compilation_metrics() != before:
+        return "slow"
+    return "fine" if torch.allclose(got, eager(x)) else "stale"
+
+
+# %% 17.2: a function that was compiled before: you say "silent"
+def diagnose(eager, compiled, x):
+    from torch._dynamo.utils import (
+        clear_compilation_metrics,
+        get_compilation_metrics,
+    )
+
+    clear_compilation_metrics()
+    if not torch.allclose(compiled(x), eager(x)):
+        return "stale"
+    if not get_compilation_metrics():  # no profiler
+        return "silent"
+    before = get_compilation_metrics()
+    compiled(x)
+    return "fine" if get_compilation_metrics() == before else "slow"
+
+
+# %% 17.2: a function past the recompile limit: you say "fine"
+# - "Torch-Compiled Region"
+# + "TorchDynamo Cache Lookup"
+
+
+# %% 17.2: a function that was compiled before: you say "silent"
+def diagnose(eager, compiled, x):
+    from torch._dynamo.callback import callback_handler
+    from torch._dynamo.utils import get_compilation_metrics
+
+    seen = []
+    callback_handler.register_start_callback(seen.append)
+    same = torch.allclose(compiled(x), eager(x))
+    callback_handler.remove_start_callback(seen.append)
+    if not same:
+        return "stale"
+    if not seen:
+        return "silent"
+    before = get_compilation_metrics()
+    compiled(x)
+    return "fine" if get_compilation_metrics() == before else "slow"
