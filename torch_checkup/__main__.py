@@ -9,6 +9,8 @@ what a first call costs, and ``torch-checkup explain log.txt`` what messages mea
 from __future__ import annotations
 
 import argparse
+import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -34,7 +36,12 @@ def main(arguments: list[str] | None = None) -> int:
     build(parser.add_argument)
     chosen = parser.parse_args(words[bool(name) :])
     try:
-        return run(chosen)
+        status = run(chosen)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # as of `| head`: nobody reads on
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except (ValueError, Unavailable, OSError) as error:
         print(f"{program}: {error}", file=sys.stderr)
         return 2
@@ -64,7 +71,8 @@ def _cold_start_options(option: Callable) -> None:
 
 
 def _explain_options(option: Callable) -> None:
-    option("log", nargs="?", metavar="FILE", help="else standard input")
+    words = "a file, or the message itself; else standard input"
+    option("log", nargs="?", metavar="FILE", help=words)
 
 
 def _cold_start(chosen: Options) -> int:
@@ -113,10 +121,24 @@ def _checkup(chosen: Options) -> int:
 def _explain(chosen: Options) -> int:
     from .explain import explain_error
 
-    log = Path(chosen.log).read_bytes() if chosen.log else sys.stdin.buffer.read()
-    explanation = explain_error(log.decode(errors="replace"))
+    if not chosen.log:
+        log = sys.stdin.buffer.read().decode(errors="replace")
+    elif _is_path(chosen.log):
+        log = Path(chosen.log).read_bytes().decode(errors="replace")
+    else:
+        log = chosen.log
+    explanation = explain_error(log)
     print(explanation)
     return 0 if explanation.meanings else 1
+
+
+def _is_path(words: str) -> bool:
+    """Return whether *words* name a file, also one that is not there."""
+    try:
+        there = Path(words).exists()
+    except (OSError, ValueError):  # too long for a name
+        return False
+    return there or bool(re.fullmatch(r"\S+\.(txt|log|out|err)", words))
 
 
 _COMMANDS = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import itertools
 import json
 import re
 import textwrap
@@ -27,6 +28,19 @@ _LOGS = (
     "other (lesson 16). Others may have met it: "
     "https://github.com/pytorch/pytorch/issues?q=label%3A%22oncall%3A+pt2%22"
 )
+
+
+_BEGINS = re.compile(
+    r"^.*(?:Traceback \(most recent call last\):|Graph break in user code at )",
+    re.MULTILINE,
+)
+_CAUSED = re.compile(
+    r"(direct cause of the following|another exception occurred:?)[^\n]*\s*$"
+)
+_FAILED = r"^(?:\w+\.)*\w*(?:Error|Exception|Unsupported|Interrupt|Exit)\b.*"
+"""The line of an exception, as Python prints it."""
+_NUMBER = r"(?i:\bgb(\d{4})\b)"
+_SAYS = re.compile(f"{_FAILED}|{_NUMBER}", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -85,8 +99,8 @@ def explain_error(error: str | BaseException) -> Explanation:
 
     *error* is an exception, or text that holds one or several messages: a traceback, a
     log, a warning.  Each known message is named once, in the order in which the text
-    first has it.  Where no entry fits, the result has torch's own explanation, if the
-    text gives the number of a graph break, and says where to look.
+    first has it.  A traceback that no entry knows is named as unknown, with torch's own
+    explanation, if it gives the number of a graph break.
 
     Raises InputError when *error* is neither, or holds no text.
     """
@@ -97,15 +111,43 @@ def explain_error(error: str | BaseException) -> Explanation:
             "explain_error takes an exception, or the text of a log or a traceback: "
             "explain_error(open('log.txt').read())"
         )
+    found: dict[str, Meaning] = {}
+    unknown: list[str] = []
+    episodes = _episodes(error)
+    for episode in episodes:
+        known = _known(episode)
+        found |= {one.name: one for one in known if one.name not in found}
+        if not known and (len(episodes) == 1 or _SAYS.search(episode)):
+            unknown.append(_unknown(episode))
+    advice = [*dict.fromkeys(unknown), _LOGS] if unknown else []
+    return Explanation(tuple(found.values()), "\n".join(advice))
+
+
+def _episodes(text: str) -> list[str]:
+    """Return *text* cut where another traceback or graph break begins.
+
+    Those of one exception and its causes stay together: what the innermost says may be
+    special, where the outermost is general.
+    """
+    starts = [
+        match.start()
+        for match in _BEGINS.finditer(text)
+        if not _CAUSED.search(text[: match.start()])
+    ]
+    starts = [0, *(start for start in starts if text[:start].strip())]
+    return [text[a:b] for a, b in itertools.pairwise([*starts, len(text)])]
+
+
+def _known(text: str) -> list[Meaning]:
+    """Return what entries say of *text*, in its order; general ones if alone."""
     whole = _entries()
-    found = [(re.search(entry["says"], error), entry) for entry in whole["entry"]]
+    found = [(re.search(entry["says"], text), entry) for entry in whole["entry"]]
     found = [(match.start(), entry) for match, entry in found if match]
     special = [(start, entry) for start, entry in found if not entry.get("general")]
-    meanings = tuple(
-        _meaning(entry, _line(error, start), whole["run_with"])
+    return [
+        _meaning(entry, _line(text, start), whole["run_with"])
         for start, entry in sorted(special or found, key=lambda place: place[0])
-    )
-    return Explanation(meanings, "" if meanings else _unknown(error))
+    ]
 
 
 def _meaning(entry: dict[str, str], line: str, version: str) -> Meaning:
@@ -141,15 +183,29 @@ def _line(text: str, start: int) -> str:
 
 
 def _unknown(text: str) -> str:
-    """Return torch's own words on a graph break without an entry; where to look."""
-    number = re.search(r"\bgb(\d{4})\b", text, re.IGNORECASE)
+    """Return that *text* is not known, and torch's own words on a graph break in it."""
+    number = re.search(_NUMBER, text)
     if not number:
-        return f"This message is not known here. {_LOGS}"
+        failed = [*re.finditer(_FAILED, text, re.MULTILINE)]
+        last = f": {failed[-1][0]:.200}" if failed else ""
+        return f"This message is not known here{last}."
     name = f"GB{number[1]}"
     said = [f"{name} is a graph break without an entry here. torch says of it:"]
+    own = re.findall(r"^.*?((?:Explanation|Hint): .*)$", text, re.MULTILINE)
+    said += own or _registered(name)
+    return "\n".join([*said, _BREAK_PAGE.format(name.lower())])
+
+
+def _registered(name: str) -> list[str]:
+    """Return what torch's list of graph breaks says of one, for any values."""
     torch = Path(importlib.util.find_spec("torch").origin).parent
     registry = torch / "_dynamo" / "graph_break_registry.json"
-    if registry.is_file():
-        for entry in json.loads(registry.read_text()).get(name, [])[:1]:
-            said += [entry["Gb_type"], entry["Explanation"], *entry["Hints"]]
-    return "\n".join([*said, _BREAK_PAGE.format(name.lower()), _LOGS])
+    if not registry.is_file():
+        return []
+    entries = json.loads(registry.read_text()).get(name, [])[:1]
+    lines = [
+        line
+        for entry in entries
+        for line in (entry["Gb_type"], entry["Explanation"], *entry["Hints"])
+    ]
+    return [re.sub(r"\{[^{}]*\}", "…", line) for line in lines]

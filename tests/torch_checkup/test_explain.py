@@ -86,7 +86,7 @@ def test_a_compiler_that_names_a_header_does_not_miss_it():
 
 
 def test_there_are_enough_and_each_has_a_lesson():
-    assert len(ENTRIES) == len(WHOLE["entry"]) >= 40
+    assert len(ENTRIES) == len(WHOLE["entry"]) >= 110
     assert {e["lesson"] for e in ENTRIES.values()} <= {p.name[:2] for p in notebooks()}
 
 
@@ -142,6 +142,36 @@ def test_an_unknown_message_says_where_to_look():
     assert "not known here" in str(explanation) and "TORCH_LOGS" in str(explanation)
 
 
+def test_all_causes_of_a_log_are_told_and_what_is_unknown_is_said():
+    chain = (
+        "Traceback (most recent call last):\nBackendCompilerFailed: raised:\n"
+        "ValueError: odd\n\nThe above exception was the direct cause of the following "
+        "exception:\n\nTraceback (most recent call last):\nRuntimeError: {}\n"
+    )
+    log = chain.format("a moon") + (
+        "Traceback (most recent call last):\nKeyError: 'a star'\n"
+        "Traceback (most recent call last):\nRuntimeError: Invalid backend: 'x'\n"
+        "Graph break in user code at a.py:3\n visit gb0144.html\n"
+    )
+    found = explain_error(log)
+    names = [one.name for one in found.meanings]
+    assert names == ["a backend that failed", "a backend that does not exist"]
+    assert "not known here: KeyError: 'a star'" in found.advice
+    assert "GB0144" in found.advice and "a moon" not in found.advice
+    # One exception and its cause are one message: the special meaning is enough.
+    special = explain_error(chain.format("Invalid backend: 'x'")).meanings
+    assert [one.name for one in special] == ["a backend that does not exist"]
+
+
+def test_a_graph_break_is_told_in_the_words_of_the_text():
+    said = explain_error(
+        "  Explanation: no `f` here\n  Hint: Avoid\n visit gb0000.html"
+    )
+    assert "Explanation: no `f` here\nHint: Avoid" in said.advice
+    listed = explain_error("visit gb0000.html").advice
+    assert "overrides for function … returned" in listed and "{" not in listed
+
+
 def test_an_unknown_graph_break_has_the_words_of_torch():
     text = str(explain_error("please visit: https://site/gb/gb0144.html"))
     assert "Unsupported custom jvp" in text and "gb0144.html" in text
@@ -167,3 +197,32 @@ def test_the_command_reads_a_log(log, status, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(log)))
     assert main(["explain"]) == status
     assert ("torch._dynamo.list_backends()" in capsys.readouterr().out) == (status == 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        ("Invalid backend: 'x'", 0),
+        ("the moon is full", 1),
+        ("Invalid backend: " + "x" * 5000, 0),
+        ("gone.txt", 2),
+    ],
+)
+def test_the_command_takes_a_message(words, status, capsys):
+    assert main(["explain", words]) == status
+    if status == 2:
+        assert "gone.txt" in capsys.readouterr().err
+
+
+def test_the_command_reads_a_file(tmp_path, capsys):
+    log = tmp_path / "a log"
+    log.write_text("Invalid backend: 'x'")
+    assert main(["explain", str(log)]) == 0
+    assert "A BACKEND THAT DOES NOT EXIST" in capsys.readouterr().out
+
+
+def test_nobody_need_read_to_the_end():
+    explain = f"{sys.executable} -m torch_checkup explain 'Invalid backend: x'"
+    shell = f"{explain} | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) in [("0\n", ""), ("1\n", "")]
