@@ -43,8 +43,8 @@ VERDICTS = {  # from good to bad: of two ways, the worse one counts
 OF_EVERY_MODEL = {  # what torch does by design, and what to do about it
     "late hook": "late hook: add hooks before the first call, or set "
     "torch._dynamo.config.skip_nnmodule_hook_guards = False",
-    "retain_graph": "retain_graph: torch._functorch.config.donated_buffer = False, or "
-    "one backward of the sum of the losses",
+    "retain_graph": "retain_graph: one backward of the sum of the losses, or "
+    "torch._functorch.config.donated_buffer = False with a new TORCHINDUCTOR_CACHE_DIR",
     "state_dict": "state_dict: save that of the model itself, or compile it in place "
     "by model.compile()",
 }
