@@ -3,7 +3,7 @@
 import torch
 
 from course.backend import CountingBackend
-from course.exercises import exercise, near
+from course.exercises import exercise, near, one_graph
 
 WIDTH, RANK = 12, 8
 
@@ -13,7 +13,8 @@ WIDTH, RANK = 12, 8
 @exercise(
     "30.1",
     hints=(
-        "A choice that is a tensor is data: no guard looks at its numbers.",
+        "A choice that is a tensor with one dimension is data: no guard looks at its "
+        "numbers.",
         "Stack all A into one tensor (adapters, rank, in) and all B into another, and "
         "index both with which. Tensors of a model are parameters or buffers.",
         "In __init__: self.register_buffer('a', torch.stack([a for a, _ in "
@@ -40,7 +41,7 @@ def for_every_customer(Served):
             return f"with which = {which}, a row has another adapter's answer"
     if (graphs := len(backend.captured)) != 1:
         return f"three choices made {graphs} graphs, and one is enough"
-    return None
+    return one_graph(layer, x, torch.tensor(which))
 
 
 # --- 30.2 ----------------------------------------------------------------------

@@ -29,6 +29,24 @@ class Unet(torch.nn.Module):
         return self.unet(x, t, self.text).sample
 
 
+def pipeline() -> Any:
+    """Return a pipeline of diffusers, with a tiny UNet and random weights."""
+    from diffusers import DDIMPipeline, DDIMScheduler, UNet2DModel
+
+    torch.manual_seed(0)
+    unet = UNet2DModel(
+        sample_size=8,
+        block_out_channels=(16, 16),
+        norm_num_groups=8,
+        layers_per_block=1,
+        down_block_types=("DownBlock2D", "DownBlock2D"),
+        up_block_types=("UpBlock2D", "UpBlock2D"),
+    )
+    made = DDIMPipeline(unet, DDIMScheduler()).to(device())
+    made.set_progress_bar_config(disable=True)
+    return made
+
+
 class Plain(torch.nn.Module):
     """A denoiser of a few lines, whose timestep is a number or a tensor."""
 

@@ -21,3 +21,23 @@ def make_guide(model, backend):
         return plain + scale * (text - plain)
 
     return lambda x, scale: both(x, scale > 1, torch.tensor(scale))
+
+
+# %% 31.1: the number is a symbol from the start
+def make_step(backend):
+    def step(x, t, table):
+        keep = table[t]
+        return keep.sqrt() * x + (1 - keep).sqrt() * torch.tanh(x)
+
+    return torch.compile(step, backend=backend, dynamic=True)
+
+
+# %% 31.2: the same
+def make_guide(model, backend):
+    def guide(x, scale):
+        if scale <= 1:
+            return model(x)
+        plain, text = model(torch.cat([x * 0, x])).chunk(2)
+        return plain + scale * (text - plain)
+
+    return torch.compile(guide, backend=backend, dynamic=True)

@@ -34,3 +34,40 @@ def swap(layer, a, b, scale):
 # -         raise ValueError(f"rank {rank} does not fit into {len(layer.a)}")
 # +     a, b = a[:8], b[:, :8]
 # +     rank = len(a)
+
+
+# %% 30.1: graphs, and one is enough
+# -         low = x @ self.a[which].mT
+# -         return self.base(x) + low @ self.b[which].mT
+# +         rows = [
+# +             self.base(row) + row @ self.a[n].mT @ self.b[n].mT
+# +             for row, n in zip(x, which)
+# +         ]
+# +         return torch.stack(rows)
+
+
+# %% 30.1: three choices made 0 graphs
+# -     def forward(self, x, which):
+# +     @torch.compiler.disable
+# +     def forward(self, x, which):
+
+
+# %% 30.2: the answer is another adapter's
+# -     layer.scale.fill_(scale)
+
+
+# %% 30.2: your answer raised ValueError
+# -     if rank > len(layer.a):
+# +     if rank >= len(layer.a):
+
+
+# %% 30.1: one graph was asked for
+# -         low = x @ self.a[which].mT
+# -         return self.base(x) + low @ self.b[which].mT
+# +         plain = self.base(x)
+# +         return self.adapted(plain, x, which)
+# +
+# +     @torch.compiler.disable
+# +     def adapted(self, plain, x, which):
+# +         low = x @ self.a[which].mT
+# +         return plain + low @ self.b[which].mT

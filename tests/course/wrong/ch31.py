@@ -41,3 +41,48 @@ def make_guide(model, backend):
 # %% 31.2: the values are not those of guide
 # - return plain + scale * (text - plain)
 # + return text + scale * (text - plain)
+
+
+# %% 31.1: only 1 operation of the arithmetic is compiled
+def make_step(backend):
+    tanh = torch.compile(torch.tanh, backend=backend)
+
+    def step(x, t, table):
+        keep = table[t]
+        return keep.sqrt() * x + (1 - keep).sqrt() * tanh(x)
+
+    return step
+
+
+# %% 31.1: three timesteps made 2 graphs
+def make_step(backend):
+    @torch.compile(backend=backend)
+    def step(x, t, table):
+        keep = table[t]
+        return keep.sqrt() * x + (1 - keep).sqrt() * torch.tanh(x)
+
+    return step
+
+
+# %% 31.2: and two are enough
+def make_guide(model, backend):
+    one = torch.compile(model, backend=backend)
+
+    @torch.compile(backend=backend)
+    def two(x, scale):
+        plain, text = model(torch.cat([x * 0, x])).chunk(2)
+        return plain + torch.as_tensor(scale) * (text - plain)
+
+    return lambda x, scale: one(x) if scale <= 1 else two(x, scale)
+
+
+# %% 31.2: with scale 0.5 the values are not those of guide
+def make_guide(model, backend):
+    one = torch.compile(model, backend=backend)
+
+    @torch.compile(backend=backend)
+    def two(x, scale):
+        plain, text = model(torch.cat([x * 0, x])).chunk(2)
+        return plain + scale * (text - plain)
+
+    return lambda x, s: one(x) if s == 1 else two(x, torch.tensor(s))
