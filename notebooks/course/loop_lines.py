@@ -194,12 +194,12 @@ def obeyed(
     call = torch.compile(function)
     call(x, weight).mean().backward()
     with functorch_config.patch(donated_buffer=False):
-        found["set now:              right"] = right(call)
+        found["set now:             right"] = right(call)
         torch.compiler.reset()
-        found["set, compiled anew:   right"] = right(call)
+        found["set, compiled anew:  right"] = right(call)
         torch.compiler.reset()
         with fresh_cache():
-            found["and with empty cache: right"] = right(call)
+            found["and in a new folder: right"] = right(call)
     return found
 
 
@@ -309,19 +309,19 @@ class Layer(torch.nn.Linear):
         return super().forward(x).relu()
 
 
-def unfreezing(layers: int, by_layer: bool = False) -> list[int | str]:
-    """Unfreeze a tower from its top, a layer in each epoch.
+def layers(number: int) -> torch.nn.Sequential:
+    """Return a tower of so many layers."""
+    return torch.nn.Sequential(*[Layer(8, 8) for _ in range(number)])
 
-    Returns for each epoch how many graphs are compiled, or "eager" where no
+
+def unfreezing(
+    tower: torch.nn.Sequential, call: Callable[..., Any], backend: CountingBackend
+) -> list[int | str]:
+    """Unfreeze a tower from its top, a layer in each epoch; *call* runs it.
+
+    Returns for each epoch how many graphs *backend* got, or "eager" where no
     compiled code runs at all.
     """
-    torch.compiler.reset()
-    backend = CountingBackend()
-    tower = torch.nn.Sequential(*[Layer(8, 8) for _ in range(layers)])
-    if by_layer:
-        for layer in tower:
-            layer.compile(backend=backend)
-    call = tower if by_layer else torch.compile(tower, backend=backend)
     tower.requires_grad_(False)
     found: list[int | str] = []
     with silence():

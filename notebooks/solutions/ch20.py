@@ -4,23 +4,27 @@
 # %% 20.1
 def make_loss(model, backend):
     """Return loss(x) as loss_of has it, with the model compiled."""
-    call = torch.compile(model, backend=backend)
 
+    @torch.compile(backend=backend, fullgraph=True)
+    def compiled(leaf):
+        scores = model(leaf)
+        [slope] = torch.autograd.grad(scores.sum(), leaf, create_graph=True)
+        return scores.square().mean() + slope.square().sum(1).mean()
+
+    @torch._dynamo.config.patch(trace_autograd_ops=True)
     def loss(x):
-        z = x.detach().requires_grad_()
-        total = model(z).sum()
-        [slope] = torch.autograd.grad(total, z, create_graph=True)
-        return call(x).square().mean() + slope.square().sum(1).mean()
+        return compiled(x.detach().requires_grad_())
 
     return loss
 
 
 # %% 20.2
 def resume(file, model, optimizer):
-    """Load file["model"] and file["optimizer"], whatever their prefix."""
+    """Go on from file: its weights may have the prefix of either kind."""
     weights = {
         name.removeprefix("_orig_mod."): value
         for name, value in file["model"].items()
     }
     getattr(model, "_orig_mod", model).load_state_dict(weights)
     optimizer.load_state_dict(file["optimizer"])
+    torch.set_rng_state(file["random"])

@@ -20,29 +20,41 @@ def _loss_of(model, x):
 
 
 class Critic(torch.nn.Module):
-    def __init__(self):
+    def __init__(self, drop=0.0):
         super().__init__()
         torch.manual_seed(0)
         self.body, self.head = torch.nn.Linear(6, 8), torch.nn.Linear(8, 1)
+        self.drop = torch.nn.Dropout(drop)
 
     def forward(self, x):
-        return self.head(torch.tanh(self.body(x)))
+        return self.head(self.drop(torch.tanh(self.body(x))))
+
+
+def _layers_in(graph):
+    """Return how many linear layers a captured graph has."""
+    functional = torch.nn.functional
+    return sum(node.target is functional.linear for node in graph.graph.nodes)
+
+
+def _doubling(graph, inputs):
+    return lambda *tensors: [2 * made for made in graph.forward(*tensors)]
 
 
 @exercise(
     "20.1",
     hints=(
-        "Which of the two terms is differentiated twice? Only that one must stay "
-        "away from AOTAutograd.",
-        "The plain model has the same weights. Call it for the penalty, and a "
-        "compiled one for the scores.",
-        "call = torch.compile(model, backend=backend); the loss is "
-        "call(x).square().mean() plus the slope's part, from model(x) with "
-        "create_graph=True.",
+        "Which two things must be in one graph? The gradient that is trained, and "
+        "the backward that it comes from.",
+        "The compiled function holds the whole loss, and gets a leaf: make the leaf "
+        "outside. trace_autograd_ops lets the inner gradient in.",
+        "loss = torch.compile(whole, backend=backend, fullgraph=True); call "
+        "loss(model, x.detach().requires_grad_()) under "
+        "torch._dynamo.config.patch(trace_autograd_ops=True). whole is loss_of "
+        "without its first line.",
     ),
-    passed="The penalty is computed apart, and the rest of the step stays compiled.",
+    passed="The gradients of the penalty are right, and the forward is compiled.",
 )
-def penalty_apart(answer):
+def penalty_trains(answer):
     torch.compiler.reset()
     # By AOTAutograd, so that no graph has a backward of a backward.
     backend = CountingBackend("aot_eager")
@@ -62,6 +74,11 @@ def penalty_apart(answer):
         return "no compiled graph ran: what does the backend get?"
     if len(backend.captured) > 1:
         return f"{len(backend.captured)} graphs were compiled, and 1 was asked for"
+    if _layers_in(backend.captured[0]) < 2:
+        return "the graph does not hold the model's forward: it ran eagerly"
+    torch.compiler.reset()
+    if near(answer(Critic(), _doubling)(x), wanted):
+        return "what compiled code computes is not used in the loss"
     return None
 
 
@@ -69,7 +86,7 @@ def penalty_apart(answer):
 
 
 def _fresh(kind):
-    model = Critic()
+    model = Critic(drop=0.2)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
     call = torch.compile(model, backend="eager") if kind == "compiled" else model
     return call, optimizer
@@ -86,6 +103,13 @@ def _run(model, optimizer, steps):
     return torch.tensor(losses)
 
 
+def _holds(model, weights):
+    """Return whether *model* has these weights, whatever their prefix."""
+    own = model.state_dict().values()
+    pairs = zip(own, weights.values(), strict=True)
+    return all(torch.equal(one, saved) for one, saved in pairs)
+
+
 @exercise(
     "20.2",
     hints=(
@@ -95,9 +119,10 @@ def _run(model, optimizer, steps):
         "consume_prefix_in_state_dict_if_present does in place: work on a copy.",
         "weights = dict(file['model']); consume_prefix_in_state_dict_if_present("
         "weights, '_orig_mod.'); getattr(model, '_orig_mod', model)"
-        ".load_state_dict(weights); optimizer.load_state_dict(file['optimizer']).",
+        ".load_state_dict(weights); optimizer.load_state_dict(file['optimizer']); "
+        "torch.set_rng_state(file['random']).",
     ),
-    passed="Weights and moments are back, and a wrong file raises.",
+    passed="Weights, moments and random numbers are back, and a wrong file raises.",
 )
 def any_file(answer):
     for saved, loaded in itertools.product(("compiled", "plain"), repeat=2):
@@ -106,14 +131,15 @@ def any_file(answer):
         model, optimizer = _fresh(saved)
         _run(model, optimizer, 4)
         file = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-        file = copy.deepcopy(file)
+        file = copy.deepcopy(file) | {"random": torch.get_rng_state()}
         wanted = _run(model, optimizer, 3)
         model, optimizer = _fresh(loaded)
         answer(copy.deepcopy(file), model, optimizer)
-        losses = _run(model, optimizer, 3)
-        if not near(losses[0], wanted[0]):
+        if not _holds(model, file["model"]):
             return f"{how}, the weights are not those of the file"
-        if not near(losses, wanted):
+        if not torch.equal(torch.get_rng_state(), file["random"]):
+            return f"{how}, the random numbers do not go on where they stopped"
+        if not near(_run(model, optimizer, 3), wanted):
             return f"{how}, the run goes another way after its first step"
     few = dict(list(file["model"].items())[:-1])
     many = file["model"] | {"tail.weight": torch.ones(1)}

@@ -8,34 +8,38 @@ from typing import Any
 
 import torch
 from matplotlib.figure import Figure
+from torch.optim.lr_scheduler import LinearLR, LRScheduler
 
 from course.values import as_near
 from helpers import device
-from helpers.plots import CEILING, COLOURS, Picture, styled
+from helpers.plots import CEILING, COLOURS, QUIET, Picture, styled
 
 LOOKS = (
     {"color": COLOURS[0], "ls": "-", "lw": 6, "alpha": 0.35},
     {"color": COLOURS[0], "ls": "", "marker": "o"},
     {"color": COLOURS[1], "ls": "--", "marker": "s"},
     {"color": CEILING, "ls": ":", "marker": "^"},
+    {"color": QUIET, "ls": "-.", "marker": "v"},
 )
 
 
-Run = tuple[torch.nn.Module, Callable[..., Any], torch.optim.Optimizer]
+Run = tuple[torch.nn.Module, Callable[..., Any], torch.optim.Optimizer, LRScheduler]
 
 
 def fresh(make: Callable[..., torch.nn.Module], *options: Any) -> Run:
-    """Return a model, the same compiled, and its optimizer, all new."""
+    """Return a model, the same compiled, its optimizer and its schedule, all new."""
     torch.manual_seed(0)
     model = make(*options).to(device())
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-    return model, torch.compile(model), optimizer
+    schedule = LinearLR(optimizer, start_factor=0.1, total_iters=20)
+    return model, torch.compile(model), optimizer, schedule
 
 
 def train(
     model: torch.nn.Module,
     call: Callable[..., Any],
     optimizer: torch.optim.Optimizer,
+    schedule: LRScheduler,
     x: torch.Tensor,
     steps: int,
 ) -> list[float]:
@@ -46,6 +50,7 @@ def train(
         loss = (call(x) - target).square().mean()
         loss.backward()
         optimizer.step()
+        schedule.step()
         optimizer.zero_grad()
         losses.append(loss.item())
     return losses
@@ -63,11 +68,11 @@ def continued_right(make: Callable[[], torch.nn.Module], x: torch.Tensor) -> boo
     weights, moments = first[0].state_dict(), first[2].state_dict()
 
     def goes_on(dtype: torch.dtype, compiled: bool) -> torch.Tensor:
-        model, call, optimizer = fresh(make)
+        model, call, optimizer, schedule = fresh(make)
         model.to(dtype).load_state_dict(weights)
         optimizer.load_state_dict(copy.deepcopy(moments))
         call = call if compiled else model
-        losses = train(model, call, optimizer, x.to(dtype), steps=4)
+        losses = train(model, call, optimizer, schedule, x.to(dtype), steps=4)
         return torch.tensor(losses, dtype=torch.float64)
 
     double = goes_on(torch.float64, compiled=False)
