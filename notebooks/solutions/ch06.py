@@ -13,11 +13,13 @@ def sound(step, x):
 # %% 06.2
 def frugal(fn, inputs, limit):
     """Return the largest share of 1.0, 0.9, ... 0.0 that fits."""
-    from course.ch06.saved import budget, saved_bytes
+    from torch._functorch import config
+
+    from course.ch06.saved import saved_bytes
 
     for tenths in range(10, -1, -1):
         torch.compiler.reset()  # or the first graph would serve every share
-        with budget(tenths / 10):
+        with config.patch(activation_memory_budget=tenths / 10):
             compiled = torch.compile(fn, backend="aot_eager")
             kept = saved_bytes(compiled, *inputs)  # the first call compiles
         if kept <= limit:

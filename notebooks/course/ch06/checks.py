@@ -3,8 +3,9 @@
 import functools
 
 import torch
+from torch._functorch import config
 
-from course.ch06.saved import budget, saved_bytes
+from course.ch06.saved import saved_bytes
 from course.exercises import exercise, fresh, number
 from helpers.text import count
 
@@ -75,8 +76,9 @@ def _program(x, w):
     "06.2",
     hints=(
         "Say at which line a compile happens: torch.compile, or the first call?",
-        "Both have to be inside `with budget(share):`. And the compiled code is kept "
-        "with the code of fn: the second share would find the graph of the first.",
+        "Both have to be inside config.patch(activation_memory_budget=share). And the "
+        "compiled code is kept with the code of fn: the second share would find the "
+        "graph of the first.",
         "For each share from 1.0 down: torch.compiler.reset(); inside the budget, "
         'compiled = torch.compile(fn, backend="aot_eager") and saved_bytes(compiled, '
         "*inputs). Return the first share that fits.",
@@ -90,7 +92,7 @@ def fit_into_memory(frugal):
     @functools.cache
     def kept(share):
         """Return the bytes that the program keeps for its backward."""
-        with budget(share):
+        with config.patch(activation_memory_budget=share):
             compiled = torch.compile(fresh(_program), backend="aot_eager")
             return saved_bytes(compiled, *inputs)
 

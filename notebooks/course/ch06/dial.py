@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.figure import Figure
+from torch._functorch import config as functorch_config
 
 from course.aot import Graphs, aot_graphs
-from course.ch06.saved import budget, computed_twice, handed_over, saved_bytes
+from course.ch06.saved import computed_twice, handed_over, saved_bytes
 from course.drawing import (
     BLUE,
     VERMILION,
@@ -70,7 +71,7 @@ def budgeted(
         if share in known:
             graphs, kept = known[share]
         else:
-            with budget(share):
+            with functorch_config.patch(activation_memory_budget=share):
                 graphs = aot_graphs(fn, *given)
             kept = saved_bytes(graphs.compiled, *given)
         found.append(Budgeted(share, kept, tuple(_fates(graphs))))

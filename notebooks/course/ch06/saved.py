@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from torch._functorch import config as functorch_config
 
 from course.aot import Graphs
 
@@ -57,11 +56,6 @@ def _made_by(tensor: torch.Tensor) -> str:
         return "saved"
     name = tensor.grad_fn.name().rstrip("0123456789")
     return name.removesuffix("Backward").lower()
-
-
-def budget(share: float) -> Any:
-    """Return a context: what is compiled inside it gets this memory budget."""
-    return functorch_config.patch(activation_memory_budget=share)
 
 
 def handed_over(graphs: Graphs) -> list[str]:
