@@ -4,10 +4,14 @@
 
 Put your functions into PROGRAMS, each with inputs of odd sizes.  Each is
 compiled in one graph, and held against float64, forward and backward.
+Inputs and outputs may be nests of tensors, numbers and None; NaN and
+infinity must be where eager has them.  A function that names a dtype, as
+in torch.zeros(3, dtype=torch.float32), cannot be asked in float64.
 """
 
 import pytest
 import torch
+from torch.utils import _pytree as pytree
 
 
 def rms_norm(x, gain):
@@ -51,31 +55,72 @@ def test_compiled_is_right(name, dynamic):
     compiled = torch.compile(
         function, fullgraph=True, dynamic=dynamic, backend=backend
     )
-    exact = outputs_and_gradients(function, inputs, torch.float64)
-    usual = outputs_and_gradients(function, inputs)
-    ours = outputs_and_gradients(compiled, inputs)
+    exact = results(function, inputs, torch.float64)
+    usual = results(function, inputs)
+    # Random numbers are drawn as eager draws them, to be compared.
+    with torch._inductor.config.patch(fallback_random=True):
+        ours = results(compiled, inputs)
     assert len(graphs) == 1, "it was not captured: this tests eager"
-    for number, three in enumerate(zip(exact, usual, ours, strict=True)):
-        assert as_near(*three), f"{name}: result {number} is wrong"
+    assert ours.keys() == usual.keys(), f"{name}: other results"
+    for what in usual:
+        good = as_near(exact[what], usual[what], ours[what])
+        assert good, f"{name}: {what} is wrong"
 
 
-def outputs_and_gradients(function, inputs, dtype=None):
-    given = [x.detach().clone() for x in inputs]
-    given = [
-        x.to(dtype or x.dtype).requires_grad_() if x.is_floating_point() else x
-        for x in given
-    ]
-    made = function(*given)
-    weights = torch.linspace(-1, 2, made.numel()).to(made).view_as(made)
-    leaves = [x for x in given if x.requires_grad]
-    return made, *torch.autograd.grad(made, leaves, weights)
+def results(function, inputs, dtype=None):
+    """Return outputs, inputs afterwards, and gradients, each by its name."""
+    flat, form = pytree.tree_flatten(inputs)
+    given = [ready(x, dtype) for x in flat]
+    leaves = [x for x in given if getattr(x, "requires_grad", False)]
+    # A function may change its inputs, and a leaf must not change.
+    call = [x.clone() if isinstance(x, torch.Tensor) else x for x in given]
+    torch.manual_seed(0)
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(dtype or usual)
+    try:
+        made = function(*pytree.tree_unflatten(call, form))
+    finally:
+        torch.set_default_dtype(usual)
+    outputs = pytree.tree_leaves(made)
+    found = {f"output {n}": y for n, y in enumerate(outputs)}
+    found |= {f"input {n} afterwards": x for n, x in enumerate(call)}
+    roots = [y for y in outputs if getattr(y, "requires_grad", False)]
+    if roots and leaves:
+        slopes = torch.autograd.grad(
+            roots, leaves, [start(y) for y in roots], allow_unused=True
+        )
+        found |= {f"gradient {n}": slope for n, slope in enumerate(slopes)}
+    return found
+
+
+def ready(x, dtype):
+    if not isinstance(x, torch.Tensor) or not x.is_floating_point():
+        return x
+    return x.detach().to(dtype or x.dtype, copy=True).requires_grad_()
+
+
+def start(root):
+    """Return the gradient to begin with: other numbers than those of a sum."""
+    ramp = torch.linspace(-1, 2, root.numel(), dtype=torch.float32)
+    return ramp.to(root).view_as(root)
 
 
 def as_near(exact, usual, ours):
     """Off by four times what eager is off, and four roundings, at most."""
+    if not isinstance(usual, torch.Tensor) or not isinstance(
+        ours, torch.Tensor
+    ):
+        return type(usual) is type(ours) and usual == ours
     if usual.dtype != ours.dtype or usual.shape != ours.shape:
         return False
-    size = exact.abs().max()
-    rounding = torch.finfo(ours.dtype).eps * size
+    if not ours.is_floating_point():
+        return torch.equal(usual, ours)
+    finite = usual.isfinite()
+    if not torch.allclose(usual[~finite], ours[~finite], equal_nan=True):
+        return False
+    if not finite.any():
+        return True
+    exact, usual, ours = (x.detach()[finite] for x in (exact, usual, ours))
+    rounding = torch.finfo(ours.dtype).eps * exact.abs().max()
     off, usually = ((x - exact).abs().max() for x in (ours, usual))
-    return bool(off <= 4 * (usually + rounding))  # with NaN: False
+    return bool(off <= 4 * (usually + rounding))

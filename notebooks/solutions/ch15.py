@@ -3,7 +3,7 @@
 
 # %% 15.1
 def in_graph(x, limit):
-    """Return what halved returns; limit is a tensor with one element."""
+    """Return what halved returns; limit is a tensor without dimensions."""
     from torch._higher_order_ops import while_loop
 
     def too_large(x, turns):

@@ -19,6 +19,15 @@ from helpers.text import count
 # --- 15.1 ----------------------------------------------------------------------
 
 
+HALVED = (  # numbers, the limit, and a dtype
+    ([3.0, -9.0], 1.0, torch.float32),
+    ([2.0, -1.0], 5.0, torch.float32),
+    ([4.0, 1.0], 1.0, torch.float32),  # it ends on the limit itself
+    ([3e37], 0.5, torch.float32),
+    ([[1e300], [7.0]], 1e-300, torch.float64),
+)
+
+
 def _halved(x, limit):
     turns = torch.zeros((), dtype=torch.int64)
     while x.abs().max() > limit:
@@ -42,16 +51,21 @@ def halve_in_the_graph(answer):
     target = fresh(answer)
     if fault := one_graph(target, torch.ones(3), torch.tensor(0.3)):
         return fault
-    compiled = torch.compile(target, backend="eager")
-    for numbers, limit in (([3.0, -9.0], 1.0), ([2.0, -1.0], 5.0), ([3e37], 0.5)):
-        x, limit = torch.tensor(numbers), torch.tensor(limit)
+    backend = CountingBackend()
+    compiled = torch.compile(target, backend=backend)
+    for numbers, limit, dtype in HALVED:
+        x = torch.tensor(numbers, dtype=dtype)
+        limit = torch.tensor(limit, dtype=dtype)
         result, turns = compiled(x.clone(), limit)
         wanted, wanted_turns = _halved(x, limit)
         given = f"for {count(int(wanted_turns), 'turn')}"
         if not near(result, wanted):
             return f"{given}, x is not what halved returns"
-        if int(turns) != wanted_turns:
-            return f"{given}, the number of turns is {int(turns)}"
+        if int(turns) != wanted_turns or turns.dtype != wanted_turns.dtype:
+            return f"{given}, the number of turns is {turns}"
+    largest = max(len(graph.graph.nodes) for graph in backend.captured)
+    if largest > 100:
+        return f"a graph of {largest} nodes: the loop was unrolled, so it has a bound"
     return None
 
 

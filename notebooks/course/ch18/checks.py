@@ -20,7 +20,7 @@ BUGS = {  # the bug that is planted, and what to ask of a program that misses it
     ),
     "nan": (
         "maximum forgets NaN",
-        "does torch.maximum get a NaN on one side, and a number on the other?",
+        "does torch.maximum get a NaN first, and a number second?",
     ),
 }
 
@@ -32,7 +32,7 @@ BUGS = {  # the bug that is planted, and what to ask of a program that misses it
         "looks nothing up, and no number of it is NaN.",
         "tail: one loop over an odd number of elements. repeats: "
         "torch.nn.functional.embedding, with an index that occurs twice. nan: "
-        "torch.maximum itself, with a NaN on the left.",
+        "torch.maximum itself, with a NaN in its first argument.",
         'return {"tail": (torch.sin, (torch.randn(1003),)), "repeats": '
         "(torch.nn.functional.embedding, (torch.tensor([1, 1]), torch.randn(3, 4))), "
         '"nan": (torch.maximum, (torch.tensor([torch.nan, 1.0]), torch.zeros(2)))}',

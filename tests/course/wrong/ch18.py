@@ -12,6 +12,16 @@
 # + [0, 1, 2]
 
 
+# %% 18.1: nan: it does not notice; does torch.maximum get a NaN first
+# - (torch.maximum, (number_or_nan, torch.zeros(2)))
+# + (torch.maximum, (torch.zeros(2), number_or_nan))
+
+
+# %% 18.1: tail: it complains of a healthy compiler
+# - (torch.sin, (torch.randn(1003),))
+# + (lambda x: torch.rand(1003) * x, (torch.randn(1003),))
+
+
 # %% 18.2: a function with a graph break: you say "right"
 # - len(graphs) != 1
 # + not graphs
