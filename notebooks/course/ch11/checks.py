@@ -16,8 +16,8 @@ from helpers.text import count
         "what must be known of the whole array is read twice.",
         "3: return h and something made of h, or subtract a mean of all. 6: a sort or "
         "a running sum in the middle is a library call between two kernels.",
-        "4: return the chain's intermediate results, all three, or put a running sum "
-        "before one last kernel. Ask ask(trips(4), torch.randn(256, 256)).trips.",
+        "4: a running sum of a CPU is a library call; put one at an end of the chain, "
+        "not in the middle. Ask ask(trips(4), torch.randn(256, 256)).trips.",
     ),
     passed="Counted by the machine, and placed by you.",
 )
@@ -25,7 +25,13 @@ def by_trips(trips):
     torch.manual_seed(0)
     x = torch.randn(256, 256)
     for wanted in (2, 3, 4, 6):
-        compiled = kernels(trips(wanted), x)
+        function = trips(wanted)
+        result = function(x.clone())
+        if wanted >= 4 and not (torch.is_tensor(result) and result.shape == x.shape):
+            return f"trips({wanted}) returns more, or less, than one tensor like x"
+        if torch.is_tensor(result) and torch.equal(result, x):
+            return f"trips({wanted}) computes nothing: it returns the numbers of x"
+        compiled = kernels(function, x)
         if compiled.breaks:
             return f"trips({wanted}) has {count(compiled.breaks, 'graph break')}"
         moved = compiled.bytes / x.nbytes
@@ -63,6 +69,8 @@ def one_kernel(lean):
         return f"these are not the numbers of scores: {fault}"
     x, gain = cases[-1]
     compiled = kernels(lean, x, gain)
+    if compiled.breaks or not compiled.kernels:
+        return "not all of it is compiled: no kernel, or a graph break"
     if compiled.library:
         lines = [line for kernel in compiled.library for line in kernel.lines]
         return f"a library is still called, by {'; '.join(dict.fromkeys(lines))}"
@@ -93,7 +101,7 @@ def in_one_piece(whole_step):
     wanted_m = m * 0.9 + grad.clamp(-1, 1)
     wanted_p = p - 0.1 * wanted_m
     own_p, own_grad, own_m = p.clone(), grad.clone(), m.clone()
-    whole_step(own_p, own_grad, own_m)
+    returned = whole_step(own_p, own_grad, own_m)
     for name, own, wanted in (
         ("grad", own_grad, grad),
         ("m", own_m, wanted_m),
@@ -101,6 +109,11 @@ def in_one_piece(whole_step):
     ):
         if not near(own, wanted):
             return f"{name} is not what momentum_step leaves"
+    if not isinstance(returned, tuple) or [*map(id, returned)] != [
+        id(own_p),
+        id(own_m),
+    ]:
+        return "momentum_step returns p and m themselves, as a pair"
     compiled, enough = kernels(whole_step, p, grad, m), 5 * p.nbytes
     if compiled.breaks:
         return f"{count(compiled.breaks, 'graph break')} left: does Python still ask?"
