@@ -63,26 +63,6 @@ def compiles_before_it_raises(
     return len(calls)
 
 
-def second_user_is_served(
-    function: Callable[..., Any],
-    calls: Sequence[tuple[Any, ...]],
-    **options: Any,
-) -> bool:
-    """Return whether a second torch.compile of *function* gets to compile.
-
-    The first one has used all *calls* but the last, the second only that one.
-    """
-    backend = CountingBackend()
-    with session.undisturbed(function):
-        same = session.fresh_code(function)
-        greedy = torch.compile(same, backend="eager", **options)
-        modest = torch.compile(same, backend=backend, **options)
-        for inputs in calls[:-1]:
-            greedy(*inputs)
-        modest(*calls[-1])
-    return bool(backend.captured)
-
-
 def reasons_after(
     lines: Sequence[str], make: Callable[[], Any], x: torch.Tensor
 ) -> Table:
@@ -156,12 +136,6 @@ def _local(text: str) -> str:
 
 def _short(failed: str) -> str:
     return _local(failed.split("  #")[0]).replace("tensor 'x' ", "")
-
-
-def guards_in(function: Callable[..., Any]) -> int:
-    """Return how many guards the versions of a function have together."""
-    trees = [str(entry.guard_manager) for entry in versions(function)]
-    return sum(len(re.findall(r"\+- [A-Z_]+: ", tree)) for tree in trees)
 
 
 # ----------------------------------------------------------------- the picture

@@ -46,10 +46,19 @@ def mended_class(answer):
     model.load_state_dict(reference.state_dict())
     x = torch.linspace(-1, 1, 12).reshape(2, 6)
     for n in range(1, 14):
+        for each in (model, reference):
+            each.train(n != 5)
         if not near(model(x), reference(x)):
             return f"call {n} returns something else than Warmup does"
         if int(model.step) != n:
             return f"int(model.step) is not {n} after {count(n, 'call')}"
+    for each in (model, reference):
+        each.zero_grad()
+        each(x.clone().requires_grad_()).sum().backward()
+        if each.layer.weight.grad is None:
+            return "the layer gets no gradient"
+    if not near(model.layer.weight.grad, reference.layer.weight.grad):
+        return "the gradient of the layer is not that of Warmup"
     return one_compile(lambda: answer(6), [(x,)] * 13)
 
 

@@ -16,6 +16,45 @@ Mended = Warmup
 # + torch.zeros(())
 
 
+# %% 13.1: call 5 returns something else than Warmup does
+# - self.step += 1
+# + self.step += self.training
+
+
+# %% 13.1: the layer gets no gradient
+# - self.layer(x)
+# + self.layer(x).detach()
+
+
+# %% 13.1: and 1 was asked for. The last one compiled because self.step
+# - self.register_buffer("step", torch.zeros(()), persistent=False)
+# + self.step = 0.0
+# - (self.step / 10).clamp(max=1)
+# + min(self.step / 10, 1.0)
+
+
+# %% 13.2: a full batch ran the version for any number of rows
+def compile_step(step, backend):
+    compiled = torch.compile(step, backend=backend)
+
+    def call(x):
+        torch._dynamo.mark_dynamic(x, 0, specialize_on=[lambda n: n == 64])
+        return compiled(x)
+
+    return call
+
+
+# %% 13.2: the numbers are off
+def compile_step(step, backend):
+    compiled = torch.compile(step, backend=backend)
+
+    def call(x):
+        rows = torch.nn.functional.pad(x, (0, 0, 0, 64 - len(x)))
+        return compiled(rows)[: len(x)]
+
+    return call
+
+
 # %% 13.2: in epoch 1, 64 rows ran no graph
 def compile_step(step, backend):
     return step
