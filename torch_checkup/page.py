@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
+from collections import Counter
 from typing import Any
 
 from jinja2 import Environment
 from markupsafe import Markup
 
-from .helpers.text import count, plain, underlined
+from .helpers.text import Table, count, plain, size, underlined
 
 _LESSONS = {
     "02": "How much faster is it really?",
@@ -24,60 +25,174 @@ _LESSONS = {
     "20": "Which lines of a training loop break it?",
     "22": "Who pays for the first call?",
 }
-_PAGE = Environment(autoescape=True).from_string("""<!doctype html>
+# Of each part: why it is asked, and what to do where it is not good.
+_ABOUT = {
+    "matches": (
+        "Compiled code must give what the model gives: results, gradients, and what a "
+        "call changes. Where the two differ, float64 says which is right.",
+        "Leave the part at fault eager until it is mended, and report it.",
+    ),
+    "capture": (
+        "What lies in one graph is optimised together. A break ends a graph, and the "
+        "line at which it ends runs in Python.",
+        "Mend the breaks in what runs often; elsewhere they may stay.",
+    ),
+    "recompiles": (
+        "A compiled version serves the inputs that its guards admit; another input "
+        "compiles another version, up to a limit. After it, the model runs eagerly.",
+        "Keep what changes out of the guards, or say beforehand what will change.",
+    ),
+    "silent": (
+        "Compiled code keeps what was true when it was made. Here things are changed "
+        "after the first call, to see whether it follows.",
+        "Change it before the first call, or call torch.compiler.reset() after.",
+    ),
+    "traffic": (
+        "Most models wait for memory. What kernels and libraries read and write is the "
+        "same on every machine, and bounds what compiling can win.",
+        "Look at the largest rows: what is written and read again could be fused.",
+    ),
+    "speed": (
+        "Both are timed in turn, on this machine, with these inputs.",
+        "If nothing is won, do not compile it; a busy machine decides nothing.",
+    ),
+    "start": (
+        "The first call compiles. A cache, or files that you ship, spare most of it.",
+        "Ship the cache with the model, or warm up before users come.",
+    ),
+    "composes": (
+        "A training step seldom comes alone: autocast, checkpoints, hooks and DDP are "
+        "put around it, one after the other, and the gradients are judged.",
+        "Of what differs, use the way that agrees, or leave that piece eager.",
+    ),
+    "gpu": (
+        "The kernels that Inductor writes for this GPU, compiled here without one.",
+        "Registers that spill go through memory: smaller pieces may be faster.",
+    ),
+    "next": (
+        "Options of torch.compile, each tried on this model.",
+        "Take what helps, and run the check-up again.",
+    ),
+}
+_VERDICTS = {
+    "good": "nothing to do",
+    "look": "it works, and something is worth knowing",
+    "bad": "something is wrong, or costs without end",
+    "cannot tell": "looked at, and not decided",
+    "failed": "the check-up itself could not do it",
+    "not run": "left out",
+}
+_LONG = 12  # rows, above which a table is folded
+_PAGE = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
+    """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Checkup of {{ it.target }}</title>
 <style>
-:root { color-scheme: light dark; --line: #8885; --good: #1a7f37; --bad: #c4320a;
-  --look: #9a6700; }
+:root { color-scheme: light dark; --line: #8888; --good: #1a7f37; --bad: #b42318;
+  --look: #8a5a00; }
 @media (prefers-color-scheme: dark) { :root { --good: #4ac26b; --bad: #ff8a65;
   --look: #e3b341; } }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto;
   padding: 0 1rem; overflow-wrap: anywhere; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin: 0; }
-table { border-collapse: collapse; width: 100%; }
-td { border-top: 1px solid var(--line); padding: .4rem .6rem .4rem 0;
-  vertical-align: top; }
-td:first-child { white-space: nowrap; font-weight: 600; }
+.headline { font-size: 1.15rem; font-weight: 600; }
+table { border-collapse: collapse; }
+th, td { border-top: 1px solid var(--line); padding: .3rem .8rem .3rem 0;
+  vertical-align: top; text-align: left; }
+thead th { border-top: 0; font-size: .85rem; }
+.overview { width: 100%; } .overview th { white-space: nowrap; }
 .good { color: var(--good); } .bad, .failed { color: var(--bad); }
 .look, .tell { color: var(--look); }
 section { border-top: 1px solid var(--line); padding: 1rem 0; }
-pre { overflow-x: auto; font-size: .85rem; line-height: 1.35; padding: .5rem;
+.wide { overflow-x: auto; }
+.wide th, .wide td { overflow-wrap: normal; }
+.wide td { font-family: ui-monospace, monospace; font-size: .85rem; }
+pre { white-space: pre-wrap; font-size: .85rem; line-height: 1.35; padding: .5rem;
   border: 1px solid var(--line); border-radius: .3rem; }
 img { max-width: 100%; background: #fff; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 1rem; }
+dt { font-weight: 600; } dd { margin: 0; }
+summary { cursor: pointer; }
 footer { border-top: 1px solid var(--line); font-size: .85rem; }
-@media print { pre { white-space: pre-wrap; } section { break-inside: avoid-page; } }
+@media (max-width: 40rem) { .overview thead { display: none; }
+  .overview tr { display: block; border-top: 1px solid var(--line); }
+  .overview th, .overview td { display: block; border: 0; padding: 0 0 .3rem; } }
+@media print { body { max-width: none; margin: 0; font-size: 11pt; }
+  section, tr { break-inside: avoid-page; } .wide { overflow: visible; }
+  .wide td { overflow-wrap: anywhere; font-size: 8pt; } a { color: inherit; } }
 </style>
+<main>
 <h1>Checkup of {{ it.target }}</h1>
-<p>{{ sets }} of inputs, {{ "with" if it.trains else "without" }} a backward.
-Values that are underlined with dots were measured here, and differ elsewhere.
+<p class="headline">{{ headline }}</p>
+<p>What torch.compile does to it, seen with {{ sets }} of inputs,
+{{ "with" if it.trains else "without" }} a backward.
 {% if it.interrupted %}<b>Interrupted: what is missing was not run.</b>{% endif %}</p>
-<table>
-{% for part in it.parts -%}
-<tr><td class="{{ kind(part) }}">{{ part.verdict }}</td>
-<td><a href="#{{ part.name }}">{{ part.question }}</a><br>
-{{ marked(part.says) }}</td></tr>
-{% endfor %}</table>
+<table class="overview">
+<thead><tr><th scope="col">verdict</th><th scope="col">question</th>
+<th scope="col">found</th></tr></thead>
+{% for part in it.parts %}
+<tr><th scope="row" class="{{ kind(part) }}">{{ part.verdict }}</th>
+<td><a href="#{{ part.name }}">{{ part.question }}</a></td>
+<td>{{ marked(part.says) }}</td></tr>
+{% endfor %}
+</table>
+<details><summary>What the words mean</summary><dl>
+{% for verdict, words in verdicts.items() %}
+<dt class="{{ verdict.split()[-1] }}">{{ verdict }}</dt><dd>{{ words }}</dd>
+{% endfor %}
+</dl><p>{{ marked("⟨Values that are underlined with dots⟩") }} were measured here, and
+differ elsewhere; all else comes out the same on every machine with this torch.</p>
+</details>
 {% for part in it.parts %}
 <section id="{{ part.name }}">
 <h2>{{ part.question }}</h2>
-<p><span class="{{ kind(part) }}">{{ part.verdict }}</span>: {{ marked(part.says) }}</p>
-{% if part.advice %}<ul>{% for line in part.advice %}<li>{{ marked(line) }}</li>
-{% endfor %}</ul>{% endif %}
-{% for picture in part.pictures %}<p>{{ safe(picture) }}</p>{% endfor %}
-{% for text in part.evidence -%}
-{% if "\n" in text %}<pre>{{ marked(aligned(text)) }}</pre>
-{% else %}<p>{{ marked(text) }}</p>
-{% endif %}{% endfor %}
+<p>{{ about[part.name][0] }}</p>
+<p><strong class="{{ kind(part) }}">{{ part.verdict }}</strong>:
+{{ marked(part.says) }}</p>
+{% if part.verdict in ("look", "bad") %}<p>{{ about[part.name][1] }}</p>{% endif %}
+{% if part.advice %}
+<ul>
+{% for line in part.advice %}
+<li>{{ marked(line) }}</li>
+{% endfor %}
+</ul>
+{% endif %}
+{% for picture in part.pictures %}
+<p>{{ safe(picture) }}</p>
+{% endfor %}
+{% for piece in pieces(part) %}
+{% if piece is string %}
+{% if "\n" in piece %}
+<pre>{{ marked(piece) }}</pre>
+{% else %}
+<p>{{ marked(piece) }}</p>
+{% endif %}
+{% else %}
+{% set folded = piece.rows | length > long %}
+{% if folded %}<details><summary>{{ piece.rows | length }} rows: {{
+piece.headings | select | join(", ") }}</summary>{% endif %}
+<div class="wide" tabindex="0"><table>
+<thead><tr>{% for cell in piece.headings %}<th scope="col">{{ marked(cell) }}</th>
+{% endfor %}</tr></thead>
+{% for row in piece.rows %}
+<tr>{% for cell in row %}<td>{{ marked(cell) }}</td>{% endfor %}</tr>
+{% endfor %}
+</table></div>
+{% if folded %}</details>{% endif %}
+{% endif %}
+{% endfor %}
 <p>Lesson {{ lesson(part.lesson) }}</p>
-</section>{% endfor %}
+</section>
+{% endfor %}
+</main>
 <footer><p>{{ it.command }} · {{ it.when }}<br>
 {% for name, value in machine %}{{ name }}: {{ value }}{{ " · " if not loop.last }}
 {% endfor %}</p></footer>
 </html>
-""")
+"""
+)
 
 
 def lesson(number: str) -> str:
@@ -86,37 +201,59 @@ def lesson(number: str) -> str:
     return f"{number} · {_LESSONS[number]} (notebooks/{number}_{words}.ipynb)"
 
 
-def aligned(evidence: str) -> str:
-    """Return a table's text with its columns lined up where the marks are not shown.
+def pieces(part: Any) -> list[str | Table]:
+    """Return the evidence of a part: its tables, and the text around them."""
+    return [piece for evidence in part.evidence for piece in _pieces(evidence)]
 
-    In a terminal, marked cells do not count for a column's width (`text.Table`).
-    """
+
+def _pieces(evidence: str) -> list[str | Table]:
+    """Return a text with the table in it, if there is one, as a table."""
     lines = evidence.splitlines()
-    if not re.fullmatch("─+(  ─+)+", "".join(lines[1:2])):
-        return evidence
-    rows = [re.split(" {2,}", line) for line in lines]
-    table = list(itertools.takewhile(lambda row: len(row) == len(rows[0]), rows))
-    columns = zip(*table, strict=True)
-    widths = [max(len(plain(cell)) for cell in column) for column in columns]
-    lines[: len(table)] = (
-        "  ".join(
-            cell + " " * (width - len(plain(cell)))
-            for cell, width in zip(row, widths, strict=True)
-        ).rstrip()
-        for row in table
-    )
-    return "\n".join(lines)
+    rules = [at for at, line in enumerate(lines) if re.fullmatch("─+( +─+)*", line)]
+    if not rules or rules[0] == 0:
+        return [evidence]
+    rule = rules[0]
+    head, *rows = (_cells(line, lines[rule]) for line in lines[rule - 1 :])
+    rows = list(itertools.takewhile(lambda row: len(row) == len(head), rows[1:]))
+    before = "\n".join(lines[: rule - 1])
+    after = "\n".join(lines[rule + 1 + len(rows) :]).strip("\n")
+    rest = _pieces(after) if after else []
+    return [*filter(None, [before]), Table.of(head, rows), *rest]
+
+
+def _cells(line: str, rule: str) -> list[str]:
+    """Return the cells of a line of a `Table`, under whose headings stands *rule*.
+
+    Marked cells do not count for a column's width, so a line with marks is cut at its
+    gaps; any other has each cell in its place, an empty one too.
+    """
+    places = [match.span() for match in re.finditer("─+", rule)]
+    gaps = {place for _, end in places[:-1] for place in (end, end + 1)}
+    if "⟨" in line or not line or any(line[at : at + 1].strip() for at in gaps):
+        return re.split(" {2,}", line)
+    return [line[begin:end].strip() for begin, end in places]
+
+
+def headline(parts: Any) -> str:
+    """Return how many parts have which verdict: ``4 good, 1 bad``."""
+    counts = Counter(part.verdict for part in parts)
+    return ", ".join(f"{counts[word]} {word}" for word in _VERDICTS if counts[word])
 
 
 def page(found: Any) -> str:
     """Return *found*, a `Checkup`, as a page of its own."""
     machine = dataclasses.asdict(found.machine)
+    machine["memory"] = size(machine.pop("memory_bytes") or 0)
     return _PAGE.render(
         it=found,
+        headline=headline(found.parts),
         sets=count(found.calls, "set"),
         machine=[(k, plain(v)) for k, v in machine.items() if v is not None],
+        about=_ABOUT,
+        verdicts=_VERDICTS,
+        long=_LONG,
         marked=underlined,
-        aligned=aligned,
+        pieces=pieces,
         lesson=lesson,
         safe=Markup,
         kind=lambda part: part.verdict.split()[-1],
