@@ -113,14 +113,18 @@ def graphed(answer):
 
     g = answer(f, record)
     torch.manual_seed(0)
-    inputs = [torch.randn(n, 4) for n in (8, 3, 8, 3)]
+    shapes = (8, 4), (4, 8), (8, 2), (8, 4), (4, 8)
+    inputs = [torch.randn(shape) for shape in shapes]
     results = []
     for n, x in enumerate(inputs):
+        before = x.clone()
         results.append(g(x))
         if not near(results[n], f(x)):
             return f"call {n} does not give what f gives, a tensor like x"
-    if len(recorded) != 2:
-        return f"{len(recorded)} recordings for 2 shapes: each can be used again"
+        if not torch.equal(x, before):
+            return f"call {n} changed what it was given"
+    if len(recorded) != 3:
+        return f"{len(recorded)} recordings for 3 shapes: each can be used again"
     for n, (x, result) in enumerate(zip(inputs, results, strict=True)):
         if not near(result, f(x)):
             return f"the result of call {n} was overwritten by a later one"
@@ -130,8 +134,18 @@ def graphed(answer):
 # --- 12.3 ----------------------------------------------------------------------
 
 
-IDLE = {"triton.cudagraphs": True}
-BUSY = {"cpp.simdlen": 1, "fallback_by_default": True}
+PLANTED_OPTIONS = (  # a function, what changes its kernels, what does not
+    (
+        lambda x: torch.relu(x * 2 + 1),
+        {"cpp.simdlen": 1, "fallback_by_default": True},
+        {"triton.cudagraphs": True, "max_fusion_size": 1},
+    ),
+    (
+        lambda x: torch.softmax(x, -1),
+        {"max_fusion_size": 1},
+        {"fallback_by_default": False, "epilogue_fusion": False},
+    ),
+)
 
 
 @exercise(
@@ -150,9 +164,12 @@ BUSY = {"cpp.simdlen": 1, "fallback_by_default": True}
 )
 def culprits(answer):
     x = torch.linspace(-1, 1, 1024).reshape(16, 64)
-    names = set(answer(lambda x: torch.relu(x * 2 + 1), BUSY | IDLE, x))
-    if more := names - BUSY.keys():
-        return f"{', '.join(more)} leaves every kernel as it was"
-    if missed := BUSY.keys() - names:
-        return f"{', '.join(missed)} changes a kernel, and was not found"
+    for function, busy, idle in PLANTED_OPTIONS:
+        names = set(answer(function, idle | busy, x))
+        if unknown := names - busy.keys() - idle.keys():
+            return f"{', '.join(sorted(unknown))} was not among the options given"
+        if more := names - busy.keys():
+            return f"{', '.join(sorted(more))} leaves every kernel as it was"
+        if missed := busy.keys() - names:
+            return f"{', '.join(sorted(missed))} changes a kernel, and was not found"
     return None

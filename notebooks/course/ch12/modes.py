@@ -1,4 +1,4 @@
-"""Modes on pages: a picture of them, what was timed, what a template wrote."""
+"""Modes on pages: what they set, what was timed, what a template wrote."""
 
 from __future__ import annotations
 
@@ -10,41 +10,19 @@ from typing import Any
 
 import torch
 
-from course.drawing import BLUE, VERMILION, Cell, Look, grid
 from course.lowering import past_the_caches
-from helpers.plots import Picture
-from helpers.text import mark
+from helpers.text import Table, mark
 
 _NUMBER = re.compile(r"\d+\.\d+(?: ms| seconds|%)?")
 _LEFT_OUT = re.compile(r"(?<=[(\s])(\w+) \+ .*")
 
 
-def options_picture(modes: Mapping[str, Mapping[str, Any]]) -> Picture:
-    """Return a picture of which mode sets which option, and to what."""
-    names = {re.sub("-(?=overhead|no-)", "-\n", name): name for name in modes}
-    cells: dict[str, dict[str, Cell]] = {}
-    for option in _options(modes):
-        cells[option] = {}
-        for shown, name in names.items():
-            value = modes[name].get(option)
-            kind = "unset" if value is None else "on" if value else "off"
-            cells[option][shown] = Cell(kind, "" if value is None else str(value))
-    looks = {"on": BLUE, "off": VERMILION, "unset": Look("white")}
-    return grid(cells, looks, alt=". ".join(_sentences(modes)) + ".")
-
-
-def _options(modes: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return the options of all modes, those of lite alone at the end."""
+def options_table(modes: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Return which mode sets which option, and to what; those of lite alone last."""
     others = [o for m in modes if m != "lite" for o in modes[m]]
-    return list(dict.fromkeys([*others, *(o for m in modes for o in modes[m])]))
-
-
-def _sentences(modes: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    said = []
-    for name, chosen in modes.items():
-        values = ", ".join(f"{o} to {v}" for o, v in chosen.items())
-        said.append(f"{name} sets {values or 'nothing'}")
-    return said
+    options = dict.fromkeys([*others, *modes["lite"]])
+    rows = [(o, *(str(m.get(o, "")) for m in modes.values())) for o in options]
+    return Table.of(("option", *modes), rows)
 
 
 def candidates(f: Callable[..., Any], *inputs: Any, mode: str) -> str:

@@ -11,3 +11,27 @@ def culprits(f, options, *inputs):
 
     plain = kernels()
     return (name for name in options if kernels(**{name: options[name]}) != plain)
+
+
+# %% 12.2: a copy by arithmetic, keys of ints
+def graphed(f, record):
+    replays = {}
+
+    def g(x):
+        key = tuple(x.shape)
+        if key not in replays:
+            replays[key] = record(f, x)
+        return replays[key](x) + 0
+
+    return g
+
+
+# %% 12.1: the least time, with eager among the rest
+def choose(races, calls):
+    times = {}
+    for mode, race in races.items():
+        if race.verdict == "faster" and "ignored" not in " ".join(race.notes):
+            eager, each = race.median_s
+            times["eager"] = calls * eager
+            times[mode] = race.cold_start_s + (calls - 1) * each
+    return min(times, key=times.get, default="eager")

@@ -55,3 +55,50 @@ def graphed(f, record):
 # %% 12.3: changes a kernel, and was not found
 # - [code.kernel(name) for name in code.names]
 # + len(code.names)
+
+
+# %% 12.1: so few calls do not pay
+# - total = race.cold_start_s + (calls - 1) * compiled
+# + total = calls * compiled  # the first call is forgotten
+
+
+# %% 12.1: no mode is paid back by then
+# - return max(saved, key=saved.get)
+# + del saved["eager"]
+# +     return max(saved, key=saved.get, default="eager")
+
+
+# %% 12.2: must match the size
+# - x.shape not in replays
+# + x.numel() not in replays
+# - replays[x.shape] = record(f, x)
+# + replays[x.numel()] = record(f, x)
+# - replays[x.shape](x)
+# + replays[x.numel()](x)
+
+
+# %% 12.2: was overwritten
+# - replays[x.shape](x).clone()
+# + replays[x.shape](x.clone())
+
+
+# %% 12.3: was not among the options given
+def culprits(f, options, *inputs):
+    return ["cpp.simdlen", "fallback_by_default"]
+
+
+# %% 12.3: leaves every kernel as it was
+def culprits(f, options, *inputs):
+    return list(options)
+
+
+# %% 12.3: changes a kernel, and was not found
+def culprits(f, options, *inputs):
+    from helpers import kernels
+
+    plain = kernels(f, *inputs).kernels
+    return [
+        n
+        for n, value in options.items()
+        if kernels(f, *inputs, options={n: value}).kernels != plain
+    ]
