@@ -21,7 +21,6 @@ from tests.refresh import ROOT, notebooks, read
 FOLDER = ROOT / "notebooks"
 WORKSHOP = FOLDER / "workshop"
 PAGES = [ROOT / "README.md", *sorted(WORKSHOP.glob("*.md"))]
-LESSONS = {path.name[:2]: Lesson(read(path), path) for path in notebooks()}
 
 
 class Stop(NamedTuple):
@@ -42,14 +41,21 @@ def stops(words: str) -> tuple[Stop | int, ...]:
     )
 
 
-# The lessons as the README groups them: each part begins with one of these.
+# The lessons in the order in which they are read, part by part.  A number is only a
+# lesson's address, which stays.
 PARTS = {
-    "00": "Start",
-    "03": "Mechanism: what is captured, and what is made of it",
-    "10": "Speed",
-    "13": "Shapes, branches and loops",
-    "16": "Debugging",
-    "19": "Practice",
+    "Start": "00 01 02",
+    "Mechanism: what is captured, and what is made of it": "03 04 05 06 07 08 09",
+    "Speed": "10 11 12",
+    "Shapes, branches and loops": "13 14 15",
+    "Debugging": "34 16 17 18",
+    "Practice": "19 20 21 22 23 24 25 26 27 28 29 30 31 32 33",
+}
+_FILES = {path.name[:2]: path for path in notebooks()}
+LESSONS = {
+    key: Lesson(read(_FILES[key]), _FILES[key])
+    for part in PARTS.values()
+    for key in part.split()
 }
 
 # How both longer routes begin: to prove, to measure, to read what was captured.
@@ -200,13 +206,14 @@ def route(name: str) -> str:
 def contents() -> str:
     """Return the lessons for the README, with minutes; the last line adds them up."""
     lines, total = [], 0
-    for key, lesson in LESSONS.items():
-        if key in PARTS:
-            lines.append(f"\n**{PARTS[key]}**\n")
-        took = sum(lesson.course["minutes"].values())
-        total += took
-        title = f"{key} · {lesson.course['title']}"
-        lines.append(f"- [{title}](notebooks/{lesson.file.name}) {took}")
+    for part, numbers in PARTS.items():
+        lines.append(f"\n**{part}**\n")
+        for key in numbers.split():
+            lesson = LESSONS[key]
+            took = sum(lesson.course["minutes"].values())
+            total += took
+            title = f"{key} · {lesson.course['title']}"
+            lines.append(f"- [{title}](notebooks/{lesson.file.name}) {took}")
     return "\n".join([*lines, f"\nAll of it: {total / 60:.0f} hours."]) + "\n"
 
 

@@ -10,6 +10,7 @@ import re
 import sys
 from functools import partial
 from importlib.util import find_spec
+from itertools import pairwise
 
 import pytest
 import torch
@@ -17,7 +18,7 @@ import torch
 from tests import companions
 from tests.companions import FOLDER, LESSONS, ROUTES, WORKSHOP, Stop
 from tests.form import measured, prose, tags
-from tests.refresh import ran
+from tests.refresh import notebooks, ran
 
 GLOSSARY = FOLDER / "glossary.md"
 CHEAT_SHEET = FOLDER / "cheat_sheet.md"
@@ -244,6 +245,17 @@ def test_a_line_is_taught_where_it_says():
         names -= {"compiled", "model", "python", "train"}
         unknown = {n for n in names if not re.search(rf"\b{n}\b", text)}
         assert not unknown, f"{wish}: {unknown} not in {where}"
+
+
+# --- the order of reading -----------------------------------------------------------
+
+
+def test_each_lesson_leads_to_the_next():
+    for lesson, follower in pairwise(LESSONS.values()):
+        words = "\n".join(cell.source for cell in lesson.words)
+        [found] = re.findall(r"\bNext:.*?\]\((\S+?\.ipynb)\)", words, re.DOTALL)
+        assert found == follower.file.name, lesson.id
+    assert sorted(lesson.file for lesson in LESSONS.values()) == notebooks()
 
 
 # --- coverage ---------------------------------------------------------------------

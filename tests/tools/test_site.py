@@ -57,6 +57,19 @@ def pages(tmp_path_factory):
     return folder / "html"
 
 
+def test_lessons_stand_as_the_readme_lists_them(tmp_path):
+    notebooks = tmp_path / "notebooks"
+    notebooks.mkdir()
+    for name in ("00_a", "01_b", "02_c"):
+        (notebooks / f"{name}.ipynb").write_text("{}")
+    inside = (
+        "- [02 · C?](notebooks/02_c.ipynb) 3\n- [00 · A?](notebooks/00_a.ipynb) 4\n"
+    )
+    (tmp_path / "README.md").write_text(inside)
+    order = [path.name[:2] for path in site._in_reading_order(notebooks)]
+    assert order == ["02", "00", "01"]
+
+
 def test_a_lesson_reads_without_a_kernel(pages):
     html = (pages / "00_first.html").read_text()
     folded = [re.sub(r"<[^>]+>", "", part) for part in html.split("<details")[1:]]

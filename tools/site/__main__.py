@@ -38,13 +38,23 @@ def prepare(notebooks: Path, target: Path) -> None:
         copy.write_text(_with_links(text) if path.suffix == ".md" else text, "utf-8")
     terms = glossary((notebooks / "glossary.md").read_text("utf-8"))
     (target / "glossary.md").write_text(_glossary_page(terms), "utf-8")
-    lessons = sorted(notebooks.glob("[0-9]*.ipynb"))
+    lessons = _in_reading_order(notebooks)
     for path in lessons:
         page = lesson_page(nbformat.read(path, as_version=4), terms)
         nbformat.write(page, target / path.name)
     index = (HERE / "index.md").read_text("utf-8")
     names = "\n".join(path.stem for path in lessons)
     (target / "index.md").write_text(index.replace("{LESSONS}", names), "utf-8")
+
+
+def _in_reading_order(notebooks: Path) -> list[Path]:
+    """Return the lessons as the README lists them, then those that it does not."""
+    readme = notebooks.parent / "README.md"
+    text = readme.read_text("utf-8") if readme.is_file() else ""
+    listed = re.findall(r"^- \[\d\d · .*?\]\(notebooks/(.+?\.ipynb)\)", text, re.M)
+    place = {name: number for number, name in enumerate(listed)}
+    lessons = sorted(notebooks.glob("[0-9]*.ipynb"))
+    return sorted(lessons, key=lambda path: place.get(path.name, len(place)))
 
 
 def _with_links(markdown: str) -> str:

@@ -55,11 +55,23 @@ def _three_times(backend):
     return lambda x: step(step(step(x)))
 
 
+def _keeps_its_first_result(backend):
+    step, kept = torch.compile(_wave, backend=backend), []
+
+    def call(x):
+        if not kept:
+            kept.append(step(x))
+        return step(kept[0])
+
+    return call
+
+
 CASES = {  # the graphs that run in the second call, and how to make it
     "an ordinary compiled function": (1, lambda b: torch.compile(_wave, backend=b)),
     "an eager function": (0, lambda b: _wave),
     "a call that runs one compiled function three times": (3, _three_times),
     "two graphs": (2, lambda b: torch.compile(_broken, backend=b)),
+    "a first call that runs one more": (1, _keeps_its_first_result),
 }
 
 
@@ -93,6 +105,11 @@ def graph_runs(answer):
 STEPS = 5
 
 
+def _methods():
+    """Return what stands in the classes of the exercise."""
+    return [dict(vars(cls)) for cls in (Speaker, ForwardSpeaker)]
+
+
 @exercise(
     "01.2",
     hints=(
@@ -108,9 +125,9 @@ STEPS = 5
 def repaired(answer):
     x = torch.linspace(-1, 1, 8).reshape(2, 4)
     for cls, call in ((Speaker, "self(x)"), (ForwardSpeaker, "self.forward(x)")):
-        backend = CountingBackend()
+        backend, before = CountingBackend(), _methods()
         subclass = answer(cls, backend)
-        if subclass is cls:
+        if subclass is cls or _methods() != before:
             return "it changed the class that it was given: make a subclass"
         model = subclass()
         if strange := model.state_dict().keys() - cls().state_dict().keys():
@@ -124,8 +141,14 @@ def repaired(answer):
         duplicate = copy.deepcopy(model)
         for weight in duplicate.parameters():
             weight.zero_()
+        backend.ran.clear()
         if duplicate.generate(x, STEPS).any():
             return "a deep copy computes with the weights of the original"
+        if len(backend.ran) < STEPS:
+            return (
+                f"in a deep copy, {STEPS} steps run "
+                f"{count(len(backend.ran), 'graph')}, and each step was to run one"
+            )
     return None
 
 

@@ -12,6 +12,37 @@
 # -     ran.clear()
 
 
+# %% 01.1: a first call that runs one more: in the second call, graphs run 1 time
+# -     thing(*inputs)  # captures, if anything does
+# -     ran.clear()
+
+
+# %% 01.1: an ordinary compiled function: in the second call, graphs run 1 time
+def graph_runs(make, *inputs):
+    counters = torch._dynamo.utils.counters["stats"]
+    thing = make("eager")
+    thing(*inputs)
+    before = counters["unique_graphs"]
+    thing(*inputs)
+    return counters["unique_graphs"] - before  # captures, and not runs
+
+
+# %% 01.2: it changed the class
+# -     class Repaired(cls):
+# -         forward = torch.compile(cls.forward, backend=backend)
+# +     cls.forward = torch.compile(cls.forward, backend=backend)
+# +
+# +     class Repaired(cls):
+# +         pass
+
+
+# %% 01.2: in a deep copy, 5 steps run 0 graphs
+# -         forward = torch.compile(cls.forward, backend=backend)
+# +         def __init__(self, *args, **kwargs):
+# +             super().__init__(*args, **kwargs)
+# +             self.compile(backend=backend)
+
+
 # %% 01.2: where generate calls self.forward(x), 5 steps run 0 graphs
 # - forward = torch.compile(cls.forward, backend=backend)
 # + __call__ = torch.compile(cls.__call__, backend=backend)

@@ -58,7 +58,7 @@ def drop_module_guards(dynamo: Any) -> None:
     optimize_with(dynamo, guard_filter_fn=keep)
 
 
-@shared("fullgraph ignored", OPTIMIZE, "01 04 18 15")
+@shared("fullgraph ignored", OPTIMIZE, "34 04 18 15")
 def not_full(dynamo: Any) -> None:
     """fullgraph=True no longer raises: graph breaks come back unnoticed."""
     optimize_with(dynamo, nopython=False)
@@ -76,7 +76,7 @@ def other_eps(output_graph: Any) -> None:
     bugs.other_constant(output_graph.OutputGraph)
 
 
-@shared("stance ignored", "torch.compiler", "01 14 17 22 16 13 27")
+@shared("stance ignored", "torch.compiler", "34 14 17 22 16 13 27")
 def no_stance(compiler: Any) -> None:
     """A service set to fail on recompiles recompiles in the middle of the day."""
     original = compiler.set_stance
@@ -123,7 +123,7 @@ def compile_nothing(module: Any) -> None:
     module.Module.compile = lambda self, *_, **__: None
 
 
-@shared("disable ignored", "torch.compiler", "01 04 17")
+@shared("disable ignored", "torch.compiler", "34 04 17")
 def not_disabled(compiler: Any) -> None:
     """What was to stay out of the graph is traced all the same."""
     compiler.disable = lambda fn=None, *_, **__: fn or (lambda each: each)

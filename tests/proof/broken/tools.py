@@ -28,7 +28,7 @@ def no_metrics(utils: Any) -> None:
     utils.record_compilation_metrics = lambda *_, **__: None
 
 
-@shared("profiler empty", "torch.profiler.profiler", "17 02 01")
+@shared("profiler empty", "torch.profiler.profiler", "17 02 34")
 def no_events(profiler: Any) -> None:
     """The profiler runs, and its list of events is empty."""
     profiler._KinetoProfile.events = lambda self: []
