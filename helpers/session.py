@@ -21,7 +21,7 @@ import sys
 import types
 import warnings
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 from unittest import mock
@@ -32,7 +32,7 @@ import torch
 from . import _torch
 from ._torch import needed_for
 from .errors import InputError, Unavailable, one_line
-from .tensors import CONTAINERS, clone, tensors, walk
+from .tensors import CONTAINERS, clone, tensors
 
 with needed_for("leaving the session as it was"):
     from torch._dynamo import external_utils, pgo
@@ -120,36 +120,76 @@ def tensors_of(*objects: Any) -> list[torch.Tensor]:
 
 def _reachable(objects: tuple[Any, ...]) -> Iterator[Any]:
     """Yield all that *objects* hold, each once."""
-    homes = _homes(objects)
+    return (item for _, item in placed({str(i): o for i, o in enumerate(objects)}))
 
-    def inside(item: Any) -> Iterable[Any]:
-        if isinstance(item, types.FunctionType):
-            yield from (vars(item), item.__defaults__, item.__kwdefaults__)
-            yield from item.__closure__ or ()
-            yield from (item.__globals__[name] for name in _global_names(item, homes))
-        elif isinstance(item, types.CellType):
-            yield from _in_cell(item)
-        elif isinstance(item, (types.MethodType, types.BuiltinMethodType)):
-            yield item.__self__
-            yield getattr(item, "__func__", None)
-        elif isinstance(item, partial):
-            yield from (item.func, item.args, item.keywords)
-        elif isinstance(item, torch.Tensor):
-            yield item.grad if item.is_leaf else None
-        elif isinstance(item, dict) and not _is_namespace(item):
-            yield from item  # the state of an optimizer has tensors for keys
-            yield from item.values()
-        elif isinstance(item, torch._dynamo.OptimizedModule):
-            yield item._orig_mod
-        elif isinstance(item, torch.nn.Module):
-            yield vars(item)
-            yield item.forward
-        elif isinstance(item, CONTAINERS):
-            yield from item
-        elif hasattr(item, "__dict__") and not _is_tool(item):
-            yield vars(item)
 
-    return walk(objects, inside)
+_REGISTERS = ("_parameters", "_buffers", "_modules")
+"""Where a module keeps its tensors and parts, which are named as its attributes are."""
+
+
+def placed(roots: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield all that the *roots* hold, each once, with the place it is found first.
+
+    A place is the name of a root, and what leads on from there: ``.layers.0.weight``,
+    ``['rows'][3]``, ``.grad``.
+    """
+    homes = _homes(tuple(roots.values()))
+    seen, todo = dict[int, Any](), list(roots.items())[::-1]
+    while todo:
+        place, item = todo.pop()
+        if id(item) not in seen:
+            seen[id(item)] = item  # kept alive, or an id could come again
+            yield place.removesuffix("."), item
+            todo += [(_on(place, way), one) for way, one in _inside(item, homes)][::-1]
+
+
+def _on(place: str, way: str) -> str:
+    """Return the place that is one step on; the names of attributes follow a dot."""
+    if not place.endswith("."):
+        return place + way
+    name = re.fullmatch(r"\['(\w+)'\]", way)
+    if not name:
+        return place.removesuffix(".") + way
+    return place if name[1] in _REGISTERS else f"{place}{name[1]}"
+
+
+def _inside(item: Any, homes: set[int]) -> Iterator[tuple[str, Any]]:
+    """Yield what an object holds, and the way from it to there.
+
+    The table of attributes is a dot away, and its parts have the names of keys.
+    """
+    if isinstance(item, types.FunctionType):
+        yield from ((".", vars(item)), ("", item.__defaults__))
+        yield "", item.__kwdefaults__
+        for name, cell in zip(
+            item.__code__.co_freevars, item.__closure__ or (), strict=True
+        ):
+            yield f".{name}", cell
+        for name in sorted(_global_names(item, homes)):
+            yield f".{name}", item.__globals__[name]
+    elif isinstance(item, types.CellType):
+        yield from (("", value) for value in _in_cell(item))
+    elif isinstance(item, (types.MethodType, types.BuiltinMethodType)):
+        yield "", item.__self__
+        yield "", getattr(item, "__func__", None)
+    elif isinstance(item, partial):
+        yield from (("", item.func), ("", item.args), ("", item.keywords))
+    elif isinstance(item, torch.Tensor):
+        yield ".grad", item.grad if item.is_leaf else None
+    elif isinstance(item, dict) and not _is_namespace(item):
+        yield from (("", key) for key in item)  # an optimizer has tensors for keys
+        for position, (key, value) in enumerate(item.items()):
+            plain = isinstance(key, (str, int, float))
+            yield f"[{key!r}]" if plain else f"[{position}]", value
+    elif isinstance(item, torch._dynamo.OptimizedModule):
+        yield "", item._orig_mod
+    elif isinstance(item, torch.nn.Module):
+        yield ".", vars(item)
+        yield "", item.forward
+    elif isinstance(item, CONTAINERS):
+        yield from ((f"[{position}]", one) for position, one in enumerate(item))
+    elif hasattr(item, "__dict__") and not _is_tool(item):
+        yield ".", vars(item)
 
 
 def _homes(objects: tuple[Any, ...]) -> set[int]:

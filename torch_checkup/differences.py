@@ -1,0 +1,104 @@
+"""What differs between a model that runs eagerly and the same model compiled.
+
+`differences` runs both from one state and names all that is not the same: at which
+call, at which place of what it returns or leaves behind, in which field.  It imports
+torch only when it is called, for a report is read without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .helpers.text import Table, mark
+
+if TYPE_CHECKING:
+    from .patient import Call, Patient
+
+_LOOK = ("stride", "sign of zero")
+_HEAD = ("call", "place", "field", "eager", "compiled", "how many", "off from float64")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One field of one place that is not eager's, and what both sides have there.
+
+    *call* counts from 1.  *place* is ``output['boxes']``, ``input x after the call``,
+    ``parameter body.weight after the call``, ``gradient of body.weight``, ``buffer n``
+    or ``the call``.  *field* is ``raises``, ``exception``, ``type``, ``dtype``,
+    ``shape``, ``missing``, ``extra``, ``values``, ``nan/inf``, ``requires_grad``,
+    ``alias``, ``identity``, ``stride`` or ``sign of zero``.  Of values, *count* of *of*
+    numbers are not eager's, and *off_eager* and *off_compiled* are the largest
+    distances from float64; None where that means nothing.  *note* says what else is
+    to be known, such as how often it was seen.
+    """
+
+    call: int
+    place: str
+    field: str
+    eager: str
+    compiled: str
+    count: int | None = None
+    of: int | None = None
+    off_eager: float | None = None
+    off_compiled: float | None = None
+    note: str = ""
+
+    @property
+    def look(self) -> bool:
+        """Whether it changes no answer: another stride, another sign of a zero."""
+        return self.field in _LOOK
+
+    @property
+    def where(self) -> tuple[str, str]:
+        """Place and field, by which it is found again in another run."""
+        return self.place, self.field
+
+    @property
+    def many(self) -> str:
+        """How many numbers differ, of how many; '' where that means nothing."""
+        return "" if self.count is None else f"{self.count:,} of {self.of:,}"
+
+    @property
+    def off(self) -> str:
+        """How far both sides are from float64; '' where that means nothing."""
+        if self.off_eager is None or self.off_compiled is None:
+            return ""
+        return mark(f"{self.off_eager:.2g}, {self.off_compiled:.2g}")
+
+    def row(self) -> tuple[str, ...]:
+        """Return the cells of its line in a table."""
+        field = f"{self.field} ({self.note})" if self.note else self.field
+        sides = self.eager, self.compiled
+        return (str(self.call), self.place, field, *sides, self.many, self.off)
+
+    def __str__(self) -> str:
+        words = f"call {self.call}, {self.place}, {self.field}"
+        words += f": eager {self.eager}, compiled {self.compiled}"
+        off = f"off from float64 (eager, compiled): {self.off}" if self.off else ""
+        return "; ".join(filter(None, (words, self.many, off, self.note)))
+
+
+def table(found: Iterable[Difference]) -> Table:
+    """Return a row for each difference."""
+    return Table.of(_HEAD, [one.row() for one in found])
+
+
+def differences(
+    p: Patient,
+    compiled: Callable[..., Any],
+    *,
+    calls: Sequence[Call] | None = None,
+    again: Callable[[], Callable[..., Any]] | None = None,
+) -> tuple[Difference, ...]:
+    """Return all in which *compiled* is not what the model of *p* is, run eagerly.
+
+    Both run *calls* (by default those of *p*) in order, from the same state and on
+    copies; then each call by itself, where calls change what the next one finds.
+    *again* compiles once more in the same way, where random numbers are drawn: without
+    it, that is `compile_apart`.  The first difference is the first in time.
+    """
+    from .judge import judged
+
+    return judged(p, compiled, calls=calls, again=again).differences
