@@ -1,7 +1,8 @@
 """Ten models of lesson 28: what changes from call to call, in counts.
 
-Each row has a model's calls as people write them, and after a change.
-Both are counted by Dynamo alone (backend "eager"), from an empty compiler.
+Each row has a model's calls as people write them, and after a change.  Both are
+counted from an empty compiler, with the guards of Dynamo (backend "eager"); the
+changed calls once more with those of AOTAutograd and Inductor.
 """
 
 from __future__ import annotations
@@ -10,14 +11,19 @@ import copy
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
+from unittest import mock
 
 import torch
 from matplotlib.figure import Figure
+from torch._functorch import config as functorch_config
+from torch._inductor import config as inductor_config
+from torch._inductor.async_compile import AsyncCompile
+from torch._inductor.compile_fx import compile_fx
 
 from course.ch28.fixed_detector import FixedDetector
-from course.ch28.ppo import episode, ppo_loss
 from course.drawing import Cell, Look, draw_grid
 from course.models import Call, build
+from course.words import unlogged
 from helpers import session
 from helpers.capture import Watch
 from helpers.plots import COLOURS, Picture, styled
@@ -25,17 +31,23 @@ from helpers.tensors import tensors
 from helpers.text import Table
 
 Compile = Callable[..., Any]
+Counts = tuple[int, ...]
 Thunk = Callable[[], Any]
 
 
 class Row(NamedTuple):
-    """A model: what changes, the compiles of each call, and mended."""
+    """A model: what changes, and the compiles of each call.
+
+    *given* are those of the calls as people write them, *mended* of those after
+    the change, and *lowered* of these with Inductor's guards, too.
+    """
 
     model: str
     changes: str
     mend: str
-    given: tuple[int, ...]
-    mended: tuple[int, ...]
+    given: Counts
+    mended: Counts
+    lowered: Counts
 
 
 ROWS: dict[str, tuple[str, str, Callable[[Compile, bool], list[Thunk]]]] = {}
@@ -51,28 +63,48 @@ def row(name: str, changes: str, mend: str) -> Callable[[Any], Any]:
     return enter
 
 
-def compiles(calls: Callable[..., list[Thunk]], mended: bool) -> tuple[int, ...]:
-    """Return the compiles of each call, in an empty compiler."""
+def lowering(graph: torch.fx.GraphModule, inputs: Any) -> Callable[..., Any]:
+    """A backend: Inductor's lowering and its guards, and no kernel is built.
 
-    compile = partial(torch.compile, backend="eager")
+    What runs in the end is the graph as it was captured, on the CPU.
+    """
+
+    def not_built(*_: Any, **__: Any) -> Callable[..., Any]:
+        return lambda *_: None
+
+    with (
+        mock.patch.object(AsyncCompile, "cpp_pybinding", not_built),
+        inductor_config.patch(fx_graph_cache=False),
+        functorch_config.patch(enable_autograd_cache=False),
+    ):
+        compile_fx(graph, inputs)
+    return graph.forward
+
+
+def counts(call: Callable[..., Any], inputs: Iterable[tuple[Any, ...]]) -> Counts:
+    """Return the compiles of each call, of whatever it compiles, from nothing."""
     torch.compiler.reset()
-    counts = []
+    found = []
     with session.undisturbed():
-        torch.manual_seed(0)
-        for call in calls(compile, mended):
+        for each_input in inputs:
             with Watch() as watch:
-                call()
-            counts.append(watch.compiles)
+                call(*each_input)
+            found.append(watch.compiles)
     torch.compiler.reset()
-    return tuple(counts)
+    return tuple(found)
 
 
-def rows(**shown: Row) -> list[Row]:
+def rows(*shown: Row) -> list[Row]:
     """Return the row of each model, after those that the page has *shown*."""
-    found = list(shown.values())
+    found = list(shown)
     for name, (changes, mend, calls) in ROWS.items():
-        counts = compiles(calls, False), compiles(calls, True)
-        found.append(Row(name, changes, mend, *counts))
+        sides = []
+        for backend, mended in (("eager", False), ("eager", True), (lowering, True)):
+            torch.manual_seed(0)
+            thunks = calls(partial(torch.compile, backend=backend), mended)
+            with unlogged():
+                sides.append(counts(lambda thunk: thunk(), [(t,) for t in thunks]))
+        found.append(Row(name, changes, mend, *sides))
     return found
 
 
@@ -111,13 +143,6 @@ def llama(compile: Compile, mended: bool) -> list[Thunk]:
     return each(compiled, calls)
 
 
-@row("ViT", "a last batch, a lone image", "batches padded to 8")
-def vit(compile: Compile, mended: bool) -> list[Thunk]:
-    sizes = (8, 8, 8, 8) if mended else (8, 8, 3, 1)
-    images = [{"pixel_values": torch.randn(n, 3, 32, 32)} for n in sizes]
-    return each(compile(build("vit").module), images)
-
-
 @row("Conformer, training", "noise, drawn in NumPy", "the three switches")
 def conformer(compile: Compile, mended: bool) -> list[Thunk]:
     module = build("conformer").module.train()
@@ -145,15 +170,6 @@ def unet(compile: Compile, mended: bool) -> list[Thunk]:
     if mended:
         times = map(torch.tensor, times)
     return each(compile(model.module), [model.call | {"timestep": t} for t in times])
-
-
-@row("GraphSAGE", "nodes and edges", "both marked dynamic")
-def sage(compile: Compile, mended: bool) -> list[Thunk]:
-    model = build("sage")
-    for call in model.calls if mended else ():
-        torch._dynamo.mark_dynamic(call["x"], 0)
-        torch._dynamo.mark_dynamic(call["edge_index"], 1)
-    return each(compile(model.module), model.calls)
 
 
 @row("LoRA", "the adapter, by name", "weights copied into one")
@@ -188,35 +204,21 @@ def detector(compile: Compile, mended: bool) -> list[Thunk]:
     return each(compile(FixedDetector(model.module)), calls)
 
 
-@row("PPO", "the length of an episode", "loss apart, steps marked")
-def ppo(compile: Compile, mended: bool) -> list[Thunk]:
-    policy = build("ppo").module
-
-    def whole(steps: int) -> torch.Tensor:
-        return ppo_loss(policy, *episode(policy, steps))
-
-    if mended:
-        act = compile(lambda state: policy(state))
-        loss = compile(ppo_loss)
-
-        def step(steps: int) -> torch.Tensor:
-            seen = episode(act, steps)
-            return loss(policy, *dynamic(seen, 0))
-    else:
-        step = compile(whole)
-    return [partial(step, steps) for steps in (5, 7, 6)]
-
-
 def table(found: Sequence[Row]) -> Table:
     """Return a line for each model: changes, the mend, compiles."""
 
-    def words(counts: tuple[int, ...]) -> str:
+    def words(counts: Counts) -> str:
         return " ".join(map(str, counts))
 
-    return Table.of(
-        ("model", "what changes", "compiles", "the change", "compiles then"),
-        [(r.model, r.changes, words(r.given), r.mend, words(r.mended)) for r in found],
-    )
+    head = "model", "what changes", "compiles", "the change", "compiles then"
+    lines = [
+        (
+            *(r.model, r.changes, words(r.given)),
+            *(r.mend, words(r.mended), words(r.lowered)),
+        )
+        for r in found
+    ]
+    return Table.of((*head, "with Inductor"), lines)
 
 
 @styled
