@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from math import prod
 from typing import Any
 from unittest import mock
 
@@ -13,6 +14,7 @@ from torch._inductor.choices import InductorChoices
 
 from helpers import dump_triton
 from helpers.gpu.dump import DumpedKernel
+from helpers.gpu.gpus import find
 from helpers.plots import COLOURS, SHAPES, Picture, styled
 from helpers.text import Table, mark, size
 
@@ -44,14 +46,26 @@ def reduction_table(kernels: dict[Any, Sequence[DumpedKernel]]) -> Table:
     return Table.of(headings.split(", "), rows)
 
 
+def resident(kernel: DumpedKernel) -> int:
+    """Return how many warps of a launch a multiprocessor has at a time, at most.
+
+    The launch has the GPU for itself, and its programs are spread evenly.
+    """
+    each = -(-prod(kernel.grid) // find(kernel.gpu).multiprocessors)
+    held = kernel.occupancy
+    return min(each, held.blocks) * held.warps // held.blocks
+
+
 def needs_table(kernels: dict[str, DumpedKernel]) -> Table:
-    """Return what each kernel needs of a multiprocessor."""
+    """Return what each kernel needs of a multiprocessor, and the warps there."""
     rows = []
     for name, k in kernels.items():
-        used = k.registers, k.spills, k.shared, f"{k.occupancy.fraction:.0%}"
-        rows.append((name, size(k.bytes), *map(mark, used), k.occupancy.limit))
-    needs = "registers a thread, spills, shared bytes, occupancy, limited by"
-    return Table.of(["kernel", "bytes", *needs.split(", ")], rows)
+        held = k.occupancy
+        used = k.registers, k.spills, k.shared, f"{held.fraction:.0%}"
+        used += held.warps, resident(k)
+        rows.append((name, size(k.bytes), *map(mark, used), held.limit))
+    needs = "registers a thread, spills, shared bytes, occupancy, may hold, resident"
+    return Table.of(["kernel", "bytes", *needs.split(", "), "limited by"], rows)
 
 
 @styled

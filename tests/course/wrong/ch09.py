@@ -30,3 +30,36 @@ def padded(weight, bias):
 # %% 09.2: is there an inf in the weight
 # - pad(weight, (0, extra))
 # + pad(weight, (0, extra), value=float("-inf"))
+
+
+# %% 09.1: is there a mask
+# - variance + 1e-6), mask=i < columns)
+# + variance + 1e-6))
+
+
+# %% 09.1: 1e-6 is added to the variance
+# - variance + 1e-6
+# + variance
+
+
+# %% 09.1: numbers are wrong
+# - tl.sum(d * d, 0) / columns
+# + tl.sum(d * d, 0) / (columns - 1)
+
+
+# %% 09.2: 87 columns were added
+def padded(weight, bias):
+    wide = torch.nn.functional.pad(weight, (0, 87))
+    return wide, torch.nn.functional.pad(bias, (0, 87), value=float("-inf"))
+
+
+# %% 09.2: the probabilities change
+def padded(weight, bias):
+    wide = torch.nn.functional.pad(weight, (23, 0))
+    return wide, torch.nn.functional.pad(bias, (23, 0), value=float("-inf"))
+
+
+# %% 09.2: loads 4 bytes at a time
+def padded(weight, bias):
+    wide = torch.nn.functional.pad(weight, (0, 22))  # 1023: still odd
+    return wide, torch.nn.functional.pad(bias, (0, 22), value=float("-inf"))
