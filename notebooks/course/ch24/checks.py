@@ -95,6 +95,13 @@ def _step(function):
     return step
 
 
+def _written(name):
+    """Return which arguments an operator says that it writes."""
+    schema = torch._C._get_schema(name, "")
+    given = schema.arguments
+    return [one.name for one in given if one.alias_info and one.alias_info.is_write]
+
+
 @exercise(
     "24.2",
     hints=(
@@ -112,6 +119,8 @@ def mended(answer):
         return f"in eager mode, {fault}: is mean updated in place, as in decay?"
     if fault := _opcheck(answer, samples):
         return fault
+    if (written := _written("mine::mended")) != ["mean"]:
+        return f"it says that it writes {' and '.join(written)}, and it writes mean"
     with torch._functorch.config.patch(enable_autograd_cache=False):
         if fault := difference(_compile(_step(answer)), _step(_decay), samples):
             return f"compiled, {fault}"

@@ -15,13 +15,14 @@ from typing import Any
 import torch
 from torch.library import custom_op, opcheck
 
+from course.drawing import BLUE, GREEN, VERMILION, Piece, bars
 from course.failures import failure
 from course.lowering import past_the_caches
 from course.values import as_near, forward_and_backward
 from course.words import unlogged
 from helpers import device, dump_triton, graphs, kernels
 from helpers.errors import InputError
-from helpers.plots import COLOURS, HATCHES, Picture, styled
+from helpers.plots import COLOURS, Picture, styled
 from helpers.text import Table, mark, size
 
 Tensor = torch.Tensor
@@ -96,10 +97,6 @@ def _numpy_slope(x: Tensor) -> Tensor:
     return torch.from_numpy(1 - values**2).to(x)
 
 
-def _in_rows(x: Tensor) -> Tensor:
-    return torch.tanh(x).contiguous()
-
-
 def _halves(x: Tensor) -> Tensor:
     x.mul_(0.5)
     return torch.tanh(x)
@@ -122,9 +119,9 @@ class Mistake:
     """An operator that is wrong in one place, and the line that mends it."""
 
     what: str
-    make: Callable[[], Any]
-    truth: Callable[[Tensor], Tensor]
+    operator: Any
     mend: str
+    truth: Callable[[Tensor], Tensor] = torch.tanh
     trains: bool = False
     turned: bool = False
 
@@ -152,65 +149,48 @@ def _address(x: Tensor) -> Tensor:
 MISTAKES = (
     Mistake(
         "C code, and no operator",
-        lambda: torch.compiler.allow_in_graph(_address),
-        torch.tanh,
+        torch.compiler.allow_in_graph(_address),
         "@torch.library.custom_op(name, mutates_args=())",
     ),
-    Mistake(
-        "no fake",
-        lambda: _operator("no_fake", _tanh, None),
-        torch.tanh,
-        "@op.register_fake",
-    ),
-    Mistake(
-        "fake has other strides",
-        lambda: _operator("other_strides", _in_rows),
-        torch.tanh,
-        "return x.new_empty(x.shape)",
-        turned=True,
-    ),
+    Mistake("no fake", _operator("no_fake", _tanh, None), "@op.register_fake"),
     Mistake(
         "fake lacks a dimension",
-        lambda: _operator("lacks", _tanh, lambda x: x.new_empty(len(x))),
-        torch.tanh,
+        _operator("lacks", _tanh, lambda x: x.new_empty(len(x))),
         "return torch.empty_like(x)",
     ),
     Mistake(
         "fake reads a value",
-        lambda: _operator("reads", _positive, _counts),
-        _positive,
+        _operator("reads", _positive, _counts),
         "n = torch.library.get_ctx().new_dynamic_size()",
+        truth=_positive,
     ),
     Mistake(
         "returns its input",
-        lambda: _operator("returns", _clipped),
-        torch.clone,
+        _operator("returns", _clipped),
         "return x.clone()",
+        truth=torch.clone,
     ),
     Mistake(
         "writes, and does not say so",
-        lambda: _operator("writes", _halves),
-        _tanh_of_halves,
+        _operator("writes", _halves),
         'mutates_args=("x",)',
+        truth=_tanh_of_halves,
     ),
     Mistake(
         "no gradient",
-        lambda: _operator("no_gradient", _tanh),
-        torch.tanh,
+        _operator("no_gradient", _tanh),
         "op.register_autograd(backward, setup_context=keep)",
         trains=True,
     ),
     Mistake(
         "numpy in the backward",
-        lambda: _operator("numpy", _tanh, slope=_numpy_slope),
-        torch.tanh,
+        _operator("numpy", _tanh, slope=_numpy_slope),
         "a second custom_op, for the backward",
         trains=True,
     ),
     Mistake(
         "gradient twice too large",
-        lambda: _operator("twice", _tanh, slope=lambda x: 2 * _right_slope(x)),
-        torch.tanh,
+        _operator("twice", _tanh, slope=lambda x: 2 * _right_slope(x)),
         "gradcheck(op, x.double()) finds it",
         trains=True,
     ),
@@ -234,7 +214,7 @@ class Seen:
 
 def look(mistake: Mistake) -> Seen:
     """Run the operator of a mistake each way, and say what came of it."""
-    operator = mistake.make()
+    operator = mistake.operator
     torch.manual_seed(0)
     x = torch.randn(4, 6, device=device())
     x = x.t() if mistake.turned else x
@@ -376,53 +356,39 @@ def ways_table(ways: Mapping[str, Way]) -> Table:
     return Table.of(headings.split(", "), rows)
 
 
-_LOOKS = {  # kind of a launch on the H100: colour, hatch, words
-    "pointwise": (COLOURS[0], HATCHES[0], "kernel that Inductor wrote"),
-    "yours": ("#009E73", "..", "your Triton kernel"),
-    "library": (COLOURS[1], HATCHES[1], "your operator, unseen"),
+_LOOKS = {
+    "pointwise": ("kernel that Inductor wrote", BLUE),
+    "yours": ("your Triton kernel", GREEN),
+    "library": ("your operator, unseen", VERMILION),
 }
 
 
-@styled
 def ways_picture(ways: Mapping[str, Way], middle: str) -> Picture:
     """Draw the launches of each way on an H100, as long as their bytes.
 
     *middle* is what the operator computes, for the words in a bar.
     """
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Patch
-
-    figure = Figure(figsize=(11, 1.2 + 0.8 * len(ways)), layout="constrained")
-    axes = figure.subplots()
+    rows = {name: _pieces(way.h100, middle) for name, way in ways.items()}
     told = []
-    for row, (name, way) in enumerate(ways.items()):
-        left, parts = 0.0, []
-        for place, launch in enumerate(way.h100):
-            colour, hatch, kind = _LOOKS[launch.kind]
-            words = ("mul", middle, "add")[place]
-            if len(way.h100) == 1:
-                words = f"mul, {middle}, add"
-            width = launch.bytes / 2**20
-            look = {"color": colour, "hatch": hatch, "edgecolor": "white"}
-            axes.barh(row, width, 0.6, left=left, **look)
-            box = {"facecolor": "white", "edgecolor": "none", "pad": 2}
-            axes.text(
-                left + width / 2, row, words, ha="center", va="center",
-                bbox=box,
-            )  # fmt: skip
-            parts.append(f"{words} ({kind}, {size(launch.bytes)})")
-            left += width
+    for name, way in ways.items():
+        parts = [
+            f"{piece.words} ({piece.kind}, {size(launch.bytes)})"
+            for piece, launch in zip(rows[name], way.h100, strict=True)
+        ]
         told.append(f"{name}: {', then '.join(parts)}")
-    handles = [
-        Patch(facecolor=colour, hatch=hatch, edgecolor="white", label=words)
-        for colour, hatch, words in _LOOKS.values()
+    alt = f"Launches on an H100. {'; '.join(told)}."
+    unit = "MiB moved on an H100, launch after launch"
+    return bars(rows, dict(_LOOKS.values()), alt=alt, unit=unit)
+
+
+def _pieces(launches: Sequence[Launch], middle: str) -> list[Piece]:
+    words = ["mul", middle, "add"]
+    if len(launches) == 1:
+        words = [", ".join(words)]
+    return [
+        Piece(_LOOKS[launch.kind][0], launch.bytes / 2**20, word)
+        for launch, word in zip(launches, words, strict=True)
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=3)
-    axes.set_yticks(range(len(ways)), list(ways))
-    axes.invert_yaxis()
-    axes.set(xlabel="MiB moved on an H100, launch after launch")
-    axes.grid(axis="y", visible=False)
-    return Picture(figure, f"Launches on an H100. {'; '.join(told)}.")
 
 
 # ----------------------------------------------------------------- attention

@@ -16,6 +16,26 @@
 # + x.exp()
 
 
+# %% 24.1: the gradient is off
+# - gradient[..., None] * (x
+# + (x
+
+
+# %% 24.1: the gradient is off
+# - gradient[..., None] * (x
+# + gradient.mean() * (x
+
+
+# %% 24.1: opcheck finds
+# - x.new_empty(x.shape[:-1])
+# + x.new_empty(x.shape[:-1], dtype=torch.float64)
+
+
+# %% 24.1: opcheck finds
+# - x.new_empty(x.shape[:-1])
+# + x.new_empty(4)
+
+
 # %% 24.2: not defined as mutable
 # - mutates_args=("mean",)
 # + mutates_args=()
@@ -29,3 +49,28 @@
 # %% 24.2: is mean updated in place
 # -     mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
 # +     mean = mean * 0.9 + x.mean(0) * 0.1
+
+
+# %% 24.2: writes mean and x
+# - mutates_args=("mean",)
+# + mutates_args=("mean", "x")
+
+
+# %% 24.2: writes mean and x
+# - mutates_args=("mean",)
+# + mutates_args="unknown"
+
+
+# %% 24.2: Stride mismatch
+# - (x - mean).contiguous()
+# + x - mean
+
+
+# %% 24.2: is mean updated in place
+# - alpha=0.1
+# + alpha=0.9
+
+
+# %% 24.2: in eager mode
+# - return (x - mean).contiguous()
+# + return (x - mean / 0.9).contiguous()
