@@ -12,7 +12,7 @@ import math
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,7 +29,7 @@ from .tensors import clone, tensors
 
 _PIECE = 1 << 22  # elements compared at a time, so that it takes little memory
 _RTOL = {torch.float16: 1e-3, torch.bfloat16: 1.6e-2, torch.float32: 1.3e-6}
-_COARSER = 1e-5
+COARSER = 1e-5
 """An error above this share of a result is of a dtype shorter than float32."""
 _ROUGH = 0.05
 """Above this share of its size, a difference of random results is no rounding."""
@@ -39,8 +39,8 @@ _TURNED = 1 / 256
 """Of this share of its elements, rounding may choose which way Adam steps."""
 _ROW = 0.2
 """Farther from the truth than this share of its size, one row of an update is wrong."""
-_NUDGES = 4
-"""So often eager runs again with last digits moved, before an answer is called wrong."""
+NUDGES = 4
+"""So often eager runs with last digits moved, before an answer is called wrong."""
 _MOST_ROWS = 4096
 """So many rows of a result are looked for in another order: it takes their square."""
 _NOISE = 2**12
@@ -208,7 +208,7 @@ class Trial:
         held = sorted(tensors_of(call), key=lambda t: place.get(id(t), len(place)))
         skipped = {id(t) for t in known} - old.keys()  # those that cannot be compared
         held = [t for t in held if id(t) not in skipped and t.layout is torch.strided]
-        changes = [_change(t.detach(), old.get(id(t))) for t in held]
+        changes = [change_of(t.detach(), old.get(id(t))) for t in held]
         changed = {id(t) for t, c in zip(held, changes, strict=True) if c is not None}
         if not results and not changed:
             raise InputError(
@@ -217,7 +217,7 @@ class Trial:
             )
         ours = {id(t) for t in tensors((self.inputs, self.kwargs))}
         forms = [(t.shape, t.dtype) for t in held]
-        noise = _noise(held, changes)
+        noise = noise_of(held, changes)
         return Outcome(results, forms, changes, noise, not changed.isdisjoint(ours))
 
 
@@ -233,24 +233,24 @@ def values_of(result: Any) -> list[torch.Tensor]:
     return values
 
 
-def _change(new: torch.Tensor, old: torch.Tensor | None) -> torch.Tensor | None:
+def change_of(new: torch.Tensor, old: torch.Tensor | None) -> torch.Tensor | None:
     if old is None or old.shape != new.shape:
         return new.clone()
     old = old.to(new.dtype)
-    if _size(new, old)[1] == 0:
+    if size_of(new, old)[1] == 0:
         return None
     if new.dtype == torch.bool or (new.is_floating_point() and new.itemsize == 1):
         return new.clone()  # neither truths nor float8 have a difference
     return new - old
 
 
-def _noise(held: _Tensors, changes: Sequence[torch.Tensor | None]) -> list[float]:
+def noise_of(held: _Tensors, changes: Sequence[torch.Tensor | None]) -> list[float]:
     """Return below which root mean square a change of each tensor is rounding."""
     gradients = {id(t.grad) for t in held if t.is_leaf and t.grad is not None}
     known = [c for t, c in zip(held, changes, strict=True) if id(t) in gradients]
     new = [change for change in known if change is not None]
     digit = max((torch.finfo(change.dtype).eps for change in new), default=0.0)
-    most = max((_size(change)[0] for change in new), default=0.0)
+    most = max((size_of(change)[0] for change in new), default=0.0)
     noise = min(_NOISE * digit, _SAME_STEP) * most
     return [noise if id(t) in gradients else 0.0 for t in held]
 
@@ -338,7 +338,7 @@ def _with_random_numbers(
         matches = False
     else:
         reference = _in_float64(trial, eager, out)
-        if reference and _relative_error(reference.results, out.results) > _ROUGH:
+        if reference and relative_error(reference.results, out.results) > _ROUGH:
             reference = None  # it draws others in float64
         matches = _matches(out, first, reference) or None
     notes = (note, _DIFFER) if matches is False else (note,)
@@ -371,7 +371,7 @@ def _in_float64(trial: Trial, eager: Callable, out: Outcome) -> Outcome | None:
         return None
     wide = all(_wide(t.dtype) == t.dtype for t in outcome.results)
     # What ends in float32 is a judge of what is rounded further, as under autocast.
-    coarse = _relative_error(outcome.results, out.results) > _COARSER
+    coarse = relative_error(outcome.results, out.results) > COARSER
     return outcome if wide or coarse else None
 
 
@@ -395,12 +395,10 @@ def usual_and_exact(function: Callable, *inputs: Any, **kwargs: Any) -> tuple[An
 
 def _narrow(trial: Trial, call: Callable[[], Any]) -> list[torch.Tensor]:
     """Return the tensors of *call* to widen; InputError if one cannot be put back."""
-    return _kept(
-        trial.state, [t for t in tensors_of(call) if _wide(t.dtype) != t.dtype]
-    )
+    return kept(trial.state, [t for t in tensors_of(call) if _wide(t.dtype) != t.dtype])
 
 
-def _kept(state: restored, touched: _Tensors) -> _Tensors:
+def kept(state: restored, touched: _Tensors) -> _Tensors:
     """Return tensors that are to be changed; InputError if one cannot be put back."""
     if not {id(tensor) for tensor, *_ in state.values}.issuperset(map(id, touched)):
         raise InputError("a tensor has a form in which it cannot be put back")
@@ -409,13 +407,34 @@ def _kept(state: restored, touched: _Tensors) -> _Tensors:
 
 def _called_wide(narrow: Sequence[torch.Tensor], call: Callable[[], Any]) -> Any:
     """Return what *call* returns where these tensors, and new ones, are float64."""
-    _widen(narrow)
+    with _default_float64():
+        _widen(narrow)
+        return call()
+
+
+@contextmanager
+def _default_float64() -> Iterator[None]:
     usual = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)  # of what it makes by itself
     try:
-        return call()
+        yield
     finally:
         torch.set_default_dtype(usual)
+
+
+@contextmanager
+def in_float64(state: restored, *objects: Any) -> Iterator[None]:
+    """Make float64, where they are, all floating-point tensors that *objects* hold.
+
+    Until *state* is put back, they stay so; what the block makes by itself is float64,
+    too.  Raises InputError where one could not be put back, or memory lacks for it.
+    """
+    narrow = kept(state, [t for t in tensors_of(*objects) if _wide(t.dtype) != t.dtype])
+    if narrow and 32 * sum(t.numel() for t in narrow) > _free_bytes(narrow[0]):
+        raise InputError("no memory for it")
+    with _default_float64():
+        _widen(narrow)
+        yield
 
 
 def _widen(narrow: Sequence[torch.Tensor]) -> None:
@@ -462,10 +481,10 @@ def _nudged_digits(values: torch.Tensor, turn: int) -> torch.Tensor:
 def _nudged(trial: Trial, eager: Callable, out: Outcome) -> list[Outcome]:
     """Return what *eager* gives where last digits of its numbers are moved."""
     found = []
-    for turn in range(_NUDGES):
+    for turn in range(NUDGES):
 
         def run(call: Callable[[], Any], turn: int = turn) -> Any:
-            nudge(_kept(trial.state, tensors_of(call)), turn)
+            nudge(kept(trial.state, tensors_of(call)), turn)
             return call()
 
         with suppress(InputError):  # a sum of rounding may leave a domain
@@ -514,11 +533,12 @@ def _matches(
         return False
     if rtol is not None or atol is not None:
         pairs = [*zip(out.results, other.results, strict=True)]
-        pairs += [(x, y) for x, y, _, noise in changes if _size(x, y)[0] > noise]
+        pairs += [(x, y) for x, y, _, noise in changes if size_of(x, y)[0] > noise]
         return all(close(x, y, rtol or 0.0, atol or 0.0) for x, y in pairs)
     truths = reference.results if reference else out.results
-    share = share_of(truths, out.results) if reference else _coarsest(out)
-    results = _in_order_of(out.results, other.results)
+    dtypes = (dtype for _, dtype in (*out.forms, *_forms(out.results)))
+    share = share_of(truths, out.results) if reference else coarsest(dtypes)
+    results = in_order_of(out.results, other.results)
     return all(
         right(x, y, reference and truths[at], share, [o.results[at] for o in others])
         for at, (x, y) in enumerate(zip(out.results, results, strict=True))
@@ -560,7 +580,7 @@ def share_of(truths: _Tensors, results: _Tensors) -> float:
     That is what eager is off, as a share of all it gives: of one number alone, eager
     may be nearer to the truth by chance.
     """
-    return _FOR_A_RESULT.times * _relative_error(truths, results)
+    return _FOR_A_RESULT.times * relative_error(truths, results)
 
 
 def right(
@@ -577,9 +597,9 @@ def right(
     """
     if _forms([x]) != _forms([y]):
         return False
-    rtol = _RTOL.get(x.dtype, 1e-7 if x.is_floating_point() or x.is_complex() else 0.0)
+    rtol = digits_of(x.dtype)
     # Beside a truth, digits alone: numbers near 0 are judged by what eager is off.
-    atol = 0.0 if truth is not None or not rtol else rtol * _size(x)[1]
+    atol = 0.0 if truth is not None or not rtol else rtol * size_of(x)[1]
     if close(x, y, rtol, atol if math.isfinite(atol) else 0.0):
         return True
     allowed = replace(_FOR_A_RESULT, share=share)
@@ -597,7 +617,7 @@ def right_change(
 
     Below a root mean square of *noise*, a change is rounding and nothing else.
     """
-    return _near(x, y, truth, _FOR_A_CHANGE, noise, others) or _same_step(x, y)
+    return _near(x, y, truth, _FOR_A_CHANGE, noise, others) or same_step(x, y)
 
 
 def _near(
@@ -621,11 +641,14 @@ def _near(
     if not (x.is_floating_point() or x.is_complex()):
         return _turns(x, y, truth, others)
     sides = x, *(o for o in others if o.shape == x.shape)
-    errors = [_size(truth, side) for side in sides]
-    (mean_x, most_x), (mean_y, most_y) = map(max, zip(*errors)), _size(truth, y)
+    errors = [size_of(truth, side) for side in sides]
+    (mean_x, most_x), (mean_y, most_y) = (
+        map(max, zip(*errors, strict=True)),
+        size_of(truth, y),
+    )
     if not math.isfinite(errors[0][1]):  # eager overflows: only the truth will do
         return close(truth.to(y.dtype), y)
-    mean, most = _size(truth)
+    mean, most = size_of(truth)
     times, share, spread = allowed.times, allowed.share, allowed.spread
     floor = noise if truth is x or mean_x >= share * mean else 0.0
     limit = max(times * mean_x, share * mean, floor)
@@ -663,13 +686,13 @@ def _turns(
     return bool(turned[x != y].all())
 
 
-def _same_step(x: torch.Tensor, y: torch.Tensor) -> bool:
+def same_step(x: torch.Tensor, y: torch.Tensor) -> bool:
     """Return whether two updates are the same, but for the signs of a few elements.
 
     Adam divides a gradient by its size: where that is rounding and nothing else, a
     full step is left, and rounding chose its direction.
     """
-    limit = _SAME_STEP * _size(x)[0]
+    limit = _SAME_STEP * size_of(x)[0]
     if x.dtype != y.dtype or not x.is_floating_point() or limit == math.inf:
         return False
     turned = 0
@@ -697,11 +720,11 @@ def close(
     return True
 
 
-def _size(x: torch.Tensor, y: torch.Tensor | None = None) -> tuple[float, float]:
+def size_of(x: torch.Tensor, y: torch.Tensor | None = None) -> tuple[float, float]:
     """Return root mean square and largest absolute value of *x*, or of ``x - y``."""
     total, largest = 0.0, 0.0
     for a, b in _pieces(x, torch.zeros_like(x) if y is None else y):
-        if not a.numel() or a.dtype == b.dtype and torch.equal(a, b):
+        if not a.numel() or (a.dtype == b.dtype and torch.equal(a, b)):
             continue
         wide = torch.complex128 if a.is_complex() or b.is_complex() else torch.float64
         apart = (a.to(wide) - b.to(wide)).abs()
@@ -712,12 +735,12 @@ def _size(x: torch.Tensor, y: torch.Tensor | None = None) -> tuple[float, float]
     return math.sqrt(total / max(1, x.numel())), largest
 
 
-def _relative_error(truths: _Tensors, results: _Tensors) -> float:
+def relative_error(truths: _Tensors, results: _Tensors) -> float:
     """Return how far all *results* together are off, as a share of their size."""
     off = size = 0.0
     for truth, result in zip(truths, results, strict=True):
-        off += _size(truth, result)[0] ** 2 * truth.numel()
-        size += _size(truth)[0] ** 2 * truth.numel()
+        off += size_of(truth, result)[0] ** 2 * truth.numel()
+        size += size_of(truth)[0] ** 2 * truth.numel()
     return math.sqrt(off / size) if 0 < size < math.inf and off < math.inf else 0.0
 
 
@@ -737,7 +760,7 @@ def _largest(out: Outcome, other: Outcome) -> float:
     a, b = (out.results, other.results) if out.results else changes
     if [t.shape for t in a] != [t.shape for t in b]:
         return math.inf
-    return max(_size(x, y)[1] for x, y in zip(a, b, strict=True))
+    return max(size_of(x, y)[1] for x, y in zip(a, b, strict=True))
 
 
 def _apart(out: Outcome, other: Outcome) -> float:
@@ -746,8 +769,8 @@ def _apart(out: Outcome, other: Outcome) -> float:
     if _forms(out.results) != _forms(other.results) or changes is None:
         return math.inf
     pairs = [*zip(out.results, other.results, strict=True)]
-    pairs += [(x, y) for x, y, _, noise in changes if _size(x, y)[0] > noise]
-    far = [(_size(x, y)[0], _size(x)[0]) for x, y in pairs]
+    pairs += [(x, y) for x, y, _, noise in changes if size_of(x, y)[0] > noise]
+    far = [(size_of(x, y)[0], size_of(x)[0]) for x, y in pairs]
     return max((apart / (size or apart or 1.0) for apart, size in far), default=0.0)
 
 
@@ -755,13 +778,18 @@ def _forms(values: _Tensors) -> list[tuple[torch.Size, torch.dtype]]:
     return [(t.shape, t.dtype) for t in values]
 
 
-def _coarsest(out: Outcome) -> float:
-    """Return the relative tolerance of the shortest dtype that takes part."""
-    dtypes = [dtype for _, dtype in (*out.forms, *_forms(out.results))]
+def coarsest(dtypes: Iterable[torch.dtype]) -> float:
+    """Return the relative tolerance of the shortest of the *dtypes* that take part."""
     return max((_RTOL.get(dtype, 0.0) for dtype in dtypes), default=0.0)
 
 
-def _in_order_of(results: _Tensors, others: _Tensors) -> _Tensors:
+def digits_of(dtype: torch.dtype) -> float:
+    """Return the relative tolerance of a *dtype*, which is 0 of whole numbers."""
+    short = dtype.is_floating_point or dtype.is_complex
+    return _RTOL.get(dtype, 1e-7 if short else 0.0)
+
+
+def in_order_of(results: _Tensors, others: _Tensors) -> _Tensors:
     """Return *others* with rows in the order of *results*, where scores tie.
 
     A detector sorts its boxes by score, and scores that are equal up to rounding may

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 import torch
 
 from .guest import Report, end_with_parent, given, module_function, trained
 from .helpers import correctness
-from .helpers._torch import needed_for
+from .helpers._torch import is_compiled, needed_for
 from .helpers.benchmark import Comparison, compare
 from .helpers.capture import given_calls
 from .helpers.correctness import Trial
@@ -19,6 +21,7 @@ from .helpers.session import (
     check_callable,
     compile_apart,
     fresh_code,
+    placed,
     uncompiled,
     undisturbed,
 )
@@ -26,6 +29,8 @@ from .helpers.tensors import clone
 
 with needed_for("first calls without a cache"):
     from torch._inductor.utils import fresh_cache
+with needed_for("seeing what a model compiles inside"):
+    from torch._dynamo import eval_frame
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -46,18 +51,35 @@ class Patient:
         """Return what is given; what draws its numbers is the same in each process."""
         with correctness.seeded(0):
             fn, *rest = given(self._make)
+        self.whole = is_compiled(fn)
         return uncompiled(fn), *rest  # compiled, it would be held against itself
+
+    fails: Mapping[int, Exception] = {}
+    """What eager raises, by the number of the call."""
+    whole = True
+    """Whether its owner compiles all of it, and not only what is inside."""
 
     @property
     def calls(self) -> list[Call]:
-        """Copies of the inputs of each call: a call may write to a cache among them.
+        """Copies of the inputs of each call that eager can run.
 
+        A call may write to a cache among them; what calls share, the copies share.
         Raises InputError for inputs that cannot be copied.
         """
+        return [c for n, c in enumerate(self.every_call) if n not in self.fails]
+
+    @property
+    def every_call(self) -> list[Call]:
+        """Copies of the inputs of each call, also of those in which eager raises."""
         try:
             return clone(self._calls)
         except Exception as error:
             raise InputError(f"the inputs cannot be copied: {error}") from error
+
+    def as_given(self) -> Callable[..., Any]:
+        """Return what its owner made, anew, with all that is compiled inside it."""
+        with correctness.seeded(0):
+            return given(self._make)[0]
 
     def made_again(self) -> Callable[..., Any]:
         """Return the model anew, as nobody has called it yet."""
@@ -66,23 +88,68 @@ class Patient:
             fresh.load_state_dict(self.module.state_dict())
         return fresh
 
+    @functools.cached_property
+    def inside(self) -> tuple[str, ...]:
+        """The names of what the model compiles by itself: blocks, functions it calls.
+
+        Where nothing that is compiled has a name here, and yet is called: its line.
+        """
+        found = [
+            place.lstrip(".") or "forward"
+            for place, item in placed({"": self.fn})
+            if callable(item) and not place.endswith("._compiled_call_impl")
+            if is_compiled(item)
+        ]
+        return tuple(dict.fromkeys(found)) or tuple(self._met)
+
+    _met: Sequence[str] = ()
+
+    @functools.cached_property
+    def eager(self) -> Callable[..., Any]:
+        """The model, run eagerly: what is compiled inside it is taken off."""
+        fn = self.fn
+        if not self.inside:
+            return fn
+
+        def eager(*inputs: Any, **kwargs: Any) -> Any:
+            with torch.compiler.set_stance("force_eager"):
+                return fn(*inputs, **kwargs)
+
+        return eager
+
     def try_out(self) -> None:
         """Call it eagerly, as its owner does: what fails here is not the compiler's.
 
-        Raises InputError for inputs that cannot be copied, or have no numbers.
+        A call that raises is kept in `fails`.  Raises what it raised where no call
+        runs, neither eagerly nor compiled, and InputError for inputs that cannot be
+        copied, or have no numbers.
         """
-        run = self.run(self.fn)
         for call in self._calls:
             check_callable(self.fn, call)
-        for inputs, kwargs in self.calls:
-            with undisturbed(run):
-                run(*inputs, **kwargs)
+        with _compiled_calls() as met:
+            self.fails = self._failures(self.run(self.fn), "force_eager")
+        self._met = met
+        if len(self.fails) == len(self._calls):
+            compiled = self._failures(self.run(self.compiled()), "default")
+            if len(compiled) == len(self._calls):
+                raise self.fails[0]
+
+    def _failures(self, run: Callable[..., Any], stance: str) -> dict[int, Exception]:
+        """Return what calls raise, by their number, each from the first state."""
+        failed = dict[int, Exception]()
+        for number, (inputs, kwargs) in enumerate(self.every_call):
+            with undisturbed(run), torch.compiler.set_stance(stance):
+                try:
+                    run(*inputs, **kwargs)
+                except Exception as error:
+                    failed[number] = error
+        return failed
 
     @functools.cached_property
     def draws(self) -> bool:
         """Whether a call draws random numbers, as dropout does."""
         inputs, kwargs = self.calls[0]
-        run = self.run(self.fn)
+        run = self.run(self.eager)
         with undisturbed(run):
             before = torch.get_rng_state()
             run(*inputs, **kwargs)
@@ -100,7 +167,7 @@ class Patient:
         inputs, kwargs = self.calls[0]
         try:
             with undisturbed(self.fn), torch.no_grad():
-                self.fn(*inputs, **kwargs)
+                self.eager(*inputs, **kwargs)
         except Exception:  # in grad mode it ran: see try_out
             return True
         return False
@@ -110,8 +177,14 @@ class Patient:
         return trained(fn, self.loss) if self.train else fn
 
     def compiled(self, **options: Any) -> Callable[..., Any]:
-        """Return the model, compiled apart from all that was compiled before."""
+        """Return the model, compiled apart from all that was compiled before.
+
+        A model that compiles parts of itself only is what its owner has: with no
+        *options*, it is left as it is.
+        """
         torch.compiler.reset()
+        if self.inside and not self.whole and not options:
+            return self.fn
         return torch.compile(fresh_code(self.fn), **options)
 
     def answers(
@@ -124,7 +197,7 @@ class Patient:
 
         *again* compiles once more in the same way, where random numbers are drawn.
         """
-        ours, usual = self.run(compiled), self.run(self.fn)
+        ours, usual = self.run(compiled), self.run(self.eager)
         inputs, kwargs = call
 
         def fresh() -> Callable[..., Any]:
@@ -134,6 +207,21 @@ class Patient:
         with correctness.seeded(0), trial.state:
             first = trial.outcome("compiled", ours)
             return correctness.agreement(trial, usual, ours, first, fresh=fresh)
+
+
+@contextmanager
+def _compiled_calls() -> Iterator[list[str]]:
+    """Collect, in the block, a word for each thing that is compiled, and is called."""
+    met: list[str] = []
+    usual = eval_frame._callback_from_stance
+
+    def noted(callback: Any) -> Any:
+        if callback not in (None, False) and not met:
+            met.append("a function that it calls")
+        return usual(callback)
+
+    with mock.patch.object(eval_frame, "_callback_from_stance", noted):
+        yield met
 
 
 def race(sides: tuple[Callable, Callable], inputs: Any, **how: Any) -> Comparison:
@@ -173,9 +261,10 @@ def in_turn(
     report = Report(order["report"])
     report.stage("make the model")
     patient = Patient(order)
-    report.stage("call it eagerly")
-    patient.try_out()
-    report.put(calls=len(patient.calls), trains=patient.train)
+    if order["parts"] != ["gpu"]:  # whose kernels may want the GPU that is not here
+        report.stage("call it eagerly")
+        patient.try_out()
+    report.put(calls=len(patient.every_call), trains=patient.train)
     for name in order["parts"]:
         report.stage(name)
         report.put(part={"name": name, **find(patient, name)})
