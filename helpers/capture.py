@@ -11,13 +11,16 @@ the structured log and the exception behind each, compiles from torch's history 
 from __future__ import annotations
 
 import copy
+import functools
 import html
 import linecache
 import re
+import sys
 import sysconfig
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePath
 from traceback import FrameSummary
 from typing import Any
@@ -27,6 +30,7 @@ import torch
 from . import _torch, session
 from .errors import InputError
 from .results import Result, TableResult
+from .tensors import clone
 from .text import Table, count, pre
 
 # ---------------------------------------------------------------- graphs and breaks
@@ -50,8 +54,9 @@ class GraphBreak:
 
     *line*, *source*, *function* and *file* are those of the line that breaks; *way* has
     the lines that lead to it, the outermost first, each with its source.  *reason* is
-    torch's in one line, *hints* its advice, and *message* all that it says.  *fix* is
-    what removes such a break, or '' where only torch's hints are known to be right.
+    torch's in one line, *hints* its advice, *explanation* its cause, and *message* all
+    that it says.  *fix* is what removes such a break, or '' where only torch's hints
+    are known to be right, and in a library, which its caller does not change.
     *skipped*: the whole function runs eagerly.
     """
 
@@ -65,16 +70,26 @@ class GraphBreak:
     hints: tuple[str, ...] = ()
     message: str = ""
     way: tuple[str, ...] = ()
+    explanation: str = ""
+
+    @property
+    def place(self) -> str:
+        """The line that breaks, in words."""
+        return f"line {self.line} of {self.file}, in {self.function}: {self.source}"
+
+    @property
+    def caller(self) -> str:
+        """The line of the caller's that leads into the library that breaks, or ''."""
+        callers = [line for line in self.way if f" of {_LIBRARY}" not in line]
+        return callers[-1] if callers and self.file.startswith(_LIBRARY) else ""
 
     def __str__(self) -> str:
         eagerly = ", so the whole function runs eagerly" if self.skipped else ""
-        callers = [line for line in self.way if " of site-packages/" not in line]
-        lines = [f"line {self.line} of {self.file}, in {self.function}: {self.source}"]
-        if callers and self.file.startswith("site-packages/"):
-            lines.append(f"  from: {callers[-1]}")
+        lines = [self.place, *([f"  from: {self.caller}"] if self.caller else [])]
         lines.append(f"  why: {self.reason}{eagerly}")
         advice = [f"  fix: {self.fix}"] if self.fix else []
-        return "\n".join(lines + (advice or [f"  hint: {h}" for h in self.hints]))
+        advice = advice or [f"  hint: {hint}" for hint in self.hints]
+        return "\n".join(lines + (advice or [f"  torch: {self.explanation}"]))
 
     __repr__ = __str__
 
@@ -182,11 +197,25 @@ _TORCH = Path(torch.__file__).parent
 _PASSES_ON = ("_dynamo", "_compile.py", "utils/_contextlib.py", "nn/modules/module.py")
 _PLUMBING = ("<frozen", *(str(_TORCH / part) for part in _PASSES_ON))
 _PYTHON = sysconfig.get_path("stdlib")
-_INSTALLED = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
+_LIBRARY = "site-packages/"  # how the name of a library's file begins here
+
+
+@functools.lru_cache
+def _installed_in(folder: PurePath) -> PurePath | None:
+    """Return where the package was installed to whose files stand in *folder*.
+
+    That may be any environment's, a user's, a system's, or what ``pip install
+    --target`` filled: each package leaves its .dist-info beside it.
+    """
+    for place in (folder, *folder.parents):
+        known = place.name in ("site-packages", "dist-packages")
+        if known or (str(place) in sys.path and any(Path(place).glob("*.dist-info"))):
+            return place
+    return None
 
 
 def _is_plumbing(file: str) -> bool:
-    python = file.startswith(_PYTHON) and not file.startswith(_INSTALLED)
+    python = file.startswith(_PYTHON) and not _installed_in(PurePath(file).parent)
     return python or file.startswith(_PLUMBING)
 
 
@@ -197,22 +226,26 @@ def _graph_break(payload: str, frames: Sequence[FrameSummary]) -> GraphBreak:
     head, _, rest = message.partition("\n\n")
     title, hints, explanation = _sections(rest if head.endswith(":") else message)
     *callers, at = frames
+    name = _file_name(at.filename)
     return GraphBreak(
         reason=title.rstrip("."),
         line=at.lineno or 0,
         source=at.line or "",
         function=_original_name(at.name),
-        file=_file_name(at.filename),
-        fix=_advice(f"{title}: {explanation}", at),
+        file=name,
+        fix="" if name.startswith(_LIBRARY) else _advice(f"{title}: {explanation}", at),
         skipped="Skipping the function" in head,
         hints=hints,
         message=message,
-        way=tuple(
-            f"line {frame.lineno} of {_file_name(frame.filename)}, "
-            f"in {_original_name(frame.name)}: {frame.line}"
-            for frame in callers
-        ),
+        way=tuple(map(_line_of, callers)),
+        explanation=explanation,
     )
+
+
+def _line_of(frame: FrameSummary) -> str:
+    """Return a line of somebody's file in words, with its source."""
+    file, name = _file_name(frame.filename), _original_name(frame.name)
+    return f"line {frame.lineno} of {file}, in {name}: {frame.line}"
 
 
 _SECTION = re.compile(
@@ -243,9 +276,8 @@ def _file_name(file: str) -> str:
     if "ipykernel_" in file or file.startswith("<ipython"):
         return "the cell"
     path = PurePath(file)
-    for folder in _INSTALLED:
-        if path.is_relative_to(folder):
-            return f"site-packages/{path.relative_to(folder).as_posix()}"
+    if home := _installed_in(path.parent):
+        return _LIBRARY + path.relative_to(home).as_posix()
     return path.name
 
 
@@ -262,9 +294,10 @@ _ADVICE = {
     r"_local_scalar_dense.*\n.*random\.|Random\.": (
         "draw with torch.rand, or pass the number in as a tensor"
     ),
-    r"Tensor\.(item|tolist)\(\)|_local_scalar_dense": (
+    r"Tensor\.(item|tolist)\(\)|_local_scalar_dense.*\n.*\b(item|float|int|bool)\(": (
         "keep the value a tensor: no .item(), .tolist(), float() or int()"
     ),
+    r"aten\.equal": "compare in tensors: (x == y).all(), and torch.where",
     r"aten\.(masked_select|nonzero.*\n.*\[)": (
         "keep the shape fixed: torch.where(mask, x, 0) instead of x[mask]"
     ),
@@ -341,6 +374,12 @@ class Watch:
         return tuple(dict.fromkeys(filter(None, reasons)))
 
     @property
+    def failed(self) -> tuple[Guard, ...]:
+        """The guards that failed, each once, with the lines that they come from."""
+        found = [_guard(r) for r in self._compiles() if r.recompile_reason]
+        return tuple(dict.fromkeys(found))
+
+    @property
     def graphs(self) -> int:
         """How many graphs were captured: 0 means that nothing was."""
         return self._counted("stats").get("unique_graphs", 0)
@@ -389,12 +428,69 @@ def _short(reason: str | None) -> str:
 
 
 @dataclass(frozen=True)
+class Guard:
+    """A guard that failed: its *test* in torch's words, and the *place* behind it.
+
+    *place* is the caller's line that needs what is tested, else the function that was
+    compiled; *source* is that line alone.  *hint* is torch's advice, or ''.
+    """
+
+    test: str
+    place: str
+    source: str = ""
+    hint: str = ""
+
+
+_FRAME = re.compile(r'File "(.+?)", line (\d+), in (\S+)')
+_OF_RECORD = re.compile(r"Line: (\d+), Name: (.+), Filename: (.+)")
+_RESUMED = re.compile(r"___stack\d+")
+_HINT = re.compile(r"\(HINT: (.*)\)|\. (Guard failed on a parameter.*)")
+
+
+def _guard(record: Any) -> Guard:
+    """Read the guard that a compile's *record* says has failed."""
+    reason = record.recompile_reason
+    test, hint = _short(reason), _HINT.search(reason.split("\nUser stack trace")[0])
+    needs = [FrameSummary(f, int(n), name) for f, n, name in _FRAME.findall(reason)]
+    calls = [_OF_RECORD.match(line) for line in record.stack_trace or ()]
+    calls = [FrameSummary(m[3], int(m[1]), m[2]) for m in calls if m]
+    resumes = _RESUMED.match(test)  # what a graph break left, at the line that broke
+    at = next(filter(None, map(_own, [calls] if resumes else [needs, calls])), None)
+    hinted = next(filter(None, hint.groups()), "") if hint else ""
+    if at is None:
+        return Guard(test, "", hint=hinted)
+    inner = _file_name([*calls, *needs][-1].filename)
+    inside = f", inside {inner}" if inner.startswith(_LIBRARY) else ""
+    return Guard(test, _line_of(at) + inside, at.line or "", hinted)
+
+
+def _own(frames: Sequence[FrameSummary]) -> FrameSummary | None:
+    """Return the innermost frame that is the caller's, if one is."""
+    own = [f for f in frames if not _file_name(f.filename).startswith(_LIBRARY)]
+    return next((f for f in own[::-1] if not _is_plumbing(f.filename)), None)
+
+
+def line_in(traceback: str) -> str:
+    """Return the caller's innermost line in the text of a *traceback*, or ''."""
+    at = _own(
+        [FrameSummary(f, int(n), name) for f, n, name in _FRAME.findall(traceback)]
+    )
+    return _line_of(at) if at else ""
+
+
+@dataclass(frozen=True)
 class Call:
-    """What one call cost: compiles, why in words, and the guards as torch has them."""
+    """What one call cost: compiles, why in words, and the guards as torch has them.
+
+    *failed* are the same guards with the lines that they come from, and *graphs* is how
+    many graphs were captured.
+    """
 
     compiles: int
     reasons: tuple[str, ...]
     guards: tuple[str, ...]
+    failed: tuple[Guard, ...] = ()
+    graphs: int = 0
 
 
 @dataclass(frozen=True, repr=False)
@@ -458,10 +554,10 @@ def recompiles(
     session.check_callable(fn, ())
     pairs = each_call(calls)
     if _torch.is_compiled(fn):
-        return _count(fn, pairs, budget)
+        return compiles_of(fn, pairs, budget)
     with session.undisturbed(fn):
         apart = session.compile_apart(fn, backend=backend, dynamic=dynamic)
-        return _count(apart, pairs, budget)
+        return compiles_of(apart, pairs, budget)
 
 
 def each_call(
@@ -491,10 +587,17 @@ def given_calls(inputs: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
     return each_call([inputs if isinstance(inputs, (tuple, Mapping)) else (inputs,)])
 
 
-def _count(fn: Callable[..., Any], pairs: list[Any], budget: float) -> Recompiles:
+def compiles_of(
+    fn: Callable[..., Any], pairs: Sequence[Any], budget: float = 300
+) -> Recompiles:
+    """Return what each call of *fn* compiles, where parts of it are compiled inside.
+
+    *pairs* has the inputs and the keyword arguments of each call, as `each_call` gives
+    them.  *budget* and errors are those of `recompiles`.
+    """
     watches: list[Watch] = []
     stopped, end = "", time.monotonic() + budget
-    for inputs, kwargs in pairs:
+    for inputs, kwargs in clone(pairs):  # at once: calls may share a cache that grows
         if watches and time.monotonic() > end:
             why = f"the budget of {budget:g} s was spent"
             stopped = f"stopped after call {len(watches)} of {len(pairs)}: {why}"
@@ -502,21 +605,24 @@ def _count(fn: Callable[..., Any], pairs: list[Any], budget: float) -> Recompile
         with Watch() as watch:
             watches.append(watch)
             try:
-                session.call(fn, inputs, kwargs)
+                session.call(partial(fn, *inputs, **kwargs), (), {})
             except KeyboardInterrupt:
                 stopped = f"stopped in call {len(watches)} of {len(pairs)}: interrupted"
                 break
     calls = []
     for watch in watches:
-        reasons = tuple(dict.fromkeys(map(_in_words, watch.reasons)))
+        failed = watch.failed
+        reasons = tuple(dict.fromkeys(in_words(one.test, one.source) for one in failed))
         first = ("first call",) if watch.compiles and not reasons else ()
-        calls.append(Call(watch.compiles, reasons or first, watch.reasons))
+        calls.append(
+            Call(watch.compiles, reasons or first, watch.reasons, failed, watch.graphs)
+        )
     return Recompiles(tuple(calls), any(w.limit_hit for w in watches), stopped)
 
 
 # What torch says of a failed guard, and how it is put here.
 _TENSOR = r"tensor '(.+?)'"
-_SIZES = r"expected (\S+), actual (\S+)"
+_SIZES = r"expected (\S+), actual ([^\s.]+)"
 _WORDS = {
     rf"{_TENSOR} (size|stride) mismatch at index (\d+)\. {_SIZES}": (
         "{0} has {1} {4} in dimension {2}, compiled for {3}"
@@ -529,15 +635,36 @@ _WORDS = {
     rf"{_TENSOR} (?:Tensor )?(?:device|dispatch key)": (
         "{0} is on another device, or another kind of tensor"
     ),
-    r"GLOBAL_STATE changed: (\w+)": "the global setting {0} changed",
+    r"GLOBAL_STATE changed: (.+)": "the global setting {0} changed",
     r"check_obj_id\((?:L\[')?(\w+)": "{0} is another object",
     r"check_type_id\((?:L\[')?(\w+)": "{0} has another type",
-    r"^(?:L\[')?([\w.]+)(?:'\])? == (.+)": "{0} is no longer {1}",
+    r"^(?:L\[')?([\w.]+|the result of .+)(?:'\])? == (.+)": "{0} is no longer {1}",
 }
 
 
-def _in_words(guard: str) -> str:
-    """Return the failed *guard* in words, or as it is when no words are known."""
+def named(guard: str, source: str) -> str:
+    """Return the words of a *guard* with the names of the caller's code.
+
+    What a graph break left has none: the *source* of its line stands for it.
+    """
+    words = re.sub(r"\b[GL]\['(\w+)'\]", r"\1", guard)
+    return _RESUMED.sub(lambda _: f"the result of `{source}`", words)
+
+
+def settings_in(guard: str) -> tuple[str, ...]:
+    """Return the global settings that changed, where the *guard* is one of these."""
+    _, changed, names = guard.partition("GLOBAL_STATE changed: ")
+    return tuple(re.findall(r"\b(\w+)\b(?:\(\w+\)\w*)?", names)) if changed else ()
+
+
+def in_words(guard: str, source: str = "") -> str:
+    """Return the failed *guard* in words, or as it is when no words are known.
+
+    Names are those of the caller's code (`named`).
+    """
+    guard = named(guard, source)
+    if settings := settings_in(guard):
+        guard = f"GLOBAL_STATE changed: {' and '.join(settings)}"
     for pattern, words in _WORDS.items():
         if match := re.search(pattern, guard):
             return words.format(*match.groups())

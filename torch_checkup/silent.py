@@ -1,86 +1,227 @@
-"""The part ``silent``: is something silently eager, stale or ignored?"""
+"""The part ``silent``: is something silently eager, stale or ignored?
+
+What people change after the first call is changed here: compiled code follows, by a
+guard, or it does not.  Guards notice, not kernels, so none are built.
+"""
 
 from __future__ import annotations
 
 import inspect
 import types
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
+from unittest import mock
 
 import torch
 
+from .breaks import seen_of
 from .checkups import Part
+from .cures import near
 from .helpers import correctness, text
-from .helpers.capture import Watch
 from .helpers.session import restored, undisturbed
 from .helpers.text import Table
 from .patient import Call, Patient, doubled
 
 _MOST_NUMBERS = 6
 """So many attributes are changed after the first call: each change compiles."""
-_LATE_HOOKS = (
-    "No compiled model notices a hook on an inner module that comes after the first "
-    "call, unless torch._dynamo.config.skip_nnmodule_hook_guards is False: add hooks "
-    "before the first call."
-)
+_ROOM = {"recompile_limit": 64}  # for a version of each change
+_HOOKS = "skip_nnmodule_hook_guards"  # what False makes a guard of, against all advice
+_TIED = "skip_no_tensor_aliasing_guards_on_parameters"
+
+# ------------------------------------------------------------------------- the part
 
 
 def silent(p: Patient) -> Part:
     """Is something silently eager, stale or ignored?"""
-    inputs, kwargs = p.calls[0]
-    with undisturbed(p.fn):
-        compiled = p.compiled(backend="eager")  # enough for what Dynamo knows
-        with Watch() as watch:
-            compiled(*inputs, **kwargs)
-    if not watch.graphs:
-        says = "no graph ran: the call is eager"
-        why = "look for TORCH_COMPILE_DISABLE, a stance, or torch.compiler.disable"
+    if not seen_of(p).now.count:
         counts = {"compiled": False, "stale": 0}
-        return Part("silent", "bad", says, counts, advice=(why,))
-    noticed = {name: _notices(p, change) for name, change in _changes(p)}
-    noticed = {name: seen for name, seen in noticed.items() if seen is not None}
-    rows = [(n, "noticed" if seen else "NOT NOTICED") for n, seen in noticed.items()]
-    missed = [name for name, seen in noticed.items() if not seen]
-    hooks = [name for name in missed if name.startswith("a hook")]
-    stale = [name for name in missed if name not in hooks]
+        return Part("silent", "bad", _why_eager(p), counts)
+    probe = Probe(p, "aot_eager" if _writes(p) else "eager")
+    found = [(change, probe.notices(change)) for change in _changes(p)]
+    noticed = [change for change, seen in found if seen]
+    missed = [change for change, seen in found if seen is False]
+    stale = [change for change in missed if not change.of_all]
+    rows = [(change.name, "noticed") for change in noticed]
+    rows += [(change.name, "NOT NOTICED") for change in stale]
+    names, advice = [change.name for change in stale], _mends(probe, stale)
     if _later_call_differs(p):
         rows.insert(0, ("nothing: a second call in the same way", "DIFFERS from eager"))
-        stale.insert(0, "what the first call itself changed, such as a hook or a list")
-    counts = {"compiled": True, "stale": len(stale)}
+        names.insert(0, "what the first call itself changed, such as a hook or a list")
+        if not _later_call_differs(p, calls_before=1):
+            advice.insert(0, "call the model once before torch.compile: it agrees then")
     table = Table.of(["changed after the first call", "compiled code"], rows)
     evidence = [str(table)] if rows else []
-    if hooks:
-        evidence.append(_LATE_HOOKS)
-    if stale:
-        says = f"not noticed after the first call: {', '.join(stale)}"
-        mend = "change it before the first call, or call torch.compiler.reset() after"
-        return Part("silent", "bad", says, counts, tuple(evidence), (mend,))
-    seen = text.count(len(rows) - len(hooks), "change")
-    says = f"its graph runs; {seen} after the first call noticed"
-    return Part("silent", "good", says, counts, tuple(evidence))
+    if of_all := [change for change in missed if change.of_all]:
+        evidence.append(_of_every_model(probe, of_all))
+    counts = {"compiled": True, "stale": len(names)}
+    verdict = "bad" if names else "good"
+    says = f"its graph runs; {text.count(len(noticed), 'change')} after the first call "
+    says += "noticed"
+    if names:
+        says = f"not noticed after the first call: {', '.join(names)}"
+    return Part("silent", verdict, says, counts, tuple(evidence), tuple(advice))
 
 
-def _later_call_differs(p: Patient) -> bool:
+def _writes(p: Patient) -> bool:
+    """Return whether a call writes to parameters, which AOTAutograd puts back later."""
+    weights = list(p.module.parameters()) if p.module else []
+    before = [weight._version for weight in weights]
+    inputs, kwargs = p.calls[0]
+    with undisturbed(p.fn):
+        p.fn(*inputs, **kwargs)
+        return before != [weight._version for weight in weights]
+
+
+def _why_eager(p: Patient) -> str:
+    """Return why no graph runs, as far as it is known."""
+    says = "no graph ran: the call is eager"
+    if seen_of(p).now.breaks:
+        return f"{says}; see capture"
+    if torch._dynamo.config.disable:
+        return f"{says}: TORCH_COMPILE_DISABLE is set"
+    if getattr(getattr(p.fn, "forward", p.fn), "_torchdynamo_disable", False):
+        return f"{says}: torch.compiler.disable is around it"
+    return f"{says}: no operation of torch was found to capture"
+
+
+def _mends(probe: Probe, stale: list[Change]) -> list[str]:
+    """Return what makes compiled code follow the changes that it does not notice."""
+    said = []
+    for change in stale:
+        if change.setting and probe.anew(change.setting).notices(change):
+            said += [f"{line_of(change.setting)}: {change.name}: noticed then"]
+    if stale and all(probe.notices(change, reset=True) for change in stale):
+        said.append("call torch.compiler.reset() after the change: it is noticed then")
+    return said
+
+
+def _of_every_model(probe: Probe, missed: list[Change]) -> str:
+    """Return the sentence on what no compiled model notices, and what helps here."""
+    said = (
+        f"As in every compiled model, not seen is {'; '.join(c.name for c in missed)}: "
+        "do it before the first call, or call torch.compiler.reset() after."
+    )
+    hooks = [change for change in missed if change.setting == _HOOKS]
+    if hooks and all(map(probe.anew(_HOOKS).notices, hooks)):
+        said += f" With {line_of(_HOOKS)}, which was tried, it notices hooks."
+    return said
+
+
+def line_of(setting: str) -> str:
+    """Return the line that switches off one of torch._dynamo.config."""
+    return f"torch._dynamo.config.{setting} = False"
+
+
+# ------------------------------------------------------------- a change, and a look
+
+
+class Change(NamedTuple):
+    """A change that people make after the first call.
+
+    *make* returns a context in which it holds; *of_all*: no compiled model notices it;
+    *setting*, switched off, makes a guard of it; *backward*: gradients show it.
+    """
+
+    name: str
+    make: Callable[[], Any]
+    of_all: bool = False
+    setting: str = ""
+    backward: bool = False
+
+
+@dataclass
+class Probe:
+    """A model that is compiled once, and looked at again and again as it changes."""
+
+    p: Patient
+    backend: str
+    setting: str = ""
+    before: dict[bool, list[torch.Tensor] | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        torch.compiler.reset()
+        # Itself: a copy would not see what changes.
+        self.compiled = torch.compile(self.p.fn, backend=self.backend)
+
+    def anew(self, setting: str) -> Probe:
+        """Return another look, where a setting of ``torch._dynamo.config`` is off."""
+        return Probe(self.p, self.backend, setting)
+
+    def notices(self, change: Change, reset: bool = False) -> bool | None:
+        """Return whether compiled code follows; None if the change changes nothing.
+
+        With *reset*, the compiler forgets all it has after the change.
+        """
+        settings = {**_ROOM, **({self.setting: False} if self.setting else {})}
+        with (
+            torch._dynamo.config.patch(settings),
+            suppress(Exception),  # a number that cannot be another: nothing to learn
+        ):
+            before = self._before(change.backward)
+            if before is None:
+                return None
+            with restored(self.p.fn), change.make():
+                after = self._answer(self.p.eager, change.backward)
+                if near(before, after):
+                    return None
+                if reset:
+                    torch.compiler.reset()
+                return near(self._answer(self.compiled, change.backward), after)
+        return None
+
+    def _before(self, backward: bool) -> list[torch.Tensor] | None:
+        """Return what it gives before a change; None where that changes by itself."""
+        if backward not in self.before:
+            first, second = (self._answer(self.p.eager, backward) for _ in range(2))
+            self._answer(self.compiled, backward)  # the first call
+            self.before[backward] = first if near(first, second) else None
+        return self.before[backward]
+
+    def _answer(self, fn: Callable[..., Any], backward: bool) -> list[torch.Tensor]:
+        """Return the answer of the first call, or the gradients of its backward.
+
+        `undisturbed` would forget what is compiled.
+        """
+        inputs, kwargs = self.p.calls[0]
+        around = restored if fn is self.compiled else undisturbed
+        with around(self.p.fn), correctness.seeded(0):
+            if not backward:
+                with torch.no_grad():
+                    return correctness.values_of(fn(*inputs, **kwargs))
+            self.p.run(fn)(*inputs, **kwargs)
+            weights = self.p.module.parameters() if self.p.module else ()
+            return [w.grad.clone() for w in weights if w.grad is not None]
+
+
+def _later_call_differs(p: Patient, calls_before: int = 0) -> bool:
     """Return whether the third of three calls differs, where the first agreed.
 
     A call can change what the next one does: a hook that it adds, a number that it
     keeps.  Eager follows by itself, compiled code by its guards and by what AOTAutograd
-    writes back: kernels have no part in it.
+    writes back: kernels have no part in it.  *calls_before* are eager.
     """
 
-    def three(fn: Callable[..., Any]) -> list[list[torch.Tensor]]:
+    def three(
+        fn: Callable[..., Any], first: Callable[..., Any]
+    ) -> list[list[torch.Tensor]]:
         state = undisturbed(fn)  # make() may return the same model each time
         with state, torch.no_grad(), correctness.seeded(0):
+            for _ in range(calls_before):
+                _answer(first, p.calls[0])
             return [_answer(fn, p.calls[0]) for _ in range(3)]
 
     try:
-        eager = three(p.made_again())
+        model = p.made_again()
+        eager = three(model, model)
         torch.compiler.reset()
-        ours = three(torch.compile(p.made_again(), backend="aot_eager"))
+        model = p.made_again()
+        ours = three(torch.compile(model, backend="aot_eager"), model)
     except Exception:  # it fails in another part too, and is reported there
         return False
-    return _near(eager[0], ours[0]) and not _near(eager[2], ours[2])
+    return near(eager[0], ours[0]) and not near(eager[2], ours[2])
 
 
 def _answer(fn: Callable[..., Any], call: Call) -> list[torch.Tensor]:
@@ -88,32 +229,20 @@ def _answer(fn: Callable[..., Any], call: Call) -> list[torch.Tensor]:
     return correctness.values_of(fn(*inputs, **kwargs))
 
 
-def _near(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
-    """Return whether tensors are roughly equal: a stale answer is off by more."""
-    return [t.shape for t in some] == [t.shape for t in others] and all(
-        correctness.close(a, b, rtol=1e-2, atol=1e-3)
-        for a, b in zip(some, others, strict=True)
-    )
+# ----------------------------------------------------------------------- the changes
 
 
-def _changes(p: Patient) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield changes that people make after the first call: of a hook, mode, number."""
-    modules = dict(p.module.named_modules()) if p.module else {}
-    leaves = [n for n, part in modules.items() if n and not list(part.children())]
-    for name in dict.fromkeys(leaves[:1] + leaves[-1:]):
-        hook = modules[name].register_forward_hook
-        yield f"a hook on {name}", partial(hook, doubled)
+def _changes(p: Patient) -> Iterator[Change]:
+    """Yield changes that people make after the first call."""
     if p.module:
+        modules = dict(p.module.named_modules())
+        yield from _hooks(p, modules)
         mode = not p.module.training
-        yield "train()" if mode else "eval()", partial(p.module.train, mode)
-    numbers = [
-        (f"{name}.{key}".removeprefix("."), partial(setattr, part, key, _other(value)))
-        for name, part in modules.items()
-        for key, value in vars(part).items()
-        if _is_number(value) and not key.startswith("_")
-    ]
-    for name, change in numbers[:_MOST_NUMBERS]:
-        yield f"the attribute {name}", change
+        name = "train()" if mode else "eval()"
+        yield Change(name, _once(partial(p.module.train, mode)))
+        yield from _numbers(modules)
+        yield from _parameters(modules)
+        yield _method(modules)
     function = inspect.unwrap(getattr(p.fn, "forward", p.fn))
     function = getattr(function, "__func__", function)
     if isinstance(function, types.FunctionType):
@@ -121,7 +250,46 @@ def _changes(p: Patient) -> Iterator[tuple[str, Callable[[], Any]]]:
         for name in function.__code__.co_names:
             if _is_number(scope.get(name)):
                 change = partial(scope.__setitem__, name, _other(scope[name]))
-                yield f"the global {name}", change
+                yield Change(f"the global {name}", _once(change))
+
+
+def _once(change: Callable[[], Any]) -> Callable[[], Any]:
+    """Return a context that makes a *change*; `restored` takes it back."""
+
+    @contextmanager
+    def changed() -> Iterator[None]:
+        change()
+        yield
+
+    return changed
+
+
+def _hooks(p: Patient, modules: dict[str, torch.nn.Module]) -> Iterator[Change]:
+    """Yield late hooks on the first and the last layer, which no guard sees."""
+    leaves = [n for n, part in modules.items() if n and not list(part.children())]
+    for name in dict.fromkeys(leaves[:1] + leaves[-1:]):
+        hook = partial(modules[name].register_forward_hook, doubled)
+        yield Change(f"a hook on {name}", _once(hook), True, _HOOKS)
+    if p.train and leaves:
+        hook = partial(modules[leaves[-1]].register_full_backward_hook, _doubled_back)
+        name = f"a backward hook on {leaves[-1]}"
+        yield Change(name, _once(hook), True, _HOOKS, backward=True)
+
+
+def _doubled_back(_module: torch.nn.Module, before: Any, _after: Any) -> Any:
+    return tuple(g if g is None else g * 2 for g in before)
+
+
+def _numbers(modules: dict[str, torch.nn.Module]) -> Iterator[Change]:
+    """Yield other numbers in the attributes of modules."""
+    numbers = [
+        (f"{name}.{key}".removeprefix("."), partial(setattr, part, key, _other(value)))
+        for name, part in modules.items()
+        for key, value in vars(part).items()
+        if _is_number(value) and not key.startswith("_")
+    ]
+    for name, change in numbers[:_MOST_NUMBERS]:
+        yield Change(f"the attribute {name}", _once(change))
 
 
 def _is_number(value: Any) -> bool:
@@ -132,29 +300,27 @@ def _other(value: float) -> float:
     return value + 1 if isinstance(value, int) else value * 1.5 + 0.5
 
 
-def _notices(p: Patient, change: Callable[[], Any]) -> bool | None:
-    """Return whether compiled code follows *change*; None if it changes no answer."""
+def _parameters(modules: dict[str, torch.nn.Module]) -> Iterator[Change]:
+    """Yield one parameter that becomes another one of its shape: tied weights."""
+    seen = dict[torch.Size, tuple[str, torch.nn.Parameter]]()
+    for place, part in modules.items():
+        for key, weight in part.named_parameters(recurse=False):
+            name = f"{place}.{key}".removeprefix(".")
+            first, other = seen.setdefault(weight.shape, (name, weight))
+            if other is not weight and weight.dim() > 1:
+                change = partial(setattr, part, key, other)
+                yield Change(f"{name} tied to {first}", _once(change), setting=_TIED)
+                return
 
-    def answer(fn: Callable[..., Any], around: Any = undisturbed) -> list[torch.Tensor]:
-        with around(p.fn), correctness.seeded(0), torch.no_grad():
-            return _answer(fn, p.calls[0])
 
-    def changed(fn: Callable[..., Any]) -> list[torch.Tensor]:
-        with restored(p.fn):
-            change()
-            return answer(fn)
+def _method(modules: dict[str, torch.nn.Module]) -> Change:
+    """Return another forward on the class of the last layer, as libraries patch it."""
+    kind = type([*modules.values()][-1])
+    usual = kind.forward
 
-    try:
-        before = answer(p.fn)
-        if not _near(before, answer(p.fn)):  # it changes by itself
-            return None
-        after = changed(p.fn)
-        if _near(before, after):
-            return None
-        torch.compiler.reset()
-        # Itself: a copy would not see what changes.  Guards notice, not kernels.
-        compiled = torch.compile(p.fn, backend="eager")
-        answer(compiled, restored)  # undisturbed would forget what is compiled
-        return _near(changed(compiled), after)
-    except Exception:  # a number that cannot be another one: nothing to learn
-        return None
+    def forward(self: torch.nn.Module, *inputs: Any, **kwargs: Any) -> Any:
+        out = usual(self, *inputs, **kwargs)
+        return out * 2 if isinstance(out, torch.Tensor) else out
+
+    name = f"{kind.__name__}.forward replaced on its class"
+    return Change(name, partial(mock.patch.object, kind, "forward", forward), True)

@@ -6,26 +6,23 @@ with its interval, or "cannot tell".  What does not give eager's answers helps n
 
 from __future__ import annotations
 
-import inspect
-import logging
 import time
-import warnings
-from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from statistics import median
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
+from . import breaks, cures
 from .checkups import Part
+from .cures import Cure
 from .helpers import stats, text
 from .helpers._torch import needed_for
 from .helpers.benchmark import Comparison
-from .helpers.capture import graphs, recompiles
+from .helpers.capture import recompiles
 from .helpers.errors import one_line
 from .helpers.session import compile_apart, restored, undisturbed
 from .helpers.tensors import clone, tensors
@@ -37,25 +34,6 @@ with needed_for("first calls without a cache"):
     from torch._inductor.utils import fresh_cache
 
 KINDS = ("breaks", "versions", "first call", "each call")  # the first weigh most
-# What lets Dynamo go on, where it stops now, and what that changes.
-_MENDS: tuple[tuple[str, dict[str, Any], str], ...] = (
-    ("capture_scalar_outputs = True", {"capture_scalar_outputs": True}, ""),
-    (
-        "capture_dynamic_output_shape_ops = True",
-        {"capture_dynamic_output_shape_ops": True},
-        "",
-    ),
-    (
-        "reorderable_logging_functions |= {print, warnings.warn}",
-        {"reorderable_logging_functions": {print, warnings.warn}},
-        "they print when the graph is done",
-    ),
-    (
-        "ignore_logging_functions |= {logging.Logger.info, logging.Logger.warning}",
-        {"ignore_logging_functions": {logging.Logger.info, logging.Logger.warning}},
-        "they log nothing from then on",
-    ),
-)
 _WORTH = 1.05
 """What is faster by less may be slower in another process, where memory lands anew."""
 _ANSWERS = {True: "agree", False: "DIFFER", None: "not decided"}
@@ -168,85 +146,35 @@ def _agreement(
 
 def _mended_breaks(p: Patient) -> Iterator[Try]:
     """Yield the settings with which Dynamo captures what it stops at now."""
-    inputs, kwargs = p.calls[0]
-    now = graphs(p.fn, *inputs, **kwargs)
 
-    def mended(line: str, settings: dict[str, Any], costs: str) -> Try | None:
-        with torch._dynamo.config.patch(settings):
-            then = graphs(p.fn, *inputs, **kwargs)
-            saved = len(now.breaks) - len(then.breaks)
-            if saved <= 0:
-                return None
+    def judged(line: str, one: breaks.Mended) -> Try:
+        with torch._dynamo.config.patch(one.cure.settings):
             agrees, *_ = _agreement(p, _compiling(p), p.calls[:1])
-        were, are = (text.count(one.count, "graph") for one in (now, then))
-        before = f"{text.count(len(now.breaks), 'break')} in {were}"
-        effect = f"{before}, then {len(then.breaks)} in {are}"
-        return Try(line, "breaks", effect, saved, agrees, costs)
+        return Try(line, "breaks", one.effect, one.saved, agrees, one.cure.costs)
 
-    helpful = []
-    for words, *mend in _MENDS if now.breaks else ():
-        line = f"torch._dynamo.config.{words}"
-        for found in _attempt("breaks", mended, line, *mend):
-            helpful += [mend] if found.helps else []
-            yield found
-    if len(helpful) > 1:
-        settings, costs = zip(*helpful, strict=True)
-        together = {name: value for each in settings for name, value in each.items()}
-        line = f"all at once: {', '.join(together)}"
-        costs = "; ".join(filter(None, costs))
-        yield from _attempt("breaks", mended, line, together, costs)
+    for one in breaks.mended(p):
+        yield from _attempt("breaks", judged, one.cure.line, one)
 
 
 def _dynamic_sizes(p: Patient) -> Iterator[Try]:
     """Yield what makes fewer versions of calls whose sizes differ."""
-    varying = _varying(p)
-    if not varying or (now := recompiles(p.fn, p.calls).total) < 2:
+    marks = [*cures.marked(p)]
+    if not marks or (now := recompiles(p.fn, p.calls).total) < 2:
         return
 
-    def counted(line: str, calls: list[Call], dynamic: bool | None = None) -> Try:
-        then = recompiles(p.fn, calls, dynamic=dynamic).total
-        agrees, first, _ = _agreement(p, _compiling(p, dynamic=dynamic), calls, True)
+    def counted(line: str, cure: Cure) -> Try:
+        calls = cure.calls(p.calls)
+        then = recompiles(p.fn, calls, **cure.options).total
+        agrees, first, _ = _agreement(p, _compiling(p, **cure.options), calls, True)
         effect = f"{text.count(now, 'version')}, then {then}"
         costs = f"compiles for {mark(text.seconds(first))}"
         return Try(line, "versions", effect, now - then, agrees, costs)
 
-    marks = [
-        f"torch._dynamo.mark_dynamic({name}, {sizes[0] if len(sizes) == 1 else sizes})"
-        for name, sizes in varying.items()
-    ]
-    line = f"before the first call: {'; '.join(marks)}"
-    calls = [clone(p.calls[0]), *p.calls[1:]]
-    for name, tensor in _named(p, calls[0]):
-        torch._dynamo.mark_dynamic(tensor, varying.get(name, ()))
-    marked = list(_attempt("versions", counted, line, calls))
-    yield from marked
-    if not any(found.helps and found.gain == now - 1 for found in marked):
-        line = "torch.compile(model, dynamic=True)"
-        yield from _attempt("versions", counted, line, p.calls, True)
-
-
-def _varying(p: Patient) -> dict[str, list[int]]:
-    """Return the dimensions of each tensor whose size is another in another call."""
-    shapes = defaultdict[str, list[torch.Size]](list)
-    with suppress(TypeError, ValueError):  # no signature, as of a builtin
-        for call in p.calls:
-            for name, tensor in _named(p, call):
-                shapes[name].append(tensor.shape)
-    found = {}
-    for name, seen in shapes.items():
-        if len({len(shape) for shape in seen}) == 1:
-            columns = enumerate(zip(*seen, strict=True))
-            found[name] = [d for d, sizes in columns if len(set(sizes)) > 1]
-    return {name: dimensions for name, dimensions in found.items() if dimensions}
-
-
-def _named(p: Patient, call: Call) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield each tensor of a call, with its name inside the model's forward."""
-    signature = inspect.signature(getattr(p.fn, "forward", p.fn))
-    arguments = signature.bind(*call[0], **call[1]).arguments
-    for (argument, *path), leaf in pytree.tree_leaves_with_path(arguments):
-        if isinstance(leaf, torch.Tensor):
-            yield argument.key + pytree.keystr(path), leaf
+    found = []
+    for cure in (*marks, *cures.dynamic()):
+        if not any(one.helps and one.gain == now - 1 for one in found):
+            found += _attempt("versions", counted, cure.line, cure)
+    yield from found
 
 
 # -------------------------------------------------------------------- seconds: timed
@@ -271,7 +199,7 @@ def _options(p: Patient, now: Callable[..., Any]) -> Iterator[Try]:
     else:  # there it has kernels of its own for products with weights that stay
         modes = () if p.train else ("max-autotune-no-cudagraphs",)
     ways: dict[str, dict[str, Any]] = {f'mode="{m}"': {"mode": m} for m in modes}
-    if _varying(p):
+    if cures.varying(p):
         ways["dynamic=False"] = {"dynamic": False}
     if p.module and not p.train:
         ways['options={"freezing": True}'] = {"options": {"freezing": True}}

@@ -234,8 +234,10 @@ def test_a_break_in_a_library_has_its_line_and_the_way_there():
 )
 def test_a_branch_on_one_line_is_advised_by_what_it_does(statement, fix):
     source = f"def checked(x):\n    if x.isnan().any(): {statement}\n    return x * 2\n"
-    (stop,) = graphs(defined(source, "checked"), X).breaks
+    (stop,) = graphs(defined(source, "checked", "/home/me"), X).breaks
     assert (fix in stop.fix) if fix else stop.fix == ""
+    (stop,) = graphs(defined(source, "checked"), X).breaks
+    assert stop.fix == "", "a library is not its caller's to change"
 
 
 def test_a_file_of_the_callers_is_theirs_whatever_its_folder_is_called():

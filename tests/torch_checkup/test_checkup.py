@@ -21,7 +21,6 @@ from torch_checkup.helpers.errors import InputError
 from torch_checkup.helpers.results import Machine
 from torch_checkup.helpers.text import Table
 from torch_checkup.patient import Patient
-from torch_checkup.versions import _promise
 
 
 def target(name):
@@ -393,21 +392,6 @@ def test_requirements_are_held_against_the_counts():
     for rule in ("speed=fast", "speedup>1..2"):
         with pytest.raises(InputError, match=f"'{rule}' is no requirement"):
             found.require(rule)
-
-
-@pytest.mark.parametrize(
-    ("guard", "advice"),
-    [
-        ("tensor 'x' size mismatch at index 1. expected 3, actual 5", "amic(x, 1)"),
-        ("y.size()[0] == x.size()[0]", "different numbers"),
-        ("2 <= x.size()[0]", "or pad it"),
-        ("GLOBAL_STATE changed: num_threads", "set_num_threads before"),
-        ("GLOBAL_STATE changed: grad_mode", "no_grad()"),
-        ("self.count == 3", "keep self.count out"),
-    ],
-)
-def test_a_guard_that_fails_comes_with_what_stops_it(guard, advice):
-    assert advice in _promise(guard)
 
 
 def test_what_became_worse_is_named():

@@ -1,0 +1,346 @@
+"""Advice is what was tried: its cause, its line, what it brought; health gets none.
+
+Each case is the smallest program of its kind.  A line of advice is held against words
+that must be in it, in their order.
+"""
+
+import re
+import sys
+import textwrap
+
+import pytest
+
+from tests.refresh import ROOT
+from torch_checkup import breaks
+from torch_checkup.checkup_child import found_of
+from torch_checkup.patient import Patient
+
+X = "X = torch.linspace(-1, 1, 4)\n"
+
+
+@pytest.fixture
+def advised(tmp_path):
+    """A function that returns what a part finds of a program with its `make`."""
+
+    def look(body, part, train=False):
+        path = tmp_path / "mine.py"
+        path.write_text("import torch\n" + X + textwrap.dedent(body))
+        order = {"budget": 0.1, "timeout": 300.0, "gpu": "h100", "train": train}
+        return found_of(Patient({"target": f"{path}:make", **order}), part)
+
+    yield look
+    sys.modules.pop("mine", None)
+    breaks.seen_of.cache_clear()
+    breaks.mended.cache_clear()
+
+
+def calls(inputs, *lines):
+    body = "\n    ".join(lines)
+    return f"def f({inputs}):\n    {body}\n"
+
+
+def sizes(*numbers, of="torch.ones(2, n)"):
+    return f"def make(): return f, [({of},) for n in {numbers}]\n"
+
+
+def twice(*values):
+    return f"def make(): return f, [(X, v) for v in {values}]\n"
+
+
+TABLE = calls(
+    "x",
+    "n = x.shape[1]",
+    "if n not in T:",
+    "    T[n] = torch.ones(n)",
+    "return x + T[n]",
+)
+KEY = TABLE.replace("T[n]", "ROWS[n, 'a']").replace(
+    "n not in T", "(n, 'a') not in ROWS"
+)
+HELD = """
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.step, self.name = 0, "a"
+    def forward(self, x):
+        self.step += 1
+        return x * self.step
+def make(): return Model(), [(X,)] * 3
+"""
+OPTIMIZER = """\
+w = torch.nn.Parameter(torch.ones(4))
+opt = torch.optim.SGD([w], lr=0.5)
+def f(x, lr):
+    opt.param_groups[0]["lr"] = lr
+    w.grad = x.clone()
+    opt.step()
+    return w * 1
+"""
+DOUBLE = "torch.float64 if on else torch.float32"
+RECOMPILES = {  # a program, and the words of its advice, a line each
+    "a length that is a key": (
+        "T = {}\n" + TABLE + sizes(3, 4, 5),
+        ["x has another size in dimension 1.*a key.*line 6 of mine.py, in f.*untried"],
+    ),
+    "a key of another name and type": (
+        "ROWS = {}\n" + KEY + sizes(3, 4, 5),
+        ["x has another size in dimension 1.*line 6 of mine.py, in f: if .n, .a"],
+    ),
+    "a keyword's length": (
+        "T = {}\n"
+        + TABLE.replace("(x)", "(*, x)")
+        + "def make(): return f, [{'x': torch.ones(2, n)} for n in (3, 4, 5)]",
+        ["x has another size in dimension 1.*line 6 of mine.py, in f: if n.*untried"],
+    ),
+    "parameters of five sizes": (
+        calls("p", "return p * 2")
+        + sizes(3, 4, 5, 6, 7, of="torch.nn.Parameter(torch.ones(n))"),
+        ["parameter p.*force_parameter_static_shapes = False: 5 versions, then 2$"],
+    ),
+    "parameters in half precision, by position": (
+        calls("x, p", "return p * x")
+        + sizes(3, 4, 5, of="1, torch.nn.Parameter(torch.ones(2, n).half())"),
+        ["parameter p.*dimension 1.*static_shapes = False: 3 versions, then 2$"],
+    ),
+    "deterministic algorithms": (
+        calls("x, on", "torch.use_deterministic_algorithms(on)", "return x * 2")
+        + twice(False, True, False),
+        ["deterministic_algorithms changed.*use_deterministic.*3 versions, then 2$"],
+    ),
+    "the default dtype": (
+        calls("x, on", f"torch.set_default_dtype({DOUBLE})", "return x * 2")
+        + twice(False, True, False),
+        ["default_dtype changed.*torch.set_default_dtype.*3 versions, then 2$"],
+    ),
+    "threads": (
+        calls("x, n", "torch.set_num_threads(n)", "return x * 2") + twice(2, 1, 2),
+        ["num_threads changed.*torch.set_num_threads: once.*5 versions, then 4$", "n"],
+    ),
+    "five lengths of a list are one finding": (
+        calls("batch", "return sum(batch[:2]) * len(batch)")
+        + sizes(2, 3, 4, 5, 6, of="[X] * n"),
+        [r"batch has another length \(line 4 of mine.py, in f.*: always as many"],
+    ),
+    "a text": (
+        calls("x, name", "return x * {'a': 1.0, 'b': 2.0, 'c': 3.0}[name]")
+        + twice("a", "b", "c"),
+        ["name is another text.*line 4 of mine.py, in f: return.*untried: put"],
+    ),
+    "a dtype": (
+        calls("x", "return x * 2") + sizes(*"fdh", of="X.to(D[n])") + "D = {'f': "
+        "torch.float32, 'd': torch.float64, 'h': torch.float16}\n",
+        [r"x has another dtype.*x.to\(torch.float32\).*3 versions, then 1$"],
+    ),
+    "a size of 1 among others": (
+        calls("x", "return x * 2") + sizes(3, 1, 4, 5, of="torch.ones(n)"),
+        [r"x has another size in dimension 0.*mark_unbacked\(x, 0\): 3.*then 1$"],
+    ),
+    "a number that grows in the model": (
+        HELD,
+        [r"self.step is a constant.*torch.tensor\(self.step\): 6 versions, then 1$"],
+    ),
+    "what the model calls another name": (
+        HELD.replace("self", "me"),
+        [r"me.step is a constant.*torch.tensor\(me.step\): 6 versions, then 1$"],
+    ),
+    "a number inside a library": (
+        OPTIMIZER + twice(0.1, 0.2, 0.3, 0.4),
+        [
+            r"^opt.param_groups\[0\] has another length \(line 6 of mine.py, in f",
+            r"\['lr'\] is.*line 8 of mine.py, in f: opt.step\(\), inside .*sgd.py\)",
+        ],
+    ),
+}
+
+
+def held_against(found, patterns):
+    lines = found["advice"]
+    assert len(lines) == len(patterns), found
+    for line, pattern in zip(lines, patterns, strict=True):
+        assert re.search(pattern, line), (pattern, line)
+        assert "___stack" not in line and str(ROOT) not in line
+
+
+@pytest.mark.parametrize("name", RECOMPILES)
+def test_what_compiles_again_has_a_cause_a_line_and_a_cure_that_was_counted(
+    name, advised
+):
+    body, patterns = RECOMPILES[name]
+    held_against(advised(body, "recompiles"), patterns)
+
+
+def test_what_a_graph_break_left_has_the_line_that_made_it(advised):
+    same = calls(
+        "x, y", "same = torch.equal(x, y)", "return x.sin() if same else y.cos()"
+    )
+    found = advised(
+        same + "def make(): return f, [(X, X + n) for n in (0, 1)]", "recompiles"
+    )
+    assert "the result of `same = torch.equal(x, y)` is no longer True" in str(found)
+    assert "___stack0" not in str(found["evidence"])
+
+
+HEALTHY = {
+    "one size": calls("x", "return x * 2") + sizes(3),
+    "sizes that one more version serves": calls("x", "return x * 2") + sizes(3, 4, 5),
+    "a choice": calls("x, on", "return x.sin() if on else x.cos()")
+    + twice(True, False),
+    "whole numbers": calls("x, n", "return x * n") + twice(2, 3, 4),
+}
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+@pytest.mark.parametrize("part", ["capture", "recompiles", "silent"])
+def test_health_gets_no_advice(name, part, advised):
+    found = advised(HEALTHY[name], part)
+    assert (found["verdict"], found["advice"]) == ("good", ()), found
+
+
+# ----------------------------------------------------------------- what is captured
+
+ONCE = "def make(): return f, (X,)\n"
+LOSS = "torch.nn.functional.gaussian_nll_loss"
+CAPTURE = {
+    "a number of a tensor": (
+        calls("x", "return x / x.max().item()") + ONCE,
+        [
+            "^torch._dynamo.config.capture_scalar_outputs = True: "
+            "1 break in 2 graphs, then 0 in 1 graph$",
+            "line 4 of mine.py, in f: return x / .*: untried: keep the value a tensor",
+        ],
+    ),
+    "a mask": (
+        calls("x", "return x[x > 0] * 2") + ONCE,
+        ["capture_dynamic_output_shape_ops = True: 1 break", "untried: keep the shape"],
+    ),
+    "a switch that captures nothing more is not told": (
+        calls("x", f"return {LOSS}(x, x, x.abs() + 1)") + ONCE,
+        ["^line 4 of mine.py, in f: return .*has a non-Tensor output whose value"],
+    ),
+    "torch's own check": (
+        "loss = torch.nn.GaussianNLLLoss()\n"
+        + calls("x", "return loss(x, x, x.abs() + 1)")
+        + ONCE,
+        [r"^line 5 of mine.py, in f: return loss.*inside torch, line \d+ of .*loss.py"],
+    ),
+    "torch's own break": (
+        OPTIMIZER.replace("f(x, lr)", "f(x)").replace("= lr", "= 0.1") + ONCE,
+        [r"^line 8 of mine.py, in f: opt.step\(\): .*optimizer.py.*it can be left$"],
+    ),
+    "what torch only explains": (
+        calls("x", "h = x.sin()", "h.retain_grad()", "return h * 2")
+        + "def make(): return f, (X.clone().requires_grad_(),)\n",
+        ["^line 5 of mine.py, in f: h.retain_grad.*does not work with AOTDispatcher"],
+    ),
+    "two equal tensors": (
+        calls("x", "if torch.equal(x, x + 0): return x.sin()", "return x.cos()") + ONCE,
+        ["line 4 of mine.py.*untried: compare in tensors"],
+    ),
+    "what prints, and is not captured any more with a switch": (
+        calls("x", "y = x.sin()", "print(end='')", "return y.cos()") + ONCE,
+        ["reorderable_logging_functions.*then 0 in 1 graph", "untried: print, log"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CAPTURE)
+def test_what_is_not_captured_has_a_line_and_what_was_tried(name, advised):
+    body, patterns = CAPTURE[name]
+    held_against(advised(body, "capture"), patterns)
+
+
+@pytest.mark.parametrize("body", [CAPTURE["what torch only explains"][0]])
+def test_where_nothing_is_captured_the_others_do_not_guess(body, advised):
+    found = advised(body, "recompiles")
+    assert found["verdict"] == "cannot tell" and found["advice"] == ()
+    assert found["says"] == "nothing is compiled: see capture"
+    assert set(found["counts"].values()) == {None}
+    found = advised(body, "silent")
+    assert "TORCH_COMPILE_DISABLE" not in str(found) and "see capture" in found["says"]
+
+
+# ---------------------------------------------------------------- compiled inside
+
+BLOCKS = """
+class Block(torch.nn.Module):
+    def __init__(self, i):
+        super().__init__()
+        self.i = i
+    def forward(self, x):
+        return x.sin() * self.i
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = torch.nn.ModuleList(Block({index}) for i in range(10))
+        for block in self.blocks:
+            block.compile()
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+def make(): return Model(), (X,)
+"""
+
+
+def test_blocks_that_are_compiled_inside_are_looked_at_as_they_are(advised):
+    found = advised(BLOCKS.format(index="i"), "recompiles")
+    said = (
+        "10 blocks compiled one by one: 8 versions, and blocks.8, blocks.9 run eagerly"
+    )
+    assert (found["verdict"], found["says"].split(";")[0]) == ("bad", said)
+    was = "8 versions and the recompile limit, then"
+    held_against(
+        found,
+        [
+            rf"self.i is a constant.*allow_unspec_int_on_nn_module = True: {was} 2$",
+            rf"^torch._dynamo.config.recompile_limit = 64: {was} 10$",
+            rf"^block.compile\(isolate_recompiles=True\): {was} 10$",
+        ],
+    )
+    found = advised(BLOCKS.format(index="3"), "recompiles")
+    assert (found["verdict"], found["advice"]) == ("good", ()), found
+
+
+def test_a_compile_in_each_call_is_named(advised):
+    body = calls("x", "return torch.compile(torch.sin)(x)") + ONCE
+    pattern = r"in each call \(line 4 of mine.py, in f: .*untried: compile once"
+    held_against(advised(body, "recompiles"), [pattern])
+
+
+# ----------------------------------------------------------- not seen by any guard
+
+WRITES = """
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.a, self.b = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+    def forward(self, x):
+        with torch.no_grad():
+            self.b.weight.{write}
+        return self.b(self.a(x))
+def make(): return Model(), (X,)
+"""
+
+
+def test_a_parameter_that_is_tied_later_and_written_to_is_stale(advised):
+    found = advised(WRITES.format(write="mul_(0.5)"), "silent")
+    assert found["says"].endswith("first call: b.weight tied to a.weight")
+    assert (found["verdict"], found["counts"]["stale"]) == ("bad", 1)
+    switch = "skip_no_tensor_aliasing_guards_on_parameters = False: b.weight tied"
+    held_against(found, [switch, r"torch.compiler.reset\(\) after the change: it is"])
+    found = advised(WRITES.format(write="mul(0.5)"), "silent")
+    assert found["verdict"] == "good" and "NOT NOTICED" not in str(found)
+    assert re.search("b.weight tied to a.weight +noticed", found["evidence"][0])
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_what_no_compiled_model_sees_is_told_apart_from_what_this_one_misses(
+    train, advised
+):
+    found = advised(WRITES.format(write="mul(0.5)"), "silent", train=train)
+    told = found["evidence"][-1]
+    hooks = "a hook on a; a hook on b" + "; a backward hook on b" * train
+    assert f"{hooks}; Linear.forward replaced on its class: do it before" in told
+    assert "skip_nnmodule_hook_guards = False, which was tried, it notices" in told
+    assert found["advice"] == ()
