@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import copy
 import io
+import logging
 import os
 import pickle
 import re
@@ -26,7 +27,7 @@ from torch._inductor.cpp_builder import get_cpp_compiler
 from course.ch26 import load_child
 from course.drawing import BLUE, Cell, Look, grid
 from course.values import right_answer
-from course.words import unlogged
+from course.words import unlogged, words_of
 from helpers import children
 from helpers.plots import Picture
 from helpers.text import Table, mark, seconds, size
@@ -72,18 +73,67 @@ def quietly() -> Iterator[list[str]]:
         said += [re.split(r"(?<!\d)[.!] ", str(w.message))[0] for w in caught]
 
 
-def refusal(
-    function: Callable[..., Any], *inputs: Any, at: str = "", **options: Any
-) -> str:
-    """Return the error of a call: its kind, and the first line with *at*."""
+@contextmanager
+def overheard() -> Iterator[list[str]]:
+    """Keep what is said off the page; yield it all in the end.
+
+    That is: warnings, what any log would print, and what is printed.
+    """
+    heard: list[str] = []
+    caught: list[Any] = []
+    ear = logging.Handler()
+    ear.emit = lambda record: heard.append(record.getMessage())
+    logs = [logging.root, *map(logging.getLogger, logging.root.manager.loggerDict)]
+    handlers = {log: log.handlers[:] for log in logs if log.handlers}
+    printed = io.StringIO()
+    try:
+        for log in {logging.root, *handlers}:
+            log.handlers[:] = [ear]
+        with (
+            redirect_stdout(printed),
+            redirect_stderr(printed),
+            warnings.catch_warnings(record=True, action="always") as caught,
+        ):
+            yield heard
+    finally:
+        logging.root.handlers[:] = []
+        for log, before in handlers.items():
+            log.handlers[:] = before
+        heard += printed.getvalue().splitlines()
+        heard += [str(warning.message) for warning in caught]
+
+
+def error_of(function: Callable[..., Any], *inputs: Any, **options: Any) -> str:
+    """Return what the error of a call says, whole; nothing where it raises none."""
     try:
         with quietly():
             function(*inputs, **options)
     except Exception as error:
+        return words_of(error)
+    return ""
+
+
+def refusal(function: Callable[..., Any], *inputs: Any) -> str:
+    """Return the error of a call: its kind and its first line, or "no error"."""
+    try:
+        with quietly():
+            function(*inputs)
+    except Exception as error:
         lines = [line.strip() for line in str(error).splitlines()]
-        said = next((n for n in lines if n and at in n), "")
-        return f"{type(error).__name__}: {said}"
+        return f"{type(error).__name__}: {next(filter(None, lines), '')}"
     return "no error"
+
+
+def three_calls(model: torch.nn.Module, x: torch.Tensor, strict: bool) -> str:
+    """Say whether three calls of the exported program give three numbers, or one."""
+    try:
+        with quietly() as said:
+            program = torch.export.export(model, (x,), strict=strict).module()
+    except Exception as error:
+        return f"refused: {type(error).__name__}"
+    numbers = {program(x).sum().item() for _ in range(3)}
+    alive = "alive" if len(numbers) == 3 else "frozen"
+    return f"{alive}, warnings: {len(said)}"
 
 
 class Scores(torch.nn.Module):
