@@ -2,6 +2,7 @@
 
 import torch
 from torch.nn import functional as F
+from torch.profiler import ProfilerActivity, profile
 
 from course.exercises import difference, exercise, number
 from helpers import eager_bytes, kernels
@@ -14,11 +15,23 @@ def two_faced(x):
     return x + 1 if torch.compiler.is_compiling() else x
 
 
+def nearly_two_faced(x):
+    """One graph, and an answer that is off by more than rounding once compiled."""
+    return x * 1.001 if torch.compiler.is_compiling() else x
+
+
 def interrupted(x):
     """The right answers, in two graphs: it prints half way, though nothing."""
     x = x.sin()
     print(end="")
     return x * 2
+
+
+def interrupted_at_the_end(x):
+    """One graph with a break behind it: it prints before it returns."""
+    x = x.sin() * 2
+    print(end="")
+    return x
 
 
 def rounded(x):
@@ -55,6 +68,13 @@ def compile_and_prove(answer):
             "you say that all is well with a function that adds 1 once it is "
             "compiled: hold its answers against those of eager"
         )
+    if not _ran_inductor(compiled, x):
+        return "what you return is compiled, but not with the default backend"
+    if answer(nearly_two_faced, x)[1]:
+        return (
+            "you say that all is well with a function that is off by a thousandth once "
+            "it is compiled: the tolerances are rtol=1e-4 and atol=1e-5"
+        )
     if not answer(rounded, x)[1]:
         return (
             "you say that a function went wrong which is one graph and differs from "
@@ -65,7 +85,19 @@ def compile_and_prove(answer):
             "you say that all is well with a function that has a graph break: its "
             "answers are right, and only part of it is compiled"
         )
+    if answer(interrupted_at_the_end, x)[1]:
+        return (
+            "you say that all is well with a function that prints before it returns: "
+            "that is one graph, and a break, so count the breaks too"
+        )
     return None
+
+
+def _ran_inductor(compiled, x):
+    """Return whether a graph of Inductor runs in a call."""
+    with profile(activities=[ProfilerActivity.CPU]) as seen:
+        compiled(x)
+    return any("CompiledFxGraph" in event.name for event in seen.events())
 
 
 # --- 00.2 ----------------------------------------------------------------------

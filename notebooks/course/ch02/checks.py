@@ -116,6 +116,12 @@ MACHINES = (  # the machine, the answer, what it is
         "follows the few long calls; count pairs, or take a median",
     ),
     (
+        {"interrupted": 25},
+        "cannot tell",
+        "both sides are the same function, and calls are interrupted: a mean of ratios "
+        "follows the few long calls; count pairs, or take a median",
+    ),
+    (
         {"ratio": 1.05},
         "faster",
         "compiled takes a twentieth less than eager, and all pairs agree: ask how "

@@ -13,6 +13,31 @@ def compile_and_prove(model, *inputs):
 # + same
 
 
+# %% 00.1: not with the default backend
+# - torch.compile(model)
+# + torch.compile(model, backend="eager")
+
+
+# %% 00.1: not with the default backend
+# - torch.compile(model)
+# + torch.compile(model, backend="aot_eager")
+
+
+# %% 00.1: off by a thousandth
+# - rtol=1e-4, atol=1e-5
+# + rtol=0.1, atol=0.1
+
+
+# %% 00.1: a function that prints before it returns
+# - found.count == 1 and not found.breaks
+# + found.count == 1
+
+
+# %% 00.1: all is well with a function that adds 1 once it is compiled
+# - compiled(*inputs), model(*inputs), rtol=1e-4, atol=1e-5
+# + model(*inputs), model(*inputs), rtol=1e-4, atol=1e-5
+
+
 # %% 00.1: differs from eager by rounding alone
 # - allclose
 # + equal
@@ -25,6 +50,11 @@ def gelu_gate(gate, value):
 
 
 times = 5 / 3
+
+
+# %% 00.2: check the formula term by term
+# - 0.5 * gate * (1 + torch.tanh(inner)) * value
+# + gate * torch.sigmoid(1.702 * gate) * value  # the sigmoid form
 
 
 # %% 00.2: check the formula term by term
