@@ -16,11 +16,23 @@ _FINE = [2e-7 * (step % 3) for step in range(60)]
 _ROUGH = [1e-3 * (-1) ** step * step / 60 for step in range(60)]
 _LOST = [5e-5 * (20 < step < 40) for step in range(60)]
 _NAN = [math.nan if step > 30 else 0.0 for step in range(60)]
+_SPIKE = [*_ROUGH[:30], 1e-2, *_ROUGH[31:]]
+
+
+def _times(factor):
+    return [factor * shift for shift in _ROUGH]
+
+
 TRIALS = (  # eager's, compiled's, and whether they train the same
     ("both off by a few roundings", _FINE, _FINE[::-1], True),
     ("a training that is hard on eager too", _ROUGH, [-x for x in _ROUGH], True),
+    ("3.5 times as far as eager, to the other side", _ROUGH, _times(-3.5), True),
+    ("4.5 times as far as eager, to the same side", _ROUGH, _times(4.5), False),
+    ("an exact eager, and compiled less than 1e-6 off", _NEVER, [8e-7] * 60, True),
+    ("an exact eager, and compiled more than 1e-6 off", _NEVER, [3e-6] * 60, False),
     ("a step lost in the middle, which recovers", _FINE, _LOST, False),
     ("losses that become NaN", _FINE, _NAN, False),
+    ("one loss ten times as far off", _ROUGH, _SPIKE, False),
 )
 
 
@@ -40,7 +52,8 @@ def a_judge(same_training):
     for what, eager_off, compiled_off, wanted in TRIALS:
 
         def train(dtype, compiled, off=(eager_off, compiled_off)):
-            shifts = _NEVER if dtype == torch.float64 else off[compiled]
+            exact = dtype == torch.float64 and not compiled
+            shifts = _NEVER if exact else off[compiled]
             return [2 - 0.01 * step + shift for step, shift in enumerate(shifts)]
 
         answer = same_training(train)

@@ -8,6 +8,43 @@ def same_training(train):
     return torch.allclose(torch.tensor(train(torch.float32, True)), eager)
 
 
+# %% 19.1: 3.5 times as far as eager, to the other side: you say False
+# - ours = train(torch.float32, True)
+# + ours = [right + a - b for right, a, b in
+# +         zip(exact, train(torch.float32, True), eager)]
+
+
+# %% 19.1: 4.5 times as far as eager, to the same side: you say True
+# - 4 * max
+# + 100 * max
+
+
+# %% 19.1: 3.5 times as far as eager, to the other side: you say False
+# - 4 * max
+# + 2 * max
+
+
+# %% 19.1: an exact eager, and compiled less than 1e-6 off: you say False
+# - + 1e-6
+
+
+# %% 19.1: an exact eager, and compiled more than 1e-6 off: you say True
+# - 1e-6
+# + 1e-5
+
+
+# %% 19.1: one loss ten times as far off: you say True
+# - room = 4 * max(far(eager)) + 1e-6
+# -     return all(off <= room for off in far(ours))
+# + room = 4 * sum(far(eager)) / len(exact) + 1e-6
+# +     return sum(far(ours)) / len(exact) <= room
+
+
+# %% 19.1: 4.5 times as far as eager, to the same side: you say True
+# - exact = train(torch.float64, False)
+# + exact = train(torch.float64, True)
+
+
 # %% 19.1: a step lost in the middle, which recovers: you say True
 # - all(off <= room for off in far(ours))
 # + far(ours)[-1] <= room
@@ -26,6 +63,23 @@ def same_training(train):
 # %% 19.2: graphs in 6 steps, and 2 are allowed
 # - optimizer.step()
 # + torch.compile(optimizer.step, backend=backend)()
+
+
+# %% 19.2: graphs in 6 steps, and 2 are allowed
+# - SGD(model.parameters(), 0.01, momentum=0.9)
+# + SGD(model.parameters(), torch.tensor(0.01), momentum=0.9)
+# - optimizer.step()
+# + torch.compile(optimizer.step, backend=backend)()
+
+
+# %% 19.2: compiled code ran 0 times in 6 steps
+# - @torch.compile(backend=backend)
+# + @torch.compile
+
+
+# %% 19.2: another training: the loss of step
+# - torch.optim.SGD(model.parameters(), 0.01, momentum=0.9)
+# + torch.optim.AdamW(model.parameters(), 0.01)
 
 
 # %% 19.2: compiled code ran 0 times in 6 steps
