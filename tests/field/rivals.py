@@ -1,0 +1,45 @@
+"""What torch's own tools say of a program: one process for one program.
+
+    python -m tests.field.rivals explain program.py
+    python -m tests.field.rivals calls program.py
+
+The first writes what ``torch._dynamo.explain`` has of the first call.  The second makes
+all calls, compiled: with TORCH_LOGS or TORCH_TRACE set, torch writes what it has.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from contextlib import suppress
+from typing import Any
+
+import torch
+
+
+def given(path: str) -> tuple[Any, list[tuple]]:
+    """Return the model of a program and the inputs of its calls."""
+    model, inputs = runpy.run_path(path)["make"]()
+    return model, inputs if isinstance(inputs, list) else [inputs]
+
+
+def explained(path: str) -> None:
+    """Print how many graphs and breaks the first call has, and why."""
+    model, calls = given(path)
+    found = torch._dynamo.explain(model)(*calls[0])
+    print(f"{found.graph_break_count} breaks in {found.graph_count} graphs")
+    for stop in found.break_reasons:
+        print("Graph break:", stop.reason, *map(str, stop.user_stack))
+
+
+def called(path: str) -> None:
+    """Make all calls twice, compiled: what they return is nobody's here."""
+    model, calls = given(path)
+    compiled = torch.compile(model)
+    for inputs in calls * 2:
+        with suppress(RuntimeError):  # some programs are to raise
+            compiled(*inputs)
+
+
+if __name__ == "__main__":
+    {"explain": explained, "calls": called}[sys.argv[1]](sys.argv[2])

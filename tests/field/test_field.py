@@ -1,0 +1,81 @@
+"""A dozen programs of the field corpus, each by the part that it is about."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from tests.field.corpus import Judgement, cases, judged, judged_by_words
+from torch_checkup import checkup
+from torch_checkup.checkups import Checkup, Part
+
+DOZEN = (
+    "a write through dropout's result",
+    "a tensor made from a size",
+    "a fill of a parameter's data before a count",
+    "a dtype that eager refuses",
+    "a counter in the model",
+    "padding to at least sixteen",
+    "an input that is not used, of any size",
+    "a class defined inside",
+    "a largest value taken out",
+    "a print in a loop",
+    "the smallest so far of nothing",
+    "a list read while it grows",
+)
+REFERENCE = torch.__version__.startswith("2.13")
+
+
+@pytest.mark.skipif(not REFERENCE, reason="the symptoms are those of torch 2.13")
+@pytest.mark.parametrize("name", DOZEN)
+def test_the_checkup_says_what_is_true(name, tmp_path):
+    case = cases()[name]
+    program = tmp_path / "program.py"
+    program.write_text(case.code)
+    found = checkup(f"{program}:make", only=[case.part], train=case.train)
+    told = judged(case, found)
+    assert told.verdict and told.cause, found
+    if case.part != "matches":  # where an answer goes wrong is looked for apart
+        assert told.line in (None, True), found
+
+
+def test_each_case_can_be_looked_up_and_names_a_line_that_is_there():
+    for case in cases().values():
+        assert case.report.startswith("https://github.com/"), case.name
+        assert case.said and case.symptom and case.area, case.name
+        assert not case.line or case.number, case.name
+        assert case.healthy == (case.verdict == "good"), case.name
+        assert case.healthy or case.cause, case.name
+        compile(case.code, case.name, "exec")
+
+
+def found_with(**verdicts):
+    parts = (Part(name, verdict, "x") for name, verdict in verdicts.items())
+    return Checkup("program.py:make", tuple(parts), False, 1)
+
+
+def test_a_wrong_judgement_is_one():
+    sick = cases()["a counter in the model"]
+    cause = Part(
+        "recompiles", "bad", "self.count", advice=(f"line {sick.number} of a",)
+    )
+    right = Checkup("program.py:make", (cause,), False, 1)
+    assert judged(sick, right) == Judgement(True, True, True)
+    assert judged(sick, found_with(recompiles="good")) == Judgement(False, False, False)
+    beside = found_with(recompiles="bad", capture="bad")
+    assert not judged(sick, beside).verdict  # a false alarm beside the truth
+    assert judged(replace(sick, also=("capture",)), beside).verdict
+    healthy = cases()["a class defined inside"]
+    assert judged(healthy, found_with(capture="good", matches="good")).verdict
+    assert not judged(healthy, found_with(capture="good", matches="bad")).verdict
+
+
+def test_words_of_torch_count_where_they_stand_and_not_for_answers():
+    sick = cases()["a counter in the model"]
+    text = f"Recompiling function forward in program.py:{sick.number}\n self.count == 0"
+    assert judged_by_words(sick, text, "Recompiling") == Judgement(True, True, True)
+    assert not judged_by_words(sick, "self.count", "Recompiling").cause
+    wrong = cases()["a tensor made from a size"]
+    assert not judged_by_words(wrong, "Recompiling shape", "Recompiling").verdict
+    healthy = cases()["a class defined inside"]
+    assert not judged_by_words(healthy, "Recompiling f", "Recompiling").verdict
