@@ -38,6 +38,12 @@ from torch._inductor.decomposition import select_decomp_table
 
 other_gelu(select_decomp_table())
 """,
+    "erf": """
+from course.bugs import tanh_for_erf
+from torch._inductor.lowering import lowerings
+
+tanh_for_erf(lowerings)
+""",
     "sin": """
 from course.bugs import cannot_lower
 from torch._inductor.lowering import lowerings
@@ -81,7 +87,8 @@ class Folder:
         """Run *command*, and return what it printed, both streams together.
 
         ``NAME=value`` in front of it sets a variable, as in a shell; a * is
-        filled in; ``python`` is the Python of this kernel.
+        filled in; ``python`` is the Python of this kernel.  The name of the
+        folder itself is left out of what was printed.
         """
         words, settings = shlex.split(command), {}
         while "=" in words[0]:
@@ -99,6 +106,7 @@ class Folder:
                 filter(None, [*ours, os.environ.get("PYTHONPATH")])
             ),
             "PYTHONWARNINGS": "ignore",
+            "PYTHONUNBUFFERED": "1",  # both streams in order, as in a terminal
         }
         if self._bug:  # what it builds must stay here
             own["TORCHINDUCTOR_CACHE_DIR"] = str(self.path / "cache")
@@ -118,7 +126,7 @@ class Folder:
             stderr=STDOUT,
             text=True,
         )
-        return done.stdout
+        return done.stdout.replace(f"{self.path}{os.sep}", "")
 
     def type_all(self, *commands: str) -> list[str]:
         """Type all of them at the same time, and return what each printed."""

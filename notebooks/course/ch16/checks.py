@@ -73,6 +73,21 @@ def _root(x):
     return (x - x.min()).sqrt()
 
 
+def _off(x):
+    return (_chain(x) - _chain(x.double())).abs().max().to(x.dtype)
+
+
+def _one_is_off(times):
+    """Return _chain with one number off by so many times its largest error."""
+
+    def chain(x):
+        y = _chain(x)
+        y[3, 5] += times * _off(x)
+        return y
+
+    return chain
+
+
 dropout = torch.nn.Dropout()
 TRIALS = (  # a name, what eager does, what is compiled, the verdict
     ("the same NaN", torch.log, torch.log, "same"),
@@ -80,6 +95,16 @@ TRIALS = (  # a name, what eager does, what is compiled, the verdict
     ("dropout", dropout, dropout, "random"),
     ("the tanh form of gelu", F.gelu, lambda x: F.gelu(x, approximate="tanh"), "bug"),
     ("a NaN", _root, lambda x: _root(x).where(x > x.min(), torch.nan), "bug"),
+    ("an infinity", _root, lambda x: _root(x).where(x > x.min(), torch.inf), "bug"),
+    ("one number off by 3 times as much as any", _chain, _one_is_off(3), "rounding"),
+    ("one number off by 8 times as much as any", _chain, _one_is_off(8), "bug"),
+    (
+        "all numbers off by less than the largest",
+        _chain,
+        lambda x: _chain(x) + _off(x),
+        "rounding",
+    ),
+    ("dropout that eager has not", _chain, lambda x: _chain(dropout(x)), "bug"),
 )
 
 

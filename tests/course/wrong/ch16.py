@@ -22,6 +22,43 @@
 # + torch.allclose(eager, other, rtol=0.3, atol=5e-5)
 
 
+# %% 16.1: Was fn compiled anew, in spite of what memory
+# -         torch.compiler.reset()
+# +         pass
+
+
+# %% 16.1: your answer raised InductorError
+# -         try:
+# -             with uncached:
+# -                 got = torch.compile(fn, backend=backend)(*inputs)
+# -         except Exception:
+# -             return backend
+# +         with uncached:
+# +             got = torch.compile(fn, backend=backend)(*inputs)
+
+
+# %% 16.2: one number off by 8 times as much as any: you say 'rounding'
+# - .abs().max() for t
+# + .abs().mean() for t
+
+
+# %% 16.2: all numbers off by less than the largest: you say 'bug'
+# -     return "rounding" if its <= 5 * own else "bug"
+# +     usual, ours = ((t.double() - truth).abs().mean() for t in (eager, other))
+# +     near = its <= 5 * own and ours <= 5 * usual
+# +     return "rounding" if near else "bug"
+
+
+# %% 16.2: one number off by 3 times as much as any: you say 'bug'
+# - its <= 5 * own
+# + its <= own
+
+
+# %% 16.2: dropout that eager has not: you say 'random'
+# - torch.allclose(eager, fn(*inputs), **exact)
+# + torch.allclose(other, compiled(*inputs), **exact)
+
+
 # %% 16.2: the same NaN: you say
 # - "equal_nan": True
 # + "equal_nan": False
