@@ -65,7 +65,7 @@ def test_a_wrong_judgement_is_one():
     beside = found_with(recompiles="bad", capture="bad")
     assert not judged(sick, beside).verdict  # a false alarm beside the truth
     assert judged(replace(sick, also=("capture",)), beside).verdict
-    healthy = cases()["a class defined inside"]
+    healthy = cases()["whether it is a dataclass"]
     assert judged(healthy, found_with(capture="good", matches="good")).verdict
     assert not judged(healthy, found_with(capture="good", matches="bad")).verdict
 
@@ -77,5 +77,5 @@ def test_words_of_torch_count_where_they_stand_and_not_for_answers():
     assert not judged_by_words(sick, "self.count", "Recompiling").cause
     wrong = cases()["a tensor made from a size"]
     assert not judged_by_words(wrong, "Recompiling shape", "Recompiling").verdict
-    healthy = cases()["a class defined inside"]
+    healthy = cases()["whether it is a dataclass"]
     assert not judged_by_words(healthy, "Recompiling f", "Recompiling").verdict
