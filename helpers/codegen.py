@@ -384,8 +384,11 @@ def output_code(
     return Code(tuple(zip(names, texts, strict=True)))
 
 
-def folded(title: str, parts: Iterable[tuple[str, str]]) -> str:
-    """Return HTML that folds under *title*: (language, source) parts, in colour."""
+def folded(title: str, parts: Iterable[tuple[str, str]], shut: bool = False) -> str:
+    """Return HTML that folds under *title*: (language, source) parts, in colour.
+
+    It is open at first, unless *shut*.
+    """
     from pygments import formatters, highlight, lexers
 
     # With paper of their own, as these colours are not for a dark page.
@@ -396,4 +399,4 @@ def folded(title: str, parts: Iterable[tuple[str, str]]) -> str:
     shown = f"<summary>{html.escape(title)}</summary>"
     for language, source in parts:
         shown += highlight(source, lexers.get_lexer_by_name(language), look)
-    return f"<details open>{shown}</details>"
+    return f"<details{'' if shut else ' open'}>{shown}</details>"

@@ -286,6 +286,8 @@ def test_triton_text_is_read():
     assert two.text == f"{TRITON}\nasync_compile.cpp"
     assert (two.language, Code(()).language) == ("Triton and C++", "no kernels")
     assert "<summary>a &lt; b</summary>" in folded("a < b", [])
+    assert folded("a", []).startswith("<details open>")
+    assert folded("a", [], shut=True).startswith("<details><summary>")
 
 
 def test_a_bare_module_has_a_plain_name_for_its_line():

@@ -3,8 +3,10 @@
 import re
 
 import torch
+from torch._dynamo.utils import counters
 
 from course.exercises import difference, exercise, same
+from course.lowering import past_the_caches
 from helpers import kernels, output_code
 
 # --- 07.1 ----------------------------------------------------------------------
@@ -38,6 +40,14 @@ def recognised(answer):
         return (
             f"right, and not recognised: {len(calls.generated)} kernels and "
             f"{len(calls.library)} library calls. Come closer to the paper's spelling"
+        )
+    with past_the_caches():
+        counters.clear()
+        torch.compile(answer)(*cases[-1])
+    if not counters["inductor"]["fuse_attention"]:
+        return (
+            "one call, and yet the matcher recognised nothing: you call "
+            "scaled_dot_product_attention yourself"
         )
     return None
 

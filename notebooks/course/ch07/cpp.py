@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from textwrap import dedent
 
+from helpers.codegen import Code, folded
 from helpers.text import mark
+
+
+class WholeFile:
+    """A generated file in its own order: folded, and each part in its colours."""
+
+    def __init__(self, code: Code) -> None:
+        self._code = code
+
+    def __repr__(self) -> str:
+        return self._code.text
+
+    def _repr_html_(self) -> str:
+        between = re.split(r"(?<=r''')(.*?)(?=''')", self._code.text, flags=re.S)
+        languages = itertools.cycle(("python", "cpp"))
+        parts = zip(languages, (text.strip("\n") for text in between), strict=False)
+        return folded("The file that Inductor wrote", parts, shut=True)
 
 
 def loops_of(source: str) -> list[str]:
