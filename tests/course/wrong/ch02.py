@@ -88,3 +88,32 @@ def race_of(eager, compiled):
     if ratio > 1.1:
         return "faster"
     return "slower" if ratio < 1 / 1.1 else "cannot tell"
+
+
+# %% 02.1: still working
+def seconds_per_call(launch, wait, now):
+    launch()
+    wait()
+    begin = now()
+    for _ in range(20):
+        launch()  # twenty at once, and none is waited for
+    return (now() - begin) / 20
+
+
+# %% 02.1: 1 calls cannot tell what is typical
+def seconds_per_call(launch, wait, now):
+    begin = now()
+    launch()
+    wait()
+    return now() - begin
+
+
+# %% 02.2: such a difference can be told
+def race_of(eager, compiled):
+    wins = sum(eager() > compiled() for _ in range(30))
+    return "faster" if wins >= 24 else "cannot tell"  # never "slower"
+
+
+# %% 02.2: such a difference can be told
+def race_of(eager, compiled):
+    return "cannot tell"  # the careful answer

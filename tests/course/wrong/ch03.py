@@ -28,3 +28,38 @@ def fail_guard(kind, x):
 
 # %% 03.2: a hook is left on the layer
 # -         handle.remove()
+
+
+# %% 03.1: for 'requires_grad': another guard fails
+# - x.clone().requires_grad_(),
+# + torch.nn.Parameter(x.clone()),
+
+
+# %% 03.1: for 'stride': nothing is compiled again
+# - x.t().contiguous().t(),  # by columns, same sizes
+# + x.clone().contiguous(),
+
+
+# %% 03.2: what it returned is not the output of that layer
+# - return kept[0]
+# + return compiled(x)
+
+
+# %% 03.2: none of its graphs ran
+def listen(compiled, model, name, x):
+    kept = []
+    layer = model.get_submodule(name)
+    with layer.register_forward_hook(lambda *call: kept.append(call[-1])):
+        torch.compiler.reset()
+        torch.compile(model, backend="eager")(x)  # another compiled model
+    return kept[0]
+
+
+# %% 03.2: a hook is left on the layer
+def listen(compiled, model, name, x):
+    kept = []
+    layer = model.get_submodule(name)
+    layer.register_forward_hook(lambda *call: kept.append(call[-1]))
+    torch.compiler.reset()
+    compiled(x)
+    return kept[0]

@@ -93,3 +93,20 @@ def longest_run_op(bits):
 # %% 04.3: opcheck finds: opcheck(op, ...): test_faketensor failed
 # - dtype=torch.int64
 # + dtype=torch.float32
+
+
+# %% 04.2: result or gradient is not that of stranger
+# -     namespace["weigh"] = torch._dynamo.nonstrict_trace(namespace["weigh"])
+# +     weigh = namespace["weigh"]
+# +     alone = torch._dynamo.nonstrict_trace(lambda x: weigh(x.detach()))
+# +     namespace["weigh"] = alone
+
+
+# %% 04.2: one call runs 0 graphs
+def adopted(stranger, note, namespace):
+    return torch.compiler.disable(stranger)
+
+
+# %% 04.3: called by itself, it does not return what longest_run does
+# - torch.tensor(runs, device=bits.device)
+# + torch.tensor(runs, device=bits.device).float()
