@@ -7,6 +7,7 @@ import torch
 from course.backend import CountingBackend
 from course.exercises import exercise, fresh
 from course.words import unlogged
+from helpers.capture import Watch
 
 # --- 27.1 ----------------------------------------------------------------------
 
@@ -30,8 +31,8 @@ def _ask(compiled, n):
     hints=(
         "The gradient mode belongs to the thread, and is guarded. Which length always "
         "gets a version of its own?",
-        "Enter torch.inference_mode() yourself. Call with one row where 1 is a length, "
-        "and with two of the other lengths: the second makes the size dynamic.",
+        "Enter torch.inference_mode() yourself. Call with one row first where 1 is a "
+        "length, and then with two of the others: the second makes the size dynamic.",
         "others = [n for n in lengths if n > 1][:2]. with torch.inference_mode(): for "
         "n in [1] * (1 in lengths) + others: compiled(torch.zeros(n, 8)).",
     ),
@@ -42,13 +43,22 @@ def warm_for_the_threads(warm):
     torch.compiler.reset()
     backend = CountingBackend()
     compiled = torch.compile(fresh(_mean), backend=backend)
-    with ThreadPoolExecutor(1) as pool, unlogged():
+    default = torch.compiler.set_stance("default")  # put back, whatever it sets
+    with default, ThreadPoolExecutor(1) as pool, unlogged():
         warm(compiled, list(lengths))
         spent = len(backend.captured)
         for n in lengths:
-            pool.submit(_ask, compiled, n).result()
+            ran = len(backend.ran)
+            with Watch() as watch:
+                pool.submit(_ask, compiled, n).result()
+            where = f"after it, {n} rows in a thread of the pool"
             if len(backend.captured) > spent:
-                return f"after it, {n} rows in a thread of the pool still compile"
+                why = "; ".join(watch.reasons) or "nothing was compiled for them"
+                if "size mismatch at index 0" in why:
+                    why += ". Which sizes did your warm-up show, and in which order?"
+                return f"{where} still compile, because {why}"
+            if len(backend.ran) == ran:
+                return f"{where} run no compiled graph"
     return None if spent <= 3 else f"it compiles {spent} times, and 3 are enough"
 
 
@@ -56,6 +66,8 @@ def warm_for_the_threads(warm):
 
 
 def _served(model, rows, backend):
+    if backend.inner is None:
+        return model
     compiled = torch.compile(model, backend=backend)
     with torch.no_grad():
         for n in rows:
@@ -71,11 +83,21 @@ def _not_a_number(graph, inputs):
     return lambda *given: tuple(y * float("nan") for y in graph(*given))
 
 
+def _off_at_five(graph, inputs):
+    def run(*given):
+        rows = next(len(x) for x in given if isinstance(x, torch.Tensor))
+        return tuple(y + 0.01 * (rows == 5) for y in graph(*given))
+
+    return run
+
+
 CASES = {  # what it is: the lengths of its warm-up, its backend, may it serve?
     "a good model": ((1, 5, 6), "eager", True),
     "a warm-up that forgot a length": ((5, 6), "eager", False),
     "a model that is off by 0.01": ((1, 5, 6), _off, False),
+    "a model that is off by 0.01 for five rows": ((1, 5, 6), _off_at_five, False),
     "a model whose answers are NaN": ((1, 5, 6), _not_a_number, False),
+    "a model that was never compiled": ((), None, False),
 }
 
 
@@ -85,10 +107,12 @@ CASES = {  # what it is: the lengths of its warm-up, its backend, may it serve?
         "Which stance turns a compile into an error? And what does torch.allclose say "
         "about NaN?",
         "with torch.no_grad(), torch.compiler.set_stance('fail_on_recompile'): compare "
-        "each sample. The with block puts the stance back. An error means False.",
+        "each sample, and ask runs() around it. The with block puts the stance back. "
+        "An error means False.",
         "try: with torch.no_grad(), torch.compiler.set_stance('fail_on_recompile'): "
-        "return all(torch.allclose(compiled(x), eager(x), atol=1e-4) for x in samples)"
-        ". except Exception: return False.",
+        "for x in samples: before, y = runs(), compiled(x); if runs() == before or not "
+        "torch.allclose(y, eager(x), atol=1e-4): return False. except Exception: "
+        "return False. At the end return True.",
     ),
     passed="The good model passes, and each broken one is stopped.",
 )
@@ -96,12 +120,12 @@ def ready_or_not(ready):
     from torch._dynamo import eval_frame
 
     samples = [_rows(n) for n in (5, 1, 12)]
-    for what, (rows, backend, good) in CASES.items():
+    for what, (rows, inner, good) in CASES.items():
         torch.compiler.reset()
-        model = fresh(_mean)
+        model, backend = fresh(_mean), CountingBackend(inner)
         compiled = _served(model, rows, backend)
         with torch.compiler.set_stance("default"), unlogged():
-            answer = ready(compiled, model, samples)
+            answer = ready(compiled, model, samples, backend.ran.__len__)
             stance = eval_frame._stance.stance
         if answer is not good:
             wanted = "pass" if good else "be stopped"

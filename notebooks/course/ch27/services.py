@@ -15,9 +15,10 @@ import shlex
 import subprocess
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from examples.service.app import (
     problems,
 )
 from examples.service.load import Reply, Series, load, percentile
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from matplotlib.figure import Figure
 from torch import nn
@@ -246,6 +248,39 @@ def answers(after: str, rows: Sequence[int], late: int = 3) -> list[str]:
             else:
                 found.append("compiled now" if body["compiles"] else "was compiled")
     return found
+
+
+def endpoints_see(place: str, limit: int) -> tuple[int, int]:
+    """Return the recompile limit that a sync and an async endpoint see.
+
+    It is set "before the app starts", or "in its lifespan".
+    """
+    found = []
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        if place == "in its lifespan":
+            torch._dynamo.config.recompile_limit = limit
+        yield
+
+    server = FastAPI(lifespan=lifespan)
+
+    @server.get("/sync")
+    def sync() -> int:
+        return torch._dynamo.config.recompile_limit
+
+    @server.get("/async")
+    async def in_loop() -> int:
+        return torch._dynamo.config.recompile_limit
+
+    def serve() -> None:
+        if place == "before the app starts":
+            torch._dynamo.config.recompile_limit = limit
+        with TestClient(server) as client:
+            found.extend(client.get(path).json() for path in ("/sync", "/async"))
+
+    copy_context().run(serve)  # the setting ends with it
+    return tuple(found)
 
 
 class _Breaks(Scorer):

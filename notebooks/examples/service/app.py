@@ -34,8 +34,13 @@ from torch.nn import functional as F
 log = logging.getLogger("uvicorn.error")
 WIDE, LONGEST = 8, 64
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-# Lengths that the traffic is known to have.
+# Lengths that the traffic is known to have, 1 before all others.
 SAMPLE = (1, 2, 5, 17, 33, LONGEST)
+# What is said of the rows in a warm-up of one call: they vary.
+MARKS = {
+    "dynamic": torch._dynamo.mark_dynamic,  # 2 or more
+    "unbacked": torch._dynamo.decorators.mark_unbacked,  # any number
+}
 
 
 # ----------------------------------------------------------------- the model
@@ -142,13 +147,13 @@ class Service:
         self,
         model: tuple[int, Callable[..., Any]],
         series: Any,
-        mark: bool = False,
+        mark: Callable[..., None] | None = None,
     ) -> Answer:
         """Call the model in this thread; the warm-up and all traffic do."""
         seed, compiled = model
         x = torch.tensor(series, dtype=torch.float32, device=DEVICE)
         if mark:
-            torch._dynamo.mark_dynamic(x, 0)
+            mark(x, 0)
         compiles, graphs = self.counted.here()
         with torch.inference_mode():  # of this thread, and guarded
             scores = compiled(x).tolist()
@@ -170,9 +175,10 @@ class Service:
             "none": (),
             "one": (17,),
             "dynamic": (17,),
+            "unbacked": (17,),
             "shapes": SAMPLE,
         }
-        mark = self.options.warm_up == "dynamic"
+        mark = MARKS.get(self.options.warm_up)
         with torch.compiler.set_stance("default"):
             for rows in foreseen[self.options.warm_up]:
                 self.in_warm_up += self.call(
@@ -357,7 +363,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description="a compiled model behind HTTP"
     )
-    policies = ("none", "one", "dynamic", "shapes")
+    policies = ("none", "one", "dynamic", "unbacked", "shapes")
     parser.add_argument("--warm-up", choices=policies, default="shapes")
     parser.add_argument(
         "--threads", type=int, default=1, help="that call the model"

@@ -17,8 +17,9 @@ def anew() -> Iterator[None]:
     torch.compiler.set_stance("default")
 
 
-def test_what_is_warm_compiles_nothing_and_is_right() -> None:
-    service = app.Service(app.Options("shapes"))
+@pytest.mark.parametrize("warm_up", ["shapes", "unbacked"])
+def test_what_is_warm_compiles_nothing_and_is_right(warm_up: str) -> None:
+    service = app.Service(app.Options(warm_up))
     assert app.problems(service) == []
     assert service.late == service.eager == 0
     service.close()
