@@ -10,8 +10,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
 
 from .errors import InputError, Unavailable
+from .results import versions
 from .text import Table
 
 Command = Callable[[argparse.Namespace], int]
@@ -41,7 +45,13 @@ def _moved(name: str, *rest: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m helpers", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m helpers",
+        description=__doc__,
+        epilog="exit status: 0 done, 1 something is missing, 2 it cannot be done",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=versions())
     commands = parser.add_subparsers(metavar="COMMAND", dest="command", required=True)
 
     def command(name: str, run: Command, says: str, target: str = "") -> Callable:
@@ -49,16 +59,19 @@ def _parser() -> argparse.ArgumentParser:
         added = commands.add_parser(name, help=says)
         added.set_defaults(run=run)
         if target:
-            added.add_argument("target", metavar="module:function", help=target)
+            added.add_argument("target", metavar="TARGET", help=target)
         return added.add_argument
 
     option = command("doctor", _doctor, "say what this machine has and lacks")
     option("--no-compile", action="store_true", help="leave the first compile out")
 
-    what = "what to compile; module:inputs() returns its inputs, a tuple of tensors"
+    what = (
+        "module:function or path/to/file.py:function; inputs() beside it returns its "
+        "inputs, a tuple of tensors"
+    )
     option = command("dump", _dump, "write the Triton code of a function", what)
     option("--gpu", default="h100", help="h100, a100, t4, ...; or this")
-    option("--training", action="store_true", help="with the backward")
+    option("--train", "--training", action="store_true", help="with the backward")
     option("--mode", help="as for torch.compile")
     option("--inputs", default="inputs", help="the name of the inputs function")
     option("--to", metavar="FOLDER", help="write everything there")
@@ -84,15 +97,25 @@ def _dump(chosen: argparse.Namespace) -> int:
 
     name, _, function = chosen.target.partition(":")
     try:
-        module = import_module(name)
+        module = _module(name)
         fn, inputs = getattr(module, function), getattr(module, chosen.inputs)()
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, FileNotFoundError) as error:
         raise InputError(str(error)) from error
-    options = {"gpu": chosen.gpu, "training": chosen.training, "mode": chosen.mode}
+    options = {"gpu": chosen.gpu, "training": chosen.train, "mode": chosen.mode}
     print(dump_triton(fn, *inputs, to=chosen.to, **options))
     if chosen.to:
         print(f"written to {chosen.to}")
     return 0
+
+
+def _module(name: str) -> ModuleType:
+    """Return the module of this name, or of a file."""
+    if not name.endswith(".py"):
+        return import_module(name)
+    spec = spec_from_file_location(Path(name).stem, name)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 if __name__ == "__main__":

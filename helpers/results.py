@@ -72,6 +72,12 @@ def version_of(package: str) -> str | None:
         return None
 
 
+def versions() -> str:
+    """Return the versions of this package, of torch and of triton, in one line."""
+    packages = "torch-compile-course", "torch", "triton"
+    return ", ".join(f"{name} {version_of(name) or 'missing'}" for name in packages)
+
+
 def available_cores() -> int:
     """Return the cores this process may use, which a container can limit."""
     if hasattr(os, "sched_getaffinity"):

@@ -168,13 +168,16 @@ def options(first: str) -> list[str]:
     told = {
         "ServerApp.root_dir": ROOT,
         "ServerApp.default_url": page,  # what JupyterHub opens
+        # It warns of copies that it did not write itself, and of a server for one.
+        "ServerApp.log_level": "ERROR",
+        "LabApp.log_level": "ERROR",
         "LabApp.app_settings_dir": settings,
         "LabApp.workspaces_dir": spaces,
         "LabApp.default_url": page,
     }
     # Jupyter refuses to run as root, which containers do, unless told.
     root = ["--allow-root"] if getattr(os, "geteuid", lambda: 1)() == 0 else []
-    return ["--log-level=WARN", *root, *(f"--{k}={v}" for k, v in told.items())]
+    return [*root, *(f"--{k}={v}" for k, v in told.items())]
 
 
 def main(arguments: list[str]) -> int:
@@ -192,6 +195,7 @@ def main(arguments: list[str]) -> int:
     # For an environment that is not .venv, which knows these folders.
     found = (str(ROOT), str(ROOT / "notebooks"), os.environ.get("PYTHONPATH", ""))
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, found))
+    print("lab: your lessons open in the browser; Ctrl-C here, twice, ends them")
     serve([*options(lessons[0]), *arguments])
     return 0
 

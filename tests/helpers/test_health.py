@@ -1,5 +1,6 @@
 """doctor finds what is missing; below an error stands what helps, if anything does."""
 
+import math
 import os
 import platform
 import re
@@ -24,6 +25,16 @@ def row(name, *, compile=False):
     found = health.doctor(compile=compile)
     assert [part.name for part in found.rows] == PARTS
     return next(part for part in found.rows if part.name == name)
+
+
+def test_the_command_names_its_versions_and_its_exit_statuses(capsys):
+    for option, word in (
+        ("--version", f"torch {torch.__version__}"),
+        ("--help", "2 it"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main([option])
+        assert ended.value.code == 0 and word in capsys.readouterr().out
 
 
 def test_no_compile_leaves_it_out(capsys):
@@ -206,12 +217,16 @@ def sine_for_cosine(graph, inputs):
     return graph
 
 
-def test_the_first_compile_is_tried_and_its_numbers_are_checked():
-    with torch.compiler.set_stance("default", force_backend="eager"):
-        healthy = row("first compile", compile=True)
-    assert healthy.status == "ok" and re.fullmatch(r"cpu [\d.]+ \w+", healthy.found)
+def test_the_first_compile_is_tried_and_its_numbers_are_checked(monkeypatch):
+    for limit, status in ((math.inf, "ok"), (0.0, "note")):
+        monkeypatch.setattr(health, "_SLOW", limit)
+        with torch.compiler.set_stance("default", force_backend="eager"):
+            healthy = row("first compile", compile=True)
+        assert healthy.status == status
+        assert re.fullmatch(r"cpu [\d.]+ \w+", healthy.found)
+        assert ("longer than a minute" in healthy.advice) == (status == "note")
+        torch.compiler.reset()
 
-    torch.compiler.reset()
     with torch.compiler.set_stance("default", force_backend=sine_for_cosine):
         wrong = row("first compile", compile=True)
     assert wrong.status == "missing"

@@ -477,7 +477,11 @@ def test_the_command_line(tmp_path, monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert "pointwise" in printed and "A100" in printed
     assert (tmp_path / "out" / "README.md").exists()
-    for target, message in (("nowhere:f", "nowhere"), ("math:sin", "inputs")):
+    monkeypatch.chdir(tmp_path.parent)
+    assert main(["dump", str(tmp_path / "doubled.py:f"), "--train"]) == 0
+    assert "0 backward" in capsys.readouterr().out
+    wrong = {"nowhere:f": "nowhere", "math:sin": "inputs", "nowhere.py:f": "nowhere.py"}
+    for target, message in wrong.items():
         assert main(["dump", target]) == 2
         assert message in capsys.readouterr().err
 
