@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -27,6 +29,28 @@ def printed(*numbers: str) -> str:
     with _CLAIMS.open(encoding="utf-8", newline="") as file:
         claims = {row["id"]: row["claim"] for row in csv.DictReader(file)}
     return "\n".join(f"{number}  {claims[number]}" for number in numbers)
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a claim prints: ratios, shares of time saved, and two times."""
+
+    ratios: tuple[float, ...]  # 1.7x
+    saved: tuple[float, ...]  # 41% or 30-35%, as fractions
+    times: tuple[float, ...]  # 120->70
+
+
+def said_in(number: str) -> Said:
+    """Return the figures of a claim, read from its text."""
+    text = printed(number).removeprefix(number)
+    one = r"\d+(?:\.\d+)?"
+    percent = re.search(rf"({one})(?:-({one}))?%", text)
+    times = re.search(rf"({one}) ?-> ?({one})", text)
+    return Said(
+        tuple(map(float, re.findall(rf"({one})x\b", text))),
+        tuple(float(p) / 100 for p in percent.groups() if p) if percent else (),
+        tuple(map(float, times.groups())) if times else (),
+    )
 
 
 def llama_3_8b() -> nn.ModuleDict:
