@@ -58,6 +58,10 @@ def _checkup_options(option: Callable) -> None:
     option("--memory", type=float, help="limit of the process, in GiB")
     to = "write the report there: .html, .json or .txt"
     option("--to", action="append", default=[], metavar="FILE", help=to)
+    repro = "write a program there that shows what is wrong"
+    option("--repro", metavar="FOLDER", help=repro)
+    option("--emit-test", metavar="FILE", help="the same as a test of pytest")
+    option("--issue", metavar="FILE", help="the draft of an issue, in Markdown")
     option("--require", default="", help='such as "breaks=0,matches"')
     option("--against", metavar="JSON", help="an earlier one: not worse")
 
@@ -105,6 +109,9 @@ def _checkup(chosen: Options) -> int:
         budget=chosen.budget,
         timeout=chosen.timeout,
         memory=int(chosen.memory * 2**30) if chosen.memory else None,
+        repro=chosen.repro,
+        emit_test=chosen.emit_test,
+        issue=chosen.issue,
     )
     print(found)
     for path in chosen.to:
@@ -113,6 +120,8 @@ def _checkup(chosen: Options) -> int:
     unmet += [f"worse: {line}" for line in found.worse_than(before)] if before else []
     if unmet:
         print(*unmet, sep="\n")
+    if found.wrong:
+        return 1
     if found.interrupted or any(part.verdict == "failed" for part in found.parts):
         return 2
     return 1 if unmet else 0

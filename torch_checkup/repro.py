@@ -1,0 +1,392 @@
+"""A program of a few lines that shows one difference, and says it with one assertion.
+
+It is written from a piece of a captured graph, or calls the user's own ``make``, and it
+is run in a process of its own before anybody is given it.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+import subprocess
+import textwrap
+import types
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+
+from .helpers import children
+from .helpers.tensors import tensors
+
+_SHORT = 16
+"""So many numbers of a tensor are written out; longer ones are made from a seed."""
+_MOST_SAVED = 256 << 20
+"""More bytes of inputs than this are kept in no file."""
+_BUILT_IN = ("aten", "prims", "higher_order", "prim", "rngprims", "quantized", "mkldnn")
+_NAME = "repro.py"
+_DATA = "repro.pt"
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is looked at after a call: *found*, and how both sides must agree.
+
+    *found* is an expression of the names that the program has: ``out``, ``given``.
+    *check* has the assertion; *raises* names the exception that is the difference.
+    """
+
+    found: str
+    check: str = ""
+    train: bool = False
+    raises: str = ""
+
+
+@dataclass(frozen=True)
+class Repro:
+    """A program that shows a difference: what stands before its check, and the check.
+
+    *saved* are inputs that a file beside it holds.
+    """
+
+    setup: str
+    check: str
+    raises: str = ""
+    saved: dict[str, torch.Tensor] | None = None
+
+    @property
+    def source(self) -> str:
+        """The text of ``repro.py``."""
+        return f"{self.setup}\n\n{self.check}\n"
+
+    @property
+    def lines(self) -> int:
+        """How many lines it has, beside those that make inputs, and empty ones."""
+        text = re.sub(r"def inputs\(\):\n(?: .*\n|\n)*", "", self.source)
+        return sum(bool(line.strip()) for line in text.splitlines())
+
+    def write(self, folder: Path) -> None:
+        """Write it, and what it loads, to a folder."""
+        (folder / _NAME).write_text(self.source, "utf-8")
+        (folder / _DATA).unlink(missing_ok=True)
+        if self.saved:
+            torch.save(self.saved, folder / _DATA)
+
+    def fails(self, folder: Path, timeout: float, path: Sequence[str] = ()) -> bool:
+        """Write it and run it; return whether it fails, and for this difference.
+
+        Raises TimeoutError after *timeout* seconds.
+        """
+        self.write(folder)
+        pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+        child = children.start(_NAME, path=path, cwd=folder, text=True, **pipes)
+        try:
+            _, said = child.communicate(timeout=max(timeout, 0.1))
+        except subprocess.TimeoutExpired:
+            raise TimeoutError from None
+        finally:
+            status = children.end(child)
+        if self.raises == "dies":
+            return status < 0
+        expected = self.raises.split(":")[0] or "AssertionError"
+        return status == 1 and bool(
+            re.search(rf"^(?:[\w.]+\.)?{re.escape(expected)}\b", said, re.M)
+        )
+
+
+# ------------------------------------------------------------------ what it looks like
+
+
+def of_piece(
+    module: fx.GraphModule,
+    given: Sequence[Any],
+    look: Look,
+    compiling: str,
+    exact: bool,
+    needs: str = "",
+) -> Repro:
+    """Return the program of a piece of a graph, which is called with *given*.
+
+    *compiling* is how it is compiled: ``torch.compile(f)``.  With *exact*, inputs have
+    the values that they had, those that are long in a file; else these come from a
+    seed.  *needs* is the module that registers operators of its own.
+    """
+    names = [n.name for n in module.graph.find_nodes(op="placeholder")]
+    heads, body = _code(module, needs)
+    making, saved = _inputs(names, given, exact)
+    arguments = ", ".join(names)
+    comma = "," if len(names) == 1 else ""
+    setup = "\n".join(
+        [
+            *heads,
+            "",
+            "",
+            *body,
+            "",
+            "",
+            "def inputs():",
+            *(f"    {line}" for line in making),
+            f"    return {arguments}{comma}" if names else "    return ()",
+            "",
+            "",
+            *_seen("given = inputs()", "fn(*given)", look),
+            "",
+        ]
+    )
+    return Repro(setup, _checked(look, "f", compiling), look.raises, saved)
+
+
+def of_make(
+    module: str, name: str, call: Callable[[str], list[str]], look: Look, how: str
+) -> Repro:
+    """Return the program that calls the user's own *name* of *module*.
+
+    *call* gives the lines that call what it is given by name; *how* is what compiles.
+    """
+    setup = [
+        "import torch",
+        *([f"from {module} import {name}"] if "\n" not in module else ["", module]),
+        "",
+        "",
+        "def seen(compiled):",
+        "    torch.manual_seed(0)",
+        f"    fn, given = {name}()[:2]",
+        f"    run = {how} if compiled else fn",
+        *_guarded(call("run"), look),
+        "",
+    ]
+    check = "seen(True)" if look.raises else look.check
+    if not look.raises:
+        check = f"eager, compiled = seen(False), seen(True)\n{check}"
+    elif look.raises != "dies":
+        check = f"seen(False)\n{check}  # {look.raises}"
+    return Repro("\n".join(setup), check, look.raises)
+
+
+def _guarded(lines: list[str], look: Look) -> list[str]:
+    """Return the lines of a call, and of what is looked at after it."""
+    if look.found:
+        return [f"    {line}" for line in [*lines, f"return {look.found}"]]
+    tried = [f"        {line}" for line in lines]
+    handled = ["    except Exception as error:", "        return type(error).__name__"]
+    return ["    try:", *tried, *handled]
+
+
+def _seen(making: str, call: str, look: Look) -> list[str]:
+    """Return the lines of a function that calls one side, and looks at it."""
+    lines = ["def seen(fn):", f"    {making}"]
+    if not look.found:
+        return [*lines, *_guarded([f"out = {call}"], look)]
+    lines.append(f"    out = {call}")
+    if look.train:
+        lines += [
+            "    roots = [t for t in out if t.requires_grad]",
+            "    places = [torch.arange(t.numel()).view(t.shape) for t in roots]",
+            "    loss = sum((t * (n % 13 - 6)).sum() for t, n in zip(roots, places))",
+            "    loss.backward()",
+        ]
+    return [*lines, f"    return {look.found}"]
+
+
+def _checked(look: Look, name: str, compiling: str) -> str:
+    if look.raises:
+        return f"seen({name})\nseen({compiling})  # {look.raises}"
+    return f"eager, compiled = seen({name}), seen({compiling})\n{look.check}"
+
+
+def as_test(repro: Repro, name: str) -> str:
+    """Return the same as a test of pytest."""
+    words = "_".join(re.findall(r"[a-z0-9]+", name.lower()))
+    check = textwrap.indent(repro.check, "    ")
+    return f"{repro.setup}\n\ndef test_{words}():\n{check}\n"
+
+
+# ------------------------------------------------------------------------------- code
+
+
+def _code(module: fx.GraphModule, needs: str) -> tuple[list[str], list[str]]:
+    """Return the lines that import, and a function ``f`` with its inner ones."""
+    functions, heads = list[str](), list[str]()
+    for name, inner in [*module.named_children(), ("f", module)]:
+        if not isinstance(inner, fx.GraphModule):
+            continue
+        written = inner.graph.python_code("self")
+        heads += _imports(written.globals)
+        functions += [*_function(name, inner, written.src), "", ""]
+    text = "\n".join(functions)
+    heads = [line for line in heads if re.search(rf"\b{line.split()[-1]}\b", text)]
+    spaces = set(re.findall(r"torch\.ops\.(\w+)\.", text)) - {*_BUILT_IN}
+    if spaces and needs:
+        heads.append(f"import {needs}  # it registers torch.ops.{min(spaces)}")
+    return ["import torch", *dict.fromkeys(heads)], functions[:-2]
+
+
+def _function(name: str, module: fx.GraphModule, source: str) -> list[str]:
+    """Return the code of a graph as a function, without types and deletions."""
+    names = [n.name for n in module.graph.find_nodes(op="placeholder")]
+    after = source[source.index("def forward") :].splitlines()[1:]
+    dead = r";  (?:\w+ = )+None$"
+    lines = [re.sub(dead, "", line) for line in after if line.strip()]
+    lines = [re.sub(r"^(\s*\w+) : [^=]+ = ", r"\1 = ", line) for line in lines]
+    renamed = {n.target: n.name for n in module.graph.find_nodes(op="placeholder")}
+    lines = [
+        line
+        for line in lines
+        if line.strip() not in {f"{new} = {old}" for old, new in renamed.items()}
+    ]
+    lines = [re.sub(r"\bself\.(\w+)", r"\1", line) for line in lines]
+    lines = [
+        re.sub(r"(?<=[(,] )(\w+) = |(?<=\()(\w+) = ", r"\1\2=", line) for line in lines
+    ]
+    return [f"def {name}({', '.join(names)}):", *lines]
+
+
+def _imports(scope: dict[str, Any]) -> list[str]:
+    """Return the imports of what a graph's code names besides torch."""
+    lines = []
+    for name, value in scope.items():
+        home, own = getattr(value, "__module__", ""), getattr(value, "__name__", "")
+        if name == "torch" or value is None or own == "NoneType":
+            continue
+        if isinstance(value, float):
+            lines.append(f"from math import {name}")
+        elif isinstance(value, types.ModuleType):
+            lines.append(f"import {own} as {name}" if own != name else f"import {name}")
+        elif home and own:
+            lines.append(f"from {home} import {own}" + f" as {name}" * (own != name))
+    return lines
+
+
+# ----------------------------------------------------------------------------- inputs
+
+
+def _inputs(
+    names: Sequence[str], given: Sequence[Any], exact: bool
+) -> tuple[list[str], dict[str, torch.Tensor] | None]:
+    """Return the lines that make inputs, and those that must come from a file.
+
+    Strides, offsets and shared memory are kept.  Raises ValueError for what cannot be
+    written or saved.
+    """
+    lines, saved = list[str](), dict[str, torch.Tensor]()
+    homes = dict[int, str]()  # the memory that several share
+    shared = _shared(given)
+    for name, value in zip(names, given, strict=True):
+        if not isinstance(value, torch.Tensor):
+            lines.append(f"{name} = {value!r}")
+            continue
+        if type(value) not in (torch.Tensor, torch.nn.Parameter):
+            raise ValueError(f"inputs of the type {type(value).__name__}")
+        flat = _memory(value)
+        made = _made(flat, exact)
+        grad = ".requires_grad_()" * value.requires_grad
+        if not made:
+            saved[name] = value.detach()
+            lines.append(f"{name} = saved[{name!r}]{grad}")
+            continue
+        place = value.untyped_storage().data_ptr()
+        steps = f"{tuple(value.shape)}, {value.stride()}"
+        if place in shared:
+            base = homes.get(place)
+            if base is None:
+                base = homes[place] = f"memory_of_{name}"
+                whole = torch.empty(0, dtype=value.dtype).set_(value.untyped_storage())
+                lines.append(f"{base} = {_made(whole, exact=False)}")
+            lines.append(
+                f"{name} = {base}.as_strided({steps}, {value.storage_offset()})"
+            )
+        elif value.is_contiguous():
+            shape = tuple(value.shape)
+            lines.append(f"{name} = {_shaped(made, flat, shape)}")
+        else:
+            lines.append(f"{name} = {made}.as_strided({steps})")
+        lines[-1] += grad
+    if any("rand" in line for line in lines):
+        lines.insert(0, "torch.manual_seed(0)")
+    if saved:
+        if sum(t.nbytes for t in saved.values()) > _MOST_SAVED:
+            raise ValueError(f"inputs of more than {_MOST_SAVED >> 20} MiB")
+        lines.insert(0, f"saved = torch.load({_DATA!r}, weights_only=True)")
+    return lines, saved or None
+
+
+def _shared(given: Sequence[Any]) -> set[int]:
+    """Return the addresses of memory that several inputs share."""
+    places = [t.untyped_storage().data_ptr() for t in tensors(given) if t.numel()]
+    return {place for place in places if places.count(place) > 1}
+
+
+def _memory(value: torch.Tensor) -> torch.Tensor:
+    """Return what a tensor spans in memory as one row: with gaps, repeats only once."""
+    value = value.detach()
+    if not value.numel():
+        return value.flatten()
+    if value.is_contiguous():
+        return value.flatten()
+    steps = zip(value.shape, value.stride(), strict=True)
+    span = 1 + sum((n - 1) * step for n, step in steps)
+    return value.as_strided((span,), (1,))
+
+
+def _made(flat: torch.Tensor, exact: bool) -> str:
+    """Return an expression for a row of numbers; '' if only a file could hold it."""
+    n, dtype = flat.numel(), flat.dtype
+    typed = "" if dtype == torch.float32 else f", dtype={dtype}"
+    if not n:
+        return f"torch.empty(0{typed})"
+    first = flat[0].item() if not dtype.is_complex else None
+    plain = first is not None and math.isfinite(first)
+    if n > 1 and plain and bool((flat == flat[0]).all()):
+        return f"torch.full(({n},), {first!r}{typed})"
+    if n <= _SHORT and not dtype.is_complex:
+        return _written(flat)
+    if exact:
+        return ""
+    if dtype == torch.bool:
+        return f"torch.rand({n}) < 0.5"
+    if dtype.is_complex:
+        return f"torch.randn({n}{typed})"
+    if not dtype.is_floating_point:
+        low, high = int(flat.min()), int(flat.max()) + 1
+        kind = "" if dtype == torch.int64 else typed
+        return f"torch.randint({low}, {high}, ({n},){kind})"
+    kind = "rand" if bool((flat >= 0).all()) else "randn"
+    if flat.itemsize == 1:  # float8
+        return f"torch.{kind}({n}).to({dtype})"
+    return f"torch.{kind}({n}{typed})"
+
+
+def _written(flat: torch.Tensor) -> str:
+    wide = flat.double() if flat.is_floating_point() else flat
+    numbers = re.sub(r"\b(nan|inf)\b", r'float("\1")', repr(wide.tolist()))
+    return f"torch.tensor({numbers}, dtype={flat.dtype})"
+
+
+def _shaped(made: str, flat: torch.Tensor, shape: tuple[int, ...]) -> str:
+    """Return the expression of a row in the shape that the tensor has."""
+    n = flat.numel()
+    if shape == (n,):
+        return f"({made})" if " < " in made else made
+    if match := re.fullmatch(rf"torch\.(rand|randn)\({n}(.*)\)", made):
+        size = ", ".join(map(str, shape))
+        return f"torch.{match[1]}({size}{match[2]})" if size else made
+    if " < " in made:
+        return f"({made}).view({shape})"
+    return (
+        re.sub(rf"\({n},\)", str(shape), made, count=1)
+        if "(" in made and (made.startswith(("torch.full", "torch.randint")))
+        else f"{made}.view({shape})"
+    )
+
+
+def is_python(source: str) -> bool:
+    """Return whether a text is a program at all."""
+    with suppress(SyntaxError):
+        ast.parse(source)
+        return True
+    return False

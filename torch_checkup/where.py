@@ -1,0 +1,222 @@
+"""Where a wrong answer comes from: the stage, the pass, the line, and a repro that ran.
+
+Only what is known to be wrong is looked into, in a process of its own (`where_child`),
+which tells what it has found as it goes: one that is ended has told what it knew.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from .differences import Difference
+from .guest import ADVICE, folders_of
+from .helpers import children, results, text
+from .helpers.errors import InputError
+from .helpers.results import Machine, Result
+
+LADDER = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
+"""The backends, each of which has all that the one before it has."""
+_SOUGHT = ("call", "place", "field", "eager", "compiled")
+_STAGES = {
+    "eager": "Dynamo (backend eager)",
+    "aot_eager": "AOTAutograd (backend aot_eager)",
+    "aot_eager_decomp_partition": "the decompositions or the partitioner",
+    "inductor": "inductor",
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Where(Result):
+    """Where one difference comes from, as far as the search came.
+
+    *stage* is the first backend of `LADDER` that is wrong; *step* the pass, lowering or
+    setting of it that torch's bisector names; *kernel* what Inductor made of it.
+    *file*, *line*, *code* and *module* are the user's, of the last operation of the
+    smallest *piece* that is wrong: so many operations of the graph *graph* (from 1),
+    which has *operations*.  *repro* is a program, *still_fails* what it did in a
+    process of its own, and *files* what lies beside it.  *often* is how many of how
+    many runs were wrong.  *notes* say what was not found out, and why.
+    """
+
+    call: int
+    place: str
+    field: str
+    eager: str
+    compiled: str
+    stage: str = ""
+    step: str = ""
+    kernel: str = ""
+    module: str = ""
+    file: str = ""
+    line: int = 0
+    code: str = ""
+    graph: int = 0
+    operations: int = 0
+    piece: int = 0
+    often: tuple[int, int] = (0, 0)
+    repro: str = ""
+    test: str = ""
+    still_fails: bool | None = None
+    lines: int = 0
+    files: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    compiles: int = 0
+    seconds: float = 0.0
+
+    @property
+    def what(self) -> str:
+        """What differs, in words."""
+        if self.field in ("raises", "exception"):
+            return f"{self.place}: {self.compiled}, eager {self.eager}"
+        return f"{self.place}: {self.field} {self.compiled}, eager's {self.eager}"
+
+    @property
+    def at(self) -> str:
+        """The user's module and line."""
+        line = f"{self.file}:{self.line}" if self.file else ""
+        return ", ".join(filter(None, (self.module, line)))
+
+    def __str__(self) -> str:
+        parts = [self.what]
+        if self.stage:
+            first = f"first wrong in {_STAGES[self.stage]}"
+            at = f"at {self.at}" if self.at else ""
+            parts.append(", ".join(filter(None, (first, self.step, at))))
+        if self.piece > 1 and self.still_fails is not None:
+            parts.append(f"{self.piece} operations together")
+        if self.kernel:
+            parts.append(f"kernel {self.kernel}")
+        if 0 < self.often[0] < self.often[1]:
+            parts.append(f"wrong in {self.often[0]} of {self.often[1]} runs")
+        if self.still_fails is not None:
+            does = "still fails" if self.still_fails else "does not fail alone"
+            parts.append(f"python repro.py {does} ({text.count(self.lines, 'line')})")
+        return "; ".join([*parts, *self.notes])
+
+
+def searched(
+    found: Difference,
+    order: dict[str, Any],
+    timeout: float,
+    memory: int | None,
+    keep: Path,
+) -> Where:
+    """Return where a difference of a model comes from, as far as the search comes.
+
+    It takes at most *timeout* seconds.  Its files are written to *keep*.  A process
+    that dies, or is ended, has told what it knew.
+    """
+    known = {n: getattr(found, n) for n in _SOUGHT}
+    order = {**order, "difference": dataclasses.asdict(found)}
+    child = f"{__package__}.where_child"
+    with tempfile.TemporaryDirectory(prefix="bisect-") as cache:
+        whole = {**order, "seconds": timeout, "keep": str(keep), "cache": cache}
+        news = children.reports(
+            # Torch's bisector empties folders: it gets one that nobody else has.
+            child,
+            whole,
+            timeout,
+            memory,
+            path=folders_of(order["target"]),
+            advice=ADVICE,
+        )
+        for one in news:
+            known |= one.get("where", {})
+            if problem := one.get("problem"):
+                known |= _ended(known, problem.partition(": ")[2])
+    return msgspec.convert(known, Where)
+
+
+def _ended(known: dict[str, Any], problem: str) -> dict[str, Any]:
+    """Return what there is to add when the search was ended, or died."""
+    why = problem.removeprefix("look for where it comes from: ")
+    doing = known.get("doing", "")
+    said = ", ".join(filter(None, (f"not narrowed further: {why}", doing)))
+    stage = known.get("stage") or (known.get("trying", "") if "died" in why else "")
+    return {"stage": stage, "notes": [*known.get("notes", ()), said]}
+
+
+# ------------------------------------------------------------------------ files of it
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where what was found goes: a folder, a test of pytest, the draft of an issue."""
+
+    repro: str | os.PathLike[str] | None = None
+    test: str | os.PathLike[str] | None = None
+    issue: str | os.PathLike[str] | None = None
+
+    def check(self) -> None:
+        """Raise InputError where one of them cannot be written."""
+        folder = Path(self.repro) / "repro.py" if self.repro else None
+        for path in filter(None, (folder, self.test, self.issue)):
+            place = Path(path).absolute()
+            home = next(one for one in place.parents if one.exists())
+            if place.is_dir() or not home.is_dir() or not os.access(home, os.W_OK):
+                raise InputError(f"{path} cannot be written: name a place that can")
+
+    def write(self, found: Where, kept: Path) -> Where:
+        """Write what was asked for; return *found*, which says what it lacks elsewhere.
+
+        *kept* is the folder of the search, with the inputs that a program loads.
+        """
+        written = {}
+        if found.repro:
+            written |= (
+                {Path(self.repro) / "repro.py": found.repro} if self.repro else {}
+            )
+            written |= {Path(self.test): found.test} if self.test else {}
+        for path, content in written.items():
+            results.write_atomically(path, content)
+            for name in found.files:
+                data = (kept / name).read_bytes()
+                results.write_atomically(path.with_name(name), data)
+        if self.issue:
+            results.write_atomically(self.issue, issue(found))
+        if found.files and not written:
+            lacks = f"it loads {', '.join(found.files)}, which --repro FOLDER keeps"
+            return replace(found, notes=(*found.notes, lacks))
+        return found
+
+
+def issue(found: Where) -> str:
+    """Return a draft of a report for who maintains torch, in Markdown."""
+    machine = Machine.here()
+    versions = {"torch": machine.torch, "triton": machine.triton}
+    versions |= {"python": machine.python, "system": machine.system}
+    rows = [f"- {name}: {value}" for name, value in versions.items() if value]
+    does = {True: "fails", False: "does not fail by itself", None: "was not run"}
+    where = [
+        ("first wrong backend", found.stage),
+        ("step", found.step),
+        ("kernel", found.kernel),
+        ("operations", str(found.piece or "")),
+        ("wrong in", f"{found.often[0]} of {found.often[1]} runs" * any(found.often)),
+    ]
+    lines = [
+        f"# torch.compile: {found.what}",
+        "",
+        "## Where",
+        "",
+        *(f"- {name}: {value}" for name, value in where if value),
+        *(f"- {note}" for note in found.notes),
+        "",
+        f"## Repro, which {does[found.still_fails]} in a process of its own",
+        "",
+        "```python",
+        found.repro.rstrip(),
+        "```",
+        "",
+        "## Versions",
+        "",
+        *rows,
+    ]
+    return "\n".join(lines) + "\n"
