@@ -11,6 +11,7 @@ import os
 import shutil
 import tempfile
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -210,6 +211,33 @@ class _Session:
             other = [n for n in names if first.get(n) != self.parts.get(n)]
             why = ", ".join(other)
         return [*cells, why]
+
+
+def second_start(fn: Callable[..., Any], *inputs: torch.Tensor) -> tuple[str, str]:
+    """Return what the second start of *fn* heard of the two caches.
+
+    Both starts have one cache folder.  Where an input wants a gradient, a
+    backward is a part of a start.
+    """
+    trains = any(x.requires_grad for x in inputs)
+    with fresh_cache():
+        for _ in range(2):
+            torch.compiler.reset()
+            counters.clear()
+            with torch.set_grad_enabled(trains):
+                answer = torch.compile(fn)(*inputs)
+            if trains:
+                torch.autograd.grad(answer.sum(), inputs)
+    return (
+        _heard(counters["aot_autograd"], "autograd_cache_"),
+        _heard(counters["inductor"], "fxgraph_cache_"),
+    )
+
+
+def _heard(counts: Counter[str], prefix: str) -> str:
+    words = {"bypass": "not asked", "miss": "missed", "hit": "found"}
+    said = (word for state, word in words.items() if counts[prefix + state])
+    return next(said, "")
 
 
 def phases_picture(starts: dict[str, Start]) -> Picture:
