@@ -36,6 +36,7 @@ def parts(
     memory: int | None = None,
     path: Sequence[str] = (),
     advice: Mapping[str, str] | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[str, _News]]:
     """Yield (name, what it found) as the parts end, and ('', news) of the whole.
 
@@ -49,7 +50,9 @@ def parts(
     while left or not began:  # without parts, there is the news of the whole
         stage, began = "", True
         whole = {**order, "parts": left}
-        for news in reports(module, whole, timeout, memory, path=path, advice=advice):
+        for news in reports(
+            module, whole, timeout, memory, env=env, path=path, advice=advice
+        ):
             stage = news.get("stage", stage)
             if part := news.get("part"):
                 left.remove(part["name"])

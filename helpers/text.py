@@ -177,6 +177,17 @@ def progress(what: str, total: float, unit: str = "") -> tqdm:
     )
 
 
+def tell(line: str) -> None:
+    """Print a *line* on what is done, at once, to the standard error.
+
+    It stands above a bar that runs.  Silent under ``HELPERS_QUIET=1``, and in a
+    notebook, where the bar is all that is shown.
+    """
+    if not _quiet() and not kernel_shell():
+        tqdm.write(plain(line), file=sys.stderr)
+        sys.stderr.flush()
+
+
 class _InPlace(io.TextIOBase):
     """A place on a notebook's page where each text that is written takes the last's.
 

@@ -284,7 +284,7 @@ def findings(guards: Iterable[Guard]) -> list[Finding]:
         kind = next(k for k in KINDS if re.search(k.pattern, guard.test))
         groups = [g for g in re.search(kind.pattern, guard.test).groups() if g]
         words = kind.words.format(*groups) or in_words(guard.test, guard.source)
-        words = named(words, guard.source)
+        words = re.sub(r"\bkwargs\['(\w+)'\]", r"\1", named(words, guard.source))
         found.setdefault(words, Finding(kind, words, guard, tuple(groups[:1])))
     return list(found.values())
 

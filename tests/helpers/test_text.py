@@ -20,6 +20,7 @@ from helpers.text import (
     progress,
     seconds,
     size,
+    tell,
     unmark,
 )
 
@@ -173,3 +174,11 @@ def test_a_terminal_sees_a_bar(monkeypatch, capsys):
         assert ("work:  25%" in capsys.readouterr().err) == seen
     monkeypatch.delitem(sys.modules, "IPython")
     assert kernel_shell() is None
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_what_is_done_is_told_where_nobody_sees_a_bar(quiet, monkeypatch, capsys):
+    monkeypatch.setenv("HELPERS_QUIET", str(int(quiet)))
+    tell("done in ⟨3 s⟩")
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", "" if quiet else "done in 3 s\n")

@@ -1,0 +1,30 @@
+"""Each verdict is told as soon as it is known, and parts share what they build."""
+
+import re
+from dataclasses import asdict
+from pathlib import Path
+
+from torch_checkup.checkups import Part, checkup
+from torch_checkup.helpers import children
+
+
+def test_each_verdict_is_told_at_once_with_its_seconds(monkeypatch, capsys):
+    monkeypatch.delenv("HELPERS_QUIET", raising=False)
+    told, places = [], []
+
+    def parts(*order):
+        yield "", {"calls": 1, "trains": False}
+        places.append(Path(order[-1]["TORCHINDUCTOR_CACHE_DIR"]))
+        assert places[0].is_dir() and not any(places[0].iterdir())
+        yield "capture", asdict(Part("capture", "good", "all of it is one graph"))
+        told.append(capsys.readouterr().err)
+        yield "silent", {"problem": "failed at: silent: it died"}
+        told.append(capsys.readouterr().err)
+
+    monkeypatch.setattr(children, "parts", parts)
+    found = checkup("mine:make", only=["capture", "silent"])
+    assert [part.name for part in found.parts] == ["capture", "silent"]
+    first, second = told
+    assert re.fullmatch(r"✓ capture [\d.]+ \w+: good, all of it is one graph\n", first)
+    assert re.fullmatch(r"✗ silent [\d.]+ \w+: .*it died\n", second)
+    assert not places[0].exists(), "the cache is the check-up's own"
