@@ -136,8 +136,11 @@ def _calls_graph(target: Any) -> bool:
 
 
 def failed_compiling(error: BaseException) -> bool:
-    """Return whether *error* comes from the compiler and not from the function."""
-    kind = type(error)  # a TorchRuntimeError was raised in the function
+    """Return whether *error* is the compiler's own.
+
+    Of any other, such as what a function raises while it is traced, only eager tells.
+    """
+    kind = type(error)
     return kind.__module__[:7] == "torch._" and kind.__name__ != "TorchRuntimeError"
 
 

@@ -23,7 +23,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from . import _torch
-from .errors import InputError, one_line
+from .errors import CompiledRaises, InputError, one_line
 from .session import compile_apart, one_device, random_state, restored, tensors_of
 from .tensors import clone, tensors
 
@@ -265,7 +265,8 @@ def _failed(side: str, error: Exception) -> InputError:
         "checks the compiler and triton, and graphs(fn, *inputs) shows how far Dynamo "
         "came.",
     }
-    return InputError(f"the {side} function raised {one_line(error)}\n{advice[side]}")
+    kind = CompiledRaises if side == "compiled" else InputError
+    return kind(f"the {side} function raised {one_line(error)}\n{advice[side]}")
 
 
 # --- the judgement -------------------------------------------------------------

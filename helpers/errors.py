@@ -17,6 +17,10 @@ class UsedUp(InputError):
     """A call uses up what it is given, such as room in a cache: it runs only once."""
 
 
+class CompiledRaises(InputError):
+    """What runs eagerly raises when it is compiled: that is not its owner's fault."""
+
+
 class ResultError(ValueError):
     """A results file that cannot be read, with what to do about it."""
 

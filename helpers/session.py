@@ -31,7 +31,7 @@ import torch
 
 from . import _torch
 from ._torch import needed_for
-from .errors import InputError, Unavailable, one_line
+from .errors import CompiledRaises, InputError, Unavailable, one_line
 from .tensors import CONTAINERS, clone, tensors
 
 with needed_for("leaving the session as it was"):
@@ -454,9 +454,11 @@ _NOT_IN_TRITON = re.compile(
 def call(fn: Callable[..., Any], inputs: Any, kwargs: dict[str, Any]) -> Any:
     """Return ``fn(*inputs, **kwargs)`` on copies of the tensors.
 
-    Raises InputError when *fn* itself raises, with its message.
+    Raises InputError when *fn* itself raises, with its message, and CompiledRaises
+    where it runs eagerly.
     """
-    inputs, kwargs = clone((tuple(inputs), dict(kwargs)))
+    given = tuple(inputs), dict(kwargs)
+    inputs, kwargs = clone(given)
     try:
         return fn(*inputs, **kwargs)
     except (Unavailable, InputError):
@@ -466,6 +468,10 @@ def call(fn: Callable[..., Any], inputs: Any, kwargs: dict[str, Any]) -> Any:
             raise InputError(promise) from error
         message = one_line(error)
         if not _torch.failed_compiling(error):
+            if _runs_eagerly(fn, given):
+                raise CompiledRaises(
+                    f"it runs eagerly, and raises only when it is compiled: {message}"
+                ) from error
             raise InputError(
                 f"the function raised {message}. Call it yourself, uncompiled and with "
                 "the same inputs, and make that work first"
@@ -478,10 +484,19 @@ def call(fn: Callable[..., Any], inputs: Any, kwargs: dict[str, Any]) -> Any:
         compiler, why = _torch.cpp_compiler()
         if not compiler:
             message = f"Inductor found no C++ compiler ({why})"
-        raise InputError(
+        raise (CompiledRaises if compiler else InputError)(
             f"the compiler failed, not your function. {message}. "
             f"`python -m {__package__} doctor` says what is missing and how to get it"
         ) from error
+
+
+def _runs_eagerly(fn: Callable[..., Any], given: tuple[Any, Any]) -> bool:
+    """Return whether *fn* runs where nothing is compiled, also inside it."""
+    inputs, kwargs = clone(given)
+    with contextlib.suppress(Exception), torch.compiler.set_stance("force_eager"):
+        fn(*inputs, **kwargs)
+        return True
+    return False
 
 
 def both_ways(fn: Callable[..., Any], backward: bool | None) -> Callable[..., None]:

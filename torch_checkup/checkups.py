@@ -12,18 +12,20 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from . import composition, starts
+from . import composition, differences, starts, where
+from .differences import Difference
 from .guest import ADVICE, folders_of, target_of
 from .helpers import children, results, text
 from .helpers.errors import InputError, Unavailable
 from .helpers.results import Measured, TableResult
 from .helpers.text import Table, mark
+from .where import Where
 
 QUESTIONS = {  # each part, what it answers, and the lesson that explains it
     "matches": ("Does compiled code give eager's answers?", "16"),
@@ -65,6 +67,7 @@ _WORSE_IF_MORE = (
 _WORSE_IF_NONE = ("matches", "graphs", "compiled", "found_in_cache")
 _APART = ("start", "composes")  # parts that start processes of their own
 _WORTH_SHIPPING = 0.2  # of the first call, what a cache must save to be advised
+_MOST = 12  # differences that a terminal shows
 _SIGNS = {
     "good": "✓",
     "look": "!",
@@ -81,7 +84,8 @@ class Part:
 
     *verdict* is ``good``, ``look``, ``bad``, ``cannot tell``, ``failed`` or ``not
     run``.  *counts* are facts by name, for `Checkup.require`.  *advice* has lines to
-    write, *pictures* are HTML with the data inline.
+    write, *pictures* are HTML with the data inline.  *differences* name what is not
+    eager's, and *where* says where the first of them comes from.
     """
 
     name: str
@@ -91,6 +95,8 @@ class Part:
     evidence: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     pictures: tuple[str, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    where: Where | None = None
 
     @property
     def question(self) -> str:
@@ -125,6 +131,12 @@ class Checkup(Measured, TableResult):
         return {k: v for part in self.parts for k, v in part.counts.items()}
 
     @property
+    def wrong(self) -> bool:
+        """Whether an answer of compiled code is wrong, or stale."""
+        counts = self.counts
+        return counts.get("matches") is False or bool(counts.get("stale"))
+
+    @property
     def ok(self) -> bool:
         """Whether no part is bad, and none failed."""
         return not any(part.verdict in ("bad", "failed") for part in self.parts)
@@ -138,6 +150,9 @@ class Checkup(Measured, TableResult):
 
     def _last(self) -> str:
         lines = [f"{part.name}: {line}" for part in self.parts for line in part.advice]
+        for part in self.parts:
+            if part.differences:
+                lines += ["", f"{part.name}, what differs:", *_listed(part.differences)]
         if self.interrupted:
             lines.append("interrupted: these are the parts that were done")
         return "\n".join(lines)
@@ -196,6 +211,13 @@ class Checkup(Measured, TableResult):
         return worse
 
 
+def _listed(found: Sequence[Difference]) -> list[str]:
+    """Return a table of what differs, and how much more there is."""
+    shown = [str(differences.table(found[:_MOST]))]
+    more = len(found) - _MOST
+    return shown + ([f"and {more} more: --to report.html has all"] if more > 0 else [])
+
+
 def rules_of(requirements: str) -> list[re.Match[str]]:
     """Return name, sign and limit of each rule in *requirements*.
 
@@ -222,6 +244,9 @@ def checkup(
     budget: float = 5.0,
     timeout: float = 300.0,
     memory: int | None = None,
+    repro: str | os.PathLike[str] | None = None,
+    emit_test: str | os.PathLike[str] | None = None,
+    issue: str | os.PathLike[str] | None = None,
 ) -> Checkup:
     """Return what torch.compile does to a model, and what to try next.
 
@@ -239,10 +264,19 @@ def checkup(
     *memory* bytes (by default three quarters of what is free), is ended, says so in its
     place, and the others go on.  Ctrl-C keeps the parts that are done.
 
-    Nothing of the model's weights, and no variable of the environment, is kept.
+    Where compiled answers are wrong, where that comes from is looked for, once more for
+    at most *timeout* seconds.  The program that shows it is in the report, and goes to
+    the folder *repro*; a test of pytest goes to the file *emit_test*, and the draft of
+    an issue, as Markdown, to *issue*.
 
-    Raises InputError when *make* cannot be found or does not give a model and inputs.
+    Nothing of the model's weights, and no variable of the environment, is kept.  (Where
+    no other input shows what is wrong, *repro* gets a file with that of one operation.)
+
+    Raises InputError when *make* cannot be found or does not give a model and inputs,
+    or a file cannot be written.
     """
+    files = where.Files(repro, emit_test, issue)
+    files.check()
     target = target_of(make)
     names = children.chosen(only, QUESTIONS)
     if not only and not gpu:
@@ -266,11 +300,13 @@ def checkup(
                 child, order, here, timeout, memory, folders_of(target), ADVICE, env
             ):
                 if problem := found.get("problem"):
-                    done[name] = Part(name, "failed", problem)
+                    done[name] = ended_part(name, problem, about.get("running", ""))
                 elif name:
                     done[name] = msgspec.convert(found, Part)
                 else:
                     about |= found
+            if "matches" in done and done["matches"].verdict == "bad":
+                done["matches"] = _with_where(done["matches"], order | about, files)
             for name in _APART:
                 if name in names and (about["trains"] or name != "composes"):
                     done[name] = _apart(name, order | about)
@@ -308,6 +344,25 @@ class _Done(dict[str, Part]):
         self._bar.set_description_str(f"checkup, {left[0]}" if left else "checkup")
 
 
+def _with_where(part: Part, order: dict[str, Any], files: where.Files) -> Part:
+    """Return a part whose answers are wrong with where that comes from."""
+    limits = order["timeout"], order["memory"]
+    first = next((one for one in part.differences if not one.look), None)
+    if first is None:
+        return part
+    with tempfile.TemporaryDirectory(prefix="repro-") as place:
+        try:
+            found = where.searched(first, order, *limits, Path(place))
+            found = files.write(found, Path(place))
+        except (InputError, Unavailable, OSError) as error:  # what is known is kept
+            said = f"where it comes from was not looked for: {error}"
+            return replace(part, evidence=(*part.evidence, said))
+    evidence = (*part.evidence, *filter(None, [found.repro.rstrip()]))
+    return replace(
+        part, evidence=evidence, advice=(str(found), *part.advice), where=found
+    )
+
+
 def _apart(name: str, order: dict[str, Any]) -> Part:
     """Return a part that starts processes of its own: no model is made in this one."""
     target, limits = order["target"], {n: order[n] for n in ("timeout", "memory")}
@@ -321,6 +376,20 @@ def _apart(name: str, order: dict[str, Any]) -> Part:
     if around.interrupted:
         raise KeyboardInterrupt
     return training_part(around) if name == "composes" else start_part(around)
+
+
+def ended_part(name: str, problem: str, running: str) -> Part:
+    """Return a part that never came to its end, by which side was *running* then.
+
+    Where eager ran, compiled code that dies, hangs or takes all memory is bad.
+    """
+    if name != "matches" or running != "compiled":
+        return Part(name, "failed", problem)
+    why = problem.removeprefix(f"failed at: {name}: ")
+    found = Difference(1, "the call", "raises", "runs", why)
+    says = f"eager runs, and compiled it comes to no answer: {why}"
+    counts = {"matches": False}
+    return Part(name, "bad", says, counts, differences=(found,))
 
 
 def start_part(found: starts.ColdStart) -> Part:

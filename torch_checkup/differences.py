@@ -70,19 +70,31 @@ class Difference:
     def row(self) -> tuple[str, ...]:
         """Return the cells of its line in a table."""
         field = f"{self.field} ({self.note})" if self.note else self.field
-        sides = self.eager, self.compiled
-        return (str(self.call), self.place, field, *sides, self.many, self.off)
+        return (str(self.call), self.place, field, *self.sides, self.many, self.off)
+
+    @property
+    def short(self) -> str:
+        """Where it is, and what both sides have."""
+        words = f"call {self.call}, {self.place}, {self.field}"
+        return f"{words}: eager {self.sides[0]}, compiled {self.sides[1]}"
+
+    @property
+    def sides(self) -> tuple[str, str]:
+        """What eager and compiled have; numbers are marked, for machines round them."""
+        if self.field in ("values", "nan/inf"):
+            return mark(self.eager), mark(self.compiled)
+        return self.eager, self.compiled
 
     def __str__(self) -> str:
-        words = f"call {self.call}, {self.place}, {self.field}"
-        words += f": eager {self.eager}, compiled {self.compiled}"
         off = f"off from float64 (eager, compiled): {self.off}" if self.off else ""
-        return "; ".join(filter(None, (words, self.many, off, self.note)))
+        return "; ".join(filter(None, (self.short, self.many, off, self.note)))
 
 
 def table(found: Iterable[Difference]) -> Table:
-    """Return a row for each difference."""
-    return Table.of(_HEAD, [one.row() for one in found])
+    """Return a row for each difference, without the columns that none of them has."""
+    columns = list(zip(_HEAD, *(one.row() for one in found), strict=True))
+    head, *rows = zip(*(c for c in columns if any(c[1:])), strict=True)
+    return Table.of(head, rows)
 
 
 def differences(

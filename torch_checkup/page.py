@@ -11,6 +11,7 @@ from typing import Any
 from jinja2 import Environment
 from markupsafe import Markup
 
+from .differences import table
 from .helpers.text import Table, count, plain, size, underlined
 
 _LESSONS = {
@@ -203,7 +204,8 @@ def lesson(number: str) -> str:
 
 def pieces(part: Any) -> list[str | Table]:
     """Return the evidence of a part: its tables, and the text around them."""
-    return [piece for evidence in part.evidence for piece in _pieces(evidence)]
+    found = [piece for evidence in part.evidence for piece in _pieces(evidence)]
+    return [table(part.differences), *found] if part.differences else found
 
 
 def _pieces(evidence: str) -> list[str | Table]:

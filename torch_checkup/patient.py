@@ -102,6 +102,8 @@ class Patient:
         ]
         return tuple(dict.fromkeys(found)) or tuple(self._met)
 
+    running: Callable[[str], None] = staticmethod(lambda side: None)
+    """Is told which side runs, so that it is known if that ends the process."""
     _met: Sequence[str] = ()
 
     @functools.cached_property
@@ -261,6 +263,7 @@ def in_turn(
     report = Report(order["report"])
     report.stage("make the model")
     patient = Patient(order)
+    patient.running = lambda side: report.put(running=side)
     if order["parts"] != ["gpu"]:  # whose kernels may want the GPU that is not here
         report.stage("call it eagerly")
         patient.try_out()

@@ -122,21 +122,22 @@ class Bench:
                     loss.backward()
             except Exception as error:
                 return Seen(error.with_traceback(None), stage)
-        held = dict(self._held(fn, number))
+        model = self.p.fn if fn is self.p.eager else _torch.unwrap(fn)
+        held = dict(self._held(model, number))
         kind = type(result).__name__
-        return Seen(None, stage, kind, _values(returned, held), self._left(fn, held))
+        return Seen(None, stage, kind, _values(returned, held), self._left(model, held))
 
     def _held(
-        self, fn: Callable[..., Any], number: int
+        self, model: Callable[..., Any], number: int
     ) -> Iterator[tuple[str, torch.Tensor]]:
         """Yield each tensor that a call could reach, by its place."""
-        roots = _arguments(fn, self.calls[number]) | {"": _torch.unwrap(fn)}
+        roots = _arguments(model, self.calls[number]) | {"": model}
         for place, item in placed(roots):
             if isinstance(item, torch.Tensor):
                 yield place, item
 
     def _left(
-        self, fn: Callable[..., Any], held: dict[str, torch.Tensor]
+        self, model: Callable[..., Any], held: dict[str, torch.Tensor]
     ) -> dict[str, Left]:
         """Return what is left behind, by the name of each place."""
         dense = {p: t for p, t in held.items() if t.layout is torch.strided}
@@ -146,7 +147,6 @@ class Bench:
             for t, value in zip(dense.values(), values, strict=True)
         ]
         noise = correctness.noise_of(list(dense.values()), changes)
-        model = _torch.unwrap(fn)
         module = isinstance(model, torch.nn.Module)
         buffers = {id(b) for b in model.buffers()} if module else set()
         return {
@@ -159,10 +159,9 @@ class Bench:
         }
 
 
-def _arguments(fn: Callable[..., Any], call: Call) -> dict[str, Any]:
+def _arguments(model: Callable[..., Any], call: Call) -> dict[str, Any]:
     """Return what a call is given, each by its name in the signature, or its place."""
     inputs, kwargs = call
-    model = _torch.unwrap(fn)
     try:
         signature = inspect.signature(getattr(model, "forward", model))
         given = signature.bind(*inputs, **kwargs).arguments

@@ -1,6 +1,5 @@
 """checkup() names what is wrong with a model, and nothing that is not."""
 
-import json
 import os
 import re
 import sys
@@ -19,7 +18,6 @@ from torch_checkup.checkups import NAMES, QUESTIONS, Checkup, Part, start_part
 from torch_checkup.helpers import children, graphs
 from torch_checkup.helpers.errors import InputError
 from torch_checkup.helpers.results import Machine
-from torch_checkup.helpers.text import Table
 from torch_checkup.patient import Patient
 
 
@@ -212,10 +210,12 @@ def test_what_raises_for_later_inputs_alone_is_another_answer(looked_at):
         """
     [matches] = looked_at(body, "matches")
     assert matches["verdict"] == "bad" and "fail for inputs 2" in matches["says"]
-    assert matches["says"].endswith("and are not eager's for inputs 3")
-    table, note, _ = matches["evidence"]
-    assert "RAISES" in table
-    assert note.startswith("inputs 2: the compiled function raised")
+    assert "and are not eager's for inputs 3: call 2, the call" in matches["says"]
+    assert "RAISES" in matches["evidence"][0]
+    raised, wrong = matches["differences"]
+    assert (raised["call"], raised["field"], raised["eager"]) == (2, "raises", "runs")
+    assert raised["compiled"].startswith("TorchRuntimeError")
+    assert (wrong["call"], wrong["place"], wrong["field"]) == (3, "output", "values")
     assert "bisector" in matches["advice"][0]
 
 
@@ -365,7 +365,8 @@ def test_a_gradient_that_a_normalization_hides_is_compared(looked_at):
         """
     [matches] = looked_at(body, "matches", train=True)
     assert matches["verdict"] == "bad", matches
-    assert "what is returned agrees" in matches["evidence"][1]
+    places = [one["place"] for one in matches["differences"]]
+    assert places == ["gradient of layer.weight", "gradient of layer.bias"]
 
 
 # --- the result, the gate, the page ------------------------------------------------
@@ -445,30 +446,6 @@ def test_a_place_for_the_report_that_is_closed_is_told_at_once(monkeypatch, caps
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert main([target("healthy"), "--to", "new/report.html"]) == 2
     assert "new/report.html cannot be written" in capsys.readouterr().err
-
-
-def test_the_page_stands_alone_and_hides_nothing():
-    part = Part("speed", "bad", "⟨slower⟩ <b>", {}, ("x < y",), ("write & run",))
-    page = Checkup("mine:make", (part,), False, 1, True).to_html()
-    assert "&lt;b&gt;" in page and "x &lt; y" in page and "write &amp; run" in page
-    assert "<script" not in page and "http" not in page and "Interrupted" in page
-
-
-def test_a_page_lines_up_measured_columns():
-    table = Table.of(["built", "ships"], [["⟨11⟩", "⟨1 B⟩"], ["⟨0⟩", "⟨856 B⟩"]])
-    part = Part("start", "good", "", {}, (f"{table}\nwarm: a second",))
-    page = re.sub("<[^>]+>", "", Checkup("mine:make", (part,), False, 1).to_html())
-    assert "11     1 B\n0      856 B\nwarm: a second" in page
-
-
-def test_the_page_names_each_lesson_as_it_is_called():
-    parts = [Part(name, "good", "") for name in QUESTIONS]
-    page = Checkup("mine:make", tuple(parts), False, 1).to_html()
-    named = re.findall(r"<p>Lesson (\d\d · [^(]+) \((notebooks/[^)]+)\)</p>", page)
-    assert len(named) == len(parts)
-    for title, file in named:
-        heading = json.loads((ROOT / file).read_text("utf-8"))["cells"][0]["source"][0]
-        assert heading.strip() == f"# {title}"
 
 
 def test_its_readme_names_each_part_fact_and_file():

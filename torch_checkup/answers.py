@@ -1,0 +1,135 @@
+"""The part ``matches``: does compiled code give eager's answers, and what differs?"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+from .checkups import Part
+from .differences import Difference
+from .helpers import text
+from .helpers._torch import cpp_compiler
+from .helpers.errors import InputError, one_line
+from .helpers.session import compile_apart
+from .helpers.text import Table
+from .judge import Judgement, judged
+from .patient import Patient
+
+_BISECT = (
+    "find the layer that is wrong: torch.compile(model, backend='aot_eager'), and the "
+    "bisector (lesson 16)"
+)
+
+
+def answered(p: Patient) -> Part:
+    """Does compiled code give eager's answers?"""
+    what = "answers and gradients" if p.train else "answers"
+    found = judged(p, p.compiled(), again=p.compiled, running=p.running)
+    bad = [one for one in found.differences if not one.look]
+    words = _words(p, found)
+    numbers = defaultdict[str, list[str]](list)
+    for number, word in enumerate(words, 1):
+        numbers[word].append(str(number))
+    _refuse_without_compiler(numbers["RAISES"], len(words))
+    verdict, says, advice = "good", f"compiled {what} are as near to float64 as", ()
+    says += " eager's"
+    if bad:
+        verdict, advice = "bad", (_BISECT,)
+        says = _says(what, numbers["RAISES"], numbers["DIFFER"], bad)
+        if numbers["RAISES"]:
+            advice = (_fixed_sizes(p) or _BISECT,)
+    elif found.undecided:
+        verdict = "cannot tell"
+        says = f"whether {what} agree was not decided"
+    elif found.differences:
+        verdict = "look"
+        says += (
+            f"; {found.differences[0].place} has another {found.differences[0].field}"
+        )
+    counts = {"matches": False if bad else found.matches}
+    evidence = (_table(what, words, found), *found.notes, *_about(p, len(words)))
+    return Part(
+        *("matches", verdict, says, counts, evidence, advice),
+        differences=found.differences,
+    )
+
+
+def _words(p: Patient, found: Judgement) -> list[str]:
+    """Return in a word how each call is."""
+    by_call = defaultdict[int, list[Difference]](list)
+    for one in found.differences:
+        if not one.look:
+            by_call[one.call].append(one)
+
+    def word(n: int) -> str:
+        if n not in by_call:
+            none = "both raise" if n - 1 in p.fails else "agree"
+            return "not decided" if n in found.undecided else none
+        only = [d for d in by_call[n] if d.field == "raises" and d.eager == "runs"]
+        return "RAISES" if only else "DIFFER"
+
+    return [word(n) for n in range(1, len(found.off) + 1)]
+
+
+def _says(
+    what: str, raises: list[str], differ: list[str], bad: list[Difference]
+) -> str:
+    """Return what is wrong in one sentence, with what differs first."""
+    said = []
+    if raises:
+        those = (
+            ""
+            if len(raises) == 1 == bad[0].call
+            else f" for inputs {', '.join(raises)}"
+        )
+        said.append(f"fail{those}, where eager's come")
+    if differ:
+        those = f" for inputs {', '.join(differ)}" if raises else ""
+        said.append(f"are not eager's{those}")
+    return f"compiled {what} {', and '.join(said)}: {bad[0].short}"
+
+
+def _table(what: str, words: list[str], found: Judgement) -> str:
+    rows = []
+    for number, (word, off) in enumerate(zip(words, found.off, strict=True), 1):
+        far = ", ".join(f"{e:.2g}" for e in off) if off else "not known"
+        rows.append((str(number), word, text.mark(far)))
+    return str(Table.of(["inputs", what, "off from float64: eager, compiled"], rows))
+
+
+def _about(p: Patient, calls: int) -> list[str]:
+    """Return what else belongs to the judgement: order, what is compiled inside."""
+    said = []
+    if calls > 1:
+        said.append("the calls were made in a row, from one state")
+    if p.inside:
+        left = "compiled with all around it" if p.whole else "compiled as they are"
+        names = ", ".join(p.inside[:3]) + (", …" if len(p.inside) > 3 else "")
+        said.append(
+            f"it compiles {text.count(len(p.inside), 'piece')} of itself ({names}): "
+            f"eager runs them eagerly, and the other side has them {left}"
+        )
+    said += [f"inputs {n + 1}: eager raises {one_line(e)}" for n, e in p.fails.items()]
+    return said
+
+
+def _refuse_without_compiler(raises: list[str], calls: int) -> None:
+    """Raise InputError where nothing compiles because this machine cannot."""
+    if len(raises) == calls:
+        compiler, why = cpp_compiler()
+        if not compiler:
+            raise InputError(f"Inductor found no C++ compiler ({why})")
+
+
+def _fixed_sizes(p: Patient) -> str:
+    """Return that code for fixed sizes gives all of eager's answers, if it does."""
+    again: Callable = partial(compile_apart, p.fn, dynamic=False)
+    with suppress(InputError):
+        if judged(p, p.compiled(dynamic=False), again=again).matches:
+            return (
+                "torch.compile(model, dynamic=False): eager's answers for all these "
+                "inputs; what failed is code for sizes that vary"
+            )
+    return ""
