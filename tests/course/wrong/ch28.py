@@ -37,3 +37,26 @@ def steady(denoise, backend):
 
 # %% 28.2: three latents: that makes 2 graphs
 # -         torch._dynamo.mark_dynamic(latents, 0)
+
+
+# %% 28.1: nothing ran that your backend compiled
+# - return compiled(input_ids
+# + return model(input_ids
+
+
+# %% 28.1: one token: compiled again
+# -         rows, length = max(2, len(texts)), max(2, *map(len, texts))
+# +         rows, length = max(2, len(texts)), max(map(len, texts))
+
+# - torch._dynamo.mark_dynamic(x, [0, 1])
+# + torch._dynamo.maybe_mark_dynamic(x, [0, 1])
+
+
+# %% 28.2: nothing ran that your backend compiled
+def steady(denoise, backend):
+    return denoise
+
+
+# %% 28.2: the result is not that of denoise
+# - return compiled(latents, time)
+# + return compiled(latents, time.round())

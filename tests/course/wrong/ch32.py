@@ -25,3 +25,23 @@
 # %% 32.2: the fewest is 11
 # - math.ceil(extra / gain)
 # + extra / gain
+
+
+# %% 32.1: refused for its bandwidth, which is not broken
+# - (2, 1, 1)
+# + (2, 7, 1)
+
+
+# %% 32.1: not refused, though it breaks its arithmetic
+# - (6, 7, 4)
+# + (2, 7, 4)
+
+
+# %% 32.2: the fewest is 1500, not 3000
+# - return calls(high), calls(low)
+# + return calls(low), calls(high)
+
+
+# %% 32.2: the fewest is 11, not 10
+# - math.ceil(extra / gain)
+# + round(extra / gain)

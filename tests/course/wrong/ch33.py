@@ -30,3 +30,25 @@ def gate():
 # %% 33.2: stopped, though it is healthy
 def gate():
     return "matches,compiled,stale=0,recompiles<=1"
+
+
+# %% 33.1: call 3 gives another result
+# -         self.largest = torch.maximum(self.largest, largest)
+# -         return x / self.largest * self.calls
+# +         return x / largest * self.calls
+
+
+# %% 33.1: one graph was asked for
+# -     def forward(self, x):
+# +     @torch.compiler.disable
+# +     def forward(self, x):
+
+
+# %% 33.2: not stopped: it goes stale
+def gate():
+    return "matches,compiled,graphs=1,later_recompiles=0"
+
+
+# %% 33.2: stopped, though it is healthy
+def gate():
+    return "matches,compiled,graphs=1,stale=0,later_recompiles=0,speedup>=1.3"
