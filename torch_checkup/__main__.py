@@ -2,6 +2,9 @@
 
     torch-checkup model.py:make
 
+The exit status is 1 where an answer is wrong or stale, a rule does not hold or
+something became worse, 2 where it could not be judged, and else 0.
+
 Two more questions have a command each: ``torch-checkup cold-start model.py:make`` says
 what a first call costs, and ``torch-checkup explain log.txt`` what messages mean.
 """

@@ -138,7 +138,12 @@ class Eager:
     def changes(self) -> bool:
         """Whether a call of several changes what the next one finds."""
         changed = (x.change for seen in self.seen.values() for x in seen.left.values())
-        return len(self.seen) > 1 and any(change is not None for change in changed)
+        held = {
+            tuple(place for place in seen.left if not place.startswith("input "))
+            for seen in self.seen.values()
+        }
+        written = any(change is not None for change in changed)
+        return len(self.seen) > 1 and (written or len(held) > 1)
 
     @cached_property
     def draws(self) -> bool:
