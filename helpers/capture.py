@@ -182,14 +182,18 @@ def _frames_of(stack: Sequence[FrameSummary], fn: Any) -> list[FrameSummary]:
     Python's own library.  Where nothing else is left, *fn* itself cannot be entered,
     and its first line stands for the place.
     """
-    callers = [i for i, f in enumerate(stack) if f.filename.startswith(_HELPERS)]
-    inner = stack[callers[-1] + 1 :] if callers else stack
-    frames = [frame for frame in inner if not _is_plumbing(frame.filename)]
+    frames = [frame for frame in _called(stack) if not _is_plumbing(frame.filename)]
     fn = getattr(fn, "forward", fn)
     code = getattr(getattr(fn, "_torchdynamo_orig_callable", fn), "__code__", None)
     if code and not frames:
         return [FrameSummary(code.co_filename, code.co_firstlineno, code.co_name)]
     return frames or [stack[-1]]
+
+
+def _called(stack: Sequence[FrameSummary]) -> Sequence[FrameSummary]:
+    """Return the frames below those of the helpers, which make the call."""
+    callers = [i for i, f in enumerate(stack) if f.filename.startswith(_HELPERS)]
+    return stack[callers[-1] + 1 :] if callers else stack
 
 
 _HELPERS = __file__.removesuffix("capture.py")
@@ -453,14 +457,15 @@ def _guard(record: Any) -> Guard:
     test, hint = _short(reason), _HINT.search(reason.split("\nUser stack trace")[0])
     needs = [FrameSummary(f, int(n), name) for f, n, name in _FRAME.findall(reason)]
     calls = [_OF_RECORD.match(line) for line in record.stack_trace or ()]
-    calls = [FrameSummary(m[3], int(m[1]), m[2]) for m in calls if m]
+    calls = _called([FrameSummary(m[3], int(m[1]), m[2]) for m in calls if m])
     resumes = _RESUMED.match(test)  # what a graph break left, at the line that broke
     at = next(filter(None, map(_own, [calls] if resumes else [needs, calls])), None)
     hinted = next(filter(None, hint.groups()), "") if hint else ""
-    if at is None:
+    inner = next(iter([*needs[-1:], *calls[-1:]]), None)
+    if inner is None:
         return Guard(test, "", hint=hinted)
-    inner = _file_name([*calls, *needs][-1].filename)
-    inside = f", inside {inner}" if inner.startswith(_LIBRARY) else ""
+    at, file = at or inner, _file_name(inner.filename)
+    inside = f", inside {file}" if at is not inner and file.startswith(_LIBRARY) else ""
     return Guard(test, _line_of(at) + inside, at.line or "", hinted)
 
 

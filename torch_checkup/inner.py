@@ -91,10 +91,10 @@ def _eager(p: Patient, names: tuple[str, ...]) -> list[str]:
 
 def compiles(p: Patient) -> tuple[str, ...]:
     """Return the lines that call ``torch.compile`` inside the model, and what to do."""
-    lines = dict[str, None]()
+    lines, ours = dict[str, None](), len(traceback.extract_stack())
 
     def noted(fn: Any = None, **_: Any) -> Any:
-        lines[line_in("".join(traceback.format_stack()[:-1]))] = None
+        lines[line_in("".join(traceback.format_stack()[ours:-1]))] = None
         return fn if fn is not None else lambda fn: fn
 
     inputs, kwargs = p.calls[0]

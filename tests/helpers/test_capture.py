@@ -249,6 +249,38 @@ def test_a_file_of_the_callers_is_theirs_whatever_its_folder_is_called():
     assert (first.file, first.line) == (second.file, second.line) == ("ops.py", 2)
 
 
+@pytest.mark.parametrize("place", ["dist-packages", "site-packages", "vendored"])
+def test_a_library_of_any_environment_is_one(place, tmp_path, monkeypatch):
+    """What ``pip install --target`` filled has the records of what is installed."""
+    folder = tmp_path / place
+    (folder / "boxes-1.0.dist-info").mkdir(parents=True)
+    monkeypatch.syspath_prepend(str(folder))
+    checked = defined(CHECKED, "checked", str(folder))
+    (stop,) = graphs(lambda x: checked(x).cos(), X).breaks
+    assert (stop.file, stop.fix) == ("site-packages/boxes/ops.py", "")
+    assert stop.caller.startswith("line ") and " of test_capture.py" in stop.caller
+
+
+def test_a_guard_has_the_line_of_the_caller_or_of_the_library_and_never_ours():
+    source = "def scaled(x, n):\n    return x * n\n"
+    calls = [(X, "a"), (X, "bb")]
+    texts = defined(source.replace("* n", "* len(n)"), "scaled")
+    alone = recompiles(texts, calls).calls[1].failed[0]
+    assert alone.test == "n == 'a'"
+    place = "line 2 of site-packages/boxes/ops.py, in scaled: return x * len(n)"
+    assert alone.place == place
+
+    def use(x, n):
+        return texts(x, n) + 1
+
+    (called,) = recompiles(use, calls).calls[1].failed
+    line = use.__code__.co_firstlineno + 1
+    assert called.place == (
+        f"line {line} of test_capture.py, in use: return texts(x, n) + 1, "
+        "inside site-packages/boxes/ops.py"
+    )
+
+
 log = logging.getLogger("course")
 
 
