@@ -7,6 +7,7 @@ from one call to the next, and then each by itself.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -297,12 +298,17 @@ def _numbers(*seen: Seen) -> list[list[torch.Tensor]]:
 def _raised(n: int, x: Seen, y: Seen) -> Iterator[Difference]:
     if x.error and y.error:
         if not isinstance(y.error, type(x.error)):
-            names = one_line(x.error), one_line(y.error)
-            yield Difference(n + 1, y.stage, "exception", *names)
-    elif x.error:
-        yield Difference(n + 1, x.stage, "raises", one_line(x.error), "runs")
-    elif y.error:
-        yield Difference(n + 1, y.stage, "raises", "runs", one_line(y.error))
+            yield Difference(n + 1, y.stage, "exception", _said(x), _said(y))
+    elif x.error or y.error:
+        stage = x.stage if x.error else y.stage
+        yield Difference(n + 1, stage, "raises", _said(x), _said(y))
+
+
+def _said(one: Seen) -> str:
+    """Return what was raised in one line, without the folders of this machine."""
+    if not one.error:
+        return "runs"
+    return re.sub(r"(?<![\w.])/(?:[^\s/'\"]+/)+", "…/", one_line(one.error))
 
 
 def _forms(n: int, x: Seen, y: Seen) -> Iterator[Difference]:

@@ -11,10 +11,18 @@ import torch
 
 from tests.refresh import ROOT, ran
 from tests.torch_checkup import test_starts
-from torch_checkup import checkup, composition, load
+from torch_checkup import checkup, checkups, composition, load
 from torch_checkup.__main__ import main
 from torch_checkup.checkup_child import found_of
-from torch_checkup.checkups import NAMES, QUESTIONS, Checkup, Part, start_part
+from torch_checkup.checkups import (
+    NAMES,
+    QUESTIONS,
+    Checkup,
+    Part,
+    ended_part,
+    start_part,
+)
+from torch_checkup.differences import Difference
 from torch_checkup.helpers import children, graphs
 from torch_checkup.helpers.errors import InputError
 from torch_checkup.helpers.results import Machine
@@ -367,6 +375,70 @@ def test_a_gradient_that_a_normalization_hides_is_compared(looked_at):
     assert matches["verdict"] == "bad", matches
     places = [one["place"] for one in matches["differences"]]
     assert places == ["gradient of layer.weight", "gradient of layer.bias"]
+
+
+# --- what a check-up is worth to a script: its exit status ---------------------------
+
+
+@pytest.mark.parametrize(
+    ("counts", "verdict", "options", "status"),
+    [
+        ({"matches": True, "speedup": 0.5}, "bad", [], 0),
+        ({"matches": False}, "bad", [], 1),
+        ({"matches": False}, "failed", [], 1),
+        ({"stale": 1}, "bad", [], 1),
+        ({"matches": None}, "cannot tell", [], 0),
+        ({"matches": True}, "failed", [], 2),
+        ({"matches": None}, "cannot tell", ["--require", "matches"], 1),
+    ],
+)
+def test_the_exit_status_tells_wrong_from_slow(
+    counts, verdict, options, status, monkeypatch, capsys
+):
+    found = result(**counts)
+    parts = (Part("speed", verdict, ""), *found.parts)
+    judged = Checkup("mine:make", parts, False, 1, machine=Machine.here())
+    monkeypatch.setattr(checkups, "checkup", lambda *_, **__: judged)
+    assert main([target("healthy"), *options]) == status
+
+
+@pytest.mark.parametrize(
+    ("name", "running", "verdict"),
+    [
+        ("matches", "compiled", "bad"),
+        ("matches", "eager", "failed"),
+        ("speed", "compiled", "failed"),
+    ],
+)
+def test_what_ends_the_process_only_when_compiled_is_bad(name, running, verdict):
+    part = ended_part(name, f"failed at: {name}: its process died of SIGSEGV", running)
+    assert part.verdict == verdict and part.says.endswith("its process died of SIGSEGV")
+    wrong = [(d.field, d.eager, d.compiled) for d in part.differences]
+    died = [("raises", "runs", "its process died of SIGSEGV")]
+    assert wrong == (died if verdict == "bad" else [])
+
+
+def test_what_differs_stands_in_the_terminal_and_on_the_page():
+    many = [Difference(n, "output", "dtype", "int8", "int64") for n in range(1, 15)]
+    part = Part("matches", "bad", "", {"matches": False}, differences=tuple(many))
+    found = Checkup("mine:make", (part,), False, 1, machine=Machine.here())
+    rows = re.findall(r"^(\d+) +output +dtype  int8   int64$", str(found), re.M)
+    assert [*map(int, rows)] == [*range(1, 13)] and "and 2 more" in str(found)
+    page = found.to_html()
+    assert len(re.findall(r"<td>int64</td>", page)) == 14
+    assert Checkup.from_json(found.to_json()) == found
+
+
+def test_what_eager_cannot_run_is_not_asked_further(looked_at):
+    body = """
+        def f(x):
+            return x * 1 if torch.compiler.is_compiling() else x.view(7)
+        def make(): return f, (torch.rand(3),)
+        """
+    matches, capture = looked_at(body, "matches", "capture")
+    assert (matches["verdict"], capture["verdict"]) == ("bad", "not run")
+    assert matches["differences"][0]["compiled"] == "runs"
+    assert capture["says"].startswith("eager raises in every call: RuntimeError")
 
 
 # --- the result, the gate, the page ------------------------------------------------
