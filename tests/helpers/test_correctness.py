@@ -142,6 +142,51 @@ def test_where_eager_overflows_only_the_truth_will_do():
         assert found.matches is False and found.error64[0] == math.inf
 
 
+@pytest.mark.parametrize("size", [1.0, 1e-6, 1e-20])
+def test_small_numbers_are_judged_like_large_ones(size):
+    x = torch.rand(64)
+    assert asked(lambda x: x * size, lambda x: x * size, x).matches is True
+    assert asked(lambda x: x * size, lambda x: x * size * 1.01, x).matches is False
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (0,)])
+def test_what_is_empty_agrees(shape):
+    x = torch.zeros(shape)
+    assert asked(lambda x: x + 1, lambda x: x + 1, x).matches is True
+    assert asked(lambda x: x + 1, lambda x: (x + 1).double(), x).matches is False
+
+
+def test_eager_that_is_near_the_truth_by_chance_is_no_judge():
+    """What is left of a sum that cancels is rounding, in any order."""
+    torch.manual_seed(0)
+
+    def left(x):
+        return x.softmax(-1).sum(-1) - 1
+
+    def in_another_order(x):
+        return x.softmax(-1).flip(-1).cumsum(-1)[..., -1] - 1
+
+    for x in torch.randn(8, 1, 30):
+        assert asked(left, in_another_order, x).matches is True
+    assert asked(left, lambda x: left(x) + 1e-5, x).matches is False
+
+
+def test_one_row_of_many_is_not_lost_in_the_mean():
+    weight, x = torch.randn(4000, 8, requires_grad=True), torch.randn(4000, 8)
+
+    def step(rows=slice(0)):
+        def f(x):
+            loss = (weight * x).sum()
+            loss.backward()
+            weight.grad[rows] = 0
+            return loss.detach()
+
+        return f
+
+    assert asked(step(), step(), x).matches is True
+    assert asked(step(), step(7), x).matches is False
+
+
 def layers(dtype=torch.float32):
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64)).to(dtype)

@@ -23,7 +23,7 @@ from tqdm import tqdm
 from helpers import compare, session
 from helpers.capture import Watch, graphs, recompiles
 from helpers.codegen import kernels, output_code
-from helpers.errors import InputError
+from helpers.errors import CompiledRaises, InputError
 from helpers.session import restored
 from helpers.traffic import eager_bytes
 
@@ -115,6 +115,21 @@ def test_the_session_is_as_before(look):
     with Watch() as watch:
         compiled(torch.ones(3, 4))
     assert watch.compiles == 0, "what was compiled must stay compiled"
+
+
+@torch._dynamo.allow_in_graph
+def checked(x):
+    """Refuse what is no plain tensor, as a check of types does while it is traced."""
+    if type(x) is not torch.Tensor:
+        raise TypeError(f"want a Tensor, got {type(x).__name__}")
+    return x * 2
+
+
+@pytest.mark.parametrize("name", ["graphs", "recompiles", "kernels", "output_code"])
+def test_what_raises_only_when_compiled_is_not_its_owner_s_fault(name):
+    with pytest.raises(CompiledRaises, match=r"^it runs eagerly, and ") as it:
+        LOOKS[name](lambda x: checked(x) + 1, X)
+    assert "Call it yourself" not in str(it.value)
 
 
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
