@@ -1,0 +1,63 @@
+"""A visible cell uses no name that only folded cells make: many readers skip folds."""
+
+import symtable
+from collections.abc import Iterator
+
+import pytest
+
+from tests.refresh import notebooks, read
+
+# Lessons 00 to 25 still have such names.
+LESSONS = [path for path in notebooks() if path.name >= "26"]
+
+
+def made(source: str) -> set[str]:
+    """Return the names that a cell makes."""
+    table = symtable.symtable(source, "cell", "exec")
+    symbols = table.get_symbols()
+    return {s.get_name() for s in symbols if s.is_assigned() or s.is_imported()}
+
+
+def used(source: str) -> set[str]:
+    """Return the names of the notebook that a cell uses, in its functions too."""
+
+    def walk(table: symtable.SymbolTable) -> Iterator[str]:
+        for symbol in table.get_symbols():
+            whole = table.get_type() == "module" or symbol.is_global()
+            if whole and symbol.is_referenced():
+                yield symbol.get_name()
+        for child in table.get_children():
+            yield from walk(child)
+
+    return set(walk(symtable.symtable(source, "cell", "exec")))
+
+
+def only_folded(cells: list[tuple[str, bool]]) -> set[str]:
+    """Return names that a visible cell uses, and only folded cells before it make."""
+    shown: set[str] = set()
+    folded: set[str] = set()
+    missed: set[str] = set()
+    for source, is_folded in cells:
+        if is_folded:
+            folded |= made(source)
+            continue
+        shown |= made(source)
+        missed |= (used(source) - shown) & folded
+    return missed
+
+
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.name[:2])
+def test_a_visible_cell_needs_no_fold(path):
+    cells = [
+        (cell.source, cell.metadata.get("jupyter", {}).get("source_hidden", False))
+        for cell in read(path).cells
+        if cell.cell_type == "code"
+    ]
+    assert not only_folded(cells)
+
+
+def test_a_name_of_a_fold_is_noticed():
+    fold, use = ("from course import keeps\nn = 1", True), ("print(keeps(n))", False)
+    assert only_folded([fold, use]) == {"keeps", "n"}
+    assert only_folded([fold, ("n = 2\nfrom course import keeps", False), use]) == set()
+    assert only_folded([fold, ("def f():\n    return n", False)]) == {"n"}
