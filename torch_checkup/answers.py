@@ -6,6 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from typing import Any
+
+import torch
 
 from .checkups import Part
 from .differences import Difference
@@ -13,6 +16,7 @@ from .helpers import text
 from .helpers._torch import cpp_compiler
 from .helpers.errors import InputError, one_line
 from .helpers.session import compile_apart
+from .helpers.tensors import tensors
 from .helpers.text import Table
 from .judge import Judgement, judged
 from .patient import Patient
@@ -28,6 +32,8 @@ def answered(p: Patient) -> Part:
     what = "answers and gradients" if p.train else "answers"
     found = judged(p, p.compiled(), again=p.compiled, running=p.running)
     bad = [one for one in found.differences if not one.look]
+    if len(p.fails) == len(found.off) and not bad:
+        raise InputError(f"both sides raise in every call: {one_line(p.fails[0])}")
     words = _words(p, found)
     numbers = defaultdict[str, list[str]](list)
     for number, word in enumerate(words, 1):
@@ -36,10 +42,10 @@ def answered(p: Patient) -> Part:
     verdict, says, advice = "good", f"compiled {what} are as near to float64 as", ()
     says += " eager's"
     if bad:
-        verdict, advice = "bad", (_BISECT,)
+        verdict = "bad"
         says = _says(what, numbers["RAISES"], numbers["DIFFER"], bad)
-        if numbers["RAISES"]:
-            advice = (_fixed_sizes(p) or _BISECT,)
+        cure = _fixed_sizes(p) if numbers["RAISES"] else _rounded(p)
+        advice = (cure or _BISECT,)
     elif found.undecided:
         verdict = "cannot tell"
         says = f"whether {what} agree was not decided"
@@ -125,11 +131,35 @@ def _refuse_without_compiler(raises: list[str], calls: int) -> None:
 
 def _fixed_sizes(p: Patient) -> str:
     """Return that code for fixed sizes gives all of eager's answers, if it does."""
-    again: Callable = partial(compile_apart, p.fn, dynamic=False)
-    with suppress(InputError):
-        if judged(p, p.compiled(dynamic=False), again=again).matches:
-            return (
-                "torch.compile(model, dynamic=False): eager's answers for all these "
-                "inputs; what failed is code for sizes that vary"
-            )
+    if _right(p, dynamic=False):
+        return (
+            "torch.compile(model, dynamic=False): eager's answers for all these "
+            "inputs; what failed is code for sizes that vary"
+        )
     return ""
+
+
+_HALF = (torch.bfloat16, torch.float16)
+
+
+def _rounded(p: Patient) -> str:
+    """Return that code which rounds where eager does gives its answers, if it does.
+
+    Kernels keep float32 between the operations on half precision, which is meant.
+    """
+    if not any(t.dtype in _HALF for t in tensors((p.calls, p.module))):
+        return ""
+    if _right(p, options={"emulate_precision_casts": True}):
+        return (
+            'torch.compile(model, options={"emulate_precision_casts": True}): eager\'s '
+            "answers for all these inputs; half precision is rounded between operations"
+        )
+    return ""
+
+
+def _right(p: Patient, **options: Any) -> bool | None:
+    """Return whether all answers are eager's with other *options* of torch.compile."""
+    again: Callable = partial(compile_apart, p.fn, **options)
+    with suppress(InputError):
+        return judged(p, p.compiled(**options), again=again).matches
+    return None

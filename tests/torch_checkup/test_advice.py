@@ -11,7 +11,7 @@ import textwrap
 import pytest
 
 from tests.refresh import ROOT
-from torch_checkup import breaks
+from torch_checkup import answers, breaks
 from torch_checkup.checkup_child import found_of
 from torch_checkup.patient import Patient
 
@@ -345,3 +345,25 @@ def test_what_no_compiled_model_sees_is_told_apart_from_what_this_one_misses(
     assert f"{hooks}; Linear.forward replaced on its class: do it before" in told
     assert "skip_nnmodule_hook_guards = False, which was tried, it notices" in told
     assert found["advice"] == ()
+
+
+# ------------------------------------------------------------------ other answers
+
+COMPILED = calls("x", "return x * (3 if torch.compiler.is_compiling() else 2)")
+PRECISE = 'options={"emulate_precision_casts": True}): eager\'s answers'
+
+
+@pytest.mark.parametrize(
+    ("dtype", "helps", "said"),
+    [("bfloat16", True, PRECISE), ("half", False, "bisector"), ("float", True, "bis")],
+)
+def test_rounding_as_eager_does_is_tried_in_half_precision(
+    dtype, helps, said, advised, monkeypatch
+):
+    tried = []
+    monkeypatch.setattr(answers, "_right", lambda _, **how: tried.append(how) or helps)
+    body = COMPILED + f"def make(): return f, (X.{dtype}(),)\n"
+    found = advised(body, "matches")
+    assert found["verdict"] == "bad" and said in found["advice"][0], found
+    precise = {"options": {"emulate_precision_casts": True}}
+    assert tried == ([] if dtype == "float" else [precise])
