@@ -34,6 +34,8 @@ from .silent import silent
 from .tries import next_steps
 from .versions import again
 
+_UNCALLED = ("matches", "gpu")
+"""Parts that are asked where eager raises in every call, too."""
 _FEWER_BYTES = 0.95
 """Below this share of eager's bytes, kernels move less than eager does."""
 
@@ -134,7 +136,7 @@ def gpu(p: Patient) -> Part:
     """What would a GPU run?"""
     from .helpers.gpu.dump import dump_triton  # here, for its import takes a second
 
-    inputs, kwargs = p.calls[0]
+    inputs, kwargs = p.every_call[0]  # it needs no eager call
     fn = partial(p.fn, **kwargs) if kwargs else p.fn
     chip = p.order["gpu"]
     dump = dump_triton(fn, *inputs, gpu=chip, training=p.train)
@@ -164,7 +166,7 @@ PARTS: dict[str, Callable[[Patient], Part]] = {
 def found_of(patient: Patient, name: str) -> dict[str, Any]:
     """Return what one part finds, or how it failed: the others go on."""
     try:
-        if len(patient.fails) and not patient.calls and name != "matches":
+        if len(patient.fails) and not patient.calls and name not in _UNCALLED:
             why = one_line(patient.fails[0])
             part = Part(name, "not run", f"eager raises in every call: {why}")
         else:
