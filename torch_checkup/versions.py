@@ -318,7 +318,8 @@ class Cures:
             words = "; ".join(f"{one.words}{one.place}" for one in those)
             yield f"{words}: {line}: {self.now.then(self.tried[line])}"
         for found in rest:
-            yield from self._untried(found)
+            if not helps or found.kind.pattern != _SIZE:  # one ill may hide a cure
+                yield from self._untried(found)
         for cure in self._limits(bool(helps)):
             if self._helps(cure):
                 yield f"{cure.line}: {self.now.then(self.tried[cure.line])}"
