@@ -1,20 +1,15 @@
 """What differs between a model that runs eagerly and the same model compiled.
 
-`differences` runs both from one state and names all that is not the same: at which
-call, at which place of what it returns or leaves behind, in which field.  It imports
-torch only when it is called, for a report is read without it.
+That has a call, a place of what it returns or leaves behind, and a field.  `judge`
+finds it; here is no torch, for a report is read without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from .helpers.text import Table, mark
-
-if TYPE_CHECKING:
-    from .patient import Call, Patient
 
 _LOOK = ("stride", "sign of zero")
 _HEAD = ("call", "place", "field", "eager", "compiled", "how many", "off from float64")
@@ -95,22 +90,3 @@ def table(found: Iterable[Difference]) -> Table:
     columns = list(zip(_HEAD, *(one.row() for one in found), strict=True))
     head, *rows = zip(*(c for c in columns if any(c[1:])), strict=True)
     return Table.of(head, rows)
-
-
-def differences(
-    p: Patient,
-    compiled: Callable[..., Any],
-    *,
-    calls: Sequence[Call] | None = None,
-    again: Callable[[], Callable[..., Any]] | None = None,
-) -> tuple[Difference, ...]:
-    """Return all in which *compiled* is not what the model of *p* is, run eagerly.
-
-    Both run *calls* (by default those of *p*) in order, from the same state and on
-    copies; then each call by itself, where calls change what the next one finds.
-    *again* compiles once more in the same way, where random numbers are drawn: without
-    it, that is `compile_apart`.  The first difference is the first in time.
-    """
-    from .judge import judged
-
-    return judged(p, compiled, calls=calls, again=again).differences

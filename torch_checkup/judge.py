@@ -55,6 +55,23 @@ class Judgement:
         return None if self.undecided else True
 
 
+def differences(
+    p: Patient,
+    compiled: Callable[..., Any],
+    *,
+    calls: Sequence[Call] | None = None,
+    again: Callable[[], Callable[..., Any]] | None = None,
+) -> tuple[Difference, ...]:
+    """Return all in which *compiled* is not what the model of *p* is, run eagerly.
+
+    Both run *calls* (by default those of *p*) in order, from the same state and on
+    copies; then each call by itself, where calls change what the next one finds.
+    *again* compiles once more in the same way, where random numbers are drawn: without
+    it, that is `compile_apart`.  The first difference is the first in time.
+    """
+    return judged(p, compiled, calls=calls, again=again).differences
+
+
 def judged(
     p: Patient,
     compiled: Callable[..., Any],
@@ -63,7 +80,7 @@ def judged(
     again: Callable[[], Callable[..., Any]] | None = None,
     running: Callable[[str], None] = lambda side: None,
 ) -> Judgement:
-    """Hold *compiled* against the model of *p*: see `differences.differences`.
+    """Hold *compiled* against the model of *p*: see `differences`.
 
     *running* is told which side runs, ``eager`` or ``compiled``, before it does.
     """

@@ -26,13 +26,14 @@ import torch
 from torch import fx
 
 from . import repro
-from .differences import Difference, differences
+from .differences import Difference
 from .guest import Report, end_with_parent, folders_of
 from .helpers import correctness
 from .helpers._torch import needed_for
 from .helpers.codegen import kernels
 from .helpers.errors import InputError, one_line
 from .helpers.tensors import clone, tensors
+from .judge import differences
 from .patient import Patient
 from .pieces import (
     Captured,

@@ -14,8 +14,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from torch_checkup import differences as told
-from torch_checkup.differences import Difference, differences
-from torch_checkup.judge import judged
+from torch_checkup.differences import Difference
+from torch_checkup.judge import differences, judged
 from torch_checkup.patient import Patient
 
 pytestmark = pytest.mark.usefixtures("one_thread")
