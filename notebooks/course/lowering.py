@@ -35,7 +35,11 @@ def past_the_caches(**settings: Any) -> Iterator[None]:
 
 
 def log_of(artifacts: str, fn: Callable[..., Any], *inputs: Any) -> str:
-    """Return what ``TORCH_LOGS=artifacts`` says while *fn* is compiled."""
+    """Return what ``TORCH_LOGS=artifacts`` says while *fn* is compiled.
+
+    Raises RuntimeError before ``start``, which keeps torch's log.
+    """
+    logged()
     torch._logging.set_logs(**dict.fromkeys(artifacts.split(","), True))
     try:
         with past_the_caches(), contextlib.redirect_stdout(io.StringIO()):
@@ -56,7 +60,10 @@ _COMPUTED = re.compile(r" = ops\.(?!load|store|constant|index_expr)(\w+)\(")
 
 
 def loops(log: str) -> Table:
-    """Return what each node of the IR reads, writes and computes."""
+    """Return what each node of the IR reads, writes and computes.
+
+    Raises ValueError for a log that says of no node.
+    """
     rows = []
     for part in re.split(r"\n(?=\w+: \w*Node)", log):
         head = re.match(r"(?:.*\n)?(op\w+): (\w+)", part)
@@ -70,6 +77,8 @@ def loops(log: str) -> Table:
         library = re.findall(r"node\.kernel = (\S+)", part)
         what = ", ".join(computes) or " ".join(library)
         rows.append((head[1], " ".join(reads), " ".join(writes), what))
+    if not rows:
+        raise ValueError("no node in this log: it is of log_of('ir_pre_fusion', ...)?")
     return Table.of(["node", "reads", "writes", "computes"], rows)
 
 
@@ -80,7 +89,12 @@ def _field(part: str, name: str) -> str:
 
 
 def decisions(log: str) -> list[str]:
-    """Return the lines in which the scheduler says what it fuses, and not."""
+    """Return the lines in which the scheduler says what it fuses, and not.
+
+    Raises ValueError for a log of something else.
+    """
+    if "attempting fusion" not in log:
+        raise ValueError("this log is not of log_of('fusion', ...)")
     kept = r"^(?:fusing|cannot fuse|completed fusion).*"
     return list(dict.fromkeys(re.findall(kept, log, re.MULTILINE)))
 

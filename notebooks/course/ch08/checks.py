@@ -21,6 +21,9 @@ MISREAD = {
     "tmp4 looks at tmp2: the product decides, not a": lambda a, b, c: (
         torch.where(a > 0, a * b, 0.1 * a) + c[:, None]
     ),
+    "tmp4 is False where the product is 0, and tmp6 is taken": lambda a, b, c: (
+        torch.where(a * b >= 0, a * b, 0.1 * a) + c[:, None]
+    ),
     "tmp8 is added behind tmp7, to every element": lambda a, b, c: torch.where(
         a * b > 0, a * b + c[:, None], 0.1 * a
     ),
@@ -41,6 +44,7 @@ MISREAD = {
 )
 def lost(answer):
     case = normal(50, 96, seed=1), normal(96, seed=2), normal(50, seed=3)
+    case[1][7] = 0.0  # so that some products are neither above nor below 0
     wrong = difference(answer, _lost, [case])
     for why, misread in MISREAD.items():
         if wrong and difference(answer, misread, [case]) is None:

@@ -20,6 +20,7 @@ def _cases():
         ("a chain of three", lambda x: torch.relu(x * 0.9) + 1, (x,), 1.0),
         ("x given twice", lambda a, b: torch.relu(a) * b, (x, x), 1.0),
         ("a view that is returned", lambda x: (x.t(), x * 0.9), (x,), 1.0),
+        ("a slice of a larger array", torch.relu, (x[:, :32],), 1.0),
         ("a product in the middle", _product, (x, w), moved / least),
     )
 

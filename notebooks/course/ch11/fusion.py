@@ -98,6 +98,7 @@ def ask_h100(function: Callable[..., Any], *inputs: Any) -> Asked:
 
 
 def _asked(lower: Callable[[], Sequence[Any]], inputs: Any) -> Asked:
+    logged()  # raises before start(...), which keeps torch's log
     torch._logging.set_logs(fusion=True)
     try:
         with contextlib.redirect_stdout(io.StringIO()):  # it is in logged()

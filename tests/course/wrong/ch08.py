@@ -41,3 +41,28 @@ def lost(a, b, c):
 # %% 08.2: a Triton kernel cannot call gelu
 # - a * half
 # + torch.nn.functional.gelu(a)
+
+
+# %% 08.1: tmp4 is False where the product is 0
+# - h > 0
+# + h >= 0
+
+
+# %% 08.1: the numbers are off by
+# - 0.1 * a
+# + 0.01 * a
+
+
+# %% 08.2: outside its buffers
+# - b = tl.load(x + i, mask=inside)
+# + b = tl.load(x + i)
+
+
+# %% 08.2: 1 of 1000 were never written, 999 to 999
+# - inside = i < n
+# + inside = i < n - 1
+
+
+# %% 08.2: numbers are wrong
+# - b + a * half
+# + a * half

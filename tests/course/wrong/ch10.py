@@ -35,3 +35,23 @@ def waits_for(function, inputs, balance):
 # + from helpers import eager_bytes, kernels
 # - operations(function, *inputs)
 # + len(eager_bytes(function, *inputs).calls) * inputs[0].numel()
+
+
+# %% 10.1: a slice of a larger array: it is 1
+# - data_ptr(): tensor.nbytes
+# + data_ptr(): tensor.untyped_storage().nbytes()
+
+
+# %% 10.1: a product in the middle: it is
+# - kernels(function, *inputs).bytes / sum(memory.values())
+# + sum(memory.values()) / kernels(function, *inputs).bytes
+
+
+# %% 10.2: a chain of 100, fused, balance 4: it waits for arithmetic
+# - from helpers import kernels
+# + from helpers import eager_bytes as kernels  # what eager moves
+
+
+# %% 10.2: a chain of 8, balance 4: it waits for memory
+# - > balance
+# + >= 1
