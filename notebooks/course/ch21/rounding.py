@@ -39,27 +39,6 @@ def zeros_in(loss: Callable[..., Any], scale: float, net: Any, *data: Any) -> fl
     return float((whole == 0).double().mean())
 
 
-def slope_error(
-    loss: Callable[..., Any], context: Any, x: torch.Tensor, w: torch.Tensor
-) -> float:
-    """Return the error of the gradient of w: the call is within *context*.
-
-    The backward is not, as in a usual training step.  The truth comes from
-    *loss* in float64, run eagerly.
-    """
-
-    def slope(dtype: torch.dtype) -> torch.Tensor:
-        leaf = w.detach().to(dtype).requires_grad_()
-        with context:
-            value = loss(x.to(dtype), leaf)
-        [found] = torch.autograd.grad(value, leaf)
-        return found
-
-    with torch.compiler.set_stance("force_eager"):
-        exact = slope(torch.float64)
-    return error(slope(torch.float32), exact)
-
-
 # ------------------------------------------------------------ races
 
 
