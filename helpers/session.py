@@ -123,8 +123,11 @@ def _reachable(objects: tuple[Any, ...]) -> Iterator[Any]:
     return (item for _, item in placed({str(i): o for i, o in enumerate(objects)}))
 
 
-_REGISTERS = ("_parameters", "_buffers", "_modules")
-"""Where a module keeps its tensors and parts, which are named as its attributes are."""
+_REGISTERS = ("_parameters", "_buffers", "_modules", "forward")
+"""Where a module keeps its tensors and parts, which are named as its attributes are.
+
+What a forward reaches is named alike where it is the class's and where it is its own.
+"""
 
 
 def placed(roots: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -77,6 +77,16 @@ class Keeps(nn.Module):
         return torch.stack(list(self.kept)).sum(0)
 
 
+SCALE = torch.linspace(0.5, 1.5, 3)
+
+
+class Scaled(nn.Module):
+    """Reads a tensor that stands in its file."""
+
+    def forward(self, x):
+        return x * SCALE
+
+
 class Writes(nn.Module):
     """Counts its calls in a buffer."""
 
@@ -154,6 +164,7 @@ HEALTHY = {
         lambda x: (x / x * math.inf).softmax(-1), (torch.rand(3, 3),)
     ),
     "a deque that is read": lambda: Given(Keeps(), (torch.ones(3),)),
+    "a tensor of the file": lambda: Given(Scaled(), (torch.ones(3),)),
     "a counter": lambda: Given(Writes(), *[(torch.rand(3),)] * 3),
     "one cache for all calls": lambda: Given(appended, *shared_cache()),
     "both raise": lambda: Given(
