@@ -9,8 +9,8 @@ from typing import Any
 class CountingBackend:
     """A backend for torch.compile that notes what is captured, and what runs.
 
-    *inner* is the backend that makes what runs, or its name.  ``captured`` has the graphs,
-    and ``ran`` for each run the number of its graph, its place in there: one that
+    *inner* is the backend that makes what runs, or its name.  ``captured`` has the
+    graphs, and ``ran`` for each run the number of its graph, its place in there: one that
     is compiled once more has a second number.
     """
 

@@ -49,7 +49,9 @@ def peak_bytes(lines):
 
     alive, most = {}, 0
     for line in lines:
-        if made := re.match(r"(\w+) = empty_strided_cpu\(\((.*?)\), .*torch.(\w+)", line):
+        if made := re.match(
+            r"(\w+) = empty_strided_cpu\(\((.*?)\), .*torch.(\w+)", line
+        ):
             sizes = [int(n) for n in re.findall(r"\d+", made[2])]
             alive[made[1]] = math.prod(sizes) * getattr(torch, made[3]).itemsize
         elif reused := re.match(r"(\w+) = (\w+); del \2", line):

@@ -61,7 +61,7 @@ def warm(compiled, lengths):
     torch.compiler.set_stance("eager_on_recompile")
 
 
-# %% 27.1: 5 rows in a thread of the pool still compile, because tensor 'series' size mismatch at index 0. expected 1, actual 5. Which sizes did your warm-up show, and in which order?
+# %% 27.1: actual 5. Which sizes did your warm-up show, and in which order?
 def warm(compiled, lengths):
     with torch.inference_mode():
         for n in (17, 1):
