@@ -10,8 +10,8 @@ class CountingBackend:
     """A backend for torch.compile that notes what is captured, and what runs.
 
     *inner* is the backend that makes what runs, or its name.  ``captured`` has the
-    graphs, and ``ran`` for each run the number of its graph, its place in there: one that
-    is compiled once more has a second number.
+    graphs, and ``ran`` for each run the number of its graph, its place in there: one
+    that is compiled once more has a second number.
     """
 
     def __init__(self, inner: str | Callable[..., Any] = "eager") -> None:
