@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections import Counter
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -16,11 +15,9 @@ from torch import nn
 from helpers.plots import CEILING, COLOURS, QUIET, Picture, styled
 
 BOOK = Path(__file__).parents[3] / "data" / "alice.txt"
-Sentence = list[int]
-Batches = list[list[Sentence]]
 
 
-def book() -> list[Sentence]:
+def book() -> list[list[int]]:
     """Return the sentences of the book as numbers of words, from 1 on."""
     text = BOOK.read_text(encoding="ascii").lower()
     pieces = re.split(r"(?<=[.!?])\W+", text)
@@ -45,98 +42,20 @@ class Encoder(nn.Module):
         return (h * real).sum(1) / real.sum(1)
 
 
-# ------------------------------------------------------------------ batches
-
-
-def in_order(sentences: Sequence[Sentence], size: int = 8) -> Batches:
-    """Cut the sentences into batches as they come."""
-    starts = range(0, len(sentences), size)
-    return [list(sentences[n : n + size]) for n in starts]
-
-
-def by_length(
-    sentences: Sequence[Sentence], size: int = 8, window: int | None = None
-) -> Batches:
-    """Sort by length, all of them or each *window*, and cut into batches."""
-    window = window or len(sentences)
-    starts = range(0, len(sentences), window)
-    parts = [sorted(sentences[n : n + window], key=len) for n in starts]
-    return [batch for part in parts for batch in in_order(part, size)]
-
-
-def in_buckets(
-    sentences: Sequence[Sentence], edges: Sequence[int], size: int = 8
-) -> list[tuple[int, list[Sentence]]]:
-    """Put each sentence to its edge, and cut each bucket into batches."""
-    buckets: dict[int, list[Sentence]] = {edge: [] for edge in edges}
-    for sentence in sentences:
-        buckets[edges[bisect_left(edges, len(sentence))]].append(sentence)
-    return [
-        (edge, batch)
-        for edge, bucket in buckets.items()
-        for batch in in_order(bucket, size)
-    ]
-
-
-def padded(
-    batch: Sequence[Sentence], edge: int | None = None, rows: int = 0
-) -> torch.Tensor:
-    """Return a batch as a tensor, padded with 0 to an edge or its longest.
-
-    With *rows*, a smaller batch is filled up with empty sentences.
-    """
-    edge = edge or max(map(len, batch))
-    lines = [*batch, *[[]] * (rows - len(batch))]
-    return torch.tensor([line + [0] * (edge - len(line)) for line in lines])
-
-
-def work(tensors: Iterable[torch.Tensor]) -> float:
-    """Return how many tokens are computed for each one that is real."""
-    tensors = list(tensors)
-    real = sum(int((tokens != 0).sum()) for tokens in tensors)
-    return sum(tokens.numel() for tokens in tensors) / real
-
-
-def chosen_edges(lengths: Sequence[int], most: int, last: int) -> list[int]:
-    """Return at most *most* edges, each the one that saves most padding."""
-    edges = [last]
-    while len(edges) < min(most, len({*lengths, last})):
-        tries = [sorted({*edges, n}) for n in set(lengths)]
-        edges = min(tries, key=partial(_padded_length, lengths))
-    return edges
-
-
-def _padded_length(lengths: Sequence[int], edges: Sequence[int]) -> int:
-    return sum(edges[bisect_left(edges, n)] for n in lengths)
-
-
-# -------------------------------------------------------------- the picture
+# ---------------------------------------------------- what padding computes
 
 COUNTS = range(1, 13)
 
 
-def bucket_curves(
-    seen: Sequence[Sentence], to_come: Sequence[Sentence]
-) -> dict[str, list[float]]:
-    """Return the work for 1 to 12 buckets, with edges from three recipes.
+def bucketed(padded: Sequence[int], real: int, size: int = 8) -> float:
+    """Return how many tokens are computed for each of *real* ones.
 
-    Edges are chosen on the sentences *seen*, and counted on those *to_come*.
+    *padded* has the edge of each sentence; those of one edge go in batches of *size*,
+    of which the last is filled up with empty rows.
     """
-    last = max(map(len, [*seen, *to_come]))
-    lengths = [len(sentence) for sentence in seen]
-    recipes: dict[str, Callable[[int], list[int]]] = {
-        "equal steps": lambda k: [last * n // k for n in range(1, k + 1)],
-        "each half the next": lambda k: sorted({-(-last // 2**n) for n in range(k)}),
-        "chosen": lambda k: chosen_edges(lengths, k, last),
-    }
-    return {
-        name: [
-            work(padded(b, e, 8) for e, b in in_buckets(to_come, edges(k)))
-            for k in COUNTS
-            if len(edges(k)) == k  # halves end at an edge of 1
-        ]
-        for name, edges in recipes.items()
-    }
+    rows = Counter(padded)
+    computed = sum(edge * size * -(-count // size) for edge, count in rows.items())
+    return computed / real
 
 
 @styled

@@ -33,7 +33,6 @@ def diagnose(eager, compiled, x):
 
 # %% 17.2: a stance that refuses a compile
 def diagnose(eager, compiled, x):
-    from torch._dynamo.callback import callback_handler
     from torch.profiler import profile
 
     if not torch.allclose(compiled(x), eager(x)):

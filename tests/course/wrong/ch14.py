@@ -34,3 +34,28 @@ def warm_up(compiled, make, sizes):
 def warm_up(compiled, make, sizes):
     compiled(make(sizes[0]))  # exact
     compiled(make(sizes[-1]))  # open
+
+
+# %% 14.1: it does not return what distances returns: given [32, 5], the result has
+def mended(x):
+    return (x - x.mean(0)).norm()
+
+
+# %% 14.1: it does not return what distances returns: given [32, 5], the numbers
+def mended(x):
+    return (x - x.median(0).values).norm(dim=1)
+
+
+# %% 14.2: still needs a compile
+def warm_up(compiled, make, sizes):
+    with torch.compiler.set_stance("force_eager"):
+        compiled(make(sizes[0]))
+
+
+# %% 14.2: Could not guard on data-dependent expression
+def warm_up(compiled, make, sizes):
+    from torch._dynamo.decorators import mark_unbacked
+
+    x = make(sizes[-1])
+    mark_unbacked(x, 0)
+    compiled(x)
