@@ -328,7 +328,7 @@ def test_the_command_says_what_its_owner_has_to_mend(tmp_path, capsys):
 @pytest.mark.parametrize("old", ["checkup", "cold-start", "explain"])
 def test_an_old_name_says_the_new_one_and_still_works(old):
     new = "torch-checkup" if old == "checkup" else f"torch-checkup {old}"
-    command = sys.executable, "-m", "helpers", old, "nowhere"
+    command = sys.executable, "-m", "helpers", old, "nowhere.txt"
     said = ran(*command, status=2).stderr.splitlines()
     assert said[0] == f"python -m helpers {old} is {new} now"
     assert said[1].startswith(f"{new}: ") and "nowhere" in said[1]
