@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from .checkups import Part
+from .checkups import BISECT, Part
 from .differences import Difference
 from .helpers import text
 from .helpers._torch import cpp_compiler
@@ -20,11 +20,6 @@ from .helpers.tensors import tensors
 from .helpers.text import Table
 from .judge import Judgement, judged
 from .patient import Patient
-
-_BISECT = (
-    "find the layer that is wrong: torch.compile(model, backend='aot_eager'), and the "
-    "bisector (lesson 16)"
-)
 
 
 def answered(p: Patient) -> Part:
@@ -45,7 +40,7 @@ def answered(p: Patient) -> Part:
         verdict = "bad"
         says = _says(what, numbers["RAISES"], numbers["DIFFER"], bad)
         cure = _fixed_sizes(p) if numbers["RAISES"] else _rounded(p)
-        advice = (cure or _BISECT,)
+        advice = (cure or BISECT,)
     elif found.undecided:
         verdict = "cannot tell"
         says = f"whether {what} agree was not decided"

@@ -66,6 +66,11 @@ _WORSE_IF_MORE = (
 )
 _WORSE_IF_NONE = ("matches", "graphs", "compiled", "found_in_cache")
 _APART = ("start", "composes")  # parts that start processes of their own
+BISECT = (
+    "find the layer that is wrong: torch.compile(model, backend='aot_eager'), and the "
+    "bisector (lesson 16)"
+)
+"""What there is to do where it could not be looked for."""
 _WORTH_SHIPPING = 0.2  # of the first call, what a cache must save to be advised
 _MOST = 12  # differences that a terminal shows
 _SIGNS = {
@@ -333,12 +338,13 @@ class _Done(dict[str, Part]):
         self._names, self._bar, self._begin = names, bar, time.monotonic()
 
     def __setitem__(self, name: str, part: Part) -> None:
-        """Keep a part, and tell it; the bar shows the next."""
+        """Keep a part, and tell it once; the bar shows the next."""
         now = time.monotonic()
         took, self._begin = text.seconds(now - self._begin), now
-        sign, verdict = _SIGNS[part.verdict], part.verdict
-        text.tell(f"{sign} {name} {took}: {verdict}, {part.says}")
-        self._bar.update(name not in self)
+        if name not in self:
+            sign, verdict = _SIGNS[part.verdict], part.verdict
+            text.tell(f"{sign} {name} {took}: {verdict}, {part.says}")
+            self._bar.update()
         super().__setitem__(name, part)
         left = [name for name in self._names if name not in self]
         self._bar.set_description_str(f"checkup, {left[0]}" if left else "checkup")
@@ -358,9 +364,8 @@ def _with_where(part: Part, order: dict[str, Any], files: where.Files) -> Part:
             said = f"where it comes from was not looked for: {error}"
             return replace(part, evidence=(*part.evidence, said))
     evidence = (*part.evidence, *filter(None, [found.repro.rstrip()]))
-    return replace(
-        part, evidence=evidence, advice=(str(found), *part.advice), where=found
-    )
+    cures = (line for line in part.advice if line != BISECT or not found.stage)
+    return replace(part, evidence=evidence, advice=(str(found), *cures), where=found)
 
 
 def _apart(name: str, order: dict[str, Any]) -> Part:

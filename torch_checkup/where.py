@@ -75,7 +75,10 @@ class Where(Result):
         """What differs, in words."""
         if self.field in ("raises", "exception"):
             return f"{self.place}: {self.compiled}, eager {self.eager}"
-        return f"{self.place}: {self.field} {self.compiled}, eager's {self.eager}"
+        ours, theirs = self.eager, self.compiled
+        if self.field in ("values", "nan/inf"):  # machines round them
+            ours, theirs = text.mark(ours), text.mark(theirs)
+        return f"{self.place}: {self.field} {theirs}, eager's {ours}"
 
     @property
     def at(self) -> str:
@@ -96,8 +99,9 @@ class Where(Result):
         if 0 < self.often[0] < self.often[1]:
             parts.append(f"wrong in {self.often[0]} of {self.often[1]} runs")
         if self.still_fails is not None:
-            does = "still fails" if self.still_fails else "does not fail alone"
-            parts.append(f"python repro.py {does} ({text.count(self.lines, 'line')})")
+            does = "still fails" if self.still_fails else "does not fail"
+            lines = text.count(self.lines, "line")
+            parts.append(f"alone, a program of {lines} {does} (--repro keeps it)")
         return "; ".join([*parts, *self.notes])
 
 
@@ -199,10 +203,11 @@ def issue(found: Where) -> str:
         ("step", found.step),
         ("kernel", found.kernel),
         ("operations", str(found.piece or "")),
-        ("wrong in", f"{found.often[0]} of {found.often[1]} runs" * any(found.often)),
     ]
+    if any(found.often):
+        where.append(("wrong in", f"{found.often[0]} of {found.often[1]} runs"))
     lines = [
-        f"# torch.compile: {found.what}",
+        f"# torch.compile: {text.plain(found.what)}",
         "",
         "## Where",
         "",
