@@ -32,15 +32,26 @@ def complaints(folder):
     zizmor = Path(sys.executable).with_name("zizmor")
     options = "--offline --strict-collection --no-config --no-ignores --no-progress"
     commands = [[zizmor, *options.split(), folder]]
-    if actionlint := shutil.which("actionlint"):  # the workflow installs it
+    workflows = {*folder.glob("*")} - {folder / "action.yml"}
+    if workflows and (actionlint := shutil.which("actionlint")):  # the workflow has it
         # Only its own rules, whatever else this machine has.
-        commands.append([actionlint, "-shellcheck=", "-pyflakes=", *folder.glob("*")])
+        commands.append([actionlint, "-shellcheck=", "-pyflakes=", *workflows])
     runs = [subprocess.run(c, capture_output=True, text=True) for c in commands]
     return "".join(run.stdout + run.stderr for run in runs if run.returncode)
 
 
 def test_the_linters_find_nothing():
     assert complaints(FOLDER) == ""
+
+
+def test_they_find_nothing_in_the_action_either(tmp_path):
+    shutil.copy(ROOT / "torch_checkup" / "action.yml", tmp_path / "action.yml")
+    assert complaints(tmp_path) == ""
+    found = yaml.safe_load((tmp_path / "action.yml").read_text())
+    [look] = [s for s in found["runs"]["steps"] if "torch-checkup " in s.get("run", "")]
+    options = {*re.findall(r"--[\w-]+", look["run"])}
+    help_ = python("from torch_checkup.__main__ import main; main(['--help'])").stdout
+    assert options and options <= {*re.findall(r"--[\w-]+", help_)}
 
 
 def test_a_workflow_calls_only_what_there_is():

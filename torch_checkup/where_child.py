@@ -245,7 +245,7 @@ def by_itself(captured: Captured, search: Search, stage: str) -> Culprit | None:
 
     The same field is looked for first, and then any that changes an answer.
     """
-    for inputs in captured.runs:
+    for inputs in _distinct(captured.runs):
         alone = Alone(captured.module, inputs, search.p)
         culprit = Culprit(captured, inputs, search.sought, alone)
         found: list[Difference] = []
@@ -262,6 +262,20 @@ def by_itself(captured: Captured, search: Search, stage: str) -> Culprit | None:
         if found:
             return replace(culprit, difference=(same or found)[0])
     return None
+
+
+def _distinct(runs: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Return each run once: the judge repeats its calls."""
+    kept: list[tuple[Any, ...]] = []
+    for run in runs:
+        if not any(all(map(_is_same, run, other)) for other in kept):
+            kept.append(run)
+    return kept
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    both = isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)
+    return torch.equal(one, other) if both else one == other
 
 
 # ----------------------------------------------------------------- the pass or lowering
@@ -476,24 +490,25 @@ def search(p: Patient, found: Difference, told: Told, order: dict[str, Any]) -> 
         told.put(often=[*map(int, often.groups())])
         told.note("not narrowed further: it is not always wrong")
         return
-    looking = Search(p, found, told)
-    stage = looking.stage()
-    told.put(stage=stage)
-    if not stage:
-        told.note("not narrowed further: no backend by itself is wrong")
-        return
     try:
-        if stage != "eager":
-            culprit = narrowed(looking, stage, order)
-        else:
-            culprit = None
-            captured_otherwise(looking)
-        if culprit is None:
-            whole(looking, stage, order)
-            if stage != "eager":
-                step(looking, stage, order, looking_at_all(looking))
+        from_the_outside_in(Search(p, found, told), order)
     except Spent:
         told.note("not narrowed further: the time of the search is spent")
+
+
+def from_the_outside_in(looking: Search, order: dict[str, Any]) -> None:
+    """Tell the stage, then what is smaller; Spent where the time does not go so far."""
+    stage = looking.stage()
+    looking.told.put(stage=stage)
+    if not stage:
+        looking.told.note("not narrowed further: no backend by itself is wrong")
+        return
+    if stage == "eager":
+        captured_otherwise(looking)
+        whole(looking, stage, order)
+    elif narrowed(looking, stage, order) is None:
+        whole(looking, stage, order)
+        step(looking, stage, order, looking_at_all(looking))
 
 
 def narrowed(looking: Search, stage: str, order: dict[str, Any]) -> Culprit | None:

@@ -1,0 +1,168 @@
+"""A repro holds what it needs, keeps the form of its inputs, and was run."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import fx
+
+from tests.refresh import ROOT
+from torch_checkup import repro, where
+from torch_checkup.__main__ import main
+from torch_checkup.helpers.errors import InputError
+from torch_checkup.repro import Look, as_test, of_piece
+from torch_checkup.where import Files, Where
+
+
+def cumulated(x):
+    mask = torch.ones_like(x, dtype=torch.bool)
+    return (mask.cumsum(1, dtype=torch.bfloat16), x + 1)
+
+
+DTYPE = Look("out[0]", "assert compiled.dtype == eager.dtype")
+VALUES = Look("out[1]", "torch.testing.assert_close(compiled, eager)")
+
+
+def program(fn, given, look=DTYPE, compiling="torch.compile(f)", exact=False):
+    return of_piece(fx.symbolic_trace(fn), given, look, compiling, exact)
+
+
+def made(written):
+    """Return the inputs that a program makes."""
+    scope = {}
+    exec(written.setup, scope)
+    return scope["inputs"]()
+
+
+def test_it_fails_for_its_difference_alone(tmp_path):
+    """Torch 2.13 has this bug; a program that asserts another field does not fail."""
+    x = torch.randn(3, 40)
+    wrong, right = (program(cumulated, (x,), look) for look in (DTYPE, VALUES))
+    fails = wrong.fails(tmp_path, 200.0)
+    if not fails and torch.__version__.split("+")[0] != "2.13.0":
+        pytest.skip("this torch does not have the bug")
+    assert fails and not right.fails(tmp_path, 200.0)
+
+
+def test_another_exception_is_not_the_difference(tmp_path):
+    written = program(lambda x: (x.sin(), x), (torch.ones(2),), compiling="f")
+    broken = repro.Repro(written.setup, "raise ValueError('no file')")
+    assert not broken.fails(tmp_path, 60.0)
+    raises = repro.Repro(written.setup, broken.check, "ValueError: no file")
+    assert raises.fails(tmp_path, 60.0)
+    sleeps = repro.Repro("import time\ntime.sleep(60)", "")
+    with pytest.raises(TimeoutError):
+        sleeps.fails(tmp_path, 0.5)
+
+
+def test_inputs_keep_their_form():
+    base = torch.randn(40)
+    given = (
+        torch.randn(6, 8).t(),
+        torch.randn(5, 1).expand(5, 9),
+        base[:20].view(4, 5),
+        base.view(10, 4)[:, 1],
+        torch.randint(3, 9, (30,)),
+        torch.ones(7, dtype=torch.bfloat16).requires_grad_(),
+        torch.tensor(2.5, dtype=torch.float64),
+        torch.zeros(0, 3),
+        torch.rand(50) < 0.5,
+        3,
+    )
+
+    def model(a, b, c, d, e, f, g, h, i, n):
+        return (a, b, c, d, e, f, g, h, i)
+
+    found = made(program(model, given))
+    for ours, theirs in zip(given[:-1], found[:-1], strict=True):
+        for field in ("shape", "dtype", "requires_grad"):
+            assert getattr(ours, field) == getattr(theirs, field)
+        assert ours.stride() == theirs.stride() or not ours.numel()
+    c, d = found[2:4]
+    assert c.untyped_storage().data_ptr() == d.untyped_storage().data_ptr()
+    assert found[4].min() >= 3 and found[4].max() < 9
+    assert (found[5] == 1).all() and found[6] == 2.5 and found[-1] == 3
+
+
+def test_values_that_no_seed_gives_lie_in_a_file_beside_it(tmp_path, monkeypatch):
+    x, seeded = torch.randn(9, 20).t(), program(cumulated, (torch.randn(9, 20),))
+    exact = program(cumulated, (x,), exact=True)
+    assert seeded.saved is None and [*exact.saved] == ["x"]
+    exact.write(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    [found] = made(exact)
+    assert torch.equal(found, x) and found.stride() == x.stride()
+    assert str(tmp_path) not in exact.source and "torch_checkup" not in exact.source
+
+
+def test_inputs_that_cannot_be_written_are_named():
+    class Own(torch.Tensor):
+        pass
+
+    with pytest.raises(ValueError, match="inputs of the type Own"):
+        program(cumulated, (torch.ones(3).as_subclass(Own),))
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        DTYPE,
+        Look("given[0].grad", "torch.testing.assert_close(compiled, eager)", True),
+        Look("", "assert compiled == eager"),
+        Look("out", raises="RuntimeError: no"),
+    ],
+    ids=["form", "gradient", "eager raises", "compiled raises"],
+)
+def test_each_kind_of_program_runs_where_nothing_is_wrong(look, tmp_path):
+    given = (torch.randn(4, 30, requires_grad=True),)
+    written = program(lambda x: (x.sin(), x.cos()), given, look, compiling="f")
+    done = Path(tmp_path / "repro.py")
+    done.write_text(written.source)
+    subprocess.run([sys.executable, done], check=True, timeout=120)
+    assert written.lines <= 20
+    assert compile(as_test(written, "output[0] has eager's dtype"), "test", "exec")
+    assert "def test_output_0_has_eager_s_dtype():" in as_test(
+        written, "output[0] has eager's dtype"
+    )
+
+
+FOUND = Where(1, "output[0]", "dtype", "bfloat16", "int64", stage="inductor")
+
+
+def test_files_are_written_together(tmp_path):
+    kept, home = tmp_path / "kept", tmp_path / "home"
+    kept.mkdir()
+    (kept / "repro.pt").write_bytes(b"numbers")
+    texts = {"repro": "import torch\n", "test": "def test_it(): ...\n"}
+    found = replace(FOUND, **texts, files=("repro.pt",), still_fails=True)
+    files = Files(home, home / "test_it.py", home / "issue.md")
+    files.check()
+    assert files.write(found, kept) == found
+    assert {path.name for path in home.iterdir()} == {
+        *("repro.py", "repro.pt", "test_it.py", "issue.md")
+    }
+    assert "--repro" in str(Files().write(found, kept).notes)
+
+
+def test_a_draft_tells_versions_and_no_name_of_a_person_or_host():
+    import getpass
+    import platform
+
+    draft = where.issue(FOUND)
+    assert f"- torch: {torch.__version__}" in draft and "inductor" in draft
+    for word in (platform.node(), str(Path.home()), f"/{getpass.getuser()}/"):
+        assert word not in draft
+
+
+@pytest.mark.parametrize("option", ["--repro", "--emit-test", "--issue"])
+def test_a_place_that_cannot_be_written_is_told_at_once(option, tmp_path, capsys):
+    file = tmp_path / "file"
+    file.touch()
+    target = f"{ROOT / 'tests' / 'torch_checkup' / 'sick_models.py'}:healthy"
+    assert main([target, option, str(file / "inside")]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+    with pytest.raises(InputError):
+        Files(test=tmp_path).check()

@@ -1,0 +1,282 @@
+"""A wrong answer is traced to its stage, graph, piece, line, and pass or lowering."""
+
+import math
+import sys
+import textwrap
+from dataclasses import replace
+from functools import partial
+from unittest import mock
+
+import pytest
+import torch
+from torch import fx
+from torch._inductor.decomposition import select_decomp_table
+
+from torch_checkup import where, where_child
+from torch_checkup.checkups import Part
+from torch_checkup.differences import Difference
+from torch_checkup.judge import differences
+from torch_checkup.patient import Patient
+from torch_checkup.pieces import OnePiece, Piece, cuts, smallest
+from torch_checkup.where_child import Search, Spent, Told, bisected, place_of
+
+BLOCKS = """
+    class Head(torch.nn.Module):
+        def forward(self, x):
+            y = torch.tanh(x) + 1
+            z = y * 2
+            return torch.sin(z)
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.head = torch.nn.Linear(4, 4), Head()
+        def forward(self, x):
+            x = torch.cos(self.layer(x))
+            {between}
+            return self.head(x) - x
+    def make():
+        torch.manual_seed(0)
+        return Model(), (torch.randn(3, 4),)
+    """
+WHOLE = BLOCKS.format(between="pass")
+BROKEN = BLOCKS.format(between="torch._dynamo.graph_break()")
+
+
+class Steep(torch.autograd.Function):
+    """Twice the gradient of a value that stays as it is."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+
+
+def wrong_sin(graph, inputs):
+    """A stage that makes each sine a cosine."""
+
+    class Wrong(fx.Interpreter):
+        def call_function(self, target, args, kwargs):
+            target = torch.cos if target is torch.sin else target
+            return super().call_function(target, args, kwargs)
+
+    return Wrong(graph).run
+
+
+def steep_tanh(graph, inputs):
+    """A stage in which the gradient of tanh is wrong."""
+
+    class Wrong(fx.Interpreter):
+        def call_function(self, target, args, kwargs):
+            result = super().call_function(target, args, kwargs)
+            return Steep.apply(result) if target is torch.tanh else result
+
+    return Wrong(graph).run
+
+
+def wrong_together(graph, inputs):
+    """A stage that is wrong where tanh and sin meet in one graph, as when it fuses."""
+    targets = {node.target for node in graph.graph.nodes}
+    both = {torch.tanh, torch.sin} <= targets
+    return wrong_sin(graph, inputs) if both else graph.forward
+
+
+class News:
+    """Takes the place of the report that a parent reads."""
+
+    def __init__(self):
+        self.known = {}
+
+    def put(self, **found):
+        self.known |= found.get("where", {})
+
+
+@pytest.fixture
+def search(tmp_path):
+    """A function that returns the search for what a stage of ours does to a model."""
+
+    def start(body, stage, train=False, seconds=300.0):
+        path = tmp_path / "mine.py"
+        path.write_text("import torch\n" + textwrap.dedent(body))
+        patient = Patient({"target": f"{path}:make", "train": train})
+        patient.try_out()
+        compiling = partial(patient.compiled, backend=stage)
+        found = differences(patient, compiling(), again=compiling)
+        return Search(patient, found[0], Told(News(), seconds))
+
+    yield start
+    sys.modules.pop("mine", None)
+
+
+@pytest.mark.parametrize(
+    ("body", "stage", "train", "graph", "lines"),
+    [
+        (WHOLE, wrong_sin, False, 0, ["return torch.sin(z)"]),
+        (BROKEN, wrong_sin, False, 1, ["return torch.sin(z)"]),
+        (WHOLE, steep_tanh, True, 0, ["y = torch.tanh(x) + 1"]),
+        (
+            WHOLE,
+            wrong_together,
+            False,
+            0,
+            ["y = torch.tanh(x) + 1"] * 2 + ["z = y * 2", "return torch.sin(z)"],
+        ),
+    ],
+    ids=["one operation", "second graph", "gradient", "several together"],
+)
+def test_the_smallest_piece_has_the_line(body, stage, train, graph, lines, search):
+    looking = search(body, stage, train)
+    number, graphs = looking.graph(stage)
+    assert number == graph
+    piece = looking.piece(stage, number, graphs[number])
+    found = place_of(graphs[number], piece)
+    assert piece.stop - piece.start == len(lines)
+    assert (found["code"], found["module"]) == (lines[-1], "self.head")
+    assert found["file"] == "mine.py"
+    kept = looking.kept(piece)
+    assert where_child.by_itself(kept, looking, stage), "it is wrong by itself"
+
+
+def test_what_only_raises_is_not_taken_for_the_difference(search):
+    """A cut can make code that fails: that is not what is looked for."""
+
+    def raising(graph, inputs):
+        raise RuntimeError("cannot be cut")
+
+    looking = search(WHOLE, wrong_sin)
+    assert not looking.wrong_with(lambda: raising)
+    assert looking.wrong_with(lambda: wrong_sin)
+
+
+def test_a_graph_of_ten_thousand_operations_is_halved():
+    asked = []
+
+    def wrong(place):
+        asked.append(place)
+        return place >= 7654
+
+    assert smallest(range(10_001), wrong) == 7654
+    assert len(asked) <= math.log2(10_000) + 1
+
+
+def test_a_graph_is_cut_where_only_tensors_go_over():
+    captured = OnePiece("eager")
+
+    def model(x):
+        a, b = x.split(2, -1)
+        with torch.autocast("cpu"):
+            c = a @ b
+        return c + 1
+
+    torch.compile(model, backend=captured)(torch.ones(2, 4))
+    [graph] = captured.graphs
+    names = [node.name for node in graph.body]
+    before = [names[place] for place in cuts(graph.module.graph)[:-1]]
+    assert before == [names[0], *names[names.index("b") + 1 :][:1], names[-1]], names
+
+
+def test_what_eager_runs_around_a_piece_changes_nothing():
+    def model(x, w):
+        y = (x @ w) * 2
+        y.add_(1)
+        return y.sum(0), y.view(-1)[:3], x.shape[0] * y
+
+    x, w = torch.randn(5, 4), torch.randn(4, 4, requires_grad=True)
+    expected = model(x, w)
+    captured = OnePiece("eager")
+    torch.compile(model, backend=captured, dynamic=True)(x, w)
+    places = cuts(captured.graphs[0].module.graph)
+    first, second, *_, last, end = places
+    for start, stop in [(first, second), (second, last), (second, end)]:
+        torch.compiler.reset()
+        backend = OnePiece("aot_eager", Piece(0, start, stop))
+        found = torch.compile(model, backend=backend, dynamic=True)(x, w)
+        torch.testing.assert_close(found, expected)
+
+
+def test_the_bisector_names_the_part_and_empties_no_cache(tmp_path, monkeypatch):
+    own = tmp_path / "cache" / "bisect" / "mine"
+    own.parent.mkdir(parents=True)
+    own.touch()
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+    stage, aten, x = "aot_eager_decomp_partition", torch.ops.aten, torch.randn(8)
+
+    def wrong():
+        torch.compiler.reset()
+        compiled = torch.compile(torch.nn.functional.gelu, backend=stage)
+        return not torch.allclose(compiled(x), torch.nn.functional.gelu(x))
+
+    other = {aten.gelu.default: lambda x, approximate="none": x * 2}
+    private = str(tmp_path / "private")
+    with mock.patch.dict(select_decomp_table(), other):
+        assert bisected(wrong, stage, private) == ("decomposition", "of aten.gelu")
+    assert own.exists()
+
+
+def test_a_search_whose_time_is_spent_tells_what_it_knows(search):
+    looking = search(WHOLE, wrong_sin)
+    told = Told(News(), seconds=300.0)
+    assert told.spend(lambda: True)
+    told._seconds = 0.0
+    with pytest.raises(Spent):
+        told.spend(lambda: True)
+    known = told._report.known = {}
+    where_child.search(looking.p, looking.sought, told, {"target": "mine.py:make"})
+    assert known["notes"] == ["not narrowed further: the time of the search is spent"]
+
+
+def test_what_is_not_always_wrong_is_not_searched(search):
+    looking = search(WHOLE, wrong_sin)
+    sometimes = replace(looking.sought, note="in 1 of 3 rounds")
+    where_child.search(looking.p, sometimes, looking.told, {})
+    known = looking.told._report.known
+    assert known["often"] == [1, 3] and looking.told.compiles == 0
+    found = where.Where(1, "output", "values", "1", "2", often=(1, 3))
+    assert "wrong in 1 of 3 runs" in str(found)
+
+
+FILLED = """
+    def fill(x):
+        base = x * 0
+        base.expand(3, -1).fill_(2.0)
+        return base + 1
+    def make():
+        return fill, (torch.ones(4),)
+    """
+
+
+def test_a_bug_of_torch_is_found_in_a_process_of_its_own(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("import torch\n" + textwrap.dedent(FILLED))
+    order = {"target": f"{path}:make", "train": False, "trains": False}
+    sought = Difference(1, "output", "values", "3", "7")
+    found = where.searched(sought, order, 300.0, None, tmp_path)
+    if found.stage != "aot_eager" and torch.__version__.split("+")[0] != "2.13.0":
+        pytest.skip("this torch does not have the bug")
+    assert (found.stage, found.line, found.piece) == ("aot_eager", 5, 2), found
+    assert found.still_fails and "base.expand(3, -1)" in found.repro, found
+    assert found.lines <= 20 and str(tmp_path) not in where.issue(found)
+
+
+def test_a_search_that_is_ended_has_told_what_it_knew(tmp_path, monkeypatch):
+    def reports(*_, **__):
+        yield {"where": {"trying": "inductor", "doing": "it was compiled"}}
+        yield {"stage": "s", "problem": "failed at: s: its process died of SIGSEGV"}
+
+    monkeypatch.setattr(where.children, "reports", reports)
+    sought = Difference(1, "the call", "raises", "runs", "its process died of SIGSEGV")
+    order = {"target": f"{tmp_path / 'mine.py'}:make"}
+    found = where.searched(sought, order, 1.0, None, tmp_path)
+    assert found.stage == "inductor"
+    assert "not narrowed further: " in found.notes[0] and "SIGSEGV" in found.notes[0]
+
+
+def test_it_comes_back_from_json_inside_its_part():
+    found = where.Where(1, "output[0]", "dtype", "bfloat16", "int64", stage="inductor")
+    part = Part("matches", "bad", "differs", where=found)
+    from torch_checkup.checkups import Checkup
+
+    whole = Checkup("mine.py:make", (part,), False, 1)
+    assert Checkup.from_json(whole.to_json())["matches"].where == found
