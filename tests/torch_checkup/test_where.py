@@ -65,6 +65,17 @@ def wrong_sin(graph, inputs):
     return Wrong(graph).run
 
 
+def wrong_cos(graph, inputs):
+    """A stage that makes each cosine negative."""
+
+    class Wrong(fx.Interpreter):
+        def call_function(self, target, args, kwargs):
+            result = super().call_function(target, args, kwargs)
+            return -result if target is torch.cos else result
+
+    return Wrong(graph).run
+
+
 def steep_tanh(graph, inputs):
     """A stage in which the gradient of tanh is wrong."""
 
@@ -115,6 +126,7 @@ def search(tmp_path):
     [
         (WHOLE, wrong_sin, False, 0, ["return torch.sin(z)"]),
         (BROKEN, wrong_sin, False, 1, ["return torch.sin(z)"]),
+        (BROKEN, wrong_cos, False, 0, ["x = torch.cos(self.layer(x))"]),
         (WHOLE, steep_tanh, True, 0, ["y = torch.tanh(x) + 1"]),
         (
             WHOLE,
@@ -124,7 +136,13 @@ def search(tmp_path):
             ["y = torch.tanh(x) + 1"] * 2 + ["z = y * 2", "return torch.sin(z)"],
         ),
     ],
-    ids=["one operation", "second graph", "gradient", "several together"],
+    ids=[
+        "one operation",
+        "second graph",
+        "first graph",
+        "gradient",
+        "several together",
+    ],
 )
 def test_the_smallest_piece_has_the_line(body, stage, train, graph, lines, search):
     looking = search(body, stage, train)
@@ -133,7 +151,8 @@ def test_the_smallest_piece_has_the_line(body, stage, train, graph, lines, searc
     piece = looking.piece(stage, number, graphs[number])
     found = place_of(graphs[number], piece)
     assert piece.stop - piece.start == len(lines)
-    assert (found["code"], found["module"]) == (lines[-1], "self.head")
+    home = "" if "self.layer" in lines[-1] else "self.head"
+    assert (found["code"], found["module"]) == (lines[-1], home)
     assert found["file"] == "mine.py"
     kept = looking.kept(piece)
     assert where_child.by_itself(kept, looking, stage), "it is wrong by itself"
