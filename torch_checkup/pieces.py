@@ -245,6 +245,23 @@ def smallest(places: Sequence[int], wrong: Callable[[int], bool]) -> int:
     return places[high]
 
 
+def halved(places: Sequence[int], wrong: Callable[[int, int], bool]) -> Sequence[int]:
+    """Return the places from begin to end of what is left of a piece that is wrong.
+
+    A half that is wrong by itself is halved again, so that all of it costs little more
+    than the first half.  What is left needs both of its halves.
+    """
+    while len(places) > 2:
+        middle = len(places) // 2
+        for half in (places[: middle + 1], places[middle:]):
+            if wrong(half[0], half[-1]):
+                places = half
+                break
+        else:
+            break
+    return places
+
+
 def users_line(node: fx.Node) -> tuple[str, int, str]:
     """Return file, line and text of the user's innermost line behind a node."""
     for one in _lineage(node):

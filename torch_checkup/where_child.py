@@ -10,6 +10,7 @@ program, and torch's bisector is given that, for it compiles in a second.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import json
 import re
@@ -40,6 +41,7 @@ from .pieces import (
     OnePiece,
     Piece,
     cuts,
+    halved,
     smallest,
     users_line,
     users_module,
@@ -68,7 +70,7 @@ class Told:
 
     def __init__(self, report: Report, seconds: float) -> None:
         self._report, self._begin, self._seconds = report, time.monotonic(), seconds
-        self._longest = 0.0
+        self._last = 0.0
         self.notes, self.compiles = list[str](), 0
 
     @property
@@ -89,13 +91,13 @@ class Told:
 
     def spend(self, work: Callable[[], bool]) -> bool:
         """Return what *work* says, which compiles; Spent where no time is left."""
-        if self.left < self._longest:
+        if self.left < self._last:  # what comes next is seldom longer
             raise Spent
         begin, self.compiles = time.monotonic(), self.compiles + 1
         try:
             return work()
         finally:
-            self._longest = max(self._longest, time.monotonic() - begin)
+            self._last = time.monotonic() - begin
 
 
 def _same(sought: Difference, found: Difference) -> bool:
@@ -113,6 +115,8 @@ class Search:
     p: Patient
     sought: Difference
     told: Told
+    smallest: Piece | None = None
+    """The smallest piece that is known to be wrong."""
 
     def wrong(self, compiling: Callable[[], Callable[..., Any]]) -> bool:
         """Return whether what *compiling* gives differs in the same place and field."""
@@ -164,15 +168,20 @@ class Search:
         """
 
         def is_wrong(piece: Piece) -> bool:
-            return self.wrong_with(partial(OnePiece, stage, piece))
+            wrong = self.wrong_with(partial(OnePiece, stage, piece))
+            self.smallest = piece if wrong else self.smallest
+            return wrong
 
-        count = len(graph.body)
-        whole = Piece(number, 0, count)
+        whole = Piece(number, 0, len(graph.body))
         if not is_wrong(whole):
             whole = replace(whole, after=True)
             if not number or not is_wrong(whole):
                 return None
-        places = cuts(graph.module.graph)
+        places = halved(
+            cuts(graph.module.graph),
+            lambda start, stop: is_wrong(replace(whole, start=start, stop=stop)),
+        )
+        whole = replace(whole, start=places[0])
         stop = smallest(places, lambda n: is_wrong(replace(whole, stop=n)))
         whole = replace(whole, stop=stop)
         starts = [n for n in reversed(places) if n < stop]
@@ -195,7 +204,7 @@ class Search:
 
 
 def _latest(starts: Sequence[int], wrong: Callable[[int], bool]) -> int:
-    """Return the last start that is wrong, of *starts* in falling order; 0 is."""
+    """Return the last start that is wrong, of some that fall; the last of them is."""
     if wrong(starts[0]):
         return starts[0]
     return smallest(starts, wrong)
@@ -440,22 +449,25 @@ def of_the_whole(search: Search, stage: str, order: dict[str, Any]) -> Repro | N
     if found.field in ("raises", "exception"):
         look = raised(found)
     else:
-        expression = _of_the_model(place)
+        expression = _of_the_model(place, p)
         look = seen_as(found, expression, False) if expression else None
         if look and "given" in look.found:
             look = None
     if look is None:
         return None
 
+    _, raw, loss = p._made()
+
     def call(run: str) -> list[str]:
-        raw = p.given
         many = isinstance(raw, list)
         lines = [f"for call in given[:{found.call}]:"] if many else ["call = given"]
         sample = raw[0] if many else raw
         stars = "**call" if isinstance(sample, dict) else "*call"
         inner = f"out = {run}({stars})"
-        if p.train:
-            inner = f"out = {run}({stars})\nloss(out).backward()"
+        if p.train and loss:
+            inner += "\nloss[0](out).backward()"
+        elif p.train:
+            inner += "\n".join(("", *repro.BACKWARD))
         indent = "    " * many
         return [*lines, *(f"{indent}{line}" for line in inner.splitlines())]
 
@@ -464,10 +476,16 @@ def of_the_whole(search: Search, stage: str, order: dict[str, Any]) -> Repro | N
     return repro.of_make(module, name, call, look, how)
 
 
-def _of_the_model(place: str) -> str:
-    """Return the expression for a place of the user's model."""
+def _of_the_model(place: str, p: Patient) -> str:
+    """Return the expression for a place of the user's model, or of its inputs."""
     if place.startswith("output"):
         return "out" + place.removeprefix("output")
+    if match := re.fullmatch(r"(gradient of )?input (\w+)(?: after the call)?", place):
+        names = [*inspect.signature(getattr(p.fn, "forward", p.fn)).parameters]
+        given = p.calls[0][0]
+        known = match[2] in names and names.index(match[2]) < len(given)
+        key = names.index(match[2]) if known else f'"{match[2]}"'
+        return f"call[{key}]" + ".grad" * bool(match[1])
     for kind, get, end in (
         ("gradient of ", "get_parameter", ".grad"),
         ("parameter ", "get_parameter", ""),
@@ -519,7 +537,16 @@ def narrowed(looking: Search, stage: str, order: dict[str, Any]) -> Culprit | No
     graph = graphs[number]
     told.put(graph=number + 1, operations=len(graph.body))
     told.put(doing="while a graph was cut")
-    piece = looking.piece(stage, number, graph)
+    try:
+        piece = looking.piece(stage, number, graph)
+    except Spent:
+        if piece := looking.smallest:
+            told.put(piece=piece.stop - piece.start, **place_of(graph, piece))
+            told.note(
+                f"it ends there, and begins up to {piece.stop - piece.start - 1} "
+                "operations before"
+            )
+        raise
     if piece is None:
         told.note("no prefix of a graph is wrong alone")
         piece = Piece(number, 0, len(graph.body))
@@ -679,7 +706,6 @@ def main(order: dict[str, Any]) -> None:
     told = Told(report, order["seconds"] * 0.95)
     p = Patient({**order, "train": order["train"]})
     p.train = bool(order["trains"])
-    p.given = p._made()[1]
     p.try_out()
     search(p, Difference(**order["difference"]), told, order)
     told.put()

@@ -17,7 +17,7 @@ from torch_checkup.checkups import Part
 from torch_checkup.differences import Difference
 from torch_checkup.judge import differences
 from torch_checkup.patient import Patient
-from torch_checkup.pieces import OnePiece, Piece, cuts, smallest
+from torch_checkup.pieces import OnePiece, Piece, cuts, halved, smallest
 from torch_checkup.where_child import Search, Spent, Told, bisected, place_of
 
 BLOCKS = """
@@ -178,6 +178,18 @@ def test_a_graph_of_ten_thousand_operations_is_halved():
 
     assert smallest(range(10_001), wrong) == 7654
     assert len(asked) <= math.log2(10_000) + 1
+
+
+def test_halves_of_halves_cost_little_more_than_the_whole():
+    asked = []
+
+    def wrong(start, stop):
+        asked.append(stop - start)
+        return start <= 7654 < stop
+
+    assert [*halved(range(10_001), wrong)] == [7654, 7655]
+    assert sum(asked) < 2 * 10_000
+    assert [*halved(range(9), lambda start, stop: start < 4 < stop)] == [*range(9)]
 
 
 def test_a_graph_is_cut_where_only_tensors_go_over():
