@@ -304,6 +304,18 @@ def test_a_search_that_is_ended_has_told_what_it_knew(tmp_path, monkeypatch):
     assert "not narrowed further: " in found.notes[0] and "SIGSEGV" in found.notes[0]
 
 
+@pytest.mark.parametrize(
+    ("off", "tolerance"),
+    [((1e-8, 12.0), ""), ((1e-9, 4e-6), "atol=1e-06"), ((0.3, 9.0), "atol=2)")],
+    ids=["torch's own", "a small one", "eager is off, too"],
+)
+def test_an_assertion_of_values_lets_rounding_pass(off, tolerance):
+    both = dict(zip(("off_eager", "off_compiled"), off, strict=True))
+    found = Difference(1, "output", "values", "1", "2", **both)
+    assert tolerance in (check := where_child.seen_as(found, "out", False).check)
+    assert ("atol" in check) == bool(tolerance)
+
+
 def test_it_comes_back_from_json_inside_its_part():
     found = where.Where(1, "output[0]", "dtype", "bfloat16", "int64", stage="inductor")
     part = Part("matches", "bad", "differs", where=found)
