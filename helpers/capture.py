@@ -78,10 +78,15 @@ class GraphBreak:
         return f"line {self.line} of {self.file}, in {self.function}: {self.source}"
 
     @property
+    def in_library(self) -> bool:
+        """Whether the line that breaks is a library's."""
+        return self.file.startswith(_LIBRARY)
+
+    @property
     def caller(self) -> str:
         """The line of the caller's that leads into the library that breaks, or ''."""
         callers = [line for line in self.way if f" of {_LIBRARY}" not in line]
-        return callers[-1] if callers and self.file.startswith(_LIBRARY) else ""
+        return callers[-1] if callers and self.in_library else ""
 
     def __str__(self) -> str:
         eagerly = ", so the whole function runs eagerly" if self.skipped else ""

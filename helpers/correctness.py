@@ -354,13 +354,11 @@ def _in_float64(trial: Trial, eager: Callable, out: Outcome) -> Outcome | None:
     """
 
     def run(call: Callable[[], Any]) -> Any:
-        narrow = _narrow(trial, call)
-        if not narrow:
-            raise InputError("nothing to widen")
-        if 32 * sum(t.numel() for t in narrow) > _free_bytes(narrow[0]):
-            raise InputError("no memory for it")
         wide = partial(torch.tensor, dtype=torch.float64)
-        return pytree.tree_map_only(float, wide, _called_wide(narrow, call))
+        with in_float64(trial.state, call) as widened:
+            if not widened:
+                raise InputError("nothing to widen")
+            return pytree.tree_map_only(float, wide, call())
 
     try:
         # What is compiled inside must not be compiled again for this.
@@ -383,20 +381,16 @@ def usual_and_exact(function: Callable, *inputs: Any, **kwargs: Any) -> tuple[An
     and it is put back.  For the second, all floating-point tensors that *function* can
     reach, also in a closure, are float64.  What is returned are copies.
 
-    Raises InputError where one of these tensors could not be put back.
+    Raises InputError where one of these tensors could not be put back, or memory lacks.
     """
     trial = Trial((function,), inputs, kwargs)
     with trial.state, seeded():
         usual = clone(trial.call(function)())
     with trial.state, seeded():
         call = trial.call(function)
-        exact = clone(_called_wide(_narrow(trial, call), call))
+        with in_float64(trial.state, call):
+            exact = clone(call())
     return usual, exact
-
-
-def _narrow(trial: Trial, call: Callable[[], Any]) -> list[torch.Tensor]:
-    """Return the tensors of *call* to widen; InputError if one cannot be put back."""
-    return kept(trial.state, [t for t in tensors_of(call) if _wide(t.dtype) != t.dtype])
 
 
 def kept(state: restored, touched: _Tensors) -> _Tensors:
@@ -406,36 +400,24 @@ def kept(state: restored, touched: _Tensors) -> _Tensors:
     return touched
 
 
-def _called_wide(narrow: Sequence[torch.Tensor], call: Callable[[], Any]) -> Any:
-    """Return what *call* returns where these tensors, and new ones, are float64."""
-    with _default_float64():
-        _widen(narrow)
-        return call()
-
-
 @contextmanager
-def _default_float64() -> Iterator[None]:
-    usual = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)  # of what it makes by itself
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(usual)
-
-
-@contextmanager
-def in_float64(state: restored, *objects: Any) -> Iterator[None]:
+def in_float64(state: restored, *objects: Any) -> Iterator[_Tensors]:
     """Make float64, where they are, all floating-point tensors that *objects* hold.
 
     Until *state* is put back, they stay so; what the block makes by itself is float64,
-    too.  Raises InputError where one could not be put back, or memory lacks for it.
+    too.  Yields the tensors that were not float64 before.  Raises InputError where one
+    could not be put back, or memory lacks for it.
     """
     narrow = kept(state, [t for t in tensors_of(*objects) if _wide(t.dtype) != t.dtype])
     if narrow and 32 * sum(t.numel() for t in narrow) > _free_bytes(narrow[0]):
         raise InputError("no memory for it")
-    with _default_float64():
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
         _widen(narrow)
-        yield
+        yield narrow
+    finally:
+        torch.set_default_dtype(usual)
 
 
 def _widen(narrow: Sequence[torch.Tensor]) -> None:

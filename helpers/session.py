@@ -22,7 +22,7 @@ import types
 import warnings
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 from unittest import mock
 
@@ -120,7 +120,7 @@ def tensors_of(*objects: Any) -> list[torch.Tensor]:
 
 def _reachable(objects: tuple[Any, ...]) -> Iterator[Any]:
     """Yield all that *objects* hold, each once."""
-    return (item for _, item in placed({str(i): o for i, o in enumerate(objects)}))
+    return (item for _, item in _found(dict(enumerate(objects))))
 
 
 _REGISTERS = ("_parameters", "_buffers", "_modules", "forward")
@@ -136,14 +136,33 @@ def placed(roots: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     A place is the name of a root, and what leads on from there: ``.layers.0.weight``,
     ``['rows'][3]``, ``.grad``.
     """
+    for trail, item in _found(roots):
+        ways = []
+        while trail:
+            trail, way = trail
+            ways.append(way)
+        yield reduce(_on, ways[::-1]).removesuffix("."), item
+
+
+_Trail = tuple[Any, Any]
+"""Where something was found: the trail to what holds it, None of a root, and a way."""
+
+
+def _found(roots: Mapping[Any, Any]) -> Iterator[tuple[_Trail, Any]]:
+    """Yield all that the *roots* hold, each once, with the trail that leads there.
+
+    Trails become words in `placed` alone: most of those who look want none.
+    """
     homes = _homes(tuple(roots.values()))
-    seen, todo = dict[int, Any](), list(roots.items())[::-1]
+    seen = dict[int, Any]()
+    todo = [((None, name), root) for name, root in roots.items()][::-1]
     while todo:
-        place, item = todo.pop()
+        trail, item = todo.pop()
         if id(item) not in seen:
             seen[id(item)] = item  # kept alive, or an id could come again
-            yield place.removesuffix("."), item
-            todo += [(_on(place, way), one) for way, one in _inside(item, homes)][::-1]
+            yield trail, item
+            inside = [((trail, way), one) for way, one in _inside(item, homes)]
+            todo += inside[::-1]
 
 
 def _on(place: str, way: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import types
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -41,11 +41,8 @@ def inside(item: Any) -> Iterable[Any]:
     return getattr(item, "__dict__", {}).values()
 
 
-def walk(value: Any, inside: Callable[[Any], Iterable[Any]] = inside) -> Iterator[Any]:
-    """Yield *value* and all that is inside it, in order, each object once.
-
-    *inside* says what is one step inside an object.
-    """
+def walk(value: Any) -> Iterator[Any]:
+    """Yield *value* and all that is `inside` it, in order, each object once."""
     seen, todo = dict[int, Any](), [value]  # kept alive, or an id could come again
     while todo:
         item = todo.pop()

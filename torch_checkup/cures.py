@@ -92,7 +92,7 @@ def versions(
             for number in order:
                 cure.before()
                 with Watch() as watch:
-                    answer = _answer(compiled, calls[number])
+                    answer = answer_of(compiled, calls[number])
                 watches.append(watch)
                 if not turn and not near(answer, usual[number]):
                     return None
@@ -114,10 +114,11 @@ def _eager(p: Patient, order: Sequence[int]) -> dict[int, list[torch.Tensor]]:
     """Return what eager code gives for each call, in this order."""
     with undisturbed(p.fn), kept_settings(), correctness.seeded(0):
         calls = p.calls
-        return {number: _answer(p.eager, calls[number]) for number in order}
+        return {number: answer_of(p.eager, calls[number]) for number in order}
 
 
-def _answer(fn: Callable[..., Any], call: Call) -> list[torch.Tensor]:
+def answer_of(fn: Callable[..., Any], call: Call) -> list[torch.Tensor]:
+    """Return the tensors that a call of *fn* returns."""
     inputs, kwargs = call
     return correctness.values_of(fn(*inputs, **kwargs))
 
@@ -247,7 +248,7 @@ def agrees(p: Patient, cure: Cure, number: int) -> bool:
     with undisturbed(p.fn), _with(cure), correctness.seeded(0):
         cure.before()
         compiled = compile_apart(p.fn, backend="eager")
-        answer = _answer(compiled, cure.calls(p.calls)[number])
+        answer = answer_of(compiled, cure.calls(p.calls)[number])
     return near(answer, _eager(p, [number])[number])
 
 

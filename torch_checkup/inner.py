@@ -30,10 +30,11 @@ def blocks(p: Patient) -> tuple[str, ...]:
 
 def compiling(p: Patient) -> Compiling:
     """Return what compiles each block of the model anew, with options."""
+    names = blocks(p)
 
     def compiled(**options: Any) -> Callable[..., Any]:
         model = p.as_given()
-        for name in blocks(p):
+        for name in names:
             model.get_submodule(name).compile(**options)
         return model
 

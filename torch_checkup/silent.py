@@ -19,11 +19,11 @@ import torch
 
 from .breaks import seen_of
 from .checkups import Part
-from .cures import near
+from .cures import answer_of, near
 from .helpers import correctness, text
 from .helpers.session import restored, undisturbed
 from .helpers.text import Table
-from .patient import Call, Patient, doubled
+from .patient import Patient, doubled
 
 _MOST_NUMBERS = 6
 """So many attributes are changed after the first call: each change compiles."""
@@ -210,8 +210,8 @@ def _later_call_differs(p: Patient, calls_before: int = 0) -> bool:
         state = undisturbed(fn)  # make() may return the same model each time
         with state, torch.no_grad(), correctness.seeded(0):
             for _ in range(calls_before):
-                _answer(first, p.calls[0])
-            return [_answer(fn, p.calls[0]) for _ in range(3)]
+                answer_of(first, p.calls[0])
+            return [answer_of(fn, p.calls[0]) for _ in range(3)]
 
     try:
         model = p.made_again()
@@ -222,11 +222,6 @@ def _later_call_differs(p: Patient, calls_before: int = 0) -> bool:
     except Exception:  # it fails in another part too, and is reported there
         return False
     return near(eager[0], ours[0]) and not near(eager[2], ours[2])
-
-
-def _answer(fn: Callable[..., Any], call: Call) -> list[torch.Tensor]:
-    inputs, kwargs = call
-    return correctness.values_of(fn(*inputs, **kwargs))
 
 
 # ----------------------------------------------------------------------- the changes
