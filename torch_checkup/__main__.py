@@ -1,12 +1,11 @@
 """``torch-checkup``: what torch.compile does to a model of yours, and what to try.
 
-    torch-checkup model.py:make
+    torch-checkup model.py:make --to report.html
 
-The exit status is 1 where an answer is wrong or stale, a rule does not hold or
-something became worse, 2 where it could not be judged, and else 0.
+Two more questions have a command each:
 
-Two more questions have a command each: ``torch-checkup cold-start model.py:make`` says
-what a first call costs, and ``torch-checkup explain log.txt`` what messages mean.
+    torch-checkup cold-start model.py:make    what a first call costs
+    torch-checkup explain log.txt             what messages mean
 """
 
 from __future__ import annotations
@@ -15,13 +14,21 @@ import argparse
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
 from .helpers.errors import Unavailable
+from .helpers.results import versions
 
 Options = argparse.Namespace
 TARGET = "what returns (model, inputs): module:function, or path/to/file.py:function"
+_STATUSES = {  # of each command, what its exit status means
+    "": "0 nothing is wrong, and all rules hold; 1 an answer is wrong or stale, a rule "
+    "does not hold, or something became worse; 2 it could not be judged",
+    "cold-start": "0 done; 1 a start failed; 2 it could not be done",
+    "explain": "0 explained; 1 nothing in it is known; 2 it cannot be read",
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -30,12 +37,14 @@ def main(arguments: list[str] | None = None) -> int:
     name = words[0] if words and words[0] in _COMMANDS else ""
     build, run = _COMMANDS[name]
     program = f"torch-checkup {name}".strip()
-    about = __doc__ if not name else None
     parser = argparse.ArgumentParser(
         prog=program,
-        description=about,
+        description=None if name else f"{__doc__}\n{_parts()}",
+        epilog=textwrap.fill(f"exit status: {_STATUSES[name]}", 79),
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,  # lest a new option changes what an old script says
     )
+    parser.add_argument("--version", action="version", version=versions())
     build(parser.add_argument)
     chosen = parser.parse_args(words[bool(name) :])
     try:
@@ -50,30 +59,48 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
 
 
+def _parts() -> str:
+    """Return a line for each part, and the facts that rules may name."""
+    from .checkups import NAMES, QUESTIONS
+
+    width = max(map(len, QUESTIONS))
+    asked = {name: question for name, (question, _) in QUESTIONS.items()}
+    asked["gpu"] += " Only with --gpu."
+    lines = [f"    {name:{width}}  {line}" for name, line in asked.items()]
+    facts = textwrap.fill(f"Facts for --require: {', '.join(NAMES)}.", 79)
+    return "\n".join(["Its parts:", "", *lines, "", facts])
+
+
 def _checkup_options(option: Callable) -> None:
     calls = "; also (model, inputs, loss), and a list of the inputs of several calls"
-    option("target", metavar="module:function", help=TARGET + calls)
-    option("--only", default="", help="parts, with commas in between")
+    option("target", metavar="TARGET", help=TARGET + calls)
+    option("--only", default="", metavar="PARTS", help="with commas in between")
     option("--train", action="store_true", help="with a backward")
-    option("--gpu", default="", help="h100, a100, t4, ...")
-    option("--budget", type=float, default=5.0, help="seconds of timing")
-    option("--timeout", type=float, default=300.0, help="of each part")
-    option("--memory", type=float, help="limit of the process, in GiB")
-    to = "write the report there: .html, .json or .txt"
+    option("--gpu", default="", help="h100, a100, t4, ...: for the part gpu")
+    of_budget = "of timing, for each part that times (5)"
+    option("--budget", type=float, default=5.0, metavar="SECONDS", help=of_budget)
+    limit = "of each part, and of the search for a wrong answer (300)"
+    option("--timeout", type=float, default=300.0, metavar="SECONDS", help=limit)
+    most = "of the process and all it starts (three quarters of what is free)"
+    option("--memory", type=float, metavar="GIB", help=most)
+    to = "write the report there: .html, .json or .txt; may be given again"
     option("--to", action="append", default=[], metavar="FILE", help=to)
     repro = "write a program there that shows what is wrong"
     option("--repro", metavar="FOLDER", help=repro)
     option("--emit-test", metavar="FILE", help="the same as a test of pytest")
     option("--issue", metavar="FILE", help="the draft of an issue, in Markdown")
-    option("--require", default="", help='such as "breaks=0,matches"')
-    option("--against", metavar="JSON", help="an earlier one: not worse")
+    rules = 'what must hold, such as "breaks=0,matches"'
+    option("--require", default="", metavar="RULES", help=rules)
+    earlier = "an earlier report (--to): it may not become worse"
+    option("--against", metavar="FILE", help=earlier)
 
 
 def _cold_start_options(option: Callable) -> None:
-    option("target", metavar="module:function", help=TARGET)
-    option("--repeat", type=int, default=1, help="starts of each way")
+    option("target", metavar="TARGET", help=TARGET)
+    option("--repeat", type=int, default=1, metavar="N", help="starts of each way (1)")
     option("--train", action="store_true", help="with a backward")
-    option("--timeout", type=float, default=600.0, help="of each start")
+    limit = "of each step of a start (600)"
+    option("--timeout", type=float, default=600.0, metavar="SECONDS", help=limit)
     option("--to", metavar="FILE", help="write the result there, as JSON")
 
 

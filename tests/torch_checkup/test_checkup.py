@@ -334,6 +334,24 @@ def test_an_old_name_says_the_new_one_and_still_works(old):
     assert said[1].startswith(f"{new}: ") and "nowhere" in said[1]
 
 
+@pytest.mark.parametrize("command", [[], ["cold-start"], ["explain"]])
+def test_each_command_tells_its_version_and_its_exit_statuses(command, capsys):
+    for option, words in [("--version", "torch-compile-course "), ("--help", "; 2 it")]:
+        with pytest.raises(SystemExit) as ended:
+            main([*command, option])
+        assert ended.value.code == 0 and words in capsys.readouterr().out
+
+
+def test_the_help_lists_each_part_and_each_fact(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    said = capsys.readouterr().out
+    for name, (question, _) in QUESTIONS.items():
+        assert re.search(rf"^ +{name} +{re.escape(question)}", said, re.M), name
+    for name in NAMES:
+        assert re.search(rf"\b{name}\b", said.partition("Facts for --require")[2]), name
+
+
 def test_what_prints_and_changes_the_process_stays_in_its_process(tmp_path, capfd):
     body = """
         import os
