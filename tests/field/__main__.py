@@ -2,100 +2,116 @@
 
     python -m tests.field                   all programs, into data/proofs/field.json
     python -m tests.field "a counter in the model"
-    python -m tests.field --table           write the table of the README anew
+    python -m tests.field --table           write the tables of the README anew
 
-tlparse is asked where its command is installed.  A program that was run is kept: what
-is interrupted goes on where it was.
+tlparse is asked where its command is installed.  Each program is kept as it is done:
+what is interrupted goes on where it was, and a program that changed is run anew.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
 import os
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import asdict
 from pathlib import Path
 from shutil import which
 from typing import Any
 
-import torch
-
+from helpers.results import write_atomically
+from tests import records
+from tests.field import tables
 from tests.field.corpus import ASKED, Case, cases, judged, judged_by_words
 from tests.refresh import ROOT
 from torch_checkup import checkup
-from torch_checkup.helpers.results import write_atomically
 
 KEPT = ROOT / "data" / "proofs" / "field.json"
 README = ROOT / "torch_checkup" / "README.md"
 MARKS = "<!-- field -->", "<!-- /field -->"
-TOOLS = {
-    "torch-checkup": "`torch-checkup`",
-    "explain": "`torch._dynamo.explain`",
-    "logs": "`TORCH_LOGS=graph_breaks,recompiles`",
-    "tlparse": "tlparse",
-}
+_PAGES = ("*graph_break_reason*", "*recompile_reasons*", "failures_and_restarts*")
 _TIMEOUT = 300  # seconds for one tool and one program
 
 
 def run(case: Case) -> dict[str, Any]:
-    """Return what each tool made of a program."""
-    with tempfile.TemporaryDirectory(prefix="field-") as place:
-        program = Path(place) / "program.py"
+    """Return what each tool made of a program, and the seconds that it took."""
+    with tempfile.TemporaryDirectory(prefix="field-") as folder:
+        place = Path(folder)
+        program = place / "program.py"
         program.write_text(case.code)
-        found = checkup(f"{program}:make", only=ASKED, train=case.train)
-        told = {"torch-checkup": judged(case, found)}
-        text = _said("explain", program)
-        told["explain"] = judged_by_words(case, text, "Graph break:")
-        text = _said("calls", program, TORCH_LOGS="graph_breaks,recompiles")
-        told["logs"] = judged_by_words(case, text, "Graph break in user|Recompiling")
-        if which("tlparse"):
-            _said("calls", program, TORCH_TRACE=f"{place}/trace")
-            text = _parsed(Path(place))
-            told["tlparse"] = judged_by_words(case, text, "graph break|recompile")
-    verdicts = {part.name: part.verdict for part in found.parts}
-    tools = {name: asdict(one) for name, one in told.items()}
-    return {"area": case.area, "verdicts": verdicts, "tools": tools}
+        begin = time.monotonic()
+        parts = dict.fromkeys((*ASKED, case.part))
+        found = checkup(f"{program}:make", only=[*parts], train=case.train)
+        told = {"torch-checkup": {**asdict(judged(case, found)), **_took(begin)}}
+        for tool in tables.RIVALS:
+            begin = time.monotonic()
+            text = _words(tool, program, place)
+            if text is not None:
+                judgement = judged_by_words(case, text, tables.RIVALS[tool])
+                told[tool] = {**asdict(judgement), **_took(begin)}
+    says = {part.name: f"{part.verdict}: {part.says}" for part in found.parts}
+    return {"program": case.name, "key": case.key, "says": says, "tools": told}
+
+
+def _took(begin: float) -> dict[str, float]:
+    return {"seconds": round(time.monotonic() - begin, 1)}
+
+
+def _words(tool: str, program: Path, place: Path) -> str | None:
+    """Return all that a tool of torch shows; None where it is not installed."""
+    if tool == "explain":
+        return _said("explain", program)
+    if tool == "logs":
+        return _said("calls", program, TORCH_LOGS="graph_breaks,recompiles")
+    if not which("tlparse"):
+        return None
+    return _said("calls", program, TORCH_TRACE=f"{place}/trace") + _parsed(place)
 
 
 def _said(what: str, program: Path, **env: str) -> str:
+    """Return what a process says of a program: of one without end, what it had."""
     command = [sys.executable, "-m", "tests.field.rivals", what, str(program)]
-    how = {"capture_output": True, "text": True, "timeout": _TIMEOUT, "cwd": ROOT}
-    done = subprocess.run(command, env={**os.environ, **env}, **how)
-    return done.stdout + done.stderr
+    how = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "cwd": ROOT}
+    how |= {"text": True, "timeout": _TIMEOUT, "env": {**os.environ, **env}}
+    try:
+        return subprocess.run(command, **how).stdout
+    except subprocess.TimeoutExpired as ended:
+        return (ended.stdout or b"").decode(errors="replace")
 
 
 def _parsed(place: Path) -> str:
-    """Return the text of the pages that tlparse makes of a trace."""
+    """Return the pages of tlparse that name an ill, each after its file's name."""
     [*logs] = (place / "trace").glob("*.log")
     out = place / "pages"
     command = ["tlparse", *map(str, logs[:1]), "--no-browser", "-o", str(out)]
     subprocess.run(command, capture_output=True, timeout=_TIMEOUT)
-    pages = [*out.rglob("*.html"), *out.rglob("*.json")]
-    return "\n".join(page.read_text(errors="replace") for page in pages)
+    pages = [page for kind in _PAGES for page in out.rglob(kind)]
+    return "\n".join(f"{p.name}: {p.read_text(errors='replace')}" for p in pages)
 
 
-def table(rows: dict[str, Any]) -> str:
-    """Return the table of *rows*: how many programs each tool judged rightly."""
-    lines = [
-        "| tool | verdict | cause | line |",
-        "|---|---|---|---|",
-    ]
-    for tool, words in TOOLS.items():
-        told = [row["tools"][tool] for row in rows.values() if tool in row["tools"]]
-        if not told:
-            continue
-        asked = [one["line"] for one in told if one["line"] is not None]
-        counts = [
-            f"{sum(one['verdict'] for one in told)} of {len(told)}",
-            f"{sum(one['verdict'] and one['cause'] for one in told)} of {len(told)}",
-            f"{sum(asked)} of {len(asked)}",
-        ]
-        lines.append(f"| {words} | {' | '.join(counts)} |")
-    return "\n".join(lines)
+def known() -> dict[str, dict[str, Any]]:
+    """Return the rows that were kept of programs as they are today."""
+    rows = (records.read(KEPT) or {"rows": []})["rows"]
+    now = {case.name: case.key for case in cases().values()}
+    return {r["program"]: r for r in rows if now.get(r["program"]) == r["key"]}
+
+
+def keep(row: dict[str, Any]) -> None:
+    """Keep a row in place of the one before, in the order of the corpus."""
+    rows = known() | {row["program"]: row}
+    ordered = [rows[name] for name in cases() if name in rows]
+    records.write(KEPT, "proof", "tests.field", ordered)
+
+
+def written(readme: str) -> str:
+    """Return the README with the tables of today between its marks."""
+    before, rest = readme.split(MARKS[0])
+    _, after = rest.split(MARKS[1])
+    found = records.read(KEPT)
+    text = tables.text(cases(), known(), records.origin(found)) if found else ""
+    return f"{before}{MARKS[0]}\n{text}\n{MARKS[1]}{after}"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -104,22 +120,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", help="programs; else all that are new")
     parser.add_argument("--table", action="store_true", help="write the README's")
     chosen = parser.parse_args(arguments)
-    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-    known = cases()
-    rows = {name: row for name, row in kept.get("rows", {}).items() if name in known}
-    new = [name for name in known if name not in rows]
-    for name in chosen.names or ([] if chosen.table else new):
-        rows[name] = run(known[name])
-        print(name, rows[name]["verdicts"], rows[name]["tools"]["torch-checkup"])
-        when = datetime.date.today().isoformat()
-        about = {"torch": torch.__version__, "when": when, "rows": rows}
-        write_atomically(KEPT, json.dumps(about, indent=1) + "\n")
     if chosen.table:
-        before, rest = README.read_text().split(MARKS[0])
-        _, after = rest.split(MARKS[1])
-        README.write_text(f"{before}{MARKS[0]}\n{table(rows)}\n{MARKS[1]}{after}")
-    else:
-        print(table(rows))
+        write_atomically(README, written(README.read_text(encoding="utf-8")))
+        return 0
+    for name in chosen.names or [name for name in cases() if name not in known()]:
+        row = run(cases()[name])
+        keep(row)
+        print(name, row["says"], row["tools"]["torch-checkup"], flush=True)
+    print(tables.totals(cases(), known()))
     return 0
 
 

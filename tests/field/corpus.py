@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import hashlib
 import re
 import tomllib
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from torch_checkup.checkups import Checkup
 FILE = Path(__file__).with_name("corpus.toml")
 ASKED = ("matches", "capture", "recompiles", "silent")
 """The parts that count: they say the same on every machine."""
+RAISED = "Compiled code raised:"
+"""What `rivals` writes where it did."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,12 @@ class Case:
         lines = self.code.splitlines()
         return next((n for n, line in enumerate(lines, 1) if self.line in line), 0)
 
+    @property
+    def key(self) -> str:
+        """What changes with the program, or with what is asked of it."""
+        asked = (self.code, self.part, self.verdict, self.cause, self.line, self.also)
+        return hashlib.sha256(repr((*asked, self.train)).encode()).hexdigest()[:12]
+
     def names_line(self, text: str) -> bool:
         """Return whether *text* has the number of the line at fault."""
         places = rf"(line |program\.py:){self.number}\b"
@@ -85,22 +94,22 @@ def judged(case: Case, found: Checkup) -> Judgement:
     part = found[case.part]
     others = [p for p in found.parts if p.name not in (case.part, *case.also)]
     clean = not any(p.verdict in ("bad", "failed") for p in others)
-    text = "\n".join((part.says, *part.evidence, *part.advice, repr(part)))
+    differ = map(str, part.differences)
+    text = "\n".join((part.says, *part.evidence, *part.advice, *differ))
     verdict = part.verdict == case.verdict and clean
     return _judgement(case, verdict, text)
 
 
 def judged_by_words(case: Case, text: str, stands: str) -> Judgement:
-    """Return whether a tool of torch said it: lines with *stands* name what is wrong.
+    """Return whether a tool of torch said it: *stands* is how it names an ill.
 
-    No tool of torch holds answers against eager's: of those it says nothing.
+    No tool of torch holds answers against eager's: of those it says nothing, but where
+    compiled code raises.
     """
-    lines = [line for line in text.splitlines() if line.strip()]
-    noticed = any(re.search(stands, line) for line in lines)
-    asked = case.part in ("capture", "recompiles")
-    if case.healthy:
-        return _judgement(case, not (noticed and asked), text)
-    return _judgement(case, noticed and asked, text if noticed and asked else "")
+    noticed = bool(re.search(stands, text)) and case.part != "matches"
+    noticed |= RAISED in text
+    verdict = noticed != case.healthy
+    return _judgement(case, verdict, text if noticed else "")
 
 
 def _judgement(case: Case, verdict: bool, text: str) -> Judgement:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import runpy
 import sys
-from contextlib import suppress
 from typing import Any
 
 import torch
+
+from tests.field.corpus import RAISED
 
 
 def given(path: str) -> tuple[Any, list[tuple]]:
@@ -26,7 +27,11 @@ def given(path: str) -> tuple[Any, list[tuple]]:
 def explained(path: str) -> None:
     """Print how many graphs and breaks the first call has, and why."""
     model, calls = given(path)
-    found = torch._dynamo.explain(model)(*calls[0])
+    try:
+        found = torch._dynamo.explain(model)(*calls[0])
+    except Exception as error:
+        print(RAISED, error)
+        return
     print(f"{found.graph_break_count} breaks in {found.graph_count} graphs")
     for stop in found.break_reasons:
         print("Graph break:", stop.reason, *map(str, stop.user_stack))
@@ -37,8 +42,10 @@ def called(path: str) -> None:
     model, calls = given(path)
     compiled = torch.compile(model)
     for inputs in calls * 2:
-        with suppress(RuntimeError):  # some programs are to raise
+        try:
             compiled(*inputs)
+        except Exception as error:
+            print(RAISED, error)
 
 
 if __name__ == "__main__":

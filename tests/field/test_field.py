@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.field.corpus import Judgement, cases, judged, judged_by_words
+from tests.field import __main__ as field
+from tests.field import tables
+from tests.field.corpus import RAISED, Judgement, cases, judged, judged_by_words
 from torch_checkup import checkup
 from torch_checkup.checkups import Checkup, Part
 
@@ -77,5 +79,48 @@ def test_words_of_torch_count_where_they_stand_and_not_for_answers():
     assert not judged_by_words(sick, "self.count", "Recompiling").cause
     wrong = cases()["a tensor made from a size"]
     assert not judged_by_words(wrong, "Recompiling shape", "Recompiling").verdict
+    raised = judged_by_words(wrong, f"{RAISED} shape", "Recompiling")
+    assert raised == Judgement(True, True, False)
     healthy = cases()["whether it is a dataclass"]
     assert not judged_by_words(healthy, "Recompiling f", "Recompiling").verdict
+
+
+def row(name, verdict, cause, line):
+    judgement = {"verdict": verdict, "cause": cause, "line": line}
+    told = {tool: {**judgement, "seconds": 2.0} for tool in ("torch-checkup", "logs")}
+    return {"program": name, "key": cases()[name].key, "says": {}, "tools": told}
+
+
+ROWS = (
+    row("a counter in the model", True, True, False),
+    row("a tensor made from a size", True, False, False),
+    row("whether it is a dataclass", False, True, None),
+)
+
+
+def test_rows_are_kept_one_by_one_and_forgotten_with_their_program(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(field, "KEPT", tmp_path / "field.json")
+    monkeypatch.setattr(field, "run", lambda case: next(left))
+    left = iter(ROWS[:1])
+    with pytest.raises(StopIteration):  # as Ctrl-C in the second program
+        field.main([row["program"] for row in ROWS])
+    assert [*field.known()] == ["a counter in the model"]
+    left = iter(ROWS[1:])
+    field.main([row["program"] for row in ROWS[1:]])
+    assert {*field.known()} == {row["program"] for row in ROWS}
+    assert [*field.known()] == [name for name in cases() if name in field.known()]
+    changed = replace(cases()["a counter in the model"], cause="another")
+    monkeypatch.setitem(cases(), changed.name, changed)
+    assert changed.name not in field.known()
+
+
+def test_tables_count_ills_and_healthy_programs_apart():
+    rows = {row["program"]: row for row in ROWS}
+    totals = tables.totals(cases(), rows).splitlines()
+    assert totals[2] == ("| `torch-checkup` | 2 of 2 | 1 of 2 | 0 of 2 | 0 of 1 | 2 |")
+    assert totals[3].startswith("| `torch._dynamo.explain` | 0 of 0 |")
+    text = tables.text(cases(), rows, "*here*")
+    assert "misjudges 2: [a tensor made from a size](https://" in text
+    assert "false alarm" in text and "| ill, cause |" in text

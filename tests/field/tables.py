@@ -1,0 +1,96 @@
+"""The tables of the field corpus: what each tool named, in all and one by one."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from typing import Any
+
+from tests.field.corpus import Case
+from tests.records import table
+
+RIVALS = {  # each tool of torch, and what a line says that names an ill
+    "explain": r"Graph break:|in 0 graphs",
+    "logs": r"Graph break in user|Recompiling|recompile_limit",
+    "tlparse": r"graph_break_reason|recompile_reasons",
+}
+TOOLS = {
+    "torch-checkup": "`torch-checkup`",
+    "explain": "`torch._dynamo.explain`",
+    "logs": "`TORCH_LOGS=graph_breaks,recompiles`",
+    "tlparse": "tlparse",
+}
+Rows = Mapping[str, Mapping[str, Any]]
+
+
+def text(known: Mapping[str, Case], rows: Rows, origin: str) -> str:
+    """Return all that stands in the README: totals, what is wrong, each program."""
+    wrong = [name for name in rows if not _right(rows[name], "torch-checkup")]
+    listed = ", ".join(_linked(known[name]) for name in wrong)
+    parts = [
+        totals(known, rows),
+        origin,
+        f"The check-up misjudges {len(wrong)}: {listed}." if wrong else "",
+        f"<details><summary>What each tool named, of {len(rows)} programs</summary>",
+        each(known, rows),
+        "</details>",
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def totals(known: Mapping[str, Case], rows: Rows) -> str:
+    """Return a row for each tool: how many programs it judged rightly."""
+    healthy = [row for name, row in rows.items() if known[name].healthy]
+    ill = [row for name, row in rows.items() if not known[name].healthy]
+    heads = ["tool", "ills found", "with the cause", "with the line"]
+    heads += ["healthy left alone", "seconds, median"]
+    return table(heads, (_total(tool, ill, healthy) for tool in TOOLS))
+
+
+def _total(
+    tool: str, ill: list[Mapping[str, Any]], healthy: list[Mapping[str, Any]]
+) -> list[str]:
+    """Return the cells of a tool; of lines only where one is to be named."""
+    told = [row["tools"][tool] for row in ill if tool in row["tools"]]
+    alone = [row["tools"][tool] for row in healthy if tool in row["tools"]]
+    lines = [one for one in told if one["line"] is not None]
+    counts = {
+        "found": (sum(one["verdict"] for one in told), told),
+        "cause": (sum(one["verdict"] and one["cause"] for one in told), told),
+        "line": (sum(one["verdict"] and one["line"] for one in lines), lines),
+        "alone": (sum(one["verdict"] for one in alone), alone),
+    }
+    took = [one["seconds"] for one in (*told, *alone)]
+    cells = [f"{count} of {len(of)}" for count, of in counts.values()]
+    return [TOOLS[tool], *cells, f"{statistics.median(took):.0f}" if took else ""]
+
+
+def each(known: Mapping[str, Case], rows: Rows) -> str:
+    """Return a row for each program: what is true, and what each tool named."""
+    heads = ["program", "reported", "what is true in torch 2.13", *TOOLS.values()]
+    lines = []
+    for name, row in rows.items():
+        case, told = known[name], row["tools"]
+        cells = (_named(case, told[tool]) if tool in told else "" for tool in TOOLS)
+        true = f"{case.part}: {case.verdict}; {case.symptom}"
+        lines.append([_linked(case), case.date, true, *cells])
+    return table(heads, lines)
+
+
+def _linked(case: Case) -> str:
+    return f"[{case.name}]({case.report})"
+
+
+def _right(row: Mapping[str, Any], tool: str) -> bool:
+    told = row["tools"][tool]
+    return told["verdict"] and told["cause"]
+
+
+def _named(case: Case, told: Mapping[str, Any]) -> str:
+    """Return in words what a tool named of a program."""
+    if case.healthy:
+        return "left alone" if told["verdict"] else "false alarm"
+    if not told["verdict"]:
+        return "–"
+    names = ["ill", *(name for name in ("cause", "line") if told[name])]
+    return ", ".join(names)
