@@ -1,10 +1,11 @@
 """What torch's own tools say of a program: one process for one program.
 
     python -m tests.field.rivals explain program.py
-    python -m tests.field.rivals calls program.py
+    python -m tests.field.rivals inductor program.py
 
 The first writes what ``torch._dynamo.explain`` has of the first call.  The second makes
-all calls, compiled: with TORCH_LOGS or TORCH_TRACE set, torch writes what it has.
+all calls, compiled by that backend: with TORCH_LOGS and TORCH_TRACE set, torch writes
+what it has.
 """
 
 from __future__ import annotations
@@ -30,23 +31,24 @@ def explained(path: str) -> None:
     try:
         found = torch._dynamo.explain(model)(*calls[0])
     except Exception as error:
-        print(RAISED, error)
+        print(RAISED, *str(error).split())
         return
     print(f"{found.graph_break_count} breaks in {found.graph_count} graphs")
     for stop in found.break_reasons:
         print("Graph break:", stop.reason, *map(str, stop.user_stack))
 
 
-def called(path: str) -> None:
+def called(path: str, backend: str) -> None:
     """Make all calls twice, compiled: what they return is nobody's here."""
     model, calls = given(path)
-    compiled = torch.compile(model)
+    compiled = torch.compile(model, backend=backend)
     for inputs in calls * 2:
         try:
             compiled(*inputs)
         except Exception as error:
-            print(RAISED, error)
+            print(RAISED, *str(error).split())
 
 
 if __name__ == "__main__":
-    {"explain": explained, "calls": called}[sys.argv[1]](sys.argv[2])
+    what, path = sys.argv[1:]
+    explained(path) if what == "explain" else called(path, what)

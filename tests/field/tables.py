@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping
 from typing import Any
 
@@ -43,7 +42,7 @@ def totals(known: Mapping[str, Case], rows: Rows) -> str:
     healthy = [row for name, row in rows.items() if known[name].healthy]
     ill = [row for name, row in rows.items() if not known[name].healthy]
     heads = ["tool", "ills found", "with the cause", "with the line"]
-    heads += ["healthy left alone", "seconds, median"]
+    heads += ["healthy left alone"]
     return table(heads, (_total(tool, ill, healthy) for tool in TOOLS))
 
 
@@ -60,9 +59,7 @@ def _total(
         "line": (sum(one["verdict"] and one["line"] for one in lines), lines),
         "alone": (sum(one["verdict"] for one in alone), alone),
     }
-    took = [one["seconds"] for one in (*told, *alone)]
-    cells = [f"{count} of {len(of)}" for count, of in counts.values()]
-    return [TOOLS[tool], *cells, f"{statistics.median(took):.0f}" if took else ""]
+    return [TOOLS[tool], *(f"{count} of {len(of)}" for count, of in counts.values())]
 
 
 def each(known: Mapping[str, Case], rows: Rows) -> str:
