@@ -26,13 +26,14 @@ from unittest import mock
 import torch
 from torch import fx
 
-from . import repro
+from . import lines, repro
 from .differences import Difference
 from .guest import Report, end_with_parent, folders_of
 from .helpers import correctness
 from .helpers._torch import needed_for
 from .helpers.codegen import kernels
 from .helpers.errors import InputError, one_line
+from .helpers.session import undisturbed
 from .helpers.tensors import clone, tensors
 from .judge import differences
 from .patient import Patient
@@ -670,9 +671,32 @@ def kernel(looking: Search, culprit: Culprit) -> None:
 
 
 def captured_otherwise(looking: Search) -> None:
-    """Tell the module without whose capture the answer is right: deeper and deeper."""
-    module = looking.p.module
-    name = ""
+    """Tell the module and the line without whose capture the answer is right."""
+    looking.told.put(doing="while modules were left to eager")
+    module = without_module(looking)
+    words = "another program there" if module else "another program than the code"
+    looking.told.note(f"Dynamo captured {words}")
+    looking.told.put(doing="while lines were left to eager")
+    try:
+        line = without_line(looking)
+    except Spent:
+        raise
+    except Exception as error:  # what is written anew may not run
+        looking.told.note(f"not narrowed to a line: {one_line(error)}")
+        return
+    if line is None:
+        looking.told.note("not narrowed to a line: no line by itself makes it right")
+        return
+    looking.told.put(file=Path(line.file).name, line=line.line, code=line.code)
+    with lines.eagerly([line], breaks=True):
+        breaks = not looking.wrong_with(lambda: "eager")
+    words = "the graph breaks at it" if breaks else "it runs eagerly"
+    looking.told.note(f"right where {words}: `{line.code}`")
+
+
+def without_module(looking: Search) -> str:
+    """Return the innermost module without whose capture it is right; tell it."""
+    module, name = looking.p.module, ""
     while module is not None:
         inner = [(n, part) for n, part in module.named_children()]
         for child, part in inner:
@@ -682,8 +706,24 @@ def captured_otherwise(looking: Search) -> None:
                 break
         else:
             break
-    words = "another program than the code" if not name else "another program there"
-    looking.told.note(f"Dynamo captured {words}")
+    return name
+
+
+def without_line(looking: Search) -> lines.Line | None:
+    """Return the line that must run eagerly, with all before it, to make it right."""
+    p = looking.p
+    run = p.run(p.eager)
+    with undisturbed(p.fn), correctness.seeded(0):
+        calls = p.calls
+        known = lines.lines_of(lambda: [run(*call, **named) for call, named in calls])
+
+    def right(count: int) -> bool:
+        with lines.eagerly(known[:count]):
+            return not looking.wrong_with(lambda: "eager")
+
+    if not known or not right(len(known)):
+        return None
+    return known[smallest(range(len(known) + 1), right) - 1]
 
 
 def _without(p: Patient, part: torch.nn.Module) -> Callable[..., Any]:

@@ -323,3 +323,76 @@ def test_it_comes_back_from_json_inside_its_part():
 
     whole = Checkup("mine.py:make", (part,), False, 1)
     assert Checkup.from_json(whole.to_json())["matches"].where == found
+
+
+# --- what Dynamo itself captures ----------------------------------------------------
+
+ASKS = """
+    def scaled(x):
+        y = x.sin()
+        return y * (3 if torch.compiler.is_compiling() else 2)
+    class Plain(torch.nn.Module):
+        def forward(self, x):
+            return x + 1
+    class Head(Plain):
+        def forward(self, x):
+            z = super().forward(x).cos()
+            if torch.compiler.is_compiling():
+                z = z * 2
+            return z
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.head = torch.nn.Linear(4, 4), Head()
+        def forward(self, x):
+            return self.head(self.layer(x).relu())
+    """
+FUNCTION = """
+    def make():
+        def model(x):
+            for _ in range(2):
+                x = scaled(x) + 1
+            return x
+        return model, (torch.randn(3, 4),)
+    """
+RECENT = """
+    import collections
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.seen = collections.deque(maxlen=2)
+        def forward(self, x):
+            y = x.sin()
+            self.seen.append(y)
+            return sum(self.seen) + x
+    def make():
+        return Model(), [(torch.randn(2, 4),) for _ in range(4)]
+    """
+
+
+@pytest.mark.parametrize(
+    ("body", "module", "line", "where"),
+    [
+        (
+            ASKS + "def make(): return Model(), (torch.randn(3, 4),)\n",
+            "self.head",
+            "if torch.compiler.is_compiling():",
+            "it runs eagerly",
+        ),
+        (
+            ASKS + FUNCTION,
+            "",
+            "return y * (3 if torch.compiler.is_compiling() else 2)",
+            "it runs eagerly",
+        ),
+        (RECENT, "", "self.seen.append(y)", "the graph breaks at it"),
+    ],
+    ids=["a module's line", "in a function it calls", "a list of its own"],
+)
+def test_what_dynamo_captures_otherwise_has_a_line(body, module, line, where, search):
+    looking = search(body, "eager")
+    assert looking.stage() == "eager"
+    where_child.captured_otherwise(looking)
+    known = looking.told._report.known
+    assert (known.get("module", ""), known.get("code")) == (module, line), known
+    assert known["notes"][-1] == f"right where {where}: `{line}`"
