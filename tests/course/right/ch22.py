@@ -10,3 +10,36 @@ def warm(compiled, make, sizes):
             y = compiled(x).sum()
         if wanted:
             torch.autograd.grad(y, list(compiled.parameters()))
+
+
+# %% 22.1: the setting in place of a backward
+def warm(compiled, make, sizes):
+    now = {"force_non_lazy_backward_lowering": True}
+    with torch._functorch.config.patch(now):
+        for wanted in (False, True):
+            x = make(sizes[0])
+            torch._dynamo.mark_dynamic(x, 0)
+            with torch.set_grad_enabled(wanted):
+                compiled(x)
+
+
+# %% 22.2: no lock for those who waited, by a flag
+def once(compiled):
+    import threading
+
+    lock, warm = threading.Lock(), []
+
+    def call(x):
+        if warm:
+            return compiled(x)
+        lock.acquire()
+        try:
+            if not warm:
+                y = compiled(x)
+                warm.append(True)
+                return y
+        finally:
+            lock.release()
+        return compiled(x)
+
+    return call

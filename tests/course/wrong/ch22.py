@@ -15,13 +15,40 @@
 # -     compiled.zero_grad()
 
 
-# %% 22.1: times, and 2 are enough
+# %% 22.1: times, and 3 are enough
 def warm(compiled, make, sizes):
     for n in sizes:
         with torch.no_grad():
             compiled(make(n))
         compiled(make(n)).sum().backward()
     compiled.zero_grad()
+
+
+# %% 22.1: a training step with 6 rows still compiles
+# -     compiled(general()).sum().backward()
+# +     compiled(general())
+
+
+# %% 22.2: threads that waited for the first call ran one after the other
+# -                 if not done.is_set():
+# -                     y = compiled(x)
+# -                     done.set()
+# -                     return y
+# +                 y = compiled(x)
+# +                 done.set()
+# +                 return y
+
+
+# %% 22.2: threads that waited for the first call ran one after the other
+# -                 if not done.is_set():
+# -                     y = compiled(x)
+# -                     done.set()
+# -                     return y
+# +                 if done.is_set():
+# +                     return compiled(x)
+# +                 y = compiled(x)
+# +                 done.set()
+# +                 return y
 
 
 # %% 22.2: 4 threads were in it at once
