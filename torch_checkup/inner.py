@@ -43,6 +43,7 @@ def compiling(p: Patient) -> Compiling:
 
 def seen(p: Patient, rounds: int) -> Recompiles:
     """Return what all calls compile, in turn, as the blocks are compiled now."""
+    torch.compiler.reset()  # a part before may have left their code at its limit
     calls = list(itertools.chain.from_iterable(p.calls for _ in range(rounds)))
     with undisturbed(p.fn):
         return compiles_of(compiling(p)(backend="eager"), calls, p.order["timeout"] / 2)

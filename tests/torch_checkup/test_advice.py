@@ -22,11 +22,14 @@ X = "X = torch.linspace(-1, 1, 4)\n"
 def advised(tmp_path):
     """A function that returns what a part finds of a program with its `make`."""
 
-    def look(body, part, train=False):
+    def look(body, part, train=False, first=None):
         path = tmp_path / "mine.py"
         path.write_text("import torch\n" + X + textwrap.dedent(body))
         order = {"budget": 0.1, "timeout": 300.0, "gpu": "h100", "train": train}
-        return found_of(Patient({"target": f"{path}:make", **order}), part)
+        patient = Patient({"target": f"{path}:make", **order})
+        if first:
+            first(patient)
+        return found_of(patient, part)
 
     yield look
     sys.modules.pop("mine", None)
@@ -299,6 +302,12 @@ def test_blocks_that_are_compiled_inside_are_looked_at_as_they_are(advised):
     )
     found = advised(BLOCKS.format(index="3"), "recompiles")
     assert (found["verdict"], found["advice"]) == ("good", ()), found
+
+
+def test_blocks_that_came_to_their_limit_before_are_counted_anew(advised):
+    body = BLOCKS.format(index="i").replace("compile()", "compile(backend='eager')")
+    found = advised(body, "recompiles", first=lambda p: p.compiled()(*p.calls[0][0]))
+    assert "one by one: 8 versions" in found["says"]
 
 
 def test_a_compile_in_each_call_is_named(advised):
