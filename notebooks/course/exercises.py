@@ -22,10 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from course.cell_errors import causes
+from course.signs import Sign, folds, verdict
 from course.teach import lesson, strict
 
 _FOLDER = Path(__file__).resolve().parent
 _STUB = "not attempted yet. Fill in the cell above, run it, then run this one."
+_STUCK = 'Stuck? hint("{key}", 1) is a nudge, and 3 is nearly the answer.'
 _NUMBERS = itertools.count()
 Check = Callable[[Any], str | None]
 
@@ -90,11 +92,11 @@ def find(key: str) -> Exercise:
 def check(key: str, answer: Any) -> None:
     """Try *answer* against exercise *key*, and print what was found.
 
-    The reader sees a message, never a traceback, whatever the answer does.
+    The reader sees a message, never a traceback, whatever the answer does; in a live
+    notebook, with the hints below it, each behind a click.
     """
     try:
         exercise = find(key)
-        lesson.exercises.add(key)
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             message = _judge(exercise, answer)
     except ExerciseError as error:
@@ -102,12 +104,13 @@ def check(key: str, answer: Any) -> None:
         return
     if message is None:
         lesson.progress.put("exercises", key, {"passed": True})
-        print(f"{key} passed. {exercise.passed}")
+        told = f"{key} passed. {exercise.passed}"
+        verdict(Sign.PASSED, f"{key}: {exercise.passed}", told)
     elif message == _STUB:
-        print(f"{key} {_STUB}")
+        verdict(Sign.OPEN, f"{key} {_STUB}", f"{key} {_STUB}", _folded(exercise))
     else:
-        print(f"{key} not yet: {message}")
-        print(f'Stuck? hint("{key}", 1) is a nudge, and 3 is nearly the answer.')
+        told = f"{key} not yet: {message}\n{_STUCK.format(key=key)}"
+        verdict(Sign.NOT_YET, f"{key}: {message}", told, _folded(exercise))
     if printed.getvalue():
         print("Your answer printed:", printed.getvalue(), sep="\n")
 
@@ -121,6 +124,13 @@ def hint(key: str, level: int = 1) -> None:
             print(f"Hint {level} of 3 for {key}: {find(key).hints[level - 1]}")
     except ExerciseError as error:
         _report(error)
+
+
+def _folded(exercise: Exercise) -> str:
+    """Return the hints as HTML, each behind a click."""
+    weights = ("a nudge", "more", "nearly the answer")
+    titles = [f"Hint {n} of 3: {weight}" for n, weight in enumerate(weights, 1)]
+    return folds(titles, list(exercise.hints))
 
 
 def _report(error: ExerciseError) -> None:

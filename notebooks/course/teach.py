@@ -28,6 +28,7 @@ import platformdirs
 from filelock import FileLock
 
 from course import cell_errors, page_log
+from course.signs import Sign, verdict
 from helpers.health import DOCTOR
 from helpers.results import version_of, write_atomically
 from helpers.text import count, mark, watched
@@ -140,7 +141,6 @@ class Lesson:
     notebook: str | None = None
     claims: dict[str, bool] = field(default_factory=dict)
     questions: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    exercises: set[str] = field(default_factory=set)
     progress: Progress = field(default_factory=Progress)
 
     def begin(self, notebook: str) -> None:
@@ -148,7 +148,6 @@ class Lesson:
         self.notebook = notebook
         self.claims.clear()
         self.questions.clear()
-        self.exercises.clear()
 
 
 lesson = Lesson()
@@ -212,7 +211,8 @@ def _first_missing() -> str | None:
 def score(notebook: str) -> None:
     """Print what holds, what was guessed and what was solved in this notebook.
 
-    Counts the cells that ran since ``start``, so run the notebook to the end.
+    Counts the claims and predictions that ran since ``start``, so run the notebook to
+    the end; of exercises, all that it has.
     """
     if lesson.notebook != notebook:
         print(f'Run the first cell, start("{notebook}"), and the cells below it first.')
@@ -221,14 +221,25 @@ def score(notebook: str) -> None:
     asked = [record["predictions"].get(key, {}) for key in lesson.questions]
     answered = [entry for entry in asked if "right" in entry]
     right = sum(entry["right"] is True for entry in answered)
-    passed = sum(key in record["exercises"] for key in lesson.exercises)
+    exercises = _exercises(notebook)
+    passed = sum(key in record["exercises"] for key in exercises)
     holds = sum(lesson.claims.values())
     print(f"Notebook {notebook}")
     print(f"  claims       {holds} of {len(lesson.claims)} hold")
     print(f"  predictions  {len(answered)} of {len(asked)} made, {right} right")
-    print(f"  exercises    {passed} of {len(lesson.exercises)} passed")
+    print(f"  exercises    {passed} of {len(exercises)} passed")
     for line in _over_all(record):
         print(line)
+
+
+def _exercises(notebook: str) -> set[str]:
+    """Return the keys of a notebook's exercises, tried or not."""
+    from course.exercises import ExerciseError, chapter  # which needs this module
+
+    try:
+        return set(chapter(notebook))
+    except ExerciseError:  # it has none, or check has said what is wrong with them
+        return set()
 
 
 def _over_all(record: Entries) -> Iterator[str]:
@@ -251,6 +262,12 @@ def _over_all(record: Entries) -> Iterator[str]:
 # Claims.
 
 
+_IF_NOT = """\
+  If you changed a cell above, that may be the reason: restart the kernel
+  and run all cells. If not, this machine differs from the page: run
+  `python -m helpers doctor` in a terminal. The lesson goes on."""
+
+
 def claim(text: str, condition: Any, why: str = "") -> None:
     """Say whether *text* holds, as *condition* found out just now.
 
@@ -264,19 +281,14 @@ def claim(text: str, condition: Any, why: str = "") -> None:
         raise TypeError("claim(text, condition): text says in words what holds")
     lesson.claims[text] = holds = _as_bool(text, condition)
     if holds:
-        print(f"✓ holds: {text}")
+        verdict(Sign.HOLDS, text, f"✓ holds: {text}")
         return
     found = "".join(f"\n  {line}" for line in _sides(inspect.currentframe().f_back))
     if strict():
         raise ClaimFailed((f"{text}. {why}" if why else text) + found)
-    print(f"✗ does not hold here: {text}{found}")
-    if why:
-        print(f"  Why it should: {why}")
-    print(
-        "  If you changed a cell above, that may be the reason: restart the kernel"
-        "\n  and run all cells. If not, this machine differs from the page: run"
-        "\n  `python -m helpers doctor` in a terminal. The lesson goes on."
-    )
+    reason = f"\n  Why it should: {why}" if why else ""
+    told = f"{text}{found}{reason}\n{_IF_NOT}"
+    verdict(Sign.FAILS, told, f"✗ does not hold here: {told}")
 
 
 def _as_bool(text: str, condition: Any) -> bool:
@@ -425,6 +437,9 @@ def _guess(key: str) -> str | None:
     return guess if guess in lesson.questions[key] else None
 
 
+_NO_GUESS = "No guess on record. Guess before you look: a surprise is remembered."
+
+
 def reveal(key: str, observed: str) -> None:
     """Print what the machine says, and whether the reader's guess was right.
 
@@ -445,11 +460,15 @@ def reveal(key: str, observed: str) -> None:
     if problem:
         print(problem)
         return
-    print(f"{key}  The machine says: {observed}")
     guess = _guess(key)
-    if guess is None:
-        print("No guess on record. Guess before you look: a surprise is remembered.")
-        return
     right = guess == observed
-    lesson.progress.put("predictions", key, {"guess": guess, "right": right})
-    print("You said so too." if right else f"You said: {guess}")
+    if guess is not None:
+        lesson.progress.put("predictions", key, {"guess": guess, "right": right})
+    if guess is None:
+        sign, yours = Sign.OPEN, _NO_GUESS
+    elif right:
+        sign, yours = Sign.RIGHT, "You said so too."
+    else:
+        sign, yours = Sign.WRONG, f"You said: {guess}"
+    told = f"{key}  The machine says: {observed}\n{yours}"
+    verdict(sign, told, told)

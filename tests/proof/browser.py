@@ -76,10 +76,15 @@ def judged(notebook: nbformat.NotebookNode) -> tuple[str, list[str]]:
         for output in cell.outputs:
             if output.output_type == "error" and "raises-exception" not in tags(cell):
                 wrong.append(f"{output.ename}: {output.evalue[:200]}")
-            if "✗ does not hold" in output.get("text", ""):
-                wrong.append(output.text.strip().split("\n")[0])
+            if "✗ does not hold" in (text := printed(output)):
+                wrong.append(text.strip().split("\n")[0])
     wrong += unfit(normalised(notebook))
     return f"{len(code) - len(rest)} of {len(code)}", wrong
+
+
+def printed(output: nbformat.NotebookNode) -> str:
+    """Return what an output says in plain text: a stream, or what stands for a box."""
+    return output.get("text") or output.get("data", {}).get("text/plain", "")
 
 
 class Opened:
@@ -100,7 +105,7 @@ class Opened:
         """Run one cell; return what it printed."""
         self.page.evaluate(RUN, number)
         outputs = self.notebook.cells[number].get("outputs", [])
-        return "".join(output.get("text", "") for output in outputs)
+        return "\n".join(map(printed, outputs))
 
 
 def visit(page: Page, address: str, answers: str, picture: Path | None) -> Row:
