@@ -73,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     option("--gpu", default="h100", help="h100, a100, t4, ...; or this")
     option("--train", "--training", action="store_true", help="with the backward")
     option("--mode", help="as for torch.compile")
+    option("--template", help="a candidate of max-autotune: its number, or its sizes")
     option("--inputs", default="inputs", help="the name of the inputs function")
     option("--to", metavar="FOLDER", help="write everything there")
 
@@ -102,7 +103,12 @@ def _dump(chosen: argparse.Namespace) -> int:
     except (ImportError, AttributeError, FileNotFoundError) as error:
         raise InputError(str(error)) from error
     options = {"gpu": chosen.gpu, "training": chosen.train, "mode": chosen.mode}
-    print(dump_triton(fn, *inputs, to=chosen.to, **options))
+    template = chosen.template
+    options["template"] = int(template) if (template or "").isdigit() else template
+    dump = dump_triton(fn, *inputs, to=chosen.to, **options)
+    print(dump)
+    if dump.noted:
+        print(dump.candidates)
     if chosen.to:
         print(f"written to {chosen.to}")
     return 0

@@ -239,7 +239,7 @@ def _kernel(name: str, language: str, groups: list[Any]) -> Kernel:
         name=name,
         language=language,
         phase="inference" if graph.is_inference else phase,
-        ops=tuple(ops.values()) or (op_name(name.removeprefix("aten.")),),
+        ops=tuple(ops.values()) or (op_name(re.sub(r"^\w+\.", "", name)),),
         lines=tuple(dict.fromkeys(filter(None, map(program_line, origins)))),
         loads=_buffers(groups, include_reads=True, include_writes=False),
         stores=_buffers(groups, include_reads=False, include_writes=True),

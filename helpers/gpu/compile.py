@@ -4,6 +4,7 @@
     neighbours(source, gpu)        those that it would try around the fastest
     grid(source, gpu, config, ...) how many programs are launched
     compile_kernel(source, gpu)    every stage, registers, spills, shared memory
+    compile_ahead(sources, gpu)    many at once, for compile_kernel to find
 
 *source* is the module that Inductor writes for one kernel: imports, and a decorated
 function.  Choosing and compiling are Inductor's own code; only the GPU is a fake.
@@ -20,7 +21,8 @@ import re
 import subprocess
 import tempfile
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +30,7 @@ from unittest import mock
 
 from .._torch import needed_for
 from ..errors import InputError
-from ..results import Result
+from ..results import Result, available_cores
 from ..text import count, size
 from . import fake_gpu
 from .gpus import Gpu, Occupancy, find, occupancy
@@ -187,12 +189,37 @@ def compile_kernel(
         )
 
 
+def compile_ahead(sources: Iterable[str], gpu: Gpu) -> Iterator[int]:
+    """Compile kernels side by side, each in its first configuration.
+
+    Yields how many are done.  `compile_kernel` finds them in Triton's cache; one that
+    cannot be compiled waits for it, to say why.
+    """
+    with (
+        _believing(gpu),
+        _asking(lines=False),
+        ThreadPoolExecutor(available_cores()) as pool,
+    ):
+        tuners = map(_tuner, sources)
+        jobs = [pool.submit(t._precompile_config, t.configs[0]) for t in tuners]
+        for number, job in enumerate(as_completed(jobs), 1):
+            job.exception()
+            yield number
+
+
 # --- loading a kernel ---------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def _loaded(source: str, gpu: Gpu) -> Iterator[Any]:
     """Yield the autotuner that Inductor makes of *source* on *gpu*; launch nothing."""
+    with _believing(gpu):
+        yield _tuner(source)
+
+
+@contextlib.contextmanager
+def _believing(gpu: Gpu) -> Iterator[None]:
+    """Let kernels that are loaded and compiled in the block be for *gpu*."""
     with (
         fake_gpu.gpu(gpu),
         mock.patch.dict(os.environ),  # the autotuner sets TRITON_CACHE_DIR
@@ -201,7 +228,7 @@ def _loaded(source: str, gpu: Gpu) -> Iterator[Any]:
         # The kernel's text holds the GPU it was written for: *gpu* in its place.
         own = inductor_hints.DeviceProperties.create(fake_gpu.CUDA)
         with mock.patch.object(inductor_hints, "DeviceProperties", return_value=own):
-            yield _tuner(source)
+            yield
 
 
 def _tuner(source: str) -> Any:
@@ -227,6 +254,13 @@ def _compiled(
     tuner: Any, config: Any, lines: bool, again: bool = False
 ) -> tuple[Any, str]:
     """Return what Triton makes of a kernel, and what ptxas said meanwhile."""
+    with _asking(lines, again) as log:
+        return tuner._precompile_config(config).kernel, log.getvalue()
+
+
+@contextlib.contextmanager
+def _asking(lines: bool, again: bool = False) -> Iterator[io.StringIO]:
+    """Set Triton's compiler up, and yield what ptxas says."""
     from triton import knobs
 
     silent = mock.patch.object(triton_heuristics.log, "disabled", True)
@@ -235,7 +269,7 @@ def _compiled(
         knobs.compilation.always_compile = again or lines
         knobs.nvidia.dump_ptxas_log = True
         with contextlib.redirect_stdout(io.StringIO()) as log:
-            return tuner._precompile_config(config).kernel, log.getvalue()
+            yield log
 
 
 def _configs(tuner: Any, chosen: Sequence[Any]) -> tuple[Config, ...]:

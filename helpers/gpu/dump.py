@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from os import PathLike
@@ -23,12 +23,14 @@ from ..errors import InputError, one_line
 from ..results import Result, TableResult, write_atomically
 from ..tensors import tensors
 from ..text import Table, count, plain, pre, progress, size
-from . import compile, gpus
+from . import compile, gpus, templates
 from . import fake_gpu as fake
 from .fake_gpu import LoweredGraph, Lowering, LoweringHere
+from .templates import Candidate, Candidates, Choosing
 from .tidy import tidy
 
 with needed_for("Triton code for a GPU that is not here"):
+    from torch._inductor import config as inductor_config
     from torch._inductor.fx_passes import pad_mm
 
 
@@ -40,6 +42,7 @@ def dump_triton(
     training: bool = False,
     mode: str | None = None,
     dynamic: bool | None = None,
+    template: int | str | Sequence[int | str] | None = None,
     to: str | PathLike[str] | None = None,
 ) -> Dump:
     """Return the Triton code that Inductor would generate for *fn* on *gpu*.
@@ -51,12 +54,16 @@ def dump_triton(
     *dynamic* are as for ``torch.compile``; *to* is a folder to write everything to.
     Tensors made on the CPU inside *fn* count as made on the GPU.
 
-    What Inductor would time or record is set aside, and ``undecided`` names it: with
-    ``max_autotune`` products stay with the library, none is padded, and nothing is
-    recorded as a CUDA graph, though the code is cut where recordings would end.
+    What Inductor would time or record is set aside, and ``undecided`` names it: no
+    product is padded, and nothing is recorded as a CUDA graph, though the code is cut
+    where recordings would end.  With ``max-autotune``, ``candidates`` has what would be
+    timed for each matrix product.  Shown is the library's; *template* chooses another:
+    its number there, words of its description such as ``"BLOCK_M=64, num_warps=8"``
+    (for each product that has such a one), or several of these.
 
-    Raises InputError when *fn* raises, for an unknown GPU or mode, and for what
-    Inductor cannot lower; Unavailable without the triton that this torch works with.
+    Raises InputError when *fn* raises, for an unknown GPU, mode or candidate, for one
+    that the GPU cannot run, and for what Inductor cannot lower; Unavailable without the
+    triton that this torch works with.
     """
     kwargs = kwargs or {}
     session.check_callable(fn, (inputs, kwargs))
@@ -65,6 +72,10 @@ def dump_triton(
     chosen = gpus.here() if here else gpus.find(gpu)
     if here and {tensor.is_cuda for tensor in tensors((inputs, kwargs))} == {False}:
         raise InputError("gpu='this' wants inputs on the GPU: move them by .to('cuda')")
+    if here and template is not None:
+        raise InputError("gpu='this' shows what torch chose here: leave template= out")
+    choosing = Choosing(template)
+    untimed = nullcontext() if here else choosing.instead_of_timing(chosen)
     backend = (LoweringHere if here else Lowering)(chosen, mode)
     # Dynamo takes the caller's own kernels into a graph where it believes in Triton.
     triton = mock.patch.object(_triton, "has_triton", return_value=True)
@@ -80,7 +91,7 @@ def dump_triton(
         if here:  # each kernel has to run before its configuration is known
             run = session.both_ways(run, training)
         try:
-            with suppress(fake.Stopped), triton:
+            with suppress(fake.Stopped), triton, untimed:
                 session.call(run, inputs, kwargs)
         except InputError as error:
             # torch wraps what a back end raises, and not what the program raises.
@@ -93,7 +104,8 @@ def dump_triton(
             ) from error
         if here:
             backend.settle()
-    result = _dump(backend, mode)
+    choosing.check(chosen)
+    result = _dump(backend, choosing)
     if to is not None:
         result.write(to)
     return result
@@ -112,13 +124,14 @@ def _requiring_gradients(fn: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _dump(backend: Lowering, mode: str | None) -> Dump:
+def _dump(backend: Lowering, choosing: Choosing) -> Dump:
     graphs = [graph for graph in backend.graphs if graph.source]
     return Dump(
         backend.gpu.name,
         tuple(x for graph in graphs for x in _launches(graph, backend.gpu.name)),
         tuple(DumpedGraph(g.index, g.phase, _reproducible(g.source)) for g in graphs),
-        tuple(_undecided(backend, graphs, mode)),
+        tuple(_undecided(backend, graphs, choosing)),
+        tuple(choosing.noted),
         lowered=tuple(graphs),
     )
 
@@ -162,14 +175,15 @@ def _launches(graph: LoweredGraph, gpu: str) -> Iterator[DumpedKernel]:
 
 
 def _undecided(
-    backend: Lowering, graphs: list[LoweredGraph], mode: str | None
+    backend: Lowering, graphs: list[LoweredGraph], choosing: Choosing
 ) -> Iterator[str]:
     """Yield what only the device can decide, for this program."""
     launches = [launch for graph in graphs for launch in graph.launches]
     library = [launch.name for launch in launches if launch.language == "library"]
     nodes = [node for graph in graphs for node in graph.aten.graph.nodes]
     tuned = backend.options.get("coordinate_descent_tuning")
-    if any(launch.language == "Triton" for launch in launches):
+    triton = [launch.name for launch in launches if launch.language == "Triton"]
+    if any(not name.startswith("triton_tem_") for name in triton):
         yield "block sizes and warps, timed where kernel.configs has several"
         if tuned:
             yield "how far coordinate descent goes on: kernel.neighbours come next"
@@ -183,8 +197,8 @@ def _undecided(
     if backend.attention:
         shown = " and ".join(sorted(backend.attention))
         yield f"which attention kernel PyTorch prefers; shown is {shown}"
-    if products and mode in ("max-autotune", "max-autotune-no-cudagraphs"):
-        yield "whether a Triton template beats the library's matrix product"
+    if backend.options.get("max_autotune"):
+        yield from _unmatched(backend, products, choosing)
     if backend.options.get("triton.cudagraphs"):
         parts = sum(graph.source.count("\ndef partition_") for graph in graphs)
         yield f"whether what runs can be recorded, as {count(parts, 'CUDA graph')}"
@@ -199,6 +213,29 @@ def _undecided(
         yield "the bytes of tensors whose sizes depend on data, counted as 0"
     if backend.stopped:
         yield f"what comes after {backend.stopped}, which needs a GPU to run"
+
+
+def _unmatched(
+    backend: Lowering, products: list[str], choosing: Choosing
+) -> Iterator[str]:
+    """Yield what is open about the candidates for matrix products."""
+    if choosing.noted:
+        listed = count(len(choosing.noted), "candidate")
+        shown = ", ".join(f"{each.number} ({each.name})" for each in choosing.left)
+        yield f"which is the fastest of {listed}, in dump.candidates; shown is {shown}"
+        if any(each.kind == "template" for each in choosing.left):
+            yield "whether a template with all that is fused to it beats two launches"
+        persistent = inductor_config.triton.enable_persistent_tma_matmul
+        if backend.gpu.capability >= (9, 0) and not persistent:
+            yield (
+                "whether persistent templates are faster, which "
+                "triton.enable_persistent_tma_matmul would add"
+            )
+    elif products and choosing.too_small:
+        few = backend.gpu.multiprocessors
+        yield f"nothing by templates: torch has none for {few} multiprocessors"
+    elif products:
+        yield "nothing by templates: torch offers none for these products"
 
 
 _PRODUCTS = {getattr(torch.ops.aten, name).default for name in ("mm", "addmm", "bmm")}
@@ -319,6 +356,8 @@ class Dump(TableResult):
     launches: tuple[DumpedKernel, ...]
     graphs: tuple[DumpedGraph, ...]
     undecided: tuple[str, ...] = ()
+    noted: tuple[Candidate, ...] = ()
+    """What would be timed for each matrix product, before any of it is compiled."""
     lowered: tuple[Any, ...] = field(default=(), compare=False)
     """A `LoweredGraph` for each graph, with what a call gave it; in no file."""
 
@@ -341,6 +380,14 @@ class Dump(TableResult):
     def source(self) -> str:
         """All that was generated, graph after graph."""
         return "\n".join(f"# {graph}\n{graph.source}" for graph in self.graphs)
+
+    @cached_property
+    def candidates(self) -> Candidates:
+        """What would be timed for each matrix product, compiled when first asked for.
+
+        Raises Unavailable without Triton.
+        """
+        return templates.candidates(self.noted, gpus.find(self.gpu))
 
     def table(self) -> Table:
         """Return a row for each launch."""
@@ -379,6 +426,8 @@ class Dump(TableResult):
             write_atomically(root / name, graph.source)
         self.save(root / "dump.json")
         readme = f"# What the GPU would run\n\n```\n{plain(self)}\n```\n"
+        if self.noted:
+            readme += f"\n## Candidates\n\n```\n{self.candidates}\n```\n"
         kernels: dict[str, DumpedKernel] = {}
         for kernel in self.kernels:  # two graphs may give two kernels one name
             if kernels.setdefault(kernel.name, kernel).generated != kernel.generated:

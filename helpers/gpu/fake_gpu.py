@@ -31,6 +31,7 @@ import torch
 from torch.fx.experimental import proxy_tensor
 from torch.nn import functional
 from torch.utils import _pytree as pytree
+from torch.utils import _triton
 
 from .. import _torch
 from .._torch import needed_for
@@ -93,6 +94,7 @@ def gpu(chosen: Gpu) -> Iterator[None]:
         stack.enter_context(_device_guard())
         _forget_device()
         stack.callback(_forget_device)
+        _remember_tma()
         yield
 
 
@@ -169,6 +171,18 @@ def _forget_device() -> None:
             for cached in (owner, *(getattr(owner, name) for name in vars(owner))):
                 if hasattr(cached, "cache_clear"):
                     cached.cache_clear()
+
+
+def _remember_tma() -> None:
+    """Let torch find out whether the GPU copies tiles by itself (TMA), and remember.
+
+    It asks more than the device that is patched here: whether CUDA is there at all,
+    which must stay untrue elsewhere.
+    """
+    with mock.patch.object(torch.cuda, "is_available", return_value=True):
+        for name, found_out in vars(_triton).items():
+            if "_tma" in name and hasattr(found_out, "cache_clear"):
+                found_out()
 
 
 # --- a graph of the CPU becomes one of the GPU ----------------------------------------
@@ -467,8 +481,6 @@ class Lowering:
 
     def _followed(self, options: dict[str, Any]) -> dict[str, Any]:
         """Return the *options* of a mode as far as they need no device."""
-        if options.pop("max_autotune", False):  # matrix products would be timed
-            options["max_autotune_pointwise"] = True
         options["shape_padding"] = False  # padding would be timed
         options["cpp_wrapper"] = False
         # Written here, and never loaded: nothing of it may be found by another compile.

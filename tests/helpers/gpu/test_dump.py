@@ -265,25 +265,35 @@ TIMED = "block sizes and warps, timed where kernel.configs has several"
 DESCENT = "how far coordinate descent goes on: kernel.neighbours come next"
 LIBRARY = "which kernel a library picks for a matrix product or convolution"
 PADDED = "whether to pad a matrix product, which shape_padding would time"
-BEATS = "whether a Triton template beats the library's matrix product"
+PERSISTENT = (
+    "whether persistent templates are faster, which "
+    "triton.enable_persistent_tma_matmul would add"
+)
 RECORDED = "whether what runs can be recorded, as 1 CUDA graph"
 
 
 @pytest.mark.parametrize(
-    ("mode", "more"),
+    ("mode", "timed", "more"),
     [
-        (None, ()),
-        ("reduce-overhead", (RECORDED,)),
-        ("max-autotune-no-cudagraphs", (BEATS,)),
-        ("max-autotune", (BEATS, RECORDED)),
+        (None, False, ()),
+        ("reduce-overhead", False, (RECORDED,)),
+        ("max-autotune-no-cudagraphs", True, ()),
+        ("max-autotune", True, (RECORDED,)),
     ],
 )
-def test_what_a_mode_and_an_odd_size_leave_open_is_said(mode, more):
+def test_what_a_mode_and_an_odd_size_leave_open_is_said(mode, timed, more):
     odd, even = (
         dump_triton(torch.mm, randn(64, n), randn(n, 64), mode=mode) for n in (61, 64)
     )
-    assert odd.undecided == (LIBRARY, PADDED, *more)
-    assert even.undecided == (LIBRARY, *more)
+    for dump, padded in (odd, (PADDED,)), (even, ()):
+        many = len(dump.noted)
+        assert (many > 10) == timed
+        fastest = (
+            f"which is the fastest of {many} candidates, in dump.candidates; "
+            "shown is 0 (mm)"
+        )
+        open_ = (fastest, PERSISTENT) if timed else ()
+        assert dump.undecided == (LIBRARY, *padded, *open_, *more)
 
 
 @pytest.mark.parametrize(

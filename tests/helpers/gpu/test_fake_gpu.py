@@ -312,7 +312,7 @@ def test_a_mode_is_followed_as_far_as_it_needs_no_device():
     more = dict.fromkeys(("cpp_wrapper", "shape_padding"), False)
     known["triton.cudagraphs"] = True
     here = {**known, "max_autotune": True}
-    most = {**known, **more, "compile_threads": 1, "max_autotune_pointwise": True}
+    most = {**here, **more, "compile_threads": 1}
     assert Lowering(find("h100"), "max-autotune").options == most
     assert LoweringHere(find("h100"), "max-autotune").options == here
     usual = {**more, "fx_graph_cache": False, "compile_threads": 1}
