@@ -1,0 +1,95 @@
+# Wrong answers to the exercises of notebook 38, each with what it must be told.
+# Lines with - and + change the answer in notebooks/solutions/ch38.py.
+
+
+# %% 38.1: torch.compile(net): what is compiled is {'': 'wrapper'}
+def compiled_parts(model):
+    return {
+        name: "in place"
+        for name, part in model.named_modules()
+        if part._compiled_call_impl is not None
+    }
+
+
+# %% 38.1: net.compile(): what is compiled is {'': 'in place'}
+# -         placed = part._compiled_call_impl is not None
+# +         placed = False
+
+
+# %% 38.1: net.compile(), then torch.compile(net): what is compiled is {'': 'both'}
+# - ["", "in place", "wrapper", "both"]
+# + ["", "in place", "wrapper", "wrapper"]
+
+
+# %% 38.1: you found {'': 'wrapper', '_orig_mod.blocks.0': 'wrapper'
+def compiled_parts(model):
+    found = {}
+    for name, part in model.named_modules():
+        if isinstance(part, torch._dynamo.OptimizedModule):
+            found[name] = "wrapper"
+        elif part._compiled_call_impl is not None:
+            if name.endswith("_orig_mod"):
+                name = name[: -len("_orig_mod")].rstrip(".")
+                found[name] = "both" if name in found else "in place"
+            else:
+                found[name] = "in place"
+    return found
+
+
+# %% 38.1: a model with a part called _orig_mod
+# -     walk(model, "")
+# -     return found
+# +     walk(model, "")
+# +     return {name.replace("_orig_mod", ""): how for name, how in found.items()}
+
+
+# %% 38.1: the model was called
+# -     walk(model, "")
+# +     walk(model, "")
+# +     model(torch.ones(1, 4))
+
+
+# %% 38.2: torch.compile(net): '_orig_mod.blocks.0.inner.bias' is not a name
+def portable(model):
+    return model.state_dict()
+
+
+# %% 38.2: DataParallel(torch.compile(net)): 'blocks.0.inner.bias' is missing
+def portable(model):
+    prefix = "_orig_mod."
+    return {k.removeprefix(prefix): t for k, t in model.state_dict().items()}
+
+
+# %% 38.2: a bare model: 'bias' is not a name of the bare model
+def portable(model):
+    def bare(key):
+        return key.replace("_orig_mod.", "").replace("module.", "")
+
+    return {bare(key): tensor for key, tensor in model.state_dict().items()}
+
+
+# %% 38.2: a wrapped block: 'blocks.0._orig_mod.inner.bias' is not a name
+def portable(model):
+    while isinstance(model, (torch._dynamo.OptimizedModule, torch.nn.DataParallel)):
+        inner = "module" if isinstance(model, torch.nn.DataParallel) else "_orig_mod"
+        model = getattr(model, inner)
+    return model.state_dict()
+
+
+# %% 38.2: is another tensor than the model's own
+# -     return {bare(name): tensor for name, tensor in model.state_dict().items()}
+# +     return {bare(n): t.clone() for n, t in model.state_dict().items()}
+
+
+# %% 38.2: a wrapped block: the model is another one afterwards
+def portable(model):
+    wrappers = torch._dynamo.OptimizedModule, torch.nn.DataParallel
+
+    def unwrap(part):
+        while isinstance(part, wrappers):
+            part = next(part.children())
+        for name, child in part.named_children():
+            setattr(part, name, unwrap(child))
+        return part
+
+    return unwrap(model).state_dict()
