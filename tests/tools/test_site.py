@@ -1,5 +1,6 @@
 """The site: folds, links and marks, without a word from Sphinx or another host."""
 
+import json
 import re
 
 import nbformat
@@ -7,6 +8,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from tools.site import __main__ as site
+from tools.site import contents, ranking
 
 GLOSSARY = """# Glossary
 
@@ -22,52 +24,103 @@ def printed(source, text, **metadata):
     return new_code_cell(source, outputs=outputs, metadata=metadata, execution_count=1)
 
 
+README = """# The course
+
+What it is.
+
+## Which lessons
+
+- **One evening**: [00](notebooks/00_first.ipynb).
+
+**Start**
+
+- [00 · First?](notebooks/00_first.ipynb) 28
+"""
+MESSAGES = """[[entry]]
+name = "a result that was written over"
+says = 'output of CUDAGraphs that has been overwritten|tensor\\(s\\)'
+why = "All share the memory."
+mend = "clone() it."
+lesson = "00"
+"""
+CODE = (
+    '<pre style="background:#F8F8F8; color:black; line-height: 125%;">'
+    '<span style="color: #204A87; font-weight: bold">import</span></pre>'
+)
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("a folder")
-    notebooks = folder / "notebooks"
-    (notebooks / "workshop").mkdir(parents=True)
+    notebooks, checkup = folder / "notebooks", folder / "torch_checkup"
+    for place in (notebooks / "workshop", notebooks / "solutions", checkup):
+        place.mkdir(parents=True)
+    (folder / "README.md").write_text(README)
+    (checkup / "README.md").write_text(
+        "# Check-up\n\n[00](../notebooks/00_first.ipynb)\n\n## Its files\n"
+    )
+    (checkup / "errors.toml").write_text(MESSAGES)
+    (notebooks / "solutions" / "ch00.py").write_text(
+        "# Try first.\n\n# %% 00.1\ndef f():\n    return 1\n"
+    )
     (notebooks / "glossary.md").write_text(GLOSSARY)
-    (notebooks / "cheat_sheet.md").write_text("# Cheat sheet\n\n[00](00_first.ipynb)\n")
+    (notebooks / "cheat_sheet.md").write_text(
+        "# Cheat sheet\n\n## Does it vary?\n\n| I want to | code | lesson |\n"
+        "| --- | --- | --- |\n| say so | `mark_it(x)` | [00](00_first.ipynb) |\n"
+    )
     (notebooks / "multi_node.md").write_text("# Launching\n\n[it](examples/a.py)\n")
     (notebooks / "coverage.md").write_text(
-        "# Coverage\n\n[A part](00_first.ipynb#A-part,-and-more)\n"
+        "# Coverage\n\n| concept | lesson | section |\n| --- | --- | --- |\n"
+        "| `mark_it` | 00 | [A part](00_first.ipynb#A-part,-and-more) |\n"
     )
-    (notebooks / "claims.md").write_text("# Claims\n")
+    (notebooks / "claims.md").write_text("# Claims\n\nmark_it\n")
     (notebooks / "workshop" / "routes.md").write_text(
         "# Routes\n\n[commands](../../README.md#two-commands)\n"
         "[values](../../tools/hub/values.yaml)\n"
     )
-    (notebooks / "workshop" / "00.md").write_text("# Teaching\n")
+    (notebooks / "workshop" / "00.md").write_text("# Teaching\n\nmark_it\n")
     ask = "00.p1  Which?\n  1. a\nYour guess: none yet. Set mine=1, run again.\n"
+    drawn = printed("draw()", "")
+    drawn.outputs = [new_output("display_data", {"text/html": CODE})]
     cells = [
         new_markdown_cell("# 00 · First?\n\nA **guard**, and **guards** again."),
-        new_markdown_cell("## A part, and more\n\n[code](course/ch04/zoo.py)"),
+        new_markdown_cell("## A part, and more\n\n[code](course/ch04/zoo.py) mark_it"),
         printed('predict("00.p1", "Which?", [])', ask),
         printed("%cd -q $folder\nrun()", "the answer\n"),
         printed('reveal("00.p1", x)', "it said\n", **FOLDED),
         printed('claim("true", x)', "✓ holds: true, took ⟨3 ms⟩\n", **FOLDED),
+        drawn,
         printed('check("00.1", f)', "not attempted\n", tags=["check"]),
+        new_markdown_cell("[Above](#A-part,-and-more); answers: `solutions/ch00.py`."),
     ]
     lesson = new_notebook(cells=cells)
     lesson.metadata["language_info"] = {"name": "python"}
     nbformat.write(lesson, notebooks / "00_first.ipynb")
-    site.prepare(notebooks, folder / "source")
+    site.prepare(folder, folder / "source")
     assert site.build(folder / "source", folder / "html") == 0
     return folder / "html"
 
 
-def test_lessons_stand_as_the_readme_lists_them(tmp_path):
-    notebooks = tmp_path / "notebooks"
-    notebooks.mkdir()
-    for name in ("00_a", "01_b", "02_c"):
-        (notebooks / f"{name}.ipynb").write_text("{}")
-    inside = (
-        "- [02 · C?](notebooks/02_c.ipynb) 3\n- [00 · A?](notebooks/00_a.ipynb) 4\n"
+def test_lessons_stand_as_the_readme_lists_them():
+    readme = (
+        "**B**\n\n- [02 · C?](notebooks/02_c.ipynb) 3\n\n"
+        "**A**\n\n- [00 · A?](notebooks/00_a.ipynb) 4\n"
     )
-    (tmp_path / "README.md").write_text(inside)
-    order = [path.name[:2] for path in site._in_reading_order(notebooks)]
-    assert order == ["02", "00", "01"]
+    parts = contents.listed(readme, ["00_a", "01_b", "02_c"])
+    assert parts == {
+        "B": [("02 · C?", "02_c", "3")],
+        "A": [("00 · A?", "00_a", "4")],
+        "More": [("01", "01_b", "")],
+    }
+
+
+def test_the_list_at_the_left_has_parts_and_minutes(pages):
+    html = (pages / "00_first.html").read_text()
+    shown = html.split('<div class="sidebar-tree">')[1].split("</aside>")[0]
+    words = re.sub(r"<[^>]+>", "", shown)
+    assert words.index("Start") < words.index("00 · First? · 28 min")
+    assert words.index("28 min") < words.index("For those who teach")
+    assert re.search(r'toctree-l2"><a [^>]+>Teaching', shown)  # below the routes
 
 
 def test_a_lesson_reads_without_a_kernel(pages):
@@ -75,7 +128,9 @@ def test_a_lesson_reads_without_a_kernel(pages):
     folded = [re.sub(r"<[^>]+>", "", part) for part in html.split("<details")[1:]]
     assert "the answer" in folded[0] and "it said" in folded[1]
     assert "✓ holds" in html and "not attempted" not in html
+    assert "the answer is inside" in folded[0] and "how this was tested" in folded[2]
     assert "none yet" not in html
+    assert '<pre><span class="k">import</span></pre>' in html  # of the page's colours
     assert 'title="depends on the machine">3 ms</span>' in html and "⟨" not in html
     assert html.count('href="glossary.html#term-guard"') == 1
     assert "course/ch04/zoo.py" not in html
@@ -84,7 +139,48 @@ def test_a_lesson_reads_without_a_kernel(pages):
 def test_links_lead_to_headings(pages):
     coverage = (pages / "coverage.html").read_text()
     [anchor] = re.findall(r'href="00_first\.html#([^"]+)"', coverage)
-    assert f'id="{anchor}"' in (pages / "00_first.html").read_text()
+    lesson = (pages / "00_first.html").read_text()
+    assert f'id="{anchor}"' in lesson
+    assert f'href="#{anchor}">Above' in lesson
+
+
+def test_answers_are_linked(pages):
+    assert 'href="solutions/ch00.html"' in (pages / "00_first.html").read_text()
+    answers = (pages / "solutions" / "ch00.html").read_text()
+    assert 'href="../00_first.html"' in answers and ">00.1<" in answers
+
+
+def test_a_message_says_what_it_means(pages):
+    html = (pages / "messages.html").read_text()
+    assert "output of CUDAGraphs that has been overwritten" in html
+    assert "tensor(s)" in html and "clone() it." in html
+    assert 'href="00_first.html"' in html
+
+
+def test_the_search_knows_where_a_name_is_taught(pages):
+    [tables] = re.findall(
+        r"^Object\.assign\(Scorer,(.+)\);$",
+        (pages / "searchindex.js").read_text(),
+        re.M,
+    )
+    taught = json.loads(tables)["taught"]
+    assert taught["mark_it"] == {
+        "00_first": "#a-part-and-more",
+        "cheat_sheet": "#does-it-vary",
+    }
+    assert taught["overwritten"] == {
+        "00_first": "",
+        "messages": "#a-result-that-was-written-over",
+    }
+    assert "Scorer.taught" in (pages / "_static" / "language_data.js").read_text()
+
+
+def test_where_a_word_stands_often_is_counted(tmp_path):
+    for name, times in {"a": 5, "b": 2}.items():
+        words = "<p>guards</p>" * times
+        text = f"<nav>guards guards guards</nav><article>{words}</article>"
+        (tmp_path / f"{name}.html").write_text(text)
+    assert ranking.counts(tmp_path) == {"guard": {"a": 5}}
 
 
 def test_no_page_asks_another_host(pages):
@@ -94,8 +190,11 @@ def test_no_page_asks_another_host(pages):
 
 
 def test_what_sphinx_cannot_resolve_is_an_error(tmp_path):
-    (tmp_path / "source" / "_static").mkdir(parents=True)
-    for name in ("conf.py", "course.css", "find.js"):
-        (tmp_path / "source" / name).write_text((site.HERE / name).read_text())
-    (tmp_path / "source" / "index.md").write_text("# Index\n\n[gone](nowhere.md)\n")
-    assert site.build(tmp_path / "source", tmp_path / "html") != 0
+    source = tmp_path / "source"
+    (source / "_static").mkdir(parents=True)
+    for name in ("conf.py", "search.js"):
+        (source / name).write_text((site.HERE / name).read_text())
+    for name in ("course.css", "page.js"):
+        (source / "_static" / name).write_text((site.HERE / name).read_text())
+    (source / "index.md").write_text("# Index\n\n[gone](nowhere.md)\n")
+    assert site.build(source, tmp_path / "html") != 0

@@ -1,15 +1,16 @@
 """Sphinx's settings for the site; `python -m tools.site` prepares what it reads."""
 
+from pathlib import Path
+
 project = "torch.compile, measured"
 html_title = project
 extensions = ["myst_nb"]
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
 exclude_patterns = ["_build"]
+templates_path = ["_templates"]
 
 nb_execution_mode = "off"  # what is shown is what strict comparison holds to
 nb_ipywidgets_js = {}  # a stored page has no live widget, and asks no other host
-nb_code_prompt_show = "show {type}"
-nb_code_prompt_hide = "hide {type}"
 nb_merge_streams = True
 myst_enable_extensions = ["attrs_inline"]
 myst_heading_anchors = 3
@@ -17,7 +18,8 @@ myst_heading_anchors = 3
 html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["course.css"]
-html_js_files = ["find.js"]
+html_js_files = ["page.js"]
+html_search_scorer = str(Path(__file__).with_name("search.js"))
 html_copy_source = html_show_sourcelink = False
 html_show_sphinx = html_show_copyright = False
 html_theme_options = {

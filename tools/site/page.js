@@ -1,6 +1,16 @@
-// A table of a hundred rows or more gets a search, a choice of verdict, and an order.
-// Without this script it is a plain table.
+// What pages gain by a script; without it, nothing is missing that must be there.
 "use strict";
+
+// What scrolls can be reached by keyboard.
+const reach = new ResizeObserver((entries) => {
+  for (const { target } of entries) {
+    if (target.scrollWidth > target.clientWidth || target.scrollHeight > target.clientHeight + 1) target.tabIndex = 0;
+    else target.removeAttribute("tabindex");
+  }
+});
+for (const element of document.querySelectorAll("article :is(pre, table, .cell_output > div, [style*=overflow])")) reach.observe(element);
+
+// A table of a hundred rows or more gets a search, a choice of verdict, and an order.
 
 function made(tag, properties, ...inside) {
   const element = Object.assign(document.createElement(tag), properties);

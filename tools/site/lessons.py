@@ -1,0 +1,137 @@
+"""A lesson for reading without a kernel: folds, links, colours and the glossary."""
+
+from __future__ import annotations
+
+import re
+
+import nbformat
+
+Glossary = dict[str, tuple[str, str]]  # term -> what it means, where it is taught
+
+# What a fold says, shut and open.
+_FOLDS = {
+    "answer": ("the answer is inside: guess first", "hide the answer"),
+    "test": ("how this was tested", "hide the test"),
+    "code": ("the code of this", "hide the code"),
+}
+
+
+def with_links(markdown: str) -> str:
+    """Return links to headings as Sphinx names them, and to answers; others as words.
+
+    The site has no page for what lies outside of the notebooks' folder.
+    """
+
+    def slug(match: re.Match[str]) -> str:
+        words = re.sub(r"[^\w\s-]", "", match[2].replace("%20", "-")).lower()
+        return f"{match[1]}#{words})"
+
+    elsewhere = r"[\w./-]+\.(?:py|yml)|(?:\.\./)+(?:data|tools|README)[^)]*"
+    markdown = re.sub(rf"\[([^\]]+)\]\((?:{elsewhere})\)", r"\1", markdown)
+    answers = r"`((?:\.\./)*)(solutions/ch\d\d)\.py`"
+    markdown = re.sub(answers, r"[`\2.py`](\1\2.md)", markdown)
+    return re.sub(r"(\]\((?:[\w./-]+\.(?:ipynb|md))?)#([^)\s]+)\)", slug, markdown)
+
+
+# --- the glossary --------------------------------------------------------------------
+
+
+def glossary(markdown: str) -> Glossary:
+    """Return the rows of the glossary's table."""
+    rows = re.findall(r"^\| \*\*(.+?)\*\* \| (.+?) \| (.+?) \|$", markdown, re.M)
+    return {term: (meaning, where) for term, meaning, where in rows}
+
+
+def glossary_page(terms: Glossary) -> str:
+    """Return the glossary as a page to whose terms others can link."""
+    body = "\n".join(
+        f"{term}\n  {meaning} Taught in {where}.\n"
+        for term, (meaning, where) in terms.items()
+    )
+    return f"# Glossary\n\n```{{glossary}}\n{body}```\n"
+
+
+def _linked(markdown: str, terms: dict[str, str], linked: set[str]) -> str:
+    """Link a bold term to the glossary, where a lesson has it for the first time."""
+
+    def link(match: re.Match[str]) -> str:
+        term = terms.get(match[1].lower())
+        if term is None or term in linked:
+            return match[0]
+        linked.add(term)
+        return f"**{{term}}`{match[1]} <{term}>`**"
+
+    return re.sub(r"\*\*([^*`\n]+)\*\*", link, markdown)
+
+
+# --- a lesson ------------------------------------------------------------------------
+
+
+def lesson_page(
+    lesson: nbformat.NotebookNode, terms: Glossary
+) -> nbformat.NotebookNode:
+    """Return the notebook with what Sphinx needs to fold, to link and to hide."""
+    lesson.metadata.language_info["pygments_lexer"] = "ipython3"  # which has %%magics
+    known = {term.lower() + ending: term for term in terms for ending in ("", "s")}
+    linked: set[str] = set()
+    open_predictions: set[str] = set()
+    for cell in lesson.cells:
+        if cell.cell_type == "markdown":
+            cell.source = _linked(with_links(cell.source), known, linked)
+            continue
+        asked = set(re.findall(r'\bpredict\(\s*"(\S+?)"', cell.source))
+        _fold(cell, answers=bool(open_predictions and not asked))
+        revealed = set(re.findall(r'\breveal\(\s*"(\S+?)"', cell.source))
+        open_predictions = (open_predictions | asked) - revealed
+        for output in cell.outputs:
+            if asked and "text" in output:
+                output["text"] = re.sub(r"Your guess: none yet\..*\n", "", output.text)
+            if html := output.get("data", {}).get("text/html"):
+                output["data"]["text/html"] = coloured("".join(html))
+    return lesson
+
+
+def _fold(cell: nbformat.NotebookNode, answers: bool) -> None:
+    """Fold what *answers* a prediction, and code that a reader of the page may skip."""
+    tags = set(cell.metadata.get("tags", []))
+    folded = cell.metadata.get("jupyter", {}).get("source_hidden")
+    kind = "test" if "claim(" in cell.source else "code"
+    if tags & {"check", "score"}:
+        tags.add("remove-output")  # nobody has tried yet
+    elif answers:
+        tags.add("hide-cell" if folded else "hide-output")
+        kind = "answer"
+    elif folded:
+        tags.add("hide-input")
+    shut, opened = _FOLDS[kind]
+    cell.metadata["mystnb"] = {"code_prompt_show": shut, "code_prompt_hide": opened}
+    cell.metadata["tags"] = sorted(tags)
+
+
+# The colours that `helpers.codegen.folded` gives to code, and the class of each token:
+# with classes, code has the colours of the page, light or dark.
+_TOKENS = {
+    "color: #204A87; font-weight: bold": "k",
+    "color: #204A87": "nb",
+    "color: #3465A4": "nb",
+    "color: #4E9A06": "s",
+    "color: #8F5902; font-style: italic": "c",
+    "color: #0000CF; font-weight: bold": "mi",
+    "color: #CE5C00; font-weight: bold": "o",
+    "color: #5C35CC; font-weight: bold": "nd",
+    "color: #000; font-weight: bold": "p",
+    "color: #000": "n",
+    "color: #F8F8F8": "w",
+}
+
+
+def coloured(html: str) -> str:
+    """Return an output whose code has classes, and whose empty headings are cells."""
+
+    def token(match: re.Match[str]) -> str:
+        name = _TOKENS.get(match[1])
+        return f'<span class="{name}">' if name else match[0]
+
+    html = re.sub(r'<pre style="background:#F8F8F8; color:black[^"]*">', "<pre>", html)
+    html = re.sub(r'<span style="([^"]*)">', token, html)
+    return re.sub(r"<th( [^>]*)?></th>", "<td></td>", html)
