@@ -71,6 +71,9 @@ BISECT = (
     "bisector (lesson 16)"
 )
 """What there is to do where it could not be looked for."""
+_OWN_BACKWARD = (
+    "torch._functorch.config.autograd_cache_allow_custom_autograd_functions = True"
+)
 _WORTH_SHIPPING = 0.2  # of the first call, what a cache must save to be advised
 _MOST = 12  # differences that a terminal shows
 _SIGNS = {
@@ -418,12 +421,25 @@ def start_part(found: starts.ColdStart) -> Part:
                 for part in found.missed().get("warm", ())
             ]
             advice = (f"look why: {'; '.join(whys) or 'are caches switched off?'}",)
+        elif verdict == "good" and (passed := [one for one in lookups if one.bypasses]):
+            kinds = ", ".join(one.kind for one in passed)
+            verdict, says = "look", f"a second process passes {kinds} by: {says}"
+            advice = tuple(map(_passed_by, passed))
     best = max(saved, key=lambda way: (way != "warm", saved[way]))
     if verdict == "good" and saved[best] > _WORTH_SHIPPING:
         ships = mark(text.size(found[best].ships))
         share = mark(f"{saved[best]:.0%}")
         advice = (f"{best!r} ships {ships} and saves {share} of the first call",)
     return Part("start", verdict, says, counts, (str(found), *problems), advice)
+
+
+def _passed_by(found: starts.Lookup) -> str:
+    """Return why a cache was not asked, in torch's words, and what lets it be."""
+    why = " ".join("; ".join(found.reasons).split()) or "torch does not say why"
+    said = f"{found.kind} is not asked, so its part is done in each process: {why}"
+    if re.search("FunctionCtx|autograd_function_apply", why):
+        said += f": untried: {_OWN_BACKWARD}, where such a function has no state"
+    return said
 
 
 def training_part(found: composition.Composition) -> Part:

@@ -4,6 +4,7 @@ import os
 import re
 import sys
 import textwrap
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -155,6 +156,20 @@ def test_a_second_process_that_finds_nothing_is_ill(hits, verdict):
     assert start.verdict == verdict
     assert start.counts == {"saved": 0.8, "found_in_cache": hits}
     assert start.says.startswith("a second process finds nothing") == (not hits)
+
+
+def test_a_cache_that_is_not_asked_is_named_with_its_reason():
+    why = "Unsupported call_function target FunctionCtx. \n Module: torch"
+    asked = test_starts.lookup(hits=2)
+    passed = test_starts.lookup("AOTAutogradCache", bypasses=1)
+    passed = replace(passed, reasons=(why,))
+    first = test_starts.started(10)
+    second = test_starts.started(2, lookups=(passed, asked))
+    start = start_part(test_starts.found(empty=[first], warm=[second]))
+    assert start.verdict == "look"
+    assert start.says.startswith("a second process passes AOTAutogradCache by: ")
+    [advice] = start.advice
+    assert re.search("AOTAutogradCache .*Ctx. Module: .*custom_autograd", advice)
 
 
 # --- health that looks ill ---------------------------------------------------------
