@@ -11,7 +11,7 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -270,7 +270,8 @@ def checkup(
     ``"h100"`` is named.  *budget* is in seconds of timing for each part that times.
     A part that is not done after *timeout* seconds, or whose process has more than
     *memory* bytes (by default three quarters of what is free), is ended, says so in its
-    place, and the others go on.  Ctrl-C keeps the parts that are done.
+    place, and the others go on: after compiled answers that never came, they share as
+    much time.  Ctrl-C keeps the parts that are done.
 
     Where compiled answers are wrong, where that comes from is looked for, once more for
     at most *timeout* seconds.  The program that shows it is in the report, and goes to
@@ -303,10 +304,7 @@ def checkup(
         done, env = _Done(names, bar), {"TORCHINDUCTOR_CACHE_DIR": cache}
         try:
             here = [n for n in names if n not in _APART]
-            child = f"{__package__}.checkup_child"
-            for name, found in children.parts(
-                child, order, here, timeout, memory, folders_of(target), ADVICE, env
-            ):
+            for name, found in _found(here, order, env):
                 if problem := found.get("problem"):
                     done[name] = ended_part(name, problem, about.get("running", ""))
                 elif name:
@@ -314,7 +312,9 @@ def checkup(
                 else:
                     about |= found
             if "matches" in done and done["matches"].verdict == "bad":
-                done["matches"] = _with_where(done["matches"], order | about, files)
+                done["matches"] = _with_where(
+                    done["matches"], order | about | {"timeout": timeout}, files
+                )
             for name in _APART:
                 if name in names and (about["trains"] or name != "composes"):
                     done[name] = _apart(name, order | about)
@@ -331,6 +331,29 @@ def checkup(
         calls=about["calls"],
         interrupted=why == "interrupted",
     )
+
+
+def _found(
+    names: list[str], order: dict[str, Any], env: dict[str, str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield what parts find, as `children.parts` does; they have one process.
+
+    Where compiled answers never came, all other parts share the time that it took: the
+    *order* has theirs.
+    """
+    child, path = f"{__package__}.checkup_child", folders_of(order["target"])
+
+    def parts(names: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+        limits = order["timeout"], order["memory"]
+        return children.parts(child, order, names, *limits, path, ADVICE, env)
+
+    for name, found in parts(names):
+        yield name, found
+        if name == "matches" and "not done after" in found.get("problem", ""):
+            left = [other for other in names if other != name]
+            order["timeout"] /= max(1, len(left))
+            yield from parts(left) if left else ()
+            return
 
 
 class _Done(dict[str, Part]):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import math
 import re
+import signal
 import subprocess
 import textwrap
 import types
@@ -87,7 +88,8 @@ class Repro:
     def fails(self, folder: Path, timeout: float, path: Sequence[str] = ()) -> bool:
         """Write it and run it; return whether it fails, and for this difference.
 
-        Raises TimeoutError after *timeout* seconds.
+        Where the difference is that its process ends, or has no end, so must this one.
+        Raises TimeoutError after *timeout* seconds, in any other case.
         """
         self.write(folder)
         pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
@@ -95,9 +97,15 @@ class Repro:
         try:
             _, said = child.communicate(timeout=max(timeout, 0.1))
         except subprocess.TimeoutExpired:
+            if self.raises.startswith("not done"):
+                return True
             raise TimeoutError from None
         finally:
             status = children.end(child)
+        if number := re.search(r"with status (\d+)|^SystemExit: (\d+)", self.raises):
+            return status == int(number[1] or number[2])
+        if name := re.search(r"process died of (\w+)", self.raises):
+            return status == -signal.Signals[name[1]]
         expected = self.raises.split(":")[0] or "AssertionError"
         return status == 1 and bool(
             re.search(rf"^(?:[\w.]+\.)?{re.escape(expected)}\b", said, re.M)

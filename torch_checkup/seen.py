@@ -68,7 +68,7 @@ class Seen:
     what it returned.
     """
 
-    error: Exception | None = None
+    error: BaseException | None = None
     stage: str = "the call"
     kind: str = ""
     results: dict[str, Value] = field(default_factory=dict)
@@ -120,7 +120,7 @@ class Bench:
                         returned["the loss"] = loss
                     stage = "the backward"
                     loss.backward()
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 return Seen(error.with_traceback(None), stage)
         model = self.p.fn if fn is self.p.eager else _torch.unwrap(fn)
         held = dict(self._held(model, number))

@@ -134,16 +134,25 @@ def searched(
         for one in news:
             known |= one.get("where", {})
             if problem := one.get("problem"):
-                known |= _ended(known, problem.partition(": ")[2])
+                why = problem.removeprefix(f"failed at: {one['stage']}: ")
+                known |= _ended(known, why)
     return msgspec.convert(known, Where)
 
 
-def _ended(known: dict[str, Any], problem: str) -> dict[str, Any]:
+_ENDS = ("its process died of", "it ended its process", "not done after", "it took")
+
+
+def ending(words: str) -> str:
+    """Return how a process came to its end, as `children.reports` begins it, or ''."""
+    return next((end for end in _ENDS if words.startswith(end)), "")
+
+
+def _ended(known: dict[str, Any], why: str) -> dict[str, Any]:
     """Return what there is to add when the search was ended, or died."""
-    why = problem.removeprefix("look for where it comes from: ")
     doing = known.get("doing", "")
     said = ", ".join(filter(None, (f"not narrowed further: {why}", doing)))
-    stage = known.get("stage") or (known.get("trying", "") if "died" in why else "")
+    same = ending(why) and ending(why) == ending(known["compiled"])
+    stage = known.get("stage") or (known.get("trying", "") if same else "")
     return {"stage": stage, "notes": [*known.get("notes", ()), said]}
 
 

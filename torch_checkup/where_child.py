@@ -48,7 +48,7 @@ from .pieces import (
     users_module,
 )
 from .repro import Look, Repro
-from .where import LADDER
+from .where import LADDER, ending
 
 with needed_for("the pass or lowering that is wrong"):
     from torch._inductor import config as inductor_config
@@ -509,10 +509,29 @@ def search(p: Patient, found: Difference, told: Told, order: dict[str, Any]) -> 
         told.put(often=[*map(int, often.groups())])
         told.note("not narrowed further: it is not always wrong")
         return
+    looking = Search(p, found, told)
     try:
-        from_the_outside_in(Search(p, found, told), order)
+        if ending(found.compiled):
+            ends(looking, order)
+        else:
+            from_the_outside_in(looking, order)
     except Spent:
         told.note("not narrowed further: the time of the search is spent")
+
+
+def ends(looking: Search, order: dict[str, Any]) -> None:
+    """Tell the stage that ends the process, or never ends: each has its own process."""
+    told, path = looking.told, folders_of(order["target"])
+    for number, stage in enumerate(LADDER):
+        made = of_the_whole(looking, stage, order)
+        told.put(doing=f"a program compiled it with {stage}", trying=stage)
+        seconds = told.left / (len(LADDER) - number + 1)
+        if told.spend(partial(made.fails, Path(order["keep"]), seconds, path)):
+            told.put(stage=stage)
+            told.note("not narrowed further: no piece of it was compiled by itself")
+            put_program(looking, made, True, order)
+            return
+    told.note("not narrowed further: no backend by itself does that")
 
 
 def from_the_outside_in(looking: Search, order: dict[str, Any]) -> None:
@@ -674,8 +693,9 @@ def captured_otherwise(looking: Search) -> None:
     """Tell the module and the line without whose capture the answer is right."""
     looking.told.put(doing="while modules were left to eager")
     module = without_module(looking)
-    words = "another program there" if module else "another program than the code"
-    looking.told.note(f"Dynamo captured {words}")
+    raises = looking.sought.field in ("raises", "exception")
+    does = "stops at it" if raises else "captured another program"
+    looking.told.note(f"Dynamo {does}{' there' if module else ''}")
     looking.told.put(doing="while lines were left to eager")
     try:
         line = without_line(looking)

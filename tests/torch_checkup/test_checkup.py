@@ -451,6 +451,39 @@ def test_what_ends_the_process_only_when_compiled_is_bad(name, running, verdict)
     assert wrong == (died if verdict == "bad" else [])
 
 
+def test_what_never_ends_is_not_waited_for_in_each_part_anew(monkeypatch):
+    asked = []
+
+    def parts(child, order, names, timeout, *_):
+        asked.append((names, timeout))
+        if "matches" in names:
+            yield (
+                "matches",
+                {"problem": "failed at: matches: not done after 90 seconds"},
+            )
+        yield from ((name, {}) for name in names if "matches" not in names)
+
+    monkeypatch.setattr(checkups.children, "parts", parts)
+    order = {"target": target("healthy"), "timeout": 90.0, "memory": None}
+    names = ["matches", "capture", "silent", "next"]
+    assert [name for name, _ in checkups._found(names, order, {})] == names
+    assert asked == [(names, 90.0), (names[1:], 30.0)] and order["timeout"] == 30.0
+
+
+def test_what_leaves_python_only_when_compiled_is_bad(looked_at):
+    body = """
+        import sys
+        def f(x):
+            if torch.compiler.is_compiling():
+                sys.exit(5)
+            return x + 1
+        def make(): return f, (torch.ones(3),)
+        """
+    [matches] = looked_at(body, "matches")
+    assert matches["verdict"] == "bad", matches
+    assert matches["differences"][0]["compiled"] == "SystemExit: 5"
+
+
 def test_what_differs_stands_in_the_terminal_and_on_the_page():
     many = [Difference(n, "output", "dtype", "int8", "int64") for n in range(1, 15)]
     part = Part("matches", "bad", "", {"matches": False}, differences=tuple(many))

@@ -396,3 +396,41 @@ def test_what_dynamo_captures_otherwise_has_a_line(body, module, line, where, se
     known = looking.told._report.known
     assert (known.get("module", ""), known.get("code")) == (module, line), known
     assert known["notes"][-1] == f"right where {where}: `{line}`"
+
+
+ENDS = """
+    import os
+    @torch.library.custom_op("where_test::ends", mutates_args=())
+    def ends(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+    @ends.register_fake
+    def _(x):
+        os._exit(3)
+    def make():
+        return lambda x: ends(x.sin()), (torch.ones(4),)
+    """
+
+
+def test_what_ends_its_process_is_compiled_in_another_one(search, tmp_path):
+    looking = search(WHOLE, wrong_sin)
+    (tmp_path / "mine.py").write_text("import torch\n" + textwrap.dedent(ENDS))
+    said = "it ended its process, with status 3; it said: nothing"
+    sought = Difference(1, "the call", "raises", "runs", said)
+    order = {"target": f"{tmp_path / 'mine.py'}:make", "keep": str(tmp_path)}
+    where_child.search(looking.p, sought, looking.told, order)
+    known = looking.told._report.known
+    assert (known["stage"], known["still_fails"]) == ("eager", True), known
+    assert f"seen(True)  # {said}" in known["repro"]
+
+
+def test_only_the_end_that_is_sought_tells_the_stage(tmp_path, monkeypatch):
+    """A search for a wrong value may die where it compiles with another backend."""
+
+    def reports(*_, **__):
+        yield {"where": {"trying": "aot_eager"}}
+        yield {"stage": "s", "problem": "failed at: s: its process died of SIGSEGV"}
+
+    monkeypatch.setattr(where.children, "reports", reports)
+    sought = Difference(1, "output", "values", "1", "2")
+    order = {"target": f"{tmp_path / 'mine.py'}:make"}
+    assert where.searched(sought, order, 1.0, None, tmp_path).stage == ""
