@@ -33,6 +33,15 @@ STATE = os.path.join(VENV, "course.json")  # what .venv was made from
 PINS = os.path.join(ROOT, "requirements.txt")
 UV = (PYTHON, "-m", "uv", "pip", "install", "--python", PYTHON)
 LOG = os.path.join(ROOT, ".cache", "setup.log")
+FIRST_IN_A_KERNEL = """\
+# What the course does before a kernel's first cell: below an error it says what helps.
+try:
+    from course import cell_errors
+except ImportError:  # the course was moved away
+    pass
+else:
+    cell_errors.explain_errors()
+"""
 UNFINISHED = "not all installed"
 OLDEST, NEWEST = (3, 11), (3, 14)  # torch and all pins have wheels for these
 HERE = "{}.{}".format(*sys.version_info)
@@ -297,11 +306,17 @@ def let_lessons_import(python: str) -> None:
     """Put the helpers and the lessons' own modules where *python* finds them.
 
     pip installs the check-up alone, for other projects; the course runs where it lies.
+    Its kernels explain errors from their first cell on.
     """
-    find = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    place = subprocess.check_output([python, "-c", find], universal_newlines=True)
-    with open(os.path.join(place.strip(), "torch_compile_course.pth"), "w") as file:
+    find = "from sysconfig import get_path as p; print(p('purelib')); print(p('data'))"
+    told = subprocess.check_output([python, "-c", find], universal_newlines=True)
+    packages, prefix = (line.strip() for line in told.splitlines())
+    with open(os.path.join(packages, "torch_compile_course.pth"), "w") as file:
         file.write(ROOT + "\n" + os.path.join(ROOT, "notebooks") + "\n")
+    startup = os.path.join(prefix, "etc", "ipython", "startup")
+    os.makedirs(startup, exist_ok=True)
+    with open(os.path.join(startup, "torch_compile_course.py"), "w") as file:
+        file.write(FIRST_IN_A_KERNEL)
 
 
 def step(*command: str, hint: str = "") -> None:

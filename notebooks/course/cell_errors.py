@@ -95,6 +95,11 @@ def what_to_do(error: BaseException) -> str | None:
 
 def _missing_name(name: str) -> str:
     shell = text.kernel_shell()
+    if shell and not _made_by_cells(shell):
+        return (
+            "this kernel knows nothing of the cells above: it was restarted, or is "
+            "new. Choose Run > Run All Above Selected Cell, then this cell again"
+        )
     cells = shell.user_ns["In"][:-1] if shell else []  # the last one runs now
     if cell := _cell_to_mend(name, cells):
         number, source = cell
@@ -109,17 +114,25 @@ def _missing_name(name: str) -> str:
     )
 
 
+def _made_by_cells(shell: Any) -> set[str]:
+    """Return the names that cells made; the kernel's own, and ``_i1``, are none."""
+    made = shell.user_ns.keys() - shell.user_ns_hidden.keys()
+    return {name for name in made if not name.startswith("_")}
+
+
 def _cell_to_mend(name: str, cells: list[str]) -> tuple[int, str] | None:
     """Return the last cell that was to define *name*, and its number.
 
-    Where that cell itself lacks a name, it is the cell that owes it.
+    Where that cell itself lacks a name, it is the cell that owes it; None where no cell
+    was run that does.
     """
     for number, source in reversed([*enumerate(cells)]):
         defined, read = _names(source)
         if name in defined:
             here = vars(sys.modules["__main__"]).keys() | vars(builtins).keys()
-            owed = (_cell_to_mend(lacks, cells[:number]) for lacks in read - here)
-            return next(filter(None, owed), (number, source))
+            lacking = read - defined - here
+            owed = (_cell_to_mend(lacks, cells[:number]) for lacks in lacking)
+            return next(filter(None, owed), None) if lacking else (number, source)
     return None
 
 

@@ -161,6 +161,24 @@ lesson = Lesson()
 _NOISE = "TensorFloat32 tensor cores for float32 matrix multiplication available"
 
 
+# Lines stay short enough to read on a wide screen.  What was to be clicked or moved
+# becomes words once its kernel has stopped, in place of JupyterLab's broken links.
+_PAGE = """
+.jp-Notebook .jp-Cell {max-width: 64rem}
+.jp-Notebook .jupyter-widgets-disconnected::before {display: none}
+.jp-Notebook .jupyter-widgets-disconnected:is(button, .widget-hslider) {
+  background: none; box-shadow: none; color: inherit; pointer-events: none
+}
+.jp-OutputArea-output.jupyter-widgets:not(:has(*)) {font-size: 0}
+.jp-OutputArea-output > .jupyter-widgets-disconnected::after,
+.jp-OutputArea-output.jupyter-widgets:not(:has(*))::after {
+  font-size: var(--jp-ui-font-size1, 13px);
+  content: "Its kernel has stopped. Choose Run > Run All Above Selected Cell, then \
+run this cell again."
+}
+"""
+
+
 def start(notebook: str) -> None:
     """Print one line: what this notebook runs on, or the first thing missing."""
     lesson.begin(notebook)
@@ -178,8 +196,7 @@ def start(notebook: str) -> None:
     if watched():
         from IPython.display import HTML, display
 
-        # Lines stay short enough to read on a wide screen.
-        display(HTML("<style>.jp-Notebook .jp-Cell {max-width: 64rem}</style>"))
+        display(HTML(f"<style>{_PAGE}</style>"))
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     triton = version_of("triton")
     facts = (

@@ -7,6 +7,7 @@ import pytest
 import torch
 from nbformat.v4 import new_code_cell, new_notebook
 
+from bootstrap import FIRST_IN_A_KERNEL
 from course import cell_errors
 from helpers import _torch
 from helpers.errors import Unavailable
@@ -90,6 +91,7 @@ def test_torchs_own_errors_never_stand_alone(tmp_path, monkeypatch):
 
 BROKEN_CELL = "found = int('one')\nwidth = 3"
 CELLS = ["", "1 / 0", BROKEN_CELL, "rows = width * 2", "lost = ("]
+CELLS += ["twice = start * 2"]
 NOT_RUN = (
     "where a cell above defines 'gone', it has not run: choose Run > Run All Above "
     "Selected Cell, then this cell again"
@@ -105,19 +107,24 @@ LINES = {2: "found = int('one')", 3: "rows = width * 2", 4: "lost = ("}
         ("rows", ["width"], 3),  # mended, and cell 3 has not run again
         ("lost", [], 4),  # of what is no Python, any word may be one
         ("gone", [], None),
+        ("twice", [], None),  # cell 5 is not to blame: what it lacks, no cell made
     ],
 )
 def test_the_cell_that_owes_a_name_is_told(name, known, number, monkeypatch):
     for each in known:
         monkeypatch.setattr(sys.modules["__main__"], each, 3, raising=False)
-    shell = types.SimpleNamespace(user_ns={"In": [*CELLS, f"{name} = {name} + 1"]})
+    user_ns = {"In": [*CELLS, f"{name} = {name} + 1"], "torch": None}
+    shell = types.SimpleNamespace(user_ns=user_ns, user_ns_hidden={"In": []})
     monkeypatch.setattr("helpers.text.kernel_shell", lambda: shell)
     told = cell_errors.what_to_do(NameError(f"name '{name}' is not defined", name=name))
     mend = (
         f"cell [{number}], `{LINES.get(number)}`, failed before it could define "
         f"'{name}': mend that cell first, then run it and the cells below it"
     )
-    assert told == (mend if number else NOT_RUN)
+    assert told == (mend if number else NOT_RUN.replace("gone", name))
+    shell.user_ns_hidden = shell.user_ns  # nothing of a cell's is known
+    told = cell_errors.what_to_do(NameError(f"name '{name}' is not defined", name=name))
+    assert told.startswith("this kernel knows nothing of the cells above")
 
 
 def test_a_kernel_says_below_the_traceback_what_helps():
@@ -137,3 +144,22 @@ def test_a_kernel_says_below_the_traceback_what_helps():
     assert "NameError" in shown[4] and "What to do: cell [3], `found = int(" in shown[4]
     for number in (5, 6):
         assert shown[number].count("What to do: where a cell above defines 'gone'") == 1
+
+
+def test_a_new_kernel_says_so_from_its_first_cell_on(tmp_path, monkeypatch):
+    startup = tmp_path / "profile_default" / "startup"
+    startup.mkdir(parents=True)
+    (startup / "torch_compile_course.py").write_text(
+        FIRST_IN_A_KERNEL, encoding="utf-8"
+    )
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
+    sources = ["x + 1", "y = x + 1", "y + 1", "z = 3", "y + 1"]
+    notebook = new_notebook(cells=[new_code_cell(source) for source in sources])
+    with course_environment():
+        runner = client(notebook, ROOT / "notebooks")
+        runner.allow_errors = True
+        runner.execute()
+    told = ["\n".join(c.outputs[0].traceback) for c in notebook.cells if c.outputs]
+    new = "What to do: this kernel knows nothing of the cells above"
+    assert [new in text for text in told] == [True, True, True, False]
+    assert "where a cell above defines 'y', it has not run" in told[3]

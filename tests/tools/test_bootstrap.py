@@ -173,6 +173,9 @@ def test_a_second_run_does_nothing_and_changed_pins_are_installed(
     assert first[2:] == ["uv -r ./requirements.txt --no-build-isolation -e ."]
     found = (packages(checkout) / "torch_compile_course.pth").read_text()
     assert found.splitlines() == [str(checkout), str(checkout / "notebooks")]
+    startup = checkout / ".venv" / "etc" / "ipython" / "startup"
+    [first_cell] = startup.iterdir()
+    assert first_cell.read_text() == bootstrap.FIRST_IN_A_KERNEL
     assert build() == []
     assert capsys.readouterr().err.endswith("setup: .venv is up to date\n")
     with (checkout / "requirements.txt").open("a") as pins:
