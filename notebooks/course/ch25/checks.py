@@ -37,6 +37,14 @@ CASES = (  # what happens, the records, and what is to be said
         [_steps([], SIZE), _steps([], None), _steps([], MODE)],
         [(1, 0, SIZE[0]), (1, 2, MODE[0])],
     ),
+    (
+        "records that begin at step 7, in which rank 0 alone compiles",
+        [
+            [{**step, "step": step["step"] + 7} for step in rank]
+            for rank in (_steps(SIZE, None), _steps(None, None))
+        ],
+        [(7, 0, SIZE[0])],
+    ),
 )
 
 
@@ -104,10 +112,11 @@ def whole_blocks(wrap):
         if not record["right"]:
             return "the gradients are not those of the whole batch"
         counts = tally(record)
-        if counts["full"] < 2:
+        if counts["full"] < BLOCKS:
             return (
-                f"rank {rank} reduced {count(counts['full'], 'bucket')}: several were "
-                "asked for, so that all-reduces overlap with the backward"
+                f"rank {rank} reduced {count(counts['full'], 'bucket')}: with "
+                f"bucket_cap_mb=2 there are at least {BLOCKS}, and more all-reduces "
+                "overlap with the backward"
             )
         for way in ("forward", "backward"):
             if counts[way] != BLOCKS:

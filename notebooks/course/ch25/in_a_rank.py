@@ -16,7 +16,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,9 @@ from unittest import mock
 import torch
 import torch.distributed as dist
 from examples.train_two_ranks import Model, batch, connect
+from functorch.compile import make_boxed_func
+from torch._dynamo.backends.common import aot_autograd
+from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.profiler import ProfilerActivity, profile, record_function
 
@@ -134,6 +137,69 @@ def _events(seen: profile) -> list[tuple[str, float, float]]:
         if kind:
             found.append((kind, start, end))
     return found
+
+
+@_on_each_rank
+def call_each(functions: Functions, device: torch.device) -> dict[str, Any]:
+    """Call each with the device of this rank, and note what it returns."""
+    found = {}
+    for function in functions:
+        with _as_new():
+            found[function.__name__] = function(device)
+    return found
+
+
+@_on_each_rank
+def try_graphs(functions: Functions, device: torch.device) -> dict[str, Any]:
+    """Compile what each makes of a model, and note graphs and their collectives.
+
+    All ranks have the same batch, so results, and gradients where the model has
+    them, are right where they are those of the model alone.
+    """
+    return {f.__name__: _graphs(f, device) for f in functions}
+
+
+def _graphs(make: Callable[..., Any], device: torch.device) -> dict[str, Any]:
+    torch.manual_seed(0)
+    plain = Model().to(device)
+    x = torch.randn(64, 256, device=device)
+    seen: list[torch.fx.GraphModule] = []
+
+    def keep(graph: torch.fx.GraphModule, _: Any) -> Any:
+        seen.append(graph)
+        return make_boxed_func(graph.forward)
+
+    with _as_new():
+        made = make(copy.deepcopy(plain), device)
+        compiled = torch.compile(made, backend=aot_autograd(fw_compiler=keep))
+        with torch.no_grad():
+            answer = compiled(x)
+        nodes = [str(node.target) for graph in seen for node in graph.graph.nodes]
+        graphs = len(seen)
+        if isinstance(made, torch.nn.Module):
+            results = [answer, *_gradients_alone(compiled, x)]
+        else:
+            results = [answer]
+    usual = [plain(x), *_gradients_alone(plain, x)]
+    twin, exactly = copy.deepcopy(plain).double(), x.double()
+    exact = [twin(exactly), *_gradients_alone(twin, exactly)]
+    judged = zip(exact, usual, results, strict=False)
+    return {
+        "graphs": graphs,
+        "collectives": [
+            name.removesuffix(".default") for name in nodes if "c10d" in name
+        ],
+        "right": all(as_near(*three) for three in judged),
+    }
+
+
+def _gradients_alone(model: Any, x: torch.Tensor) -> list[Any]:
+    """Return whole gradients of a loss without a target."""
+    model.zero_grad()
+    model(x).square().mean().backward()
+    grads = [p.grad for p in model.parameters()]
+    whole = [g.full_tensor() if hasattr(g, "full_tensor") else g for g in grads]
+    return [g.detach().clone() for g in whole]
 
 
 @contextmanager
@@ -280,22 +346,53 @@ def give_up(functions: Functions, device: torch.device, timeout: float) -> None:
 def compile_twice(functions: Functions, device: torch.device) -> dict[str, list[Any]]:
     """Compile one function twice in each kind of folder, and count who builds.
 
-    Both ranks begin together, and each time nothing is known in memory.
+    Each time nothing is known in memory.
     """
     [function] = functions
     found: dict[str, list[Any]] = {}
     empty = [tempfile.mkdtemp(dir=Path.cwd())]
     dist.broadcast_object_list(empty)  # that of rank 0, for all
-    places = {"one folder": "one", "a folder each": f"rank{dist.get_rank()}"}
-    for name, place in places.items():
+    starts = {
+        "one folder, in step": ("shared", _in_step),
+        "one folder, rank 1 later": ("again", _one_by_one),
+        "a folder each": (f"rank{dist.get_rank()}", nullcontext),
+    }
+    for name, (place, start) in starts.items():
         here = {"TORCHINDUCTOR_CACHE_DIR": os.path.join(*empty, place)}
         found[name] = []
         for _ in range(2):
-            with mock.patch.dict(os.environ, here), _as_new():
-                dist.barrier()
+            with mock.patch.dict(os.environ, here), _as_new(), start():
                 torch.compile(function)(torch.ones(64, 64, device=device))
                 seen = torch._dynamo.utils.counters["inductor"]
                 found[name].append(
                     (seen["fxgraph_cache_miss"], seen["fxgraph_cache_hit"])
                 )
     return found
+
+
+class _Meeting(CustomGraphPass):
+    """A pass in which ranks meet that have found no graph in the folder."""
+
+    def __call__(self, graph: torch.fx.Graph) -> None:
+        dist.barrier()
+
+    def uuid(self) -> str:
+        return "a meeting changes nothing"
+
+
+@contextmanager
+def _in_step() -> Iterator[None]:
+    """Let no rank write into the folder before all have looked."""
+    dist.barrier()
+    with torch._inductor.config.patch(post_grad_custom_pre_pass=_Meeting()):
+        yield
+
+
+@contextmanager
+def _one_by_one() -> Iterator[None]:
+    """Let rank 1 begin when rank 0 has ended."""
+    if dist.get_rank():
+        dist.barrier()
+    yield
+    if not dist.get_rank():
+        dist.barrier()

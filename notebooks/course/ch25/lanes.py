@@ -94,6 +94,11 @@ def waited(step: dict[str, Any]) -> float:
     return max((end - begin for begin, end in step["waits"]), default=0.0)
 
 
+def took(step: dict[str, Any]) -> float:
+    """Return for how long a step lasted on a rank."""
+    return step["end"] - step["begin"]
+
+
 def compiled(step: dict[str, Any]) -> float:
     """Return for how long a rank compiled in a step."""
     return sum(end - begin for begin, end in step["compiles"])
@@ -111,9 +116,10 @@ def steps_table(found: Records, name: str) -> Table:
                     step["rows"],
                     "yes" if step["compiles"] else "",
                     mark(seconds(waited(step))),
+                    mark(seconds(took(step))),
                 ]
             )
-    return Table.of(["step", "rank", "rows", "compiles", "waits"], rows)
+    return Table.of(["step", "rank", "rows", "compiles", "waits", "takes"], rows)
 
 
 @styled
@@ -206,16 +212,11 @@ def blamed(launch: Any) -> str:
 
 
 def caches_table(found: Records) -> Table:
-    """Return for each kind of folder and each start what both ranks did.
-
-    Who comes late to an empty folder may find what the other wrote.
-    """
+    """Return for each kind of folder and each start what both ranks did."""
     rows = []
     for name in found[0]:
         for number, start in enumerate(("first start", "second start")):
             each = [_built(*rank[name][number]) for rank in found]
-            if (name, number) == ("one folder", 0):
-                each = [mark(what) for what in each]
             rows.append([name, start, *each])
     return Table.of(["folder", "start", "rank 0", "rank 1"], rows)
 

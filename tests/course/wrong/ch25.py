@@ -19,6 +19,31 @@ def compiled_apart(records):
 # +             ][:1]
 
 
+# %% 25.1: two of three ranks meet a new size in step 1
+# -         if any(busy) and not all(busy):
+# +         if sum(busy) == 1:
+
+
+# %% 25.1: records that begin at step 7
+# -     for steps in zip(*records, strict=True):
+# +     for number, steps in enumerate(zip(*records, strict=True)):
+# -                 (step["step"], rank, step["why"][0])
+# +                 (number, rank, step["why"][0])
+
+
+# %% 25.2: rank 0 reduced 2 buckets: with bucket_cap_mb=2
+# - (model, bucket_cap_mb=2)
+# + (model)
+
+
+# %% 25.2: rank 0 ran 8 forward graphs, and 4 were asked for
+def wrap(model):
+    with torch._dynamo.config.patch(optimize_ddp=False):  # but it compiles later
+        for block in model.blocks:
+            block.compile()
+        return torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=2)
+
+
 # %% 25.2: rank 0 ran 8 forward graphs, and 4 were asked for
 # -     torch._dynamo.config.optimize_ddp = False
 
