@@ -205,7 +205,7 @@ def detector(compile: Compile, mended: bool) -> list[Thunk]:
 
 
 def table(found: Sequence[Row]) -> Table:
-    """Return a line for each model: changes, the mend, compiles."""
+    """Return a line for each model: changes, the repair, compiles."""
 
     def words(counts: Counts) -> str:
         return " ".join(map(str, counts))

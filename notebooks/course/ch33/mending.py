@@ -20,7 +20,7 @@ Made = tuple[torch.nn.Module, list[tuple[torch.Tensor, ...]]]
 
 
 class ModelFile(Folder):
-    """A copy of an example in a folder for a while, and its mends."""
+    """A copy of an example in a folder for a while, and its repairs."""
 
     def __init__(self, name: str) -> None:
         self.name, self.found = name, (EXAMPLES / name).read_text("utf-8")
@@ -41,7 +41,7 @@ class ModelFile(Folder):
         (self.path / self.name).write_text(self.text(), "utf-8")
 
     def text(self, without: str | None = None) -> str:
-        """Return the file, or what it was *without* the mends of one ill."""
+        """Return the file, or what it was *without* the repairs of one ill."""
         text = self.found
         for ill, old, new in self._mends:
             text = text if ill == without else text.replace(old, new)
