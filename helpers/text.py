@@ -2,8 +2,8 @@
 
 Values that depend on the machine stand between two marks, ⟨like this⟩, and
 everything else is the same on every machine.  One sanitize rule in the tests
-blanks what stands between the marks, so the rest is compared to the letter.  In
-HTML such values are underlined with dots instead.
+blanks what stands between the marks, so the rest is compared to the letter.  HTML
+is not compared: there the marks stand around numbers alone.
 """
 
 from __future__ import annotations
@@ -30,6 +30,19 @@ def mark(value: Any) -> str:
 def unmark(text: str) -> str:
     """Return *text* with every marked value replaced by ``⟨…⟩``."""
     return re.sub(r"⟨[^⟩]*⟩", "⟨…⟩", text)
+
+
+# A number with its unit, and no part of a name, as in H100, or of a version.
+_NUMBER = re.compile(r"(?<![\w.])(?<!\w[-+])\d+(?:\.\d+)?(?:e[-+]?\d+)?x?(?!\w|\.\d)")
+
+
+def numbers_marked(text: str) -> str:
+    """Return *text* with its marks only where they hold a number."""
+
+    def keep(match: re.Match[str]) -> str:
+        return match[0] if _NUMBER.search(match[1]) else match[1]
+
+    return re.sub(r"⟨([^⟩<>\n]*)⟩", keep, text)
 
 
 def plain(text: Any) -> str:
@@ -99,7 +112,7 @@ class Table:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return _TABLE.render(table=self, underlined=underlined)
+        return _TABLE.render(table=self, as_html=as_html)
 
 
 # A number stays in one piece, and a long name breaks where the page ends.
@@ -107,7 +120,7 @@ _TABLE = Environment(autoescape=True).from_string("""\
 {%- macro cell(tag, text) -%}
 <{{ tag }} style="text-align:left;\
 white-space:pre{{ "-wrap;overflow-wrap:anywhere" if text|length > 16 }};\
-font-family:var(--jp-code-font-family,monospace)">{{ underlined(text) }}</{{ tag }}>
+font-family:var(--jp-code-font-family,monospace)">{{ as_html(text) }}</{{ tag }}>
 {%- endmacro -%}
 {%- macro line(tag, row) -%}
 <tr>{% for text in row %}{{ cell(tag, text) }}{% endfor %}</tr>
@@ -119,25 +132,19 @@ font-family:var(--jp-code-font-family,monospace)">{{ underlined(text) }}</{{ tag
 <thead>{{ line("th", table.headings) }}</thead><tbody>
 {%- for row in table.rows %}{{ line("td", row) }}{% endfor -%}
 </tbody></table>
-{%- if "⟨" in table|string %}<div style="font-size:smaller;opacity:0.75">\
-{{ underlined("⟨underlined with dots⟩: measured here, and different on another \
-machine") }}</div>{% endif %}""")
-
-_UNDERLINED = (
-    '<span style="text-decoration:underline dotted" '
-    'title="depends on the machine">\\1</span>'
-)
+{%- if "⟨" in as_html(table) %}<div style="font-size:smaller">\
+⟨ ⟩: measured here, and different on another machine</div>{% endif %}""")
 
 
-def underlined(text: Any) -> Markup:
-    """Return *text* as HTML, with marked values underlined in place of the marks."""
-    return Markup(re.sub(r"⟨([^⟩\n]*)⟩", _UNDERLINED, html.escape(str(text))))
+def as_html(text: Any) -> Markup:
+    """Return *text* as HTML, with marks around numbers alone."""
+    return Markup(html.escape(numbers_marked(str(text))))
 
 
 def pre(text: Any) -> str:
     """Return *text* as an HTML block that keeps its line breaks."""
     style = "white-space:pre-wrap;line-height:1.4;margin:0"
-    return f'<pre style="{style}">{underlined(text)}</pre>'
+    return f'<pre style="{style}">{as_html(text)}</pre>'
 
 
 def kernel_shell() -> Any:

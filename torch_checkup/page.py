@@ -12,7 +12,7 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from .differences import table
-from .helpers.text import Table, count, plain, size, underlined
+from .helpers.text import Table, as_html, count, plain, size
 
 _LESSONS = {
     "02": "How much faster is it really?",
@@ -143,7 +143,7 @@ footer { border-top: 1px solid var(--line); font-size: .85rem; }
 {% for verdict, words in verdicts.items() %}
 <dt class="{{ verdict.split()[-1] }}">{{ verdict }}</dt><dd>{{ words }}</dd>
 {% endfor %}
-</dl><p>{{ marked("⟨Values that are underlined with dots⟩") }} were measured here, and
+</dl><p>Numbers between ⟨ and ⟩ were measured here, and
 differ elsewhere; all else comes out the same on every machine with this torch.</p>
 </details>
 {% for part in it.parts %}
@@ -254,7 +254,7 @@ def page(found: Any) -> str:
         about=_ABOUT,
         verdicts=_VERDICTS,
         long=_LONG,
-        marked=underlined,
+        marked=as_html,
         pieces=pieces,
         lesson=lesson,
         safe=Markup,

@@ -15,6 +15,7 @@ from helpers.text import (
     count,
     kernel_shell,
     mark,
+    numbers_marked,
     plain,
     pre,
     progress,
@@ -81,15 +82,25 @@ def test_html_shows_every_cell_as_it_is(text):
     assert [html.unescape(cell).strip("\n") for cell in cells] == ["head", text]
 
 
-def test_marks_are_for_text_and_html_underlines():
-    page = Table.of(["time"], [("⟨1.2 ms⟩ <b>",)])._repr_html_()
-    assert "⟨" not in page and "dotted" in page
-    assert ">1.2 ms</span> &lt;b&gt;" in page
-    assert "different on another machine" in page
-    assert "another machine" not in Table.of(["graphs"], [("3",)])._repr_html_()
+NUMBERS = "1.2 ms|0|-3|8e-05|1.35x|57%|2 threads on 2 cores|68.87 GiB free|at [1, 3]"
+OTHERS = "ok|-|missing|3.11.7|2.13.0+cpu|g++ (Debian 12.2.0-14+deb12u1) 12.2.0|H100"
+OTHERS += "|Triton: triton_poi_fused_add_0, load1|x86_64|cu126"
+
+
+def test_html_marks_numbers_alone():
+    for value in NUMBERS.split("|"):
+        assert numbers_marked(f"a ⟨{value}⟩ b") == f"a ⟨{value}⟩ b", value
+    for value in OTHERS.split("|"):
+        assert numbers_marked(f"a ⟨{value}⟩ b") == f"a {value} b", value
+    page = Table.of(["time", "is"], [("⟨1.2 ms⟩ <b>", "⟨ok⟩")])._repr_html_()
+    assert ">⟨1.2 ms⟩ &lt;b&gt;</td>" in page and ">ok</td>" in page
+    assert "⟨ ⟩: measured here, and different on another machine" in page
+    for nothing_measured in ("3", "⟨ok⟩"):
+        shown = Table.of(["graphs"], [(nothing_measured,)])._repr_html_()
+        assert "⟨" not in shown and "another machine" not in shown
     block = pre("⟨3 GB/s⟩ <b>")
     assert block.startswith('<pre style="white-space:pre-wrap;')
-    assert block.endswith(">3 GB/s</span> &lt;b&gt;</pre>")
+    assert block.endswith(">⟨3 GB/s⟩ &lt;b&gt;</pre>")
 
 
 # --- progress ---------------------------------------------------------------------

@@ -17,6 +17,7 @@ GLOSSARY = """# Glossary
 | **guard** | A condition. | [00](00_first.ipynb) |
 """
 FOLDED = {"jupyter": {"source_hidden": True}}
+SAID = "00.p1  The machine says: b\nNo guess on record. Guess before you look.\n"
 
 
 def printed(source, text, **metadata):
@@ -87,8 +88,8 @@ def pages(tmp_path_factory):
         new_markdown_cell("## A part, and more\n\n[code](course/ch04/zoo.py) mark_it"),
         printed('predict("00.p1", "Which?", [])', ask),
         printed("%cd -q $folder\nrun()", "the answer\n"),
-        printed('reveal("00.p1", x)', "it said\n", **FOLDED),
-        printed('claim("true", x)', "✓ holds: true, took ⟨3 ms⟩\n", **FOLDED),
+        printed('reveal("00.p1", x)', f"{SAID}it said\n", **FOLDED),
+        printed('claim("true", x)', "on ⟨x86⟩\n✓ holds: true, took ⟨3 ms⟩\n", **FOLDED),
         drawn,
         printed('check("00.1", f)', "not attempted\n", tags=["check"]),
         new_markdown_cell("[Above](#A-part,-and-more); answers: `solutions/ch00.py`."),
@@ -126,12 +127,17 @@ def test_the_list_at_the_left_has_parts_and_minutes(pages):
 def test_a_lesson_reads_without_a_kernel(pages):
     html = (pages / "00_first.html").read_text()
     folded = [re.sub(r"<[^>]+>", "", part) for part in html.split("<details")[1:]]
+    question, *folded = folded
+    assert "predict(" in question and "the code of this" in question
     assert "the answer" in folded[0] and "it said" in folded[1]
     assert "✓ holds" in html and "not attempted" not in html
     assert "the answer is inside" in folded[0] and "how this was tested" in folded[2]
     assert "none yet" not in html
     assert '<pre><span class="k">import</span></pre>' in html  # of the page's colours
-    assert 'title="depends on the machine">3 ms</span>' in html and "⟨" not in html
+    assert "true, took ⟨3 ms⟩</div>" in html and "⟨x86⟩" not in html
+    assert "✓ holds</b>" in html and "→ answer</b> 00.p1  The machine says: b" in html
+    code, rest = html.split("</details>", 1)
+    assert code.count("Which?") == rest.count("Which?") == 1  # and code is shut
     assert html.count('href="glossary.html#term-guard"') == 1
     assert "course/ch04/zoo.py" not in html
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from helpers.text import numbers_marked
 
 # What a screen reader is told, where Sphinx, myst-nb and Furo leave something out.
 _NAMES = (
@@ -23,8 +23,7 @@ _NAMES = (
 
 
 def finished(html: str) -> str:
-    """Return a page with measured values underlined in place of their marks."""
+    """Return a page with marks around measured numbers alone."""
     for found, wanted in _NAMES:
         html = html.replace(found, wanted)
-    span = '<span class="measured" title="depends on the machine">\\1</span>'
-    return re.sub(r"⟨([^⟩<>\n]*)⟩", span, html)
+    return numbers_marked(html)

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from itertools import groupby
 
 import nbformat
+from nbformat.v4 import new_output
+
+from course.signs import Sign, box
 
 Glossary = dict[str, tuple[str, str]]  # term -> what it means, where it is taught
 
@@ -80,7 +85,7 @@ def lesson_page(
             cell.source = _linked(with_links(cell.source), known, linked)
             continue
         asked = set(re.findall(r'\bpredict\(\s*"(\S+?)"', cell.source))
-        _fold(cell, answers=bool(open_predictions and not asked))
+        _fold(cell, asks=bool(asked), answers=bool(open_predictions and not asked))
         revealed = set(re.findall(r'\breveal\(\s*"(\S+?)"', cell.source))
         open_predictions = (open_predictions | asked) - revealed
         for output in cell.outputs:
@@ -88,11 +93,41 @@ def lesson_page(
                 output["text"] = re.sub(r"Your guess: none yet\..*\n", "", output.text)
             if html := output.get("data", {}).get("text/html"):
                 output["data"]["text/html"] = coloured("".join(html))
+        cell.outputs = [new for output in cell.outputs for new in _boxed(output)]
     return lesson
 
 
-def _fold(cell: nbformat.NotebookNode, answers: bool) -> None:
-    """Fold what *answers* a prediction, and code that a reader of the page may skip."""
+# A claim that holds, and what answers a prediction.
+_VERDICT = re.compile(
+    r"^✓ holds: (?P<claim>.*)\n"
+    r"|^(?P<answer>\S+  The machine says: .*)\n(?:No guess on record\..*\n)?",
+    re.MULTILINE,
+)
+
+
+def _boxed(output: nbformat.NotebookNode) -> Iterator[nbformat.NotebookNode]:
+    """Yield an output in pieces: each verdict in it as a live notebook shows it."""
+    if "text" not in output or not _VERDICT.search(output.text):
+        yield output
+        return
+    pieces, end = [], 0
+    for verdict in _VERDICT.finditer(output.text):
+        pieces.append(("text/plain", output.text[end : verdict.start()]))
+        sign = Sign.HOLDS if verdict["claim"] else Sign.ANSWER
+        words = verdict["claim"] or verdict["answer"]
+        pieces.append(("text/html", box(sign, words)))
+        end = verdict.end()
+    pieces.append(("text/plain", output.text[end:]))
+    shown = [piece for piece in pieces if piece[1].strip()]
+    for kind, some in groupby(shown, key=lambda piece: piece[0]):
+        yield new_output("display_data", {kind: "".join(text for _, text in some)})
+
+
+def _fold(cell: nbformat.NotebookNode, asks: bool, answers: bool) -> None:
+    """Fold what *answers* a prediction, and code that a reader of the page may skip.
+
+    A cell that *asks* prints its question: its code would ask it once more.
+    """
     tags = set(cell.metadata.get("tags", []))
     folded = cell.metadata.get("jupyter", {}).get("source_hidden")
     kind = "test" if "claim(" in cell.source else "code"
@@ -101,7 +136,7 @@ def _fold(cell: nbformat.NotebookNode, answers: bool) -> None:
     elif answers:
         tags.add("hide-cell" if folded else "hide-output")
         kind = "answer"
-    elif folded:
+    elif folded or asks:
         tags.add("hide-input")
     shut, opened = _FOLDS[kind]
     cell.metadata["mystnb"] = {"code_prompt_show": shut, "code_prompt_hide": opened}
