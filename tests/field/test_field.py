@@ -124,3 +124,8 @@ def test_tables_count_ills_and_healthy_programs_apart():
     text = tables.text(cases(), rows, "*here*")
     assert "misjudges 2: [a tensor made from a size](https://" in text
     assert "false alarm" in text and "| ill, cause |" in text
+
+
+def test_the_readme_has_the_tables_of_the_record():
+    readme = field.README.read_text(encoding="utf-8")
+    assert field.written(readme) == readme, "python -m tests.field --table"
