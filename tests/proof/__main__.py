@@ -8,6 +8,7 @@ import os
 import sys
 
 NAMES = {
+    "access": "hold pages of the site and a report against the rules of axe-core",
     "faults": "break torch.compile on purpose, and see which cell notices",
     "hostile": "run the notebooks where something is missing or in the way",
     "browser": "run all of every notebook in JupyterLab, move each widget, solve it",

@@ -20,6 +20,7 @@ SECTIONS = {
     "hostile": "What happens where something is missing?",
     "mutants": "Which tests notice a helper that lies?",
     "browser": "Do all cells run, widgets move and answers pass, in a browser?",
+    "access": "Can everybody read and use the pages?",
     "checkups": "What does a checkup say of real models, and is its page whole?",
     "hub": "Can a room share one machine?",
     "reading": "What does a reader meet, from `make lab` to the site?",

@@ -1,0 +1,121 @@
+"""Hold the pages against the rules of axe-core: can everybody read and use them?
+
+    python -m tests.proof access                  # pages of the site, and a report
+    python -m tests.proof access cheat_sheet
+
+The rules are those of WCAG 2.2, A and AA, and axe's own good practice.  Each page is
+looked at on a laptop and on a phone, light and dark, by the system's choice and by the
+page's own switch, with every fold open.  Reads the site that `make site` built.
+Needs what ``python -m tests.proof browser`` needs, and the dependency group `proof`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.proof import common
+from tests.proof.browser import chromium
+from tests.refresh import ROOT
+from torch_checkup.checkups import checkup, write_report
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+SITE = ROOT / ".cache" / "site" / "html"
+PAGES = {
+    "index": "index.html",
+    "lesson 00": "00_is_this_machine_ready.html",
+    "lesson 07": "07_how_does_a_graph_become_a_kernel.html",
+    "lesson 13": "13_why_did_it_compile_again.html",
+    "cheat sheet": "cheat_sheet.html",
+    "messages": "messages.html",
+    "search": "search.html?q=recompile",
+    "glossary": "glossary.html",
+    "claims": "claims.html",
+    "check-up": "",  # a report, made here
+}
+MODEL = f"{ROOT / 'tests' / 'torch_checkup' / 'sick_models.py'}:breaks"
+PARTS = ("matches", "capture", "recompiles", "silent", "traffic")
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+OPTIONS = {"runOnly": RULES, "resultTypes": ["violations"]}
+WIDTHS = (1440, 390)
+LOOKS = {"light": ("light", ""), "dark": ("dark", ""), "switched": ("light", "dark")}
+# Open all folds, and let nothing fade in: a colour on its way is no page's colour.
+OPEN = """(theme) => {
+  const still = document.createElement('style');
+  still.textContent = '* { animation: none !important; transition: none !important; }';
+  document.head.append(still);
+  if (theme) document.body.dataset.theme = theme;
+  document.querySelectorAll('details').forEach(fold => { fold.open = true; });
+}"""
+
+
+def violations(page: Page, address: str) -> Iterator[tuple[str, str]]:
+    """Yield each rule that the page breaks, and where, for each width and look."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        for look, (system, switch) in LOOKS.items():
+            page.emulate_media(color_scheme=system)
+            page.goto(address)
+            if "search" in address:
+                page.locator("#search-results li a").first.wait_for()
+            page.evaluate(OPEN, switch)
+            page.wait_for_timeout(300)  # for what follows a change of size
+            found = Axe().run(page, options=OPTIONS).response["violations"]
+            for rule in found:
+                what = " ".join(rule["nodes"][0]["html"].split())
+                yield (
+                    rule["id"],
+                    f"{width}, {look}, {len(rule['nodes'])} of {what[:90]}",
+                )
+
+
+def row(page: Page, name: str, address: str) -> dict[str, Any]:
+    """Return what is recorded of one page."""
+    broken: dict[str, str] = {}
+    for rule, where in violations(page, address):
+        broken.setdefault(rule, where)
+    found = "; ".join(f"{rule} ({where})" for rule, where in broken.items())
+    return {
+        "page": name,
+        "widths": " and ".join(map(str, WIDTHS)),
+        "looks": ", ".join(LOOKS),
+        "found": found or "nothing",
+    }
+
+
+def main(arguments: list[str]) -> int:
+    """Look at the pages and record; return 1 when a rule is broken."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.proof access", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument("page", nargs="*", default=[*PAGES], help=", ".join(PAGES))
+    asked = parser.parse_args(arguments)
+    if unknown := {*asked.page} - {*PAGES}:
+        parser.error(f"no page {', '.join(sorted(unknown))}")
+    if not (SITE / "index.html").exists():
+        sys.exit("access: there is no site yet: make site")
+    bad = 0
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        chromium(Path(folder) / "profile") as browser,
+    ):
+        for name in asked.page:
+            address = f"{SITE.as_uri()}/{PAGES[name]}"
+            if name == "check-up":
+                found = checkup(MODEL, only=PARTS)
+                address = write_report(found, Path(folder) / "report.html").as_uri()
+            page = browser.new_page()
+            told = row(page, name, address)
+            page.close()
+            bad += told["found"] != "nothing"
+            print(name, told["found"], sep=": ", flush=True)
+            common.put("access", "page", told, PAGES)
+    return int(bad > 0)
