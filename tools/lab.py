@@ -11,6 +11,7 @@ change is renewed, one that was changed stays, and the new one is laid beside it
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import itertools
 import json
@@ -117,14 +118,37 @@ def _recorded(own: Path) -> dict[str, str]:
 
 
 def _cleared(path: Path) -> str:
-    """Return the text of a notebook without outputs, so no answer is given away."""
+    """Return the text of a notebook without outputs, so no answer is given away.
+
+    What only asks a prediction is folded: buttons ask it, and code would ask it twice.
+    """
     notebook = nbformat.read(path, as_version=4)
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
+            if only_asks(cell.source):
+                cell.metadata["jupyter"] = {"source_hidden": True}
         else:
             cell.source = ELSEWHERE.sub(BACK, cell.source)
     return nbformat.writes(notebook, version=4).rstrip("\n") + "\n"
+
+
+def only_asks(source: str) -> bool:
+    """Return whether a cell asks a prediction in words of its own, and no more."""
+    try:
+        first, *rest = reversed(ast.parse(source).body)
+    except (SyntaxError, ValueError):  # a magic, or an empty cell
+        return False
+    asks = ast.unparse(first).startswith("predict(")
+    return asks and all(map(_is_words, rest))
+
+
+def _is_words(line: ast.stmt) -> bool:
+    try:
+        ast.literal_eval(getattr(line, "value", line))
+    except (TypeError, ValueError):
+        return False
+    return isinstance(line, (ast.Assign, ast.AugAssign))
 
 
 # --- JupyterLab ----------------------------------------------------------------------

@@ -68,6 +68,24 @@ def test_copies_have_no_answers():
     assert "the answer" in (COURSE / "00.ipynb").read_text()
 
 
+@pytest.mark.parametrize(
+    ("source", "folded"),
+    [
+        ('predict("00.p1", "Which?", ["a", "b"], mine=None)', True),
+        ('A = ["a"]\nA += ["b"]\nasked = (\n"?")\npredict("00.p1", asked, A)', True),
+        ('def f(x):\n    return x\n\n\npredict("00.p1", "?", [])', False),
+        ('half = x.bfloat16()\npredict("00.p1", "?", [])', False),
+        ('predict("00.p1", "?", [])\nf(x)', False),
+        ("%time f(x)", False),
+    ],
+)
+def test_copies_fold_what_buttons_ask(source, folded):
+    write("02", source)
+    delivered()
+    cell = nbformat.read(OWN / "02.ipynb", as_version=4).cells[1]
+    assert cell.metadata == ({"jupyter": {"source_hidden": True}} if folded else {})
+
+
 def test_an_update_over_lessons_untouched_run_and_changed():
     write("02", "x = 1")
     assert delivered() == []

@@ -10,6 +10,7 @@ import nbformat
 from nbformat.v4 import new_output
 
 from course.signs import Sign, box
+from tools.lab import only_asks
 
 Glossary = dict[str, tuple[str, str]]  # term -> what it means, where it is taught
 
@@ -85,7 +86,7 @@ def lesson_page(
             cell.source = _linked(with_links(cell.source), known, linked)
             continue
         asked = set(re.findall(r'\bpredict\(\s*"(\S+?)"', cell.source))
-        _fold(cell, asks=bool(asked), answers=bool(open_predictions and not asked))
+        _fold(cell, answers=bool(open_predictions and not asked))
         revealed = set(re.findall(r'\breveal\(\s*"(\S+?)"', cell.source))
         open_predictions = (open_predictions | asked) - revealed
         for output in cell.outputs:
@@ -123,11 +124,12 @@ def _boxed(output: nbformat.NotebookNode) -> Iterator[nbformat.NotebookNode]:
         yield new_output("display_data", {kind: "".join(text for _, text in some)})
 
 
-def _fold(cell: nbformat.NotebookNode, asks: bool, answers: bool) -> None:
+def _fold(cell: nbformat.NotebookNode, answers: bool) -> None:
     """Fold what *answers* a prediction, and code that a reader of the page may skip.
 
-    A cell that *asks* prints its question: its code would ask it once more.
+    A cell that only asks prints its question: its code would ask it once more.
     """
+    asks = only_asks(cell.source)
     tags = set(cell.metadata.get("tags", []))
     folded = cell.metadata.get("jupyter", {}).get("source_hidden")
     kind = "test" if "claim(" in cell.source else "code"
