@@ -1,0 +1,51 @@
+# Wrong answers to the exercises of notebook 39, each with what it must be told.
+# Lines with - and + change the answer in notebooks/solutions/ch39.py.
+
+
+# %% 39.1: sin(x) + 1: 4 scales cost 4 graphs, and one is enough
+# -         self.raw, self.scale = raw, torch.as_tensor(scale)
+# +         self.raw, self.scale = raw, scale
+# -         return ["raw", "scale"], None
+# +         return ["raw"], {"scale": self.scale}
+# -         return Free(inner["raw"], inner["scale"])
+# +         return Free(inner["raw"], rest["scale"])
+
+
+# %% 39.1: eager, with a scale of 2.0: not that of raw * scale
+# -         dense = pytree.tree_map_only(cls, lambda t: t.raw * t.scale, args)
+# +         dense = pytree.tree_map_only(cls, lambda t: t.raw, args)
+
+
+# %% 39.1: gives a Free, not a plain tensor
+# -         return op(*dense, **(kwargs or {}))
+# +         return cls(op(*dense, **(kwargs or {})), 1.0)
+
+
+# %% 39.2: the mean: 8 lists cost
+# -         values = torch.cat(texts)
+# -         lengths = [0, *map(len, texts)]
+# -         ends = torch.tensor(lengths, device=values.device).cumsum(0)
+# -         return compiled(torch.nested.nested_tensor_from_jagged(values, ends))
+# +         return compiled(torch.nested.nested_tensor(texts, layout=torch.jagged))
+
+
+# %% 39.2: the mean: texts with [2, 3] rows ran eagerly
+# -         return compiled(torch.nested.nested_tensor_from_jagged(values, ends))
+# +         return work(torch.nested.nested_tensor_from_jagged(values, ends))
+
+
+# %% 39.2: the mean: 8 lists cost 8 graphs
+# -     compiled = torch.compile(work, backend=backend)
+# -
+
+# -         return compiled(torch.nested.nested_tensor_from_jagged(values, ends))
+# +         compiled = torch.compile(lambda batch: work(batch), backend=backend)
+# +         torch.compiler.reset()
+# +         return compiled(torch.nested.nested_tensor_from_jagged(values, ends))
+
+
+# %% 39.2: the mean of texts with [2, 3] rows is another one
+# -         values = torch.cat(texts)
+# +         longest = max(map(len, texts))
+# +         texts = [torch.cat([t, t.new_ones(longest - len(t), 4)]) for t in texts]
+# +         values = torch.cat(texts)
