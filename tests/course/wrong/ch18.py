@@ -30,3 +30,13 @@
 # %% 18.2: a gradient that is too large: you say "right"
 # - right_values(function, compiled, *inputs)
 # + torch.allclose(compiled(*inputs), function(*inputs))
+
+
+# %% 18.2: a wrapper that does not compile: you say "right"
+# - wrap(function, backend=backend)
+# + torch.compile(function, backend=backend)
+
+
+# %% 18.2: a wrapper that does not compile: you say "right"
+# - len(graphs) != 1
+# + len(graphs) > 1
