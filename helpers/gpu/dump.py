@@ -220,9 +220,8 @@ def _unmatched(
 ) -> Iterator[str]:
     """Yield what is open about the candidates for matrix products."""
     if choosing.noted:
-        listed = count(len(choosing.noted), "candidate")
-        shown = ", ".join(f"{each.number} ({each.name})" for each in choosing.left)
-        yield f"which is the fastest of {listed}, in dump.candidates; shown is {shown}"
+        shown = dict.fromkeys(f"the {each.kind} {each.name}" for each in choosing.left)
+        yield f"which of dump.candidates is the fastest; shown is {', '.join(shown)}"
         if any(each.kind == "template" for each in choosing.left):
             yield "whether a template with all that is fused to it beats two launches"
         persistent = inductor_config.triton.enable_persistent_tma_matmul
@@ -233,9 +232,9 @@ def _unmatched(
             )
     elif products and choosing.too_small:
         few = backend.gpu.multiprocessors
-        yield f"nothing by templates: torch has none for {few} multiprocessors"
+        yield f"nothing among templates: torch has none for {few} multiprocessors"
     elif products:
-        yield "nothing by templates: torch offers none for these products"
+        yield "nothing among templates: torch offers none for these products"
 
 
 _PRODUCTS = {getattr(torch.ops.aten, name).default for name in ("mm", "addmm", "bmm")}

@@ -286,12 +286,8 @@ def test_what_a_mode_and_an_odd_size_leave_open_is_said(mode, timed, more):
         dump_triton(torch.mm, randn(64, n), randn(n, 64), mode=mode) for n in (61, 64)
     )
     for dump, padded in (odd, (PADDED,)), (even, ()):
-        many = len(dump.noted)
-        assert (many > 10) == timed
-        fastest = (
-            f"which is the fastest of {many} candidates, in dump.candidates; "
-            "shown is 0 (mm)"
-        )
+        assert (len(dump.noted) > 10) == timed
+        fastest = "which of dump.candidates is the fastest; shown is the library mm"
         open_ = (fastest, PERSISTENT) if timed else ()
         assert dump.undecided == (LIBRARY, *padded, *open_, *more)
 
