@@ -7,12 +7,19 @@ alone decides both.  A cure whose answers are not eager's has no count.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import operator
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -21,7 +28,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from .helpers import correctness, text
-from .helpers.capture import Graphs, Watch, graphs
+from .helpers.capture import Graphs, Guard, Watch, graphs
 from .helpers.session import compile_apart, undisturbed
 from .patient import Call, Patient
 
@@ -53,11 +60,12 @@ class Cure:
 
 @dataclass(frozen=True)
 class Versions:
-    """How many versions calls need, and whether these come to an end."""
+    """How many versions calls need, whether these end, and which guards failed."""
 
     count: int
     limit_hit: bool
     ends: bool
+    failed: tuple[Guard, ...] = ()
 
     @property
     def ill(self) -> tuple[bool, int]:
@@ -100,6 +108,7 @@ def versions(
         sum(watch.compiles for watch in watches),
         any(watch.limit_hit for watch in watches),
         not any(watch.compiles for watch in watches[-len(order) :]),
+        tuple(guard for watch in watches for guard in watch.failed),
     )
 
 
@@ -253,10 +262,29 @@ def agrees(p: Patient, cure: Cure, number: int) -> bool:
 
 
 def together(cures: Sequence[Cure]) -> Cure:
-    """Return all *cures* at once: settings of torch._dynamo.config."""
-    settings = {name: value for cure in cures for name, value in cure.settings.items()}
-    costs = "; ".join(cure.costs for cure in cures if cure.costs)
-    return Cure(f"all at once: {', '.join(settings)}", settings, costs=costs)
+    """Return all *cures* at once."""
+
+    def calls(given: list[Call]) -> list[Call]:
+        return functools.reduce(lambda calls, cure: cure.calls(calls), cures, given)
+
+    @contextmanager
+    def around() -> Iterator[None]:
+        with ExitStack() as stack:
+            for cure in cures:
+                stack.enter_context(cure.around())
+            yield
+
+    lines = dict.fromkeys(cure.line for cure in cures)
+    return Cure(
+        f"all at once: {'; '.join(lines)}",
+        {name: value for cure in cures for name, value in cure.settings.items()},
+        {name: value for cure in cures for name, value in cure.options.items()},
+        calls,
+        next((cure.order for cure in cures if cure.order), ()),
+        around,
+        lambda: [cure.before() for cure in cures],
+        "; ".join(cure.costs for cure in cures if cure.costs),
+    )
 
 
 # ---------------------------------------------------------------------------- inputs

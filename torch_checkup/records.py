@@ -10,6 +10,8 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import torch
+
 from .helpers import _torch, correctness
 from .helpers.errors import InputError
 
@@ -94,11 +96,19 @@ def components(lines: list[str]) -> dict[str, str]:
 
 
 def agrees(eager: Callable[[], Any], compiled: Callable[[], Any]) -> bool | None:
-    """Return whether both give the same answer and gradients; None: nothing to see."""
-    trial = correctness.Trial((eager, compiled), ())
+    """Return whether both give the same answer and gradients; None: nothing to see.
+
+    What *eager* compiles inside runs eagerly, too.
+    """
+
+    def usual() -> Any:
+        with torch.compiler.set_stance("force_eager"):
+            return eager()
+
+    trial = correctness.Trial((usual, compiled), ())
     with trial.state:
         try:
             first = trial.outcome("compiled", compiled)
-            return correctness.agreement(trial, eager, compiled, first).matches
+            return correctness.agreement(trial, usual, compiled, first).matches
         except InputError:
             return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -202,6 +202,8 @@ def _leaves(p: Patient, line: str, name: str, change: Callable[[Any], Any]) -> C
 _SIZE = r"tensor '(.+?)' size mismatch at index (\d+)"
 _NAME = r"(?:L\['?)?([\w.\[\]']+)"
 _LIMIT = 64
+_MOST_AT_ONCE = 8
+"""So many ways to cure several findings at once are tried."""
 KINDS = (  # the first that fits counts; what torch's own hint names is tried, too
     Kind(
         rf"{_SIZE}.*Guard failed on a parameter",
@@ -289,6 +291,11 @@ def findings(guards: Iterable[Guard]) -> list[Finding]:
     return list(found.values())
 
 
+def _counted(tried: Versions | str | None) -> bool:
+    """Return whether something was tried, and has a count."""
+    return isinstance(tried, Versions)
+
+
 @dataclass(frozen=True)
 class Cures:
     """What was tried for the guards that failed in *seen*, in so many *rounds*."""
@@ -309,11 +316,17 @@ class Cures:
     def lines(self) -> Iterator[str]:
         """Yield the advice: what helps, and what it brings; what cannot be tried."""
         helps, rest = dict[str, list[Finding]](), list[Finding]()
-        for found in findings(g for call in self.seen.calls for g in call.failed):
+        every = findings(g for call in self.seen.calls for g in call.failed)
+        for found in every:
             if best := self._best(found):
                 helps.setdefault(best.line, []).append(found)
             else:
                 rest.append(found)
+        if both := self._together(every):
+            cure, those = both
+            words = {one.words for one in those}
+            helps = {cure.line: those}
+            rest = [found for found in rest if found.words not in words]
         for line, those in helps.items():
             words = "; ".join(f"{one.words}{one.place}" for one in those)
             yield f"{words}: {line}: {self.now.then(self.tried[line])}"
@@ -335,10 +348,9 @@ class Cures:
 
     def _best(self, found: Finding) -> Cure | None:
         """Return the cure that leaves the fewest versions, if one helps."""
-        made = (cure for make in found.kind.cures for cure in make(self.p, found))
         best = None
-        for cure in itertools.chain(cures.switches(found.guard.hint), made):
-            if time.monotonic() - self.begin > self.p.order["timeout"] / 3:
+        for cure in self._made(found):
+            if self._late:
                 break
             if self._helps(cure) and (
                 not best or self.tried[cure.line].ill < self.tried[best.line].ill
@@ -349,6 +361,50 @@ class Cures:
                 break  # nothing compiles again
         return best
 
+    def _made(self, found: Finding) -> Iterator[Cure]:
+        """Yield what may cure a finding."""
+        yield from cures.switches(found.guard.hint)
+        for make in found.kind.cures:
+            yield from make(self.p, found)
+
+    @property
+    def _late(self) -> bool:
+        """Whether a third of the part's time is spent: no other cure is tried then."""
+        return time.monotonic() - self.begin > self.p.order["timeout"] / 3
+
+    def _together(self, every: Sequence[Finding]) -> tuple[Cure, list[Finding]] | None:
+        """Return cures that help more at once than any alone, and what they are for.
+
+        A guard that fails hides the next one, and each ill may compile anew: to each
+        cure, those are added for what still fails with it.
+        """
+        alone = min((n.ill for n in self.tried.values() if _counted(n)), default=None)
+        if not alone or alone[1] <= self.seen.counts[0]:
+            return None
+        chains = [([one], [cure]) for one in every for cure in self._made(one)]
+        for _ in range(_MOST_AT_ONCE):
+            chains = [c for c in chains if _counted(self._with(c[1]))]
+            chains.sort(key=lambda chain: self._with(chain[1]).ill)
+            if not chains or self._late:
+                break
+            those, some = chains.pop(0)
+            longer = []
+            for found in findings(self._with(some).failed):
+                known = {one.words for one in those}
+                made = self._made(found) if found.words not in known else ()
+                longer += [([*those, found], [*some, cure]) for cure in made]
+            helps = [c for c in longer if self._helps(cures.together(c[1]))]
+            best = min(helps, key=lambda c: self._with(c[1]).ill, default=None)
+            if best and self._with(best[1]).ill < alone:
+                return cures.together(best[1]), best[0]
+            chains += longer
+        return None
+
+    def _with(self, some: Sequence[Cure]) -> Versions | str | None:
+        """Return what was tried of some cures at once."""
+        line = some[0].line if len(some) == 1 else cures.together(some).line
+        return self.tried.get(line)
+
     def _helps(self, cure: Cure) -> bool:
         """Try a cure, once, and return whether the model is less ill with it."""
         if cure.line not in self.tried:
@@ -358,7 +414,7 @@ class Cures:
             except Exception as error:
                 self.tried[cure.line] = str(error)
         after = self.tried[cure.line]
-        return isinstance(after, Versions) and after.ill < self.now.ill
+        return _counted(after) and after.ill < self.now.ill
 
     def _untried(self, found: Finding) -> Iterator[str]:
         """Yield the change of the user's source that may help, and where."""

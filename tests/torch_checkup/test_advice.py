@@ -146,6 +146,13 @@ RECOMPILES = {  # a program, and the words of its advice, a line each
         HELD.replace("self", "me"),
         [r"me.step is a constant.*torch.tensor\(me.step\): 6 versions, then 1$"],
     ),
+    "a dtype and a number that grows: each hides what mends the other": (
+        HELD.replace("[(X,)] * 3", "[(X,), (X.double(),), (X.half(),)]"),
+        [
+            r"x has another dtype.*self.step is a.*: all at once: x.to\(torch.float32"
+            r"\) in each call; make self.step a tensor.*: 6 versions, then 1$"
+        ],
+    ),
     "a number inside a library": (
         OPTIMIZER + twice(0.1, 0.2, 0.3, 0.4),
         [

@@ -1,6 +1,7 @@
 """First calls in fresh processes: what is reported, and what is kept when one fails."""
 
 import dataclasses
+import json
 import os
 import shutil
 import signal
@@ -13,7 +14,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from torch_checkup import starts
+from torch_checkup import start_child, starts
 from torch_checkup.__main__ import main
 from torch_checkup.helpers.errors import InputError, Unavailable
 from torch_checkup.helpers.results import Result
@@ -273,3 +274,21 @@ def test_the_command_says_what_is_wrong(model, capsys, monkeypatch):
     assert "nothing was ever compiled" in capsys.readouterr().out
     result = dataclasses.replace(result, interrupted=True)
     assert main(["cold-start", "model:make"]) == 2
+
+
+def test_its_eager_side_is_eager_where_blocks_are_compiled_inside(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import torch\n"
+        "class Block(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return x * (3 if torch.compiler.is_compiling() else 2)\n"
+        "def make():\n"
+        "    block = Block()\n"
+        "    block.compile(backend='eager')\n"
+        "    return torch.nn.Sequential(block), (torch.ones(3),)\n"
+    )
+    order = {"target": f"{tmp_path / 'mine.py'}:make", "train": False, "load": ""}
+    options, report = {"backend": "eager"}, tmp_path / "report"
+    start_child.main({**order, "options": options, "save": "", "report": str(report)})
+    lines = map(json.loads, report.read_text().splitlines())
+    assert {"agrees": False} in lines

@@ -116,7 +116,7 @@ def test_settings_that_mend_breaks_are_found_alone_and_together(patient, monkeyp
         Try(f"torch._dynamo.config.{name} {value}", "breaks", then, 1, True, cost)
         for name, value, cost in zip(names, values, costs, strict=True)
     ]
-    line, cost = f"all at once: {', '.join(names)}", "; ".join(costs[1:])
+    line, cost = f"all at once: {'; '.join(t.line for t in each)}", "; ".join(costs[1:])
     effect = "3 breaks in 4 graphs, then 0 in 1 graph"
     together = Try(line, "breaks", effect, 3, True, cost)
     assert [*checkup_tries._mended_breaks(p)] == [*each, together]
