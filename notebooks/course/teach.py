@@ -162,9 +162,13 @@ _NOISE = "TensorFloat32 tensor cores for float32 matrix multiplication available
 
 
 # Lines stay short enough to read on a wide screen.  What was to be clicked or moved
-# becomes words once its kernel has stopped, in place of JupyterLab's broken links.
+# becomes words once its kernel has stopped, in place of JupyterLab's broken links.  On
+# a dark page a picture is dark too: inverted, and turned back to its colours.
 _PAGE = """
 .jp-Notebook .jp-Cell {max-width: 64rem}
+:is([data-jp-theme-light="false"], .vscode-dark) img {
+  filter: invert(.93) hue-rotate(180deg)
+}
 .jp-Notebook .jupyter-widgets-disconnected::before {display: none}
 .jp-Notebook .jupyter-widgets-disconnected:is(button, .widget-hslider) {
   background: none; box-shadow: none; color: inherit; pointer-events: none
