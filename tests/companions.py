@@ -46,7 +46,7 @@ def stops(words: str) -> tuple[Stop | int, ...]:
 PARTS = {
     "Start": "00 01 02",
     "Mechanism: what is captured, and what is made of it": "03 04 05 06 07 08 09",
-    "Speed": "10 11 12 35",
+    "Speed": "10 11 12 35 36",
     "Shapes, branches and loops": "13 14 15 39",
     "Debugging": "34 16 17 18",
     "Practice": "19 20 21 22 23 24 37 25 26 27 28 29 30 31 38 32 33",

@@ -1,0 +1,19 @@
+# Answers to the exercises of notebook 36. Try first: a hint costs nothing.
+
+
+# %% 36.1
+def deepest(block_m, block_n, block_k, itemsize, limit):
+    """Return the most stages that fit into *limit* bytes."""
+    stage = (block_m * block_k + block_k * block_n) * itemsize
+    return limit // stage
+
+
+# %% 36.2
+def plan(shape, tile, room, itemsize=2):
+    """Return (programs, bytes, waves, last)."""
+    rows, depth, columns = shape
+    high, wide = tile
+    programs = -(-rows // high) * -(-columns // wide)
+    read = programs * (high + wide) * depth * itemsize
+    waves = -(-programs // room)
+    return programs, read, waves, programs - (waves - 1) * room

@@ -1,0 +1,47 @@
+# Wrong answers to the exercises of notebook 36, each with what it must be told.
+# Lines with - and + change the answer in notebooks/solutions/ch36.py.
+
+
+# %% 36.1: 64 x 128 x 32 in bfloat16 on an H100: 18 stages fit, and yours is 19
+# -     return limit // stage
+# +     return limit // stage + 1  # as mma would have it
+
+
+# %% 36.1: 64 x 128 x 32 in bfloat16 on an H100: 18 stages fit
+# -     stage = (block_m * block_k + block_k * block_n) * itemsize
+# +     stage = block_m * block_n * itemsize  # the result's tile
+
+
+# %% 36.1: 64 x 64 x 32 in float8 on an H100
+# - * itemsize
+# + * 2
+
+
+# %% 36.1: tiles of which not one pair fits: 0 stages fit, and yours is 1
+# -     return limit // stage
+# +     return max(1, limit // stage)
+
+
+# %% 36.2: 500 x 100 by 100 x 1000, whose tiles stick out: programs is 32, and yours 21
+# -     programs = -(-rows // high) * -(-columns // wide)
+# +     programs = (rows // high) * (columns // wide)
+
+
+# %% 36.2: bytes is 50331648, and yours 6291456
+# -     read = programs * (high + wide) * depth * itemsize
+# +     read = (rows * depth + depth * columns) * itemsize
+
+
+# %% 36.2: room for 528: waves is 1, and yours 0
+# -     waves = -(-programs // room)
+# +     waves = programs // room
+
+
+# %% 36.2: a last wave that is full: last is 16, and yours 0
+# - programs - (waves - 1) * room
+# + programs % room
+
+
+# %% 36.2: float32: bytes is
+# - * itemsize
+# + * 2
