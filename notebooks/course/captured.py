@@ -51,9 +51,11 @@ def draw_graph(graph: Graph, marked: str) -> Picture:
     nodes = list(graph.graph.nodes)
     boxes = {node.name: _box(node, _is_marked(node, marked)) for node in nodes}
     inside = [n.name for n in operations(graph) if _is_marked(n, marked)]
+    figure = figure_of(nodes, boxes, (1.9, 0.7))
+    figure.suptitle(f"orange: from the line with {marked}")
     words = ", ".join(name_of(node).replace("\n", " ") for node in nodes)
     return Picture(
-        figure_of(nodes, boxes, (1.9, 0.7)),
+        figure,
         f"The FX graph, from top to bottom: {words}. In a second colour, "
         f"because they come from the line with {marked}: "
         f"{', '.join(inside)}.",

@@ -86,20 +86,22 @@ def bars(
     ends: Sequence[str] = (),
     above: bool = False,
     legend: str | None = "outside lower left",
+    title: str = "",
     size: tuple[float, float] | None = None,
 ) -> Picture:
     """Return a horizontal bar for each of *rows*, the first on top.
 
     *looks* gives each kind of pieces its look, and the legend its order, and
-    *unit* labels the axis.  *ends* are words at the end of each bar.  *above*
-    sets the names of the rows above their bars and not to the left of them.
-    *size* is that of the figure, in inches.
+    *unit* labels the axis below.  *title* says what is drawn.  *ends* are words at
+    the end of each bar.  *above* sets the names of the rows above their bars and
+    not to the left of them.  *size* is that of the figure, in inches.
     """
     high = 0.9 + 1.15 * len(rows) if above else 1.5 + 0.62 * len(rows)
     figure = Figure(figsize=size or (11, high), layout="constrained")
     axes = figure.subplots()
     draw_bars(axes, rows, looks, ends=ends, above=above)
     axes.set_xlabel(unit)
+    axes.set_title(title)
     if legend:
         add_legend(figure, looks, legend)
     return Picture(figure, alt)
@@ -142,17 +144,19 @@ def grid(
     *,
     alt: str,
     legend: str | None = None,
+    title: str = "",
     size: tuple[float, float] | None = None,
 ) -> Picture:
     """Return a grid: its rows with their names, columns with theirs on top.
 
     A cell that a row lacks stays empty.  *looks* gives each kind of cells its
-    look, and *legend* is where the kinds are named.  *size* is that of the
-    figure, in inches.
+    look, and *legend* is where the kinds are named.  *title* says what is drawn.
+    *size* is that of the figure, in inches.
     """
     high = 1.3 + 0.5 * len(cells)
     figure = Figure(figsize=size or (11, high), layout="constrained")
     draw_grid(figure.subplots(), cells, looks)
+    figure.axes[0].set_title(title)
     if legend:
         add_legend(figure, looks, legend)
     return Picture(figure, alt)

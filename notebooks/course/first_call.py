@@ -88,6 +88,7 @@ def bars(rows: Mapping[str, Mapping[str, float]]) -> Picture:
         {name: PHASES[name] for name in shown},
         alt=f"Seconds by phase. {'; '.join(words)}.",
         unit="seconds",
+        title="what a first call spends its time on",
     )
 
 

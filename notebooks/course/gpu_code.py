@@ -110,6 +110,7 @@ def programs_on(kernel: DumpedKernel, elements: int) -> Picture:
         rows,
         {"elements": BLUE, "masked": Look("white", "////", edge=COLOURS[1])},
         unit="xindex, the element",
+        title="which elements each program computes",
         alt=f"{programs} programs of {step} elements cover {elements} elements; "
         f"{beyond} places of the last are masked.",
         legend="outside upper right",

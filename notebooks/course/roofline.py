@@ -175,6 +175,7 @@ def trips_picture(eager: dict[int, float], compiled: dict[int, float]) -> Pictur
         told = ", ".join(f"{n}: {count:g}" for n, count in trips.items())
         alt += f" {name}: {told}."
     axes.set(xlabel="operations in the chain", ylabel="trips of the array")
+    axes.set_title("how often an array goes to or from memory")
     top = max(eager.values())
     axes.set(xticks=[*eager], ylim=(-0.12 * top, 1.2 * top))
     axes.set_yticks([top / 2, top])
@@ -221,6 +222,8 @@ def roofline(machine: Ceilings, programs: Sequence[Timed]) -> Picture:
             f"{mark(f'{slow:.3g} to {quick:.3g}')}."
         )
     axes.set(xscale="log", yscale="log", xlim=(low, high))
+    axes.set_ylim(top=3e-9 * machine.operations_per_s)  # room for the roof's name
+    axes.set_title("what memory and arithmetic allow, and what programs reach")
     _plain_ticks(axes)
     axes.set_xlabel("operations for each byte that is moved")
     axes.set_ylabel("billion operations a second")
@@ -260,6 +263,7 @@ def chain_times(
     axes.minorticks_off()
     axes.yaxis.set_major_formatter(lambda value, _: seconds(value))
     axes.set(xlabel="operations in the chain", ylabel="one call takes")
+    axes.set_title("a chain of multiplications, eager and compiled")
     figure.legend(loc="outside upper left", ncols=2)
     alt += f" Arithmetic decides from {mark(f'{free:.0f}')} operations on."
     return Picture(figure, alt)
@@ -281,6 +285,7 @@ def chain_on_the_roof(machine: Ceilings, length: int) -> Picture:
         axes.plot([intensity], [rate], ls="", label=name, **look)
     gain = least[0] / least[1]
     axes.set(xscale="log", yscale="log", xlim=(low, high))
+    axes.set_ylim(top=3e-9 * machine.operations_per_s)  # room for the roof's name
     axes.set_title(f"{length} operations: at best {gain:.3g} times as quick")
     _plain_ticks(axes)
     axes.set_xlabel("operations for each byte that is moved")
@@ -315,10 +320,10 @@ def _ceilings(axes: Any, machine: Ceilings, low: float, high: float) -> None:
     )
     axes.annotate(
         "arithmetic",
-        (high / 1.1, top),
+        ((ridge * max(high, ridge)) ** 0.5, top),
         xytext=(0, 7),
         textcoords="offset points",
-        ha="right",
+        ha="center",
         color=CEILING,
     )
 

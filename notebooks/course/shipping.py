@@ -255,6 +255,7 @@ def phases_picture(starts: dict[str, Start]) -> Picture:
         _LOOKS,
         ends=ends,
         unit="seconds until the first answer",
+        title="what a fresh process waits for",
         alt="Seconds until the first answer. " + ". ".join(told) + ".",
         legend="outside upper left",
     )

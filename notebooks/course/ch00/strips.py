@@ -54,7 +54,9 @@ def draw(strips: dict[str, Strip]) -> Picture:
         parts = [f"{kind} {size(total(strip, kind))}" for kind in KINDS]
         words.append(f"{name}: {mark(f'{launches}: ' + ', '.join(parts))}.")
     unit = "moved to and from memory in one call (MiB)"
-    return bars(rows, _LOOKS, unit=unit, alt=" ".join(words), above=True)
+    title = "one call, launch after launch"
+    words = " ".join(words)
+    return bars(rows, _LOOKS, unit=unit, title=title, alt=words, above=True)
 
 
 def launches(compiled: Any, many: int) -> Table:

@@ -99,7 +99,8 @@ def draw(found: list[Spelling]) -> Picture:
             told += " with the weights of the original"
         words.append(told)
     alt = f"Graphs that run. {'; '.join(words)}."
-    picture = grid(cells, _LOOKS, alt=alt, size=(12, 5))
+    title = "graphs that run in each call"
+    picture = grid(cells, _LOOKS, alt=alt, title=title, size=(12, 5.3))
     [axes] = picture.figure.axes
     axes.tick_params(labelsize=12, labelfontfamily="monospace")
     axes.set_yticks(axes.get_yticks(), list(cells), ha="left")

@@ -114,6 +114,7 @@ def timeline(eager: Call, compiled: Call) -> Picture:
         {name: _pieces(call, scale) for name, call in calls.items()},
         _LOOKS,
         unit="time, in % of eager's call (profiler on)",
+        title="what a call spends its time on",
         alt=_in_words(eager, compiled),
         legend="outside upper left",
         size=(11, 4.6),

@@ -274,6 +274,7 @@ def strips(seen: dict[str, Graphs]) -> Picture:
         {name: _scaled(pieces) for name, pieces in rows.items()},
         _LOOKS,
         unit="",
+        title="what becomes a graph, and what stays in Python",
         alt=". ".join(words) + ".",
         size=(11, 1.25 * len(seen) + 0.6),
     )

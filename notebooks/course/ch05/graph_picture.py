@@ -59,6 +59,7 @@ def graph_picture(
     figure.set_size_inches(max(wide, 7.5), high + 0.5 * len(found))
     marks = [Patch(facecolor=_fill(i), edgecolor="black") for i in range(len(found))]
     kernels = [f"{i}  {kernel.name}" for i, kernel in enumerate(found, 1)]
+    figure.suptitle("the graph, and which launch computes each node")
     figure.legend(marks, kernels, loc="outside lower center")
     return Picture(figure, _words(nodes, found))
 

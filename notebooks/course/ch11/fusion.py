@@ -156,8 +156,9 @@ def beside(cpu: Asked, h100: Asked, title: str) -> Picture:
             column[f"{name}: {asked.trips:.3g} trips"] = Cell(kind, words)
         told = ", then ".join(map(_told, asked.launches))
         alt += f" {name}, {asked.trips:.3g} trips: {told}."
-    size = 10, 1.3 + 0.95 * len(cells)
-    return grid(cells, _LOOKS, alt=alt, legend="outside lower center", size=size)
+    size = 10, 1.6 + 0.95 * len(cells)
+    where = "outside lower center"
+    return grid(cells, _LOOKS, alt=alt, legend=where, title=title, size=size)
 
 
 def _short(ops: Sequence[str]) -> str:

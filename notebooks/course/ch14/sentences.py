@@ -85,6 +85,7 @@ def work_picture(
     axes.axvline(limit, color=QUIET, ls=":")
     axes.text(limit + 0.1, 8, "recompile limit", color=QUIET)
     axes.set_yscale("log", base=2)
+    axes.set_title("what padding costs, and how many graphs it saves")
     axes.set(xticks=COUNTS, xlabel="graphs", ylabel="computed / real tokens")
     axes.set_yticks([1, 2, 4, 8])
     axes.yaxis.set_major_formatter("{x:g}")

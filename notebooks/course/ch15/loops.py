@@ -47,6 +47,7 @@ def growth_picture(
         alt += f" {name}: {', '.join(map(str, row))}."
     axes.set_xscale("log", base=2)
     axes.set_yscale("log", base=2)
+    axes.set_title("how large a graph becomes")
     axes.set(xticks=lengths, xlabel="letters", ylabel="operations")
     axes.xaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_major_formatter("{x:g}")

@@ -57,6 +57,7 @@ def picture(backends: Sequence[str], verdicts: dict[str, Sequence[bool]]) -> Pic
             for bug, right in verdicts.items()
         },
         {"True": DOT, "False": CROSS},
+        title="which backend shows which planted bug",
         alt="Planted bugs and the backends that show them, the first in a box. "
         f"{words}.",
         size=(11, 1.3 + 0.75 * len(verdicts)),

@@ -40,4 +40,5 @@ def picture(parts: dict[str, float]) -> Picture:
         LOOKS,
         alt=f"The phases of a first call: {words}.",
         unit="seconds",
+        title="what a first call spends its time on",
     )

@@ -181,6 +181,7 @@ def picture(found: dict[str, dict[str, bool]]) -> Picture:
             for bug, row in found.items()
         },
         {"True": NOTICED, "False": MISSED},
+        title="which program notices which planted bug",
         alt=f"Who notices which planted bug. {words}.",
         size=(11.5, 8.2),
     )

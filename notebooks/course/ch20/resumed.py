@@ -104,5 +104,6 @@ def resumed_picture(runs: Mapping[str, Sequence[float]]) -> Picture:
     axes.axvline(start - 0.5, color="black", ls=":")
     axes.text(start - 0.4, high, "the file", va="top")
     axes.set(xlabel="step", ylabel="loss")
+    axes.set_title("a run resumed, with all it needs or without")
     axes.legend()
     return Picture(figure, f"Losses over the steps. {'; '.join(words[1:])}.")

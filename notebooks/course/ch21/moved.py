@@ -30,6 +30,7 @@ def moved_picture(versions: dict[str, Any], varies: tuple[str, ...] = ()) -> Pic
         {LIBRARY: BLUE, BETWEEN: VERMILION},
         alt=f"{what}. {'; '.join(words)}.",
         unit="moved in one call (MiB)",
+        title="what a call moves to and from memory",
         ends=[size(found.bytes) for found in versions.values()],
     )
 

@@ -299,7 +299,7 @@ def needed_picture(ways: dict[str, dict[str, str]]) -> Picture:
         for way, found in ways.items()
     }
     alt = f"What was at work when a file answered. {' '.join(words)}"
-    return grid(cells, looks, alt=alt)
+    return grid(cells, looks, alt=alt, title="what is at work when a file answers")
 
 
 def worked_here(model: torch.nn.Module, x: torch.Tensor) -> dict[str, str]:

@@ -96,6 +96,7 @@ def launch_bars(found: Sequence[Launches]) -> Picture:
         looks,
         ends=[str(sum(counts)) for counts in sides.values()],
         unit="launches in one call",
+        title="what compiling leaves to launch",
         alt=f"Launches in one call. {'. '.join(said)}.",
         size=(10, 1.5 + 0.4 * len(sides)),
     )

@@ -103,6 +103,7 @@ def shares_picture(rows: Mapping[str, Plausible]) -> Picture:
         unit="needed, as a share of what the chip has; the line is all",
         alt=f"Needed, as a share of what a chip has. {told}.",
         legend=None,
+        title="what a printed number would need of its chip",
         size=(10, 0.6 * len(most) + 1.6),
     )
     [axes] = picture.figure.axes

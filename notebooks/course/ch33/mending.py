@@ -11,9 +11,9 @@ import torch
 from torch._dynamo.utils import counters
 from torch._inductor.runtime.cache_dir_utils import cache_dir
 
-from course.drawing import Cell, Look, grid
+from course.drawing import Cell, Look, add_legend, grid
 from course.shell import Folder
-from helpers.plots import COLOURS, Picture
+from helpers.plots import COLOURS, Picture, styled
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 Made = tuple[torch.nn.Module, list[tuple[torch.Tensor, ...]]]
@@ -93,6 +93,7 @@ def _raises(run: Callable[..., Any], call: tuple[torch.Tensor, ...]) -> bool:
     return False
 
 
+@styled
 def names_picture(
     found: Mapping[str, Mapping[str, bool]], parts: Mapping[str, str]
 ) -> Picture:
@@ -111,10 +112,14 @@ def names_picture(
     picture = grid(
         cells,
         looks,
+        title="which tool names which ill",
         alt=f"Which tool, and which part of a checkup, names which ill. "
         f"{'; '.join(told)}.",
-        size=(10, 0.62 * len(found) + 1.5),
+        size=(11, 0.62 * len(found) + 2),
     )
     [axes] = picture.figure.axes
+    axes.set_xticklabels([name.replace("_on_", "_on_\n") for name in cells[ill]])
+    marks = {kind: look for kind, look in looks.items() if look.mark}
+    add_legend(picture.figure, marks, "outside lower left")
     axes.axvline(len(by) - 0.5, color="#BBBBBB")
     return picture

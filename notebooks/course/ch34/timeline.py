@@ -49,7 +49,9 @@ def draw(lanes: dict[str, list[bool]]) -> Picture:
             f"them {mark(len(lane) - sum(lane))}."
         )
     unit = "what ran, in order (not to scale of time)"
-    picture = bars(rows, _LOOKS, unit=unit, alt=" ".join(words), above=True)
+    title = "the operations of a call, in a graph or outside of any"
+    told = " ".join(words)
+    picture = bars(rows, _LOOKS, unit=unit, title=title, alt=told, above=True)
     [axes] = picture.figure.axes
     axes.set_xticks([])
     for name in axes.texts:
