@@ -9,6 +9,7 @@ shared out to its sections by their text; an exercise says its own.
 from __future__ import annotations
 
 import re
+import sys
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from helpers.results import write_atomically
 from tests.form import Lesson, keys
 from tests.records import table
 from tests.refresh import ROOT, notebooks, read
+from tools.commands import command
 
 FOLDER = ROOT / "notebooks"
 WORKSHOP = FOLDER / "workshop"
@@ -241,11 +243,13 @@ def renewed(page: Path) -> str:
     return text
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> int:
     """Write the tables of routes and timings into the pages of the workshop."""
+    command("tests.companions", __doc__).parse_args(arguments)
     for page in PAGES:
         write_atomically(page, renewed(page))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

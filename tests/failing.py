@@ -9,7 +9,6 @@ needs no package but packaging, so that a machine without the course can read re
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 import tomllib
@@ -19,6 +18,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 from packaging.specifiers import SpecifierSet
+
+from tools.commands import command
 
 KNOWN = Path(__file__).with_name("known.toml")
 
@@ -148,7 +149,7 @@ def markdown(failures: list[Failure]) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Print what the reports hold; 1 when a report cannot be read."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = command("tests.failing", __doc__, "a report cannot be read")
     parser.add_argument("report", nargs="+", type=Path, help="or folders of them")
     unread, explained, table = 0, 0, known()
     for path in parser.parse_args(arguments).report:

@@ -8,7 +8,6 @@ A notebook is replaced only when every cell ran and no output is unfit to print.
 
 from __future__ import annotations
 
-import argparse
 import difflib
 import os
 import re
@@ -26,6 +25,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
 from helpers.results import version_of, write_atomically
+from tools.commands import command
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -229,7 +229,7 @@ def not_the_reference() -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = command("tests.refresh", __doc__, "a notebook stays as it was")
     parser.add_argument("notebook", nargs="*", type=Path, default=notebooks())
     parser.add_argument("--force", action="store_true", help="with any torch")
     chosen = parser.parse_args(arguments)

@@ -21,6 +21,7 @@ import pytest
 from helpers.results import version_of
 from tests.failing import first_line, heading, uncoloured
 from tests.refresh import course_environment, texts
+from tools.commands import command
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -89,7 +90,10 @@ def _lines(item: Any, outputs: list[Any] | None) -> dict[str, list[str]]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    """Compare the notebooks that are named, or all; return pytest's exit status."""
+    about = f"{__doc__}\nOptions that are not listed go to pytest."
+    parser = command("tests.strict", about, "a cell differs")
+    _, arguments = parser.parse_known_args(arguments)
     if not any(Path(a).suffix == ".ipynb" or Path(a).is_dir() for a in arguments):
         arguments.append(str(ROOT / "notebooks"))
     with course_environment():

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import csv
 import re
+import sys
 from collections import Counter
 from pathlib import Path
 
 from course.ch32.limits import Chip
+from tools.commands import command
 
 ROOT = Path(__file__).resolve().parents[1]
 CLAIMS, PAGE = ROOT / "data" / "claims.csv", ROOT / "notebooks" / "claims.md"
@@ -126,11 +128,13 @@ def _decides(row: dict[str, str]) -> str:
     return f"open; to decide it one needs {_text(pointer)}"
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> int:
     """Write the page."""
+    command("tools.claims", __doc__).parse_args(arguments)
     PAGE.write_text(page(rows()), encoding="utf-8")
     print(f"wrote {PAGE.relative_to(ROOT)}")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

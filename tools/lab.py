@@ -1,7 +1,7 @@
 """Open the lessons in JupyterLab: the reader's own copies, without outputs.
 
     python -m tools.lab              # what `make lab` runs
-    python -m tools.lab --no-browser
+    python -m tools.lab --no-browser # only say where; other options go to JupyterLab
 
 The copies lie in ``lessons/``, which git ignores.  Nothing that the reader wrote is
 written over: after an update of the course, a lesson whose cells the reader did not
@@ -25,6 +25,7 @@ import nbformat
 from filelock import FileLock, Timeout
 
 from helpers.results import write_atomically
+from tools.commands import command
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("*.md", "figures/*.svg", "solutions/*.py")  # what the lessons speak of
@@ -182,6 +183,8 @@ def options(first: str) -> list[str]:
 
     Later it opens on what the reader had open, which it keeps in its workspace.
     """
+    import zmq
+    from jupyter_client import KernelManager
     from jupyterlab_server.workspaces_handler import WorkspacesManager
 
     spaces, settings = (ROOT / ".cache" / "lab" / name for name in ("space", "set"))
@@ -199,13 +202,19 @@ def options(first: str) -> list[str]:
         "LabApp.workspaces_dir": spaces,
         "LabApp.default_url": page,
     }
+    # Else each kernel warns in the terminal that others might listen.
+    if hasattr(KernelManager, "transport_encryption") and zmq.has("curve"):
+        told["KernelManager.transport_encryption"] = "auto"
     # Jupyter refuses to run as root, which containers do, unless told.
     root = ["--allow-root"] if getattr(os, "geteuid", lambda: 1)() == 0 else []
     return [*root, *(f"--{k}={v}" for k, v in told.items())]
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Renew the copies, and open the first of them."""
+    parser = command("tools.lab", __doc__, "there is no lesson to open", "closed")
+    parser.add_argument("--no-browser", action="store_true", help="only say where")
+    chosen, rest = parser.parse_known_args(arguments)
     own = ROOT / "lessons"
     try:
         for line in deliver(ROOT / "notebooks", own):
@@ -220,7 +229,7 @@ def main(arguments: list[str]) -> int:
     found = (str(ROOT), str(ROOT / "notebooks"), os.environ.get("PYTHONPATH", ""))
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, found))
     print("lab: your lessons open in the browser; Ctrl-C here, twice, ends them")
-    serve([*options(lessons[0]), *arguments])
+    serve([*options(lessons[0]), *["--no-browser"] * chosen.no_browser, *rest])
     return 0
 
 
@@ -238,4 +247,4 @@ def serve(told: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

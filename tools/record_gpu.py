@@ -32,6 +32,7 @@ from helpers.benchmark import Comparison, compare
 from helpers.gpu import gpus
 from helpers.gpu.dump import Dump, dump_triton
 from helpers.results import Machine, Result, now, write_atomically
+from tools.commands import command
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "recorded"
 MODES = ("default", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
@@ -41,11 +42,12 @@ _NEAR = {"float32": 1e-3, "bfloat16": 0.05}  # tolerance of whole models
 # --- running the cases --------------------------------------------------------------
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Record what is not there yet; return the exit status."""
+    command("tools.record_gpu", __doc__, "a case failed").parse_args(arguments)
     if not torch.cuda.is_available():
         print("record_gpu: PyTorch has no NVIDIA GPU here", file=sys.stderr)
-        return 1
+        return 2
     here = f"{torch.cuda.get_device_name()} torch {torch.__version__}".lower()
     folder = FOLDER / re.sub(r"[^a-z0-9.]+", "-", here)
     try:
@@ -54,7 +56,7 @@ def main() -> int:
         print("interrupted: every finished case is kept, run it again to go on")
         return 130
     print(f"recorded in data/recorded/{folder.name}, {failed} failed")
-    return 0
+    return int(failed > 0)
 
 
 def cases() -> dict[str, Callable[[], Result]]:

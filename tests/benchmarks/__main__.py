@@ -1,22 +1,23 @@
 """`python -m tests.benchmarks NAME`: measure, print a table, keep it in data/."""
 
-import argparse
 import os
+import sys
 from importlib import import_module
 
 from tests.benchmarks import report
+from tools.commands import command
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> int:
     """Run the benchmark that the command line names."""
     os.environ.setdefault("HELPERS_QUIET", "1")
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks")
+    parser = command("tests.benchmarks", __doc__)
     parser.add_argument("name", choices=[*report.NAMES, "starts", "service", "report"])
     parser.add_argument("--runs", type=int, default=100, help="of compare()")
     parser.add_argument("--others", type=int, default=20, help="runs of other tools")
     parser.add_argument("--real", action="store_true", help="dumps: against this GPU")
     parser.add_argument("--notebook", action="append", help="lessons: only this, as 06")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     settings = {
         "aa": (given.runs, given.others),
         "ratio": (given.runs,),
@@ -26,7 +27,8 @@ def main() -> None:
     }
     benchmark = import_module(f"tests.benchmarks.{given.name}")
     benchmark.main(*settings.get(given.name, ()))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

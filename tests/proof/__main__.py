@@ -7,6 +7,8 @@ import importlib
 import os
 import sys
 
+from tools.commands import command
+
 NAMES = {
     "access": "hold pages of the site and a report against the rules of axe-core",
     "faults": "break torch.compile on purpose, and see which cell notices",
@@ -21,18 +23,14 @@ NAMES = {
 }
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Hand the command line to the proof that it names."""
     os.environ.setdefault("HELPERS_QUIET", "1")
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.proof",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="\n".join(f"  {name:9} {text}" for name, text in NAMES.items()),
-    )
+    names = "\n".join(f"  {name:9} {text}" for name, text in NAMES.items())
+    parser = command("tests.proof", f"{__doc__}\n\n{names}", "something was found")
     parser.add_argument("name", choices=NAMES)
     parser.add_argument("rest", nargs=argparse.REMAINDER, help="its own, and --help")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     module = importlib.import_module(f"tests.proof.{given.name}")
     return int(module.main(given.rest) or 0)
 

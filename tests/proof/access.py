@@ -11,7 +11,6 @@ Needs what ``python -m tests.proof browser`` needs, and the dependency group `pr
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from tests.proof import common
 from tests.proof.browser import chromium
 from tests.refresh import ROOT
+from tools.commands import command
 from torch_checkup.checkups import checkup, write_report
 
 if TYPE_CHECKING:
@@ -93,9 +93,7 @@ def row(page: Page, name: str, address: str) -> dict[str, Any]:
 
 def main(arguments: list[str]) -> int:
     """Look at the pages and record; return 1 when a rule is broken."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.proof access", description=__doc__.split("\n")[0]
-    )
+    parser = command("tests.proof access", __doc__, "a rule is broken")
     parser.add_argument("page", nargs="*", default=[*PAGES], help=", ".join(PAGES))
     asked = parser.parse_args(arguments)
     if unknown := {*asked.page} - {*PAGES}:

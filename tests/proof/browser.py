@@ -12,7 +12,6 @@ Needs `pip install playwright` and a Chromium (CHROMIUM names it when it is not 
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import shutil
@@ -32,6 +31,7 @@ import nbformat
 from tests.form import keys, parts, tags
 from tests.proof import common
 from tests.refresh import ROOT, course_environment, normalised, notebooks, unfit
+from tools.commands import command
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Locator, Page
@@ -281,9 +281,7 @@ def desk(pictures: Path | None) -> Iterator[Desk]:
 
 def main(arguments: list[str]) -> int:
     """Look at the notebooks and record; return 1 when something was found."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.proof browser", description=__doc__.split("\n")[0]
-    )
+    parser = command("tests.proof browser", __doc__, "something is wrong, and named")
     parser.add_argument("notebook", nargs="*", type=Path, default=notebooks())
     parser.add_argument("--pictures", type=Path, help="folder for pictures")
     asked = parser.parse_args(arguments)

@@ -9,7 +9,6 @@ fit on a telephone.  Needs what ``python -m tests.proof browser`` needs.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tests.proof import common
 from tests.proof.browser import chromium
 from tests.refresh import ROOT
+from tools.commands import command
 from torch_checkup.checkups import Checkup, checkup, write_report
 
 if TYPE_CHECKING:
@@ -64,9 +64,7 @@ def row(found: Checkup, seconds: float, size: int, wrong: list[str]) -> dict[str
 
 def main(arguments: list[str]) -> int:
     """Check what was asked; return 1 where a part failed or a page is wrong."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.proof checkups", description=__doc__.split("\n")[0]
-    )
+    parser = command("tests.proof checkups", __doc__, "a part or a page is wrong")
     parser.add_argument("model", nargs="*", default=MODELS)
     parser.add_argument("--reports", type=Path, help="a folder to keep them in")
     asked = parser.parse_args(arguments)

@@ -9,7 +9,6 @@ Each row is kept as it comes.
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import tempfile
@@ -23,6 +22,7 @@ from tests.proof import common
 from tests.proof.broken import FAULTS, ROOT, Fault, environment
 from tests.proof.notice import Notice, notices
 from tests.refresh import notebooks
+from tools.commands import command
 
 CONTROL = "nothing broken"
 NOBODY = "no notebook"
@@ -77,9 +77,7 @@ def row(fault: Fault | None, found: list[Notice], tried: int) -> dict[str, Any]:
 
 def main(arguments: list[str]) -> int:
     """Run what was asked; return 1 where a fault stays unnoticed."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.proof faults", description=__doc__.split("\n")[0]
-    )
+    parser = command("tests.proof faults", __doc__, "a fault stays unnoticed")
     every = {**FAULTS, CONTROL: None}  # the control runs every notebook: last
     parser.add_argument("--fault", action="append", choices=every, metavar="NAME")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))

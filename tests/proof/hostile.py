@@ -8,7 +8,6 @@ A cell may fail there, but it must say what to do, and nothing may hang or be lo
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import shutil
@@ -25,6 +24,7 @@ from nbformat import NotebookNode
 from tests.proof import common
 from tests.proof.notice import differences
 from tests.refresh import ROOT, notebooks, read, texts
+from tools.commands import command
 
 # The quickest that need a compiler, Triton, a cache, and files of their own.
 USUAL = [path for path in notebooks() if path.stem[:2] in ("01", "07", "08")]
@@ -255,9 +255,7 @@ def row(condition: Condition, found: dict[str, tuple[str, str]]) -> dict[str, An
 
 def main(arguments: list[str]) -> int:
     """Visit what was asked; return 1 where a row is not good."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.proof hostile", description=__doc__.split("\n")[0]
-    )
+    parser = command("tests.proof hostile", __doc__, "a row is not good")
     parser.add_argument("notebook", nargs="*", type=Path, default=USUAL)
     parser.add_argument("--condition", action="append", choices=list(CONDITIONS))
     asked = parser.parse_args(arguments)

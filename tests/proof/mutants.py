@@ -16,7 +16,6 @@ tests run a function: mutmut's settings are not where it runs.
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import shutil
@@ -31,6 +30,7 @@ from typing import Any
 
 from tests.proof import common
 from tests.refresh import ROOT
+from tools.commands import command
 
 MODULES = ("helpers", "torch_checkup")
 COUNTS = ("noticed", "survived", "no test runs it")
@@ -144,9 +144,7 @@ def total(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def main(arguments: list[str]) -> int:
     """Mutate each module that is named; return 1 when one could not be tried."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.proof mutants", description=__doc__.split("\n")[0]
-    )
+    parser = command("tests.proof mutants", __doc__, "a module could not be tried")
     parser.add_argument("module", nargs="+", help="paths of modules, or all")
     parser.add_argument("--draw", type=int, help="so many of each, by chance")
     asked = parser.parse_args(arguments)

@@ -9,7 +9,6 @@ leaves the network, so on Linux it wants root or a container.
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from nbformat.v4 import new_markdown_cell
 
 from tests.proof import common
 from tests.proof.browser import Desk, Opened, desk, page_of
+from tools.commands import command
 from tools.lab import deliver
 
 if TYPE_CHECKING:
@@ -194,9 +194,7 @@ STEPS = {"opening": opening, "update": updating, "site": site}
 
 def main(arguments: list[str]) -> int:
     """Take the steps and record them; return 1 when one did not go as it should."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.proof reading", description=__doc__.split("\n")[0]
-    )
+    parser = command("tests.proof reading", __doc__, "a step went wrong")
     parser.add_argument("step", nargs="*", default=[*STEPS], help=", ".join(STEPS))
     parser.add_argument("--pictures", type=Path, help="folder for pictures")
     asked = parser.parse_args(arguments)

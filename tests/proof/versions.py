@@ -10,7 +10,6 @@ is explained by tests/known.toml, or it is not, and then the command fails.
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import subprocess
@@ -22,6 +21,7 @@ from typing import Any
 from tests import failing
 from tests.proof import common
 from tests.refresh import ROOT, notebooks
+from tools.commands import command
 
 REPORTS = ROOT / ".cache" / "versions"
 UNEXPLAINED = "unexplained"
@@ -89,9 +89,7 @@ def keep(torch: str, notebook: Path, found: list[dict[str, Any]]) -> None:
 
 def main(arguments: list[str]) -> int:
     """Run, record and explain; 1 when a difference has no explanation."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.proof versions", description=__doc__.split("\n")[0]
-    )
+    parser = command("tests.proof versions", __doc__, "a difference has no explanation")
     parser.add_argument("notebook", nargs="*", type=Path, default=notebooks())
     parser.add_argument("--python", type=Path, default=Path(sys.executable))
     parser.add_argument("--reports", type=Path, default=REPORTS, help="a folder")

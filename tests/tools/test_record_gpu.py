@@ -84,7 +84,7 @@ def test_what_is_kept_is_what_was_measured_whatever_the_clock_says(
 def test_without_a_gpu_nothing_is_recorded(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(record_gpu, "FOLDER", tmp_path)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert main() == 1 and not [*tmp_path.iterdir()]
+    assert main([]) == 2 and not [*tmp_path.iterdir()]
     assert "no NVIDIA GPU" in capsys.readouterr().err
 
 
@@ -94,7 +94,7 @@ def test_the_command_records_in_a_folder_of_this_gpu(tmp_path, monkeypatch, caps
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA H100 80GB HBM3")
     monkeypatch.setattr(torch, "__version__", "2.13.0+cu130")
-    assert main() == 0
+    assert main([]) == 0
     [folder] = tmp_path.iterdir()
     assert folder.name == "nvidia-h100-80gb-hbm3-torch-2.13.0-cu130"
     assert (

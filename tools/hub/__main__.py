@@ -11,7 +11,6 @@ people wrote stays in their homes, and `userdel --remove NAME` removes it.
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import os
 import pwd
@@ -26,6 +25,8 @@ from contextlib import suppress
 from grp import getgrnam
 from pathlib import Path
 from urllib.parse import urlencode
+
+from tools.commands import command
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = Path(__file__).with_name("jupyterhub_config.py")
@@ -106,12 +107,9 @@ def link(hub: str, repository: str, branch: str) -> str:
     return f"{hub}/hub/user-redirect/git-pull?{urlencode(wanted)}"
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Make the accounts, and become JupyterHub, so that Ctrl-C ends that."""
-    form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.hub", description=__doc__, formatter_class=form
-    )
+    parser = command("tools.hub", __doc__, "something is missing")
     parser.add_argument("people", nargs="*", help="names of new accounts")
     parser.add_argument("--port", type=int, default=8000, help="and the next two")
     asked, rest = parser.parse_known_args(arguments)
@@ -142,4 +140,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

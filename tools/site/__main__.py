@@ -8,7 +8,6 @@ the glossary where a lesson explains it.  No page asks another host for anything
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import nbformat
 
+from tools.commands import command
 from tools.site import contents, finish, lessons, ranking
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -66,13 +66,9 @@ def build(source: Path, site: Path) -> int:
     return status
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Build the site; say where it is.  Returns 1 where Sphinx finds fault."""
-    argparse.ArgumentParser(
-        prog="python -m tools.site",
-        description="Build the lessons as HTML that needs no network.",
-        epilog="exit status: 0 built, 1 a page has a fault, which is named",
-    ).parse_args(arguments)
+    command("tools.site", __doc__, "a page has a fault").parse_args(arguments)
     prepare(ROOT, SOURCE)
     if build(SOURCE, SITE):
         print("site: Sphinx had something to say; see above", file=sys.stderr)
@@ -82,4 +78,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
