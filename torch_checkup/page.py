@@ -92,10 +92,13 @@ _PAGE = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_
 <title>Checkup of {{ it.target }}</title>
 <style>
 :root { color-scheme: light dark; --line: #8888; --good: #1a7f37; --bad: #b42318;
+  --paper: #fff; --ink: #1f2328;
   --look: #8a5a00; }
 @media (prefers-color-scheme: dark) { :root { --good: #4ac26b; --bad: #ff8a65;
+  --paper: #15181c; --ink: #e6edf3;
   --look: #e3b341; } }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto;
+body { background: var(--paper); color: var(--ink);
+  font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto;
   padding: 0 1rem; overflow-wrap: anywhere; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin: 0; }
 .headline { font-size: 1.15rem; font-weight: 600; }
