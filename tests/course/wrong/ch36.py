@@ -27,7 +27,7 @@
 # +     programs = (rows // high) * (columns // wide)
 
 
-# %% 36.2: bytes is 50331648, and yours 6291456
+# %% 36.2: bytes is 50331648, and yours 5242880
 # -     read = programs * (high + wide) * depth * itemsize
 # +     read = (rows * depth + depth * columns) * itemsize
 
@@ -45,3 +45,8 @@
 # %% 36.2: float32: bytes is
 # - * itemsize
 # + * 2
+
+
+# %% 36.2: itemsize is 2 where none is given
+# - itemsize=2
+# + itemsize=4
