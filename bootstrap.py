@@ -42,6 +42,7 @@ except ImportError:  # the course was moved away
 else:
     cell_errors.explain_errors()
 """
+BEGUN = os.path.join(ROOT, ".cache", "begun")  # here while .venv is laid down
 UNFINISHED = "not all installed"
 OLDEST, NEWEST = (3, 11), (3, 14)  # torch and all pins have wheels for these
 HERE = "{}.{}".format(*sys.version_info)
@@ -184,7 +185,7 @@ def check_name() -> None:
 
 
 def check_folder() -> None:
-    ours = os.path.exists(os.path.join(VENV, "pyvenv.cfg"))
+    ours = any(map(os.path.exists, (os.path.join(VENV, "pyvenv.cfg"), BEGUN)))
     empty = os.path.isdir(VENV) and not os.listdir(VENV)
     if os.path.lexists(VENV) and not ours and not empty:
         stop(f"{VENV} is not a Python environment: move it away")
@@ -237,7 +238,9 @@ def build(state: dict, reusable: bool) -> None:
         say(f"building .venv with Python {state['python']} (minutes, once)")
         # When .venv itself runs this, sys.executable is about to be replaced.
         base = getattr(sys, "_base_executable", sys.executable)
+        open(BEGUN, "w").close()
         step(base, "-m", "venv", "--clear", VENV)
+        os.remove(BEGUN)
     write_state(dict(state, sources=UNFINISHED))
     quiet = ("--no-input", "--disable-pip-version-check")
     step(PYTHON, "-m", "pip", *quiet, "install", "-c", PINS, "uv")

@@ -24,6 +24,7 @@ PLACES = {
     "PYTHON": ".venv/bin/python",
     "PINS": "requirements.txt",
     "LOG": ".cache/setup.log",
+    "BEGUN": ".cache/begun",
 }
 
 
@@ -202,6 +203,14 @@ def test_what_cannot_be_used_is_made_again(checkout, build, capsys):
     assert build("--torch", "cpu", fails="-r ./requirements.txt") == first
     assert "setup: stopped; run it again to go on" in capsys.readouterr().err
     assert build() == first, "and with the torch that was chosen"
+    assert build() == []
+
+
+def test_an_environment_that_was_begun_is_made_again(checkout, build, capsys):
+    assert build(fails="--clear") == ["-m venv --clear ./.venv"]
+    (checkout / ".venv" / "pyvenv.cfg").unlink()  # venv writes it last
+    assert "--clear" in build()[0]
+    assert "move it away" not in capsys.readouterr().err
     assert build() == []
 
 
