@@ -21,7 +21,7 @@ from course.backend import CountingBackend
 from course.words import unlogged
 from helpers import recompiles, session
 from helpers.plots import COLOURS, QUIET, Picture, styled
-from helpers.text import Table
+from helpers.text import Table, count
 
 # ---------------------------------------------------- what each call ran
 
@@ -154,7 +154,7 @@ def way_picture(rows: int, steps: Sequence[Asked]) -> Picture:
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, 9.5), ylim=(-1.15 * len(steps) - 0.1, 1))
     axes.set_axis_off()
-    _box(axes, 0.2, 0.5, 2.5, f"a call: {rows} rows", "", COLOURS[0])
+    _box(axes, 0.2, 0.5, 2.5, f"a call: {count(rows, 'row')}", "", COLOURS[0])
     served, words = None, []
     for place, step in enumerate(steps):
         at = -1.15 * place - 0.55
@@ -174,7 +174,7 @@ def way_picture(rows: int, steps: Sequence[Asked]) -> Picture:
     if served is None:
         words.append("none holds: a new version is compiled")
         axes.text(3.0, 0.5, words[-1], va="center", color=COLOURS[1])
-    return Picture(figure, f"A call with {rows} rows. {'; '.join(words)}.")
+    return Picture(figure, f"A call with {count(rows, 'row')}. {'; '.join(words)}.")
 
 
 def _box(

@@ -94,14 +94,14 @@ def _is_view(node: Any) -> bool:
 
 
 def dial(found: list[Budgeted], eager: int) -> None:
-    """Show the picture of all budgets, and a slider over each of them."""
+    """Show the picture of all budgets, and one of each that a slider moves to."""
+    from IPython.display import display
+
+    display(dial_picture(found, eager))
     by_share = {f"{one.share:g}": one for one in found}
-    slider(
-        dial_picture(found, eager),
-        lambda share: fates_picture(by_share[share]),
-        list(by_share),
-        "budget",
-    )
+    shares = list(by_share)
+    chosen = [shares[0], shares[len(shares) // 2], shares[-1]]
+    slider(lambda share: fates_picture(by_share[share]), shares, "budget", chosen)
 
 
 @styled
@@ -129,6 +129,8 @@ def dial_picture(found: list[Budgeted], eager: int) -> Picture:
     end = eager / 2**20, 1
     memory.annotate("eager keeps", end, xycoords=("data", "axes fraction"), **beside)
     price.set(xlabel="operations that are computed twice")
+    memory.set_title("what a budget keeps")
+    price.set_title("and what it costs")
     add_legend(figure, _PRICE, "outside upper right")
     rows = [
         f"budget {one.share:g}: {size(one.kept)} kept, {len(one.again)} "
@@ -175,6 +177,7 @@ def kept_picture(sides: dict[str, dict[str, int]]) -> Picture:
         rows,
         looks,
         unit="kept for the backward (MiB)",
+        title="what each side keeps, tensor by tensor",
         alt=f"{'; '.join(words)}.",
         ends=[size(sum(kept.values())) for kept in sides.values()],
         legend=None,
