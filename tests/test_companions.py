@@ -4,6 +4,7 @@ Glossary, cheat sheet, coverage, routes and the facilitators' pages: each names
 lessons, headings, polls and minutes, and each of those is looked up here.
 """
 
+import ast
 import inspect
 import os
 import re
@@ -11,6 +12,7 @@ import sys
 from functools import partial
 from importlib.util import find_spec
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import torch
@@ -256,6 +258,35 @@ def test_each_lesson_leads_to_the_next():
         [found] = re.findall(r"\bNext:.*?\]\((\S+?\.ipynb)\)", words, re.DOTALL)
         assert found == follower.file.name, lesson.id
     assert sorted(lesson.file for lesson in LESSONS.values()) == notebooks()
+
+
+# --- platforms --------------------------------------------------------------------
+
+
+def constants(path):
+    """Return the texts in a module of torch, one behind the other."""
+    tree = ast.parse((Path(torch.__file__).parent / path).read_text("utf-8"))
+    found = (n.value for n in ast.walk(tree) if isinstance(n, ast.Constant))
+    return "".join(value for value in found if isinstance(value, str))
+
+
+MESSAGES = [row for row in rows(FOLDER / "platforms.md") if "blob/v2.13.0/" in row[-1]]
+
+
+@pytest.mark.parametrize(("machine", "message", "_", "where"), MESSAGES)
+def test_torch_says_what_the_page_of_platforms_quotes(machine, message, _, where):
+    [path] = re.findall(r"/torch/([\w/]+\.py)\)", where)
+    assert message.strip("`") in constants(path), machine
+
+
+def test_tritons_folder_follows_inductors_unless_it_is_set(monkeypatch, tmp_path):
+    from torch._inductor.runtime.cache_dir_utils import triton_cache_dir
+
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("TRITON_CACHE_DIR", raising=False)
+    assert Path(triton_cache_dir(0)) == tmp_path / "triton" / "0"
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "elsewhere"))
+    assert Path(triton_cache_dir(0)) == tmp_path / "elsewhere"
 
 
 # --- coverage ---------------------------------------------------------------------

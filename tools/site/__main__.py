@@ -21,7 +21,7 @@ from tools.site import contents, finish, lessons, ranking
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent
 SOURCE, SITE = (ROOT / ".cache" / "site" / name for name in ("source", "html"))
-PAGES = ("cheat_sheet.md", "coverage.md", "claims.md", "multi_node.md")
+PAGES = ("cheat_sheet.md", "coverage.md", "claims.md", "multi_node.md", "platforms.md")
 PAGES += ("workshop/*.md", "figures/*.svg")
 
 
