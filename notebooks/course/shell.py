@@ -27,8 +27,10 @@ HIDDEN = """
 import sys
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
+from pathlib import Path
 
-if hidden := PathFinder.find_spec("sitecustomize", sys.path[1:]):
+others = [folder for folder in sys.path if Path(folder) != Path(__file__).parent]
+if hidden := PathFinder.find_spec("sitecustomize", others):
     hidden.loader.exec_module(module_from_spec(hidden))
 """
 BROKEN = {
