@@ -83,14 +83,11 @@ def distance_picture(
     for number, (name, losses) in enumerate(runs.items()):
         off = farthest(losses, exact)
         look = {"ls": LINES[number], "color": INK[number], "lw": 2.5}
-        axes.step(range(1, len(off) + 1), off, where="post", **look)
-        beside = {"xytext": (8, 0), "textcoords": "offset points"}
-        beside |= {"va": ("top", "bottom", "center")[number]}
-        axes.annotate(name, (len(off), off[-1]), color=INK[number], **beside)
+        axes.step(range(1, len(off) + 1), off, where="post", label=name, **look)
         words.append(f"{name} {mark(f'{off[-1]:.1e}')}")
     axes.set(yscale="log", xlabel="step", xlim=(1, 1.02 * len(exact)))
     axes.set(title="largest distance of a loss to float64's, so far")
-    axes.spines["right"].set_visible(False)
+    figure.legend(loc="outside upper left", ncols=len(runs))
     alt = f"Largest distance to float64 after {len(exact)} steps: "
     return Picture(figure, f"{alt}{'; '.join(words)}.")
 
