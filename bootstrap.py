@@ -238,6 +238,8 @@ def build(state: dict, reusable: bool) -> None:
         say(f"building .venv with Python {state['python']} (minutes, once)")
         # When .venv itself runs this, sys.executable is about to be replaced.
         base = getattr(sys, "_base_executable", sys.executable)
+        if base.startswith(VENV):  # half an environment does not know its own base
+            base = os.path.realpath(base)
         open(BEGUN, "w").close()
         step(base, "-m", "venv", "--clear", VENV)
         os.remove(BEGUN)

@@ -147,6 +147,7 @@ def build(checkout, monkeypatch):
         def step(*command, hint=""):
             steps.append(" ".join(command[1:]).replace(str(checkout), "."))
             if "venv" in command:
+                assert not command[0].startswith(str(checkout)), "it would end itself"
                 shutil.rmtree(checkout / ".venv", ignore_errors=True)
                 python = checkout / ".venv" / "bin" / "python"
                 python.parent.mkdir(parents=True)
@@ -206,9 +207,13 @@ def test_what_cannot_be_used_is_made_again(checkout, build, capsys):
     assert build() == []
 
 
-def test_an_environment_that_was_begun_is_made_again(checkout, build, capsys):
+def test_an_environment_that_was_begun_is_made_again(
+    checkout, build, capsys, monkeypatch
+):
     assert build(fails="--clear") == ["-m venv --clear ./.venv"]
     (checkout / ".venv" / "pyvenv.cfg").unlink()  # venv writes it last
+    half = str(checkout / ".venv" / "bin" / "python")  # which make runs, as it is there
+    monkeypatch.setattr(sys, "_base_executable", half)
     assert "--clear" in build()[0]
     assert "move it away" not in capsys.readouterr().err
     assert build() == []
