@@ -230,6 +230,7 @@ def on_multiprocessors(candidate: Candidate) -> Picture:
     full = f"{count(waves, 'full wave')} of {room}, then {last} programs"
     title = full if waves else f"{last} programs at once, and room for {room}"
     left.set_title(title, fontsize=14)
+    figure.suptitle(f"Template {candidate.number}: {named(candidate)}")
     _limits(right, candidate)
     formula = candidate.occupancy.formula.replace("\n", "; ")
     words = (
