@@ -1,4 +1,4 @@
-"""Operators of one's own: what each mistake looks like, and what a way costs.
+"""Operators of one's own: what each mistake looks like, and a picture of the ways.
 
 A mistake is an operator that is wrong in one place.  It is run eagerly and
 compiled, float64 or eager judges the results, and opcheck has its turn.
@@ -19,11 +19,11 @@ from course.drawing import BLUE, GREEN, VERMILION, Piece, bars
 from course.failures import failure
 from course.lowering import past_the_caches
 from course.values import as_near, forward_and_backward
+from course.ways import Launch, Way
 from course.words import unlogged
-from helpers import device, dump_triton, graphs, kernels
-from helpers.errors import InputError
-from helpers.plots import COLOURS, Picture, styled
-from helpers.text import Table, mark, size
+from helpers import device, kernels
+from helpers.plots import Picture
+from helpers.text import Table, size
 
 Tensor = torch.Tensor
 
@@ -296,65 +296,7 @@ def calls(function: Callable[..., Any], *inputs: Tensor) -> int:
     return sum(kernel.language == "library" for kernel in found)
 
 
-# ----------------------------------------------- what a way of bringing costs
-
-
-@dataclass(frozen=True)
-class Launch:
-    """A kernel or a library call: its operations, kind and bytes."""
-
-    ops: tuple[str, ...]
-    kind: str
-    bytes: int
-
-
-@dataclass(frozen=True)
-class Way:
-    """The launches of one program on this machine, and on an H100.
-
-    *here* is None where the program cannot be compiled for this machine.
-    """
-
-    here: tuple[Launch, ...] | None
-    h100: tuple[Launch, ...]
-    graphs: int
-    source: str
-    """The module for the H100."""
-
-
-def count(function: Callable[..., Any], *inputs: Tensor) -> Way:
-    """Count a program's launches and bytes, here and for an H100."""
-    ours = [x.to(device()) for x in inputs]
-    try:
-        here = tuple(
-            Launch(k.ops, k.language, k.bytes) for k in kernels(function, *ours).kernels
-        )
-    except InputError:
-        here = None
-    dump = dump_triton(function, *inputs)
-    h100 = tuple(Launch(k.ops, k.kind, k.bytes) for k in dump.launches)
-    return Way(here, h100, graphs(function, *ours).count, dump.source)
-
-
-def moved(launches: Sequence[Launch]) -> int:
-    """Return the bytes of all launches together."""
-    return sum(launch.bytes for launch in launches)
-
-
-def ways_table(ways: Mapping[str, Way]) -> Table:
-    """Return graphs, launches and bytes of each way, here and for an H100."""
-    rows = []
-    for name, way in ways.items():
-        here = (
-            (mark("does not compile"), "")
-            if way.here is None
-            else (len(way.here), size(moved(way.here)))
-        )
-        there = len(way.h100), size(moved(way.h100))
-        rows.append((name, way.graphs, *here, *there))
-    headings = "way, graphs, launches here, bytes, launches on an H100, bytes"
-    return Table.of(headings.split(", "), rows)
-
+# ------------------------------------------------------------------ the picture
 
 _LOOKS = {
     "pointwise": ("kernel that Inductor wrote", BLUE),
@@ -378,7 +320,8 @@ def ways_picture(ways: Mapping[str, Way], middle: str) -> Picture:
         told.append(f"{name}: {', then '.join(parts)}")
     alt = f"Launches on an H100. {'; '.join(told)}."
     unit = "MiB moved on an H100, launch after launch"
-    return bars(rows, dict(_LOOKS.values()), alt=alt, unit=unit)
+    looks, title = dict(_LOOKS.values()), "what each way launches"
+    return bars(rows, looks, alt=alt, unit=unit, title=title)
 
 
 def _pieces(launches: Sequence[Launch], middle: str) -> list[Piece]:
@@ -389,57 +332,3 @@ def _pieces(launches: Sequence[Launch], middle: str) -> list[Piece]:
         Piece(_LOOKS[launch.kind][0], launch.bytes / 2**20, word)
         for launch, word in zip(launches, words, strict=True)
     ]
-
-
-# ----------------------------------------------------------------- attention
-
-
-@styled
-def blocks_picture(blocks: Any, allowed: Tensor) -> Picture:
-    """Draw a mask, and in which of its blocks the rule is asked."""
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Patch, Rectangle
-
-    high, wide = blocks.BLOCK_SIZE
-    rows, columns = allowed.shape
-    found = {}
-    for kind, numbers, indices in (
-        ("rule is asked", blocks.kv_num_blocks, blocks.kv_indices),
-        (
-            "rule is not asked",
-            blocks.full_kv_num_blocks,
-            blocks.full_kv_indices,
-        ),
-    ):
-        for row, many in enumerate(numbers[0, 0].tolist()):
-            for column in indices[0, 0, row, :many].tolist():
-                found[row, column] = kind
-    figure = Figure(figsize=(9, 4.6), layout="constrained")
-    axes = figure.subplots()
-    axes.imshow(allowed.cpu(), cmap="Greys", vmin=0, vmax=2.5, interpolation="nearest")
-    looks = {
-        "rule is not asked": (COLOURS[0], ""),
-        "rule is asked": (COLOURS[1], "//"),
-    }
-    for (row, column), kind in found.items():
-        colour, hatch = looks[kind]
-        at = column * wide - 0.5, row * high - 0.5
-        look = {"fill": False, "ec": colour, "hatch": hatch, "lw": 3}
-        axes.add_patch(Rectangle(at, wide - 3, high - 3, **look))
-    axes.set_xticks(range(0, columns + 1, wide))
-    axes.set_yticks(range(0, rows + 1, high))
-    axes.set(xlabel="key", ylabel="query")
-    handles = [Patch(facecolor="#999999", label="allowed by the mask")]
-    handles += [
-        Patch(fill=False, ec=colour, hatch=hatch, label=f"computed, {kind}")
-        for kind, (colour, hatch) in looks.items()
-    ]
-    figure.legend(handles=handles, loc="outside right center")
-    every = (rows // high) * (columns // wide)
-    asked = sum(kind == "rule is asked" for kind in found.values())
-    words = (
-        f"A mask of {rows} queries and {columns} keys in {every} blocks: "
-        f"{len(found) - asked} are computed without the rule, {asked} "
-        f"with it, and {every - len(found)} are skipped."
-    )
-    return Picture(figure, words)
