@@ -227,6 +227,16 @@ class Measured(Result):
     when: str = field(default_factory=now)
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Seen(Measured):
+    """What a program showed on this machine, where nothing was raced: in words."""
+
+    what: str
+
+    def __str__(self) -> str:
+        return self.what
+
+
 class TableResult(Result):
     """A result that prints as its ``table()``, where that has rows, and a last line."""
 

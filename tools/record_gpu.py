@@ -16,6 +16,7 @@ import gc
 import json
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -31,7 +32,7 @@ from torch.nn import functional as F
 from helpers.benchmark import Comparison, compare
 from helpers.gpu import gpus
 from helpers.gpu.dump import Dump, dump_triton
-from helpers.results import Machine, Result, now, write_atomically
+from helpers.results import Machine, Result, Seen, now, write_atomically
 from tools.commands import command
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "recorded"
@@ -67,7 +68,12 @@ def cases() -> dict[str, Callable[[], Result]]:
         for mode in modes
     }
     last = sorted(races, key=lambda name: "autotune" in name)
-    return {"sources/running example/inference": sources} | {n: races[n] for n in last}
+    graphs = {
+        f"graphs/{name}/reduce-overhead": partial(seen, program)
+        for name, program in GRAPHS.items()
+    }
+    first = {"sources/running example/inference": sources, **graphs}
+    return first | {name: races[name] for name in last}
 
 
 def record(folder: Path, cases: Mapping[str, Callable[[], Result]]) -> int:
@@ -210,6 +216,115 @@ def free() -> None:
     torch.compiler.reset()  # the CUDA graphs go, too, and with them their pools
     gc.collect()
     torch.cuda.empty_cache()
+
+
+# --- what CUDA graphs do with results, gradients, random numbers and memory ----------
+
+
+def seen(program: Callable[[str], str], device: str = "cuda") -> Seen:
+    """Return what *program* says of itself, from a cold start."""
+    torch.manual_seed(0)
+    with cold():
+        return Seen(what=program(device))
+
+
+def recording(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Return *fn* compiled with CUDA graphs."""
+    return torch.compile(fn, mode="reduce-overhead")
+
+
+def kept_results(device: str) -> str:
+    """Say what is in five results that are kept while later calls run."""
+    fast = recording(lambda x: x * x + 1)
+    kept = [fast(torch.full((4,), float(n), device=device)) for n in range(5)]
+    return ", ".join(_fate(result, n * n + 1) for n, result in enumerate(kept))
+
+
+def _fate(result: torch.Tensor, wanted: float) -> str:
+    try:
+        return "right" if result.tolist() == [wanted] * 4 else "wrong"
+    except RuntimeError:
+        return "raises"
+
+
+def summed_gradients(device: str) -> str:
+    """Say whether gradients of two batches add up, with and without .grad before."""
+    torch.manual_seed(0)
+    net, batches = nn.Linear(4, 1).to(device), torch.randn(4, 2, 8, 4, device=device)
+    found = [_adds_up(net, batches, in_place) for in_place in (False, True)]
+    return f".grad taken over: {found[0]}; kept in place: {found[1]}"
+
+
+def _adds_up(net: nn.Module, batches: torch.Tensor, in_place: bool) -> str:
+    torch.compiler.reset()
+    fast = recording(lambda x: net(x).square().mean())
+    for p in net.parameters():
+        p.grad = torch.zeros_like(p) if in_place else None
+    right = []
+    for step in batches:
+        net.zero_grad(set_to_none=not in_place)
+        total = sum(net(batch).square().mean() for batch in step)
+        wanted = torch.autograd.grad(total, [*net.parameters()])
+        try:
+            for batch in step:
+                fast(batch).backward()
+            pairs = zip(net.parameters(), wanted, strict=True)
+            right.append(all(torch.allclose(p.grad, w) for p, w in pairs))
+        except RuntimeError:
+            return f"raises in step {len(right)}"
+    return f"right in {sum(right)} of {len(right)} steps"
+
+
+def dropout_masks(device: str) -> str:
+    """Say how many different masks six calls of a dropout draw."""
+    fast, ones = recording(F.dropout), torch.ones(64, device=device)
+    masks = {tuple(fast(ones).tolist()) for _ in range(6)}
+    return f"{len(masks)} different masks in 6 calls"
+
+
+def memory_of_sizes(device: str) -> str:
+    """Say how many MiB are reserved after each of six sizes is recorded."""
+    fast = torch.compile(
+        lambda x: (x @ x.T).sin().sum(0), mode="reduce-overhead", dynamic=True
+    )
+    reserved = []
+    for rows in range(1024, 7 * 1024, 1024):
+        for _ in range(3):
+            fast(torch.ones(rows, 64, device=device))
+        reserved.append(torch.cuda.memory_reserved() >> 20 if device == "cuda" else 0)
+    return f"{', '.join(map(str, reserved))} MiB after each size"
+
+
+def pools_of_threads(device: str) -> str:
+    """Say how many memory pools there are after one thread, and after three."""
+    fast, x, found = recording(torch.sin), torch.ones(64, device=device), []
+
+    def serve() -> None:
+        for _ in range(3):
+            fast(x)
+
+    serve()
+    found.append(_pools(device))
+    for _ in range(2):
+        thread = threading.Thread(target=serve)
+        thread.start()
+        thread.join()
+    found.append(_pools(device))
+    return f"{found[0]} after one thread, {found[1]} after three"
+
+
+def _pools(device: str) -> int:
+    segments = torch.cuda.memory_snapshot() if device == "cuda" else []
+    return len({tuple(each["segment_pool_id"]) for each in segments} - {(0, 0)})
+
+
+GRAPHS: dict[str, Callable[[str], str]] = {
+    "five results that are kept": kept_results,
+    "gradients of two batches": summed_gradients,
+    "dropout": dropout_masks,
+    "memory of six sizes": memory_of_sizes,
+    "memory pools of threads": pools_of_threads,
+}
 
 
 # --- the programs -------------------------------------------------------------------

@@ -12,7 +12,7 @@ from course.recordings import read
 from helpers import compare, dump_triton, load, stats
 from helpers.benchmark import Comparison, estimate
 from helpers.errors import ResultError
-from helpers.results import Machine
+from helpers.results import Machine, Seen
 from helpers.text import pre, seconds, size
 from tools.record_gpu import record
 
@@ -42,6 +42,13 @@ def folder(race, tmp_path, monkeypatch):
     record(tmp_path / "a", cases)
     monkeypatch.setenv("COURSE_RECORDED", str(tmp_path))
     return tmp_path
+
+
+def test_what_was_seen_is_shown_as_it_was_said(tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSE_RECORDED", str(tmp_path))
+    seen = Seen(what="right, wrong", machine=HERE)
+    record(tmp_path / "a", {"graphs/kept/reduce-overhead": lambda: seen})
+    assert "reduce-overhead: right, wrong" in recorded("graphs").line()
 
 
 # --- what is not believed ---------------------------------------------------------

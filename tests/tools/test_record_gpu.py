@@ -8,6 +8,7 @@ import itertools
 import pytest
 import torch
 
+from course.ch35.driver import Recorder
 from helpers import compare, dump_triton, load, results
 from helpers.gpu import gpus
 from tests.refresh import python
@@ -121,7 +122,28 @@ def test_what_autotunes_comes_last():
     names = [*cases()]
     tuned = ["autotune" in name for name in names]
     assert names[0].startswith("sources/") and tuned == sorted(tuned)
-    assert len(names) == 36 and all(name.count("/") == 2 for name in names)
+    assert len(names) == 41 and all(name.count("/") == 2 for name in names)
+
+
+@pytest.mark.parametrize("name", record_gpu.GRAPHS)
+def test_what_is_seen_of_cuda_graphs_runs_where_none_are_made(name):
+    kept = record_gpu.seen(record_gpu.GRAPHS[name], "cpu")
+    assert "raises" not in kept.what and "wrong" not in kept.what
+    assert results.Result.from_json(kept.to_json()) == kept
+
+
+def test_what_is_seen_of_cuda_graphs_tells_recordings(monkeypatch):
+    """The lesson's back end records on the CPU, as torch's own manager decides."""
+    monkeypatch.setattr(
+        record_gpu, "recording", lambda fn: torch.compile(fn, backend=Recorder())
+    )
+    kept = record_gpu.seen(record_gpu.kept_results, "cpu").what
+    assert kept == "raises, raises, wrong, wrong, right"
+    summed = record_gpu.seen(record_gpu.summed_gradients, "cpu").what
+    assert summed.endswith("kept in place: right in 4 of 4 steps")
+    assert summed.startswith(".grad taken over: right in 1 of 4 steps")
+    masks = record_gpu.seen(record_gpu.dropout_masks, "cpu").what
+    assert masks == "6 different masks in 6 calls"
 
 
 def test_a_race_is_from_a_cold_start():
