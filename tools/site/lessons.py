@@ -32,8 +32,9 @@ def with_links(markdown: str) -> str:
         words = re.sub(r"[^\w\s-]", "", match[2].replace("%20", "-")).lower()
         return f"{match[1]}#{words})"
 
-    elsewhere = r"[\w./-]+\.(?:py|yml)|(?:\.\./)+(?:data|tools|README)[^)]*"
-    markdown = re.sub(rf"\[([^\]]+)\]\((?:{elsewhere})\)", r"\1", markdown)
+    rooms = "data|helpers|tests|tools|torch_checkup|README"
+    elsewhere = rf"[\w./-]+\.(?:py|ya?ml|toml)|(?:\.\./)+(?:{rooms})[^)]*"
+    markdown = re.sub(rf"(?<!!)\[([^\]]+)\]\((?:{elsewhere})\)", r"\1", markdown)
     answers = r"`((?:\.\./)*)(solutions/ch\d\d)\.py`"
     markdown = re.sub(answers, r"[`\2.py`](\1\2.md)", markdown)
     return re.sub(r"(\]\((?:[\w./-]+\.(?:ipynb|md))?)#([^)\s]+)\)", slug, markdown)
