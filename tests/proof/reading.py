@@ -15,6 +15,7 @@ import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import nbformat
 from nbformat.v4 import new_markdown_cell
@@ -32,6 +33,11 @@ MINE = "# mine, and not to be lost"
 DIALOG = ".jp-Dialog-content, .Toastify__toast"  # a question, a notice
 THEME = "(theme) => jupyterapp.commands.execute('apputils:change-theme', {theme})"
 OPEN = "(path) => { jupyterapp.commands.execute('docmanager:open', {path}); }"
+
+# What people look for, and the lesson that they want.
+SYMPTOMS = {"mark_dynamic": "14", "overwritten": "12", "recompile": "13"}
+SYMPTOMS |= {"graph break": "04", "guard": "13"}
+FOLD = "<div role=main><details><summary>a fold</summary>the excerpt</details>"
 
 # Text that is hard to tell from what lies behind it: a contrast below 3 to 1.
 FAINT = """() => {
@@ -179,14 +185,31 @@ def site(desk: Desk) -> str:
     assert folded.get_by_text("The machine says").is_visible()
     page.locator("a[href*='glossary.html#term-']").first.click()
     page.wait_for_url("**/glossary.html#term-*")
-    page.goto((html / "search.html").as_uri() + "?q=guard")
-    page.locator("#search-results li a").first.wait_for(timeout=30_000)
-    page.wait_for_timeout(5000)  # results come one after the other
-    found = page.locator("#search-results li").count()
+    for symptom, lesson in SYMPTOMS.items():
+        first = found(page, html, symptom)[:3]
+        lessons = [name for name in first if name[0].isdigit()]
+        assert lessons[0].startswith(lesson), (symptom, first)
+        assert {*first} & {"cheat_sheet", "messages"}, (symptom, first)
+    said = page.evaluate(f"Search.htmlToText({FOLD!r}, '')")
+    assert said == "the excerpt", said
     desk.picture(page, "site-search")
     page.close()
     assert asked <= {"file", "data"}, f"asks another host: {asked}"
-    return f"{len(names)} pages; search finds 'guard' on {found}; no other host asked"
+    words = ", ".join(f"{symptom!r} {lesson}" for symptom, lesson in SYMPTOMS.items())
+    return (
+        f"{len(names)} pages; the search's first lesson, with the cheat sheet: "
+        f"{words}; no other host asked"
+    )
+
+
+def found(page: Page, html: Path, words: str) -> list[str]:
+    """Return the pages that the search finds, the best first."""
+    page.goto(f"{(html / 'search.html').as_uri()}?q={quote(words)}")
+    ended = "document.querySelector('.search-summary')?.innerText"
+    page.wait_for_function(ended, timeout=30_000)
+    links = page.locator("#search-results li a").all()
+    names = [link.get_attribute("href").partition(".html")[0] for link in links]
+    return [*dict.fromkeys(names)]
 
 
 STEPS = {"opening": opening, "update": updating, "site": site}
