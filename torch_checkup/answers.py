@@ -19,13 +19,14 @@ from .helpers.session import compile_apart
 from .helpers.tensors import tensors
 from .helpers.text import Table
 from .judge import Judgement, judged
-from .patient import Patient
+from .patient import Patient, without_backward
 
 
 def answered(p: Patient) -> Part:
     """Does compiled code give eager's answers?"""
     what = "answers and gradients" if p.train else "answers"
-    found = judged(p, p.compiled(), again=p.compiled, running=p.running)
+    with without_backward(p):
+        found = judged(p, p.compiled(), again=p.compiled, running=p.running)
     bad = [one for one in found.differences if not one.look]
     if len(p.fails) == len(found.off) and not bad:
         raise InputError(f"both sides raise in every call: {one_line(p.fails[0])}")

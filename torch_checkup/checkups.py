@@ -20,7 +20,7 @@ import msgspec
 
 from . import composition, differences, starts, where
 from .differences import Difference
-from .guest import ADVICE, folders_of, target_of
+from .guest import ADVICE, FRUGAL, folders_of, target_of
 from .helpers import children, results, text
 from .helpers.errors import InputError, Unavailable
 from .helpers.results import Measured, TableResult
@@ -301,7 +301,7 @@ def checkup(
             prefix="checkup-", ignore_cleanup_errors=True
         ) as cache,
     ):
-        done, env = _Done(names, bar), {"TORCHINDUCTOR_CACHE_DIR": cache}
+        done, env = _Done(names, bar), {**FRUGAL, "TORCHINDUCTOR_CACHE_DIR": cache}
         try:
             here = [n for n in names if n not in _APART]
             for name, found in _found(here, order, env):

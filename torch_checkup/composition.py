@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .guest import ADVICE, folders_of, target_of
+from .guest import ADVICE, FRUGAL, folders_of, target_of
 from .helpers import children, text
 from .helpers.results import Measured, TableResult
 from .helpers.text import Table, mark
@@ -134,7 +134,8 @@ def composes(
         try:
             child = f"{__package__}.composition_child"
             for name, found in children.parts(
-                child, order, names, timeout, memory, folders_of(target), ADVICE
+                *(child, order, names, timeout, memory),
+                *(folders_of(target), ADVICE, FRUGAL),
             ):
                 if problem := found.get("problem"):
                     done[name] = Situation(name, "not done", problem)

@@ -31,6 +31,8 @@ ADVICE = {  # for a stage and what went wrong there, as `children.explained` has
     "^(?!make the model|call it eagerly).*(Permission denied|Read-only)": "The cache "
     "cannot be written: name another place with folder=",
 }
+FRUGAL = {"TORCH_WARM_POOL": "0"}
+"""Processes that compile Triton code start when there is some, and not before."""
 
 
 class Report:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -28,6 +29,7 @@ from .helpers.session import (
 from .helpers.tensors import clone
 
 with needed_for("first calls without a cache"):
+    from torch._inductor import compile_fx
     from torch._inductor.utils import fresh_cache
 with needed_for("seeing what a model compiles inside"):
     from torch._dynamo import eval_frame
@@ -209,6 +211,31 @@ class Patient:
         with correctness.seeded(0), trial.state:
             first = trial.outcome("compiled", ours)
             return correctness.agreement(trial, usual, ours, first, fresh=fresh)
+
+
+@contextmanager
+def without_backward(p: Patient) -> Iterator[None]:
+    """Build no kernels of a backward before it is called, in the block.
+
+    Where a size varies, torch lowers it with the forward; where that fails, it waits
+    for the call.  In training there is one.
+    """
+    usual = getattr(compile_fx, "compile_fx_backward", None)  # not in each torch
+    if p.train or not usual:
+        yield
+        return
+
+    def in_backward(*inputs: Any, **options: Any) -> Any:
+        if torch._C._current_graph_task_id() < 0:
+            raise NotImplementedError("nobody has called this backward")
+        return usual(*inputs, **options)
+
+    log = logging.getLogger("torch._functorch._aot_autograd.graph_compile")
+    with (
+        mock.patch.object(compile_fx, "compile_fx_backward", in_backward),
+        mock.patch.object(log, "disabled", True),  # it tells that it waits
+    ):
+        yield
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from .differences import Difference
-from .guest import ADVICE, folders_of
+from .guest import ADVICE, FRUGAL, folders_of
 from .helpers import children, results, text
 from .helpers.errors import InputError
 from .helpers.results import Machine, Result
@@ -128,6 +128,7 @@ def searched(
             whole,
             timeout,
             memory,
+            env=FRUGAL,
             path=folders_of(order["target"]),
             advice=ADVICE,
         )

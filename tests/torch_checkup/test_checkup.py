@@ -9,11 +9,13 @@ from functools import partial
 
 import pytest
 import torch
+from torch._inductor import compile_fx
 
 from tests.refresh import ROOT, ran
 from tests.torch_checkup import test_starts
 from torch_checkup import checkup, checkups, composition, load
 from torch_checkup.__main__ import main
+from torch_checkup.answers import answered
 from torch_checkup.checkup_child import found_of
 from torch_checkup.checkups import (
     NAMES,
@@ -270,6 +272,42 @@ class Model(torch.nn.Module):
         return torch.autograd.grad(self.layer(x).sin().sum(), x)[0]
 def make(): return Model(), (torch.ones(3, 4),)
 """
+
+
+LENGTHS = """
+def f(x, w, grads=False):
+    y = (x @ w).sin() * x.shape[0]
+    return torch.autograd.grad(y.sum(), w)[0] if grads else y
+def make():
+    w = torch.ones(4, 4, requires_grad=True)
+    return f, [(torch.rand(n, 4), w{0}) for n in (3, 5, 7)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("grads", "train", "backwards"),
+    [("", False, 0), (", True", False, 1), ("", True, 1)],
+    ids=["nobody calls it", "the model calls it", "it is trained"],
+)
+def test_a_backward_is_built_for_who_calls_it(
+    grads, train, backwards, tmp_path, monkeypatch
+):
+    """Where a size varies, torch builds it with the forward."""
+    built, usual = [], compile_fx.compile_fx_backward
+
+    def noted(*inputs, **options):
+        built.append(1)
+        return usual(*inputs, **options)
+
+    monkeypatch.setattr(compile_fx, "compile_fx_backward", noted)
+    made = written(tmp_path, LENGTHS.format(grads))
+    patient = Patient({"target": made, "train": train, "timeout": 300.0})
+    patient.try_out()
+    try:
+        assert answered(patient).verdict == "good"
+    finally:
+        sys.modules.pop("mine", None)
+    assert bool(built) == bool(backwards)
 
 
 def test_narrow_numbers_are_no_stale_ones(looked_at):
