@@ -25,6 +25,7 @@ import nbformat
 from filelock import FileLock, Timeout
 
 from helpers.results import write_atomically
+from helpers.text import count
 from tools.commands import command
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -217,8 +218,14 @@ def main(arguments: list[str] | None = None) -> int:
     chosen, rest = parser.parse_known_args(arguments)
     own = ROOT / "lessons"
     try:
+        renewed = 0
         for line in deliver(ROOT / "notebooks", own):
-            print(line)
+            if line.endswith(" was renewed"):
+                renewed += 1
+            else:
+                print(line)
+        if renewed:
+            print(f"lab: an update renewed {count(renewed, 'page')}")
     except (OSError, Timeout) as error:
         stays = "could not be renewed; what is there stays as it was"
         print(f"lab: {error}\nlab: your copies {stays}", file=sys.stderr)

@@ -170,6 +170,26 @@ def test_a_full_disk_in_the_middle_loses_nothing(monkeypatch, capsys):
     assert [line[:2] for line in delivered()] == ["01"]
 
 
+def test_what_an_update_renewed_is_one_line(monkeypatch, capsys):
+    monkeypatch.setattr(lab, "ROOT", Path("a course"))
+    monkeypatch.setattr(lab, "serve", lambda told: None)
+    monkeypatch.setenv("PYTHONPATH", "")
+    change("00")
+    for number in ("00", "01"):
+        write(number, "x = 2")
+    (COURSE / "glossary.md").write_text("# Another glossary\n")
+    lab.main([])
+    changed, renewed, opens = capsys.readouterr().out.splitlines()
+    assert changed.startswith("00.ipynb has your changes and stays")
+    assert renewed == "lab: an update renewed 2 pages"
+    assert opens.startswith("lab: your lessons open")
+
+
+def test_kernels_are_encrypted_and_do_not_warn(tmp_path, monkeypatch):
+    monkeypatch.setattr(lab, "ROOT", tmp_path)
+    assert "--KernelManager.transport_encryption=auto" in lab.options("00.ipynb")
+
+
 def test_kernels_of_any_environment_find_what_the_lessons_share(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", "mine")
     monkeypatch.setattr(lab, "ROOT", Path("a course"))
