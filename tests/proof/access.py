@@ -73,7 +73,7 @@ def violations(page: Page, address: str) -> Iterator[tuple[str, str]]:
                 what = " ".join(rule["nodes"][0]["html"].split())
                 yield (
                     rule["id"],
-                    f"{width}, {look}, {len(rule['nodes'])} of {what[:90]}",
+                    f"{width}, {look}, {len(rule['nodes'])} of `{what[:90]}`",
                 )
 
 
