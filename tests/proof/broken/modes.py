@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any
 
 from course.bugs import around
-from tests.proof.broken import START, fault, setting, variable
+from tests.proof.broken import START, fault, setting, shared, variable
 
 BIN = START.parent / "bin"
 
@@ -32,6 +32,39 @@ def no_cudagraphs(torch: Any) -> None:
         original(self, options)
         if "triton.cudagraphs" in self.config:
             self.config["triton.cudagraphs"] = False
+
+
+@shared("marks of a step ignored", "torch._inductor.cudagraph_trees", "35")
+def no_marks(trees: Any) -> None:
+    """Where a step begins is said, and each call begins one all the same."""
+    trees.mark_step_begin = lambda: None
+
+
+@shared("writes are recorded", "torch._inductor.cudagraph_trees", "35")
+def no_mutation(trees: Any) -> None:
+    """A cache that is handed in is written to where it was when it was recorded."""
+    trees.check_for_mutation = lambda *_: None
+
+
+@shared("weights may move", "torch._inductor.cudagraph_trees", "35")
+def no_addresses(trees: Any) -> None:
+    """Weights that were loaded anew are not what a replay reads."""
+
+    @around(trees.CUDAGraphNode, "check_invariants")
+    def check_invariants(original, self, inputs):
+        self.rerecord_if_static_inputs_change = False
+        return original(self, inputs)
+
+    @around(trees.CUDAGraphNode, "check_static_inputs_are_stable")
+    def check_static_inputs_are_stable(original, self, inputs):
+        return None
+
+
+@shared("pending backwards forgotten", "torch._inductor.cudagraph_trees", "35")
+def no_pending(trees: Any) -> None:
+    """What a backward still needs is overwritten by the next forward."""
+    forgotten = property(lambda self: False, lambda self, value: None)
+    trees.CUDAGraphTreeManager.running_forwards_with_pending_backwards = forgotten
 
 
 variable(
