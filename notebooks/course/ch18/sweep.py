@@ -129,7 +129,7 @@ def _with_nan(*size: int) -> torch.Tensor:
 
 
 def corners() -> list[Program]:
-    """Return programs with NaN, sizes that fill no vector, and views."""
+    """Return programs with NaN, odd sizes, views, other dtypes and repeats."""
     many, nan = numbers(1003), _with_nan(37)
     index = torch.tensor([1, 1, 4, 1])  # one row is used three times
     return [
@@ -146,7 +146,26 @@ def corners() -> list[Program]:
         Program("strides", lambda x: x.t() + 1, (numbers(19, 23),)),
         Program("bfloat16 sum", lambda x: x.bfloat16().sum(-1), (numbers(5, 65),)),
         Program("integers", lambda i: (i * 7) // 3 % 5, (torch.arange(-9, 9),)),
+        Program("int8 product", lambda i: i * i, (torch.arange(-9, 9).char(),)),
+        Program("float64", lambda x: x * 0.1 + 1 / 3, (numbers(37).double(),)),
+        Program("a sum by threads", lambda x: x.abs().sum(), (numbers(2**17 + 3),)),
+        Program("argmax, transposed", _greatest_and_least, (numbers(5, 7),)),
+        Program("a place written twice", _written_twice, _places()),
     ]
+
+
+def _greatest_and_least(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return x.t().argmax(), x.t().argmin()
+
+
+def _places() -> tuple[torch.Tensor, ...]:
+    return numbers(6), torch.tensor([3, 1, 3, 3, 1]), numbers(5)
+
+
+def _written_twice(
+    x: torch.Tensor, index: torch.Tensor, y: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return x.index_put((index,), y), x.scatter(0, index, y)  # the last one stays
 
 
 def _two_norms(x: torch.Tensor, gain: torch.Tensor) -> torch.Tensor:

@@ -132,5 +132,14 @@ def environment(fault: Fault | None) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": joined, "HELPERS_QUIET": "1", **planted}
 
 
-for each in ("dynamo", "autograd", "inductor", "codegen", "modes", "uses", "tools"):
+for each in (
+    "dynamo",
+    "autograd",
+    "inductor",
+    "codegen",
+    "modes",
+    "uses",
+    "promises",
+    "tools",
+):
     importlib.import_module(f"{__name__}.{each}")

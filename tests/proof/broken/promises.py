@@ -1,0 +1,148 @@
+"""Faults of what a compiler promises besides the usual numbers: lesson 18."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from course.bugs import around, on_source
+from tests.proof.broken import fault, setting
+
+ASYNC = "torch._inductor.async_compile"
+CONFIG = "torch._inductor.config"
+LOWERING = "torch._inductor.lowering"
+
+
+@fault("the first of two writes stays", LOWERING, "18")
+def reversed_writes(lowering: Any) -> None:
+    """Where an index occurs twice, compiled code keeps another value than eager."""
+    import torch
+
+    aten = torch.ops.aten
+    flip = lowering.lowerings[torch.ops.prims.rev.default]
+
+    def turned(x: Any) -> Any:
+        return flip(x, [0]) if len(x.get_size()) == 1 else x
+
+    put, scatter = aten.index_put.default, aten.scatter.src
+    usual_put, usual_scatter = lowering.lowerings[put], lowering.lowerings[scatter]
+
+    def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+        if not accumulate:
+            indices, values = [turned(i) for i in indices], turned(values)
+        return usual_put(x, indices, values, accumulate)
+
+    def scatter_src(x: Any, dim: int, index: Any, source: Any) -> Any:
+        return usual_scatter(x, dim, turned(index), turned(source))
+
+    lowering.lowerings[put] = index_put
+    lowering.lowerings[scatter] = scatter_src
+
+
+@fault("argmax counts in the order of memory", LOWERING, "18")
+def argmax_of_memory(lowering: Any) -> None:
+    """The place of the largest number is that of another, where x is transposed."""
+    import torch
+
+    op = torch.ops.aten.argmax.default
+    usual = lowering.lowerings[op]
+    permute = lowering.lowerings[torch.ops.aten.permute.default]
+
+    def argmax(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+        strides = x.maybe_get_stride()
+        turned = dim is None and strides and len(strides) == 2
+        if turned and strides[0] < strides[1]:
+            x = permute(x, [1, 0])
+        return usual(x, dim, keepdim)
+
+    lowering.lowerings[op] = argmax
+
+
+@fault("an int8 product is widened", LOWERING, "18")
+def wide_product(lowering: Any) -> None:
+    """A product of int8 comes back as int32, and the next operator gets no int8."""
+    import torch
+
+    op = torch.ops.aten.mul.Tensor
+    usual = lowering.lowerings[op]
+
+    def mul(a: Any, b: Any) -> Any:
+        if all(getattr(x, "get_dtype", int)() == torch.int8 for x in (a, b)):
+            a, b = (lowering.to_dtype(x, torch.int32) for x in (a, b))
+        return usual(a, b)
+
+    lowering.lowerings[op] = mul
+
+
+@fault("two draws are one", LOWERING, "18")
+def one_seed_for_all(lowering: Any) -> None:
+    """Two dropouts in a model drop the same numbers."""
+    import torch
+
+    op = torch.ops.prims.inductor_lookup_seed.default
+    usual = lowering.lowerings[op]
+    lowering.lowerings[op] = lambda seeds, index: usual(seeds, 0)
+
+
+@fault("a thread's part of a sum is lost", ASYNC, "18")
+def one_thread_less(async_compile: Any) -> None:
+    """A sum that is large enough for threads is too small."""
+    on_source(
+        async_compile.AsyncCompile,
+        lambda source: source.replace("int tid = 0; tid <", "int tid = 1; tid <"),
+    )
+
+
+@fault("constants of float64 are rounded", ASYNC, "18")
+def short_constants(async_compile: Any) -> None:
+    """A model in float64 is as exact as one in float32."""
+    constant = r"static_cast<double>\((-?\d+\.\d+)\)"
+    on_source(
+        async_compile.AsyncCompile,
+        lambda source: re.sub(constant, r"static_cast<double>(\1f)", source),
+    )
+
+
+@fault("an overlapping write is let through", "torch._meta_registrations", "18")
+def overlap_unseen(registrations: Any) -> None:
+    """What raises in eager mode gives numbers when compiled, and says nothing."""
+    registrations.torch._debug_has_internal_overlap = lambda _: 0
+
+
+setting(
+    "indices unchecked",
+    CONFIG,
+    {"assert_indirect_indexing": False},
+    "18",
+    "An index that is too large reads memory of somebody else, where eager raises.",
+)
+setting(
+    "frozen without being asked",
+    CONFIG,
+    {"freezing": True},
+    "18",
+    "A service that loads new weights goes on with the old ones.",
+)
+
+
+@fault("the place of a break is lost", "torch._dynamo.output_graph", "18")
+def no_place(output_graph: Any) -> None:
+    """A graph breaks, and nothing says on which line."""
+
+    @around(output_graph.GraphCompileReason, "__post_init__")
+    def post_init(original, self):
+        self.user_stack = self.user_stack[:-1]
+        original(self)
+
+
+@fault("a masked lane counts", "torch._inductor.codegen.triton", "18")
+def masked_lanes(triton: Any) -> None:
+    """On a GPU, a row that fills no block is summed with what lies beyond it."""
+
+    @around(triton.TritonKernel, "codegen_kernel")
+    def codegen_kernel(original, *args, **how):
+        return re.sub(
+            r"(tl\.where\([^()]*mask[^()]*, \w+), 0\)",
+            r"\1, 1)",
+            original(*args, **how),
+        )
