@@ -1,6 +1,7 @@
-"""``python -m helpers doctor``: the helpers that are of use in a terminal.
+"""The helpers that are of use in a terminal.
 
-``python -m helpers dump module:function`` writes the Triton code of a function.
+python -m helpers doctor                  what this machine has and lacks
+python -m helpers dump module:function    the Triton code of a function
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from types import ModuleType
 
 from .errors import InputError, Unavailable
 from .results import versions
-from .text import Table
+from .text import Table, tell
 
 Command = Callable[[argparse.Namespace], int]
+STATUSES = "exit status: 0 done, 1 something is missing, 2 it cannot be done"
 _MOVED = {"checkup": [], "cold-start": ["cold-start"], "explain": ["explain"]}
 
 
@@ -48,15 +50,18 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m helpers",
         description=__doc__,
-        epilog="exit status: 0 done, 1 something is missing, 2 it cannot be done",
+        epilog=STATUSES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=versions())
     commands = parser.add_subparsers(metavar="COMMAND", dest="command", required=True)
 
     def command(name: str, run: Command, says: str, target: str = "") -> Callable:
         """Add a command; return what adds an option to it."""
-        added = commands.add_parser(name, help=says)
+        added = commands.add_parser(
+            name, help=says, description=says, epilog=STATUSES, allow_abbrev=False
+        )
         added.set_defaults(run=run)
         if target:
             added.add_argument("target", metavar="TARGET", help=target)
@@ -81,8 +86,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _doctor(chosen: argparse.Namespace) -> int:
-    from .health import doctor
+    from .health import WAITING, doctor
 
+    if not (chosen.no_compile or sys.stderr.isatty()):  # where no bar says it
+        tell(f"doctor: {WAITING}")
     diagnosis = doctor(compile=not chosen.no_compile)
     rows = [(row.name, row.status, row.found) for row in diagnosis.rows]
     print(Table.of(["part", "status", "found"], rows))

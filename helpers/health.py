@@ -254,6 +254,7 @@ def _memory() -> tuple[str, ...]:
     return found, "note", f"{costs}. Shut down other kernels and programs"
 
 
+WAITING = "the first compile takes up to a minute, once per machine"
 _SLOW = 60.0  # seconds, with which a first compile is done on a laptop
 _WHEN_SLOW = (
     "It took longer than a minute: other programs run, the disk is slow, or a scanner "
@@ -276,8 +277,7 @@ def _first_compile() -> tuple[str, ...]:
 
     devices = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
     took, slowest = list[str](), 0.0
-    waiting = "the first compile takes up to a minute, once per machine"
-    with text.progress(waiting, len(devices)) as bar:
+    with text.progress(WAITING, len(devices)) as bar:
         for device in devices:
             x = torch.rand(64, 64, device=device, requires_grad=True)
             start, compiled = time.perf_counter(), torch.compile(small)

@@ -43,6 +43,15 @@ def test_no_compile_leaves_it_out(capsys):
     assert "not tried" in printed and "ready to compile: yes" in printed
 
 
+def test_without_a_terminal_one_line_says_what_takes_long(monkeypatch, capsys):
+    monkeypatch.setenv("HELPERS_QUIET", "0")
+    monkeypatch.setattr(health, "doctor", lambda compile: health.Diagnosis(()))
+    assert main(["doctor", "--no-compile"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["doctor"]) == 0
+    assert capsys.readouterr().err == f"doctor: {health.WAITING}\n"
+
+
 def test_no_compiler_is_told_in_words(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("CXX", "/no/compiler")
