@@ -258,7 +258,7 @@ def noise_of(held: _Tensors, changes: Sequence[torch.Tensor | None]) -> list[flo
 def _failed(side: str, error: Exception) -> InputError:
     """Return what to say when the function of one *side* raised."""
     if promise := _torch.broken_promise(error):
-        return InputError(promise)
+        return CompiledRaises(promise)
     advice = {
         "eager": "Call it by itself first and mend that; there is nothing to time yet.",
         "compiled": f"Eager ran, so compiling failed: `python -m {__package__} doctor` "

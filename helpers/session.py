@@ -487,7 +487,7 @@ def call(fn: Callable[..., Any], inputs: Any, kwargs: dict[str, Any]) -> Any:
         raise
     except Exception as error:
         if promise := _torch.broken_promise(error):
-            raise InputError(promise) from error
+            raise CompiledRaises(promise) from error
         message = one_line(error)
         if not _torch.failed_compiling(error):
             if _runs_eagerly(fn, given):

@@ -136,7 +136,7 @@ def test_where_a_mark_promises_too_much_all_sizes_are_asked_for(patient):
     marked, dynamic = checkup_tries._dynamic_sizes(patient("chooses"))
     assert marked.line == "before the first call: torch._dynamo.mark_dynamic(x, [0, 1])"
     broken = "a marked size does not keep its promise: You marked L"
-    assert marked.effect.startswith(f"fails: InputError: {broken}")
+    assert marked.effect.startswith(f"fails: CompiledRaises: {broken}")
     assert (marked.gain, marked.agrees, marked.helps) == (0, None, False)
     assert dynamic.line == "torch.compile(model, dynamic=True)"
     assert (dynamic.effect, dynamic.gain) == ("2 versions, then 2", 0)
