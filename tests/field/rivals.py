@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import runpy
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -48,10 +49,20 @@ def called(path: str, backend: str) -> None:
     inside = any(part._compiled_call_impl for part in parts)
     compiled = model if inside else torch.compile(model, backend=backend)
     for inputs in calls * 2:
-        try:
-            compiled(*inputs)
-        except Exception as error:
-            print(RAISED, *str(error).split())
+        why = raised(compiled, inputs)
+        with torch.compiler.set_stance("force_eager"):
+            refused = bool(why) and raised(model, inputs)
+        if why and not refused:
+            print(RAISED, why)
+
+
+def raised(fn: Callable[..., Any], inputs: tuple) -> str:
+    """Return in one line what a call raises, '' where it runs."""
+    try:
+        fn(*inputs)
+    except Exception as error:
+        return " ".join(str(error).split()) or type(error).__name__
+    return ""
 
 
 if __name__ == "__main__":
