@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 import re
 from collections import Counter
 from typing import Any
@@ -200,9 +201,15 @@ piece.headings | select | join(", ") }}</summary>{% endif %}
 
 
 def lesson(number: str) -> str:
-    """Return a lesson's title and file: on which site it can be read is not known."""
+    """Return a lesson's title and file, or a link where the course's site is named.
+
+    On which site it can be read, only TORCH_CHECKUP_COURSE can say.
+    """
     words = re.sub(r"\W+", "_", _LESSONS[number].lower()).strip("_")
-    return f"{number} · {_LESSONS[number]} (notebooks/{number}_{words}.ipynb)"
+    title, page = f"{number} · {_LESSONS[number]}", f"{number}_{words}"
+    if site := os.environ.get("TORCH_CHECKUP_COURSE", "").rstrip("/"):
+        return Markup('<a href="{}/{}.html">{}</a>').format(site, page, title)
+    return f"{title} (notebooks/{page}.ipynb)"
 
 
 def pieces(part: Any) -> list[str | Table]:

@@ -67,6 +67,15 @@ def test_only_a_long_table_is_folded():
     assert folded(30) == folded(3) + 1
 
 
+def test_a_lesson_is_linked_where_the_site_is_known(monkeypatch):
+    part = Part("matches", "good", "x")
+    monkeypatch.delenv("TORCH_CHECKUP_COURSE", raising=False)
+    assert "<a" not in page_of(part).split("<section")[1]
+    monkeypatch.setenv("TORCH_CHECKUP_COURSE", "https://course.example/a&b/")
+    link = '<a href="https://course.example/a&amp;b/16_which_layer_is_wrong.html">16 ·'
+    assert link in page_of(part)
+
+
 def test_it_names_each_lesson_as_it_is_called():
     page = page_of(*(Part(name, "good", "") for name in QUESTIONS))
     named = re.findall(r"<p>Lesson (\d\d · [^(]+) \((notebooks/[^)]+)\)</p>", page)
