@@ -300,6 +300,7 @@ def test_a_backward_is_built_for_who_calls_it(
         return usual(*inputs, **options)
 
     monkeypatch.setattr(compile_fx, "compile_fx_backward", noted)
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
     made = written(tmp_path, LENGTHS.format(grads))
     patient = Patient({"target": made, "train": train, "timeout": 300.0})
     patient.try_out()
