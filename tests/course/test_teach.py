@@ -145,6 +145,18 @@ def test_start_says_what_the_notebook_runs_on_and_quietens_one_warning(said):
     assert unmark(text) == "Ready: notebook 01 on ⟨…⟩\n"
 
 
+def test_a_live_page_suits_a_dark_theme_and_a_kernel_that_stopped(said, monkeypatch):
+    shown = []
+    monkeypatch.setattr(teach, "watched", lambda: True)
+    monkeypatch.setattr("IPython.display.display", shown.append)
+    start("01")
+    [page] = shown
+    for dark in ('[data-jp-theme-light="false"]', ".vscode-dark", "invert("):
+        assert dark in page.data
+    assert "disconnected::before {display: none}" in page.data
+    assert "Its kernel has stopped. Choose Run > Run All Above" in page.data
+
+
 ON_A_GPU = {
     "torch.cuda.is_available": lambda: True,
     "course.teach.version_of": {"torch": "2.13.0"}.get,
