@@ -384,7 +384,8 @@ class Dump(TableResult):
     def candidates(self) -> Candidates:
         """What would be timed for each matrix product, compiled when first asked for.
 
-        Raises Unavailable without Triton.
+        None where torch itself timed them: for ``gpu="this"``.  Raises Unavailable
+        without Triton.
         """
         return templates.candidates(self.noted, gpus.find(self.gpu))
 
