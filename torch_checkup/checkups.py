@@ -76,6 +76,7 @@ _OWN_BACKWARD = (
 )
 _WORTH_SHIPPING = 0.2  # of the first call, what a cache must save to be advised
 _MOST = 12  # differences that a terminal shows
+_MOST_NAMED = 4  # places that a sentence names
 _SIGNS = {
     "good": "✓",
     "look": "!",
@@ -391,7 +392,21 @@ def _with_where(part: Part, order: dict[str, Any], files: where.Files) -> Part:
             return replace(part, evidence=(*part.evidence, said))
     evidence = (*part.evidence, *filter(None, [found.repro.rstrip()]))
     cures = (line for line in part.advice if line != BISECT or not found.stage)
-    return replace(part, evidence=evidence, advice=(str(found), *cures), where=found)
+    advice = (str(found), *_not_searched(first, part.differences), *cures)
+    return replace(part, evidence=evidence, advice=advice, where=found)
+
+
+def _not_searched(first: Difference, found: Sequence[Difference]) -> Iterator[str]:
+    """Yield the sentence on the other places that differ, if there are some."""
+    places = [one.place for one in found if not one.look and one.where != first.where]
+    if places := [*dict.fromkeys(place for place in places if place != first.place)]:
+        named = ", ".join(places[:_MOST_NAMED])
+        more = len(places) - _MOST_NAMED
+        named += f" and {more} more" if more > 0 else ""
+        yield (
+            f"not searched, for one cause may be behind all: {named}; run it again "
+            f"when {first.place} is eager's"
+        )
 
 
 def _apart(name: str, order: dict[str, Any]) -> Part:

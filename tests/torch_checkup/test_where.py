@@ -12,7 +12,7 @@ import torch
 from torch import fx
 from torch._inductor.decomposition import select_decomp_table
 
-from torch_checkup import where, where_child
+from torch_checkup import checkups, where, where_child
 from torch_checkup.checkups import Part
 from torch_checkup.differences import Difference
 from torch_checkup.judge import differences
@@ -302,6 +302,25 @@ def test_a_search_that_is_ended_has_told_what_it_knew(tmp_path, monkeypatch):
     found = where.searched(sought, order, 1.0, None, tmp_path)
     assert found.stage == "inductor"
     assert "not narrowed further: " in found.notes[0] and "SIGSEGV" in found.notes[0]
+
+
+def test_the_other_places_that_differ_are_said_to_be_not_searched(monkeypatch):
+    places = ["output[0]", "output[0]", "output[1]", "buffer n", *"abc"]
+    fields = ["values", "dtype", *["values"] * 5]
+    found = [
+        Difference(1, *both, "1", "2") for both in zip(places, fields, strict=True)
+    ]
+    stride = Difference(1, "output[2]", "stride", "(2,)", "(1,)")
+    monkeypatch.setattr(where, "searched", lambda *_: where.Where(1, *["x"] * 4))
+    part = Part("matches", "bad", "", differences=(*found, stride))
+    order, files = {"timeout": 1.0, "memory": None}, where.Files()
+    for some, said in [
+        (part, "output[1], buffer n, a, b and 1 more; run it again when output[0] is"),
+        (replace(part, differences=(found[0], stride)), ""),
+    ]:
+        advice = checkups._with_where(some, order, files).advice
+        named = [line.partition(": ")[2] for line in advice if "not searched" in line]
+        assert named == ([f"{said} eager's"] if said else [])
 
 
 @pytest.mark.parametrize(
