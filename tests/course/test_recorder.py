@@ -1,0 +1,103 @@
+"""torch's recorder of CUDA graphs on the CPU: right values, and nothing left behind."""
+
+import pytest
+import torch
+
+from course.ch35.driver import Recorder
+from course.ch35.results import fate
+
+PATCHED = ("CUDAGraph", "graph", "device", "synchronize", "Stream")
+
+
+@pytest.fixture(autouse=True)
+def forgotten():
+    torch.compiler.reset()
+    yield
+    torch.compiler.reset()
+
+
+def phases(recorder):
+    return [step.what for step in recorder.take()]
+
+
+def aliases(x):
+    y = x + 1
+    return y, y[1:], x.t()
+
+
+def expanded(x):
+    return x.expand(3, *x.shape).sum(0)
+
+
+def numbers(x):
+    return x.sum(), x.argmax(), x > 0
+
+
+@pytest.mark.parametrize("f", [aliases, expanded, numbers, lambda x: (x, x * 2)])
+@pytest.mark.parametrize("lay", [lambda x: x, lambda x: x.t(), lambda x: x[::2]])
+def test_each_phase_gives_what_eager_gives(f, lay):
+    recorder = Recorder()
+    fast = torch.compile(f, backend=recorder)
+    for n in range(4):
+        x = lay(torch.randn(4, 4) + n)
+        torch.testing.assert_close(fast(x), f(x))
+    assert phases(recorder) == ["warm-up", "record", "replay", "replay"]
+
+
+def test_what_is_written_to_is_written_once_a_call():
+    held = torch.zeros(4)
+    torch._dynamo.mark_static_address(held)
+    fast = torch.compile(lambda held: held.add_(1).clone(), backend=Recorder())
+    seen = [fast(held).tolist()[0] for _ in range(5)]
+    assert seen == [1, 2, 3, 4, 5] and held.tolist() == [5] * 4
+
+
+def test_it_trains_as_eager_does():
+    torch.manual_seed(0)
+    nets = [torch.nn.Linear(4, 1) for _ in range(2)]
+    nets[1].load_state_dict(nets[0].state_dict())
+    recorder, losses = Recorder(), []
+    calls = torch.compile(nets[0], backend=recorder), nets[1]
+    for net, call in zip(nets, calls, strict=True):
+        torch.manual_seed(1)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        for _ in range(6):
+            loss = call(torch.randn(8, 4)).square().mean()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.append(loss.item())
+    assert losses[:6] == pytest.approx(losses[6:])
+    assert phases(recorder)[-2:] == ["replay", "replay"]
+
+
+def test_a_lost_result_raises_the_words_of_torch():
+    fast = torch.compile(torch.sin, backend=Recorder())
+    first = fast(torch.ones(4))
+    assert fate(first, torch.ones(4).sin()) == "right"
+    fast(torch.zeros(4))
+    with pytest.raises(RuntimeError, match="clone the tensor outside of"):
+        first + 1
+    with pytest.raises(RuntimeError, match="overwritten by a subsequent run"):
+        torch.stack([torch.ones(4), first])
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_nothing_of_the_driver_is_left(fails):
+    before = [getattr(torch.cuda, name) for name in PATCHED]
+
+    def f(x):
+        return x[torch.full((1,), 9 if fails else 0)] * 2
+
+    fast = torch.compile(f, backend=Recorder())
+    for _ in range(3):
+        if fails:
+            with pytest.raises(IndexError):
+                fast(torch.ones(4))
+        else:
+            fast(torch.ones(4))
+    assert [getattr(torch.cuda, name) for name in PATCHED] == before
+    assert "is_cuda" not in vars(torch.Tensor) and not torch.ones(1).is_cuda
+    assert torch.cuda.is_available() or not hasattr(
+        torch._C, "_cuda_getCheckpointState"
+    )
