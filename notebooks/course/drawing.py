@@ -156,7 +156,7 @@ def grid(
     high = 1.3 + 0.5 * len(cells)
     figure = Figure(figsize=size or (11, high), layout="constrained")
     draw_grid(figure.subplots(), cells, looks)
-    figure.axes[0].set_title(title)
+    figure.axes[0].set_title(title, pad=12)
     if legend:
         add_legend(figure, looks, legend)
     return Picture(figure, alt)

@@ -158,6 +158,7 @@ def beside(cpu: Asked, h100: Asked, title: str) -> Picture:
         alt += f" {name}, {asked.trips:.3g} trips: {told}."
     size = 10, 1.6 + 0.95 * len(cells)
     where = "outside lower center"
+    title = f"{title}, launch by launch"
     return grid(cells, _LOOKS, alt=alt, legend=where, title=title, size=size)
 
 
