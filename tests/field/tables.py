@@ -26,10 +26,12 @@ def text(known: Mapping[str, Case], rows: Rows, origin: str) -> str:
     """Return all that stands in the README: totals, what is wrong, each program."""
     wrong = [name for name in rows if not _right(rows[name], "torch-checkup")]
     listed = ", ".join(_linked(known[name]) for name in wrong)
+    missing = ", ".join(_linked(case) for n, case in known.items() if n not in rows)
     parts = [
         totals(known, rows),
         origin,
         f"The check-up misjudges {len(wrong)}: {listed}." if wrong else "",
+        f"Not run since they were written or changed: {missing}." if missing else "",
         f"<details><summary>What each tool named, of {len(rows)} programs</summary>",
         each(known, rows),
         "</details>",

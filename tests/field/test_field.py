@@ -124,6 +124,7 @@ def test_tables_count_ills_and_healthy_programs_apart():
     text = tables.text(cases(), rows, "*here*")
     assert "misjudges 2: [a tensor made from a size](https://" in text
     assert "false alarm" in text and "| ill, cause |" in text
+    assert "changed: [a write through dropout's result](https://" in text
 
 
 def test_the_readme_has_the_tables_of_the_record():
