@@ -69,6 +69,7 @@ def pages(tmp_path_factory):
         "# Cheat sheet\n\n## Does it vary?\n\n| I want to | code | lesson |\n"
         "| --- | --- | --- |\n| say so | `mark_it(x)` | [00](00_first.ipynb) |\n"
     )
+    (notebooks / "platforms.md").write_text("# Other machines\n\nmark_it\n")
     (notebooks / "multi_node.md").write_text("# Launching\n\n[it](examples/a.py)\n")
     (notebooks / "coverage.md").write_text(
         "# Coverage\n\n| concept | lesson | section |\n| --- | --- | --- |\n"
