@@ -1,15 +1,13 @@
 """int8 weights by torchao, imported once and without its noise.
 
 torchao 0.18 says on import that two of its libraries for GPUs could not be
-loaded, and warns of an old way to register a constant.  Later, when its
-tensors are compiled, torch warns that they have no hash of their own for the
-cache.  None of it matters on this page, so it is kept off it.
+loaded, and warns of an old way to register a constant.  None of it matters on
+this page, so it is kept off it.
 """
 
 from __future__ import annotations
 
 import copy
-import warnings
 from typing import Any
 
 import torch
@@ -23,8 +21,6 @@ with silence():
         Int8WeightOnlyConfig,
         quantize_,
     )
-
-warnings.filterwarnings("ignore", message=".*_stable_hash_for_caching")
 
 __all__ = [
     "Int8DynamicActivationInt8WeightConfig",
