@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # the same names as _HOME, for editors and type checkers
     from .exercises import check, hint
     from .recordings import recorded
-    from .teach import claim, predict, reveal, score, start
+    from .scores import score
+    from .teach import claim, predict, reveal, start
 
 _HOME = {
     "check": "exercises",
@@ -22,7 +23,7 @@ _HOME = {
     "predict": "teach",
     "recorded": "recordings",
     "reveal": "teach",
-    "score": "teach",
+    "score": "scores",
     "start": "teach",
 }
 __all__ = sorted(_HOME)

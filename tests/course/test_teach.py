@@ -13,6 +13,7 @@ import torch
 from nbformat.v4 import new_code_cell, new_notebook
 
 from course import teach
+from course.scores import score
 from course.teach import (
     ClaimFailed,
     Progress,
@@ -21,7 +22,6 @@ from course.teach import (
     predict,
     progress_file,
     reveal,
-    score,
     start,
     strict,
 )
