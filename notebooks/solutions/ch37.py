@@ -12,10 +12,9 @@ def streaming(window: int, first: int):
 
 
 # %% 37.2
-from torch.nn.attention.flex_attention import create_block_mask
-
-
 def attend_all(attend, texts):
+    from torch.nn.attention.flex_attention import create_block_mask
+
     lengths = [q.shape[-2] for q, _, _ in texts]
     own = torch.arange(len(texts)).repeat_interleave(torch.tensor(lengths))
     q, k, v = (torch.cat(parts, -2) for parts in zip(*texts, strict=True))

@@ -16,10 +16,11 @@ def streaming(window, first):
 
 
 # %% 37.2: by where each text begins, with the row filled up to whole blocks
-from torch.nn.attention.flex_attention import create_block_mask
-
-
 def attend_all(attend, texts):
+    import itertools
+
+    from torch.nn.attention.flex_attention import create_block_mask
+
     lengths = torch.tensor([q.shape[2] for q, _, _ in texts])
     ends = lengths.cumsum(0)
     n = -(-int(ends[-1]) // 128) * 128
@@ -31,7 +32,7 @@ def attend_all(attend, texts):
     )
     out = attend(q, k, v, block_mask=blocks)
     starts = [0, *ends.tolist()]
-    return [out[:, :, a:b] for a, b in zip(starts, starts[1:], strict=False)]
+    return [out[:, :, a:b] for a, b in itertools.pairwise(starts)]
 
 
 # %% 37.3: fewer queries and keys at a time
