@@ -70,7 +70,7 @@ ROUTES: dict[str, tuple[int, tuple[Stop | int, ...]]] = {
     "half a day": (240, stops(f"{BEGINNING} +10 05 07")),
     "a day": (420, stops(f"{BEGINNING} 05.1 07.1 +15 08 10.1 11 12.1 16.1 17")),
     "practice": (180, stops("06 19.1 21.1 +10 22.1 23 +10 25.1")),
-    "real models": (180, stops("27.1 28.1 +10 29.1 30 31 +10 32.1 33")),
+    "real models": (180, stops("27.1 28.1 +10 29.1 30 31 +8 32.1 33")),
 }
 # Whose lessons its people have done.
 FOLLOWS = {"practice": "a day", "real models": "practice"}

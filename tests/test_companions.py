@@ -228,7 +228,10 @@ def test_two_ranks_write_their_logs(tmp_path):
     assert all({*some.split()} <= {*longest.split()} for some in options)
     level = "torch.distributed.get_debug_level() == torch.distributed.DebugLevel.DETAIL"
     script = f"{SCRIPT}    assert {level}"
-    in_a_shell(f"{' '.join(variables)} {RANKS}{longest}", tmp_path, script)
+    logs = ",".join(re.findall(r"TORCH_LOGS=(\S+)", " ".join(variables)))
+    others = [one for one in variables if "TORCH_LOGS" not in one]
+    asked = f"TORCH_LOGS={logs} {' '.join(others)}"
+    in_a_shell(f"{asked} {RANKS}{longest}", tmp_path, script)
     logs = [path.read_text() for path in tmp_path.glob("logs/*/*/*/stderr.log")]
     assert len(logs) == 2 and all("[__recompiles]" in log for log in logs)
 
