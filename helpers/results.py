@@ -228,7 +228,7 @@ class Measured(Result):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Seen(Measured):
+class Observed(Measured):
     """What a program showed on this machine, where nothing was raced: in words."""
 
     what: str

@@ -32,7 +32,7 @@ from torch.nn import functional as F
 from helpers.benchmark import Comparison, compare
 from helpers.gpu import gpus
 from helpers.gpu.dump import Dump, dump_triton
-from helpers.results import Machine, Result, Seen, now, write_atomically
+from helpers.results import Machine, Observed, Result, now, write_atomically
 from tools.commands import command
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "recorded"
@@ -221,11 +221,11 @@ def free() -> None:
 # --- what CUDA graphs do with results, gradients, random numbers and memory ----------
 
 
-def seen(program: Callable[[str], str], device: str = "cuda") -> Seen:
+def seen(program: Callable[[str], str], device: str = "cuda") -> Observed:
     """Return what *program* says of itself, from a cold start."""
     torch.manual_seed(0)
     with cold():
-        return Seen(what=program(device))
+        return Observed(what=program(device))
 
 
 def recording(fn: Callable[..., Any]) -> Callable[..., Any]:

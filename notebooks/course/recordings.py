@@ -22,7 +22,7 @@ from helpers import results
 from helpers.benchmark import Comparison
 from helpers.errors import ResultError, one_line
 from helpers.gpu.dump import Dump
-from helpers.results import Machine, Seen
+from helpers.results import Machine, Observed
 from helpers.text import Table, count, mark, pre, seconds, size
 
 FOLDER = Path(__file__).resolve().parents[2] / "data" / "recorded"
@@ -123,9 +123,9 @@ def read(path: Path) -> Case:
     return Case(path.parent.name, path.stem, found, costs, gpu, when)
 
 
-def _told(result: Comparison | Dump | Seen) -> tuple[str, str]:
+def _told(result: Comparison | Dump | Observed) -> tuple[str, str]:
     """Return what was found, and what the calls of a comparison cost."""
-    if isinstance(result, Seen):
+    if isinstance(result, Observed):
         return result.what, ""
     if isinstance(result, Dump):
         kernels = count(len(result.kernels), "kernel")

@@ -12,7 +12,7 @@ from course.recordings import read
 from helpers import compare, dump_triton, load, stats
 from helpers.benchmark import Comparison, estimate
 from helpers.errors import ResultError
-from helpers.results import Machine, Seen
+from helpers.results import Machine, Observed
 from helpers.text import pre, seconds, size
 from tools.record_gpu import record
 
@@ -46,7 +46,7 @@ def folder(race, tmp_path, monkeypatch):
 
 def test_what_was_seen_is_shown_as_it_was_said(tmp_path, monkeypatch):
     monkeypatch.setenv("COURSE_RECORDED", str(tmp_path))
-    seen = Seen(what="right, wrong", machine=HERE)
+    seen = Observed(what="right, wrong", machine=HERE)
     record(tmp_path / "a", {"graphs/kept/reduce-overhead": lambda: seen})
     assert "reduce-overhead: right, wrong" in recorded("graphs").line()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from course.ch35.driver import Step
 from course.drawing import BLUE, EMPTY, GREY, VERMILION, Piece, bars
@@ -14,15 +15,11 @@ _LOOKS = {"warm-up": GREY, "record": VERMILION, "replay": BLUE, "as it is": EMPT
 @styled
 def draw(rows: Mapping[str, Sequence[Step]]) -> Picture:
     """Return a box for each run of a graph, in order, a row for each program."""
-    pieces = {
-        name: [Piece(step.what, 1, step.what) for step in steps]
-        for name, steps in rows.items()
-    }
-    words = [f"{name}: {', '.join(map(_what, s))}." for name, s in rows.items()]
-    seen = {step.what for steps in rows.values() for step in steps}
+    did = {name: [step.what for step in steps] for name, steps in rows.items()}
+    words = [f"{name}: {', '.join(what)}." for name, what in did.items()]
     picture = bars(
-        pieces,
-        {what: look for what, look in _LOOKS.items() if what in seen},
+        {name: [Piece(one, 1, one) for one in what] for name, what in did.items()},
+        {what: _LOOKS[what] for what in _LOOKS if what in chain(*did.values())},
         unit="runs of a graph, in order (not to scale of time)",
         alt=" ".join(words),
         above=True,
@@ -30,7 +27,3 @@ def draw(rows: Mapping[str, Sequence[Step]]) -> Picture:
     [axes] = picture.figure.axes
     axes.set_xticks([])
     return picture
-
-
-def _what(step: Step) -> str:
-    return step.what
