@@ -245,7 +245,9 @@ def build(state: dict, reusable: bool) -> None:
         os.remove(BEGUN)
     write_state(dict(state, sources=UNFINISHED))
     quiet = ("--no-input", "--disable-pip-version-check")
-    step(PYTHON, "-m", "pip", *quiet, "install", "-c", PINS, "uv")
+    # setuptools as well: uv may build the check-up before it installs the pins, and
+    # the one that venv brings does not read pyproject.toml as it is now.
+    step(PYTHON, "-m", "pip", *quiet, "install", "-c", PINS, "uv", "setuptools")
     set_up_uv()
     backend = torch_backend(state["torch"])
     if not reusable:
@@ -253,7 +255,6 @@ def build(state: dict, reusable: bool) -> None:
     if backend:
         hint = " (TORCH=default takes what pip chooses)"
         step(*UV, "--no-deps", *backend, "-c", PINS, "torch", hint=hint)
-    # setuptools is among the pins, so nothing more has to be fetched.
     step(*UV, "-r", PINS, "--no-build-isolation", "-e", ROOT)
     let_lessons_import(PYTHON)
     write_state(state)
