@@ -171,7 +171,7 @@ def test_a_second_run_does_nothing_and_changed_pins_are_installed(
 ):
     first = build("--torch", "default")
     assert first[0] == "-m venv --clear ./.venv"
-    assert first[1].endswith("install -c ./requirements.txt uv")
+    assert first[1].endswith("install -c ./requirements.txt uv setuptools")
     assert first[2:] == ["uv -r ./requirements.txt --no-build-isolation -e ."]
     found = (packages(checkout) / "torch_compile_course.pth").read_text()
     assert found.splitlines() == [str(checkout), str(checkout / "notebooks")]
