@@ -3,13 +3,14 @@
 # make help  the rest
 
 .DEFAULT_GOAL := help
-.PHONY: help lab setup test pytest nbval site format refresh browser bench record clean
+.PHONY: help lab setup test pytest site format refresh browser bench record clean
 MAKEFLAGS += --no-print-directory
 
 # An environment that is there goes on with its own Python.
 PYTHON ?= $(shell .venv/bin/python -c "" 2>/dev/null && echo .venv/bin/python || echo python3)
 TORCH ?=
 PY := .venv/bin/python
+LESSONS := $(patsubst notebooks/%.ipynb,lesson-%,$(wildcard notebooks/*.ipynb))
 
 help: ## say what can be made
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
@@ -23,22 +24,25 @@ lab: setup ## open your own copies of the lessons in JupyterLab
 	@$(PY) -m tools.lab
 
 # Each run starts from an empty compile cache, so that a broken compiler cannot
-# hide behind kernels of an earlier run, and shares it from then on.  Tests and
-# lessons run beside each other; what the lessons say comes at their end.
+# hide behind kernels of an earlier run, and shares it from then on.  The tests and one
+# lesson after the other run beside each other, then two lessons; all of them are tried.
 test: export COURSE_STRICT = 1
 test: export HELPERS_QUIET = 1
 test: setup ## run every check: format, lint, helpers, exercises, notebooks
 	@rm -rf .cache/test && mkdir -p .cache/test
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
-	@$(MAKE) -j2 pytest nbval
+	@$(MAKE) -j2 --keep-going pytest $(LESSONS)
 
-pytest nbval: export TORCHINDUCTOR_CACHE_DIR = $(CURDIR)/.cache/test/$@
+pytest: export TORCHINDUCTOR_CACHE_DIR = $(CURDIR)/.cache/test/tests
 pytest:
 	$(PY) -m pytest tests
 
-nbval:
-	$(PY) -m tests.strict > .cache/test/lessons 2>&1; said=$$?; cat .cache/test/lessons; exit $$said
+# One line of a lesson that runs as stored, and all that is said of another one.
+lesson-%: export TORCHINDUCTOR_CACHE_DIR = $(CURDIR)/.cache/test/lessons
+lesson-%:
+	@log=.cache/test/$@.log; $(PY) -m tests.strict notebooks/$*.ipynb -q >$$log 2>&1 \
+	  && echo "$@: $$(tail -n 1 $$log)" || { cat $$log; exit 1; }
 
 site: setup ## build the lessons as HTML that needs no network, in .cache/site
 	@$(PY) -m tools.site
