@@ -235,7 +235,6 @@ def main(arguments: list[str] | None = None) -> int:
     # For an environment that is not .venv, which knows these folders.
     found = (str(ROOT), str(ROOT / "notebooks"), os.environ.get("PYTHONPATH", ""))
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, found))
-    print("lab: your lessons open in the browser; Ctrl-C here, twice, ends them")
     serve([*options(lessons[0]), *["--no-browser"] * chosen.no_browser, *rest])
     return 0
 
@@ -244,13 +243,19 @@ def serve(told: list[str]) -> None:
     """Run JupyterLab in this process: another would import all of it again.
 
     JupyterHub starts the lessons too, and wants its own server around JupyterLab.
+    The address is for who sits at another machine.
     """
     if "JUPYTERHUB_SERVICE_URL" in os.environ:
         hub = [sys.executable, "-m", "jupyterhub.singleuser", *told]
         os.execv(hub[0], hub)
     from jupyterlab.labapp import LabApp
 
-    LabApp.launch_instance(told)
+    server = LabApp.initialize_server(told)
+    line = "lab: your lessons open in the browser (Ctrl-C here, twice, ends them):"
+    server.io_loop.add_callback(print, line, server.public_url, flush=True)
+    # Else the server says its address, too, in seven lines.
+    server.identity_provider.token_generated = False
+    server.start()
 
 
 if __name__ == "__main__":

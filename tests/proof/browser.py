@@ -271,7 +271,7 @@ def _address(log: IO[str]) -> str:
     """Wait for the address with its token; what is said later is thrown away."""
     said = ""
     for line in log:
-        if found := re.search(r"http://127\.0\.0\.1\S+token=\w+", line):
+        if found := re.search(r"http://\S+token=\w+", line):
             Thread(target=log.read, daemon=True).start()
             return found[0]
         said += line

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
@@ -67,7 +68,11 @@ def test_jupyterhub_starts_the_lessons_as_make_lab_does(monkeypatch, tmp_path):
         started.append(words)
         raise SystemExit  # as os.execv, it does not return
 
-    monkeypatch.setattr(LabApp, "launch_instance", started.append)
+    def serve(words):
+        started.append(words)
+        return MagicMock()
+
+    monkeypatch.setattr(LabApp, "initialize_server", serve)
     monkeypatch.setattr(lab.os, "execv", become)
     monkeypatch.setattr(lab, "ROOT", tmp_path)
     told = lab.options("00_a_lesson.ipynb")

@@ -2,8 +2,12 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.parse import unquote, urlsplit
+from urllib.request import urlopen
 
 import nbformat
 import pytest
@@ -179,10 +183,35 @@ def test_what_an_update_renewed_is_one_line(monkeypatch, capsys):
         write(number, "x = 2")
     (COURSE / "glossary.md").write_text("# Another glossary\n")
     lab.main([])
-    changed, renewed, opens = capsys.readouterr().out.splitlines()
+    changed, renewed = capsys.readouterr().out.splitlines()
     assert changed.startswith("00.ipynb has your changes and stays")
     assert renewed == "lab: an update renewed 2 pages"
-    assert opens.startswith("lab: your lessons open")
+
+
+SERVE = """
+from pathlib import Path
+from tools import lab
+lab.ROOT = Path.cwd()
+lab.serve([*lab.options("00.ipynb"), "--no-browser"])
+"""
+
+
+def test_the_terminal_says_one_line_which_has_the_address(tmp_path):
+    home = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    run = [sys.executable, "-c", SERVE]
+    with subprocess.Popen(run, cwd=tmp_path, env=home, **pipes) as server:
+        try:
+            line = server.stdout.readline()
+            address = line.split()[-1]
+            with urlopen(address, timeout=60) as page:
+                assert "jupyter-config-data" in page.read().decode()
+            with pytest.raises(HTTPError):
+                urlopen(address.partition("/lab/")[0] + "/api/contents", timeout=60)
+        finally:
+            server.terminate()
+        assert line.startswith("lab: your lessons open")
+        assert server.communicate(timeout=60)[0] == ""
 
 
 def test_kernels_are_encrypted_and_do_not_warn(tmp_path, monkeypatch):
