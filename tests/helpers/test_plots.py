@@ -160,6 +160,12 @@ def test_axes_hold_what_they_show_and_no_times_are_cut_below(
     assert (times.get_view_interval()[0] == 0) == (scales[0] == "linear")
 
 
+def test_an_axis_of_time_has_units_and_starts_with_a_plain_0():
+    times, _ = plots.plot_comparison(FASTER).figure.axes
+    labels = [tick.get_text() for tick in times.get_xticklabels()]
+    assert labels[:3] == ["0", "4 ms", "8 ms"]
+
+
 def test_both_panels_of_a_sweep_have_one_axis_for_the_parameter():
     times, ratios = plots.plot_sweep(sweep((1, 2))).figure.axes
     assert times.get_shared_x_axes().joined(times, ratios)

@@ -6,24 +6,29 @@
     python -m tests.proof mutants --draw 12 all # of every module that has tests
 
 A module is held against the tests that have its place and name: helpers/stats.py
-against tests/helpers/test_stats.py.  All of its mutants take minutes for a small module
-and hours for a large one.  The last row adds up what was tried, each module by its
-size, with a 95 % interval.  Runs in a copy of the checkout.
+against tests/helpers/test_stats.py; one without, against those that `TESTED_BY` names.
+All of its mutants take minutes for a small module and hours for a large one.  The last
+row adds up what was tried, each module by its size, with a 95 % interval.  Runs in a
+copy of the checkout.
 
 A process that a test starts runs the changed module too, but cannot help to count which
-tests run a function: mutmut's settings are not where it runs.
+tests run a function: mutmut's settings are not where it runs.  And a module that is
+such a process (..._child.py) is `__main__` there, where mutmut's switch is not seen:
+each of its mutants is written into the file, and all of its tests run.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -33,12 +38,34 @@ from tests.refresh import ROOT
 from tools.commands import command
 
 MODULES = ("helpers", "torch_checkup")
+TESTED_BY = {  # where several modules are tested through what they do together
+    "helpers/errors.py": "tests/helpers/test_children.py",
+    "helpers/_torch.py": "tests/helpers/test_session.py",
+    "helpers/gpu/interpreter_child.py": "tests/helpers/gpu/test_interpreter.py",
+    "torch_checkup/answers.py": "tests/torch_checkup/test_advice.py",
+    "torch_checkup/breaks.py": "tests/torch_checkup/test_advice.py",
+    "torch_checkup/checkup_child.py": "tests/torch_checkup/test_checkup.py",
+    "torch_checkup/checkups.py": "tests/torch_checkup/test_checkup.py",
+    "torch_checkup/composition_child.py": "tests/torch_checkup/test_composition.py",
+    "torch_checkup/cures.py": "tests/torch_checkup/test_advice.py",
+    "torch_checkup/inner.py": "tests/torch_checkup/test_advice.py",
+    "torch_checkup/judge.py": "tests/torch_checkup/test_differences.py",
+    "torch_checkup/lines.py": "tests/torch_checkup/test_where.py",
+    "torch_checkup/patient.py": "tests/torch_checkup/test_differences.py",
+    "torch_checkup/pieces.py": "tests/torch_checkup/test_where.py",
+    "torch_checkup/records.py": "tests/torch_checkup/test_starts.py",
+    "torch_checkup/seen.py": "tests/torch_checkup/test_differences.py",
+    "torch_checkup/silent.py": "tests/torch_checkup/test_advice.py",
+    "torch_checkup/start_child.py": "tests/torch_checkup/test_starts.py",
+    "torch_checkup/versions.py": "tests/torch_checkup/test_advice.py",
+    "torch_checkup/where_child.py": "tests/torch_checkup/test_where.py",
+}
 COUNTS = ("noticed", "survived", "no test runs it")
 # torch has threads: a worker is forked from a process that imported it and ran nothing.
 SETTINGS = """
 
 [tool.mutmut]
-source_paths = ["{path}"]
+source_paths = {paths}
 also_copy = {everything}
 pytest_add_cli_args_test_selection = ["{tests}"]
 process_isolation = "forkserver"
@@ -53,70 +80,134 @@ def processes_count_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def tests_of(path: str) -> str:
-    """Return the file of the tests that have the place and name of a module."""
+    """Return the file of a module's tests: that of its place and name, or another."""
     module = Path(path)
-    return f"tests/{module.parent}/test_{module.stem.removeprefix('_')}.py"
+    return TESTED_BY.get(path) or f"tests/{module.parent}/test_{module.stem}.py"
 
 
 def every_module() -> list[str]:
-    """Return the paths of the modules that have tests of their name."""
+    """Return the paths of the modules that have tests."""
     found = [path for name in MODULES for path in (ROOT / name).rglob("*.py")]
     paths = sorted(path.relative_to(ROOT).as_posix() for path in found)
     return [path for path in paths if (ROOT / tests_of(path)).exists()]
 
 
-def mutmut_for(path: str, folder: Path) -> Callable[..., str]:
-    """Copy the checkout to *folder*; return mutmut there: words to what it prints."""
+def mutmut_for(paths: list[str], folder: Path) -> Callable[..., str]:
+    """Copy the checkout to *folder*; return mutmut there: words to what it prints.
+
+    Keywords are variables of its environment.
+    """
     unwanted = shutil.ignore_patterns(".*", "mutants", "__pycache__", "*.egg-info")
     shutil.copytree(ROOT, folder, ignore=unwanted, dirs_exist_ok=True)
-    names = {"everything": [p.name for p in folder.iterdir()], "tests": tests_of(path)}
+    names = {"everything": [p.name for p in folder.iterdir()], "paths": paths}
     with (folder / "pyproject.toml").open("a") as file:
-        file.write(SETTINGS.format(path=path, **names))
+        file.write(SETTINGS.format(tests=tests_of(paths[0]), **names))
     with (folder / "tests" / "conftest.py").open("a") as file:
         file.write(COUNT_HERE)
     # All processes must import the changed module, wherever the checkout is installed.
     env = {**os.environ, "HELPERS_QUIET": "1", "PYTHONPATH": str(folder / "mutants")}
 
-    def mutmut(*words: str) -> str:
+    def mutmut(*words: str, **more: str) -> str:
         command = [sys.executable, "-m", "mutmut", *words]
         piped = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        return subprocess.run(command, cwd=folder, env=env, **piped).stdout
+        return subprocess.run(command, cwd=folder, env=env | more, **piped).stdout
 
     return mutmut
 
 
-def mutate(path: str, folder: Path, draw: int | None) -> dict[str, Any]:
-    """Try *draw* mutants of one module, or all; return their row.
+def same(difference: str) -> bool:
+    """Return whether a survivor is the same program: it only writes UTF-8, or it leaves
+    out what ``strict=`` of zip would say where lengths differ, and they do not."""
+    alike = re.sub(r",? ?strict=\w+", "", difference.lower())
+    before, after = (
+        [line[1:].rstrip(" ,)") for line in alike.splitlines() if re.match(sign, line)]
+        for sign in (r"-(?!--)", r"\+(?!\+\+)")
+    )
+    return before == after
 
-    It works in *folder*, in a copy of the checkout.
+
+def tested(path: str, folder: Path) -> int:
+    """Return pytest's status for a module as it stands in *folder*."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", tests_of(path)]
+    env = {**os.environ, "HELPERS_QUIET": "1", "PYTHONPATH": str(folder)}
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True).returncode
+
+
+def written(
+    path: str, names: list[str], folder: Path, mutmut: Callable[..., str]
+) -> dict[str, str]:
+    """Return what becomes of mutants, each written into the file of its module."""
+    file, became = folder / path, {}
+    source = file.read_text("utf-8")
+    assert tested(path, folder) == 0, "the tests fail with nothing changed"
+    for name in names:
+        said = mutmut("apply", name)
+        assert file.read_text("utf-8") != source, said
+        became[name] = "killed" if tested(path, folder) else "survived"
+        file.write_text(source, "utf-8")
+    return became
+
+
+def mutate(
+    paths: list[str], folder: Path, draw: int | None, jobs: int | None = None
+) -> list[dict[str, Any]]:
+    """Try *draw* mutants of each module, or all; return a row for each.
+
+    They have the same tests.  It works in *folder*, in a copy of the checkout, with
+    *jobs* mutants at a time.
     """
-    for needed in (path, tests_of(path)):
+    for needed in (*paths, tests_of(paths[0])):
         if not (ROOT / needed).exists():
             raise FileNotFoundError(f"there is no {needed}")
-    mutmut = mutmut_for(path, folder)
+    mutmut = mutmut_for(paths, folder)
 
     def results() -> dict[str, str]:
         lines = mutmut("results", "--all", "true").splitlines()
         return dict(line.strip().split(": ") for line in lines)
 
-    said = mutmut("run", "no such name")  # all mutants are made, and none is tried
-    every = sorted(results())
-    drawn = random.sample(every, min(draw or len(every), len(every)))
-    said = mutmut("run", *drawn) if drawn else said
+    # All mutants are made, and no test runs.
+    said = mutmut("run", PYTEST_ADDOPTS="--collect-only")
+    made = sorted(results())
+    every = {path: [n for n in made if n.startswith(dotted(path))] for path in paths}
+    drawn = {
+        path: random.sample(names, min(draw or len(names), len(names)))
+        for path, names in every.items()
+    }
+    assert all(drawn.values()), said[-2000:]
+    by_switch = [n for p in paths for n in drawn[p] if not p.endswith("_child.py")]
+    workers = ("--max-children", str(jobs)) if jobs else ()
+    said = mutmut("run", *workers, *by_switch) if by_switch else said
     became = results()
-    count = Counter(became[name] for name in drawn)
-    assert drawn and not count["not checked"], said[-2000:]
+    for path in paths:
+        if path.endswith("_child.py"):
+            became |= written(path, drawn[path], folder, mutmut)
+    for names in drawn.values():
+        for name in [n for n in names if became[n] in ("survived", "no tests")]:
+            shown = mutmut("show", name)
+            if same(shown):
+                names.remove(name)
+            else:
+                print("not noticed:", shown)
+    counts = {path: Counter(became[n] for n in names) for path, names in drawn.items()}
+    assert not any(count["not checked"] for count in counts.values()), said[-2000:]
+    return [row(path, count, len(every[path])) for path, count in counts.items()]
+
+
+def dotted(path: str) -> str:
+    """Return how the names of a module's mutants begin."""
+    return path.removesuffix(".py").replace("/", ".") + ".x"
+
+
+def row(path: str, count: Counter[str], every: int) -> dict[str, Any]:
+    """Return what is recorded of a module, by what became of its mutants."""
     noticed = count["killed"] + count["timeout"] + count["segfault"]
-    for name in drawn:
-        if became[name] in ("survived", "no tests"):
-            print("not noticed:", mutmut("show", name))
     return {
         "module": path,
-        "mutants": f"{len(drawn)} of {len(every)}",
+        "mutants": f"{count.total()} of {every}",
         "noticed": noticed,
         "survived": count["survived"],
         "no test runs it": count["no tests"],
-        "share": f"{noticed / max(1, len(drawn)):.0%}",
+        "share": f"{noticed / max(1, count.total()):.0%}",
     }
 
 
@@ -147,20 +238,23 @@ def main(arguments: list[str]) -> int:
     parser = command("tests.proof mutants", __doc__, "a module could not be tried")
     parser.add_argument("module", nargs="+", help="paths of modules, or all")
     parser.add_argument("--draw", type=int, help="so many of each, by chance")
+    parser.add_argument("--jobs", type=int, help="mutants at a time; one a core")
     asked = parser.parse_args(arguments)
     kept = common.kept("mutants", "module")
     rows = {path: row for path, row in kept.items() if (ROOT / path).exists()}
     failed = 0
-    for module in every_module() if asked.module == ["all"] else asked.module:
+    modules = every_module() if asked.module == ["all"] else asked.module
+    for tests, group in groupby(sorted(modules, key=tests_of), key=tests_of):
         with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
             try:
-                row = mutate(module, Path(folder), asked.draw)
+                found = mutate([*group], Path(folder), asked.draw, asked.jobs)
             except (FileNotFoundError, AssertionError) as problem:
                 failed += 1
-                print(f"{module}: {problem}", flush=True)
+                print(f"{tests}: {problem}", flush=True)
                 continue
-        rows[row["module"]] = row
-        print(*row.values(), sep=" | ", flush=True)
+        for one in found:
+            rows[one["module"]] = one
+            print(*one.values(), sep=" | ", flush=True)
         in_order = [rows[name] for name in sorted(rows)]
         common.record("mutants", [*in_order, total(in_order)])
     if rows:
