@@ -1,9 +1,12 @@
 """The report as a page: it stands alone, hides nothing, and has tables as tables."""
 
+import dataclasses
 import re
 
 from tests.refresh import notebooks
 from torch_checkup.checkups import QUESTIONS, Checkup, Part
+from torch_checkup.differences import Difference
+from torch_checkup.helpers.results import Machine
 from torch_checkup.helpers.text import Table
 from torch_checkup.page import headline, pieces
 
@@ -39,6 +42,30 @@ def test_the_headline_counts_verdicts():
     verdicts = ("good", "cannot tell", "good", "bad")
     parts = [Part("matches", verdict, "") for verdict in verdicts]
     assert headline(parts) == "2 good, 1 bad, 1 cannot tell"
+
+
+def test_what_differs_is_a_table_before_the_evidence():
+    one = Difference(2, "output", "shape", "(2, 3)", "(3,)")
+    evidence = str(Table.of(["a", "b"], [("1", "2")]))
+    page = page_of(Part("matches", "bad", "", {}, (evidence,), differences=(one,)))
+    head, row, *other = cells(page)
+    assert [head, row] == [
+        ["call", "place", "field", "eager", "compiled"],
+        ["2", "output", "shape", "(2, 3)", "(3,)"],
+    ]
+    assert other == [["a", "b"], ["1", "2"]]
+
+
+def test_its_foot_says_on_which_machine_without_what_is_unknown():
+    machine = Machine("a CPU", 2, None, 3 * 2**30, None, None, "s", "3", "2", None)
+    found = dataclasses.replace(Checkup("mine:make", (), False, 1), machine=machine)
+    foot = found.to_html().split("<footer>")[1]
+    known = re.findall(r"(\w+): ([^<\n]+?)(?= ·|\n)", foot)
+    assert known == [
+        ("cpu", "a CPU"),
+        *(("cores", "2"), ("system", "s"), ("python", "3"), ("torch", "2")),
+        ("memory", "3 GiB"),
+    ]
 
 
 def test_a_table_with_measured_and_empty_cells_is_a_table():
