@@ -29,13 +29,15 @@ from .helpers.plots import plot_comparison
 from .helpers.session import undisturbed
 from .helpers.tensors import tensors
 from .helpers.traffic import eager_bytes
-from .patient import Patient, in_turn, race
+from .patient import Patient, ask_for_instructions, in_turn, race
 from .silent import silent
 from .tries import next_steps
 from .versions import again
 
 _UNCALLED = ("matches", "gpu")
 """Parts that are asked where eager raises in every call, too."""
+_BUILT = ("matches", "traffic", "speed", "next")
+"""Parts that build kernels."""
 _FEWER_BYTES = 0.95
 """Below this share of eager's bytes, kernels move less than eager does."""
 
@@ -170,6 +172,8 @@ def found_of(patient: Patient, name: str) -> dict[str, Any]:
             why = one_line(patient.fails[0])
             part = Part(name, "not run", f"eager raises in every call: {why}")
         else:
+            if name in _BUILT:
+                ask_for_instructions()
             part = PARTS[name](patient)
     except InputError as error:
         first, *rest = str(error).splitlines()

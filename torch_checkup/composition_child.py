@@ -36,7 +36,7 @@ from .helpers.correctness import Trial
 from .helpers.errors import InputError, one_line
 from .helpers.session import one_device, tensors_of, undisturbed
 from .helpers.tensors import clone, tensors
-from .patient import Patient, doubled, in_turn
+from .patient import Patient, ask_for_instructions, doubled, in_turn
 
 _RATE = 1e-3  # small: a few steps of any model stay near where they began
 
@@ -292,4 +292,5 @@ def _rank(number: int, order: dict[str, Any], place: Path, way: str) -> None:
 
 if __name__ == "__main__":
     torch._inductor.config.fallback_random = True  # dropout as eager has it
+    ask_for_instructions()
     in_turn(json.load(sys.stdin), judged)

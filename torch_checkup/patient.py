@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from unittest import mock
 
@@ -33,6 +33,8 @@ with needed_for("first calls without a cache"):
     from torch._inductor.utils import fresh_cache
 with needed_for("seeing what a model compiles inside"):
     from torch._dynamo import eval_frame
+with needed_for("asking for vector instructions once"):
+    from torch._inductor.cpu_vec_isa import VecISA, valid_vec_isa_list
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -251,6 +253,26 @@ def _compiled_calls() -> Iterator[list[str]]:
 
     with mock.patch.object(eval_frame, "_callback_from_stance", noted):
         yield met
+
+
+@functools.cache
+def ask_for_instructions() -> None:
+    """Let torch find this machine's vector instructions, which it keeps for a process.
+
+    It builds the same short program for each set of them, though the first set that
+    works is the one it takes, and the others are parts of that: here it is built once.
+    """
+    usual, works = VecISA.check_build, dict[str, bool]()
+
+    def once(isa: VecISA, code: str) -> bool:
+        works[code] = works.get(code) or usual(isa, code)
+        return works[code]
+
+    with (
+        mock.patch.object(VecISA, "check_build", once),
+        suppress(Exception),  # no compiler: what needs one says so
+    ):
+        valid_vec_isa_list()
 
 
 def race(sides: tuple[Callable, Callable], inputs: Any, **how: Any) -> Comparison:
