@@ -1,0 +1,204 @@
+"""Each line of a user's functions can run eagerly alone, and means what it meant."""
+
+import importlib
+import sys
+
+import pytest
+import torch
+
+from torch_checkup import lines
+
+MINE = '''\
+"""A docstring, and a constant: nothing to run."""
+from __future__ import annotations
+import contextlib
+import functools
+import torch
+
+
+def decorated(fn):
+    @functools.wraps(fn)
+    def outer(*args):
+        return fn(*args)
+    return outer
+
+
+class Base(torch.nn.Module):
+    def forward(self, x):
+        return x.sin()
+
+
+class Model(Base):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 2)
+
+    def forward(self, x):
+        y: torch.Tensor = super().forward(x)
+        y += x.cos()
+        same = y
+        """No line of its own."""
+        return scaled(same) + super(Model, self).forward(x)
+
+
+@decorated
+def scaled(x):
+    if x.dim() > 5:
+        x = x.exp()
+    else:
+        x = x.tanh()
+    n = 3
+    while len(x) < 0:
+        pass
+    for i in range(2):
+        x = x + i
+    try:
+        x = x.neg()
+        raise ValueError(str(n))
+    except ValueError:
+        x = x.abs()
+    finally:
+        x = x.erf()
+    with contextlib.nullcontext():
+        x = x.exp2()
+    if (z := x.sum()) is None:
+        return z
+    class Inner:
+        a = x.sqrt()
+    def inner():
+        return x.rsqrt()
+    return x * 2
+
+
+def made(factor):
+    def times(x):
+        return x * factor
+    return times
+
+
+twice, thrice = made(2), made(3)
+
+
+def both(x):
+    return twice(x) + thrice(x)
+
+
+def counted(x):
+    for i in numbers(len(x)):
+        x = x + i
+    return x
+
+
+def numbers(n):
+    got = yield n * 2
+    yield n * 3
+
+
+def chained(x):
+    x = x.sin()
+    x = x.cos()
+    return x.tanh()
+'''
+X = torch.linspace(0.1, 1, 4).reshape(2, 2)
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    (tmp_path / "lines_mine.py").write_text(MINE)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield importlib.import_module("lines_mine")
+    del sys.modules["lines_mine"]
+
+
+def told(call):
+    return [(one.functions[0].__name__, one.code) for one in lines.lines_of(call)]
+
+
+def test_every_expression_is_a_line_and_inner_functions_come_first(mine):
+    model = mine.Model()
+    assert told(lambda: model(X)) == [
+        ("forward", "return x.sin()"),  # of the base, which returns first
+        ("scaled", "if x.dim() > 5:"),
+        ("scaled", "while len(x) < 0:"),
+        ("scaled", "for i in range(2):"),
+        ("scaled", "return x * 2"),
+        *[("scaled", f"x = {code}") for code in ("x.exp()", "x.tanh()", "x + i")],
+        *[("scaled", f"x = x.{op}()") for op in ("neg", "erf", "abs", "exp2")],
+        ("forward", "y: torch.Tensor = super().forward(x)"),
+        ("forward", "y += x.cos()"),
+        ("forward", "return scaled(same) + super(Model, self).forward(x)"),
+    ]
+    assert told(lambda: mine.counted(X)) == [
+        ("counted", "for i in numbers(len(x)):"),
+        ("counted", "x = x + i"),
+    ]
+
+
+def test_a_line_knows_its_file_its_place_and_all_functions_with_its_code(mine):
+    inner, _ = lines.lines_of(lambda: mine.both(X))
+    assert {*inner.functions} == {mine.twice, mine.thrice}
+    assert (inner.file, inner.number) == (mine.__file__, 0)
+    assert MINE.splitlines()[inner.line - 1] == "        return x * factor"
+
+
+def test_a_model_is_looked_at_while_somebody_else_profiles(mine):
+    seen = []
+    sys.setprofile(lambda frame, event, _: seen.append(event))
+    before = sys.getprofile()
+    try:
+        lines.lines_of(lambda: mine.chained(X))
+        with pytest.raises(ZeroDivisionError):
+            lines.lines_of(lambda: 1 / 0)
+        assert sys.getprofile() is before
+    finally:
+        sys.setprofile(None)
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+@pytest.mark.parametrize("call", ["Model", "both", "counted", "chained"])
+def test_a_line_means_what_it_meant_and_comes_back_as_it_was(call, breaks, mine):
+    torch.manual_seed(0)
+    run = mine.Model() if call == "Model" else getattr(mine, call)
+    right, names = run(X), set(vars(mine))
+    every = lines.lines_of(lambda: run(X))
+    codes = [function.__code__ for one in every for function in one.functions]
+    for chosen in (*([one] for one in every), every):
+        with lines.eagerly(chosen, breaks):
+            assert all(f.__code__ not in codes for f in chosen[0].functions)
+            assert torch.equal(run(X), right)
+        with pytest.raises(KeyError), lines.eagerly(chosen, breaks):
+            raise KeyError
+    assert [f.__code__ for one in every for f in one.functions] == codes
+    assert set(vars(mine)) == names
+
+
+def captured(run):
+    """Return the graphs of a call, each as the names of its operations."""
+    graphs = []
+
+    def backend(graph, _):
+        calls = [n for n in graph.graph.nodes if n.op.startswith("call")]
+        graphs.append([getattr(n.target, "__name__", n.target) for n in calls])
+        return graph
+
+    torch.compiler.reset()
+    assert torch.equal(torch.compile(run, backend=backend)(X), run(X))
+    return graphs
+
+
+def test_a_chosen_line_is_in_no_graph_and_the_others_are_compiled(mine):
+    first, middle, last = lines.lines_of(lambda: mine.chained(X))
+    assert captured(mine.chained) == [["sin", "cos", "tanh"]]
+    with lines.eagerly([middle]):
+        assert captured(mine.chained) == [["sin"], ["tanh"]]
+    with lines.eagerly([first, last]):
+        assert captured(mine.chained) == [["cos"]]
+    with lines.eagerly([middle], breaks=True):
+        assert captured(mine.chained) == [["sin"], ["cos"], ["tanh"]]
+
+
+def test_functions_that_share_their_code_are_chosen_together(mine):
+    inner, _ = lines.lines_of(lambda: mine.both(X))
+    assert captured(mine.both) == [["mul", "mul", "add"]]
+    with lines.eagerly([inner]):
+        assert captured(mine.both) == [["add"]]
