@@ -106,7 +106,9 @@ def test_an_exception_is_read_with_its_causes():
     except ValueError as error:
         explanation = explain_error(error)
     assert [one.name for one in explanation.meanings] == ["a mode that does not exist"]
-    assert explanation.meanings[0].line.startswith("RuntimeError: Unrecognized mode=")
+    [meaning] = explanation.meanings
+    assert meaning.line.startswith("RuntimeError: Unrecognized mode=")
+    assert meaning.evidence == f"both programs ran with torch {WHOLE['run_with']}"
 
 
 def test_several_messages_come_in_the_order_of_the_text():
