@@ -50,7 +50,6 @@ TESTED_BY = {  # where several modules are tested through what they do together
     "torch_checkup/cures.py": "tests/torch_checkup/test_advice.py",
     "torch_checkup/inner.py": "tests/torch_checkup/test_advice.py",
     "torch_checkup/judge.py": "tests/torch_checkup/test_differences.py",
-    "torch_checkup/patient.py": "tests/torch_checkup/test_differences.py",
     "torch_checkup/seen.py": "tests/torch_checkup/test_differences.py",
     "torch_checkup/silent.py": "tests/torch_checkup/test_advice.py",
     "torch_checkup/start_child.py": "tests/torch_checkup/test_starts.py",

@@ -1,34 +1,254 @@
-"""The model that is looked at, and what its process asks for once."""
-
-from __future__ import annotations
+"""The model that is looked at: as its owner made it, called on copies, run eagerly."""
 
 import json
-import subprocess
 import sys
+from functools import partial
 
-ASKED = """
-import json, sys
-from torch._inductor.cpu_vec_isa import VecISA, valid_vec_isa_list
+import pytest
+import torch
 
-usual, codes = VecISA.check_build, []
-VecISA.check_build = lambda isa, code: codes.append(code) or usual(isa, code)
-if sys.argv[1] == "once":
-    from torch_checkup.patient import ask_for_instructions
-    ask_for_instructions()
-print(json.dumps([[str(isa) for isa in valid_vec_isa_list()], codes]))
+from torch_checkup import patient as module
+from torch_checkup.helpers.errors import InputError, UsedUp
+from torch_checkup.patient import Patient
+
+MODEL = """
+import functools
+
+import torch
+from torch import nn
+
+class Counts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+        self.register_buffer("n", torch.zeros(()))
+    def forward(self, x, scale=1):
+        self.n += 1
+        return self.layer(x) * scale
+
+def made(): return Counts(), [(torch.rand(2, 3),), {"x": torch.rand(4, 3), "scale": 2}]
+def lossy(): return Counts(), (torch.rand(2, 3),), lambda out: out.sum() * 3
+def whole(): return torch.compile(Counts(), backend="eager"), (torch.rand(2, 3),)
+
+def parts():
+    model = nn.Sequential(Counts(), nn.ReLU())
+    model[0].compile(backend="eager")
+    return model, (torch.rand(2, 3),)
+
+LISTED = [torch.compile(lambda x: x.sin(), backend="eager")]
+def takes_one(x): return LISTED[0](x)
+def listed(): return takes_one, (torch.rand(3),)
+
+@functools.cache
+def hidden_one(): return torch.compile(lambda x: x.sin(), backend="eager")
+def calls_one(x): return hidden_one()(x) + torch.compiler.is_compiling()
+def hidden(): return calls_one, (torch.rand(3),)
+
+def picky(x):
+    if len(x) == 3:
+        raise ValueError("not three")
+    return x * 2
+def some(): return picky, [(torch.rand(n),) for n in (2, 3, 4)]
+def none(): return picky, (torch.rand(3),)
+
+def grows(cache):
+    cache.append(1)
+    return torch.ones(2) * len(cache)
+def cached():
+    cache = []
+    return grows, [(cache,), (cache,)]
+
+def generated(): return sum, ((n for n in range(3)),)
+def dropped(): return nn.Dropout(), (torch.rand(64),)
+def inner(x): return torch.autograd.grad((x.square()).sum(), x)[0]
+def differentiates(): return inner, (torch.rand(3, requires_grad=True),)
 """
 
 
-def _asked(how: str) -> tuple[list[str], list[str]]:
-    """Return the vector instructions that torch finds, and each program it built."""
-    words = [sys.executable, "-c", ASKED, how]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
+@pytest.fixture
+def patient(tmp_path):
+    (tmp_path / "patient_models.py").write_text(MODEL)
+
+    def make(name, train=False, **order):
+        target = f"{tmp_path / 'patient_models.py'}:{name}"
+        return Patient({"target": target, "train": train, **order})
+
+    yield make
+    sys.modules.pop("patient_models", None)
 
 
-def test_vector_instructions_are_those_of_torch_and_no_program_is_built_twice():
-    """The list is torch's own, which builds one program for each entry."""
-    usual, ours = _asked("usual"), _asked("once")
-    assert ours[0] == usual[0]
-    assert len(ours[1]) == len({*ours[1]})
-    assert {*ours[1]} == {*usual[1]}
+def test_it_is_made_with_the_same_numbers_each_time(patient):
+    first, torch_seed = patient("made"), torch.initial_seed()
+    torch.manual_seed(77)
+    second = patient("made")
+    assert torch.equal(first.fn.layer.weight, second.fn.layer.weight)
+    assert torch.equal(first.calls[0][0][0], second.calls[0][0][0])
+    assert torch.equal(first.as_given().layer.weight, first.fn.layer.weight)
+    torch.manual_seed(torch_seed)
+
+
+def test_a_loss_makes_it_a_training_step(patient):
+    plain, trained, lossy = patient("made"), patient("made", True), patient("lossy")
+    assert [p.train for p in (plain, trained, lossy)] == [False, True, True]
+    assert plain.run(plain.fn) is plain.fn
+    x = lossy.calls[0][0][0]
+    assert lossy.run(lossy.fn)(x).item() == pytest.approx(lossy.fn(x).sum().item() * 3)
+    assert lossy.fn.layer.weight.grad is not None
+    assert plain.module is plain.fn and patient("hidden").module is None
+
+
+def test_calls_are_copies_and_what_they_share_the_copies_share(patient):
+    p = patient("made")
+    (x,), kwargs = p.calls[0]
+    x.zero_()
+    assert p.calls[0][0][0].any() and kwargs == {}
+    assert p.calls[1][0] == () and p.calls[1][1]["scale"] == 2
+    (first,), (second,) = (inputs for inputs, _ in patient("cached").calls)
+    assert first is second
+    with pytest.raises(InputError, match="the inputs cannot be copied: cannot"):
+        patient("generated").calls  # noqa: B018
+
+
+def test_a_model_made_again_has_the_numbers_of_the_first(patient):
+    p = patient("made")
+    with torch.no_grad():
+        p.fn.layer.weight.add_(1)
+    again = p.made_again()
+    assert again is not p.fn and torch.equal(again.layer.weight, p.fn.layer.weight)
+    assert not torch.equal(p.as_given().layer.weight, p.fn.layer.weight)
+
+
+def test_what_is_compiled_is_taken_off_and_what_is_inside_is_named(patient):
+    p = patient("whole")
+    assert p.whole and type(p.fn).__name__ == "Counts" and p.inside == ()
+    assert p.eager is p.fn
+    p = patient("parts")
+    assert not p.whole and p.inside == ("0",)
+    assert p.compiled() is p.fn  # as its owner has it
+    assert p.compiled(backend="eager") is not p.fn
+    assert patient("listed").inside == ("LISTED[0]",)
+    p = patient("hidden")
+    assert p.inside == ()
+    del p.inside
+    p.try_out()
+    assert p.inside == ("a function that it calls",)
+    x = p.calls[0][0][0]
+    assert torch.equal(p.eager(x), x.sin())
+
+
+def test_a_call_in_which_eager_raises_is_left_out(patient):
+    p = patient("some")
+    p.try_out()
+    assert [str(error) for error in p.fails.values()] == ["not three"]
+    assert (list(p.fails), len(p.calls), len(p.every_call)) == ([1], 2, 3)
+    with pytest.raises(ValueError, match="not three"):
+        patient("none").try_out()
+
+
+def test_trying_out_leaves_the_model_as_it_was(patient):
+    p = patient("made")
+    p.try_out()
+    assert p.fails == {} and p.fn.n == 0
+    assert p.draws is False and p.fn.n == 0
+    assert patient("dropped").draws is True
+
+
+def test_grad_mode_is_needed_in_training_and_where_a_call_differentiates(patient):
+    assert [patient("made", train).gradients for train in (False, True)] == [
+        False,
+        True,
+    ]
+    assert patient("differentiates").gradients is True
+
+
+def test_answers_are_held_against_eager(patient):
+    p = patient("made")
+    p.try_out()
+    for wrong in (False, True):
+
+        def backend(graph, _, wrong=wrong):
+            return lambda *inputs: [one + wrong for one in graph(*inputs)]
+
+        compiled = p.compiled(backend=backend)
+        for call in p.calls:
+            assert p.answers(compiled, call).matches is not wrong
+    assert p.fn.n == 0
+
+
+def test_a_draw_is_compiled_once_more_in_the_same_way(patient):
+    p = patient("dropped")
+    asked = []
+
+    def again():
+        asked.append(1)
+        return p.compiled(backend="eager")
+
+    assert p.answers(p.compiled(backend="eager"), p.calls[0], again).matches
+    p.answers(p.compiled(backend="inductor"), p.calls[0], again)
+    assert asked
+
+
+def test_a_race_goes_on_with_copies_where_inputs_are_used_up(monkeypatch):
+    x, raced = torch.zeros(3), []
+
+    def compare(*sides_and_inputs, **how):
+        *sides, inputs = sides_and_inputs
+        raced.append(how)
+        if len(raced) == 1:
+            raise UsedUp("once")
+        return [side(inputs) for side in sides]
+
+    monkeypatch.setattr(module, "compare", compare)
+    sides = (lambda x: x.add_(1), lambda x: x.add_(2))
+    first, second = module.race(sides, (x,), budget_s=3)
+    assert (first[0], second[0], x[0]) == (1, 2, 0)
+    assert raced == [{"budget_s": 3}] * 2
+
+
+def test_a_hook_doubles_tensors_alone():
+    layer = torch.nn.Identity()
+    layer.register_forward_hook(module.doubled)
+    assert layer(torch.ones(2)).tolist() == [2, 2] and layer("text") == "text"
+
+
+def test_a_process_reports_its_parts_in_turn(patient, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "end_with_parent", lambda: None)
+    target = patient("some").order["target"]
+    order = {"target": target, "train": False, "report": str(tmp_path / "report")}
+
+    def find(p, name):
+        p.running("compiled")
+        return {"says": f"{name} of {len(p.calls)}"}
+
+    module.in_turn({**order, "parts": ["capture", "speed"]}, find)
+    lines = (tmp_path / "report").read_text().splitlines()
+    assert [*map(json.loads, lines)] == [
+        {"stage": "make the model"},
+        {"stage": "call it eagerly"},
+        {"calls": 3, "trains": False},
+        {"stage": "capture"},
+        {"running": "compiled"},
+        {"part": {"name": "capture", "says": "capture of 2"}},
+        {"stage": "speed"},
+        {"running": "compiled"},
+        {"part": {"name": "speed", "says": "speed of 2"}},
+        {"done": True},
+    ]
+
+
+@pytest.mark.parametrize("parts", [["gpu"], ["gpu", "speed"], ["speed"]])
+def test_a_model_that_runs_nowhere_here_may_still_be_dumped(parts, patient, tmp_path):
+    order = {**patient("none").order, "report": str(tmp_path / "report")}
+    run = partial(module.in_turn, {**order, "parts": parts}, lambda p, name: {})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "end_with_parent", lambda: None)
+        if "gpu" in parts:
+            run()
+        else:
+            with pytest.raises(ValueError, match="not three"):
+                run()
+    told = [json.loads(line) for line in (tmp_path / "report").read_text().splitlines()]
+    tried = ["call it eagerly"] if parts != ["gpu"] else []
+    asked = parts if "gpu" in parts else []
+    stages = [one["stage"] for one in told if "stage" in one]
+    assert stages == ["make the model", *tried, *asked]
