@@ -51,9 +51,9 @@ class restored:
     *objects* are functions, modules, optimizers, inputs.  Put back are the attributes,
     parameters, gradients and buffers of modules, groups and state of optimizers, and
     the tensors, lists, dictionaries, numbers and generators of random numbers in
-    closures, in the globals that the code names, behind ``self``, in a ``partial`` and
-    in any plain object, such as a key-value cache.  Not put back are class attributes
-    and what other files hold in their globals.
+    closures, in the globals that the code names, behind ``self``, in a ``partial``, in
+    classes of the same file and in any plain object, such as a key-value cache.  Not
+    put back is what other files hold in their globals and classes.
 
     The state to go back to is that of the construction.  Where a context is entered
     many times, construct it once: then a block that changed nothing costs one look at
@@ -63,7 +63,7 @@ class restored:
 
     def __init__(self, *objects: Any) -> None:
         self._cells, self._globals, self._tables = [], [], []
-        self._generators, self._gradients = [], []
+        self._classes, self._generators, self._gradients = [], [], []
         # A tensor, the memory it has, and a copy of what stands there.
         self.values: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
         homes = _homes(objects)
@@ -73,6 +73,8 @@ class restored:
             elif isinstance(item, types.FunctionType):
                 scope, names = item.__globals__, _global_names(item, homes)
                 self._globals += [(scope, name, scope[name]) for name in names]
+            elif isinstance(item, type):
+                self._classes += [(item, *pair) for pair in _of_class(item, homes)]
             elif isinstance(item, dict) and not _is_namespace(item):
                 # Not dict(item): a registry may build what it is asked for.
                 self._tables.append((item, dict(item.items())))
@@ -96,6 +98,9 @@ class restored:
         for scope, name, before in self._globals:
             if scope.get(name) is not before:
                 scope[name] = before
+        for owner, name, before in self._classes:
+            if vars(owner).get(name) is not before:
+                setattr(owner, name, before)
         for table, before in self._tables:
             if _ids(table) != _ids(before):
                 table.clear()
@@ -208,10 +213,15 @@ def _inside(item: Any, homes: set[int]) -> Iterator[tuple[str, Any]]:
     elif isinstance(item, torch.nn.Module):
         yield ".", vars(item)
         yield "", item.forward
+        yield "", type(item)
     elif isinstance(item, CONTAINERS):
         yield from ((f"[{position}]", one) for position, one in enumerate(item))
+    elif isinstance(item, type):
+        yield from ((f".{name}", one) for name, one in _of_class(item, homes))
+        yield from (("", base) for base in item.__bases__)
     elif hasattr(item, "__dict__") and not _is_tool(item):
         yield ".", vars(item)
+        yield "", type(item)
 
 
 def _homes(objects: tuple[Any, ...]) -> set[int]:
@@ -233,6 +243,14 @@ def _global_names(fn: types.FunctionType, homes: set[int]) -> set[str]:
         names.update(code.co_names)  # of globals, and of attributes
         codes += [c for c in code.co_consts if isinstance(c, types.CodeType)]
     return names & fn.__globals__.keys() if id(fn.__globals__) in homes else set()
+
+
+def _of_class(owner: type, homes: set[int]) -> Iterator[tuple[str, Any]]:
+    """Yield what a class of *homes* holds for all its objects, methods aside."""
+    if id(vars(sys.modules.get(owner.__module__, types))) in homes:
+        for name, value in vars(owner).items():
+            if not (name.startswith("__") or hasattr(value, "__get__")):
+                yield name, value
 
 
 def _in_cell(cell: types.CellType) -> list[Any]:

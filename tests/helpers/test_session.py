@@ -7,6 +7,7 @@ import random
 import warnings
 from collections import OrderedDict, deque
 from types import SimpleNamespace
+from typing import ClassVar
 from unittest import mock
 
 import ipywidgets
@@ -465,8 +466,31 @@ def rebinds(x):
     return x + trainer.seen
 
 
+class CountsForAll(torch.nn.Module):
+    """Holds its numbers for all of its kind, and a list in the kind that it is of."""
+
+    class Kind(torch.nn.Module):
+        seen: ClassVar = []
+
+    class Own(Kind):
+        calls = 0
+
+        def forward(self, x):
+            type(self).calls += 1
+            self.seen.append(x)
+            return x * self.calls + len(self.seen)
+
+    def __init__(self):
+        super().__init__()
+        self.own = self.Own()
+
+    def forward(self, x):
+        return self.own(x)
+
+
 HOLDERS = {
     "closure": closure(),
+    "class": CountsForAll(),
     "method": trainer.step,
     "compiled, in a partial": functools.partial(
         torch.compile(CountsUp(), backend="eager")
@@ -493,6 +517,7 @@ def test_what_a_function_holds_is_put_back(fn):
         assert torch.equal(result, expected)
         assert not total.any() and not trainer.seen.any()
         assert (count, trainer.calls, cache.length, cache.keys) == (0, 0, 0, None)
+        assert (CountsForAll.Own.calls, CountsForAll.Kind.seen) == (0, [])
         assert trainer.seen.data_ptr() == memory
     with pytest.raises(TypeError), restored(fn):
         [].append(fn(x), 1)
@@ -516,6 +541,13 @@ def test_the_globals_of_other_files_are_left_alone():
     other = eval("lambda: held", space)
     assert session.tensors_of(lambda: other(space)) == []
     assert session.tensors_of(other) == [X]
+
+
+def test_the_classes_of_other_files_are_left_alone():
+    kind = type("Kind", (torch.nn.Module,), {"seen": [X], "__module__": "json"})
+    assert session.tensors_of(kind()) == []
+    kind.__module__, kind.forward = __name__, lambda self, x: x
+    assert session.tensors_of(kind()) == [X]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ compilers have theirs: in the graph, in what runs it, in a backward.
 import collections
 import math
 from functools import partial
+from typing import ClassVar
 
 import pytest
 import torch
@@ -75,6 +76,26 @@ class Keeps(nn.Module):
     def forward(self, x):
         self.kept.append(x)
         return torch.stack(list(self.kept)).sum(0)
+
+
+class Numbered(nn.Module):
+    """Keeps the numbers of its calls for all of its kind."""
+
+    calls: ClassVar = []
+
+    def forward(self, x):
+        Numbered.calls.append(len(Numbered.calls))
+        return x * len(Numbered.calls)
+
+
+class Counted(nn.Module):
+    """Counts the calls of all of its kind."""
+
+    calls = 0
+
+    def forward(self, x):
+        type(self).calls += 1
+        return x * self.calls
 
 
 SCALE = torch.linspace(0.5, 1.5, 3)
@@ -166,6 +187,7 @@ HEALTHY = {
     "a deque that is read": lambda: Given(Keeps(), (torch.ones(3),)),
     "a tensor of the file": lambda: Given(Scaled(), (torch.ones(3),)),
     "a counter": lambda: Given(Writes(), *[(torch.rand(3),)] * 3),
+    "a list of the class": lambda: Given(Numbered(), *[(torch.rand(3),)] * 3),
     "one cache for all calls": lambda: Given(appended, *shared_cache()),
     "both raise": lambda: Given(
         lambda x, at: F.embedding(at, x),
@@ -325,6 +347,11 @@ WRONG = {  # a model, its back end, and where its first difference is
         lambda: Given(copies_back, (torch.rand(4, 4),)),
         "inductor",
         (1, "output", "identity"),
+    ),
+    "bug: a number of the class": (
+        lambda: Given(Counted(), *[(torch.rand(3),)] * 3),
+        "inductor",
+        (1, "output", "values"),
     ),
     "bug: a write to an expanded view": (
         lambda: Given(fills, (torch.zeros(4),)),
