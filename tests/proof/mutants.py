@@ -38,6 +38,7 @@ from tests.refresh import ROOT
 from tools.commands import command
 
 MODULES = ("helpers", "torch_checkup")
+JUDGED = "tests/torch_checkup/test_differences.py tests/torch_checkup/test_judge.py"
 TESTED_BY = {  # where several modules are tested through what they do together
     "helpers/errors.py": "tests/helpers/test_children.py",
     "helpers/_torch.py": "tests/helpers/test_session.py",
@@ -49,8 +50,8 @@ TESTED_BY = {  # where several modules are tested through what they do together
     "torch_checkup/composition_child.py": "tests/torch_checkup/test_composition.py",
     "torch_checkup/cures.py": "tests/torch_checkup/test_advice.py",
     "torch_checkup/inner.py": "tests/torch_checkup/test_advice.py",
-    "torch_checkup/judge.py": "tests/torch_checkup/test_differences.py",
-    "torch_checkup/seen.py": "tests/torch_checkup/test_differences.py",
+    "torch_checkup/judge.py": JUDGED,
+    "torch_checkup/seen.py": JUDGED,
     "torch_checkup/silent.py": "tests/torch_checkup/test_advice.py",
     "torch_checkup/start_child.py": "tests/torch_checkup/test_starts.py",
     "torch_checkup/versions.py": "tests/torch_checkup/test_advice.py",
@@ -63,7 +64,7 @@ SETTINGS = """
 [tool.mutmut]
 source_paths = {paths}
 also_copy = {everything}
-pytest_add_cli_args_test_selection = ["{tests}"]
+pytest_add_cli_args_test_selection = {tests}
 process_isolation = "forkserver"
 """
 COUNT_HERE = """
@@ -76,7 +77,7 @@ def processes_count_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def tests_of(path: str) -> str:
-    """Return the file of a module's tests: that of its place and name, or another."""
+    """Return the file of a module's tests: that of its place and name, or others."""
     module = Path(path)
     return TESTED_BY.get(path) or f"tests/{module.parent}/test_{module.stem}.py"
 
@@ -85,7 +86,7 @@ def every_module() -> list[str]:
     """Return the paths of the modules that have tests."""
     found = [path for name in MODULES for path in (ROOT / name).rglob("*.py")]
     paths = sorted(path.relative_to(ROOT).as_posix() for path in found)
-    return [path for path in paths if (ROOT / tests_of(path)).exists()]
+    return [path for path in paths if (ROOT / tests_of(path).split()[0]).exists()]
 
 
 def mutmut_for(paths: list[str], folder: Path) -> Callable[..., str]:
@@ -97,7 +98,7 @@ def mutmut_for(paths: list[str], folder: Path) -> Callable[..., str]:
     shutil.copytree(ROOT, folder, ignore=unwanted, dirs_exist_ok=True)
     names = {"everything": [p.name for p in folder.iterdir()], "paths": paths}
     with (folder / "pyproject.toml").open("a") as file:
-        file.write(SETTINGS.format(tests=tests_of(paths[0]), **names))
+        file.write(SETTINGS.format(tests=tests_of(paths[0]).split(), **names))
     with (folder / "tests" / "conftest.py").open("a") as file:
         file.write(COUNT_HERE)
     # All processes must import the changed module, wherever the checkout is installed.
@@ -124,7 +125,7 @@ def same(difference: str) -> bool:
 
 def tested(path: str, folder: Path) -> int:
     """Return pytest's status for a module as it stands in *folder*."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", tests_of(path)]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", *tests_of(path).split()]
     env = {**os.environ, "HELPERS_QUIET": "1", "PYTHONPATH": str(folder)}
     return subprocess.run(command, cwd=folder, env=env, capture_output=True).returncode
 
@@ -152,7 +153,7 @@ def mutate(
     They have the same tests.  It works in *folder*, in a copy of the checkout, with
     *jobs* mutants at a time.
     """
-    for needed in (*paths, tests_of(paths[0])):
+    for needed in (*paths, *tests_of(paths[0]).split()):
         if not (ROOT / needed).exists():
             raise FileNotFoundError(f"there is no {needed}")
     mutmut = mutmut_for(paths, folder)
