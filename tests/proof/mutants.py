@@ -43,7 +43,6 @@ TESTED_BY = {  # where several modules are tested through what they do together
     "helpers/errors.py": "tests/helpers/test_children.py",
     "helpers/_torch.py": "tests/helpers/test_session.py",
     "helpers/gpu/interpreter_child.py": "tests/helpers/gpu/test_interpreter.py",
-    "torch_checkup/answers.py": "tests/torch_checkup/test_advice.py",
     "torch_checkup/breaks.py": "tests/torch_checkup/test_advice.py",
     "torch_checkup/checkup_child.py": "tests/torch_checkup/test_checkup.py",
     "torch_checkup/checkups.py": "tests/torch_checkup/test_checkup.py",
