@@ -189,7 +189,7 @@ def test_the_stage_compiles_what_was_chosen_and_no_more(how, compiled, monkeypat
     torch.compiler.reset()
     assert torch.equal(torch.compile(broken, backend=backend)(X), broken(X))
     assert [re.sub(r"\W", "", str(name)) for name in seen] == compiled
-    assert len(backend.graphs) == 3
+    assert [len(one.body) for one in backend.graphs] == [1, 1, 2]
 
 
 def test_a_wrong_stage_makes_only_its_piece_wrong(monkeypatch):
