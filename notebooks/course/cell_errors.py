@@ -10,7 +10,7 @@ import builtins
 import dis
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
 
@@ -165,10 +165,18 @@ def causes(error: BaseException) -> Iterator[BaseException]:
         current = carried or (None if hidden else current.__context__)
 
 
-def explain_errors() -> None:
-    """Let the notebook's kernel say what to do below an error; nothing elsewhere."""
+def explain_errors(said: Callable[[BaseException], Any] = lambda _: None) -> None:
+    """Let the notebook's kernel say what to do below an error; nothing elsewhere.
+
+    An error of which *said* is true is told by others.
+    """
     if shell := text.kernel_shell():
-        shell.set_custom_exc((Exception,), _show)
+
+        def show(shell: Any, kind: Any, error: BaseException, *rest: Any, **how: Any):
+            if not said(error):
+                _show(shell, kind, error, *rest, **how)
+
+        shell.set_custom_exc((Exception,), show)
 
 
 def _show(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from course.exercises import ExerciseError, chapter
+from course.left_out import left_out
 from course.teach import Entries, lesson
 from helpers.text import count
 
@@ -29,6 +30,9 @@ def score(notebook: str) -> None:
     print(f"  claims       {holds} of {len(lesson.claims)} hold")
     print(f"  predictions  {len(answered)} of {len(asked)} made, {right} right")
     print(f"  exercises    {passed} of {len(exercises)} passed")
+    if left_out.cells:
+        wanting = ", ".join(sorted(set(left_out.owed.values())))
+        print(f"  left out     {count(left_out.cells, 'cell')}, for want of {wanting}")
     for line in _over_all(record):
         print(line)
 

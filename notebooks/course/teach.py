@@ -28,10 +28,11 @@ import platformdirs
 from filelock import FileLock
 
 from course import cell_errors, page_log
+from course.left_out import left_out
 from course.signs import Sign, verdict
 from helpers.health import DOCTOR
 from helpers.results import version_of, write_atomically
-from helpers.text import count, mark, watched
+from helpers.text import count, kernel_shell, mark, watched
 
 _COURSE = Path(__file__).resolve().parents[2]
 Entries = dict[str, dict[str, Any]]  # section -> key -> what is known about it
@@ -186,7 +187,11 @@ run this cell again."
 def start(notebook: str) -> None:
     """Print one line: what this notebook runs on, or the first thing missing."""
     lesson.begin(notebook)
-    cell_errors.explain_errors()
+    if strict():
+        cell_errors.explain_errors()
+    else:
+        cell_errors.explain_errors(left_out.lack)
+        left_out.begin(kernel_shell())
     missing = _first_missing()
     if missing:
         print(f"Not ready: {missing}. What to do: {DOCTOR}.")
