@@ -27,6 +27,7 @@ import torch
 from torch import fx
 
 from . import lines, repro
+from .breaks import seen_of
 from .differences import Difference
 from .guest import Report, end_with_parent, folders_of
 from .helpers import correctness
@@ -574,6 +575,7 @@ def narrowed(looking: Search, stage: str, order: dict[str, Any]) -> Culprit | No
         told.put(piece=piece.stop - piece.start, **place_of(graph, piece))
         if piece.stop == len(graph.body) and piece.stop - piece.start > 1:
             told.note("no prefix of the graph is wrong alone")
+            behind(looking, number)
     culprit = None
     for part in dict.fromkeys(
         (piece, replace(piece, start=0), Piece(number, 0, len(graph.body)))
@@ -590,6 +592,13 @@ def narrowed(looking: Search, stage: str, order: dict[str, Any]) -> Culprit | No
     if stage == "inductor":
         kernel(looking, culprit)
     return culprit
+
+
+def behind(looking: Search, number: int) -> None:
+    """Tell the line that runs eagerly behind a graph, and may be where it shows."""
+    stops = seen_of(looking.p).now.breaks
+    if number < len(stops):
+        looking.told.note(f"the graph ends at {stops[number].place}")
 
 
 def place_of(graph: Captured, piece: Piece) -> dict[str, Any]:

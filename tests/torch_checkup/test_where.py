@@ -291,6 +291,31 @@ def test_a_bug_of_torch_is_found_in_a_process_of_its_own(tmp_path):
     assert found.lines <= 20 and str(tmp_path) not in where.issue(found)
 
 
+RESIZED = """
+    def resize(x):
+        base = x + 1
+        flat = base.view(-1)
+        flat.resize_(12)
+        return base + 1
+    def make():
+        return resize, (torch.zeros(1),)
+    """
+
+
+def test_what_shows_behind_a_graph_has_the_line_at_which_that_ends(tmp_path):
+    """Inductor gives the base itself for its view, and eager code resizes both."""
+    path = tmp_path / "mine.py"
+    path.write_text("import torch\n" + textwrap.dedent(RESIZED))
+    order = {"target": f"{path}:make", "train": False, "trains": False}
+    sought = Difference(1, "output", "shape", "(1,)", "(12,)")
+    found = where.searched(sought, order, 300.0, None, tmp_path)
+    if found.stage != "inductor" and torch.__version__.split("+")[0] != "2.13.0":
+        pytest.skip("this torch does not have the bug")
+    assert (found.stage, found.line, found.piece) == ("inductor", 5, 2), found
+    ends = "the graph ends at line 6 of mine.py, in resize: flat.resize_(12)"
+    assert ends in found.notes, found
+
+
 def test_a_search_that_is_ended_has_told_what_it_knew(tmp_path, monkeypatch):
     def reports(*_, **__):
         yield {"where": {"trying": "inductor", "doing": "it was compiled"}}
