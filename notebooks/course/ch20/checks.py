@@ -54,6 +54,7 @@ def _doubling(graph, inputs):
     ),
     passed="The gradients of the penalty are right, and the forward is compiled.",
 )
+@torch._dynamo.config.patch(trace_autograd_ops=False)  # the page has set it
 def penalty_trains(answer):
     torch.compiler.reset()
     # By AOTAutograd, so that no graph has a backward of a backward.

@@ -66,6 +66,10 @@ def make_loss(model, backend):
     return within(lambda x: call(model, x))
 
 
+# %% 20.1: trace_autograd_ops
+# -     @torch._dynamo.config.patch(trace_autograd_ops=True)
+
+
 # %% 20.2: nothing is raised
 # - load_state_dict(weights)
 # + load_state_dict(weights, strict=False)
