@@ -11,7 +11,7 @@ from tests.proof import common, faults, mutants, report
 from tests.proof.broken import FAULTS, Fault, environment
 from tests.proof.faults import CONTROL, cache, look, row
 from tests.proof.notice import notices
-from tests.refresh import notebooks
+from tests.refresh import ROOT, notebooks
 
 
 def path_of(number):
@@ -55,6 +55,33 @@ def test_a_module_counts_by_its_mutants_not_by_how_many_were_drawn():
     total = mutants.total([half, {"mutants": "10 of 10", "noticed": 10, **rest}])
     assert (total["mutants"], total["noticed"]) == ("20 of 50", 15)
     assert total["share"] == "60% (39% to 81%)"
+
+
+def test_each_module_is_held_against_tests_that_are_there():
+    every = [path for name in mutants.MODULES for path in (ROOT / name).rglob("*.py")]
+    names = {path.relative_to(ROOT).as_posix() for path in every}
+    left = names - {*mutants.every_module()}
+    assert {name.rpartition("/")[2] for name in left} == {"__init__.py", "__main__.py"}
+    for path in mutants.every_module():
+        assert all((ROOT / tests).is_file() for tests in mutants.tests_of(path).split())
+
+
+def changed(before, after):
+    return f"# a.x_f__mutmut_1: survived\n--- a.py\n+++ a.py\n-  {before}\n+  {after}\n"
+
+
+def test_a_survivor_that_is_the_same_program_is_told_from_one_that_is_not():
+    zipped = "for x in zip(a, b, strict=True):"
+    for after in (
+        "zip(a, b, ):",
+        "zip(a, b, strict=False):",
+        "zip(a, b, strict=None):",
+    ):
+        assert mutants.same(changed(zipped, f"for x in {after}"))
+    assert mutants.same(changed('read("utf-8")', 'read("UTF-8")'))
+    assert not mutants.same(changed(zipped, "for x in zip(a, strict=True):"))
+    assert not mutants.same(changed("a = b + 1", "a = b - 1"))
+    assert not mutants.same(changed("a = b", "a = None"))
 
 
 CLAIM = "from course import claim\nclaim('six by nine', {} == 42)"
@@ -101,3 +128,18 @@ def test_a_fault_that_nobody_notices_makes_the_command_fail(
     assert [row["fault"] for row in rows] == [CONTROL, "idle"]
     assert {row["noticed by"] for row in rows} == {"no notebook"}
     assert "1 of 2 are as they should be idle" in capsys.readouterr().out
+
+
+def test_two_runs_at_once_keep_the_rows_of_both(tmp_path, monkeypatch):
+    other = {"fault": "idle", "noticed by": "01"}
+
+    def meanwhile(*_):
+        common.record("faults", [other])
+        return []
+
+    monkeypatch.setattr(faults, "FAULTS", {"idle": IDLE})
+    monkeypatch.setattr(faults, "notebooks", list)
+    monkeypatch.setattr(faults, "look", meanwhile)
+    monkeypatch.setattr(common, "FOLDER", tmp_path)
+    faults.main(["--jobs", "1", "--fault", CONTROL])
+    assert [*common.kept("faults", "fault")] == [CONTROL, "idle"]

@@ -92,8 +92,8 @@ def main(arguments: list[str]) -> int:
         found = row(fault, look(fault, paths, CACHES), len(paths))
         if fault and not fault.shared:
             shutil.rmtree(cache(fault, CACHES), ignore_errors=True)
-        with lock:
-            rows[name] = found
+        with lock:  # another run may have recorded others since
+            rows.update(common.kept("faults", "fault") | {name: found})
             order = [rows[n] for n in (CONTROL, *FAULTS) if n in rows]
             common.record("faults", order, faults=len(FAULTS))
             took = f"{time.perf_counter() - begin:4.0f} s"

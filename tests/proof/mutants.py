@@ -114,9 +114,13 @@ def mutmut_for(paths: list[str], folder: Path) -> Callable[..., str]:
 def same(difference: str) -> bool:
     """Return whether a survivor is the same program: it only writes UTF-8, or it leaves
     out what ``strict=`` of zip would say where lengths differ, and they do not."""
-    alike = re.sub(r",? ?strict=\w+", "", difference.lower())
+    alike = re.sub(r",(?: ?strict=\w+)?(?= ?\))", "", difference.lower())
     before, after = (
-        [line[1:].rstrip(" ,)") for line in alike.splitlines() if re.match(sign, line)]
+        [
+            line[1:].replace(" )", ")")
+            for line in alike.splitlines()
+            if re.match(sign, line)
+        ]
         for sign in (r"-(?!--)", r"\+(?!\+\+)")
     )
     return before == after
