@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ def parts(
 
     *order* goes to *module* with the ``parts`` to do; the other arguments are those of
     `reports`.  A part that had to be ended, or that killed its process, found a
-    ``problem``, and those that are left go on in a new process.
+    ``problem`` and how it ``ended``, and those that are left go on in a new process.
 
     Raises InputError where no process comes to a first part.
     """
@@ -62,7 +63,7 @@ def parts(
                     raise InputError(f"{order['target']}: {problem}")
                 for name in [stage] if stage in left else [*left]:
                     left.remove(name)
-                    yield name, {"problem": problem}
+                    yield name, {"problem": problem, "ended": news["ended"]}
             elif "stage" not in news:
                 yield "", news
 
@@ -81,14 +82,15 @@ def reports(
 
     It is ended when one of its stages takes more than *timeout* seconds, or when it and
     what it started have more than *memory* bytes, by default three quarters of what is
-    free.  Then, and where it fails, the last is the ``stage`` and a ``problem``.  *env*
-    has variables for it; its report is kept in *folder*, or the system's for temporary
-    files, for as long as it runs.  It imports what this process can, and looks in the
-    folders of *path* first.  *advice* is for a problem (`explained`).
+    free.  Then, and where it fails, the last is the ``stage``, a ``problem`` and how it
+    ``ended`` (`End`).  *env* has variables for it; its report is kept in *folder*, or
+    the system's for temporary files, for as long as it runs.  It imports what this
+    process can, and looks in the folders of *path* first.  *advice* is for a problem
+    (`explained`).
 
     Raises Unavailable where no process can be started.
     """
-    limit = memory or int(0.75 * psutil.virtual_memory().available)
+    limit = memory_limit(memory)
     with tempfile.TemporaryDirectory(dir=folder, prefix="report-") as place:
         report, said = Path(place) / "report", Path(place) / "said"
         whole = json.dumps({**order, "report": str(report)})
@@ -98,7 +100,26 @@ def reports(
         finally:
             end(child)
         if why is not None:
-            yield {"stage": stage, "problem": explained(stage, why, advice)}
+            problem = explained(stage, why.says, advice)
+            yield {"stage": stage, "problem": problem, "ended": why.how}
+
+
+@dataclass(frozen=True)
+class End:
+    """How a process came to its end, in a word for who compares, and in a sentence.
+
+    *how* is ``time`` or ``memory`` where it had to be ended; of one that ended by
+    itself the name of the signal, such as ``SIGSEGV``, or ``status 3``; and ``raised``
+    where *says* is what an exception said.
+    """
+
+    how: str
+    says: str
+
+
+def memory_limit(memory: int | None) -> int:
+    """Return the bytes that a process may have: by default most of what is free."""
+    return memory or int(0.75 * psutil.virtual_memory().available)
 
 
 def _given(
@@ -121,7 +142,7 @@ def _given(
 
 def _followed(
     child: subprocess.Popen, report: Path, timeout: float, limit: int
-) -> Generator[_News, None, tuple[str, str | None]]:
+) -> Generator[_News, None, tuple[str, End | None]]:
     """Yield the news of *child* as its report grows; return its last stage, and why.
 
     That is why it ended, or None if all is done.
@@ -140,25 +161,53 @@ def _followed(
         if status is not None:
             said = report.with_name("said").read_text(errors="replace")
             return stage, _death(status, said)
-        if time.monotonic() - begin > timeout:
-            return stage, f"not done after {timeout:g} seconds: give a longer timeout="
-        held = _held(child.pid)
-        if held > limit and (held := _held(child.pid, "pss")) > limit:
-            took = f"{text.size(held)} of memory, more than {text.size(limit)}"
-            return stage, f"it took {took}"
+        if why := _too_much(child, begin, timeout, limit):
+            return stage, why
         time.sleep(0.2)
 
 
-def _death(status: int, said: str) -> str:
+def awaited(child: subprocess.Popen, said: Path, timeout: float, limit: int) -> End:
+    """Return how a process ends that writes its errors to *said*.
+
+    One that takes more than *timeout* seconds, or *limit* bytes of memory, is ended.
+    """
+    begin = time.monotonic()
+    try:
+        while (status := child.poll()) is None:
+            if why := _too_much(child, begin, timeout, limit):
+                return why
+            time.sleep(0.1)
+        return _death(status, said.read_text(errors="replace"))
+    finally:
+        end(child)
+
+
+def _too_much(
+    child: subprocess.Popen, begin: float, timeout: float, limit: int
+) -> End | None:
+    """Return why a process has to be ended, if it has."""
+    if time.monotonic() - begin > timeout:
+        return End(
+            "time", f"not done after {timeout:g} seconds: give a longer timeout="
+        )
+    held = _held(child.pid)
+    if held > limit and (held := _held(child.pid, "pss")) > limit:
+        took = f"{text.size(held)} of memory, more than {text.size(limit)}"
+        return End("memory", f"it took {took}")
+    return None
+
+
+def _death(status: int, said: str) -> End:
     """Return how a process ended by itself; what it *said*, for an exception."""
     if status < 0:
         name = signal.Signals(-status).name
         full = ", as of a system whose memory is full" if name == "SIGKILL" else ""
-        return f"its process died of {name}{full}"
+        return End(name, f"its process died of {name}{full}")
     if status == 1:
-        return said
+        return End("raised", said)
     last = (said.strip().splitlines() or ["nothing"])[-1]
-    return f"it ended its process, with status {status}; it said: {last}"
+    says = f"it ended its process, with status {status}; it said: {last}"
+    return End(f"status {status}", says)
 
 
 def _held(pid: int, kind: str = "rss") -> int:

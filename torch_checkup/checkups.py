@@ -307,7 +307,8 @@ def checkup(
             here = [n for n in names if n not in _APART]
             for name, found in _found(here, order, env):
                 if problem := found.get("problem"):
-                    done[name] = ended_part(name, problem, about.get("running", ""))
+                    running = about.get("running", "")
+                    done[name] = ended_part(name, problem, running, found["ended"])
                 elif name:
                     done[name] = msgspec.convert(found, Part)
                 else:
@@ -350,7 +351,7 @@ def _found(
 
     for name, found in parts(names):
         yield name, found
-        if name == "matches" and "not done after" in found.get("problem", ""):
+        if name == "matches" and found.get("ended") == "time":
             left = [other for other in names if other != name]
             order["timeout"] /= max(1, len(left))
             yield from parts(left) if left else ()
@@ -424,7 +425,7 @@ def _apart(name: str, order: dict[str, Any]) -> Part:
     return training_part(around) if name == "composes" else start_part(around)
 
 
-def ended_part(name: str, problem: str, running: str) -> Part:
+def ended_part(name: str, problem: str, running: str, how: str) -> Part:
     """Return a part that never came to its end, by which side was *running* then.
 
     Where eager ran, compiled code that dies, hangs or takes all memory is bad.
@@ -432,7 +433,7 @@ def ended_part(name: str, problem: str, running: str) -> Part:
     if name != "matches" or running != "compiled":
         return Part(name, "failed", problem)
     why = problem.removeprefix(f"failed at: {name}: ")
-    found = Difference(1, "the call", "raises", "runs", why)
+    found = Difference(1, "the call", "raises", "runs", why, ended=how)
     says = f"eager runs, and compiled it comes to no answer: {why}"
     counts = {"matches": False}
     return Part(name, "bad", says, counts, differences=(found,))

@@ -26,7 +26,8 @@ class Difference:
     ``alias``, ``identity``, ``stride`` or ``sign of zero``.  Of values, *count* of *of*
     numbers are not eager's, and *off_eager* and *off_compiled* are the largest
     distances from float64; None where that means nothing.  *note* says what else is
-    to be known, such as how often it was seen.
+    to be known, such as how often it was seen.  *ended* is how compiled code ended its
+    process, where it did (`children.End`).
     """
 
     call: int
@@ -39,6 +40,7 @@ class Difference:
     off_eager: float | None = None
     off_compiled: float | None = None
     note: str = ""
+    ended: str = ""
 
     @property
     def look(self) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import math
 import re
-import signal
 import subprocess
 import textwrap
 import types
@@ -46,13 +45,15 @@ class Look:
     """What is looked at after a call: *found*, and how both sides must agree.
 
     *found* is an expression of the names that the program has: ``out``, ``given``.
-    *check* has the assertion; *raises* names the exception that is the difference.
+    *check* has the assertion; *raises* names the exception that is the difference, and
+    *ends* how it ends its process (`children.End`), if it does.
     """
 
     found: str
     check: str = ""
     train: bool = False
     raises: str = ""
+    ends: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class Repro:
     setup: str
     check: str
     raises: str = ""
+    ends: str = ""
     saved: dict[str, torch.Tensor] | None = None
 
     @property
@@ -85,34 +87,49 @@ class Repro:
         if self.saved:
             torch.save(self.saved, folder / _DATA)
 
-    def fails(self, folder: Path, timeout: float, path: Sequence[str] = ()) -> bool:
+    def fails(
+        self,
+        folder: Path,
+        timeout: float,
+        path: Sequence[str] = (),
+        memory: int | None = None,
+    ) -> bool:
         """Write it and run it; return whether it fails, and for this difference.
 
         Where the difference is that its process ends, or has no end, so must this one.
-        Raises TimeoutError after *timeout* seconds, in any other case.
+        It may have *memory* bytes.  Raises TimeoutError after *timeout* seconds, in any
+        other case.
         """
         self.write(folder)
-        pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-        child = children.start(_NAME, path=path, cwd=folder, text=True, **pipes)
-        try:
-            _, said = child.communicate(timeout=max(timeout, 0.1))
-        except subprocess.TimeoutExpired:
-            if self.raises.startswith("not done"):
-                return True
-            raise TimeoutError from None
-        finally:
-            status = children.end(child)
-        if number := re.search(r"with status (\d+)|^SystemExit: (\d+)", self.raises):
-            return status == int(number[1] or number[2])
-        if name := re.search(r"process died of (\w+)", self.raises):
-            return status == -signal.Signals[name[1]]
+        said, limit = folder / "said", children.memory_limit(memory)
+        with said.open("w") as errors:
+            pipes = {"stdout": subprocess.DEVNULL, "stderr": errors}
+            child = children.start(_NAME, path=path, cwd=folder, **pipes)
+            end = children.awaited(child, said, max(timeout, 0.1), limit)
+        said.unlink()
+        if self.ends:
+            return end.how == self.ends
+        if end.how == "time":
+            raise TimeoutError
         expected = self.raises.split(":")[0] or "AssertionError"
-        return status == 1 and bool(
-            re.search(rf"^(?:[\w.]+\.)?{re.escape(expected)}\b", said, re.M)
+        return end.how == "raised" and bool(
+            re.search(rf"^(?:[\w.]+\.)?{re.escape(expected)}\b", end.says, re.M)
         )
 
 
 # ------------------------------------------------------------------ what it looks like
+
+
+def beside(target: str) -> list[str]:
+    """Return the lines that import, and let a program find what *target* stands in.
+
+    It is run where the check-up was: no folder of this machine is written into it.
+    """
+    file, folder = Path(target.rpartition(":")[0]), Path()
+    with suppress(ValueError):
+        folder = file.parent.relative_to(Path.cwd())
+    here = f"sys.path.append({folder.as_posix()!r})  # from where it is run"
+    return ["import sys", "", "import torch", "", here]
 
 
 def of_piece(
@@ -121,16 +138,16 @@ def of_piece(
     look: Look,
     compiling: str,
     exact: bool,
-    needs: str = "",
+    target: str = "",
 ) -> Repro:
     """Return the program of a piece of a graph, which is called with *given*.
 
     *compiling* is how it is compiled: ``torch.compile(f)``.  With *exact*, inputs have
     the values that they had, those that are long in a file; else these come from a
-    seed.  *needs* is the module that registers operators of its own.
+    seed.  *target* is the user's, whose module may register operators of its own.
     """
     names = [n.name for n in module.graph.find_nodes(op="placeholder")]
-    heads, body = _code(module, needs)
+    heads, body = _code(module, target)
     making, saved = _inputs(names, given, exact)
     arguments = ", ".join(names)
     comma = "," if len(names) == 1 else ""
@@ -151,19 +168,21 @@ def of_piece(
             "",
         ]
     )
-    return Repro(setup, _checked(look, "f", compiling), look.raises, saved)
+    check = _checked(look, "f", compiling)
+    return Repro(setup, check, look.raises, look.ends, saved)
 
 
 def of_make(
-    module: str, name: str, call: Callable[[str], list[str]], look: Look, how: str
+    target: str, call: Callable[[str], list[str]], look: Look, how: str
 ) -> Repro:
-    """Return the program that calls the user's own *name* of *module*.
+    """Return the program that calls the user's own *target*.
 
     *call* gives the lines that call what it is given by name; *how* is what compiles.
     """
+    name = target.rpartition(":")[2]
     setup = [
-        "import torch",
-        f"from {module} import {name}",
+        *beside(target),
+        f"from {module_of(target)} import {name}",
         "",
         "",
         "def seen(compiled):",
@@ -176,7 +195,7 @@ def of_make(
     check = f"eager, compiled = seen(False), seen(True)\n{look.check}"
     if look.raises:
         check = f"seen(False)\nseen(True)  # {look.raises}"
-    return Repro("\n".join(setup), check, look.raises)
+    return Repro("\n".join(setup), check, look.raises, look.ends)
 
 
 def _guarded(lines: list[str], look: Look) -> list[str]:
@@ -215,7 +234,13 @@ def as_test(repro: Repro, name: str) -> str:
 # ------------------------------------------------------------------------------- code
 
 
-def _code(module: fx.GraphModule, needs: str) -> tuple[list[str], list[str]]:
+def module_of(target: str) -> str:
+    """Return the name by which a program imports what *target* stands in."""
+    home = target.rpartition(":")[0]
+    return Path(home).stem if home.endswith(".py") else home
+
+
+def _code(module: fx.GraphModule, target: str) -> tuple[list[str], list[str]]:
     """Return the lines that import, and a function ``f`` with its inner ones."""
     functions, heads = list[str](), list[str]()
     for name, inner in [*module.named_children(), ("f", module)]:
@@ -227,9 +252,11 @@ def _code(module: fx.GraphModule, needs: str) -> tuple[list[str], list[str]]:
     text = "\n".join(functions)
     heads = [line for line in heads if re.search(rf"\b{line.split()[-1]}\b", text)]
     spaces = set(re.findall(r"torch\.ops\.(\w+)\.", text)) - {*_BUILT_IN}
-    if spaces and needs:
-        heads.append(f"import {needs}  # it registers torch.ops.{min(spaces)}")
-    return ["import torch", *dict.fromkeys(heads)], functions[:-2]
+    heads = [*dict.fromkeys(heads)]
+    if spaces and target:
+        registers = f"{module_of(target)}  # it registers torch.ops.{min(spaces)}"
+        return [*beside(target), *heads, f"import {registers}"], functions[:-2]
+    return ["import torch", *heads], functions[:-2]
 
 
 def _function(name: str, module: fx.GraphModule, source: str) -> list[str]:

@@ -118,7 +118,9 @@ def searched(
     that dies, or is ended, has told what it knew.
     """
     known = {n: getattr(found, n) for n in _SOUGHT}
-    order = {**order, "difference": dataclasses.asdict(found)}
+    order = {**order, "memory": memory, "difference": dataclasses.asdict(found)}
+    if found.ended == "memory":  # a program of the search eats as much beside it
+        memory = 2 * children.memory_limit(memory)
     child = f"{__package__}.where_child"
     with tempfile.TemporaryDirectory(prefix="bisect-") as cache:
         whole = {**order, "seconds": timeout, "keep": str(keep), "cache": cache}
@@ -136,23 +138,17 @@ def searched(
             known |= one.get("where", {})
             if problem := one.get("problem"):
                 why = problem.removeprefix(f"failed at: {one['stage']}: ")
-                known |= _ended(known, why)
+                known |= _ended(known, why, one["ended"] == found.ended)
     return msgspec.convert(known, Where)
 
 
-_ENDS = ("its process died of", "it ended its process", "not done after", "it took")
+def _ended(known: dict[str, Any], why: str, same: bool) -> dict[str, Any]:
+    """Return what there is to add when the search was ended, or died.
 
-
-def ending(words: str) -> str:
-    """Return how a process came to its end, as `children.reports` begins it, or ''."""
-    return next((end for end in _ENDS if words.startswith(end)), "")
-
-
-def _ended(known: dict[str, Any], why: str) -> dict[str, Any]:
-    """Return what there is to add when the search was ended, or died."""
+    It may be the *same* end as that which is sought.
+    """
     doing = known.get("doing", "")
     said = ", ".join(filter(None, (f"not narrowed further: {why}", doing)))
-    same = ending(why) and ending(why) == ending(known["compiled"])
     stage = known.get("stage") or (known.get("trying", "") if same else "")
     return {"stage": stage, "notes": [*known.get("notes", ()), said]}
 

@@ -49,7 +49,7 @@ from .pieces import (
     users_module,
 )
 from .repro import Look, Repro
-from .where import LADDER, ending
+from .where import LADDER
 
 with needed_for("the pass or lowering that is wrong"):
     from torch._inductor import config as inductor_config
@@ -359,7 +359,9 @@ def look_at(found: Difference, module: fx.GraphModule, train: bool) -> Look | No
 def raised(found: Difference, train: bool = False) -> Look:
     """Return the look at what is raised: the compiled error itself, if it can."""
     if found.eager == "runs":
-        return Look("out", train=train, raises=found.compiled)
+        left = re.match(r"SystemExit: (\d+)", found.compiled)
+        ends = f"status {left[1]}" if left else found.ended
+        return Look("out", train=train, raises=found.compiled, ends=ends)
     return Look("", "assert compiled == eager, (compiled, eager)", train)
 
 
@@ -422,12 +424,11 @@ def shown(
     options = [f'backend="{stage}"'] * (stage != "inductor")
     options += ["dynamic=True"] * culprit.captured.dynamic
     compiling = f"torch.compile({', '.join(['f', *options])})"
-    target = order["target"].rpartition(":")[0]
-    needs = Path(target).stem if target.endswith(".py") else target
-    last = None
+    target, last = order["target"], None
     for exact in (False, True):
         try:
-            made = repro.of_piece(module, culprit.inputs, look, compiling, exact, needs)
+            given = culprit.inputs, look, compiling, exact
+            made = repro.of_piece(module, *given, target)
         except ValueError as error:
             search.told.note(f"no file for its inputs: {error}")
             break
@@ -435,7 +436,10 @@ def shown(
             break
         last = made
         if made.fails(
-            Path(order["keep"]), search.told.left, folders_of(order["target"])
+            Path(order["keep"]),
+            search.told.left,
+            folders_of(order["target"]),
+            order["memory"],
         ):
             return made, True
     return (last, False) if last else None
@@ -444,9 +448,6 @@ def shown(
 def of_the_whole(search: Search, stage: str, order: dict[str, Any]) -> Repro | None:
     """Return the program that calls the user's own ``make``."""
     p, found = search.p, search.sought
-    target, _, name = order["target"].rpartition(":")
-    file = Path(target)
-    module = file.stem if target.endswith(".py") else target
     place = found.place
     if found.field in ("raises", "exception"):
         look = raised(found)
@@ -475,7 +476,7 @@ def of_the_whole(search: Search, stage: str, order: dict[str, Any]) -> Repro | N
 
     options = [f'backend="{stage}"'] * (stage != "inductor")
     how = f"torch.compile({', '.join(['fn', *options])})"
-    return repro.of_make(module, name, call, look, how)
+    return repro.of_make(order["target"], call, look, how)
 
 
 def _of_the_model(place: str, p: Patient) -> str:
@@ -512,7 +513,7 @@ def search(p: Patient, found: Difference, told: Told, order: dict[str, Any]) -> 
         return
     looking = Search(p, found, told)
     try:
-        if ending(found.compiled):
+        if found.ended:
             ends(looking, order)
         else:
             from_the_outside_in(looking, order)
@@ -527,7 +528,8 @@ def ends(looking: Search, order: dict[str, Any]) -> None:
         made = of_the_whole(looking, stage, order)
         told.put(doing=f"a program compiled it with {stage}", trying=stage)
         seconds = told.left / (len(LADDER) - number + 1)
-        if told.spend(partial(made.fails, Path(order["keep"]), seconds, path)):
+        run = partial(made.fails, Path(order["keep"]), seconds, path, order["memory"])
+        if told.spend(run):
             told.put(stage=stage)
             told.note("not narrowed further: no piece of it was compiled by itself")
             put_program(looking, made, True, order)
@@ -653,7 +655,8 @@ def whole(looking: Search, stage: str, order: dict[str, Any]) -> None:
         return
     path = folders_of(order["target"])
     try:
-        fails = made.fails(Path(order["keep"]), looking.told.left, path)
+        left, memory = looking.told.left, order["memory"]
+        fails = made.fails(Path(order["keep"]), left, path, memory)
     except TimeoutError:
         raise Spent from None
     put_program(looking, made, fails, order)

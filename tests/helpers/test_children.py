@@ -69,6 +69,8 @@ ENDS = {
     "exits": "it ended its process, with status 3; it said: which weights?",
     "raises": "ValueError: no such thing in …/it.py",
 }
+HOW = {"sleeps": "time", "eats": "memory", "killed": "SIGKILL", "dies": "SIGSEGV"}
+HOW |= {"exits": "status 3", "raises": "raised"}
 
 
 @pytest.fixture
@@ -117,7 +119,8 @@ def test_what_ends_a_part_is_told_and_the_others_go_on(child, orphan, tmp_path):
     assert found.pop("works")["says"] == "done"
     assert found.keys() == ENDS.keys()
     for name, said in ENDS.items():
-        (problem,) = found[name].values()
+        problem, how = found[name].values()
+        assert how == HOW[name]
         problem = re.sub(r"(?<=took )[\d.]+ \w+", "#", problem)
         assert problem == f"failed at: {name}: {said}"
     assert set(psutil.Process().children(recursive=True)) <= others
@@ -149,7 +152,7 @@ def test_the_last_report_of_a_process_names_its_stage(child):
         {"stage": "raises"},
     ]
     problem = f"failed at: raises: {ENDS['raises']}"
-    assert told[-1] == {"stage": "raises", "problem": problem}
+    assert told[-1] == {"stage": "raises", "problem": problem, "ended": "raised"}
 
 
 def test_what_was_found_is_kept_when_no_other_process_starts(child, tmp_path):

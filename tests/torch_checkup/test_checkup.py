@@ -483,10 +483,11 @@ def test_the_exit_status_tells_wrong_from_slow(
     ],
 )
 def test_what_ends_the_process_only_when_compiled_is_bad(name, running, verdict):
-    part = ended_part(name, f"failed at: {name}: its process died of SIGSEGV", running)
+    problem = f"failed at: {name}: its process died of SIGSEGV"
+    part = ended_part(name, problem, running, "SIGSEGV")
     assert part.verdict == verdict and part.says.endswith("its process died of SIGSEGV")
-    wrong = [(d.field, d.eager, d.compiled) for d in part.differences]
-    died = [("raises", "runs", "its process died of SIGSEGV")]
+    wrong = [(d.field, d.eager, d.compiled, d.ended) for d in part.differences]
+    died = [("raises", "runs", "its process died of SIGSEGV", "SIGSEGV")]
     assert wrong == (died if verdict == "bad" else [])
 
 
@@ -496,10 +497,7 @@ def test_what_never_ends_is_not_waited_for_in_each_part_anew(monkeypatch):
     def parts(child, order, names, timeout, *_):
         asked.append((names, timeout))
         if "matches" in names:
-            yield (
-                "matches",
-                {"problem": "failed at: matches: not done after 90 seconds"},
-            )
+            yield "matches", {"problem": "not done after 90 seconds", "ended": "time"}
         yield from ((name, {}) for name in names if "matches" not in names)
 
     monkeypatch.setattr(checkups.children, "parts", parts)
@@ -507,6 +505,35 @@ def test_what_never_ends_is_not_waited_for_in_each_part_anew(monkeypatch):
     names = ["matches", "capture", "silent", "next"]
     assert [name for name, _ in checkups._found(names, order, {})] == names
     assert asked == [(names, 90.0), (names[1:], 30.0)] and order["timeout"] == 30.0
+
+
+EATS = """
+    import torch
+    @torch.library.custom_op("checkup_test::eats", mutates_args=())
+    def eats(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+    @eats.register_fake
+    def _(x):
+        rows = []
+        while True:
+            rows.append(b"x" * 2**26)
+    def make():
+        return lambda x: eats(x) + 1, (torch.ones(4),)
+    """
+
+
+def test_what_eats_memory_only_when_compiled_is_bad_and_the_rest_is_kept(tmp_path):
+    path = tmp_path / "eats.py"
+    path.write_text(textwrap.dedent(EATS))
+    only = ["matches", "capture"]
+    found = checkup(f"{path}:make", only=only, memory=2**31, repro=tmp_path / "wrong")
+    matches, capture = found.parts
+    assert (matches.verdict, matches.counts) == ("bad", {"matches": False}), found
+    assert "eager runs, and compiled it comes to no answer: it took" in matches.says
+    assert "more than 2 GiB" in matches.says
+    assert (matches.where.stage, matches.where.still_fails) == ("eager", True), found
+    assert "import make" in (tmp_path / "wrong" / "repro.py").read_text()
+    assert capture.verdict == "failed" and "it took" in capture.says
 
 
 def test_what_leaves_python_only_when_compiled_is_bad(looked_at):

@@ -18,7 +18,7 @@ def test_each_verdict_is_told_at_once_with_its_seconds(monkeypatch, capsys):
         assert places[0].is_dir() and not any(places[0].iterdir())
         yield "capture", asdict(Part("capture", "good", "all of it is one graph"))
         told.append(capsys.readouterr().err)
-        yield "silent", {"problem": "failed at: silent: it died"}
+        yield "silent", {"problem": "failed at: silent: it died", "ended": "SIGKILL"}
         told.append(capsys.readouterr().err)
 
     monkeypatch.setattr(children, "parts", parts)

@@ -58,6 +58,58 @@ def test_another_exception_is_not_the_difference(tmp_path):
         sleeps.fails(tmp_path, 0.5)
 
 
+@pytest.mark.parametrize(
+    ("program", "ends"),
+    [
+        ("import time; time.sleep(60)", "time"),
+        (
+            "x = [0]; all(x.append(b'x' * 2**26) is None for _ in iter(int, 1))",
+            "memory",
+        ),
+        ("import os; os._exit(3)", "status 3"),
+        ("import os; os.kill(os.getpid(), 11)", "SIGSEGV"),
+        ("raise ValueError('status 3')", ""),
+    ],
+)
+def test_a_process_must_end_as_it_did(program, ends, tmp_path):
+    for sought in {"time", "memory", "status 3", "SIGSEGV"}:
+        wrong = repro.Repro(program, "", ends=sought)
+        assert wrong.fails(tmp_path, 6.0, memory=2**28) == (sought == ends)
+    assert [path.name for path in tmp_path.iterdir()] == ["repro.py"]
+
+
+CALL = "call = given", "out = {}(*call)"
+NAMED = Look("out", "assert compiled.equal(eager)")
+
+
+def of_a_model(target):
+    return repro.of_make(target, lambda run: [w.format(run) for w in CALL], NAMED, "fn")
+
+
+@pytest.mark.parametrize("home", [".", "src"])
+def test_it_finds_the_model_where_the_checkup_was_run(home, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    model = tmp_path / home / "my_model.py"
+    model.parent.mkdir(exist_ok=True)
+    model.write_text("import torch\ndef make(): return abs, (torch.ones(3),)\n")
+    written = of_a_model(f"{model}:make")
+    (tmp_path / "wrong").mkdir()
+    written.write(tmp_path / "wrong")
+    subprocess.run([sys.executable, "wrong/repro.py"], check=True, timeout=120)
+    model.write_text(model.read_text().replace("abs", "None"))
+    with pytest.raises(subprocess.CalledProcessError):
+        subprocess.run([sys.executable, "wrong/repro.py"], check=True, timeout=120)
+    assert str(tmp_path) not in written.source
+
+
+def test_no_folder_of_this_machine_is_written_into_it(tmp_path):
+    """Its owner runs it beside the model, which stood elsewhere."""
+    written = of_a_model(f"{tmp_path / 'my_model.py'}:make")
+    assert "sys.path.append('.')" in written.source
+    assert str(tmp_path) not in written.source
+
+
 def test_inputs_keep_their_form():
     base = torch.randn(40)
     given = (

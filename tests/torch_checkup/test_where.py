@@ -319,10 +319,12 @@ def test_what_shows_behind_a_graph_has_the_line_at_which_that_ends(tmp_path):
 def test_a_search_that_is_ended_has_told_what_it_knew(tmp_path, monkeypatch):
     def reports(*_, **__):
         yield {"where": {"trying": "inductor", "doing": "it was compiled"}}
-        yield {"stage": "s", "problem": "failed at: s: its process died of SIGSEGV"}
+        problem = "failed at: s: its process died of SIGSEGV"
+        yield {"stage": "s", "problem": problem, "ended": "SIGSEGV"}
 
     monkeypatch.setattr(where.children, "reports", reports)
-    sought = Difference(1, "the call", "raises", "runs", "its process died of SIGSEGV")
+    died = "the call", "raises", "runs", "its process died of SIGSEGV"
+    sought = Difference(1, *died, ended="SIGSEGV")
     order = {"target": f"{tmp_path / 'mine.py'}:make"}
     found = where.searched(sought, order, 1.0, None, tmp_path)
     assert found.stage == "inductor"
@@ -459,8 +461,10 @@ def test_what_ends_its_process_is_compiled_in_another_one(search, tmp_path):
     looking = search(WHOLE, wrong_sin)
     (tmp_path / "mine.py").write_text("import torch\n" + textwrap.dedent(ENDS))
     said = "it ended its process, with status 3; it said: nothing"
-    sought = Difference(1, "the call", "raises", "runs", said)
+    died = "the call", "raises", "runs", said
+    sought = Difference(1, *died, ended="status 3")
     order = {"target": f"{tmp_path / 'mine.py'}:make", "keep": str(tmp_path)}
+    order["memory"] = None
     where_child.search(looking.p, sought, looking.told, order)
     known = looking.told._report.known
     assert (known["stage"], known["still_fails"]) == ("eager", True), known
@@ -472,7 +476,8 @@ def test_only_the_end_that_is_sought_tells_the_stage(tmp_path, monkeypatch):
 
     def reports(*_, **__):
         yield {"where": {"trying": "aot_eager"}}
-        yield {"stage": "s", "problem": "failed at: s: its process died of SIGSEGV"}
+        problem = "failed at: s: its process died of SIGSEGV"
+        yield {"stage": "s", "problem": problem, "ended": "SIGSEGV"}
 
     monkeypatch.setattr(where.children, "reports", reports)
     sought = Difference(1, "output", "values", "1", "2")
