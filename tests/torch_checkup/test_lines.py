@@ -94,6 +94,15 @@ def numbers(n):
     yield n * 3
 
 
+TABLE = dict(
+    sine=lambda x: x.sin(),  # no line of a function's own
+)
+
+
+def by_table(x):
+    return TABLE["sine"](x) + 1
+
+
 def chained(x):
     x = x.sin()
     x = x.cos()
@@ -127,6 +136,9 @@ def test_every_expression_is_a_line_and_inner_functions_come_first(mine):
         ("forward", "y: torch.Tensor = super().forward(x)"),
         ("forward", "y += x.cos()"),
         ("forward", "return scaled(same) + super(Model, self).forward(x)"),
+    ]
+    assert told(lambda: mine.by_table(X)) == [
+        ("by_table", 'return TABLE["sine"](x) + 1')
     ]
     assert told(lambda: mine.counted(X)) == [
         ("counted", "for i in numbers(len(x)):"),
