@@ -21,10 +21,19 @@ def _one_far_off(x):
     return _many(x) + first * (0.5 if torch.compiler.is_compiling() else 0.0)
 
 
+def _lost(x):  # both sides lose x beside 2**30: a float32 judge does not see it
+    return _many(x) + ((x + 2**30) - 2**30)
+
+
+def _steps(x):  # exact in float16, and rounded in between in bfloat16
+    return x.round() * 257 - 256
+
+
 TRIALS = {  # a program, and whose result is nearer by its largest distance
     "eight multiplications": (_many, "compiled"),
     "nothing to round": (lambda x: x * 2, "same"),
     "one number far off": (_one_far_off, "eager"),
+    "two distances, nearly the same": (_lost, "same"),
 }
 
 
@@ -48,6 +57,9 @@ def who_is_nearer(nearer):
     for name, (_, wanted) in TRIALS.items():
         if verdicts[name] != wanted:
             return f'{name}: you say "{verdicts[name]}", it is "{wanted}"'
+    [verdict] = nearer({"257 steps": _steps}, torch.randn(16, 64).half()).values()
+    if verdict != "same":
+        return f'in float16, you say "{verdict}" of exact numbers, it is "same"'
     return None
 
 
@@ -85,6 +97,7 @@ def compiles_once(make_loss):
     with torch.autocast("cpu", torch.bfloat16):
         logits = model(x)
     wanted = _nll(logits.float(), y)
+    [slope] = torch.autograd.grad(wanted, [model.weight])
     torch.compiler.reset()
     loss_of = make_loss(model, backend)
     for caller, context in CALLERS.items():
@@ -103,4 +116,9 @@ def compiles_once(make_loss):
                 f"{wanted.item():.6f} comes from a model in bfloat16 and a "
                 "log_softmax in float32"
             )
+        if not loss.requires_grad:
+            return f"called {caller}, the loss has no gradient: nothing can train by it"
+        [found] = torch.autograd.grad(loss, [model.weight])
+        if not near(found, slope, 1e-6):
+            return f"called {caller}, the gradient of the weights is another"
     return None

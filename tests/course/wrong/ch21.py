@@ -12,6 +12,23 @@
 # + abs().mean()
 
 
+# %% 21.1: two distances, nearly the same
+# - if e == c or abs(e - c) < 0.1 * max(e, c):
+# + if e == c:
+
+
+# %% 21.1: two distances, nearly the same
+# - program(x.double())
+# + program(x.float()).double()
+
+
+# %% 21.1: in float16
+# -     verdicts = {}
+# +     x, verdicts = x.bfloat16(), {}
+# -         results = program(x), torch.compile(program)(x)
+# +         results = (f(x) for f in (program, torch.compile(program)))
+
+
 # %% 21.2: called within autocast of float16, it is at 2 graphs
 # - with torch.autocast("cpu", enabled=False):
 # + if True:  # whatever autocast it is called in
@@ -29,3 +46,13 @@
 # +     model.to(torch.bfloat16)
 # +     def inner(x, y):
 # +         logits = model(x.bfloat16())
+
+
+# %% 21.2: the loss has no gradient
+# -         with torch.autocast("cpu", enabled=False):
+# +         with torch.autocast("cpu", enabled=False), torch.no_grad():
+
+
+# %% 21.2: the gradient of the weights is another
+# - nll(logits.float(), y)
+# + nll(logits.float(), y) + (logits - logits.detach()).sum()
