@@ -94,9 +94,9 @@ def numbers(n):
     yield n * 3
 
 
-TABLE = dict(
-    sine=lambda x: x.sin(),  # no line of a function's own
-)
+TABLE = {
+    "sine": lambda x: x.sin(),  # no line of a function's own
+}
 
 
 def by_table(x):
