@@ -253,6 +253,7 @@ def checkup(
     budget: float = 5.0,
     timeout: float = 300.0,
     memory: int | None = None,
+    search: bool = True,
     repro: str | os.PathLike[str] | None = None,
     emit_test: str | os.PathLike[str] | None = None,
     issue: str | os.PathLike[str] | None = None,
@@ -275,9 +276,9 @@ def checkup(
     much time.  Ctrl-C keeps the parts that are done.
 
     Where compiled answers are wrong, where that comes from is looked for, once more for
-    at most *timeout* seconds.  The program that shows it is in the report, and goes to
-    the folder *repro*; a test of pytest goes to the file *emit_test*, and the draft of
-    an issue, as Markdown, to *issue*.
+    at most *timeout* seconds, unless *search* is false.  The program that shows it is
+    in the report, and goes to the folder *repro*; a test of pytest goes to the file
+    *emit_test*, and the draft of an issue, as Markdown, to *issue*.
 
     Nothing of the model's weights, and no variable of the environment, is kept.  (Where
     no other input shows what is wrong, *repro* gets a file with that of one operation.)
@@ -313,7 +314,7 @@ def checkup(
                     done[name] = msgspec.convert(found, Part)
                 else:
                     about |= found
-            if "matches" in done and done["matches"].verdict == "bad":
+            if search and "matches" in done and done["matches"].verdict == "bad":
                 done["matches"] = _with_where(
                     done["matches"], order | about | {"timeout": timeout}, files
                 )

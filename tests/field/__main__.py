@@ -18,7 +18,6 @@ from dataclasses import asdict
 from pathlib import Path
 from shutil import which
 from typing import Any
-from unittest import mock
 
 from helpers.results import write_atomically
 from tests import records
@@ -26,7 +25,7 @@ from tests.field import tables
 from tests.field.corpus import ASKED, RAISED, Case, cases, judged, judged_by_words
 from tests.refresh import ROOT
 from tools.commands import command
-from torch_checkup import checkup, checkups
+from torch_checkup import checkup
 from torch_checkup.checkups import Checkup
 
 KEPT = ROOT / "data" / "proofs" / "field.json"
@@ -60,10 +59,7 @@ def _checked(case: Case, program: Path) -> Checkup:
     if case.part in ("capture", "recompiles", "silent") and not case.healthy:
         parts.remove("matches")
     how = {"only": parts, "train": case.train, "timeout": 180}
-    if case.line:
-        return checkup(f"{program}:make", **how)
-    with mock.patch.object(checkups, "_with_where", lambda part, *_: part):
-        return checkup(f"{program}:make", **how)
+    return checkup(f"{program}:make", search=bool(case.line), **how)
 
 
 def _words(case: Case, program: Path) -> dict[str, str]:

@@ -4,7 +4,7 @@ import os
 import re
 import sys
 import textwrap
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 
 import pytest
@@ -30,6 +30,7 @@ from torch_checkup.helpers import children, graphs
 from torch_checkup.helpers.errors import InputError
 from torch_checkup.helpers.results import Machine
 from torch_checkup.patient import Patient
+from torch_checkup.where import Where
 
 
 def target(name):
@@ -534,6 +535,18 @@ def test_what_eats_memory_only_when_compiled_is_bad_and_the_rest_is_kept(tmp_pat
     assert (matches.where.stage, matches.where.still_fails) == ("eager", True), found
     assert "import make" in (tmp_path / "wrong" / "repro.py").read_text()
     assert capture.verdict == "failed" and "it took" in capture.says
+
+
+@pytest.mark.parametrize("search", [True, False])
+def test_where_it_comes_from_is_looked_for_unless_that_is_left_out(search, monkeypatch):
+    wrong = Difference(1, "output", "values", "1", "2")
+    part = asdict(Part("matches", "bad", "", differences=(wrong,)))
+    news = [("", {"trains": False, "calls": 1}), ("matches", part)]
+    monkeypatch.setattr(children, "parts", lambda *_: iter(news))
+    looked = Where(1, "output", "values", "1", "2", stage="inductor")
+    monkeypatch.setattr(checkups.where, "searched", lambda *_: looked)
+    found = checkup(target("healthy"), only=["matches"], search=search)
+    assert found["matches"].where == (looked if search else None)
 
 
 def test_what_leaves_python_only_when_compiled_is_bad(looked_at):
