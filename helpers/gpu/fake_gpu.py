@@ -50,6 +50,7 @@ with needed_for("Triton code for a GPU that is not here"):
     from torch._inductor.decomposition import select_decomp_table
     from torch._inductor.fx_passes import fuse_attention, joint_graph
     from torch._inductor.graph import GraphLowering
+    from torch._inductor.kernel import mm_grouped
     from torch._inductor.runtime import triton_helpers
     from torch._inductor.runtime.coordinate_descent_tuner import CoordescTuner
     from torch._subclasses.fake_tensor import FakeTensor
@@ -84,7 +85,9 @@ def gpu(chosen: Gpu) -> Iterator[None]:
 
     target = GPUTarget("cuda", chosen.target, chosen.warp)
     # All that is asked when nothing is launched.
-    fake_driver = types.SimpleNamespace(get_current_target=lambda: target)
+    memory = {"max_shared_mem": chosen.shared_optin}
+    utils = types.SimpleNamespace(get_device_properties=lambda _: memory)
+    fake_driver = types.SimpleNamespace(get_current_target=lambda: target, utils=utils)
     with ONE_AT_A_TIME, contextlib.ExitStack() as stack:
         for owner, name, value in _answers(chosen):
             stack.enter_context(mock.patch.object(owner, name, value))
@@ -123,6 +126,10 @@ def _answers(chosen: Gpu) -> Iterator[tuple[Any, str, Any]]:
     yield triton_helpers, "set_driver_to_gpu", always(None)
     if hasattr(inductor_scheduler, "has_triton"):
         yield inductor_scheduler, "has_triton", always(True)
+    ask = getattr(mm_grouped, "can_use_triton_kernel", None)
+    if ask:  # it asks whether CUDA is there at all
+        available = mock.patch.object(torch.cuda, "is_available", always(True))
+        yield mm_grouped, ask.__name__, available(ask)
 
 
 # c10::DeviceType, which is part of torch's stable interface.

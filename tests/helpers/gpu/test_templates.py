@@ -285,6 +285,37 @@ def test_batches_convolutions_and_sums_of_two_products():
     assert candidate.name == "mm_plus_mm" and len(dump.launches) == 1
 
 
+def test_float8_with_a_scale_is_multiplied_by_tensor_cores():
+    def scaled(a, b, scale):
+        product = torch._scaled_mm(a, b.t(), scale, scale, out_dtype=BF16)
+        return product.relu()
+
+    eight = torch.float8_e4m3fn
+    a, b = randn(64, 256).to(eight), randn(64, 256).to(eight)
+    given = scaled, a, b, torch.tensor(1.0)
+    dump = dump_triton(*given, mode=UNTIMED, template="BLOCK_M=64")
+    [kernel] = dump.kernels
+    assert len(dump.launches) == 1 and "relu" in kernel.ops
+    assert "e4m3.e4m3" in kernel.on().ptx
+
+
+@pytest.mark.parametrize(("gpu", "templates"), [("h100", True), ("a100", False)])
+def test_a_product_of_groups_has_templates_from_an_h100_on(gpu, templates):
+    ends = torch.tensor([16, 40], dtype=torch.int32)
+    rows, weights = randn(40, 64, dtype=BF16), randn(2, 64, 64, dtype=BF16)
+
+    def grouped(rows, weights, ends):
+        return F.grouped_mm(rows, weights, offs=ends)
+
+    dump = dump_triton(grouped, rows, weights, ends, gpu=gpu, mode=UNTIMED)
+    assert ("grouped_mm" in {e.name for e in dump.noted}) is templates
+    assert [k.kind for k in dump.launches] == ["library"]
+    if templates:
+        dump = dump_triton(grouped, rows, weights, ends, mode=UNTIMED, template=1)
+        assert [k.kind for k in dump.launches] == ["template"]
+        assert dump.kernels[0].on().registers > 0
+
+
 def test_what_is_read_may_be_fused_to_the_front():
     def widen(a, w):
         return a @ w.to(BF16)
