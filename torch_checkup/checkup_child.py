@@ -63,11 +63,12 @@ def traffic(p: Patient) -> Part:
         f"{text.count(len(ours.generated), 'kernel')} and "
         f"{text.count(len(ours.library), 'library call')} move {moved}"
     )
-    limit = f"{1 / share:.1f} times as fast" if share else "no limit from libraries"
-    bound = (
-        f"libraries take {text.mark(f'{share:.0%}')} of eager's time; if all else took "
-        f"none, it would be {text.mark(limit)}"
-    )
+    bound = "eager calls no library for products: none bounds what can be won"
+    if share:
+        bound = (
+            f"libraries take {text.mark(f'{share:.0%}')} of eager's time; if all else "
+            f"took none, it would be {text.mark(f'{1 / share:.1f} times as fast')}"
+        )
     fewer = ours.kernels and ours.bytes < _FEWER_BYTES * usual.bytes
     verdict, advice = "good" if fewer else "look", ()
     if wider:

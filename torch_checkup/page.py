@@ -95,9 +95,9 @@ _PAGE = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_
 :root { color-scheme: light dark; --line: #8888; --good: #1a7f37; --bad: #b42318;
   --paper: #fff; --ink: #1f2328;
   --look: #8a5a00; }
-@media (prefers-color-scheme: dark) { :root { --good: #4ac26b; --bad: #ff8a65;
+@media screen and (prefers-color-scheme: dark) { :root {
   --paper: #15181c; --ink: #e6edf3;
-  --look: #e3b341; } }
+  --good: #4ac26b; --bad: #ff8a65; --look: #e3b341; } }
 body { background: var(--paper); color: var(--ink);
   font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto;
   padding: 0 1rem; overflow-wrap: anywhere; }
@@ -111,7 +111,7 @@ thead th { border-top: 0; font-size: .85rem; }
 .good { color: var(--good); } .bad, .failed { color: var(--bad); }
 .look, .tell { color: var(--look); }
 section { border-top: 1px solid var(--line); padding: 1rem 0; }
-.wide { overflow-x: auto; }
+.wide { overflow-x: auto; margin: 1rem 0; }
 .wide th, .wide td { overflow-wrap: normal; }
 .wide td { font-family: ui-monospace, monospace; font-size: .85rem; }
 pre { white-space: pre-wrap; font-size: .85rem; line-height: 1.35; padding: .5rem;
@@ -124,7 +124,9 @@ footer { border-top: 1px solid var(--line); font-size: .85rem; }
 @media (max-width: 40rem) { .overview thead { display: none; }
   .overview tr { display: block; border-top: 1px solid var(--line); }
   .overview th, .overview td { display: block; border: 0; padding: 0 0 .3rem; } }
-@media print { body { max-width: none; margin: 0; font-size: 11pt; }
+@media print { :root { color-scheme: light; }
+  body { max-width: none; margin: 0; font-size: 11pt; }
+  details::details-content { content-visibility: visible; block-size: auto; }
   section, tr { break-inside: avoid-page; } .wide { overflow: visible; }
   .wide td { overflow-wrap: anywhere; font-size: 8pt; } a { color: inherit; } }
 </style>
