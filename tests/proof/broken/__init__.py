@@ -140,6 +140,7 @@ for each in (
     "modes",
     "uses",
     "promises",
+    "libraries",
     "tools",
 ):
     importlib.import_module(f"{__name__}.{each}")
