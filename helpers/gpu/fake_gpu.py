@@ -124,8 +124,9 @@ def _answers(chosen: Gpu) -> Iterator[tuple[Any, str, Any]]:
             if hasattr(owner, name):
                 yield owner, name, staticmethod(always(value))
     yield triton_helpers, "set_driver_to_gpu", always(None)
-    if hasattr(inductor_scheduler, "has_triton"):
-        yield inductor_scheduler, "has_triton", always(True)
+    for owner in (inductor_scheduler, mm_grouped):  # each has its own name of it
+        if hasattr(owner, "has_triton"):
+            yield owner, "has_triton", always(True)
     ask = getattr(mm_grouped, "can_use_triton_kernel", None)
     if ask:  # it asks whether CUDA is there at all
         available = mock.patch.object(torch.cuda, "is_available", always(True))
