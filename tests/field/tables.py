@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,6 +31,7 @@ def text(known: Mapping[str, Case], rows: Rows, origin: str) -> str:
     parts = [
         totals(known, rows),
         origin,
+        commits(rows),
         f"The check-up misjudges {len(wrong)}: {listed}." if wrong else "",
         f"Not run since they were written or changed: {missing}." if missing else "",
         f"<details><summary>What each tool named, of {len(rows)} programs</summary>",
@@ -37,6 +39,13 @@ def text(known: Mapping[str, Case], rows: Rows, origin: str) -> str:
         "</details>",
     ]
     return "\n\n".join(filter(None, parts))
+
+
+def commits(rows: Rows) -> str:
+    """Return of which commits the rows are, and how many of each."""
+    counts = Counter(row["commit"] for row in rows.values() if "commit" in row)
+    named = ", ".join(f"{name} ({count})" for name, count in counts.items())
+    return f"Commits that were run, with the number of programs: {named}." * bool(named)
 
 
 def totals(known: Mapping[str, Case], rows: Rows) -> str:

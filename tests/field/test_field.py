@@ -1,5 +1,6 @@
 """A dozen programs of the field corpus, each by the part that it is about."""
 
+import subprocess
 from dataclasses import replace
 
 import pytest
@@ -125,6 +126,24 @@ def test_tables_count_ills_and_healthy_programs_apart():
     assert "misjudges 2: [a tensor made from a size](https://" in text
     assert "false alarm" in text and "| ill, cause |" in text
     assert "changed: [a write through dropout's result](https://" in text
+
+
+def test_a_row_names_the_commit_that_was_run_and_whether_the_code_was_changed(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(field, "ROOT", tmp_path)
+    code = tmp_path / "helpers" / "stats.py"
+    code.parent.mkdir()
+    code.write_text("")
+    me = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
+    for words in (("init", "-q"), ("add", "."), (*me, "commit", "-qm", "first")):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    name = field.commit()
+    assert len(name) == 7 and int(name, 16)
+    code.write_text("changed = True\n")
+    assert field.commit() == f"{name}+"
+    rows = {"a": {"commit": name}, "b": {"commit": name}, "c": {}}
+    assert f"{name} (2)." in tables.commits(rows) and not tables.commits({})
 
 
 def test_the_readme_has_the_tables_of_the_record():
