@@ -130,3 +130,12 @@ def test_a_stride_says_something_of_dimensions_longer_than_1_alone():
 
     assert strided((1, 9, 3), (1, 5, 3)) == []
     assert {one[2] for one in strided((1, 9, 3), (2, 9, 1))} == {"values", "stride"}
+
+
+@pytest.mark.parametrize(
+    ("eager", "compiled", "kinds"),
+    [("a", None, ("str", "NoneType")), (1, 1.0, ("int", "float"))],
+)
+def test_a_result_of_another_kind_is_told_by_its_kind(eager, compiled, kinds):
+    [one] = told(Fresh(lambda x, c: (x + 1, compiled if c else eager)), (X,))
+    assert one == (1, "output[1]", "type", *kinds, "")
