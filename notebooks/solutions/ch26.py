@@ -2,6 +2,9 @@
 
 
 # %% 26.1
+from torch.export import Dim, export
+
+
 def export_it(model):
     """Return an exported program for every batch and every length."""
     x, mask = torch.randn(2, 6, 8), torch.ones(2, 6)

@@ -75,7 +75,11 @@ def logsumexp_op(answer):
         for how, function in (("eager", doubled), ("compiled", _compile(doubled))):
             if fault := difference(_slope(function), _exact_slope, inputs, 1e-4):
                 return f"the gradient is off: {how}, {fault}"
-    return _opcheck(answer, [(x.requires_grad_(),) for (x,) in inputs])
+    if fault := _opcheck(answer, [(x.requires_grad_(),) for (x,) in inputs]):
+        return fault
+    if not all(part in str(answer) for part in ("mine", "row_logsumexp")):
+        return f"it is {answer}, and mine::row_logsumexp was asked for"
+    return None
 
 
 # --- 24.2 ----------------------------------------------------------------------

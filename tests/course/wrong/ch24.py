@@ -36,6 +36,24 @@
 # + x.new_empty(4)
 
 
+# %% 24.1: mine::row_logsumexp was asked for
+# - mine::row_logsumexp
+# + other::row_logsumexp
+
+
+# %% 24.1: is torch.float64, not torch.float32
+# - torch.from_numpy(y).to(x.device)
+# + torch.from_numpy(y.astype(np.float64)).to(x.device)
+
+
+# %% 24.2: is mean updated in place
+# -     mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
+# -     return (x - mean).contiguous()
+# +     away = (x - mean).contiguous()
+# +     mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
+# +     return away
+
+
 # %% 24.2: not defined as mutable
 # - mutates_args=("mean",)
 # + mutates_args=()

@@ -31,6 +31,11 @@ def compiled_apart(records):
 # +                 (number, rank, step["why"][0])
 
 
+# %% 25.1: rank 1 meets a new size in step 2
+# - step["why"][0]
+# + step["why"][-1]
+
+
 # %% 25.2: rank 0 reduced 2 buckets: with bucket_cap_mb=2
 # - (model, bucket_cap_mb=2)
 # + (model)

@@ -34,6 +34,11 @@ def export_it(model):
 # + Dim("batch", max=4)
 
 
+# %% 26.1: Guard failed
+# - Dim("length")
+# + Dim("length", max=8)
+
+
 # %% 26.1: a batch of 4, length 9: another answer
 # -     return export(model, (x, mask), dynamic_shapes=(both, both))
 # +     class Mean(torch.nn.Module):
@@ -76,3 +81,8 @@ class Portable(torch.nn.Module):
 # %% 26.2: the file has another level
 # - return x / new, new
 # + return new, x / new
+
+
+# %% 26.2: after 1 inputs, the file has another level
+# - return x / new, new
+# + return x / new, level
