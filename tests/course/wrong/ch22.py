@@ -15,6 +15,20 @@
 # -     compiled.zero_grad()
 
 
+# %% 22.1: 6 rows run eagerly
+def warm(compiled, make, sizes):
+    torch.compiler.set_stance("force_eager")
+
+
+# %% 22.1: 3 rows run eagerly
+def warm(compiled, make, sizes):
+    with torch.no_grad():
+        compiled(make(sizes[0]))
+    compiled(make(sizes[0])).sum().backward()
+    compiled.zero_grad()
+    torch.compiler.set_stance("eager_on_recompile")
+
+
 # %% 22.1: times, and 3 are enough
 def warm(compiled, make, sizes):
     for n in sizes:

@@ -65,3 +65,9 @@ def start_warm(model, path):
 # %% 23.2: gives other answers
 # - number / 1000
 # + round(number / 1000)
+
+
+# %% 23.2: is anything compiled at all
+def make_step(number):
+    eagerly = torch.compiler.disable(slow_to_start(number))
+    return lambda x: eagerly(x)
