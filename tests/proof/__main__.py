@@ -14,7 +14,7 @@ NAMES = {
     "faults": "break torch.compile on purpose, and see which cell notices",
     "hostile": "run the notebooks where something is missing or in the way",
     "browser": "run all of every notebook in JupyterLab, move each widget, solve it",
-    "checkups": "check up six models of real libraries, and look at the reports",
+    "checkups": "check up models of real libraries, and look at the reports",
     "hub": "let three people disturb each other below one hub on this machine",
     "mutants": "change a module in one place, again and again: does a test fail?",
     "reading": "open and update the lessons as `make lab` does, and read the site",

@@ -1,6 +1,6 @@
 """Check up models of real libraries, and look at each report in a browser.
 
-    python -m tests.proof checkups         # six models, and their training
+    python -m tests.proof checkups         # all of them, and their training
     python -m tests.proof checkups bert    # one of them
 
 A report must be below 2 MB, need no network, put nothing on the browser's console and
@@ -23,7 +23,7 @@ from torch_checkup.checkups import Checkup, checkup, write_report
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext
 
-MODELS = ("bert", "llama", "vit", "resnet", "unet", "lora")
+MODELS = ("bert", "llama", "vit", "resnet", "unet", "lora", "detector")
 WIDTHS = (390, 1200)
 
 
