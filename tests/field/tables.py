@@ -45,7 +45,9 @@ def commits(rows: Rows) -> str:
     """Return of which commits the rows are, and how many of each."""
     counts = Counter(row["commit"] for row in rows.values() if "commit" in row)
     named = ", ".join(f"{name} ({count})" for name, count in counts.items())
-    return f"Commits that were run, with the number of programs: {named}." * bool(named)
+    if not named:
+        return ""
+    return f"Programs by commit, a + where its files were changed: {named}."
 
 
 def totals(known: Mapping[str, Case], rows: Rows) -> str:
