@@ -11,6 +11,7 @@ from torch_checkup import composes
 from torch_checkup.checkups import Checkup, training_part
 from torch_checkup.composition import SITUATIONS, WAYS, Composition, Situation
 from torch_checkup.composition_child import judged
+from torch_checkup.helpers import children
 from torch_checkup.helpers.errors import InputError
 from torch_checkup.patient import Patient
 
@@ -232,3 +233,18 @@ def test_a_checkup_of_training_judges_what_is_this_models_own(verdicts, verdict,
     part = training_part(Composition("m:make", (*situations[:2], *ended)))
     assert part.verdict != "good"
     assert "had to be ended" in part.says
+
+
+def test_an_interrupt_keeps_what_is_done_and_says_so(models, monkeypatch):
+    row = {"name": "autocast", "verdict": "agrees", "says": "near"}
+
+    def parts(*_):
+        yield "autocast", row
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(children, "parts", parts)
+    found = composes(f"{models}:differs", only=("autocast", "two ranks"))
+    assert found.interrupted and found.situations == (Situation(**row),)
+    assert "interrupted: these were done" in str(found)
+    monkeypatch.setattr(children, "parts", lambda *_: iter([("autocast", row)]))
+    assert composes(f"{models}:differs", only=("autocast",)).interrupted is False
