@@ -43,7 +43,7 @@ def text(known: Mapping[str, Case], rows: Rows, origin: str) -> str:
 
 def commits(rows: Rows) -> str:
     """Return of which commits the rows are, and how many of each."""
-    counts = Counter(row["commit"] for row in rows.values() if "commit" in row)
+    counts = Counter(row.get("commit", "none noted") for row in rows.values())
     named = ", ".join(f"{name} ({count})" for name, count in counts.items())
     if not named:
         return ""

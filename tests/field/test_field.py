@@ -143,7 +143,9 @@ def test_a_row_names_the_commit_that_was_run_and_whether_the_code_was_changed(
     code.write_text("changed = True\n")
     assert field.commit() == f"{name}+"
     rows = {"a": {"commit": name}, "b": {"commit": name}, "c": {}}
-    assert f"{name} (2)." in tables.commits(rows) and not tables.commits({})
+    assert f"{name} (2), none noted (1)." in tables.commits(
+        rows
+    ) and not tables.commits({})
 
 
 def test_the_readme_has_the_tables_of_the_record():
