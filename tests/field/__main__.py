@@ -4,8 +4,9 @@
     python -m tests.field "a counter in the model"
     python -m tests.field --table           write the tables of the README anew
 
-tlparse is asked where its command is installed.  Each program is kept as it is done:
-what is interrupted goes on where it was, and a program that changed is run anew.
+tlparse is asked where it is installed; the group `proof` brings it.  Each program is
+kept as it is done: what is interrupted goes on where it was, and a program that
+changed is run anew.
 Each row names the commit that was run, with a + where files were not as committed.
 """
 
@@ -35,6 +36,8 @@ README = ROOT / "torch_checkup" / "README.md"
 MARKS = "<!-- field -->", "<!-- /field -->"
 _PAGES = ("*graph_break_reason*", "*recompile_reasons*", "failures_and_restarts*")
 _TIMEOUT = 300  # seconds for one tool and one program
+_FOLDERS = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+_TLPARSE = which("tlparse", path=_FOLDERS)
 
 
 def run(case: Case) -> dict[str, Any]:
@@ -86,7 +89,7 @@ def _words(case: Case, program: Path) -> dict[str, str]:
     # Of answers it shows no more than that nothing raises.
     asked = case.part != "matches" or RAISED in words["logs"]
     words["explain"] = _said("explain", program) if asked else ""
-    if which("tlparse"):
+    if _TLPARSE:
         lines = words["logs"].splitlines()  # whoever runs it sees what it raises
         raised = [line for line in lines if line.startswith(RAISED)]
         words["tlparse"] = "\n".join((_parsed(trace), *raised))
@@ -108,7 +111,7 @@ def _parsed(trace: Path) -> str:
     """Return the pages of tlparse that name an ill, each after its file's name."""
     [*logs] = trace.glob("*.log")
     out = trace.with_name("pages")
-    command = ["tlparse", *map(str, logs[:1]), "--no-browser", "-o", str(out)]
+    command = [_TLPARSE, *map(str, logs[:1]), "--no-browser", "-o", str(out)]
     subprocess.run(command, capture_output=True, timeout=_TIMEOUT)
     pages = [page for kind in _PAGES for page in out.rglob(kind)]
     return "\n".join(f"{p.name}: {p.read_text(errors='replace')}" for p in pages)
