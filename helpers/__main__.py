@@ -88,8 +88,8 @@ def _parser() -> argparse.ArgumentParser:
 def _doctor(chosen: argparse.Namespace) -> int:
     from .health import WAITING, doctor
 
-    if not (chosen.no_compile or sys.stderr.isatty()):  # where no bar says it
-        tell(f"doctor: {WAITING}")
+    if not chosen.no_compile:
+        _begin(f"doctor: {WAITING}")
     diagnosis = doctor(compile=not chosen.no_compile)
     rows = [(row.name, row.status, row.found) for row in diagnosis.rows]
     print(Table.of(["part", "status", "found"], rows))
@@ -111,6 +111,7 @@ def _dump(chosen: argparse.Namespace) -> int:
         raise InputError(str(error)) from error
     options = {"gpu": chosen.gpu, "training": chosen.train, "mode": chosen.mode}
     template = chosen.template
+    _begin(f"dump: {function} is compiled for {chosen.gpu}")
     options["template"] = int(template) if (template or "").isdigit() else template
     dump = dump_triton(fn, *inputs, to=chosen.to, **options)
     print(dump)
@@ -119,6 +120,12 @@ def _dump(chosen: argparse.Namespace) -> int:
     if chosen.to:
         print(f"written to {chosen.to}")
     return 0
+
+
+def _begin(line: str) -> None:
+    """Say what takes long, where no bar does."""
+    if not sys.stderr.isatty():
+        tell(line)
 
 
 def _module(name: str) -> ModuleType:

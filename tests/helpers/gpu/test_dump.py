@@ -479,8 +479,11 @@ def test_the_command_line(tmp_path, monkeypatch, capsys):
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)  # as ``python -m`` does
+    monkeypatch.setenv("HELPERS_QUIET", "0")
     assert main(["dump", "doubled:f", "--gpu", "a100", "--to", "out"]) == 0
-    printed = capsys.readouterr().out
+    told = capsys.readouterr()
+    printed = told.out
+    assert told.err == "dump: f is compiled for a100\n"  # where no bar says it
     assert "pointwise" in printed and "A100" in printed
     assert (tmp_path / "out" / "README.md").exists()
     monkeypatch.chdir(tmp_path.parent)
