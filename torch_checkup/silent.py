@@ -21,6 +21,7 @@ from .breaks import seen_of
 from .checkups import Part
 from .cures import answer_of, near
 from .helpers import correctness, text
+from .helpers.errors import one_line
 from .helpers.session import restored, undisturbed
 from .helpers.text import Table
 from .patient import Patient, doubled
@@ -39,6 +40,8 @@ def silent(p: Patient) -> Part:
     if not seen_of(p).now.count:
         counts = {"compiled": False, "stale": 0}
         return Part("silent", "bad", _why_eager(p), counts)
+    if passed := _let_pass(p):
+        return Part("silent", "bad", passed, {"compiled": False, "stale": 0})
     probe = Probe(p, "aot_eager" if _writes(p) else "eager")
     found = [(change, probe.notices(change)) for change in _changes(p)]
     noticed = [change for change, seen in found if seen]
@@ -85,6 +88,22 @@ def _why_eager(p: Patient) -> str:
     if getattr(getattr(p.fn, "forward", p.fn), "_torchdynamo_disable", False):
         return f"{says}: torch.compiler.disable is around it"
     return f"{says}: no operation of torch was found to capture"
+
+
+def _let_pass(p: Patient) -> str:
+    """Return what fails to compile, where the model's owner lets such errors pass."""
+    if not torch._dynamo.config.suppress_errors:
+        return ""
+    inputs, kwargs = p.calls[0]
+    with undisturbed(p.fn), torch._dynamo.config.patch(suppress_errors=False):
+        try:
+            p.run(p.compiled())(*inputs, **kwargs)
+        except Exception as error:
+            return (
+                "it runs eagerly: torch._dynamo.config.suppress_errors lets pass that "
+                f"it does not compile: {one_line(error)}"
+            )
+    return ""
 
 
 def _mends(probe: Probe, stale: list[Change]) -> list[str]:

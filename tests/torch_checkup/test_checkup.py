@@ -349,6 +349,26 @@ def test_a_model_that_stands_in_its_file_is_left_as_it_was(looked_at):
     assert silent["verdict"] == "good", silent
 
 
+@pytest.mark.parametrize("compiler", ["no-such-compiler", "g++"])
+def test_what_errors_that_are_let_pass_leave_eager_is_told(looked_at, compiler):
+    body = f"""
+        import torch._inductor.config
+        torch._dynamo.config.suppress_errors = True
+        torch._inductor.config.cpp.cxx = ("{compiler}",)
+        def make(): return torch.sin, (torch.ones(7),)
+        """
+    before = {"cpp.cxx": torch._inductor.config.cpp.cxx}
+    dynamo = torch._dynamo.config.patch(suppress_errors=False)
+    with (
+        dynamo,
+        torch._inductor.config.patch(before),
+    ):  # what the model sets is put back
+        [silent] = looked_at(body, "silent", built=True)
+    assert silent["verdict"] == ("good" if compiler == "g++" else "bad")
+    assert ("suppress_errors" in silent["says"]) == (compiler != "g++")
+    assert not torch._dynamo.config.suppress_errors
+
+
 # --- bad input: said, and nothing stays -------------------------------------------
 
 LOCKED = """
