@@ -9,6 +9,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from tools.site import __main__ as site
 from tools.site import contents, ranking
+from tools.site.finish import finished
 
 GLOSSARY = """# Glossary
 
@@ -205,3 +206,8 @@ def test_what_sphinx_cannot_resolve_is_an_error(tmp_path):
         (source / "_static" / name).write_text((site.HERE / name).read_text())
     (source / "index.md").write_text("# Index\n\n[gone](nowhere.md)\n")
     assert site.build(source, tmp_path / "html") != 0
+
+
+def test_a_sentence_on_the_marks_keeps_them_and_an_output_has_those_of_numbers():
+    page = "<p>What stands between ⟨ and ⟩ was measured.</p><pre>⟨yes⟩ in\n⟨3 s⟩</pre>"
+    assert finished(page) == page.replace("⟨yes⟩", "yes")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from helpers.text import numbers_marked
 
 # What a screen reader is told, where Sphinx, myst-nb and Furo leave something out.
@@ -23,7 +25,11 @@ _NAMES = (
 
 
 def finished(html: str) -> str:
-    """Return a page with marks around measured numbers alone."""
+    """Return a page whose outputs have marks around measured numbers alone.
+
+    A sentence that says what the marks are keeps its own.
+    """
     for found, wanted in _NAMES:
         html = html.replace(found, wanted)
-    return numbers_marked(html)
+    outputs = re.compile(r"<pre\b.*?</pre>", re.DOTALL)
+    return outputs.sub(lambda output: numbers_marked(output[0]), html)
