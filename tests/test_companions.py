@@ -132,6 +132,7 @@ def run(code):
             exec(compile(code, "cheat_sheet", "exec"), names)
     finally:
         torch._logging.set_logs()
+        torch.nn.modules.module._global_forward_hooks.clear()
 
 
 @pytest.mark.parametrize("code", PYTHON)
