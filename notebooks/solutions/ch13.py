@@ -8,7 +8,7 @@ class Mended(torch.nn.Module):
     def __init__(self, width):
         super().__init__()
         self.layer = torch.nn.Linear(width, width)
-        self.register_buffer("step", torch.zeros(()), persistent=False)
+        self.register_buffer("step", torch.tensor(0), persistent=False)
 
     def forward(self, x):
         self.step += 1

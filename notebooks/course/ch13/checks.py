@@ -34,8 +34,8 @@ class Warmup(torch.nn.Module):
         "The values of tensors. A buffer can count, if its key stays out of the "
         "checkpoint. min() of a tensor and a number would be a branch on its value, "
         "and the graph needs another operation for it.",
-        "self.register_buffer('step', torch.zeros(()), persistent=False), and "
-        "part = (self.step / 10).clamp(max=1).",
+        "self.register_buffer('step', torch.tensor(0), persistent=False), and "
+        "part = (self.step / 10).clamp(max=1). An integer counts on in bfloat16.",
     ),
     passed="The step is a tensor: its value flows through the one graph there is.",
 )
@@ -59,6 +59,11 @@ def mended_class(answer):
             return "the layer gets no gradient"
     if not near(model.layer.weight.grad, reference.layer.weight.grad):
         return "the gradient of the layer is not that of Warmup"
+    half, few = answer(6).bfloat16(), x.bfloat16()
+    for _ in range(300):  # bfloat16 has no 257
+        half(few)
+    if int(half.step) != 300:
+        return f"as bfloat16, int(model.step) is {int(half.step)} after 300 calls"
     return one_compile(lambda: answer(6), [(x,)] * 13)
 
 

@@ -12,8 +12,8 @@ Mended = Warmup
 
 
 # %% 13.1: the keys of the state_dict differ: step
-# - torch.zeros(()), persistent=False
-# + torch.zeros(())
+# - torch.tensor(0), persistent=False
+# + torch.tensor(0)
 
 
 # %% 13.1: call 5 returns something else than Warmup does
@@ -27,7 +27,7 @@ Mended = Warmup
 
 
 # %% 13.1: and 1 was asked for. The last one compiled because self.step
-# - self.register_buffer("step", torch.zeros(()), persistent=False)
+# - self.register_buffer("step", torch.tensor(0), persistent=False)
 # + self.step = 0.0
 # - (self.step / 10).clamp(max=1)
 # + min(self.step / 10, 1.0)
@@ -68,3 +68,8 @@ def compile_step(step, backend):
 # %% 13.2: and 2 were asked for
 def compile_step(step, backend):
     return torch.compile(step, backend=backend, dynamic=False)
+
+
+# %% 13.1: as bfloat16, int(model.step) is 256 after 300 calls
+# - torch.tensor(0), persistent=False
+# + torch.zeros(()), persistent=False
