@@ -38,8 +38,8 @@
 
 
 # %% 16.2: one number off by 8 times as much as any: you say 'rounding'
-# - .abs().max() for t
-# + .abs().mean() for t
+# - .abs().max()
+# + .abs().mean()
 
 
 # %% 16.2: all numbers off by less than the largest: you say 'bug'
@@ -62,3 +62,14 @@
 # %% 16.2: the same NaN: you say
 # - "equal_nan": True
 # + "equal_nan": False
+
+
+# %% 16.2: bfloat16 with infinities of its own: you say 'bug'
+# -     own, its = off(eager), off(other)
+# +     own, its = ((t.double() - truth).abs().max() for t in (eager, other))
+
+
+# %% 16.2: a NaN: you say 'rounding'
+# -     own, its = off(eager), off(other)
+# +     seen = truth.isfinite() & other.isfinite()
+# +     own, its = ((t.double() - truth)[seen].abs().max() for t in (eager, other))
