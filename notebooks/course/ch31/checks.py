@@ -48,8 +48,8 @@ def any_timestep(make_step):
 @exercise(
     "31.2",
     hints=(
-        "An if on a float is a guard on that float. A float that is only calculated "
-        "with becomes a symbol at its second value, and that is a compile, too.",
+        "An if on a float is a guard on that float. A float that multiplies a tensor "
+        "becomes a symbol at its second value, and that is a compile, too.",
         "Ask the if outside, and compile the two ways as two functions. A scale that "
         "is a tensor costs no second compile.",
         "one = torch.compile(model, backend=backend); two = torch.compile(lambda x, s: "
