@@ -111,8 +111,8 @@ def _dump(chosen: argparse.Namespace) -> int:
         raise InputError(str(error)) from error
     options = {"gpu": chosen.gpu, "training": chosen.train, "mode": chosen.mode}
     template = chosen.template
-    _begin(f"dump: {function} is compiled for {chosen.gpu}")
     options["template"] = int(template) if (template or "").isdigit() else template
+    _begin(f"dump: {function} is compiled for {chosen.gpu}")
     dump = dump_triton(fn, *inputs, to=chosen.to, **options)
     print(dump)
     if dump.noted:

@@ -37,11 +37,8 @@ _TIED = "skip_no_tensor_aliasing_guards_on_parameters"
 
 def silent(p: Patient) -> Part:
     """Is something silently eager, stale or ignored?"""
-    if not seen_of(p).now.count:
-        counts = {"compiled": False, "stale": 0}
-        return Part("silent", "bad", _why_eager(p), counts)
-    if passed := _let_pass(p):
-        return Part("silent", "bad", passed, {"compiled": False, "stale": 0})
+    if why := _let_pass(p) if seen_of(p).now.count else _why_eager(p):
+        return Part("silent", "bad", why, {"compiled": False, "stale": 0})
     probe = Probe(p, "aot_eager" if _writes(p) else "eager")
     found = [(change, probe.notices(change)) for change in _changes(p)]
     noticed = [change for change, seen in found if seen]

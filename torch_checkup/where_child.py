@@ -435,14 +435,15 @@ def shown(
         if last and made.source == last.source:
             break
         last = made
-        if made.fails(
-            Path(order["keep"]),
-            search.told.left,
-            folders_of(order["target"]),
-            order["memory"],
-        ):
+        if fails(made, search.told.left, order):
             return made, True
     return (last, False) if last else None
+
+
+def fails(made: Repro, seconds: float, order: dict[str, Any]) -> bool:
+    """Return whether a program, run where it is kept, fails as it should."""
+    path = folders_of(order["target"])
+    return made.fails(Path(order["keep"]), seconds, path, order["memory"])
 
 
 def of_the_whole(search: Search, stage: str, order: dict[str, Any]) -> Repro | None:
@@ -523,13 +524,12 @@ def search(p: Patient, found: Difference, told: Told, order: dict[str, Any]) -> 
 
 def ends(looking: Search, order: dict[str, Any]) -> None:
     """Tell the stage that ends the process, or never ends: each has its own process."""
-    told, path = looking.told, folders_of(order["target"])
+    told = looking.told
     for number, stage in enumerate(LADDER):
         made = of_the_whole(looking, stage, order)
         told.put(doing=f"a program compiled it with {stage}", trying=stage)
         seconds = told.left / (len(LADDER) - number + 1)
-        run = partial(made.fails, Path(order["keep"]), seconds, path, order["memory"])
-        if told.spend(run):
+        if told.spend(partial(fails, made, seconds, order)):
             told.put(stage=stage)
             told.note("not narrowed further: no piece of it was compiled by itself")
             put_program(looking, made, True, order)
@@ -653,13 +653,11 @@ def whole(looking: Search, stage: str, order: dict[str, Any]) -> None:
     if made is None:
         looking.told.note(f"no program for {looking.sought.place}")
         return
-    path = folders_of(order["target"])
     try:
-        left, memory = looking.told.left, order["memory"]
-        fails = made.fails(Path(order["keep"]), left, path, memory)
+        still = fails(made, looking.told.left, order)
     except TimeoutError:
         raise Spent from None
-    put_program(looking, made, fails, order)
+    put_program(looking, made, still, order)
 
 
 def looking_at_all(looking: Search) -> Callable[[], bool]:

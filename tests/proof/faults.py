@@ -83,7 +83,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
     asked = parser.parse_args(arguments)
     chosen = asked.fault or [*every]
-    rows = common.kept("faults", "fault")
+    known = common.kept("faults", "fault")
     lock = Lock()
 
     def one(name: str) -> None:
@@ -92,15 +92,15 @@ def main(arguments: list[str]) -> int:
         found = row(fault, look(fault, paths, CACHES), len(paths))
         if fault and not fault.shared:
             shutil.rmtree(cache(fault, CACHES), ignore_errors=True)
-        with lock:  # another run may have recorded others since
-            rows.update(common.kept("faults", "fault") | {name: found})
-            order = [rows[n] for n in (CONTROL, *FAULTS) if n in rows]
-            common.record("faults", order, faults=len(FAULTS))
+        with lock:
+            order = (CONTROL, *FAULTS)
+            common.put("faults", "fault", found, order, faults=len(FAULTS))
             took = f"{time.perf_counter() - begin:4.0f} s"
             print(took, name, found["noticed by"], found["it said"], flush=True)
 
     with ThreadPoolExecutor(asked.jobs) as pool:
-        list(pool.map(one, asked.fault or [n for n in every if n not in rows]))
+        list(pool.map(one, asked.fault or [n for n in every if n not in known]))
+    rows = common.kept("faults", "fault")
     # Nobody notices the control, and only that.
     bad = [n for n in chosen if (rows[n]["noticed by"] == NOBODY) != (n == CONTROL)]
     print(f"{len(chosen) - len(bad)} of {len(chosen)} are as they should be", *bad)

@@ -278,14 +278,20 @@ FILLED = """
     """
 
 
-def test_a_bug_of_torch_is_found_in_a_process_of_its_own(tmp_path):
+def searched_for(body, sought, stage, tmp_path):
+    """Return what the search finds of a bug that the reference torch has."""
     path = tmp_path / "mine.py"
-    path.write_text("import torch\n" + textwrap.dedent(FILLED))
+    path.write_text("import torch\n" + textwrap.dedent(body))
     order = {"target": f"{path}:make", "train": False, "trains": False}
-    sought = Difference(1, "output", "values", "3", "7")
     found = where.searched(sought, order, 300.0, None, tmp_path)
-    if found.stage != "aot_eager" and torch.__version__.split("+")[0] != "2.13.0":
+    if found.stage != stage and torch.__version__.split("+")[0] != "2.13.0":
         pytest.skip("this torch does not have the bug")
+    return found
+
+
+def test_a_bug_of_torch_is_found_in_a_process_of_its_own(tmp_path):
+    sought = Difference(1, "output", "values", "3", "7")
+    found = searched_for(FILLED, sought, "aot_eager", tmp_path)
     assert (found.stage, found.line, found.piece) == ("aot_eager", 5, 2), found
     assert found.still_fails and "base.expand(3, -1)" in found.repro, found
     assert found.lines <= 20 and str(tmp_path) not in where.issue(found)
@@ -304,13 +310,8 @@ RESIZED = """
 
 def test_what_shows_behind_a_graph_has_the_line_at_which_that_ends(tmp_path):
     """Inductor gives the base itself for its view, and eager code resizes both."""
-    path = tmp_path / "mine.py"
-    path.write_text("import torch\n" + textwrap.dedent(RESIZED))
-    order = {"target": f"{path}:make", "train": False, "trains": False}
     sought = Difference(1, "output", "shape", "(1,)", "(12,)")
-    found = where.searched(sought, order, 300.0, None, tmp_path)
-    if found.stage != "inductor" and torch.__version__.split("+")[0] != "2.13.0":
-        pytest.skip("this torch does not have the bug")
+    found = searched_for(RESIZED, sought, "inductor", tmp_path)
     assert (found.stage, found.line, found.piece) == ("inductor", 5, 2), found
     ends = "the graph ends at line 6 of mine.py, in resize: flat.resize_(12)"
     assert ends in found.notes, found
