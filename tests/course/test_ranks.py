@@ -58,6 +58,14 @@ def test_a_port_that_is_taken_is_said_before_anything_starts():
                 ranks.terminal(f"torchrun --nnodes 1 {asked} train_two_ranks.py")
 
 
+def test_what_torchrun_says_stands_where_a_node_did_not_end_well():
+    """The server of a rendezvous may be gone before the last node is."""
+    late = "The node has failed to shutdown the rendezvous 'none'"
+    ends = [(0, 0), (0, 1), (0, None)]
+    told = [str(ranks.Launch(codes, late, ("rank 0",))) for codes in ends]
+    assert told == ["rank 0", f"rank 0\n{late}", f"rank 0\n{late}"]
+
+
 def test_only_torchrun_is_run():
     with pytest.raises(ValueError, match="not a command of torchrun"):
         ranks.terminal("rm -r somewhere")

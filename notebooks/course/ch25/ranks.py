@@ -60,7 +60,8 @@ class LaunchFailed(RuntimeError):
 class Launch:
     """What a launch left: exit codes, words of torchrun and of each rank.
 
-    ``left`` is what each rank left in a file, where its script does that.
+    Its text has the words of torchrun where one of them did not end well.  ``left`` is
+    what each rank left in a file, where its script does that.
     """
 
     codes: tuple[int | None, ...]
@@ -69,8 +70,9 @@ class Launch:
     left: tuple[Any, ...] = ()
 
     def __str__(self) -> str:
-        said = [*self.ranks, self.torchrun]
-        return "\n".join(filter(None, map(str.strip, said)))
+        # A node whose rendezvous went home first says so at length, and ends well.
+        complaint = self.torchrun if set(self.codes) != {0} else ""
+        return "\n".join(filter(None, map(str.strip, [*self.ranks, complaint])))
 
     @property
     def found(self) -> tuple[Any, ...]:
