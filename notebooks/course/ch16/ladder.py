@@ -53,14 +53,18 @@ def picture(backends: Sequence[str], verdicts: dict[str, Sequence[bool]]) -> Pic
     )
     drawn = grid(
         {
-            bug: dict(zip(backends, map(str, right), strict=True))
+            bug: {
+                backend: "right" if fine else "wrong"
+                for backend, fine in zip(backends, right, strict=True)
+            }
             for bug, right in verdicts.items()
         },
-        {"True": DOT, "False": CROSS},
+        {"right": DOT, "wrong": CROSS},
+        legend="outside lower left",
         title="which backend shows which planted bug",
         alt="Planted bugs and the backends that show them, the first in a box. "
         f"{words}.",
-        size=(11, 1.3 + 0.75 * len(verdicts)),
+        size=(11, 1.7 + 0.75 * len(verdicts)),
     )
     [axes] = drawn.figure.axes
     axes.grid(visible=True, axis="y", color="#E5E5E5")

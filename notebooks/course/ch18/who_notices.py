@@ -175,15 +175,16 @@ def picture(found: dict[str, dict[str, bool]]) -> Picture:
     drawn = grid(
         {
             bug: {
-                name.removeprefix("nn.functional."): str(noticed)
-                for name, noticed in row.items()
+                name.removeprefix("nn.functional."): ("not noticed", "noticed")[yes]
+                for name, yes in row.items()
             }
             for bug, row in found.items()
         },
-        {"True": NOTICED, "False": MISSED},
+        {"noticed": NOTICED, "not noticed": MISSED},
+        legend="outside lower left",
         title="which program notices which planted bug",
         alt=f"Who notices which planted bug. {words}.",
-        size=(11.5, 8.2),
+        size=(11.5, 8.6),
     )
     [axes] = drawn.figure.axes
     axes.axvspan(-0.5, 0.5, color=COLOURS[0], alpha=0.12, linewidth=0)

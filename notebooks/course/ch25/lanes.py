@@ -131,6 +131,7 @@ def lanes_picture(found: Records, name: str, first: int = 1, last: int = 3) -> P
     lanes = [rank[name][first : last + 1] for rank in found]
     rows = {f"rank {n}": _of_steps(steps, zero) for n, steps in enumerate(lanes)}
     draw_bars(axes, rows, STEP_LOOKS)
+    axes.set_title("steps of both ranks, on one clock")
     words = []
     for number, step in ((n, step) for n, steps in enumerate(lanes) for step in steps):
         axes.axvline(step["begin"] - zero, color="black", linewidth=0.8, linestyle=":")
@@ -140,8 +141,7 @@ def lanes_picture(found: Records, name: str, first: int = 1, last: int = 3) -> P
             other = found[1 - number][name][step["step"]]
             took = mark(seconds(waited(other)))
             words.append(f"and rank {1 - number} waits for {took} in an all-reduce")
-    named = {kind: look for kind, look in STEP_LOOKS.items() if kind != "step"}
-    add_legend(figure, named, "outside upper left")
+    add_legend(figure, STEP_LOOKS, "outside upper left")
     axes.set_xlim(0, max(steps[-1]["end"] for steps in lanes) - zero)
     axes.set_xlabel(f"seconds, steps {first} to {last}; a dotted line: a step begins")
     return Picture(figure, f"{', '.join(words) or 'No rank compiles'}.")

@@ -21,6 +21,7 @@ def draw(rows: Mapping[str, Sequence[Step]]) -> Picture:
         {name: [Piece(one, 1, one) for one in what] for name, what in did.items()},
         {what: _LOOKS[what] for what in _LOOKS if what in chain(*did.values())},
         unit="runs of a graph, in order (not to scale of time)",
+        title="what the recorder does with each run",
         alt=" ".join(words),
         above=True,
     )

@@ -120,6 +120,7 @@ def tile_on_matrices(candidate: Candidate, shape: Shape) -> Picture:
     high, deep, wide = tile(candidate)
     down, across = (rows // high) // 2, (columns // wide) // 2
     figure = Figure(figsize=(11, 6.4), layout="constrained")
+    figure.suptitle("one program of a product, and one of its steps")
     grid = figure.subplots(
         2, 2, width_ratios=(depth, columns), height_ratios=(depth, rows)
     )
@@ -199,6 +200,7 @@ def all_templates(candidates: Candidates, depth: int) -> Picture:
     read = [read_by_all(each, depth) / (1 << 20) for each in fit]
     busy = [min(each.programs, many) for each in fit]
     figure = Figure(figsize=(11, 7.4), layout="constrained")
+    figure.suptitle("what each template reads, and how many multiprocessors it fills")
     left, right = figure.subplots(1, 2, sharey=True)
     places = range(len(fit))
     left.barh(places, read, color=COLOURS[0])
@@ -265,7 +267,10 @@ def _limits(axes: Axes, candidate: Candidate) -> None:
     for place, n in zip(places, room.values(), strict=True):
         axes.barh(place, n, **_fill(VERMILION if n == least else BLUE))
     axes.set_yticks(places, room)
-    axes.set(ylim=(len(room) - 0.5, -0.5), xlabel="blocks that fit, by each alone")
+    axes.set(
+        ylim=(len(room) - 0.5, -0.5),
+        xlabel="blocks that fit, by each alone; hatched: least",
+    )
     axes.set_xlim(0, 1.15 * max(room.values()))
     axes.grid(axis="y", visible=False)
     beside = {"textcoords": "offset points", "va": "center"}
