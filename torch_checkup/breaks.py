@@ -140,7 +140,7 @@ _NO_HELP = re.compile(r"file an issue|report an issue|is fundamental|logging fun
 
 def _untried(stop: GraphBreak) -> str:
     """Return what the user may change for a break, and where; or its cause."""
-    place = stop.caller or stop.place
+    place = (stop.caller or stop.place).rstrip(":")
     inside = f"line {stop.line} of {stop.file}, `{stop.source}`"
     if stop.file.startswith("site-packages/torch/"):
         return f"{place}: it stops inside torch, {inside}: torch's own, it can be left"

@@ -86,7 +86,9 @@ def _verdict(
         verdict, says = "look", f"these inputs compile {extra} more versions"
     elif not extra:
         says = "no second version"
-    if len(p.calls) == 1:
+    if p.fails:
+        says += f"; left out, as eager raises: {text.count(len(p.fails), 'call')}"
+    elif len(p.calls) == 1:
         says += "; one set of inputs was given: give a list of those that come"
     if seen.stopped:
         says += f"; {seen.stopped}"
@@ -108,7 +110,7 @@ class Finding:
     @property
     def place(self) -> str:
         """The user's line behind it."""
-        return f" ({self.guard.place})" if self.guard.place else ""
+        return f" ({self.guard.place.rstrip(':')})" if self.guard.place else ""
 
 
 Maker = Callable[[Patient, Finding], Iterable[Cure]]

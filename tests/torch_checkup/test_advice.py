@@ -206,6 +206,14 @@ def test_health_gets_no_advice(name, part, advised):
     assert (found["verdict"], found["advice"]) == ("good", ()), found
 
 
+def test_of_calls_that_eager_refuses_it_is_said_that_they_are_left_out(advised):
+    made = "def make(): return f, [(X,), (torch.ones(7),)]\n"
+    body = calls("x", "return x @ torch.ones(4, 2)") + made
+    found = advised(body, "recompiles", first=Patient.try_out)
+    assert found["says"] == "no second version; left out, as eager raises: 1 call"
+    assert found["verdict"] == "good"
+
+
 # ----------------------------------------------------------------- what is captured
 
 ONCE = "def make(): return f, (X,)\n"
@@ -241,6 +249,10 @@ CAPTURE = {
         calls("x", "h = x.sin()", "h.retain_grad()", "return h * 2")
         + "def make(): return f, (X.clone().requires_grad_(),)\n",
         ["^line 5 of mine.py, in f: h.retain_grad.*does not work with AOTDispatcher"],
+    ),
+    "a line that ends in a colon": (
+        calls("x", "if x.max().item() > 3:", "    x = x + 1", "return x * 2") + ONCE,
+        [r"^line 4 of mine.py, in f: if x.max\(\).item\(\) > 3: untried: keep"],
     ),
     "two equal tensors": (
         calls("x", "if torch.equal(x, x + 0): return x.sin()", "return x.cos()") + ONCE,
