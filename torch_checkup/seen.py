@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -206,14 +206,28 @@ _WIDE = {float: torch.float64, complex: torch.complex128}
 
 def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Yield each tensor, number and text of a result, by its place."""
-    for path, leaf in pytree.tree_leaves_with_path(value):
+    for path, leaf in pytree.tree_leaves_with_path(value, _nameless):
         place = name + pytree.keystr(path)
         if isinstance(leaf, (torch.Tensor, *_PLAIN)):
             yield place, leaf
+        elif _nameless(leaf):
+            parts, _ = pytree.SUPPORTED_NODES[type(leaf)].flatten_fn(leaf)
+            keys = leaf if isinstance(leaf, Mapping) else range(len(parts))
+            for key, part in zip(keys, parts, strict=True):
+                yield from _leaves(f"{place}[{key!r}]", part)
         else:
             for at, one in placed({place: leaf}):
                 if isinstance(one, torch.Tensor) and not at.endswith(".grad"):
                     yield at, one
+
+
+def _nameless(value: Any) -> bool:
+    """Return whether a library told torch how to open this, but not its places.
+
+    So does diffusers of all that its models return.
+    """
+    node = pytree.SUPPORTED_NODES.get(type(value))
+    return node is not None and node.flatten_with_keys_fn is None
 
 
 def _tensor(tensor: torch.Tensor, before: dict[str, torch.Tensor]) -> Value:

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.utils import _pytree as pytree
 
 from tests.torch_checkup.test_differences import Fresh, Given, found
 
@@ -139,3 +140,18 @@ def test_a_stride_says_something_of_dimensions_longer_than_1_alone():
 def test_a_result_of_another_kind_is_told_by_its_kind(eager, compiled, kinds):
     [one] = told(Fresh(lambda x, c: (x + 1, compiled if c else eager)), (X,))
     assert one == (1, "output[1]", "type", *kinds, "")
+
+
+class Opened:
+    """What a library returns, of which torch knows the parts, but not their places."""
+
+    def __init__(self, *parts):
+        self.parts = parts
+
+
+pytree.register_pytree_node(Opened, lambda o: (o.parts, None), lambda p, _: Opened(*p))
+
+
+def test_what_torch_opens_without_names_is_judged_part_by_part():
+    [one] = told(Fresh(lambda x, compiled: (x, Opened(x * 2, x * 3 + compiled))), (X,))
+    assert one[:3] == (1, "output[1][1]", "values")
