@@ -10,6 +10,7 @@ import builtins
 import dis
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
@@ -188,7 +189,8 @@ def _show(
 ) -> None:
     """Show the traceback as ever, with the advice as a note of the error."""
     advice = what_to_do(error)
-    note = f"What to do: {advice}."
+    # A page would break it inside a word.
+    note = textwrap.fill(f"What to do: {advice}.", 100, break_on_hyphens=False)
     if advice and note not in getattr(error, "__notes__", ()):
         error.add_note(note)
     shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
