@@ -16,7 +16,7 @@ from tests.torch_checkup import test_starts
 from torch_checkup import checkup, checkups, composition, load
 from torch_checkup.__main__ import main
 from torch_checkup.answers import answered
-from torch_checkup.checkup_child import found_of
+from torch_checkup.checkup_child import _library_share, found_of
 from torch_checkup.checkups import (
     NAMES,
     QUESTIONS,
@@ -143,6 +143,36 @@ def test_health_is_not_doubted(looked_at):
     found += looked_at(target("healthy"), "capture", "recompiles", "silent")
     for part in found:
         assert part["verdict"] not in ("bad", "failed"), part
+
+
+PRODUCTS = """
+A, B, BUSY = torch.ones(256, 256), torch.ones(1 << 22), []
+def f(x):
+    BUSY.append(1)
+    if len(BUSY) == {busy}:  # the machine does something else for a while
+        B.sin().cos().tan().sin().cos().tan()
+    for _ in range(8):
+        x = {step}
+    return x
+def make():
+    return f, (torch.ones(256, 256),)
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "least", "most"),
+    [("x @ A", 0.5, 1), ("x + x @ A", 0.1, 1), ("x + A", 0, 0)],
+)
+@pytest.mark.parametrize("busy", [0, 2])
+def test_the_share_of_libraries_is_not_that_of_one_call(
+    step, least, most, busy, tmp_path
+):
+    path = written(tmp_path, PRODUCTS.format(step=step, busy=busy))
+    order = {"budget": 60, "timeout": 300.0, "gpu": "h100", "train": False}
+    try:
+        assert least <= _library_share(Patient({"target": path, **order})) <= most
+    finally:
+        sys.modules.pop("mine", None)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Triton is for Linux")
