@@ -240,8 +240,6 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--draw", type=int, help="so many of each, by chance")
     parser.add_argument("--jobs", type=int, help="mutants at a time; one a core")
     asked = parser.parse_args(arguments)
-    kept = common.kept("mutants", "module")
-    rows = {path: row for path, row in kept.items() if (ROOT / path).exists()}
     failed = 0
     modules = every_module() if asked.module == ["all"] else asked.module
     for tests, group in groupby(sorted(modules, key=tests_of), key=tests_of):
@@ -253,10 +251,9 @@ def main(arguments: list[str]) -> int:
                 print(f"{tests}: {problem}", flush=True)
                 continue
         for one in found:
-            rows[one["module"]] = one
             print(*one.values(), sep=" | ", flush=True)
-        in_order = [rows[name] for name in sorted(rows)]
+        rows = common.kept("mutants", "module") | {one["module"]: one for one in found}
+        in_order = [rows[name] for name in sorted(rows) if (ROOT / name).exists()]
         common.record("mutants", [*in_order, total(in_order)])
-    if rows:
-        print(*total([*rows.values()]).values(), sep=" | ")
+        print(*total(in_order).values(), sep=" | ", flush=True)
     return int(failed > 0)
