@@ -20,12 +20,13 @@ from typing import Any
 
 import psutil
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 from . import _torch
 from .errors import CompiledRaises, InputError, one_line
 from .session import compile_apart, one_device, random_state, restored, tensors_of
-from .tensors import clone, tensors
+from .tensors import clone, tensors, with_gaps
 
 _PIECE = 1 << 22  # elements compared at a time, so that it takes little memory
 _RTOL = {torch.float16: 1e-3, torch.bfloat16: 1.6e-2, torch.float32: 1.3e-6}
@@ -249,9 +250,8 @@ def noise_of(held: _Tensors, changes: Sequence[torch.Tensor | None]) -> list[flo
     gradients = {id(t.grad) for t in held if t.is_leaf and t.grad is not None}
     known = [c for t, c in zip(held, changes, strict=True) if id(t) in gradients]
     new = [change for change in known if change is not None]
-    digit = max((torch.finfo(change.dtype).eps for change in new), default=0.0)
-    most = max((size_of(change)[0] for change in new), default=0.0)
-    noise = min(_NOISE * digit, _SAME_STEP) * most
+    share = max((_cancelled(change.dtype) for change in new), default=0.0)
+    noise = share * max((size_of(change)[0] for change in new), default=0.0)
     return [noise if id(t) in gradients else 0.0 for t in held]
 
 
@@ -405,8 +405,9 @@ def in_float64(state: restored, *objects: Any) -> Iterator[_Tensors]:
     """Make float64, where they are, all floating-point tensors that *objects* hold.
 
     Until *state* is put back, they stay so; what the block makes by itself is float64,
-    too.  Yields the tensors that were not float64 before.  Raises InputError where one
-    could not be put back, or memory lacks for it.
+    too, and what it asks to be of a shorter dtype.  Yields the tensors that were not
+    float64 before.  Raises InputError where one could not be put back, or memory lacks
+    for it.
     """
     narrow = kept(state, [t for t in tensors_of(*objects) if _wide(t.dtype) != t.dtype])
     if narrow and 32 * sum(t.numel() for t in narrow) > _free_bytes(narrow[0]):
@@ -415,25 +416,47 @@ def in_float64(state: restored, *objects: Any) -> Iterator[_Tensors]:
     torch.set_default_dtype(torch.float64)
     try:
         _widen(narrow)
-        yield narrow
+        with _Wide():
+            yield narrow
     finally:
         torch.set_default_dtype(usual)
 
 
+class _Wide(TorchFunctionMode):
+    """Give float64 where a function is asked for a shorter dtype: no rounding between.
+
+    float8 stays, for its products take nothing else.
+    """
+
+    def __torch_function__(
+        self, func: Callable, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        def wide(dtype: torch.dtype) -> torch.dtype:
+            return dtype if dtype.itemsize == 1 else _wide(dtype)
+
+        if func is not torch.Tensor.view:  # which reads bits as they are
+            args, kwargs = pytree.tree_map_only(torch.dtype, wide, (args, kwargs))
+        return (torch.Tensor.double if func in _CASTS else func)(*args, **kwargs or {})
+
+
+_CASTS = (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16)
+
+
 def _widen(narrow: Sequence[torch.Tensor]) -> None:
-    """Make all float64 where they are; those that share memory share it still."""
+    """Make all float64 where they are; what shares memory shares it, gaps stay."""
     sharing = Counter(map(_memory, narrow))
     wide: dict[Any, torch.Tensor] = {}
     for tensor in narrow:
         place = _memory(tensor)
-        if sharing[place] == 1:
-            tensor.data = tensor.data.to(_wide(tensor.dtype))
+        how = tensor.shape, tensor.stride()
+        if sharing[place] == 1:  # or it is empty
+            block = with_gaps(tensor.data) if tensor.numel() else tensor.data
+            tensor.data = block.to(_wide(tensor.dtype)).as_strided(*how)
             continue
         if place not in wide:
             whole = tensor.data.new_empty(0).set_(tensor.untyped_storage())
             wide[place] = whole.to(_wide(tensor.dtype))
-        how = tensor.shape, tensor.stride(), tensor.storage_offset()
-        tensor.data = wide[place].as_strided(*how)
+        tensor.data = wide[place].as_strided(*how, tensor.storage_offset())
 
 
 def nudge(touched: _Tensors, turn: int) -> None:
@@ -511,12 +534,12 @@ def _matches(
 
     *others* are what eager gives where last digits of its numbers are moved.
     """
-    changes = _paired_changes(out, other, reference)
+    changes = _paired_changes(out, other, reference, others)
     if _forms(out.results) != _forms(other.results) or changes is None:
         return False
     if rtol is not None or atol is not None:
         pairs = [*zip(out.results, other.results, strict=True)]
-        pairs += [(x, y) for x, y, _, noise in changes if size_of(x, y)[0] > noise]
+        pairs += [(x, y) for x, y, _, noise, _ in changes if size_of(x, y)[0] > noise]
         return all(close(x, y, rtol or 0.0, atol or 0.0) for x, y in pairs)
     truths = reference.results if reference else out.results
     dtypes = (dtype for _, dtype in (*out.forms, *_forms(out.results)))
@@ -529,16 +552,21 @@ def _matches(
 
 
 def _paired_changes(
-    out: Outcome, other: Outcome, reference: Outcome | None
-) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor, float]] | None:
-    """Return (eager, compiled, float64, noise) of each change; None if unpaired.
+    out: Outcome,
+    other: Outcome,
+    reference: Outcome | None,
+    others: Sequence[Outcome] = (),
+) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor, float, _Tensors]] | None:
+    """Return (eager, compiled, float64, noise, moved) of each change, None if unpaired.
 
     Both sides may hold one model or each its own: what counts is the order.
     """
     truths = out.changes
     if reference and len(reference.changes) == len(out.changes):
         truths = reference.changes
-    ours = list(zip(out.changes, truths, out.noise, strict=True))
+    more = [o.changes for o in others if len(o.changes) == len(out.changes)]
+    moved = list(zip(*more, strict=True)) or [()] * len(out.changes)
+    ours = list(zip(out.changes, truths, out.noise, moved, strict=True))
     theirs = other.changes
     if out.forms != other.forms:  # one holds more: pair what was changed
         ours = [change for change in ours if change[0] is not None]
@@ -546,14 +574,14 @@ def _paired_changes(
     if len(ours) != len(theirs):
         return None
     paired = []
-    for (x, truth, noise), y in zip(ours, theirs, strict=True):
+    for (x, truth, noise, near), y in zip(ours, theirs, strict=True):
         known = x if x is not None else y
         if known is not None:
             zero = torch.zeros_like(known)
             three = [zero if t is None else t for t in (x, y, truth)]
             if len({t.shape for t in three}) > 1:
                 return None
-            paired.append((*three, noise))
+            paired.append((*three, noise, [t for t in near if t is not None]))
     return paired
 
 
@@ -598,9 +626,19 @@ def right_change(
 ) -> bool:
     """Return whether *y* is the change *x* up to rounding, given it in float64.
 
-    Below a root mean square of *noise*, a change is rounding and nothing else.
+    Below a root mean square of *noise*, a change is rounding and nothing else.  What
+    has some is a gradient, which no optimizer turned into a step: with a truth, it may
+    be off by no more digits than numbers leave that cancel.
     """
+    if noise and truth is not x:
+        allowed = replace(_FOR_A_CHANGE, share=_cancelled(x.dtype))
+        return _near(x, y, truth, allowed, noise, others)
     return _near(x, y, truth, _FOR_A_CHANGE, noise, others) or same_step(x, y)
+
+
+def _cancelled(dtype: torch.dtype) -> float:
+    """Return the share of the largest gradient that may be left of one without any."""
+    return min(_NOISE * torch.finfo(dtype).eps, _SAME_STEP)
 
 
 def _near(
@@ -633,7 +671,7 @@ def _near(
         return close(truth.to(y.dtype), y)
     mean, most = size_of(truth)
     times, share, spread = allowed.times, allowed.share, allowed.spread
-    floor = noise if truth is x or mean_x >= share * mean else 0.0
+    floor = noise if truth is x or mean_x >= _SAME_STEP * mean else 0.0
     limit = max(times * mean_x, share * mean, floor)
     if mean_y > limit:
         return False
@@ -752,7 +790,7 @@ def _apart(out: Outcome, other: Outcome) -> float:
     if _forms(out.results) != _forms(other.results) or changes is None:
         return math.inf
     pairs = [*zip(out.results, other.results, strict=True)]
-    pairs += [(x, y) for x, y, _, noise in changes if size_of(x, y)[0] > noise]
+    pairs += [(x, y) for x, y, _, noise, _ in changes if size_of(x, y)[0] > noise]
     far = [(size_of(x, y)[0], size_of(x)[0]) for x, y in pairs]
     return max((apart / (size or apart or 1.0) for apart, size in far), default=0.0)
 

@@ -69,16 +69,20 @@ def clone(value: Any) -> Any:
     return copy.deepcopy(value, memo)
 
 
+def with_gaps(value: torch.Tensor) -> torch.Tensor:
+    """Return the memory from the first to the last element, in one dimension."""
+    steps = zip(value.shape, value.stride(), strict=True)
+    return value.as_strided((1 + sum((n - 1) * step for n, step in steps),), (1,))
+
+
 def _copy(tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
     value = tensor.detach()
     strided = type(value) is torch.Tensor and value.layout is torch.strided
     if strided and not value.is_nested and value.numel():
-        steps = zip(value.shape, value.stride(), strict=True)
-        span = 1 + sum((n - 1) * step for n, step in steps)  # elements, with gaps
+        block = with_gaps(value)
         memory = value.untyped_storage().nbytes()
-        if memory > 4 * span * value.itemsize + (64 << 20):  # a batch of a data set
-            block = value.as_strided((span,), (1,)).clone()
-            new = block.as_strided(value.shape, value.stride())
+        if memory > 4 * block.nbytes + (64 << 20):  # a batch of a data set
+            new = block.clone().as_strided(value.shape, value.stride())
         else:
             new = copy.deepcopy(value, memo)  # the memory once for all that share it
     else:

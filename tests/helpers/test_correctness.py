@@ -229,10 +229,11 @@ def test_autocast_is_held_against_float64_too():
 
 
 def test_where_float64_cannot_run_the_notes_say_so():
-    ones = torch.ones(64, 8).tolist()
-
     def only_float32(x):
-        return x @ torch.tensor(ones, dtype=torch.float32)
+        return x @ torch.from_numpy(np.ones((64, 8), np.float32))
+
+    def short(x):
+        return torch.from_numpy(np.sin(x.numpy()).astype(np.float32))
 
     def other(x):
         return sum(part.sum(-1, True) for part in x.split(8, 1)).expand(-1, 8)
@@ -240,7 +241,7 @@ def test_where_float64_cannot_run_the_notes_say_so():
     x = torch.rand(8, 64)
     found = asked(only_float32, other, x)
     assert found.matches is True and found.error64 is None
-    narrow = asked(lambda x: x.sin().float(), lambda x: x.sin(), x)
+    narrow = asked(short, torch.sin, x)
     assert narrow.matches is True and narrow.error64 is None  # float64 to its end
     said = "float64 could not run: the tolerance of the dtype decided"
     assert notes(found) == [said]
@@ -323,6 +324,34 @@ def test_what_shares_memory_shares_it_in_float64():
     model = Rows()
     found = asked(model, lambda x: model(x) * 1.001, torch.ones(8))
     assert found.matches is False and found.error64[0] < 1e-6
+
+
+def test_what_has_gaps_has_them_in_float64():
+    def read(x):
+        return torch.as_strided(x, (3,), (2,)) + 1
+
+    def wrong(x):
+        return x[:6:2] + 1
+
+    assert asked(read, wrong, torch.arange(10.0)[::2]).matches is False
+
+
+def test_what_is_made_half_inside_is_not_in_float64():
+    """Kernels do not round between operations: they are nearer, and not wrong."""
+
+    def chain(x, dtype):
+        y = x.to(dtype)
+        for _ in range(4):
+            y = (y * 1.01 + 0.1).sin()
+        return torch.softmax(y.float(), 0, dtype=torch.float32)
+
+    def half(x):
+        return chain(x, torch.bfloat16)
+
+    x = torch.linspace(0, 1, 99)
+    found = asked(half, lambda x: chain(x, torch.float32), x)
+    assert found.matches is True and found.error64[1] < 1e-6 < found.error64[0]
+    assert asked(half, lambda x: half(x) * 1.01, x).matches is False
 
 
 # ------------------------------------------------------------ what a call leaves behind
@@ -424,6 +453,17 @@ def test_what_is_left_of_a_gradient_that_cancels_is_noise():
     for by, matches in ((1e-5, True), (1e-4, False)):
         other = counting(by)
         assert asked(counting(1e-5), other, torch.ones(2)).matches is matches
+
+
+@pytest.mark.parametrize(("off", "matches"), [(1e-4, True), (4e-3, False)])
+def test_a_gradient_is_no_step_and_has_more_digits(off, matches):
+    weight = torch.linspace(1, 2, 8).requires_grad_()
+
+    def leaving(off):
+        return lambda x: (weight * x * (1 + off)).sum().backward()
+
+    found = asked(leaving(0), leaving(off), torch.linspace(0.1, 1, 8))
+    assert found.matches is matches
 
 
 def test_a_compiled_training_step():
