@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from helpers import children
-from helpers.errors import InputError, Unavailable
+from helpers.errors import InputError, Unavailable, one_line
 
 LIMIT = 6.0  # seconds
 CHILD = """
@@ -185,6 +185,11 @@ def test_a_failure_is_told_in_one_line(said, told):
     assert children.explained("the first call", said, ADVICE) == first + told
 
 
+def test_an_error_in_one_line_is_its_kind_and_the_first_line_that_it_says():
+    assert one_line(OSError(" no room:\n on a\n on b")) == "OSError: no room"
+    assert one_line(KeyError()) == "KeyError"
+
+
 def test_names_are_chosen_in_their_order_and_unknown_ones_are_told():
     assert children.chosen(["c", "a"], "abc") == ["a", "c"]
     assert children.chosen([], "abc") == ["a", "b", "c"]
@@ -217,6 +222,34 @@ def test_a_process_may_be_asked_to_end(program, status):
     assert process.stdout.readline() == "here\n"
     assert children.end(process, patience=1.0 if program is DEAF else 30.0) == status
     process.stdout.close()
+
+
+@pytest.mark.parametrize(
+    ("program", "limits", "how"),
+    [
+        ("raise SystemExit(3)", (60.0, 2**40), "status 3"),
+        ("1 / 0", (60.0, 2**40), "raised"),
+        ("__import__('time').sleep(99)", (0.5, 2**40), "time"),
+        ("__import__('time').sleep(99)", (60.0, 1), "memory"),
+    ],
+)
+def test_how_a_process_ends_that_reports_nothing(program, limits, how, tmp_path):
+    said = tmp_path / "said"
+    with said.open("w") as errors:
+        process = children.start("-c", program, stderr=errors)
+    found = children.awaited(process, said, *limits)
+    assert found.how == how and process.returncode is not None
+    assert how != "raised" or found.says.endswith(
+        "ZeroDivisionError: division by zero\n"
+    )
+
+
+def test_without_a_limit_a_process_may_have_most_of_the_memory_that_is_free(
+    monkeypatch,
+):
+    memory = SimpleNamespace(available=1000)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
+    assert (children.memory_limit(None), children.memory_limit(1200)) == (750, 1200)
 
 
 def test_a_process_imports_what_this_one_can(tmp_path):

@@ -205,6 +205,39 @@ def test_a_cache_that_is_not_asked_is_named_with_its_reason():
     assert re.search("AOTAutogradCache .*Ctx. Module: .*custom_autograd", advice)
 
 
+def test_what_is_worth_shipping_is_the_best_way_that_can_be_shipped():
+    def part(**seconds):
+        ways = {name: [test_starts.started(s)] for name, s in seconds.items()}
+        return start_part(test_starts.found(**ways))
+
+    start = part(empty=10, warm=1, copied=5, image=4)
+    assert start.says == "⟨10 s⟩ until the first answer, ⟨1 s⟩ with a warm cache"
+    said = "ships ⟨7 B⟩ and saves ⟨60%⟩ of the first call"
+    assert (start.verdict, start.advice) == ("good", (f"'image' {said}",))
+    assert part(empty=10, warm=1, copied=8).advice == ()
+    ended = [test_starts.started(problem="it was ended")]
+    start = start_part(test_starts.found(empty=[test_starts.started(10)], warm=ended))
+    assert (start.verdict, start.advice) == ("look", ())
+    assert start.evidence[1:] == ("warm: it was ended",)
+    assert set(start.counts.values()) == {None}
+
+
+def test_why_a_second_process_finds_nothing_is_told_by_the_parts_of_its_key():
+    first, second = (
+        test_starts.started(s, lookups=(test_starts.lookup(hits=0, threads=n),))
+        for s, n in ((10, "2"), (9, "8"))
+    )
+    missed = {"empty": [first], "warm": [second]}
+    [advice] = start_part(test_starts.found(**missed)).advice
+    assert advice == "look why: threads of its key is another"
+    missed["warm"] = [replace(second, lookups=first.lookups)]
+    [advice] = start_part(test_starts.found(**missed)).advice
+    assert advice == "look why: are caches switched off?"
+    nothing = replace(first, phases={"Dynamo": 1.0})  # was built: nothing to find
+    missed["empty"] = [nothing]
+    assert start_part(test_starts.found(**missed)).verdict == "good"
+
+
 # --- health that looks ill ---------------------------------------------------------
 
 NOISE = """
