@@ -134,6 +134,31 @@ RECOMPILES = {  # a program, and the words of its advice, a line each
         "torch.float32, 'd': torch.float64, 'h': torch.float16}\n",
         [r"x has another dtype.*x.to\(torch.float32\).*3 versions, then 1$"],
     ),
+    "gradients of one and of another: each hides what mends the other": (
+        "Y = X.clone().requires_grad_()\n"
+        + calls("x, y", "return x.sin() * y")
+        + "def make(): return f, [(X, X * 2), (Y, X * 2), (X, Y)]\n",
+        [
+            r"x differs in whether it requires gradients.*y differs.*: all at once: x."
+            r"detach\(\), where.*; y.detach\(\), where.*: 3 versions, then 1$"
+        ],
+    ),
+    "a number of dimensions": (
+        calls("x", "return x * 2") + sizes(1, 2, 3, of="torch.ones((3,) * n)"),
+        ["x has another number of dimensions.*untried: bring it to one number"],
+    ),
+    "a tensor given twice": (
+        calls("x, y, z", "return x + y * 2 + z")
+        + "def make(): return f, [(X, X * 2, X * 3), (X,) * 3, (X, X, X * 2)]\n",
+        ["one tensor is given twice in some calls.*untried: give a copy, .clone"],
+    ),
+    "sizes 0 and 1 among others": (
+        calls("x", "return x * 2") + sizes(3, 5, 0, 1, of="torch.ones(n, 4)"),
+        [
+            "x has another size in dimension 0.*a size of x is outside of what was "
+            r"compiled.*mark_unbacked\(x, 0\): 4 versions, then 1$"
+        ],
+    ),
     "a size of 1 among others": (
         calls("x", "return x * 2") + sizes(3, 1, 4, 5, of="torch.ones(n)"),
         [r"x has another size in dimension 0.*mark_unbacked\(x, 0\): 3.*then 1$"],
