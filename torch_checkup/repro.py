@@ -381,14 +381,14 @@ def _made(flat: torch.Tensor, exact: bool) -> str:
     if exact:
         return ""
     if dtype == torch.bool:
-        return f"torch.rand({n}) < 0.5"
+        return f"(torch.rand({n}) < 0.5)"
     if dtype.is_complex:
         return f"torch.randn({n}{typed})"
     if not dtype.is_floating_point:
-        low, high = int(flat.min()), int(flat.max()) + 1
+        low, high = (int(one) for one in flat.long().aminmax())
         kind = "" if dtype == torch.int64 else typed
-        return f"torch.randint({low}, {high}, ({n},){kind})"
-    kind = "rand" if bool((flat >= 0).all()) else "randn"
+        return f"torch.randint({low}, {high + 1}, ({n},){kind})"
+    kind = "rand" if bool((flat.double() >= 0).all()) else "randn"
     if flat.itemsize == 1:  # float8
         return f"torch.{kind}({n}).to({dtype})"
     return f"torch.{kind}({n}{typed})"
@@ -404,17 +404,13 @@ def _shaped(made: str, flat: torch.Tensor, shape: tuple[int, ...]) -> str:
     """Return the expression of a row in the shape that the tensor has."""
     n = flat.numel()
     if shape == (n,):
-        return f"({made})" if " < " in made else made
+        return made
     if match := re.fullmatch(rf"torch\.(rand|randn)\({n}(.*)\)", made):
-        size = ", ".join(map(str, shape))
-        return f"torch.{match[1]}({size}{match[2]})" if size else made
-    if " < " in made:
-        return f"({made}).view({shape})"
-    return (
-        re.sub(rf"\({n},\)", str(shape), made, count=1)
-        if "(" in made and (made.startswith(("torch.full", "torch.randint")))
-        else f"{made}.view({shape})"
-    )
+        size = ", ".join(map(str, shape)) or "()"
+        return f"torch.{match[1]}({size}{match[2]})"
+    if made.startswith(("torch.full", "torch.randint")):
+        return re.sub(rf"\({n},\)", str(shape), made, count=1)
+    return f"{made}.view({shape})"
 
 
 def is_python(source: str) -> bool:

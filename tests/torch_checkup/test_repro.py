@@ -139,6 +139,47 @@ def test_inputs_keep_their_form():
     assert (found[5] == 1).all() and found[6] == 2.5 and found[-1] == 3
 
 
+INF, NAN = float("inf"), float("nan")
+MADE = {  # an input, and how it is written; x is of 5 rows of 8
+    "torch.randn(5, 8, dtype=torch.float16)": lambda x: x.half(),
+    "torch.rand(5, 8)": torch.Tensor.abs,
+    "torch.randn(5, 8).to(torch.float8_e5m2)": lambda x: x.to(torch.float8_e5m2),
+    "torch.rand(40).to(torch.float8_e5m2)": lambda x: (
+        x.abs().view(40).to(torch.float8_e5m2)
+    ),
+    "torch.randn(5, 8, dtype=torch.complex64)": lambda x: x + 1j,
+    "torch.randn((), dtype=torch.complex64)": lambda x: x[0, 0] + 1j,
+    "torch.tensor([-8], dtype=torch.int8).view(())": lambda x: (x[0, 0] * 0 - 8).char(),
+    "torch.randint(3, 43, (5, 8))": lambda x: torch.arange(3, 43).view(5, 8),
+    "torch.randint(0, 40, (40,), dtype=torch.uint16)": lambda x: torch.arange(40).to(
+        torch.uint16
+    ),
+    "(torch.rand(40) < 0.5).view((5, 8))": lambda x: x > 0,
+    "(torch.rand(40) < 0.5)": lambda x: x.view(40) > 0,
+    "(torch.rand(36) < 0.5).as_strided((5, 4), (8, 1))": lambda x: (x > 0)[:, :4],
+    "torch.full((40,), 40, dtype=torch.int64)": lambda x: torch.full((40,), 40),
+    "torch.full((5, 8), True, dtype=torch.bool)": lambda x: x == x,
+    'torch.tensor([2.0, float("nan"), -float("inf")], dtype=torch.float32)': (
+        lambda x: torch.tensor([2.0, NAN, -INF])
+    ),
+    "torch.rand(4, 5)": lambda x: torch.full((4, 5), INF),
+    "torch.empty(0, dtype=torch.int32).view((0, 8))": lambda x: x[:0].int(),
+}
+
+
+@pytest.mark.parametrize("written", MADE)
+def test_an_input_of_each_kind_is_made_by_the_shortest_expression(written):
+    torch.manual_seed(0)
+    x = MADE[written](torch.randn(5, 8))
+    ours = program(lambda x: (x, x), (x,))
+    assert f"    x = {written}\n" in ours.setup
+    [found] = made(ours)
+    form = x.shape, x.dtype, x.stride()
+    assert (found.shape, found.dtype, found.stride()) == form
+    if written.startswith(("torch.full", "torch.tensor")):
+        assert torch.equal(found.nan_to_num(7), x.nan_to_num(7))
+
+
 def test_values_that_no_seed_gives_lie_in_a_file_beside_it(tmp_path, monkeypatch):
     x, seeded = torch.randn(9, 20).t(), program(cumulated, (torch.randn(9, 20),))
     exact = program(cumulated, (x,), exact=True)
