@@ -429,10 +429,13 @@ def _apart(name: str, order: dict[str, Any]) -> Part:
 def ended_part(name: str, problem: str, running: str, how: str) -> Part:
     """Return a part that never came to its end, by which side was *running* then.
 
-    Where eager ran, compiled code that dies, hangs or takes all memory is bad.
+    Where eager ran, compiled code that dies, hangs or takes all memory is bad, and so
+    is a build that does, but for one that is not done in time: it may be slow.
     """
-    if name != "matches" or running != "compiled":
+    if name != "matches" or running not in ("compiled", "the build"):
         return Part(name, "failed", problem)
+    if running == "the build" and how == "time":
+        return Part(name, "failed", f"{problem} (it was still compiling)")
     why = problem.removeprefix(f"failed at: {name}: ")
     found = Difference(1, "the call", "raises", "runs", why, ended=how)
     says = f"eager runs, and compiled it comes to no answer: {why}"

@@ -82,7 +82,7 @@ def judged(
 ) -> Judgement:
     """Hold *compiled* against the model of *p*: see `differences`.
 
-    *running* is told which side runs, ``eager`` or ``compiled``, before it does.
+    *running* is told what begins: ``eager``, or ``the build`` of compiled code.
     """
     calls = p.every_call if calls is None else calls
     bench = Bench(p, calls, p.fn, compiled)
@@ -91,7 +91,7 @@ def judged(
         usual = Eager(bench)
         numbers = [*range(len(bench.calls))] if usual.changes else []
         alone = [Eager(bench, n) for n in numbers[1:]]  # the first one is alone
-        running("compiled")
+        running("the build")
         theirs = [bench.round(compiled) for _ in range(_ROUNDS)]
         single = [bench.round(compiled, one.only) for one in alone]
         drawn = {}

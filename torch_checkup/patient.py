@@ -33,6 +33,8 @@ with needed_for("first calls without a cache"):
     from torch._inductor.utils import fresh_cache
 with needed_for("seeing what a model compiles inside"):
     from torch._dynamo import eval_frame
+with needed_for("telling a build that is slow from code that never ends"):
+    from torch._dynamo.callback import callback_handler
 with needed_for("asking for vector instructions once"):
     from torch._inductor.cpu_vec_isa import VecISA, valid_vec_isa_list
 
@@ -107,7 +109,7 @@ class Patient:
         return tuple(dict.fromkeys(found)) or tuple(self._met)
 
     running: Callable[[str], None] = staticmethod(lambda side: None)
-    """Is told which side runs, so that it is known if that ends the process."""
+    """Is told which side runs, or is built: it is known if that ends the process."""
     _met: Sequence[str] = ()
 
     @functools.cached_property
@@ -188,7 +190,9 @@ class Patient:
         A model that compiles parts of itself only is what its owner has: with no
         *options*, it is left as it is.
         """
-        torch.compiler.reset()
+        torch.compiler.reset()  # it forgets who is told of builds, too
+        callback_handler.register_start_callback(lambda _: self.running("the build"))
+        callback_handler.register_end_callback(lambda _: self.running("compiled"))
         if self.inside and not self.whole and not options:
             return self.fn
         return torch.compile(fresh_code(self.fn), **options)

@@ -562,6 +562,7 @@ def test_the_exit_status_tells_wrong_from_slow(
     ("name", "running", "verdict"),
     [
         ("matches", "compiled", "bad"),
+        ("matches", "the build", "bad"),
         ("matches", "eager", "failed"),
         ("speed", "compiled", "failed"),
     ],
@@ -573,6 +574,12 @@ def test_what_ends_the_process_only_when_compiled_is_bad(name, running, verdict)
     wrong = [(d.field, d.eager, d.compiled, d.ended) for d in part.differences]
     died = [("raises", "runs", "its process died of SIGSEGV", "SIGSEGV")]
     assert wrong == (died if verdict == "bad" else [])
+
+
+def test_a_build_that_is_not_done_in_time_is_no_wrong_answer():
+    part = ended_part("matches", "not done after 9 seconds", "the build", "time")
+    assert part.verdict == "failed" and part.says.endswith("(it was still compiling)")
+    assert ended_part("matches", "not done", "compiled", "time").verdict == "bad"
 
 
 def test_what_never_ends_is_not_waited_for_in_each_part_anew(monkeypatch):

@@ -9,6 +9,7 @@ import torch
 
 from torch_checkup import patient as module
 from torch_checkup.helpers.errors import InputError, UsedUp
+from torch_checkup.judge import judged
 from torch_checkup.patient import Patient
 
 MODEL = """
@@ -252,3 +253,10 @@ def test_a_model_that_runs_nowhere_here_may_still_be_dumped(parts, patient, tmp_
     asked = parts if "gpu" in parts else []
     stages = [one["stage"] for one in told if "stage" in one]
     assert stages == ["make the model", *tried, *asked]
+
+
+def test_a_build_is_told_from_what_runs_then(patient):
+    p, told = patient("whole"), []
+    p.running = told.append
+    judged(p, p.compiled(backend="eager"), running=p.running)
+    assert [*dict.fromkeys(told)] == ["eager", "the build", "compiled"]
