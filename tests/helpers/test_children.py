@@ -186,7 +186,7 @@ def test_a_failure_is_told_in_one_line(said, told):
 
 
 def test_an_error_in_one_line_is_its_kind_and_the_first_line_that_it_says():
-    assert one_line(OSError(" no room:\n on a\n on b")) == "OSError: no room"
+    assert one_line(OSError(" no room on X:\n a\n b")) == "OSError: no room on X"
     assert one_line(KeyError()) == "KeyError"
 
 
@@ -225,23 +225,38 @@ def test_a_process_may_be_asked_to_end(program, status):
 
 
 @pytest.mark.parametrize(
-    ("program", "limits", "how"),
+    ("program", "limits", "how", "says"),
     [
-        ("raise SystemExit(3)", (60.0, 2**40), "status 3"),
-        ("1 / 0", (60.0, 2**40), "raised"),
-        ("__import__('time').sleep(99)", (0.5, 2**40), "time"),
-        ("__import__('time').sleep(99)", (60.0, 1), "memory"),
+        (
+            "raise SystemExit(3)",
+            (60.0, 2**40),
+            "status 3",
+            "status 3; it said: nothing",
+        ),
+        ("1 / 0", (60.0, 2**40), "raised", "ZeroDivisionError: division by zero\n"),
+        ("import time; time.sleep(99)", (0.5, 2**40), "time", "longer timeout="),
+        ("import time; time.sleep(99)", (60.0, 1), "memory", "more than 1 B"),
     ],
 )
-def test_how_a_process_ends_that_reports_nothing(program, limits, how, tmp_path):
+def test_how_a_process_ends_that_reports_nothing(program, limits, how, says, tmp_path):
     said = tmp_path / "said"
     with said.open("w") as errors:
         process = children.start("-c", program, stderr=errors)
     found = children.awaited(process, said, *limits)
-    assert found.how == how and process.returncode is not None
-    assert how != "raised" or found.says.endswith(
-        "ZeroDivisionError: division by zero\n"
-    )
+    assert found.how == how and found.says.endswith(says), found
+    assert process.returncode is not None
+
+
+def test_memory_that_processes_share_counts_once_where_the_system_tells_it(monkeypatch):
+    known = [
+        SimpleNamespace(
+            memory_info=lambda: SimpleNamespace(rss=10),
+            memory_full_info=lambda full=full: SimpleNamespace(rss=10, **full),
+        )
+        for full in ({"pss": 4}, {})
+    ]
+    monkeypatch.setattr(children, "family", lambda _: known)
+    assert (children._held(1), children._held(1, "pss")) == (20, 14)
 
 
 def test_without_a_limit_a_process_may_have_most_of_the_memory_that_is_free(
