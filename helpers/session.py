@@ -62,7 +62,9 @@ class restored:
     """
 
     def __init__(self, *objects: Any) -> None:
-        self._cells, self._globals, self._tables = [], [], []
+        self._cells, self._globals = [], []
+        # A list, set or dictionary, and what is in it.
+        self.tables: list[tuple[Any, Any]] = []
         self._classes, self._generators, self._gradients = [], [], []
         # A tensor, the memory it has, and a copy of what stands there.
         self.values: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
@@ -77,9 +79,9 @@ class restored:
                 self._classes += [(item, *pair) for pair in _of_class(item, homes)]
             elif isinstance(item, dict) and not _is_namespace(item):
                 # Not dict(item): a registry may build what it is asked for.
-                self._tables.append((item, dict(item.items())))
+                self.tables.append((item, dict(item.items())))
             elif isinstance(item, (list, set, deque)):
-                self._tables.append((item, list(item)))
+                self.tables.append((item, list(item)))
             elif isinstance(item, torch.Generator):
                 self._generators.append((item, item.get_state()))
             elif isinstance(item, torch.Tensor):
@@ -101,7 +103,7 @@ class restored:
         for owner, name, before in self._classes:
             if vars(owner).get(name) is not before:
                 setattr(owner, name, before)
-        for table, before in self._tables:
+        for table, before in self.tables:
             if _ids(table) != _ids(before):
                 table.clear()
                 (table.extend if hasattr(table, "extend") else table.update)(before)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import reprlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -229,8 +230,20 @@ class Eager:
                 for d in _forms(n, x, y)
                 if not (self.draws and d.field in self.varies)
             )
+            yield from self._lists(n, x, y)
             if not self.draws:
                 yield from _values(n, x, y, self.truth.get(n), partial(self._moved, n))
+
+    def _lists(self, n: int, x: Seen, y: Seen) -> Iterator[Difference]:
+        """Yield where a list has other things, but for times and the like."""
+        lost = [place for place in x.lists if x.lists[place] != y.lists.get(place)]
+        again = self.bench.round(self.fn, self.only, seed=1000)[n] if lost else x
+        for place in lost:
+            if again.lists.get(place) == x.lists[place]:
+                theirs = y.lists.get(place)
+                now = "as before" if theirs is None else reprlib.repr(theirs)
+                ours = reprlib.repr(x.lists[place])
+                yield Difference(n + 1, place, "values", ours, now)
 
     def against_drawn(self, theirs: dict[int, Seen]) -> Iterator[Difference]:
         """Yield where values differ that come of the same random numbers."""

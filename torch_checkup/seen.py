@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -65,7 +66,8 @@ class Seen:
     """What one call gave, or raised, and what it left behind.
 
     *stage* is ``the call`` or ``the backward``: where it raised.  *kind* is the type of
-    what it returned.
+    what it returned.  *lists* has, of each list that was changed, what is in it and no
+    tensor: whole numbers and texts, for others may be rounded.
     """
 
     error: BaseException | None = None
@@ -73,6 +75,7 @@ class Seen:
     kind: str = ""
     results: dict[str, Value] = field(default_factory=dict)
     left: dict[str, Left] = field(default_factory=dict)
+    lists: dict[str, list[Any]] = field(default_factory=dict)
 
     @property
     def tensors(self) -> dict[str, torch.Tensor]:
@@ -89,6 +92,7 @@ class Bench:
         self.calls = clone(list(calls))  # once: what they share, they share here
         self.state = restored(*sides, self.calls)
         self.old = {id(tensor): value for tensor, _, value in self.state.values}
+        self.tables = {id(t): _plain(b) for t, b in self.state.tables}
 
     def round(
         self,
@@ -123,17 +127,21 @@ class Bench:
             except (Exception, SystemExit) as error:
                 return Seen(error.with_traceback(None), stage)
         model = self.p.fn if fn is self.p.eager else _torch.unwrap(fn)
-        held = dict(self._held(model, number))
-        kind = type(result).__name__
-        return Seen(None, stage, kind, _values(returned, held), self._left(model, held))
+        held, lists = dict(self._held(model, number)), dict[str, list[Any]]()
+        for place in [p for p, item in held.items() if isinstance(item, (list, deque))]:
+            now = _plain(table := held.pop(place))
+            if self.tables.get(id(table), now) != now:
+                lists[f"{_bare(place)} after the call"] = now
+        kind, left = type(result).__name__, self._left(model, held)
+        return Seen(None, stage, kind, _values(returned, held), left, lists)
 
     def _held(
         self, model: Callable[..., Any], number: int
-    ) -> Iterator[tuple[str, torch.Tensor]]:
-        """Yield each tensor that a call could reach, by its place."""
+    ) -> Iterator[tuple[str, Any]]:
+        """Yield each tensor and list that a call could reach, by its place."""
         roots = _arguments(model, self.calls[number]) | {"": model}
         for place, item in placed(roots):
-            if isinstance(item, torch.Tensor):
+            if isinstance(item, (torch.Tensor, list, deque)):
                 yield place, item
 
     def _left(
@@ -250,6 +258,10 @@ def _tensor(tensor: torch.Tensor, before: dict[str, torch.Tensor]) -> Value:
         itself=_bare(same[0]) if same else "",
         shares=tuple(sorted(map(_bare, sharing))),
     )
+
+
+def _plain(table: Iterable[Any]) -> list[Any]:
+    return [one for one in table if isinstance(one, (int, str))]
 
 
 def _bare(place: str) -> str:

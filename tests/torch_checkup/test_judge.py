@@ -1,5 +1,7 @@
 """Where and how a difference is told: of calls alone, of what raises, and is left."""
 
+import time
+
 import pytest
 import torch
 from torch import nn
@@ -155,3 +157,27 @@ pytree.register_pytree_node(Opened, lambda o: (o.parts, None), lambda p, _: Open
 def test_what_torch_opens_without_names_is_judged_part_by_part():
     [one] = told(Fresh(lambda x, compiled: (x, Opened(x * 2, x * 3 + compiled))), (X,))
     assert one[:3] == (1, "output[1][1]", "values")
+
+
+class Notes(nn.Module):
+    """Notes each call in a list, as *way* has it."""
+
+    def __init__(self, way):
+        super().__init__()
+        self.way, self.notes = way, []
+
+    def forward(self, x):
+        self.way(self.notes)
+        return x + 1
+
+
+def when_eager(notes):
+    if not torch.compiler.is_compiling():
+        notes.append("seen")
+
+
+def test_what_is_lost_of_a_list_is_told_unless_it_is_new_each_time():
+    for healthy in (lambda n: n.append(len(n)), lambda n: n.append(time.time_ns())):
+        assert told(Notes(healthy), (X,)) == []
+    [one] = told(Notes(when_eager), (X,))
+    assert one == (1, "notes after the call", "values", "['seen']", "as before", "")
