@@ -20,6 +20,10 @@ from .results import versions
 from .text import Table, tell
 
 Command = Callable[[argparse.Namespace], int]
+TARGET = (
+    "module:function or path/to/file.py:function; inputs() beside it returns its "
+    "inputs, a tuple of tensors"
+)
 STATUSES = "exit status: 0 done, 1 something is missing, 2 it cannot be done"
 _MOVED = {"checkup": [], "cold-start": ["cold-start"], "explain": ["explain"]}
 
@@ -70,11 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     option = command("doctor", _doctor, "say what this machine has and lacks")
     option("--no-compile", action="store_true", help="leave the first compile out")
 
-    what = (
-        "module:function or path/to/file.py:function; inputs() beside it returns its "
-        "inputs, a tuple of tensors"
-    )
-    option = command("dump", _dump, "write the Triton code of a function", what)
+    option = command("dump", _dump, "write the Triton code of a function", TARGET)
     option("--gpu", default="h100", help="h100, a100, t4, ...; or this")
     option("--train", "--training", action="store_true", help="with the backward")
     option("--mode", help="as for torch.compile")
@@ -108,7 +108,7 @@ def _dump(chosen: argparse.Namespace) -> int:
         module = _module(name)
         fn, inputs = getattr(module, function), getattr(module, chosen.inputs)()
     except (ImportError, AttributeError, FileNotFoundError) as error:
-        raise InputError(str(error)) from error
+        raise InputError(f"{error}. Give {TARGET}") from error
     options = {"gpu": chosen.gpu, "training": chosen.train, "mode": chosen.mode}
     template = chosen.template
     options["template"] = int(template) if (template or "").isdigit() else template
