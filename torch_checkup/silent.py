@@ -82,8 +82,6 @@ def _why_eager(p: Patient) -> str:
         return f"{says}; see capture"
     if torch._dynamo.config.disable:
         return f"{says}: TORCH_COMPILE_DISABLE is set"
-    if getattr(getattr(p.fn, "forward", p.fn), "_torchdynamo_disable", False):
-        return f"{says}: torch.compiler.disable is around it"
     return f"{says}: no operation of torch was found to capture"
 
 

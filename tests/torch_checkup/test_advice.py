@@ -9,6 +9,7 @@ import sys
 import textwrap
 
 import pytest
+import torch
 
 from tests.refresh import ROOT
 from torch_checkup import answers, breaks
@@ -398,6 +399,77 @@ def test_what_no_compiled_model_sees_is_told_apart_from_what_this_one_misses(
     assert f"{hooks}; Linear.forward replaced on its class: do it before" in told
     assert "skip_nnmodule_hook_guards = False, which was tried, it notices" in told
     assert found["advice"] == ()
+
+
+CHANGES = """
+SCALE, NAME = 3, "a"
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4, bias=False)
+        self.scale, self.shift, self.flag, self._own = 2.0, 5, True, 7
+    def forward(self, x):
+        y = self.b(self.a(x)) * self.scale * SCALE + self.shift + self._own
+        return y * 2 if self.training else y
+def make(): return Model().eval(), (X,)
+"""
+
+
+def test_all_that_people_change_is_changed_and_looked_at(advised):
+    found = advised(CHANGES, "silent")
+    rows = re.findall(r"^(.+?) +noticed$", found["evidence"][0], re.M)
+    assert rows == [
+        *("train()", "the attribute scale", "the attribute shift"),
+        *("b.weight tied to a.weight", "the global SCALE"),
+    ]
+    assert found["says"] == "its graph runs; 5 changes after the first call noticed"
+
+
+HOOK = """
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = torch.nn.Linear(4, 4)
+    def forward(self, x):
+        out = self.a(x)
+        if not self.a._forward_hooks:
+            self.late()
+        return out
+    @torch.compiler.disable
+    def late(self):
+        self.a.register_forward_hook(lambda _, __, out: out * 3)
+def make():
+    torch.manual_seed(0)
+    return Model(), (X,)
+"""
+
+
+def test_what_the_first_call_itself_changes_is_told_with_its_cure(advised):
+    found = advised(HOOK, "silent")
+    assert found["says"].startswith("not noticed after the first call: what the first")
+    assert (found["verdict"], found["counts"]["stale"]) == ("bad", 1)
+    held_against(found, ["^call the model once before torch.compile: it agrees then$"])
+    assert re.search("a second call in the same way +DIFFERS", found["evidence"][0])
+
+
+@pytest.mark.parametrize(
+    ("body", "off", "why"),
+    [
+        (calls("x", "return x"), False, ": no operation of torch was found to capture"),
+        (calls("x", "return x * 2"), True, ": TORCH_COMPILE_DISABLE is set"),
+        (
+            "@torch.compiler.disable\n" + calls("x", "return x * 2"),
+            False,
+            "; see cap.*",
+        ),
+    ],
+    ids=["no operation", "switched off", "disabled"],
+)
+def test_why_nothing_is_compiled_is_told(body, off, why, advised):
+    with torch._dynamo.config.patch(disable=off):
+        found = advised(body + ONCE, "silent")
+    assert re.fullmatch("no graph ran: the call is eager" + why, found["says"])
+    assert (found["verdict"], found["counts"]["compiled"]) == ("bad", False)
 
 
 # ------------------------------------------------------------------ other answers
