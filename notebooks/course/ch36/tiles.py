@@ -269,7 +269,7 @@ def _limits(axes: Axes, candidate: Candidate) -> None:
     axes.set_yticks(places, room)
     axes.set(
         ylim=(len(room) - 0.5, -0.5),
-        xlabel="blocks that fit, by each alone; hatched: least",
+        xlabel="blocks that fit, by each alone\n(hatched: the least)",
     )
     axes.set_xlim(0, 1.15 * max(room.values()))
     axes.grid(axis="y", visible=False)
