@@ -1,18 +1,70 @@
-"""Makers for ``checkup``: ``tests/models/targets.py:bert``, and ``bert_training``."""
+"""Makers for ``checkup``: ``tests/models/targets.py:bert``, and ``bert_training``.
+
+Beside the models of the course there are some that are called without training.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from course.models import MAKERS, build
+import torch
+from torch import nn
+
+from course.models import MAKERS, SMALL, Detector, build, same_weights
+
+Made = tuple[nn.Module, list[Any]]
 
 
-def _made(name: str, training: bool) -> tuple[Any, list[Any]]:
+def _made(name: str, training: bool) -> Made:
     _, module, calls = build(name)
+    if training and isinstance(module, Detector):  # boxes are chosen without gradients
+        module = nn.Sequential(module.backbone, module.head)
+        calls = [tuple(call.values()) for call in calls]
     return module.train(training), calls
 
 
 for _name in MAKERS:
     globals()[_name] = partial(_made, _name, False)
     globals()[f"{_name}_training"] = partial(_made, _name, True)
+
+
+def _of_text(kind: str) -> Made:
+    """Return a small model of this architecture, and two batches of text."""
+    from transformers import AutoConfig, AutoModel
+
+    sizes = {**SMALL, "vocab_size": 100, "num_key_value_heads": 2}
+    config = AutoConfig.for_model(kind, **sizes)
+    module = AutoModel.from_config(config)
+    texts = (torch.randint(3, 99, size) for size in ((2, 8), (3, 12)))
+    return module, [{"input_ids": text} for text in texts]
+
+
+def _of_torch(make: Callable[[], nn.Module], inputs: int = 1) -> Made:
+    """Return a module of torch's own, and two calls of sequences."""
+    sizes = (2, 8, 32), (3, 12, 32)
+    return make(), [tuple(torch.randn(n) for _ in range(inputs)) for n in sizes]
+
+
+def _healthy(make: Callable[[], Made]) -> Made:
+    with same_weights():
+        module, calls = make()
+    return module.eval(), calls
+
+
+_TEXT = (
+    *("albert", "distilbert", "electra", "gemma", "gpt2", "gpt_neox", "mamba"),
+    *("mixtral", "opt", "qwen2", "roberta"),
+)
+_LAYER = partial(nn.TransformerEncoderLayer, 32, 4, 64, batch_first=True)
+_TORCH = {
+    "attention": (partial(nn.MultiheadAttention, 32, 4, batch_first=True), 3),
+    "encoder": (lambda: nn.TransformerEncoder(_LAYER(), 2), 1),
+    "gru": (partial(nn.GRU, 32, 16, batch_first=True), 1),
+    "lstm": (partial(nn.LSTM, 32, 16, batch_first=True, bidirectional=True), 1),
+    "seq2seq": (partial(nn.Transformer, 32, 4, 1, 1, 64, batch_first=True), 2),
+}
+HEALTHY = {kind: partial(_of_text, kind) for kind in _TEXT}
+HEALTHY |= {name: partial(_of_torch, *how) for name, how in _TORCH.items()}
+globals().update({name: partial(_healthy, make) for name, make in HEALTHY.items()})

@@ -26,14 +26,20 @@ def read(name: str) -> dict[str, Any] | None:
 
 
 def put(
-    name: str, key: str, row: dict[str, Any], order: Iterable[str], **settings: Any
+    name: str,
+    key: str,
+    row: dict[str, Any],
+    order: Iterable[str],
+    command: str = "",
+    **settings: Any,
 ) -> None:
     """Record a row in place of the one before; what is not in *order* is dropped.
 
     *key* is the column that names a row, and *order* the order of such names.
     """
     rows = kept(name, key) | {row[key]: row}
-    record(name, [rows[each] for each in order if each in rows], **settings)
+    ordered = [rows[each] for each in order if each in rows]
+    record(name, ordered, command, **settings)
 
 
 def kept(name: str, key: str) -> dict[str, dict[str, Any]]:
