@@ -177,7 +177,7 @@ def _is_path(words: str) -> bool:
         there = Path(words).exists()
     except (OSError, ValueError):  # too long for a name
         return False
-    return there or bool(re.fullmatch(r"\S+\.(txt|log|out|err)", words))
+    return there or bool(re.fullmatch(r"\S*/\S*|\S+\.(txt|log|out|err)", words))
 
 
 _COMMANDS = {

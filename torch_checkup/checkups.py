@@ -371,8 +371,9 @@ class _Done(dict[str, Part]):
         now = time.monotonic()
         took, self._begin = text.seconds(now - self._begin), now
         if name not in self:
-            sign, verdict = _SIGNS[part.verdict], part.verdict
-            text.tell(f"{sign} {name} {took}: {verdict}, {part.says}")
+            says, verdict = part.says, part.verdict
+            said = says if f"{verdict}:" in says else f"{verdict}, {says}"
+            text.tell(f"{_SIGNS[verdict]} {name} {took}: {said}")
             self._bar.update()
         super().__setitem__(name, part)
         left = [name for name in self._names if name not in self]

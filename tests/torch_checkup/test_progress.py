@@ -18,13 +18,16 @@ def test_each_verdict_is_told_at_once_with_its_seconds(monkeypatch, capsys):
         assert places[0].is_dir() and not any(places[0].iterdir())
         yield "capture", asdict(Part("capture", "good", "all of it is one graph"))
         told.append(capsys.readouterr().err)
+        yield "speed", asdict(Part("speed", "cannot tell", "⟨cannot tell: 0.741x⟩"))
+        told.append(capsys.readouterr().err)
         yield "silent", {"problem": "failed at: silent: it died", "ended": "SIGKILL"}
         told.append(capsys.readouterr().err)
 
     monkeypatch.setattr(children, "parts", parts)
-    found = checkup("mine:make", only=["capture", "silent"])
-    assert [part.name for part in found.parts] == ["capture", "silent"]
-    first, second = told
+    found = checkup("mine:make", only=["capture", "silent", "speed"])
+    assert [part.name for part in found.parts] == ["capture", "silent", "speed"]
+    first, timed, second = told
     assert re.fullmatch(r"✓ capture [\d.]+ \w+: good, all of it is one graph\n", first)
+    assert re.fullmatch(r". speed [\d.]+ \w+: cannot tell: 0.741x\n", timed)
     assert re.fullmatch(r"✗ silent [\d.]+ \w+: .*it died\n", second)
     assert not places[0].exists(), "the cache is the check-up's own"
