@@ -148,10 +148,15 @@ def corners() -> list[Program]:
         Program("integers", lambda i: (i * 7) // 3 % 5, (torch.arange(-9, 9),)),
         Program("int8 product", lambda i: i * i, (torch.arange(-9, 9).char(),)),
         Program("float64", lambda x: x * 0.1 + 1 / 3, (numbers(37).double(),)),
-        Program("a sum by threads", lambda x: x.abs().sum(), (numbers(2**17 + 3),)),
+        Program("a sum by threads", lambda x: x.abs().sum(), (_whole(2**17 + 3),)),
         Program("argmax, transposed", _greatest_and_least, (numbers(5, 7),)),
         Program("a place written twice", _written_twice, _places()),
     ]
+
+
+def _whole(size: int) -> torch.Tensor:
+    """Return whole numbers, whose sum is exact in any order of its parts."""
+    return numbers(size).mul(8).round()
 
 
 def _greatest_and_least(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
