@@ -70,8 +70,8 @@ def row(found: Checkup, seconds: float) -> dict[str, Any]:
 def quick(names: list[str]) -> int:
     """Ask of each model what needs no clock; return 1 where a part is bad or failed."""
     every = [name + way for name in MAKERS for way in ("", "_training")]
-    bad = 0
-    for name in names or [*every, *HEALTHY]:
+    bad, order = 0, [*every, *HEALTHY]
+    for name in names or order:
         begin = time.monotonic()
         train = name.endswith("_training")
         how = {"only": QUICK, "train": train, "timeout": 900}
@@ -83,7 +83,6 @@ def quick(names: list[str]) -> int:
         one = row(found, time.monotonic() - begin) | said
         print(*one.values(), sep=" | ", flush=True)
         bad += bool(wrong)
-        order = [*every, *HEALTHY]
         common.put("answers", "model", one, order, "checkups --quick")
     return int(bad > 0)
 

@@ -240,7 +240,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--draw", type=int, help="so many of each, by chance")
     parser.add_argument("--jobs", type=int, help="mutants at a time; one a core")
     asked = parser.parse_args(arguments)
-    failed = 0
+    failed, in_order = 0, []
     modules = every_module() if asked.module == ["all"] else asked.module
     for tests, group in groupby(sorted(modules, key=tests_of), key=tests_of):
         with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
@@ -255,5 +255,6 @@ def main(arguments: list[str]) -> int:
         rows = common.kept("mutants", "module") | {one["module"]: one for one in found}
         in_order = [rows[name] for name in sorted(rows) if (ROOT / name).exists()]
         common.record("mutants", [*in_order, total(in_order)])
+    if in_order:
         print(*total(in_order).values(), sep=" | ", flush=True)
     return int(failed > 0)
