@@ -167,9 +167,12 @@ class Service:
         )
 
     def warm(self, model: tuple[int, Callable[..., Any]]) -> None:
-        """Compile what the policy foresees.
+        """Compile what the policy foresees, each call in its turn in the pool.
 
-        A stance is the process's, so meanwhile the traffic may compile.
+        Beside the traffic, in a thread of its own, it could make a call of the
+        traffic compile: torch 2.13 does not lock a function's compiled code
+        while it looks for the right one (PyTorch's pull request 195355).
+        A stance is the process's, so meanwhile the traffic may compile, too.
         """
         foreseen = {
             "none": (),
@@ -181,13 +184,12 @@ class Service:
         mark = MARKS.get(self.options.warm_up)
         with torch.compiler.set_stance("default"):
             for rows in foreseen[self.options.warm_up]:
-                self.in_warm_up += self.call(
-                    model, example(rows), mark
-                ).compiles
+                turn = self.pool.submit(self.call, model, example(rows), mark)
+                self.in_warm_up += turn.result().compiles
 
     def begin(self) -> None:
-        """Warm up in a thread of the pool, then say what late calls may do."""
-        self.pool.submit(self.warm, self.current).result()
+        """Warm up, then say what late calls may do."""
+        self.warm(self.current)
         torch.compiler.set_stance(self.options.after)
 
     def answer(self, series: Any) -> Answer:
@@ -211,7 +213,7 @@ class Service:
         return found
 
     def replace(self, seed: int) -> None:
-        """Warm a new model up beside the traffic, then swap."""
+        """Warm a new model up between the calls of the traffic, then swap."""
         model = self.load(seed)
         self.warm(model)
         self.current = model  # a request has the old one or the new one

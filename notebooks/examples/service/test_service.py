@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from typing import Any
 
 import app
 import pytest
@@ -81,3 +83,20 @@ def test_a_new_model_answers_and_compiles_nothing() -> None:
         right = app.make(1)(torch.tensor(app.example(9))).tolist()
         assert reply["scores"] == pytest.approx(right, abs=1e-4)
         assert client.get("/health").json()["in_warm_up"] == 2
+
+
+def test_the_model_is_called_in_one_thread_through_a_reload(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads, usual = set(), app.Service.call
+
+    def call(*given: Any) -> app.Answer:
+        threads.add(threading.get_ident())
+        return usual(*given)
+
+    monkeypatch.setattr(app.Service, "call", call)
+    with TestClient(app.create_app(app.Options("one"))) as client:
+        assert client.post("/reload", json={"seed": 1}).is_success
+        client.get("/health")
+        client.post("/score", json={"series": app.example(17)})
+    assert len(threads) == 1
