@@ -36,6 +36,14 @@ WIDE, LONGEST = 8, 64
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 # Lengths that the traffic is known to have, 1 before all others.
 SAMPLE = (1, 2, 5, 17, 33, LONGEST)
+# The lengths that each policy of the warm-up calls.
+FORESEEN = {
+    "none": (),
+    "one": (17,),
+    "dynamic": (17,),
+    "unbacked": (17,),
+    "shapes": SAMPLE,
+}
 # What is said of the rows in a warm-up of one call: they vary.
 MARKS = {
     "dynamic": torch._dynamo.mark_dynamic,  # 2 or more
@@ -174,16 +182,9 @@ class Service:
         while it looks for the right one (PyTorch's pull request 195355).
         A stance is the process's, so meanwhile the traffic may compile, too.
         """
-        foreseen = {
-            "none": (),
-            "one": (17,),
-            "dynamic": (17,),
-            "unbacked": (17,),
-            "shapes": SAMPLE,
-        }
         mark = MARKS.get(self.options.warm_up)
         with torch.compiler.set_stance("default"):
-            for rows in foreseen[self.options.warm_up]:
+            for rows in FORESEEN[self.options.warm_up]:
                 turn = self.pool.submit(self.call, model, example(rows), mark)
                 self.in_warm_up += turn.result().compiles
 
@@ -365,8 +366,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description="a compiled model behind HTTP"
     )
-    policies = ("none", "one", "dynamic", "unbacked", "shapes")
-    parser.add_argument("--warm-up", choices=policies, default="shapes")
+    parser.add_argument("--warm-up", choices=FORESEEN, default="shapes")
     parser.add_argument(
         "--threads", type=int, default=1, help="that call the model"
     )
