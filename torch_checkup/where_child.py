@@ -241,10 +241,10 @@ class Culprit:
     difference: Difference
     alone: Alone
 
-    def compiling(self, stage: str) -> Callable[[], Callable[..., Any]]:
-        """Return what compiles it."""
+    def compiling(self, **options: Any) -> Callable[[], Callable[..., Any]]:
+        """Return what compiles it, for sizes that vary where its graph was."""
         dynamic = True if self.captured.dynamic else None
-        return partial(self.alone.compiled, backend=stage, dynamic=dynamic)
+        return partial(self.alone.compiled, dynamic=dynamic, **options)
 
     def wrong(self, compiling: Callable[[], Callable[..., Any]]) -> bool:
         """Return whether it differs as it did, when it is compiled so."""
@@ -263,7 +263,7 @@ def by_itself(captured: Captured, search: Search, stage: str) -> Culprit | None:
         found: list[Difference] = []
 
         def look(culprit: Culprit = culprit, found: list = found) -> bool:
-            compiling = culprit.compiling(stage)
+            compiling = culprit.compiling(backend=stage)
             made = differences(culprit.alone, compiling(), again=compiling)
             found += [one for one in made if not one.look or search.sought.look]
             return bool(found)
@@ -590,7 +590,7 @@ def narrowed(looking: Search, stage: str, order: dict[str, Any]) -> Culprit | No
         told.note("the piece is not wrong by itself, outside the model")
         return None
     tell_program(looking, culprit, stage, order)
-    step(looking, stage, order, lambda: culprit.wrong(culprit.alone.compiled))
+    step(looking, stage, order, lambda: culprit.wrong(culprit.compiling()))
     if stage == "inductor":
         kernel(looking, culprit)
     return culprit
@@ -677,7 +677,7 @@ def step(
         told.note(f"torch's bisector stopped: {one_line(error)}")
         kind = name = ""
     told.put(step=f"{kind} {name}".strip())
-    if stage == "inductor" and not kind.startswith("pass"):
+    if stage == "inductor" and not kind.startswith("pass") and told.spend(wrong):
         for words in switches(lambda: told.spend(wrong)):
             told.note(f"right {words}")
 

@@ -317,6 +317,24 @@ def test_what_shows_behind_a_graph_has_the_line_at_which_that_ends(tmp_path):
     assert ends in found.notes, found
 
 
+WIDE = """
+    def make():
+        convolution = torch.nn.Conv2d(4, 4, 3)
+        def wide(x):
+            return convolution(x.reshape(x.shape[0], 4, -1, 2 * x.shape[3]))
+        return wide, [(torch.rand(2, 4, n, n),) for n in (6, 8)]
+    """
+
+
+def test_a_bug_of_sizes_that_vary_is_bisected_with_sizes_that_vary(tmp_path):
+    """A piece compiled for one size is right, whatever is switched off."""
+    error = "InductorError: TypeError: cannot determine truth value of Relational"
+    sought = Difference(2, "the call", "raises", "runs", error)
+    found = searched_for(WIDE, sought, "inductor", tmp_path)
+    assert found.step == "right with layout_optimization = False", found
+    assert not [note for note in found.notes if note.startswith("right ")], found
+
+
 def test_a_search_that_is_ended_has_told_what_it_knew(tmp_path, monkeypatch):
     def reports(*_, **__):
         yield {"where": {"trying": "inductor", "doing": "it was compiled"}}
