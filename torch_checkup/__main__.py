@@ -105,7 +105,7 @@ def _cold_start_options(option: Callable) -> None:
 
 
 def _explain_options(option: Callable) -> None:
-    words = "a file, or the message itself; else standard input"
+    words = "a file, or the message itself; else, or with -, standard input"
     option("log", nargs="?", metavar="FILE", help=words)
 
 
@@ -160,7 +160,7 @@ def _checkup(chosen: Options) -> int:
 def _explain(chosen: Options) -> int:
     from .explain import explain_error
 
-    if not chosen.log:
+    if chosen.log in (None, "", "-"):  # a dash is what many commands call it
         log = sys.stdin.buffer.read().decode(errors="replace")
     elif _is_path(chosen.log):
         log = Path(chosen.log).read_bytes().decode(errors="replace")

@@ -195,9 +195,10 @@ def test_it_reads_its_own_json_and_shows_html():
 @pytest.mark.parametrize(
     ("log", "status"), [(b"\xff Invalid backend: 'x'", 0), (b"the moon", 1), (b"", 2)]
 )
-def test_the_command_reads_a_log(log, status, monkeypatch, capsys):
+@pytest.mark.parametrize("named", [(), ("-",)], ids=["by itself", "a dash"])
+def test_the_command_reads_a_log(log, status, named, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(log)))
-    assert main(["explain"]) == status
+    assert main(["explain", *named]) == status
     assert ("torch._dynamo.list_backends()" in capsys.readouterr().out) == (status == 0)
 
 
