@@ -53,7 +53,11 @@ from .where import LADDER
 
 with needed_for("the pass or lowering that is wrong"):
     from torch._inductor import config as inductor_config
-    from torch._inductor.compiler_bisector import BACKENDS, CompilerBisector
+    from torch._inductor.compiler_bisector import (
+        BACKENDS,
+        CompilerBisector,
+        ConfigChange,
+    )
 
 _SWITCHES = {  # what code generation does beyond passes and lowerings
     "without fusion (max_fusion_size = 1)": {"max_fusion_size": 1},
@@ -323,7 +327,11 @@ def _in_words(found: Any) -> tuple[str, str]:
         words = re.search(r"op='([\w.]+)'", name)
         return "decomposition", f"of {words[1] if words else name}"
     change = next(s for s in BACKENDS[found.backend] if s.name == found.subsystem)
-    return "right", f"with {change.config_field} = {change.config_value}"
+    return "right", f"with {_as_set(change)}"
+
+
+def _as_set(change: Any) -> str:
+    return f"{change.config_field} = {change.config_value}"
 
 
 def switches(wrong: Callable[[], bool]) -> Iterator[str]:
@@ -680,6 +688,21 @@ def step(
     if stage == "inductor" and not kind.startswith("pass") and told.spend(wrong):
         for words in switches(lambda: told.spend(wrong)):
             told.note(f"right {words}")
+        for change in BACKENDS[stage]:
+            if isinstance(change, ConfigChange) and name == f"with {_as_set(change)}":
+                of_the_model(looking, change)
+
+
+def of_the_model(looking: Search, change: Any) -> None:
+    """Tell what a setting that makes a piece right does for the whole model."""
+    p = looking.p
+    looking.told.put(doing="while a setting was tried on the whole model")
+    with inductor_config.patch(change.config_field, change.config_value):
+        left = looking.told.spend(
+            lambda: bool(differences(p, p.compiled(), again=p.compiled))
+        )
+    does = "leaves the whole model wrong" if left else "makes the whole model right"
+    looking.told.note(f"torch._inductor.config.{_as_set(change)} {does}")
 
 
 def kernel(looking: Search, culprit: Culprit) -> None:

@@ -332,6 +332,8 @@ def test_a_bug_of_sizes_that_vary_is_bisected_with_sizes_that_vary(tmp_path):
     sought = Difference(2, "the call", "raises", "runs", error)
     found = searched_for(WIDE, sought, "inductor", tmp_path)
     assert found.step == "right with layout_optimization = False", found
+    setting = "torch._inductor.config.layout_optimization = False"
+    assert f"{setting} makes the whole model right" in found.notes, found
     assert not [note for note in found.notes if note.startswith("right ")], found
 
 
