@@ -41,3 +41,29 @@ def make_guide(model, backend):
         return plain + scale * (text - plain)
 
     return torch.compile(guide, backend=backend, dynamic=True)
+
+
+# %% 31.1: the coefficient comes as a slice of the table
+def make_step(backend):
+    @torch.compile(backend=backend)
+    def arithmetic(x, keep):
+        return keep.sqrt() * x + (1 - keep).sqrt() * torch.tanh(x)
+
+    return lambda x, t, table: arithmetic(x, table[t : t + 1])
+
+
+# %% 31.2: only the model's call and the arithmetic are compiled
+def make_guide(model, backend):
+    one = torch.compile(model, backend=backend, dynamic=False)
+
+    @torch.compile(backend=backend)
+    def mix(pair, scale):
+        plain, text = model(pair).chunk(2)
+        return torch.lerp(plain, text, scale)
+
+    def any_guide(x, scale):
+        if scale <= 1:
+            return one(x)
+        return mix(torch.cat([x * 0, x]), x.new_tensor(scale))
+
+    return any_guide

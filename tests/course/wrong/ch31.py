@@ -86,3 +86,42 @@ def make_guide(model, backend):
         return plain + scale * (text - plain)
 
     return lambda x, s: one(x) if s == 1 else two(x, torch.tensor(s))
+
+
+# %% 31.1: three timesteps made 3 graphs
+def make_step(backend):
+    @torch.compile(backend=backend)
+    def step(x, t, table):
+        keep = table[t]
+        return keep.sqrt() * x + (1 - keep).sqrt() * torch.tanh(x)
+
+    return lambda x, t, table: step(x, torch.tensor(t), table)
+
+
+# %% 31.1: three timesteps made 2 graphs
+def make_step(backend):
+    @torch.compile(backend=backend)
+    def step(x, keep):
+        return keep**0.5 * x + (1 - keep) ** 0.5 * torch.tanh(x)
+
+    return lambda x, t, table: step(x, table[t].item())
+
+
+# %% 31.2: scale 7.5 ran no compiled code
+def make_guide(model, backend):
+    one = torch.compile(model, backend=backend)
+    return lambda x, scale: one(x) if scale <= 1 else guide(model, x, scale)
+
+
+# %% 31.2: and two are enough
+def make_guide(model, backend):
+    kept = {}
+
+    def any_guide(x, scale):
+        if scale not in kept:
+            kept[scale] = torch.compile(
+                lambda x: guide(model, x, scale), backend=backend
+            )
+        return kept[scale](x)
+
+    return any_guide
