@@ -8,6 +8,7 @@ A notebook is replaced only when every cell ran and no output is unfit to print.
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import os
 import re
@@ -54,6 +55,19 @@ def notebooks() -> list[Path]:
 
 def read(path: Path) -> nbformat.NotebookNode:
     return nbformat.read(path, as_version=4)
+
+
+def a_notebook(words: str) -> Path:
+    """Return the path of a lesson that a command names: a file, or as 06."""
+    found = [p for p in notebooks() if p.name.startswith(f"{words}_")]
+    path = Path(words)
+    if path.is_file() or not found:
+        found = [path]
+    if not found[0].is_file():
+        raise argparse.ArgumentTypeError(
+            f"no notebook {words}: say a file, or a number"
+        )
+    return found[0]
 
 
 def as_text(notebook: nbformat.NotebookNode) -> str:
@@ -230,7 +244,7 @@ def not_the_reference() -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = command("tests.refresh", __doc__, "a notebook stays as it was")
-    parser.add_argument("notebook", nargs="*", type=Path, default=notebooks())
+    parser.add_argument("notebook", nargs="*", type=a_notebook, default=notebooks())
     parser.add_argument("--force", action="store_true", help="with any torch")
     chosen = parser.parse_args(arguments)
     if not chosen.force and (refusal := not_the_reference()):

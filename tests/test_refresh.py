@@ -63,3 +63,12 @@ def test_another_torch_is_refused(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(refresh, "version_of", lambda package: "2.99.0+cpu")
     assert main([str(notebook(tmp_path, "1 / 0"))]) == 2
     assert "this is torch 2.99.0+cpu. Nothing was changed." in capsys.readouterr().out
+
+
+def test_a_notebook_is_named_by_its_file_or_its_number(tmp_path, capsys):
+    path = notebook(tmp_path, "1 + 1")
+    assert refresh.a_notebook(str(path)) == path
+    assert refresh.a_notebook("01") == refresh.notebooks()[1]
+    with pytest.raises(SystemExit, match="2"):
+        main(["no_such_lesson"])
+    assert "no notebook no_such_lesson: say a file" in capsys.readouterr().err

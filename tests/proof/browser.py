@@ -30,7 +30,14 @@ import nbformat
 
 from tests.form import keys, parts, tags
 from tests.proof import common
-from tests.refresh import ROOT, course_environment, normalised, notebooks, unfit
+from tests.refresh import (
+    ROOT,
+    a_notebook,
+    course_environment,
+    normalised,
+    notebooks,
+    unfit,
+)
 from tools.commands import command
 
 if TYPE_CHECKING:
@@ -305,7 +312,7 @@ def desk(pictures: Path | None) -> Iterator[Desk]:
 def main(arguments: list[str]) -> int:
     """Look at the notebooks and record; return 1 when something was found."""
     parser = command("tests.proof browser", __doc__, "something is wrong, and named")
-    parser.add_argument("notebook", nargs="*", type=Path, default=notebooks())
+    parser.add_argument("notebook", nargs="*", type=a_notebook, default=notebooks())
     parser.add_argument("--pictures", type=Path, help="folder for pictures")
     asked = parser.parse_args(arguments)
     if asked.pictures:

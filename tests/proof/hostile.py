@@ -23,7 +23,7 @@ from nbformat import NotebookNode
 
 from tests.proof import common
 from tests.proof.notice import differences
-from tests.refresh import ROOT, notebooks, read, texts
+from tests.refresh import ROOT, a_notebook, notebooks, read, texts
 from tools.commands import command
 
 # The quickest that need a compiler, Triton, a cache, and files of their own.
@@ -256,7 +256,7 @@ def row(condition: Condition, found: dict[str, tuple[str, str]]) -> dict[str, An
 def main(arguments: list[str]) -> int:
     """Visit what was asked; return 1 where a row is not good."""
     parser = command("tests.proof hostile", __doc__, "a row is not good")
-    parser.add_argument("notebook", nargs="*", type=Path, default=USUAL)
+    parser.add_argument("notebook", nargs="*", type=a_notebook, default=USUAL)
     parser.add_argument("--condition", action="append", choices=list(CONDITIONS))
     asked = parser.parse_args(arguments)
     bad = 0

@@ -20,7 +20,7 @@ from typing import Any
 
 from tests import failing
 from tests.proof import common
-from tests.refresh import ROOT, notebooks
+from tests.refresh import ROOT, a_notebook, notebooks
 from tools.commands import command
 
 REPORTS = ROOT / ".cache" / "versions"
@@ -90,7 +90,7 @@ def keep(torch: str, notebook: Path, found: list[dict[str, Any]]) -> None:
 def main(arguments: list[str]) -> int:
     """Run, record and explain; 1 when a difference has no explanation."""
     parser = command("tests.proof versions", __doc__, "a difference has no explanation")
-    parser.add_argument("notebook", nargs="*", type=Path, default=notebooks())
+    parser.add_argument("notebook", nargs="*", type=a_notebook, default=notebooks())
     parser.add_argument("--python", type=Path, default=Path(sys.executable))
     parser.add_argument("--reports", type=Path, default=REPORTS, help="a folder")
     chosen = parser.parse_args(arguments)
