@@ -59,15 +59,12 @@ def read(path: Path) -> nbformat.NotebookNode:
 
 def a_notebook(words: str) -> Path:
     """Return the path of a lesson that a command names: a file, or as 06."""
-    found = [p for p in notebooks() if p.name.startswith(f"{words}_")]
-    path = Path(words)
-    if path.is_file() or not found:
-        found = [path]
-    if not found[0].is_file():
-        raise argparse.ArgumentTypeError(
-            f"no notebook {words}: say a file, or a number"
-        )
-    return found[0]
+    numbered = (path for path in notebooks() if path.name.startswith(f"{words}_"))
+    path = next(numbered, Path(words))
+    if not path.is_file():
+        says = f"no notebook {words}: say a file, or a number"
+        raise argparse.ArgumentTypeError(says)
+    return path
 
 
 def as_text(notebook: nbformat.NotebookNode) -> str:

@@ -685,7 +685,10 @@ def step(
         told.note(f"torch's bisector stopped: {one_line(error)}")
         kind = name = ""
     told.put(step=f"{kind} {name}".strip())
-    if stage == "inductor" and not kind.startswith("pass") and told.spend(wrong):
+    if stage != "inductor" or kind.startswith("pass"):
+        return
+    # A bisector that names nothing may have seen it right; else it has seen it wrong.
+    if kind or told.spend(wrong):
         for words in switches(lambda: told.spend(wrong)):
             told.note(f"right {words}")
         for change in BACKENDS[stage]:
