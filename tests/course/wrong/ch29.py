@@ -89,3 +89,22 @@ def serve(step, backend):
 # %% 29.2: 4 versions for 3 prompts, not 2
 def serve(step, backend):
     return torch.compile(step, backend=backend, dynamic=False)
+
+
+# %% 29.1: call 1 returns something else than Memory does
+# -         hidden = torch.arange(len(self.rows), device=x.device) > self.at
+# -         self.at += 1
+# +         self.at += 1
+# +         hidden = torch.arange(len(self.rows), device=x.device) > self.at
+
+
+# %% 29.1: one graph was asked for
+# -         self.rows.index_copy_(0, self.at, x)
+# +         self.rows[self.at.item()] = x[0]
+
+
+# %% 29.2: 3 versions for 3 prompts, not 2
+def serve(step, backend):
+    one = torch.compile(step, backend=backend)
+    many = torch.compile(step, backend=backend)
+    return lambda tokens, *rest: (one if len(tokens) == 1 else many)(tokens, *rest)
