@@ -165,6 +165,12 @@ def _no_duck(_p: Patient, _: Finding) -> Iterator[Cure]:
     yield Cure(line, around=lambda: shapes.patch(use_duck_shape=False))
 
 
+def _scalars(_p: Patient, _: Finding) -> Iterator[Cure]:
+    """What a graph break gave may be a size, and cannot stay a tensor."""
+    line = "torch._dynamo.config.capture_scalar_outputs = True"
+    yield Cure(line, {"capture_scalar_outputs": True})
+
+
 def _settings(_p: Patient, found: Finding) -> Iterator[Cure]:
     if cure := cures.settings_kept(settings_in(found.guard.test)):
         yield cure
@@ -253,7 +259,8 @@ KINDS = (  # the first that fits counts; what torch's own hint names is tried, t
     Kind(
         r"^(___stack\d+)\b",
         "{0} is another",
-        untried="keep it a tensor, and choose with torch.where",
+        (_scalars,),
+        "keep it a tensor, and choose with torch.where",
     ),
     Kind(
         rf"^{_NAME} == ['\"]",

@@ -160,6 +160,14 @@ RECOMPILES = {  # a program, and the words of its advice, a line each
             r"compiled.*mark_unbacked\(x, 0\): 4 versions, then 1$"
         ],
     ),
+    "a size that a tensor says": (
+        calls("x, n", "n = n.item()", "return torch.nn.functional.linear(x[:, :n], X)")
+        + sizes(4, 5, 6, of="torch.ones(3, 6, 4), torch.tensor(n)"),
+        [
+            "the result of `n = n.item.*capture_scalar_outputs = True: 4 versions, then 2$",
+            "the result of `n = n.item.* != 24.*untried: see what changes there",
+        ],
+    ),
     "a size of 1 among others": (
         calls("x", "return x * 2") + sizes(3, 1, 4, 5, of="torch.ones(n)"),
         [r"x has another size in dimension 0.*mark_unbacked\(x, 0\): 3.*then 1$"],
