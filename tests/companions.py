@@ -51,7 +51,7 @@ PARTS = {
     "Speed": "10 11 12 35 36",
     "Shapes, branches and loops": "13 14 15 39",
     "Debugging": "34 16 17 18",
-    "Practice": "19 20 21 22 23 24 37 25 26 27 28 29 30 31 38 32 33",
+    "Practice": "19 20 21 22 23 24 37 25 26 27 28 29 30 31 40 38 32 33",
 }
 _FILES = {path.name[:2]: path for path in notebooks()}
 LESSONS = {
