@@ -104,6 +104,8 @@ def _dump(chosen: argparse.Namespace) -> int:
     from .gpu.dump import dump_triton
 
     name, _, function = chosen.target.partition(":")
+    if not function:
+        raise InputError(f"{name!r} names no function. Give {TARGET}")
     try:
         module = _module(name)
         fn, inputs = getattr(module, function), getattr(module, chosen.inputs)()

@@ -1,4 +1,4 @@
-"""``torch-checkup``: what torch.compile does to a model of yours, and what to try.
+"""torch-checkup: what torch.compile does to a model of yours, and what to try.
 
     torch-checkup model.py:make --to report.html
 
@@ -23,6 +23,10 @@ from .helpers.results import versions
 
 Options = argparse.Namespace
 TARGET = "what returns (model, inputs): module:function, or path/to/file.py:function"
+_DOES = {  # each command beside the check-up itself
+    "cold-start": "what a first call costs, phase by phase, and what a cache saves",
+    "explain": "what messages of torch.compile mean, and what to do",
+}
 _STATUSES = {  # of each command, what its exit status means
     "": "0 nothing is wrong, and all rules hold; 1 an answer is wrong or stale, a rule "
     "does not hold, or something became worse; 2 it could not be judged",
@@ -39,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     program = f"torch-checkup {name}".strip()
     parser = argparse.ArgumentParser(
         prog=program,
-        description=None if name else f"{__doc__}\n{_parts()}",
+        description=_DOES[name] if name else f"{__doc__}\n{_parts()}",
         epilog=textwrap.fill(f"exit status: {_STATUSES[name]}", 79),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,  # lest a new option changes what an old script says

@@ -477,7 +477,11 @@ def test_each_command_tells_its_version_and_its_exit_statuses(command, capsys):
     for option, words in [("--version", "torch-compile-course "), ("--help", "; 2 it")]:
         with pytest.raises(SystemExit) as ended:
             main([*command, option])
-        assert ended.value.code == 0 and words in capsys.readouterr().out
+        said = capsys.readouterr().out
+        assert ended.value.code == 0 and words in said
+    assert re.search(
+        r"^(?:torch-checkup: )?what .*torch.compile|^what a first", said, re.M
+    )
 
 
 def test_the_help_lists_each_part_and_each_fact(capsys):

@@ -490,7 +490,7 @@ def test_the_command_line(tmp_path, monkeypatch, capsys):
     assert main(["dump", str(tmp_path / "doubled.py:f"), "--train"]) == 0
     assert "0 backward" in capsys.readouterr().out
     wrong = {"nowhere:f": "nowhere", "math:sin": "inputs", "nowhere.py:f": "nowhere.py"}
-    wrong["math"] = "Give module:function"
+    wrong["math"] = "'math' names no function. Give module:function"
     for target, message in wrong.items():
         assert main(["dump", target]) == 2
         assert message in capsys.readouterr().err
