@@ -1,5 +1,7 @@
 """Checks and hints of notebook 34."""
 
+import functools
+
 import torch
 
 from course.backend import CountingBackend
@@ -62,6 +64,21 @@ def _with_a_product():
     return lambda: compiled(weight)
 
 
+def _with_an_operator():
+    compiled = torch.compile(lambda x: _twice()(x) + 1)
+    return lambda: compiled(X)
+
+
+@functools.cache  # a name is registered once
+def _twice():
+    @torch.library.custom_op("course_ch34::twice", mutates_args=())
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return x.sin() * 2
+
+    twice.register_fake(torch.empty_like)
+    return twice
+
+
 CALLS = {  # how the call is made, and what runs in a second one
     "an eager function": (_eager, (0, ["aten::sin", "aten::add"])),
     "an operation that calls others": (_nested, (0, ["aten::linear"])),
@@ -73,6 +90,7 @@ CALLS = {  # how the call is made, and what runs in a second one
     ),
     "two runs of a graph, and a cos between them": (_mixed, (2, ["aten::cos"])),
     "a graph with a product of the library": (_with_a_product, (1, [])),
+    "a graph with an operator of one's own": (_with_an_operator, (1, [])),
 }
 
 
@@ -135,6 +153,10 @@ def fit_to_serve(answer):
     fates = ["served", "would compile", "served"]
     return (
         _serving_fault("a warm function", answer, backend, warm, asked, fates)
+        or _serving_fault(
+            "a graph, and a cos behind it",
+            *(answer, backend, lambda x: warm(x).cos(), [(X,)], ["served"]),
+        )
         or _serving_fault(
             "a function that was given up",
             *(answer, backend, given_up, [(X,)], ["eager"]),

@@ -22,6 +22,17 @@
 # +     torch.compiler.reset()  # a first call
 
 
+# %% 34.1: a graph with an operator of one's own: in a second call run (1, [])
+# -         parent = event.cpu_parent
+# -         while parent is not None:
+# -             if parent.name.startswith((graph, "aten::")):
+# -                 return False
+# -             parent = parent.cpu_parent
+# -         return True
+# +         parent = event.cpu_parent
+# +         return parent is None or not parent.name.startswith((graph, "aten::"))
+
+
 # %% 34.2: a function that was given up: the answers are ['eager']
 # - "served" if ran else "eager"
 # + "served"  # nothing compiled, so it is warm
@@ -51,3 +62,11 @@
 # +         return "served" if ran else "eager"
 # +
 # +     torch.compiler.reset()  # to begin afresh
+
+
+# %% 34.2: a graph, and a cos behind it: the answers are ['served']
+# -         names = [event.name for event in profiled.events()]
+# +         tops = [e for e in profiled.events() if e.cpu_parent is None]
+# +         if any(event.name.startswith("aten::") for event in tops):
+# +             return "eager"
+# +         names = [event.name for event in profiled.events()]
