@@ -68,8 +68,8 @@ def next_steps(p: Patient) -> Part:
     rows = [(t.line, t.effect, _ANSWERS[t.agrees], t.costs) for t in found]
     table = str(Table.of(["tried", "effect", "answers", "costs"], rows))
     helps = [t for t in found if t.helps]
-    none = "no setting tried here helps"  # other parts may have advice
-    says = [f"{t.line}: {t.effect}" for t in helps] or [none]
+    # Of its own settings alone: other parts may have advice.
+    says = [f"{t.line}: {t.effect}" for t in helps] or ["no setting tried here helps"]
     advice = tuple(
         f"{said} ({t.costs})" if t.costs else said
         for said, t in zip(says, helps, strict=False)

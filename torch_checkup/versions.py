@@ -167,8 +167,7 @@ def _no_duck(_p: Patient, _: Finding) -> Iterator[Cure]:
 
 def _scalars(_p: Patient, _: Finding) -> Iterator[Cure]:
     """What a graph break gave may be a size, and cannot stay a tensor."""
-    line = "torch._dynamo.config.capture_scalar_outputs = True"
-    yield Cure(line, {"capture_scalar_outputs": True})
+    yield from cures.switches("torch._dynamo.config.capture_scalar_outputs = True")
 
 
 def _settings(_p: Patient, found: Finding) -> Iterator[Cure]:
