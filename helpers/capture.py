@@ -304,7 +304,8 @@ _ADVICE = {
         "draw with torch.rand, or pass the number in as a tensor"
     ),
     r"Tensor\.(item|tolist)\(\)|_local_scalar_dense.*\n.*\b(item|float|int|bool)\(": (
-        "keep the value a tensor: no .item(), .tolist(), float() or int()"
+        "keep the value a tensor, where it is no size: "
+        "no .item(), .tolist(), float() or int()"
     ),
     r"aten\.equal": "compare in tensors: (x == y).all(), and torch.where",
     r"aten\.(masked_select|nonzero.*\n.*\[)": (
