@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -10,6 +12,7 @@ from functorch.compile import default_partition
 
 from course import models
 from course.aot import aot_graphs, ops
+from course.call_strips import Calls
 from course.loop_lines import right_gradients
 from course.values import as_near, right_answer
 from course.words import silence
@@ -73,6 +76,28 @@ class Judge:
 # ------------------------------------------------------------------ one layer
 
 
+class Vector(torch.nn.Module):
+    """A linear layer whose answer is multiplied by a vector, as IA3 does."""
+
+    def __init__(self, width: int = 64) -> None:
+        super().__init__()
+        self.base = torch.nn.Linear(width, width)
+        self.vector = torch.nn.Parameter(torch.ones(width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.base(x) * self.vector
+
+
+def sees_a_copy(layer: torch.nn.Module, name: str) -> bool:
+    """Return whether compiled code answers with numbers that are copied into it."""
+    torch.compiler.reset()
+    run, x = torch.compile(layer), torch.randn(4, 64, device=device())
+    run(x)
+    weight = layer.get_parameter(name)
+    weight.copy_(torch.linspace(-1, 1, weight.numel()).view_as(weight))
+    return right_answer(layer, run(x), x)
+
+
 class AdaptedLinear(torch.nn.Module):
     """A linear layer with one adapter."""
 
@@ -125,6 +150,21 @@ def in_turn(
     return right_answer(alone, together, x)
 
 
+@torch.no_grad()
+def longer(layer: Any, x: torch.Tensor, which: torch.Tensor) -> list[int]:
+    """Return the new graphs of a call, of two longer stacks, and of a place filled."""
+    layer = copy.deepcopy(layer)
+    calls = Calls(layer)
+    calls(x, which)
+    for _ in range(2):
+        layer.a, layer.b = (torch.cat([t, t[:1]]) for t in (layer.a, layer.b))
+        calls(x, which)
+    layer.a[-1].copy_(layer.a[1])
+    layer.b[-1].copy_(layer.b[1])
+    calls(x, which)
+    return calls.made
+
+
 class Cost(NamedTuple):
     """Bytes that one layer keeps for all adapters, and that a swap writes."""
 
@@ -153,6 +193,64 @@ def cost_table(ways: Mapping[str, Cost]) -> Table:
 
 
 # ------------------------------------------------------------- the whole model
+
+
+@torch.no_grad()
+def hot_swaps(
+    *settings: tuple[int, int],
+    room: int | None = None,
+    dtype: torch.dtype = torch.float32,
+    **options: Any,
+) -> list[int]:
+    """Return the new graphs of each hot swap, to adapters of (rank, alpha).
+
+    *room* is the rank that the tensors are prepared for, before a cast to *dtype*.
+    """
+    from peft.utils.hotswap import (
+        hotswap_adapter_from_state_dict,
+        prepare_model_for_compiled_hotswap,
+    )
+
+    every = [models.adapter(rank, alpha) for rank, alpha in settings]
+    many, one = adapted(every), adapted(every[:1], ["now"])
+    if room:
+        prepare_model_for_compiled_hotswap(one, target_rank=room)
+    calls, ids = Calls(one.to(dtype), **options), torch.arange(4, device=device())
+    for name, setting in zip(NAMES, every, strict=False):
+        given = weights(many, name, "now")
+        hotswap_adapter_from_state_dict(one, given, "now", setting)
+        calls(input_ids=ids[None])
+    return calls.made
+
+
+@torch.no_grad()
+def merged_under_one_name(ids: torch.Tensor) -> tuple[list[int], bool]:
+    """Return the new graphs of three hot swaps, each merged, and are all right?"""
+    from peft.utils.hotswap import hotswap_adapter_from_state_dict
+
+    every = [models.adapter(rank) for rank in (4, 8, 2)]
+    many, one = adapted(every), adapted(every[:1], ["now"])
+    calls, found = Calls(one.base_model.model), []
+    judge = Judge(many, NAMES[:3], ids)
+    for name, setting in zip(NAMES, every, strict=False):
+        given = weights(many, name, "now")
+        hotswap_adapter_from_state_dict(one, given, "now", setting)
+        one.merge_adapter()
+        found.append(calls(input_ids=ids).last_hidden_state)
+        one.unmerge_adapter()
+    return calls.made, all(judge.right(found))
+
+
+@torch.no_grad()
+def chosen(model: Any, *choices: Any) -> list[int]:
+    """Return the new graphs of calls with several adapters at once, or with none."""
+    calls, ids = Calls(model), torch.arange(4, device=device())[None]
+    for names in choices:
+        if names:
+            model.base_model.set_adapter(list(names))
+        with nullcontext() if names else model.disable_adapter():
+            calls(input_ids=ids)
+    return calls.made
 
 
 def shapes(model: Any) -> set[int]:

@@ -27,7 +27,8 @@ def for_every_customer(Served):
     torch.manual_seed(30)
     base = torch.nn.Linear(WIDTH, 7)
     pairs = [(torch.randn(3, WIDTH), torch.randn(7, 3)) for _ in range(5)]
-    layer = Served(base, {f"user{n}": pair for n, pair in enumerate(pairs)})
+    names = ("zoe", "ann", "kim", "bob", "eve")  # in the order they came
+    layer = Served(base, dict(zip(names, pairs, strict=True)))
     backend = CountingBackend()
     torch.compiler.reset()
     run = torch.compile(layer, backend=backend)
@@ -79,15 +80,22 @@ def without_a_compile(swap):
     run = torch.compile(layer, backend=backend)
     x = torch.randn(4, WIDTH)
     run(x)
+    kept = []
     for rank, scale in ((8, 0.5), (2, 2.0), (4, 0.25)):
         a, b = torch.randn(rank, WIDTH), torch.randn(7, rank)
-        swap(layer, a.clone(), b.clone(), scale)
+        kept.append((given := (a.clone(), b.clone()), (a, b)))
+        swap(layer, *given, scale)
         if not near(run(x), layer.base(x) + scale * (x @ a.T @ b.T), 1e-4):
             return f"after a swap to rank {rank}, the answer is another adapter's"
     if more := len(backend.captured) - 1:
         return f"three swaps compiled {more} more times"
+    if not all(torch.equal(*pair) for each in kept for pair in zip(*each, strict=True)):
+        return "the adapter that was given has changed: its customer gets another's"
+    before = run(x)
     try:
         swap(layer, torch.randn(9, WIDTH), torch.randn(7, 9), 1.0)
     except ValueError:
-        return None
+        if torch.equal(run(x), before):
+            return None
+        return "rank 9 was refused, and the layer has changed"
     return "rank 9 does not fit into the tensors, and no ValueError says so"

@@ -71,3 +71,53 @@ def swap(layer, a, b, scale):
 # +     def adapted(self, plain, x, which):
 # +         low = x @ self.a[which].mT
 # +         return plain + low @ self.b[which].mT
+
+
+# %% 30.1: a row has another adapter's answer
+# -         pairs = adapters.values()
+# +         pairs = [adapters[name] for name in sorted(adapters)]
+
+
+# %% 30.1: a row has another adapter's answer
+# -         low = x @ self.a[which].mT
+# -         return self.base(x) + low @ self.b[which].mT
+# +         low = torch.einsum("ati,nri->atr", x, self.a)
+# +         return self.base(x) + low @ self.b[which].mT
+
+
+# %% 30.1: has another adapter's answer
+# -         return self.base(x) + low @ self.b[which].mT
+# +         return self.base(x[:, :1]) + low @ self.b[which].mT
+
+
+# %% 30.2: the adapter that was given has changed
+# -     layer.a.zero_()
+# -     layer.a[:rank].copy_(a)
+# -     layer.b.zero_()
+# -     layer.b[:, :rank].copy_(b)
+# +     if rank == len(layer.a):
+# +         layer.a.data, layer.b.data = a, b
+# +     else:
+# +         layer.a.zero_()
+# +         layer.a[:rank].copy_(a)
+# +         layer.b.zero_()
+# +         layer.b[:, :rank].copy_(b)
+
+
+# %% 30.2: rank 9 was refused, and the layer has changed
+# -     if rank > len(layer.a):
+# -         raise ValueError(f"rank {rank} does not fit into {len(layer.a)}")
+# -     layer.a.zero_()
+# +     layer.a.zero_()
+# +     if rank > len(layer.a):
+# +         raise ValueError(f"rank {rank} does not fit into {len(layer.a)}")
+
+
+# %% 30.2: your answer raised RuntimeError
+# - @torch.no_grad()
+
+
+# %% 30.2: more times
+# -     layer.scale.fill_(scale)
+# +     layer.scale.fill_(scale)
+# +     layer.a.requires_grad_(False)
