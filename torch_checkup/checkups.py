@@ -311,6 +311,7 @@ def checkup(
                     running = about.get("running", "")
                     done[name] = ended_part(name, problem, running, found["ended"])
                 elif name:
+                    done.ends = found.get("when")
                     done[name] = msgspec.convert(found, Part)
                 else:
                     about |= found
@@ -360,16 +361,21 @@ def _found(
 
 
 class _Done(dict[str, Part]):
-    """The parts that are done: each verdict is told as it comes, with its seconds."""
+    """The parts that are done: each verdict is told as it comes, with its seconds.
+
+    *ends* is when the next one was done in its process, which may report several at
+    once; without it, a part ends when it is put here.
+    """
 
     def __init__(self, names: Sequence[str], bar: Any) -> None:
         super().__init__()
         self._names, self._bar, self._begin = names, bar, time.monotonic()
+        self.ends: float | None = None
 
     def __setitem__(self, name: str, part: Part) -> None:
         """Keep a part, and tell it once; the bar shows the next."""
-        now = time.monotonic()
-        took, self._begin = text.seconds(now - self._begin), now
+        end, self.ends = self.ends or time.monotonic(), None
+        took, self._begin = text.seconds(end - self._begin), end
         if name not in self:
             says, verdict = part.says, part.verdict
             said = says if f"{verdict}:" in says else f"{verdict}, {says}"

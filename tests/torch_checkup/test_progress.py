@@ -1,11 +1,27 @@
 """Each verdict is told as soon as it is known, and parts share what they build."""
 
 import re
+import time
 from dataclasses import asdict
 from pathlib import Path
 
 from torch_checkup.checkups import Part, checkup
 from torch_checkup.helpers import children
+
+
+def test_parts_that_are_reported_at_once_have_their_own_seconds(monkeypatch, capsys):
+    monkeypatch.delenv("HELPERS_QUIET", raising=False)
+
+    def parts(*order):
+        yield "", {"calls": 1, "trains": False}
+        begin = time.monotonic()
+        for name, end in ("capture", begin + 300), ("silent", begin + 720):
+            yield name, asdict(Part(name, "good", "x")) | {"when": end}
+
+    monkeypatch.setattr(children, "parts", parts)
+    checkup("mine:make", only=["capture", "silent"])
+    told = capsys.readouterr().err
+    assert "✓ capture 300 s: " in told and "✓ silent 420 s: " in told
 
 
 def test_each_verdict_is_told_at_once_with_its_seconds(monkeypatch, capsys):
