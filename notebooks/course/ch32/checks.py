@@ -9,6 +9,7 @@ from course.exercises import exercise
 NAMES = ("parameters", "tokens", "seconds", "chip", "dtype", "trains")
 ROWS = (  # near to each ceiling from both sides, and what is broken
     ((8.03e9, 300, 0.048, "a100", "bfloat16", True), {"bandwidth"}),
+    ((8.03e9, 300, 0.058, "a100", "bfloat16", True), set()),
     ((8.03e9, 1, 1 / 120, "a100", "bfloat16", False), set()),
     ((8.03e9, 1, 1 / 140, "a100", "bfloat16", False), {"bandwidth"}),
     ((5.2e9, 64, 60.0, "a100", "float32", True), set()),
@@ -16,6 +17,10 @@ ROWS = (  # near to each ceiling from both sides, and what is broken
     ((1e9, 47_000, 0.3, "h100", "bfloat16", True), set()),
     ((1e9, 56_000, 0.3, "h100", "bfloat16", True), {"arithmetic"}),
     ((1e9, 2000, 0.3, "a100", "float32", True), {"arithmetic"}),
+    ((1e9, 100_000, 0.8, "a100", "bfloat16", False), set()),
+    ((1e9, 100_000, 0.5, "a100", "bfloat16", False), {"arithmetic"}),
+    ((8.03e9, 1, 1.0, "a100", "float32", False), set()),
+    ((24e9, 1, 60.0, "a100", "float32", False), {"memory"}),
 )
 
 

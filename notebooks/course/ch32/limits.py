@@ -6,7 +6,13 @@ is counted at its least, and a chip is taken at its published peak.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils.checkpoint import checkpoint
+from torch.utils.flop_counter import FlopCounterMode
 
 from helpers.errors import InputError
 from helpers.gpu import gpus
@@ -112,9 +118,10 @@ def plausible(
 ) -> Plausible:
     """Return whether a number breaks a ceiling of *chip*, such as "a100".
 
-    *flops* and *moved*, in bytes, are what is computed and moved in *seconds*; *memory*
-    is what must be kept at once, in bytes.  Each is given at its least.  Without a
-    *dtype*, the quickest counts.  *chips* of them share the work.
+    *flops* is what is computed in *seconds*, *moved* the bytes that must come from
+    memory or go there meanwhile, because no cache holds them; *memory* is what must be
+    kept on the chip at once, in bytes.  Each is given at its least.  Without a *dtype*,
+    the quickest counts.  *chips* of them share the work.
 
     Raises InputError for an unknown chip or dtype, and a number that is not positive.
     """
@@ -135,3 +142,21 @@ def plausible(
         there = own.memory * chips
         limits.append(Limit("memory", size(memory), size(there), memory / there))
     return Plausible(own.name, tuple(limits), own.sure)
+
+
+def counted(
+    function: Callable[..., torch.Tensor],
+    *inputs: torch.Tensor,
+    backward: bool = False,
+    checkpointed: bool = False,
+    **named: Any,
+) -> int:
+    """Return the FLOPs that torch's counter counts in a call, or in a step."""
+    with FlopCounterMode(display=False) as counter:
+        if checkpointed:
+            found = checkpoint(function, *inputs, use_reentrant=False, **named)
+        else:
+            found = function(*inputs, **named)
+        if backward:
+            found.sum().backward()
+    return counter.get_total_flops()

@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import torch
 from torch import nn
+from torch.utils.benchmark import Timer
 
 from course.ch32.limits import Chip, Plausible
 from course.drawing import BLUE, VERMILION, bars
@@ -87,6 +88,16 @@ def this_machine(device: str) -> Chip:
     peaks = {"float32": product_rate(device)}
     bandwidth = copy_bandwidth(2**26, device).bytes_per_s
     return Chip("this machine", peaks, bandwidth, memory, sure=2.0)
+
+
+def bytes_a_second(numbers: int, device: str) -> float:
+    """Return the bytes a second of the quickest copy of so many numbers.
+
+    On one thread, so that no thread waits for another.
+    """
+    x = torch.ones(numbers, device=device)
+    timer = Timer("y.copy_(x)", globals={"x": x, "y": torch.empty_like(x)})
+    return 2 * x.nbytes / min(timer.blocked_autorange(min_run_time=0.5).times)
 
 
 @styled

@@ -45,3 +45,37 @@
 # %% 32.2: the fewest is 11, not 10
 # - math.ceil(extra / gain)
 # + round(extra / gain)
+
+
+# %% 32.1: refused for its memory, which is not broken
+# - (2, 1, 1)
+# + (2, 1, 4)
+
+
+# %% 32.1: refused for its arithmetic, which is not broken
+# - (2, 1, 1)
+# + (6, 1, 1)
+
+
+# %% 32.1: refused for its bandwidth, which is not broken
+# - (6, 7, 4)
+# + (6, 8, 4)
+
+
+# %% 32.1: not refused, though it breaks its arithmetic
+# -         dtype=row.dtype,
+
+
+# %% 32.1: not refused, though it breaks its memory
+# -         memory=arrays * array,
+# +         memory=arrays * array if row.trains else None,
+
+
+# %% 32.2: the fewest is 1500, not inf
+# -     return calls(high), calls(low)
+# +     return (calls(high), calls(low)) if low > 0 else (math.inf, math.inf)
+
+
+# %% 32.2: the most is 3000, not 2000
+# -     return calls(high), calls(low)
+# +     return calls(high), calls((low + high) / 2)
