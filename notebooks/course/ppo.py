@@ -1,4 +1,11 @@
-"""A world to learn in, in plain Python: a cart that is to stay in the middle."""
+"""PPO, and a world to learn in: a cart that is to stay in the middle.
+
+    *seen, rewards = play(policy, steps=64)
+    better = advantages(seen[-1], rewards)
+    loss = ppo_loss(policy, *seen, better)
+
+The world is plain Python: no compiler can take it into a graph.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +15,8 @@ from typing import Any
 import torch
 
 Episode = tuple[torch.Tensor, ...]
+Act = Callable[..., tuple[torch.Tensor, torch.Tensor]]
+"""A policy: from a state to logits of two actions, and a value."""
 
 
 class Cart:
@@ -28,7 +37,7 @@ class Cart:
         return 1.0 - abs(self.place)
 
 
-def play(act: Callable[..., Any], steps: int) -> Episode:
+def play(act: Act, steps: int) -> Episode:
     """Play *steps* with the actions that *act* draws; return what PPO learns from.
 
     These are states, actions, their log-probabilities, values and rewards.
@@ -50,3 +59,29 @@ def columns(kept: Sequence[Sequence[Any]]) -> Episode:
         torch.stack(list(map(torch.as_tensor, column)))
         for column in zip(*kept, strict=True)
     )
+
+
+def advantages(values: torch.Tensor, rewards: torch.Tensor) -> torch.Tensor:
+    """Return how much better each action was than expected, step by step."""
+    later, after, found = torch.zeros(()), torch.zeros(()), []
+    for t in reversed(range(len(rewards))):
+        surprise = rewards[t] + 0.9 * after - values[t]
+        later, after = surprise + 0.81 * later, values[t]
+        found.append(later)
+    return torch.stack(found[::-1])
+
+
+def ppo_loss(
+    policy: Act,
+    states: torch.Tensor,
+    actions: torch.Tensor,
+    before: torch.Tensor,
+    values: torch.Tensor,
+    better: torch.Tensor,
+) -> torch.Tensor:
+    """Return PPO's clipped loss, and that of the critic."""
+    logits, now = policy(states)
+    chosen = logits.log_softmax(-1).gather(1, actions[:, None]).squeeze(1)
+    ratio = (chosen - before).exp()
+    gain = torch.minimum(ratio * better, ratio.clamp(0.8, 1.2) * better)
+    return (better + values - now).square().mean() - gain.mean()
