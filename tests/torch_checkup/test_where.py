@@ -297,46 +297,6 @@ def test_a_bug_of_torch_is_found_in_a_process_of_its_own(tmp_path):
     assert found.lines <= 20 and str(tmp_path) not in where.issue(found)
 
 
-RESIZED = """
-    def resize(x):
-        base = x + 1
-        flat = base.view(-1)
-        flat.resize_(12)
-        return base + 1
-    def make():
-        return resize, (torch.zeros(1),)
-    """
-
-
-def test_what_shows_behind_a_graph_has_the_line_at_which_that_ends(tmp_path):
-    """Inductor gives the base itself for its view, and eager code resizes both."""
-    sought = Difference(1, "output", "shape", "(1,)", "(12,)")
-    found = searched_for(RESIZED, sought, "inductor", tmp_path)
-    assert (found.stage, found.line, found.piece) == ("inductor", 5, 2), found
-    ends = "the graph ends at line 6 of mine.py, in resize: flat.resize_(12)"
-    assert ends in found.notes, found
-
-
-WIDE = """
-    def make():
-        convolution = torch.nn.Conv2d(4, 4, 3)
-        def wide(x):
-            return convolution(x.reshape(x.shape[0], 4, -1, 2 * x.shape[3]))
-        return wide, [(torch.rand(2, 4, n, n),) for n in (6, 8)]
-    """
-
-
-def test_a_bug_of_sizes_that_vary_is_bisected_with_sizes_that_vary(tmp_path):
-    """A piece compiled for one size is right, whatever is switched off."""
-    error = "InductorError: TypeError: cannot determine truth value of Relational"
-    sought = Difference(2, "the call", "raises", "runs", error)
-    found = searched_for(WIDE, sought, "inductor", tmp_path)
-    assert found.step == "right with layout_optimization = False", found
-    setting = "torch._inductor.config.layout_optimization = False"
-    assert f"{setting} makes the whole model right" in found.notes, found
-    assert not [note for note in found.notes if note.startswith("right ")], found
-
-
 def test_a_search_that_is_ended_has_told_what_it_knew(tmp_path, monkeypatch):
     def reports(*_, **__):
         yield {"where": {"trying": "inductor", "doing": "it was compiled"}}
