@@ -39,7 +39,11 @@ def _ask(compiled, n):
     passed="Nothing is left to compile, for no length and in no thread.",
 )
 def warm_for_the_threads(warm):
-    lengths = [5, 17, 1, 9, 2]
+    several, alone = [5, 17, 9, 2, 1], [6]
+    return _left_by(warm, several) or _left_by(warm, alone)
+
+
+def _left_by(warm, lengths):
     torch.compiler.reset()
     backend = CountingBackend()
     compiled = torch.compile(fresh(_mean), backend=backend)
@@ -63,6 +67,10 @@ def warm_for_the_threads(warm):
 
 
 # --- 27.2 ----------------------------------------------------------------------
+
+
+def _infinite(series):
+    return series.square().mean(0) / 0.0
 
 
 def _served(model, rows, backend):
@@ -91,12 +99,24 @@ def _off_at_five(graph, inputs):
     return run
 
 
+def _raises_at_five(graph, inputs):
+    def run(*given):
+        if any(len(x) == 5 for x in given if isinstance(x, torch.Tensor)):
+            raise ValueError("five rows")
+        return graph(*given)
+
+    return run
+
+
 CASES = {  # what it is: the lengths of its warm-up, its backend, may it serve?
     "a good model": ((1, 5, 6), "eager", True),
+    "a good model under eager_on_recompile": ((1, 5, 6), "eager", True),
     "a warm-up that forgot a length": ((5, 6), "eager", False),
     "a model that is off by 0.01": ((1, 5, 6), _off, False),
     "a model that is off by 0.01 for five rows": ((1, 5, 6), _off_at_five, False),
     "a model whose answers are NaN": ((1, 5, 6), _not_a_number, False),
+    "a model that raises": ((1, 6, 7), _raises_at_five, False),
+    "a model whose answers are infinite, in eager too,": ((1, 5, 6), "eager", False),
     "a model that was never compiled": ((), None, False),
 }
 
@@ -105,14 +125,14 @@ CASES = {  # what it is: the lengths of its warm-up, its backend, may it serve?
     "27.2",
     hints=(
         "Which stance turns a compile into an error? And what does torch.allclose say "
-        "about NaN?",
+        "about NaN, and about two that are infinite?",
         "with torch.no_grad(), torch.compiler.set_stance('fail_on_recompile'): compare "
         "each sample, and ask runs() around it. The with block puts the stance back. "
         "An error means False.",
         "try: with torch.no_grad(), torch.compiler.set_stance('fail_on_recompile'): "
         "for x in samples: before, y = runs(), compiled(x); if runs() == before or not "
-        "torch.allclose(y, eager(x), atol=1e-4): return False. except Exception: "
-        "return False. At the end return True.",
+        "torch.allclose(y, eager(x), atol=1e-4) or not y.isfinite().all(): return "
+        "False. except Exception: return False. At the end return True.",
     ),
     passed="The good model passes, and each broken one is stopped.",
 )
@@ -122,14 +142,19 @@ def ready_or_not(ready):
     samples = [_rows(n) for n in (5, 1, 12)]
     for what, (rows, inner, good) in CASES.items():
         torch.compiler.reset()
-        model, backend = fresh(_mean), CountingBackend(inner)
+        function = _infinite if "infinite" in what else _mean
+        model, backend = fresh(function), CountingBackend(inner)
+        own = "eager_on_recompile" if "recompile" in what else "default"
         compiled = _served(model, rows, backend)
-        with torch.compiler.set_stance("default"), unlogged():
+        with torch.compiler.set_stance(own), unlogged():
             answer = ready(compiled, model, samples, backend.ran.__len__)
             stance = eval_frame._stance.stance
         if answer is not good:
             wanted = "pass" if good else "be stopped"
             return f"{what} should {wanted}, and your gate says {answer!r}"
-        if stance != "default":
-            return f"after {what}, the stance is {stance}: the users get it, too"
+        if stance != own:
+            return (
+                f"after {what}, the stance is {stance}, and it was {own}: the users "
+                "get it, too"
+            )
     return None

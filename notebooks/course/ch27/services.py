@@ -10,9 +10,11 @@ latest: it watches its input, which ends when we do.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
 import subprocess
+import threading
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -170,6 +172,7 @@ def _wrong(model: nn.Module, replies: Sequence[Reply]) -> int:
 _ROW = [0.5] * 8
 POISON = {
     "NaN": json.dumps({"series": [[float("nan"), *_ROW[1:]]]}),
+    "1e39": json.dumps({"series": [[1e39, *_ROW[1:]]]}),
     "words": json.dumps({"series": [["0.5"] * 8]}),
     "seven readings": json.dumps({"series": [_ROW[1:]]}),
     "no rows": json.dumps({"series": []}),
@@ -293,6 +296,33 @@ class _Wrong(Scorer):
     def forward(self, series: torch.Tensor) -> torch.Tensor:
         off = 1.0 if torch.compiler.is_compiling() else 0.0
         return super().forward(series) + off
+
+
+def where_seen(limit: int, fusion: int) -> dict[str, tuple[int, int]]:
+    """Return the settings of Dynamo and of Inductor that other threads see.
+
+    They are assigned where each of the threads is asked for.
+    """
+    dynamo, inductor = torch._dynamo.config, torch._inductor.config
+
+    def seen() -> tuple[int, int]:
+        return dynamo.recompile_limit, inductor.max_fusion_size
+
+    async def asked() -> dict[str, Any]:
+        dynamo.recompile_limit, inductor.max_fusion_size = limit, fusion
+        loop, found = asyncio.get_running_loop(), []
+        thread = threading.Thread(target=lambda: found.append(seen()))
+        thread.start()
+        thread.join()
+        return {
+            "asyncio.to_thread": await asyncio.to_thread(seen),
+            "run_in_executor": await loop.run_in_executor(None, seen),
+            "Thread": found[0],
+        }
+
+    # A notebook has a loop in its own thread; the settings end with this context.
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(copy_context().run, asyncio.run, asked()).result()
 
 
 def gate(warm_up: str, kind: str = "") -> list[str]:

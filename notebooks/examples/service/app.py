@@ -33,6 +33,7 @@ from torch.nn import functional as F
 
 log = logging.getLogger("uvicorn.error")
 WIDE, LONGEST = 8, 64
+LARGEST = 1e6  # no reading is: 1e39 would be infinite in float32
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 # Lengths that the traffic is known to have, 1 before all others.
 SAMPLE = (1, 2, 5, 17, 33, LONGEST)
@@ -256,7 +257,8 @@ def problems(service: Service, lengths: Sequence[int] = SAMPLE) -> list[str]:
 
 # ------------------------------------------------------------------- the HTTP
 
-Row = Annotated[list[FiniteFloat], Field(min_length=WIDE, max_length=WIDE)]
+Reading = Annotated[FiniteFloat, Field(ge=-LARGEST, le=LARGEST)]
+Row = Annotated[list[Reading], Field(min_length=WIDE, max_length=WIDE)]
 
 
 class Question(BaseModel):

@@ -52,7 +52,8 @@ def test_health_knows_eager() -> None:
 
 
 @pytest.mark.parametrize(
-    "series", [[], [[1.0] * 7], [["1"] * 8], [[1.0] * 8] * 65]
+    "series",
+    [[], [[1.0] * 7], [["1"] * 8], [[1.0] * 8] * 65, [[-1e39] * 8]],
 )
 def test_what_is_no_series_is_refused(series: list[list[float]]) -> None:
     with TestClient(app.create_app(app.Options("one"))) as client:
