@@ -242,6 +242,19 @@ def merged_under_one_name(ids: torch.Tensor) -> tuple[list[int], bool]:
 
 
 @torch.no_grad()
+def vectors_copied(many: Any, settings: Any, ids: Any) -> tuple[list[int], list[Any]]:
+    """Return the new graphs, and the answers, of IA3 adapters that are copied in."""
+    one, found = adapted([settings], ["now"]), []
+    calls, theirs = Calls(one), dict(many.named_parameters())
+    for name in NAMES:
+        for key, place in one.named_parameters():
+            if "ia3_" in key:
+                place.copy_(theirs[key.replace(".now", f".{name}")])
+        found.append(calls(input_ids=ids).last_hidden_state)
+    return calls.made, found
+
+
+@torch.no_grad()
 def chosen(model: Any, *choices: Any) -> list[int]:
     """Return the new graphs of calls with several adapters at once, or with none."""
     calls, ids = Calls(model), torch.arange(4, device=device())[None]
