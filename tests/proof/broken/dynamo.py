@@ -218,3 +218,36 @@ def forget_numbers(guards: Any) -> None:
         guards,
         lambda name, value: name.startswith("L[") and type(value) in (int, float),
     )
+
+
+@shared("a count in a tensor is guarded", GUARDS, "40 29")
+def guard_counts(guards: Any) -> None:
+    """A net that counts its batches in a buffer compiles again for each batch."""
+
+    @around(guards.GuardBuilder, "TENSOR_MATCH")
+    def tensor_match(match, self, guard, value=None):
+        match(self, guard, value)
+        count = self.get(guard)
+        if not count.dim() and not count.dtype.is_floating_point:
+            seen = int(count)
+            manager = self.get_guard_manager(guard)
+            manager.add_lambda_guard(lambda now: int(now) == seen, [str(seen)], None)
+
+
+@shared("training is not guarded", OPTIMIZE, "40 13")
+def any_mode(dynamo: Any) -> None:
+    """Validation runs the code of training: it drops units, and writes statistics."""
+
+    def kept(guard: Any) -> bool:
+        return not guard.name.endswith((".training", "['training']"))
+
+    optimize_with(dynamo, guard_filter_fn=lambda guards: list(map(kept, guards)))
+
+
+@shared("writes into lists are lost", "torch._dynamo.side_effects", "40 29")
+def forget_lists(side_effects: Any) -> None:
+    """A state that a model keeps in a list stays as it was before the call."""
+
+    @around(side_effects.SideEffects, "_get_modified_vars")
+    def modified(original, self):
+        return [v for v in original(self) if type(v).__name__ != "ListVariable"]
