@@ -283,7 +283,7 @@ class Health(BaseModel):
 class Reload(BaseModel):
     """A new model."""
 
-    seed: int
+    seed: int = Field(ge=0, lt=2**63)  # what torch.manual_seed takes
 
 
 def create_app(options: Options) -> FastAPI:
