@@ -66,7 +66,9 @@ def test_what_is_no_series_is_refused(series: list[list[float]]) -> None:
 def test_a_seed_that_torch_does_not_take_is_refused() -> None:
     with TestClient(app.create_app(app.Options("none"))) as client:
         for seed in (-1, 2**70):
-            assert client.post("/reload", json={"seed": seed}).status_code == 422
+            assert (
+                client.post("/reload", json={"seed": seed}).status_code == 422
+            )
 
 
 def test_nan_is_the_clients_fault() -> None:
