@@ -17,6 +17,7 @@ import json
 import re
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -68,12 +69,16 @@ def cases() -> dict[str, Callable[[], Result]]:
         for mode in modes
     }
     last = sorted(races, key=lambda name: "autotune" in name)
+    joules = {
+        f"energy/{', '.join(program)}/default": partial(energy, *program)
+        for program in ENERGY
+    }
     graphs = {
         f"graphs/{name}/reduce-overhead": partial(seen, program)
         for name, program in GRAPHS.items()
     }
     first = {"sources/running example/inference": sources, **graphs}
-    return first | {name: races[name] for name in last}
+    return first | joules | {name: races[name] for name in last}
 
 
 def record(folder: Path, cases: Mapping[str, Callable[[], Result]]) -> int:
@@ -216,6 +221,47 @@ def free() -> None:
     torch.compiler.reset()  # the CUDA graphs go, too, and with them their pools
     gc.collect()
     torch.cuda.empty_cache()
+
+
+# --- what a call takes from the board -------------------------------------------------
+
+
+def energy(
+    label: str, kind: str, dtype: str, device: str = "cuda", seconds: float = 5.0
+) -> Observed:
+    """Say how many joules a call takes, eager and compiled, three times in turns."""
+    eager, compiled, x = sides(label, kind, dtype, "default", device)
+    with cold():
+        turns = [
+            (joules(eager, x, seconds), joules(compiled, x, seconds)) for _ in range(3)
+        ]
+    pairs = "; ".join(f"{before:.3g} J, then {after:.3g} J" for before, after in turns)
+    shares = [after / before for before, after in turns]
+    share = f"{min(shares):.2f} to {max(shares):.2f}"
+    return Observed(what=f"eager, then compiled: {pairs}; {share} of eager's")
+
+
+def joules(fn: Callable[..., Any], x: torch.Tensor, seconds: float) -> float:
+    """Return what a call takes; it is called for *seconds*, for the counter is slow."""
+    fn(x)
+    torch.cuda.synchronize()
+    begin, calls, end = millijoules(), 0, time.monotonic() + seconds
+    while not calls or time.monotonic() < end:
+        for _ in range(10):
+            fn(x)
+        torch.cuda.synchronize()
+        calls += 10
+    return (millijoules() - begin) / 1000 / calls
+
+
+def millijoules() -> int:
+    """Return what the board has taken since its driver was loaded: NVML counts it."""
+    import pynvml  # of nvidia-ml-py, which torch.cuda.power_draw needs, too
+
+    pynvml.nvmlInit()
+    uuid = torch.cuda.get_device_properties(torch.cuda.current_device()).uuid
+    board = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
+    return pynvml.nvmlDeviceGetTotalEnergyConsumption(board)
 
 
 # --- what CUDA graphs do with results, gradients, random numbers and memory ----------
@@ -468,6 +514,10 @@ RACES = (  # the most telling come first
     ("MLP", "training", "bfloat16", MODES[:2]),
     ("MLP", "forward", "bfloat16", MODES),
     ("ResNet-50", "training", "bfloat16", MODES[:2]),
+)
+ENERGY = (  # one that waits for launches, one that works
+    ("small Transformer", "forward", "float32"),
+    ("large Transformer", "forward", "bfloat16"),
 )
 
 

@@ -4,6 +4,8 @@ import contextlib
 import dataclasses
 import datetime
 import itertools
+import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -122,7 +124,7 @@ def test_what_autotunes_comes_last():
     names = [*cases()]
     tuned = ["autotune" in name for name in names]
     assert names[0].startswith("sources/") and tuned == sorted(tuned)
-    assert len(names) == 41 and all(name.count("/") == 2 for name in names)
+    assert len(names) == 43 and all(name.count("/") == 2 for name in names)
 
 
 @pytest.mark.parametrize("name", record_gpu.GRAPHS)
@@ -144,6 +146,36 @@ def test_what_is_seen_of_cuda_graphs_tells_recordings(monkeypatch):
     assert summed.startswith(".grad taken over: right in 1 of 4 steps")
     masks = record_gpu.seen(record_gpu.dropout_masks, "cpu").what
     assert masks == "6 different masks in 6 calls"
+
+
+def test_a_call_takes_what_the_boards_counter_says(monkeypatch):
+    taken = [0]
+
+    def call(x):
+        taken[0] += 250
+
+    board = SimpleNamespace(
+        nvmlInit=lambda: None,
+        nvmlDeviceGetHandleByUUID=lambda uuid: uuid,
+        nvmlDeviceGetTotalEnergyConsumption=lambda uuid: taken[0] * (uuid == "GPU-7"),
+    )
+    monkeypatch.setitem(sys.modules, "pynvml", board)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    here = SimpleNamespace(uuid=7)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda number: here)
+    assert record_gpu.joules(call, None, 0.0) == 0.25
+
+
+def test_the_joules_of_both_sides_are_told_in_turns(monkeypatch):
+    taken = iter([4.0, 1.0, 4.0, 2.0, 5.0, 1.0])
+    monkeypatch.setattr(record_gpu, "joules", lambda *_: next(taken))
+    kept = record_gpu.energy("tiny operations", "forward", "float32", "cpu")
+    assert kept.what == (
+        "eager, then compiled: 4 J, then 1 J; 4 J, then 2 J; 5 J, then 1 J; "
+        "0.20 to 0.50 of eager's"
+    )
+    assert results.Result.from_json(kept.to_json()) == kept
 
 
 def test_a_race_is_from_a_cold_start():
