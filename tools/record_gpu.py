@@ -69,7 +69,7 @@ def cases() -> dict[str, Callable[[], Result]]:
         for mode in modes
     }
     last = sorted(races, key=lambda name: "autotune" in name)
-    joules = {
+    taken = {
         f"energy/{', '.join(program)}/default": partial(energy, *program)
         for program in ENERGY
     }
@@ -78,7 +78,7 @@ def cases() -> dict[str, Callable[[], Result]]:
         for name, program in GRAPHS.items()
     }
     first = {"sources/running example/inference": sources, **graphs}
-    return first | joules | {name: races[name] for name in last}
+    return first | taken | {name: races[name] for name in last}
 
 
 def record(folder: Path, cases: Mapping[str, Callable[[], Result]]) -> int:
