@@ -107,11 +107,12 @@ def main():
     report()
     dist.barrier()  # no rank leaves while gloo still frees its last tensor
     dist.destroy_process_group()
+    # Here, where the model is still held: to free it, and Python's own end,
+    # may wait for ever for a thread of gloo or autograd that wants its lock:
+    # https://github.com/pytorch/pytorch/issues/190489
+    sys.stdout.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":
     main()
-    # Python's own end may wait for ever, for a thread of gloo or autograd
-    # that wants its lock: https://github.com/pytorch/pytorch/issues/190489
-    sys.stdout.flush()
-    os._exit(0)
