@@ -309,19 +309,17 @@ def checkup(
             for name, found in _found(here, order, env):
                 if problem := found.get("problem"):
                     running = about.get("running", "")
-                    done[name] = ended_part(name, problem, running, found["ended"])
+                    done.put(name, ended_part(name, problem, running, found["ended"]))
                 elif name:
-                    done.ends = found.get("when")
-                    done[name] = msgspec.convert(found, Part)
+                    done.put(name, msgspec.convert(found, Part), found.get("when"))
                 else:
                     about |= found
             if search and "matches" in done and done["matches"].verdict == "bad":
-                done["matches"] = _with_where(
-                    done["matches"], order | about | {"timeout": timeout}, files
-                )
+                sought = order | about | {"timeout": timeout}
+                done.put("matches", _with_where(done["matches"], sought, files))
             for name in _APART:
                 if name in names and (about["trains"] or name != "composes"):
-                    done[name] = _apart(name, order | about)
+                    done.put(name, _apart(name, order | about))
         except KeyboardInterrupt:
             why = "interrupted"
     if not only and not about["trains"]:
@@ -361,27 +359,25 @@ def _found(
 
 
 class _Done(dict[str, Part]):
-    """The parts that are done: each verdict is told as it comes, with its seconds.
-
-    *ends* is when the next one was done in its process, which may report several at
-    once; without it, a part ends when it is put here.
-    """
+    """The parts that are done: each verdict is told as it comes, with its seconds."""
 
     def __init__(self, names: Sequence[str], bar: Any) -> None:
         super().__init__()
         self._names, self._bar, self._begin = names, bar, time.monotonic()
-        self.ends: float | None = None
 
-    def __setitem__(self, name: str, part: Part) -> None:
-        """Keep a part, and tell it once; the bar shows the next."""
-        end, self.ends = self.ends or time.monotonic(), None
+    def put(self, name: str, part: Part, when: float | None = None) -> None:
+        """Keep a part, and tell it once; the bar shows the next.
+
+        *when* it was done, by its process, which may report several at once; else now.
+        """
+        end = when or time.monotonic()
         took, self._begin = text.seconds(end - self._begin), end
         if name not in self:
             says, verdict = part.says, part.verdict
             said = says if f"{verdict}:" in says else f"{verdict}, {says}"
             text.tell(f"{_SIGNS[verdict]} {name} {took}: {said}")
             self._bar.update()
-        super().__setitem__(name, part)
+        self[name] = part
         left = [name for name in self._names if name not in self]
         self._bar.set_description_str(f"checkup, {left[0]}" if left else "checkup")
 
