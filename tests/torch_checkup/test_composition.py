@@ -146,7 +146,7 @@ def judge(models, monkeypatch):
 def test_what_kills_its_process_leaves_the_others(models):
     """Else the model is healthy.  Lesson 20 has all situations within one process."""
     usual = {"autocast": "not done", "retain_graph": "raises", "late hook": "differs"}
-    usual |= {"worker process": "agrees"}
+    usual |= {"worker process": "agrees", "two ranks": "agrees"}
     found = composes(f"{models}:dies", only=list(usual))
     assert {one.name: one.verdict for one in found.situations} == usual
     assert "status 3" in found["autocast"].says
