@@ -73,6 +73,7 @@ def strips_picture(strips: Mapping[str, Calls], unit: str) -> Picture:
         {"compiles": VERMILION, "runs what is there": BLUE, "runs eagerly": EMPTY},
         alt=" ".join(f"{name}: {in_words(calls)}." for name, calls in strips.items()),
         legend="outside lower left",
+        title="which calls compile",
     )
     [axes] = picture.figure.axes
     axes.set_xlabel(unit)

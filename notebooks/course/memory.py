@@ -85,7 +85,8 @@ def memory_picture(steps: dict[str, Recording]) -> Picture:
         axes.set_xlabel("first to last allocation")
     panels[0].set(ylabel="MiB above what stays")
     panels[0].set_ylim(bottom=0)
-    figure.legend(loc="outside upper right", ncols=len(steps))
+    figure.suptitle("memory over one step")
+    figure.legend(loc="outside lower left", ncols=len(steps))
     rows = []
     for name, one in steps.items():
         ends = [f"{size(one.at_end_of(p))} after {p}" for p in PHASES]

@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from helpers import eager_bytes, kernels
 from helpers.plots import CEILING, COLOURS, QUIET, Picture, styled
-from helpers.text import Table, mark, seconds, size
+from helpers.text import Table, count, mark, seconds, size
 
 
 def operations(function: Callable[..., Any], *inputs: Any) -> int:
@@ -164,10 +164,10 @@ def trips_picture(eager: dict[int, float], compiled: dict[int, float]) -> Pictur
         look = {"color": COLOURS[side], "marker": "os"[side]}
         line = axes.plot([*trips], [*trips.values()], label=name, **look)
         line[0].set_linestyle(("-", "--")[side])
-        for length, count in trips.items():
+        for length, many in trips.items():
             axes.annotate(
-                f"{count:g}",
-                (length, count),
+                f"{many:g}",
+                (length, many),
                 xytext=(0, -22 if side else 10),
                 textcoords="offset points",
                 ha="center",
@@ -286,7 +286,7 @@ def chain_on_the_roof(machine: Ceilings, length: int) -> Picture:
     gain = least[0] / least[1]
     axes.set(xscale="log", yscale="log", xlim=(low, high))
     axes.set_ylim(top=3e-9 * machine.operations_per_s)  # room for the roof's name
-    axes.set_title(f"{length} operations: at best {gain:.3g} times as quick")
+    axes.set_title(f"{count(length, 'operation')}: at best {gain:.3g} times as quick")
     _plain_ticks(axes)
     axes.set_xlabel("operations for each byte that is moved")
     axes.set_ylabel("billion operations a second")

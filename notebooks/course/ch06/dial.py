@@ -125,7 +125,7 @@ def dial_picture(found: list[Budgeted], eager: int) -> Picture:
     memory.set(xlabel="kept for the backward (MiB)", ylabel="budget")
     memory.set_xlim(0, 1.12 * eager / 2**20)
     memory.axvline(eager / 2**20, color="black", ls=":")
-    beside = {"xytext": (0, 3), "textcoords": "offset points", "ha": "center"}
+    beside = {"xytext": (0, 3), "textcoords": "offset points", "ha": "right"}
     end = eager / 2**20, 1
     memory.annotate("eager keeps", end, xycoords=("data", "axes fraction"), **beside)
     price.set(xlabel="operations that are computed twice")

@@ -39,6 +39,7 @@ from examples.service.load import Reply, Series, load, percentile
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from torch import nn
 
 from course.first_call import compiles
@@ -52,6 +53,7 @@ from helpers.text import Table, mark, seconds
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "service"
 FIXED = ("app.py", "--port", "0", "--with-stdin")
 RECORD = FOLDER.parents[2] / "data" / "benchmarks" / "service.json"
+BAND = {"color": CEILING, "alpha": 0.15}  # the time in which a request compiles
 LIMIT = 300  # seconds until a service must be there, or an answer
 # Kernels may come from the usual cache.  Graphs may not: each one compiles.
 OWN = {
@@ -393,7 +395,7 @@ def draw(runs: dict[str, list[Reply]]) -> Picture:
             x, y = [r.at for r in group], [1000 * r.took for r in group]
             axes.scatter(x, y, 45, color=colour, marker=shape, label=label)
         for reply in late:
-            axes.axvspan(reply.at, reply.at + reply.took, color=CEILING, alpha=0.15)
+            axes.axvspan(reply.at, reply.at + reply.took, **BAND)
         axes.set(yscale="log", ylabel="ms")
         axes.set_title(name, loc="left")
         longest = seconds(max(reply.took for reply in replies))
@@ -403,5 +405,7 @@ def draw(runs: dict[str, list[Reply]]) -> Picture:
         )
     every[-1].set_xlabel("when the request was sent, in seconds")
     handles, labels = every[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper right", ncols=2)
+    handles.append(Patch(**BAND))
+    labels.append("the time in which it compiles")
+    figure.legend(handles, labels, loc="outside upper right", ncols=3)
     return Picture(figure, f"Latency of each request. {'; '.join(words)}.")

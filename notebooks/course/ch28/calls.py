@@ -238,6 +238,7 @@ def strip(found: Sequence[Row]) -> Picture:
         }
         draw_grid(axes, cells, looks)
         axes.set(title=title, xlabel="calls, in order")
+    figure.suptitle("how many graphs each call compiles")
     said = [
         f"{r.model}: {', '.join(map(str, r.given))}; "
         f"after the change {', '.join(map(str, r.mended))}"
