@@ -30,6 +30,8 @@ def mended(answer):
     cases = [(torch.randn(n, 5),) for n in (32, 7, 2)]
     if fault := difference(answer, _distances, cases):
         return f"it does not return what distances returns: {fault}"
+    if not answer(cases[0][0].clone().requires_grad_()).requires_grad:
+        return "no gradient reaches x, as it does through distances"
     backend = CountingBackend()
     compiled = torch.compile(answer, backend=backend, fullgraph=True)
 
@@ -43,6 +45,11 @@ def mended(answer):
     if len(backend.captured) != 1:
         many = count(len(backend.captured), "graph")
         return f"{many} for three sizes, and one was asked for"
+    for node in backend.captured[0].graph.nodes:
+        if getattr(node.target, "namespace", "aten") not in ("aten", "prims"):
+            return (
+                f"{node.target} is an operator of your own, and torch's were asked for"
+            )
     return None
 
 
