@@ -309,9 +309,10 @@ class Layer(torch.nn.Linear):
         return super().forward(x).relu()
 
 
-def layers(number: int) -> torch.nn.Sequential:
-    """Return a tower of so many layers."""
-    return torch.nn.Sequential(*[Layer(8, 8) for _ in range(number)])
+def layers(number: int, wider: int = 0) -> torch.nn.Sequential:
+    """Return a tower of so many layers, each *wider* by so much than the last."""
+    sizes = [8 + wider * at for at in range(number + 1)]
+    return torch.nn.Sequential(*map(Layer, sizes[:-1], sizes[1:]))
 
 
 def unfreezing(

@@ -143,8 +143,10 @@ def any_file(answer):
         if not near(_run(model, optimizer, 3), wanted):
             return f"{how}, the run goes another way after its first step"
     few = dict(list(file["model"].items())[:-1])
-    many = file["model"] | {"tail.weight": torch.ones(1)}
-    for change, weights in (("missing", few), ("too many", many)):
+    tail = {"tail.weight": torch.ones(1)}
+    changes = {"missing": few, "too many": file["model"] | tail}
+    changes["missing, and another too many,"] = few | tail
+    for change, weights in changes.items():
         try:
             answer({**file, "model": weights}, *_fresh("compiled"))
         except Exception:

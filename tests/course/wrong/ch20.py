@@ -103,3 +103,8 @@ def resume(file, model, optimizer):
 # %% 20.2: the weights are not those of the file
 # - load_state_dict(weights)
 # + load_state_dict(file["model"], strict=False)
+
+
+# %% 20.2: missing, and another too many, in the file, nothing is raised
+# - load_state_dict(weights)
+# + load_state_dict(weights, strict=len(weights) != len(model.state_dict()))
