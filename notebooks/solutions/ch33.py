@@ -5,7 +5,7 @@
 class Healthy(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.register_buffer("calls", torch.zeros(()))
+        self.register_buffer("calls", torch.tensor(0))
         self.register_buffer("largest", torch.zeros(()))
 
     def forward(self, x):

@@ -42,7 +42,7 @@ def _step(model, x):
         "other is counted. What keeps a number that changes, in a module?",
         "Two buffers without dimensions, and torch.maximum in place of max. A number "
         "has no gradient: what must the largest one not have?",
-        "register_buffer('calls', torch.zeros(())), the same for 'largest'; then "
+        "Buffers: torch.tensor(0) for 'calls', torch.zeros(()) for 'largest'; then "
         "self.calls = self.calls + 1, self.largest = torch.maximum(self.largest, "
         "x.detach().abs().max()), and the same return.",
     ),
@@ -78,7 +78,7 @@ def _report(**counts):
 PASS = {
     "the healthy one": _report(),
     "healthy, with a newer torch": _report(
-        kernels=5, library=3, recompiles=2, speedup=1.1, speedup_low=1.0
+        kernels=5, library=3, recompiles=2, speedup=0.9, speedup_low=0.8
     ),
 }
 STOP = {
