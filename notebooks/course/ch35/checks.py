@@ -20,9 +20,9 @@ CALLS = 6
         "each result, in memory that no replay writes to.",
         "A tensor that the compiled function writes to is static if it is marked "
         "before the first call, or belongs to a module. A result is cloned outside.",
-        "held = torch.zeros(4); torch._dynamo.mark_static_address(held); add = "
-        "compile_(lambda x: held.add_(x)) is not enough: hand held in, def add(held, "
-        "x): held += x; return held + 0. Return lambda x: fast(held, x).clone().",
+        "held = torch.zeros(4); torch._dynamo.mark_static_address(held); def add(held, "
+        "x): held += x; return held + 0. Then fast = compile_(add), and return lambda "
+        "x: fast(held, x).clone().",
     ),
     passed="The sum lies still and is written to in each replay, and what you hand "
     "out is yours no more.",
@@ -39,11 +39,21 @@ def running_total(answer):
     return first.at_the_end() or second.at_the_end()
 
 
+class _Watched(Recorder):
+    """A recorder that knows how many tensors its newest graph is given."""
+
+    given = 0
+
+    def __call__(self, graph, inputs, **options):
+        self.given = sum(isinstance(x, torch.Tensor) for x in inputs)
+        return super().__call__(graph, inputs, **options)
+
+
 class _Total:
     """One running total of the reader's, and what torch did for it."""
 
     def __init__(self, answer):
-        self.recorder = Recorder()
+        self.recorder = _Watched()
         self.total = answer(partial(torch.compile, backend=self.recorder))
         self.wanted, self.results = [torch.zeros(4)], []
 
@@ -65,6 +75,8 @@ class _Total:
             return "nothing ran that compile_ has compiled"
         if len(did) > 1:
             return f"call {n} ran {len(did)} graphs: the sum is made in one"
+        if self.recorder.given < 2:
+            return "the compiled function is given x, and no sum to add it to"
         if n >= 2 and did != ["replay"]:
             return f"call {n} was no replay, but: {did[0]}"
         return None

@@ -55,3 +55,11 @@ def accumulate(loss_of, parameters, batches):
             total += grad
     for p, total in zip(parameters, sums, strict=True):
         p.grad = total
+
+
+# %% 35.1: a marked tensor from outside
+def running_total(compile_):
+    held = torch.zeros(4)
+    torch._dynamo.mark_static_address(held)
+    fast = compile_(lambda x: held.add_(x))
+    return lambda x: fast(x).clone()

@@ -138,3 +138,41 @@ def accumulate(loss_of, parameters, batches):
     for batch in batches:
         torch.compiler.cudagraph_mark_step_begin()
         loss_of(batch).backward()
+
+
+# %% 35.1: the compiled function is given x, and no sum to add it to
+def running_total(compile_):
+    held, fast = torch.zeros(4), compile_(lambda x: x + 0)
+
+    def total(x):
+        nonlocal held
+        held = held + fast(x)
+        return held
+
+    return total
+
+
+# %% 35.1: call 2 was no replay, but: as it is
+# -     torch._dynamo.mark_static_address(held)
+# -     return lambda x: fast(held, x).clone()
+# +     def total(x):
+# +         result = fast(held, x).clone()
+# +         torch._dynamo.mark_static_address(held)  # too late
+# +         return result
+# +     return total
+
+
+# %% 35.2: in step 2 not all was replayed
+def accumulate(loss_of, parameters, batches):
+    for p in parameters:
+        p.grad = None
+    sum(loss_of(batch) for batch in batches).backward()
+
+
+# %% 35.2: step 0 ran 2 graphs for 2 batches, not two for each
+def accumulate(loss_of, parameters, batches):
+    for p in parameters:
+        p.grad = torch.zeros_like(p)
+    loss_of(torch.cat(batches)).backward()
+    for p in parameters:
+        p.grad.mul_(len(batches))
