@@ -213,7 +213,9 @@ def _inside(item: Any, homes: set[int]) -> Iterator[tuple[str, Any]]:
     elif isinstance(item, torch._dynamo.OptimizedModule):
         yield "", item._orig_mod
     elif isinstance(item, torch.nn.Module):
-        yield ".", vars(item)
+        inside = vars(item)  # what is a part first, then who else knows it: a hook
+        yield ".", {name: inside[name] for name in _REGISTERS if name in inside}
+        yield ".", inside
         yield "", item.forward
         yield "", type(item)
     elif isinstance(item, CONTAINERS):
@@ -387,7 +389,7 @@ def compile_apart(fn: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """
     fn = fresh_code(_torch.unwrap(fn))
     if "isolate_recompiles" in inspect.signature(torch.compile).parameters:
-        return torch.compile(fn, isolate_recompiles=True, **options)
+        options["isolate_recompiles"] = True
     # Torch's own modules run in a wrapper, whose code all of them share.
     wrap = external_utils.wrap_inline
     with mock.patch.object(

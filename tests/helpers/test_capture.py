@@ -341,6 +341,13 @@ def test_a_disabled_function_is_named_by_its_own_line():
     assert (stop.function, stop.source) == ("forward", "@torch.compiler.disable")
 
 
+def test_a_layer_of_torch_that_was_given_up_before_is_asked_anew():
+    recurrent, x = torch.nn.GRU(4, 4), torch.randn(3, 2, 4)
+    torch.compile(recurrent, backend="eager")(x)
+    (stop,) = graphs(recurrent, x).breaks
+    assert "GRU" in stop.reason
+
+
 def test_a_break_in_a_notebook_cell_has_its_line():
     source = "def cell(x):\n    y = x.sin()\n    print(end='')\n    return y.cos()\n"
     for folder, file in (("/tmp/ipykernel_7", "1234.py"), ("", "<ipython-input-7-a>")):

@@ -121,6 +121,25 @@ def test_what_is_written_to_has_the_name_of_what_it_is():
     }
 
 
+class Loads(nn.Module):
+    """Rewrites old checkpoints by a method of its own, as Mamba of transformers does."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_load_state_dict_pre_hook(self.renames)
+        self.body = nn.Linear(3, 3)
+
+    def renames(self, *_):
+        pass
+
+    def forward(self, x):
+        return self.body(x)
+
+
+def test_a_method_that_is_a_hook_of_its_module_renames_no_parameter():
+    assert told(Loads(), (X,)) == []
+
+
 def test_a_stride_says_something_of_dimensions_longer_than_1_alone():
     def strided(one, other):
         base = torch.arange(12.0)
