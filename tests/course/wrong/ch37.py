@@ -93,3 +93,18 @@
 # %% 37.3: leave room for 1
 # - "num_stages": 1, "BLOCK_N": 32
 # + "num_stages": 2, "BLOCK_N": 64
+
+
+# %% 37.2: 1 outputs came back
+# - .split(lengths, -2)
+# +
+
+
+# %% 37.1: 4 requests cost 2 compiles
+# -     near, early = torch.tensor(window), torch.tensor(first)
+# -
+# -     def rule(b, h, i, j):
+# -         return (i >= j) & ((i - j < near) | (j < early))
+# +     def rule(b, h, i, j):
+# +         near, early = torch.tensor(window), torch.tensor(first)
+# +         return (i >= j) & ((i - j < near) | (j < early))
