@@ -2,13 +2,15 @@
 
     pytest test_my_operators.py
 
-Put your functions into PROGRAMS, each with inputs of odd sizes.  Each is
-compiled in one graph, and held against float64, forward and backward.
+Put your functions and modules into PROGRAMS, each with inputs of odd sizes.
+Each is compiled in one graph, and held against float64, forward and backward.
 Inputs and outputs may be nests of tensors, numbers and None; NaN and
 infinity must be where eager has them.  A function that names a dtype, as
-in torch.zeros(3, dtype=torch.float32), cannot be asked in float64.  One that
+in torch.zeros(3, dtype=torch.float32), may fail in float64.  One that
 draws random numbers needs torch._inductor.config.fallback_random = True.
 """
+
+import copy
 
 import pytest
 import torch
@@ -56,7 +58,10 @@ def test_compiled_is_right(name, dynamic):
     compiled = torch.compile(
         function, fullgraph=True, dynamic=dynamic, backend=backend
     )
-    exact = results(function, inputs, torch.float64)
+    precise = copy.deepcopy(function)
+    if isinstance(function, torch.nn.Module):
+        precise.double()  # what is no module has no weights to convert
+    exact = results(precise, inputs, torch.float64)
     usual = results(function, inputs)
     ours = results(compiled, inputs)
     assert len(graphs) == 1, "it was not captured: this tests eager"
@@ -71,6 +76,8 @@ def results(function, inputs, dtype=None):
     flat, form = pytree.tree_flatten(inputs)
     given = [ready(x, dtype) for x in flat]
     leaves = [x for x in given if getattr(x, "requires_grad", False)]
+    if isinstance(function, torch.nn.Module):
+        leaves += [w for w in function.parameters() if w.requires_grad]
     # A function may change its inputs, and a leaf must not change.
     call = [x.clone() if isinstance(x, torch.Tensor) else x for x in given]
     torch.manual_seed(0)

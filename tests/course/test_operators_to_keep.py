@@ -41,6 +41,10 @@ ORDINARY = {
     "bfloat16": (lambda x: x.exp() / 3, lambda: (torch.randn(33).bfloat16(),)),
     "a buffer of its own": (_counted, lambda: (torch.randn(5, 4),)),
     "dropout": (lambda x: F.dropout(x.sin()), lambda: (torch.randn(33),)),
+    "a module": (
+        torch.nn.Sequential(torch.nn.Linear(7, 5), torch.nn.BatchNorm1d(5)),
+        lambda: (torch.randn(9, 7),),
+    ),
     "a changed input": (lambda x: x.mul_(2).sin(), lambda: (torch.randn(7),)),
 }
 
@@ -73,10 +77,13 @@ def test_ordinary_functions_pass(name, kept, monkeypatch):
     [
         ("maximum forgets NaN", "NaN", "output 0"),
         ("an embedding's repeated rows", "look_up", "gradient 0"),
+        ("gelu's gradient", "a module with gelu", "gradient 0"),
     ],
 )
 def test_a_planted_bug_is_named(bug, name, what, kept):
-    kept.PROGRAMS = kept.PROGRAMS | ORDINARY
+    steep = torch.nn.Sequential(torch.nn.Linear(7, 5), torch.nn.GELU())
+    module = {"a module with gelu": (steep, lambda: (torch.randn(3, 7),))}
+    kept.PROGRAMS = kept.PROGRAMS | ORDINARY | module
     told = pytest.raises(AssertionError, match=f"{name}: {what} is wrong")
     with planted(bug), told:
         kept.test_compiled_is_right(name, dynamic=False)

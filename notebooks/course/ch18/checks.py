@@ -11,12 +11,13 @@ from course.planted import planted
 BUGS = {  # the bug that is planted, and what to ask of a program that misses it
     "tail": (
         "the last elements of an odd size",
-        "how many elements does its innermost loop have, and does a vector divide "
-        "them?",
+        "how many elements does its innermost loop have? A vector must not divide "
+        "them, and 2 or 3 fill none.",
     ),
     "repeats": (
         "an embedding's repeated rows",
-        "does a row of the table occur twice, and does the table get a gradient?",
+        "is it an embedding, does a row of its table occur twice, and does the table "
+        "get a gradient?",
     ),
     "nan": (
         "maximum forgets NaN",
@@ -70,6 +71,10 @@ def _breaks(x):
     return (y * x).sum()
 
 
+def _product(x, y):
+    return (x.sin() * y).sum()
+
+
 def _steep(function, **options):
     """Compile a function whose gradient is half as large again."""
 
@@ -78,6 +83,11 @@ def _steep(function, **options):
         return y + (y - y.detach()) / 2
 
     return torch.compile(steep, **options)
+
+
+def _shifted(function, **options):
+    """Compile a function whose result is off, and whose gradient is right."""
+    return torch.compile(lambda *given: function(*given) + 1, **options)
 
 
 TRIALS = (
@@ -90,6 +100,8 @@ TRIALS = (
         "not captured",
     ),
     ("a gradient that is too large", _chain, _steep, "wrong"),
+    ("a result that is off", _chain, _shifted, "wrong"),
+    ("two inputs", _product, torch.compile, "right"),
 )
 
 
@@ -109,7 +121,8 @@ def cannot_be_fooled(verdict):
     for name, function, wrap, wanted in TRIALS:
         torch.compiler.reset()
         torch.manual_seed(0)
-        answer = verdict(function, wrap, torch.randn(7, 5))
+        inputs = torch.randn(function.__code__.co_argcount, 7, 5)
+        answer = verdict(function, wrap, *inputs)
         if answer != wanted:
             return f'{name}: you say "{answer}", and it is "{wanted}"'
     return None

@@ -1,6 +1,23 @@
 # Other right answers to the exercises of notebook 18.
 
 
+# %% 18.1: other programs
+def notices():
+    twice = torch.tensor([[0, 2], [2, 2]])
+    table = torch.randn(5, 8)
+    return {
+        "tail": (lambda x, y: (x * y).sum(-1), torch.randn(2, 3, 37).unbind()),
+        "repeats": (
+            lambda t: torch.nn.functional.embedding(twice, t).tanh(),
+            (table,),
+        ),
+        "nan": (
+            lambda x: torch.maximum(x, torch.zeros_like(x)).sum(),
+            (torch.full((4,), torch.nan),),
+        ),
+    }
+
+
 # %% 18.2: fullgraph refuses a break, and a counter the rest
 def verdict(function, wrap, *inputs):
     from torch._dynamo.testing import CompileCounter

@@ -22,6 +22,16 @@
 # + (lambda x: torch.rand(1003) * x, (torch.randn(1003),))
 
 
+# %% 18.1: tail: it does not notice; how many elements does its innermost loop have? A
+# - torch.randn(1003)
+# + torch.randn(3)
+
+
+# %% 18.1: repeats: it does not notice; is it an embedding
+# - torch.nn.functional.embedding, (index, table)
+# + lambda index, table: table[index], (index, table)
+
+
 # %% 18.2: a function with a graph break: you say "right"
 # - len(graphs) != 1
 # + not graphs
@@ -40,3 +50,23 @@
 # %% 18.2: a wrapper that does not compile: you say "right"
 # - len(graphs) != 1
 # + len(graphs) > 1
+
+
+# %% 18.2: a result that is off: you say "right"
+# - right_values(function, compiled, *inputs)
+# + gradients_agree(function, compiled, *inputs)
+# - def verdict(function, wrap, *inputs):
+# + def gradients_agree(*both_and_inputs):
+# +     found = []
+# +     for call in both_and_inputs[:2]:
+# +         leaves = [x.clone().requires_grad_() for x in both_and_inputs[2:]]
+# +         found.append(torch.autograd.grad(call(*leaves), leaves))
+# +     return all(map(torch.allclose, *found))
+# +
+# +
+# + def verdict(function, wrap, *inputs):
+
+
+# %% 18.2: missing 1 required positional argument
+# - right_values(function, compiled, *inputs)
+# + right_values(function, compiled, inputs[0])
