@@ -61,6 +61,10 @@ PLANS = {  # the product's shape, the tile, room for programs, bytes of a number
         ((500, 100, 1000), (128, 128), 132, 2),
         (32, 32 * 256 * 100 * 2, 1, 32),
     ),
+    "300 x 100 by 100 x 1000, tiles of 128 rows and 64 columns": (
+        ((300, 100, 1000), (128, 64), 132, 2),
+        (48, 48 * 192 * 100 * 2, 1, 48),
+    ),
     "float32": (
         ((256, 256, 256), (128, 64), 4, 4),
         (8, 8 * 192 * 256 * 4, 2, 4),
@@ -68,7 +72,8 @@ PLANS = {  # the product's shape, the tile, room for programs, bytes of a number
 }
 PARTS = "programs", "bytes", "waves", "last"
 ADVICE = {
-    "programs": "tiles cover the result, so each direction is rounded up by itself",
+    "programs": "the tile's rows cover the result's rows, its columns the columns, and "
+    "each direction is rounded up by itself",
     "bytes": "a program reads a strip of rows and a strip of columns, each as long as "
     "the sum, and at the edges as much as anywhere",
     "waves": "a wave that is not full counts as one",

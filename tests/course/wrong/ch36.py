@@ -50,3 +50,18 @@
 # %% 36.2: itemsize is 2 where none is given
 # - itemsize=2
 # + itemsize=4
+
+
+# %% 36.2: tiles of 128 rows and 64 columns: programs is 48, and yours 40
+# - high, wide = tile
+# + wide, high = tile
+
+
+# %% 36.2: programs is 128, and yours 64
+# -     rows, depth, columns = shape
+# +     rows, columns, depth = shape
+
+
+# %% 36.1: 18 stages fit, and yours is 18.9
+# - limit // stage
+# + limit / stage
