@@ -29,6 +29,8 @@ WORKS = {
 )
 def free(answer):
     raw = torch.linspace(-1, 1, 9).reshape(3, 3)
+    if not isinstance(made := answer(raw, 2.0), answer):
+        return f"Free(raw, scale) makes a {type(made).__name__}, and no Free"
     for name, work in WORKS.items():
         if fault := _scale_fault(answer, name, work, raw):
             return fault
@@ -111,6 +113,11 @@ def _batch_fault(serving, name, work, backend):
         found = serving(texts)
         if not torch.allclose(found, work(one_by_one)):
             return f"{name} of texts with {lengths} rows is another one"
-        if len(backend.ran) == before:
+        if (ran := len(backend.ran) - before) == 0:
             return f"{name}: texts with {lengths} rows ran eagerly"
+        if ran > 1:
+            return (
+                f"{name}: work ran {ran} times for {len(texts)} texts: it takes one "
+                "jagged tensor of all"
+            )
     return None
