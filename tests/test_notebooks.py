@@ -73,6 +73,7 @@ BROKEN = [
     ("predictions", swapped("mine=None", "mine=2"), "answered already"),
     ("claims", lambda n: n.cells.append(new_code_cell("claim('a', 1 < 2)")), "cannot"),
     ("claims", lambda n: n.cells.append(new_code_cell("claim('3x', f())")), "3x"),
+    ("claims", lambda n: n.cells.append(new_code_cell("claim(f'{n}', n)")), "plain"),
     ("exercises", lambda n: code(n, "check").metadata.clear(), "do not pair up"),
     ("exercises", swapped("level=0", "level=1"), "the check cell of 01.1"),
     ("exercises", swapped("Exercise 01.2", "Task"), "'### Exercise 01.2"),
