@@ -59,6 +59,8 @@ def mended_class(answer):
             return "the layer gets no gradient"
     if not near(model.layer.weight.grad, reference.layer.weight.grad):
         return "the gradient of the layer is not that of Warmup"
+    if first := int(answer(6).step):
+        return f"a new model begins at step {first}: it shares what counts with another"
     half, few = answer(6).bfloat16(), x.bfloat16()
     for _ in range(300):  # bfloat16 has no 257
         half(few)
