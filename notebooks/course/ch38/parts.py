@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from course.models import same_weights
+from course.models import build, same_weights
+from course.words import silence
+from helpers import device
 
 EVERY = {  # a Trainer that keeps to itself: no reports, no bars, no checkpoints
     "per_device_train_batch_size": 8,
@@ -53,6 +55,13 @@ def texts(count: int = 24, tokens: int = 16) -> list[dict[str, Any]]:
     drawn = torch.Generator().manual_seed(0)
     ids = torch.randint(0, 100, (count, tokens), generator=drawn)
     return [{"input_ids": row, "labels": n % 2} for n, row in enumerate(ids)]
+
+
+def unet(rests: str) -> tuple[nn.Module, dict[str, Any]]:
+    """Return diffusers' small UNet, whose weights rest on a device, and its inputs."""
+    with silence():
+        made = build("unet")
+    return made.module.to(rests), {k: v.to(device()) for k, v in made.call.items()}
 
 
 class Block(nn.Module):

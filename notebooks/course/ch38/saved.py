@@ -18,11 +18,16 @@ def first_name(trainer: Any) -> str:
     """
     with tempfile.TemporaryDirectory() as folder, silence():
         if hasattr(trainer, "save_model"):
-            from safetensors import safe_open
-
             trainer.save_model(folder)
-            with safe_open(Path(folder) / "model.safetensors", "pt") as saved:
-                return next(iter(saved.keys()))
+            return next(iter(names_in(Path(folder) / "model.safetensors")))
         path = Path(folder) / "lit.ckpt"
         trainer.save_checkpoint(path)
         return next(iter(torch.load(path, weights_only=True)["state_dict"]))
+
+
+def names_in(file: str | Path) -> list[str]:
+    """Return the names of the tensors in a *file* of safetensors."""
+    from safetensors import safe_open
+
+    with safe_open(file, "pt") as saved:
+        return list(saved.keys())

@@ -99,3 +99,21 @@ def _target(model: Any) -> str:
     if owner is not None:
         return f"{type(owner).__name__}.{model.__name__}"
     return getattr(model, "__qualname__", "a decorator")
+
+
+def both_ways(
+    model: nn.Module, call: dict[str, Any], limit: int = 8
+) -> tuple[int, int, torch.Tensor, torch.Tensor]:
+    """Compile *model* in place, and call it: *limit* is its recompile limit.
+
+    Return how many graphs were captured, how many run in a second call, and the
+    samples of eager and of compiled code.
+    """
+    allowed = torch._dynamo.config.patch(recompile_limit=limit)
+    with allowed, Spy() as spy, torch.no_grad():
+        eager = model(**call).sample
+        model.compile()
+        spy.during(model, **call)
+        ran = spy.during(model, **call).ran
+        made = len(spy.backend.captured)
+        return made, ran, eager, model(**call).sample
