@@ -382,6 +382,23 @@ def test_narrow_numbers_are_no_stale_ones(looked_at):
     assert silent["verdict"] == "good" and "attribute scale" in silent["evidence"][0]
 
 
+@pytest.mark.parametrize(("when", "verdict"), [("True", "good"), ("eager", "bad")])
+def test_numbers_that_are_drawn_in_training_are_no_stale_mode(when, verdict, looked_at):
+    """What NumPy draws in compiled code is not what it draws in eager."""
+    body = f"""
+        import numpy
+        class Augments(torch.nn.Module):
+            def forward(self, x):
+                eager = not torch.compiler.is_compiling()
+                if self.training and {when}:
+                    x = x * torch.from_numpy(numpy.random.rand(4))
+                return x
+        def make(): return Augments().eval(), (torch.ones(4),)
+        """
+    [silent] = looked_at(body, "silent")
+    assert silent["verdict"] == verdict, silent
+
+
 def test_a_gradient_inside_the_model_is_no_failure(looked_at):
     found = looked_at(FORCES, "traffic", "matches")
     assert "failed" not in [part["verdict"] for part in found], found
