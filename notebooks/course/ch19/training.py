@@ -181,6 +181,22 @@ def graphs_by_step(
     return found
 
 
+class ByHand:
+    """A schedule as loops write it: a new rate, or the tensor that is there, filled."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer, fill: bool) -> None:
+        self.groups, self.fill, self.steps = optimizer.param_groups, fill, 1
+
+    def step(self) -> None:
+        """Set the next rate, in each group."""
+        self.steps += 1
+        for group in self.groups:
+            if self.fill:
+                group["lr"].fill_(0.01 / self.steps)
+            else:
+                group["lr"] = 0.01 / self.steps
+
+
 def _layer(dtype: torch.dtype) -> tuple[torch.nn.Linear, torch.Tensor]:
     torch.manual_seed(0)
     layer = torch.nn.Linear(8, 4).to(device(), dtype)

@@ -55,6 +55,12 @@ def same_training(train):
 # + not any(off > room for off in far(ours))
 
 
+# %% 19.1: as far as eager, at the steps between: you say False
+# - room = 4 * max(far(eager)) + 1e-6
+# -     return all(off <= room for off in far(ours))
+# + return all(a <= 4 * b + 1e-6 for a, b in zip(far(ours), far(eager)))
+
+
 # %% 19.2: another training: the loss of step 3
 # - total_steps=len(batches)
 # + total_steps=len(batches), cycle_momentum=False
