@@ -39,6 +39,11 @@ def export_it(model):
 # + Dim("length", max=8)
 
 
+# %% 26.1: Guard failed: x.size()[0] <= 64
+# - Dim("batch")
+# + Dim("batch", max=64)
+
+
 # %% 26.1: a batch of 4, length 9: another answer
 # -     return export(model, (x, mask), dynamic_shapes=(both, both))
 # +     class Mean(torch.nn.Module):
@@ -86,3 +91,8 @@ class Portable(torch.nn.Module):
 # %% 26.2: after 1 inputs, the file has another level
 # - return x / new, new
 # + return x / new, level
+
+
+# %% 26.2: after 2 inputs, the file has another level
+# - x.abs().max()
+# + x.max()
