@@ -13,6 +13,7 @@ TRAFFIC = (
     ("three texts", [[3, 3, 3], [8], [2, 6, 4, 9, 7]]),
     ("one text", [[7, 1, 5]]),
     ("one token", [[4]]),
+    ("forty texts of up to forty tokens", [[9] * (1 + n) for n in range(40)]),
 )
 
 
@@ -82,6 +83,7 @@ STEPS = (
     ("another int", 8, 749),
     ("a float", 8, 499.5),
     ("a tensor of ints", 8, torch.tensor(249)),
+    ("a tensor of float64", 8, torch.tensor(12.5, dtype=torch.float64)),
     ("three latents", 3, 7),
 )
 

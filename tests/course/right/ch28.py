@@ -8,8 +8,8 @@ def serve(model, backend):
     def answer(texts):
         found = []
         for start in range(0, len(texts), 2):
-            ids = torch.zeros(2, 16, dtype=torch.int64)
-            mask = torch.zeros(2, 16, dtype=torch.int64)
+            ids = torch.zeros(2, 64, dtype=torch.int64)
+            mask = torch.zeros(2, 64, dtype=torch.int64)
             part = texts[start : start + 2]
             for row, text in enumerate(part):
                 ids[row, : len(text)] = torch.tensor(text)

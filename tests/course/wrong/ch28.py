@@ -60,3 +60,17 @@ def steady(denoise, backend):
 # %% 28.2: the result is not that of denoise
 # - return compiled(latents, time)
 # + return compiled(latents, time.round())
+
+
+# %% 28.1: index 8 is out of bounds
+# - max(2, len(texts)), max(2, *map(len, texts))
+# + 8, 8
+
+
+# %% 28.2: a tensor of float64: that makes 2 graphs
+# -         time = torch.as_tensor(
+# -             time, dtype=torch.float32, device=latents.device
+# -         )
+# +         time = torch.as_tensor(time, device=latents.device)
+# +         if time.dtype != torch.float64:
+# +             time = time.float()
