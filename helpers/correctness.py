@@ -127,6 +127,19 @@ def seeded(seed: int = 0) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def eager_numbers() -> Iterator[None]:
+    """Let what is compiled inside draw the random numbers of eager.
+
+    Else Inductor draws in its own way, and torch draws what NumPy should.
+    """
+    with (
+        torch._inductor.config.patch(fallback_random=True),
+        torch._dynamo.config.patch(use_numpy_random_stream=True),
+    ):
+        yield
+
+
 def weighted_sum(result: Any) -> torch.Tensor:
     """Return a loss: the sum of all that *result* has with a gradient, weighted.
 
@@ -329,7 +342,7 @@ def _with_random_numbers(
     if fresh is None:
         note += "results were not held against each other"
         return Agreement(None, notes=(note,))
-    with torch._inductor.config.patch(fallback_random=True):
+    with eager_numbers():
         first = trial.outcome("compiled", fresh())
     note += "a fresh compile that draws those of eager (fallback_random) was compared"
     matches: bool | None

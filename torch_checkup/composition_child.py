@@ -88,9 +88,9 @@ class TrainingStep:
     def accumulation(self, call: tuple) -> torch.Tensor:
         calls, total = self.p.calls, 0.0
         for each in (call, calls[1 % len(calls)]):
-            torch.manual_seed(0)  # the numbers that each of two ranks draws
-            loss = self.loss(each) / 2
-            loss.backward()
+            with correctness.seeded():  # the numbers that each of two ranks draws
+                loss = self.loss(each) / 2
+                loss.backward()
             total += loss.detach()
         return total
 
@@ -176,13 +176,12 @@ class _NotHere(InputError):
 
 def _answer(fn: Callable[..., Any], inputs: tuple, kwargs: dict[str, Any]) -> Any:
     """Return what *fn* gives, cut from its graph, which cannot be sent."""
-    torch._inductor.config.fallback_random = True
-    torch.manual_seed(0)
-    return tree_map_only(
-        torch.Tensor,
-        lambda t: t.detach().requires_grad_(t.requires_grad),
-        fn(*inputs, **kwargs),
-    )
+    with correctness.eager_numbers(), correctness.seeded():
+        return tree_map_only(
+            torch.Tensor,
+            lambda t: t.detach().requires_grad_(t.requires_grad),
+            fn(*inputs, **kwargs),
+        )
 
 
 def _both_ranks(step: TrainingStep, call: tuple) -> torch.Tensor:
@@ -257,11 +256,10 @@ def _function(
     """
 
     def run(*inputs: Any, **kwargs: Any) -> torch.Tensor:
-        torch.manual_seed(0)
         step.begin((inputs, kwargs))
         # What the model compiles by itself is taken off where it is eager.
         stance = "default" if step.compiling else "force_eager"
-        with torch.compiler.set_stance(stance):
+        with correctness.seeded(), torch.compiler.set_stance(stance):
             return situation(step, (inputs, kwargs)).detach()
 
     return run
@@ -270,7 +268,7 @@ def _function(
 def _rank(number: int, order: dict[str, Any], place: Path, way: str) -> None:
     """Do one step as one of two ranks, and leave its loss and gradients in a file."""
     end_with_parent()
-    torch._inductor.config.fallback_random = True
+    _draw_as_eager()
     p = Patient(order)
     p.module.load_state_dict(torch.load(place / "state", weights_only=True))
     dist.init_process_group(
@@ -281,16 +279,22 @@ def _rank(number: int, order: dict[str, Any], place: Path, way: str) -> None:
     model = DistributedDataParallel(model)
     model = torch.compile(model) if way == outside else model
     inputs, kwargs = p.calls[number % len(p.calls)]
-    torch.manual_seed(0)
-    loss = p.loss(model(*inputs, **kwargs))
-    loss.backward()
+    with correctness.seeded():
+        loss = p.loss(model(*inputs, **kwargs))
+        loss.backward()
     gradients = [t.grad for t in p.module.parameters() if t.requires_grad]
     torch.save([loss.detach(), *gradients], place / str(number))
     dist.destroy_process_group()
     os._exit(0)  # now and then, what is torn down after this waits for ever
 
 
+def _draw_as_eager() -> None:
+    """Let compiled code draw eager's numbers in all of this process."""
+    torch._inductor.config.fallback_random = True
+    torch._dynamo.config.use_numpy_random_stream = True
+
+
 if __name__ == "__main__":
-    torch._inductor.config.fallback_random = True  # dropout as eager has it
+    _draw_as_eager()
     ask_for_instructions()
     in_turn(json.load(sys.stdin), judged)

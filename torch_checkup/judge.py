@@ -98,7 +98,7 @@ def judged(
         drawn = {}
         if usual.draws and usual.steady:
             compiling = again or partial(compile_apart, compiled)
-            with torch._inductor.config.patch(fallback_random=True):
+            with correctness.eager_numbers():
                 drawn = bench.round(compiling())
         running("eager")
         found = _in_rounds([list(usual.against(seen)) for seen in theirs])

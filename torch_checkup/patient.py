@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import torch
 
 from .guest import Report, end_with_parent, given, module_function, trained
@@ -159,9 +160,9 @@ class Patient:
         inputs, kwargs = self.calls[0]
         run = self.run(self.eager)
         with undisturbed(run):
-            before = torch.get_rng_state()
+            before = _generators()
             run(*inputs, **kwargs)
-            return not torch.equal(before, torch.get_rng_state())
+            return before != _generators()
 
     @functools.cached_property
     def gradients(self) -> bool:
@@ -217,6 +218,14 @@ class Patient:
         with correctness.seeded(0), trial.state:
             first = trial.outcome("compiled", ours)
             return correctness.agreement(trial, usual, ours, first, fresh=fresh)
+
+
+def _generators() -> list[Any]:
+    """Return the states of what draws in another way when compiled: torch and NumPy."""
+    on_gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    _, key, position, *_ = np.random.get_state()
+    states = [torch.get_rng_state(), *on_gpus]
+    return [*(state.tolist() for state in states), key.tolist(), position]
 
 
 @contextmanager

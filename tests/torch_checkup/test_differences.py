@@ -9,6 +9,7 @@ import math
 from functools import partial
 from typing import ClassVar
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -166,6 +167,9 @@ HEALTHY = {
     "dropout, trained": lambda: Given(
         nn.Sequential(nn.Linear(8, 8), nn.Dropout()), (torch.rand(16, 8),), train=True
     ),
+    "numbers of NumPy": lambda: Given(
+        lambda x: x * torch.from_numpy(np.random.rand(64)), (torch.rand(64),)
+    ),
     "BatchNorm, trained": lambda: Given(norm(), (torch.rand(16, 8),), train=True),
     "views and writes": lambda: Given(in_place, (torch.rand(4, 4),)),
     "bfloat16": lambda: Given(norm().bfloat16(), (torch.rand(16, 8).bfloat16(),)),
@@ -304,6 +308,10 @@ def typed(x):
     return checked(x) + 1
 
 
+def drawn(x, compiled):
+    return x * torch.from_numpy(np.random.rand(3)) * (1.5 if compiled else 1)
+
+
 def dropped(x, compiled):
     y = F.dropout(x)
     return y.double() if compiled else y
@@ -379,6 +387,7 @@ WRONG = {  # a model, its back end, and where its first difference is
         "eager",
         (1, "output", "dtype"),
     ),
+    "another value of NumPy's": (either(drawn), "eager", (1, "output", "values")),
     "another dtype under dropout": (either(dropped), "eager", (1, "output", "dtype")),
     "another shape": (
         either(lambda x, c: {"boxes": x[:2] * 1 if c else x * 1}),

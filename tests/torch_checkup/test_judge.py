@@ -122,7 +122,7 @@ def test_what_is_written_to_has_the_name_of_what_it_is():
 
 
 class Loads(nn.Module):
-    """Rewrites old checkpoints by a method of its own, as Mamba of transformers does."""
+    """Rewrites old checkpoints by a method of its own, as Mamba does."""
 
     def __init__(self):
         super().__init__()
