@@ -115,6 +115,12 @@ def test_what_the_caches_were_asked_in_words():
 # --- which processes are started ------------------------------------------------------
 
 
+def test_a_start_says_what_was_found_and_whether_it_is_right():
+    for agrees, says in ((True, "agree"), (False, "DIFFER"), (None, "unknown")):
+        assert str(started(agrees=agrees)) == f"1 found, answers {says}"
+    assert str(started(problem="it died", agrees=None)) == "1 found, it died"
+
+
 def test_each_way_has_its_folder_and_turns_alternate(model, monkeypatch, tmp_path):
     seen = []
 

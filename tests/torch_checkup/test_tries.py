@@ -206,6 +206,22 @@ def test_what_gives_other_answers_or_hardly_helps_is_not_advised(patient, monkey
     assert static.costs == "compiles for ⟨1 s⟩, 3 versions"
 
 
+def test_what_is_raced_is_compiled_with_the_options_of_its_line(patient, monkeypatch):
+    compiled = []
+    monkeypatch.setattr(
+        checkup_tries, "_compiling", lambda _, **how: compiled.append(how)
+    )
+    monkeypatch.setattr(checkup_tries, "_agreement", lambda *_: (True, 1.0, None))
+    monkeypatch.setattr(checkup_tries, "_race", lambda *_: raced(2.0))
+    p = patient("draws")
+    lines = [one.line for one in checkup_tries._options(p, p.fn)]
+    made = [
+        eval(line, {"model": p, "torch": SimpleNamespace(compile=lambda _, **how: how)})
+        for line in lines
+    ]
+    assert made == compiled and {"options": {"freezing": True}} in compiled
+
+
 def test_what_fails_now_is_not_raced(patient, monkeypatch):
     def fails(*_):
         raise ValueError("no such size\nat all")
