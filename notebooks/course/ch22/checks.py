@@ -148,6 +148,8 @@ def only_the_first_one_waits(once):
     meeting.fails, meeting.most = False, 0
     if (result := call(1)) != 2:
         return f"where a call of x + 1 succeeds at last, its caller got {result}"
+    if (result := call(5)) != 6:
+        return f"after the first success, a call with 5 in place of 1 got {result}"
     if len(_at_once(call)) < THREADS or meeting.most < 2:
         return "after the first success, calls still wait for each other"
     return _the_first_of_many(once)
