@@ -9,8 +9,8 @@ from course.exercises import exercise
 # --- 16.1 ----------------------------------------------------------------------
 
 
-def _program(x):
-    return (F.gelu(x * 3 + 1e-6) - 1).relu() + x
+def _program(x, y):
+    return (F.gelu(x * 3 + 1e-6) - 1).relu() + y
 
 
 # What is planted, and which layer is wrong.  The healthy one comes first: it fills
@@ -41,10 +41,14 @@ PLANTED = {
 )
 def the_ladder(first_wrong):
     torch.manual_seed(0)
-    x = torch.randn(8, 8)
+    inputs = torch.randn(2, 8, 8).unbind()
     for bug, layer in PLANTED.items():
         with BUGS[bug]():
-            backend = first_wrong(_program, x)
+            backend = first_wrong(_program, *inputs)
+        if backend and not layer:
+            return f"planted: {bug}. You say {backend}: does a call of yours raise?"
+        if backend is None and "raises" in bug:
+            return f"planted: {bug}, and you found nothing: what raises is wrong, too"
         if layer and backend is None:
             return (
                 f"planted: {bug}, and you found nothing. Was fn compiled anew, in "
@@ -67,6 +71,10 @@ def _chain(x):
 
 def _rounded_once(x):
     return _chain(x.float()).to(x.dtype)
+
+
+def _small(x):
+    return _chain(x) * 1e-9
 
 
 def _root(x):
@@ -115,6 +123,9 @@ TRIALS = (  # a name, what eager does, what is compiled, the verdict
         lambda x: _masked(x.float()).to(x.dtype),
         "rounding",
     ),
+    ("small numbers, all too large", _small, lambda x: _small(x) * 1.01, "bug"),
+    ("two inputs", torch.mul, lambda x, y: x * y, "same"),
+    ("two inputs, one too large", torch.mul, lambda x, y: x * 1.01 * y, "bug"),
 )
 
 
@@ -138,7 +149,8 @@ def rounding_or_a_bug(why_different):
         x = torch.randn(16, 64)
         if "bfloat16" in name:
             x = x.bfloat16()
-        answer = why_different(eager, compiled, x)
+        inputs = (x, x.flip(0)) if "two inputs" in name else (x,)
+        answer = why_different(eager, compiled, *inputs)
         if answer != verdict:
             return f"{name}: you say {answer!r}, and it is {verdict!r}"
     return None

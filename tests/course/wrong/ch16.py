@@ -73,3 +73,25 @@
 # -     own, its = off(eager), off(other)
 # +     seen = truth.isfinite() & other.isfinite()
 # +     own, its = ((t.double() - truth)[seen].abs().max() for t in (eager, other))
+
+
+# %% 16.1: planted: none. You say eager: does a call of yours raise?
+# - torch.compile(fn, backend=backend)(*inputs)
+# + torch.compile(fn, backend=backend)(inputs[0])
+
+
+# %% 16.2: missing 1 required positional argument
+# - t.double() for t in inputs
+# + t.double() for t in inputs[:1]
+
+
+# %% 16.1: you found nothing: what raises is wrong, too
+# -         except Exception:
+# -             return backend
+# +         except Exception:
+# +             continue
+
+
+# %% 16.2: small numbers, all too large: you say 'rounding'
+# - its <= 5 * own
+# + its <= 5 * own + 1e-6
