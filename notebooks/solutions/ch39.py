@@ -13,6 +13,9 @@ class Free(torch.Tensor):
     def __init__(self, raw, scale):
         self.raw, self.scale = raw, torch.as_tensor(scale)
 
+    def __repr__(self):
+        return f"Free({self.raw}, {self.scale})"
+
     def __tensor_flatten__(self):
         return ["raw", "scale"], None
 
