@@ -65,6 +65,65 @@ _TORCH = {
     "lstm": (partial(nn.LSTM, 32, 16, batch_first=True, bidirectional=True), 1),
     "seq2seq": (partial(nn.Transformer, 32, 4, 1, 1, 64, batch_first=True), 2),
 }
+
+
+def _of_numbers(kind: str, *calls: dict[str, tuple[int, ...]], **sizes: Any) -> Made:
+    """Return a small model of sound or pictures, and calls of random numbers."""
+    from transformers import AutoConfig, AutoModel
+
+    module = AutoModel.from_config(AutoConfig.for_model(kind, **sizes))
+
+    def drawn(name: str, size: tuple[int, ...]) -> torch.Tensor:
+        return torch.randint(3, 99, size) if "ids" in name else torch.randn(size)
+
+    return module, [{n: drawn(n, size) for n, size in call.items()} for call in calls]
+
+
+_SOUND = [{"input_values": (2, length)} for length in (400, 560)]
+_SPEECH = [{"input_features": (2, 8, 40), "decoder_input_ids": (2, n)} for n in (4, 7)]
+_PICTURES = [{"pixel_values": (rows, 3, 32, 32)} for rows in (2, 3)]
+_OTHERS = {
+    "wav2vec2": partial(
+        *(_of_numbers, "wav2vec2", *_SOUND),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        conv_dim=(16, 16),
+        conv_stride=(5, 2),
+        conv_kernel=(10, 3),
+        num_conv_pos_embedding_groups=4,
+    ),
+    "whisper": partial(
+        *(_of_numbers, "whisper", *_SPEECH),
+        d_model=32,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=64,
+        decoder_ffn_dim=64,
+        num_mel_bins=8,
+        max_source_positions=20,
+        vocab_size=100,
+        pad_token_id=0,
+        decoder_start_token_id=1,
+    ),
+    "swin": partial(
+        *(_of_numbers, "swin", *_PICTURES),
+        image_size=32,
+        embed_dim=16,
+        depths=[1, 1],
+        num_heads=[2, 4],
+        window_size=4,
+    ),
+    "segformer": partial(
+        *(_of_numbers, "segformer", *_PICTURES),
+        hidden_sizes=[8, 16, 16, 16],
+        depths=[1, 1, 1, 1],
+        decoder_hidden_size=16,
+    ),
+}
 HEALTHY = {kind: partial(_of_text, kind) for kind in _TEXT}
-HEALTHY |= {name: partial(_of_torch, *how) for name, how in _TORCH.items()}
+HEALTHY |= {name: partial(_of_torch, *how) for name, how in _TORCH.items()} | _OTHERS
 globals().update({name: partial(_healthy, make) for name, make in HEALTHY.items()})
