@@ -18,11 +18,20 @@ def _many(x):
 
 def _one_far_off(x):
     first = torch.arange(x.numel()).view_as(x) == 0
-    return _many(x) + first * (0.5 if torch.compiler.is_compiling() else 0.0)
+    return _many(x) - first * (0.1 if torch.compiler.is_compiling() else 0.0)
+
+
+def _one_small(x):  # off by little, and by much of what it is
+    least = x.abs() == x.abs().min()
+    return _many(x) + least * (1e-3 if torch.compiler.is_compiling() else 0.0)
 
 
 def _lost(x):  # both sides lose x beside 2**30: a float32 judge does not see it
     return _many(x) + ((x + 2**30) - 2**30)
+
+
+def _a_fifth(x):
+    return _lost(x) + (x * 0.2 if torch.compiler.is_compiling() else 0.0)
 
 
 def _steps(x):  # exact in float16, and rounded in between in bfloat16
@@ -33,7 +42,9 @@ TRIALS = {  # a program, and whose result is nearer by its largest distance
     "eight multiplications": (_many, "compiled"),
     "nothing to round": (lambda x: x * 2, "same"),
     "one number far off": (_one_far_off, "eager"),
+    "one small number off": (_one_small, "compiled"),
     "two distances, nearly the same": (_lost, "same"),
+    "one distance shorter by a fifth": (_a_fifth, "compiled"),
 }
 
 
@@ -76,6 +87,14 @@ def _nll(logits, y):
     return -logits.log_softmax(-1).gather(1, y[:, None]).mean()
 
 
+def _outside(graph):
+    """Return which part of the loss a graph has not, or None."""
+    if not any("linear" in str(node.target) for node in graph.nodes):
+        return "the model"
+    results = (node.meta["example_value"] for node in graph.output_node().args[0])
+    return None if any(result.dim() == 0 for result in results) else "nll"
+
+
 @exercise(
     "21.2",
     hints=(
@@ -110,6 +129,8 @@ def compiles_once(make_loss):
             return f"called {caller}, nothing compiled with backend ran"
         if (graphs := len(backend.captured)) > 1:
             return f"called {caller}, it is at {graphs} graphs: one for all was wanted"
+        if part := _outside(backend.captured[0].graph):
+            return f"{part} is not in the graph that backend was given"
         if not near(loss, wanted, 2e-6):
             return (
                 f"called {caller}, the loss is {loss.item():.6f}, in {loss.dtype}, and "

@@ -12,6 +12,26 @@
 # + abs().mean()
 
 
+# %% 21.1: one number far off
+# - .abs().max()
+# + .max()
+
+
+# %% 21.1: one number far off
+# - abs().max()
+# + square().mean()
+
+
+# %% 21.1: one small number off
+# - (r.double() - truth).abs()
+# + (r.double() / truth - 1).abs()
+
+
+# %% 21.1: one distance shorter by a fifth
+# - 0.1 * max(e, c)
+# + 0.3 * max(e, c)
+
+
 # %% 21.1: two distances, nearly the same
 # - if e == c or abs(e - c) < 0.1 * max(e, c):
 # + if e == c:
@@ -56,3 +76,23 @@
 # %% 21.2: the gradient of the weights is another
 # - nll(logits.float(), y)
 # + nll(logits.float(), y) + (logits - logits.detach()).sum()
+
+
+# %% 21.2: nll is not in the graph
+# -     def inner(x, y):
+# +     net = torch.compile(model, backend=backend, fullgraph=True)
+# +     def inner(x, y):
+# - logits = model(x)
+# + logits = net(x)
+# - torch.compile(inner, backend=backend, fullgraph=True)
+# + inner
+
+
+# %% 21.2: the model is not in the graph
+# -     def inner(x, y):
+# +     ours = torch.compile(nll, backend=backend, fullgraph=True)
+# +     def inner(x, y):
+# - return nll(logits.float(), y)
+# + return ours(logits.float(), y)
+# - torch.compile(inner, backend=backend, fullgraph=True)
+# + inner
