@@ -23,6 +23,18 @@ def pairs(x):
     return torch.stack([padded[::2], padded[1::2]]).sum(0)
 
 
+# %% 15.2: unflatten is a view
+def pairs(x):
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+    if statically_known_true(x.shape[0] % 2 == 0):
+        return x.unflatten(0, (-1, 2)).sum(1)
+    sums = x[::2].clone()
+    odd = x[1::2]
+    sums[: odd.shape[0]] += odd
+    return sums
+
+
 # %% 15.3: with arithmetic in place of torch.where
 def combine(early, late):
     (fade, added, first), (keep, new, second) = early, late

@@ -48,7 +48,7 @@ def in_graph(x, limit):
 # + x.abs().max() >= limit
 
 
-# %% 15.1: the number of turns is 4.0
+# %% 15.1: the number of turns is tensor(4.), not tensor(4)
 # - dtype=torch.int64
 # + dtype=torch.float32
 
@@ -113,3 +113,36 @@ def pairs(x):
 # %% 15.3: pieces joined from the end
 # - torch.maximum(first, second)
 # + first * second
+
+
+# %% 15.1: the number of turns is tensor(4, dtype=torch.int32), not tensor(4)
+# - dtype=torch.int64
+# + dtype=torch.int32
+
+
+# %% 15.1: the number of turns is tensor([4]), not tensor(4)
+# - torch.zeros(()
+# + torch.zeros((1,)
+
+
+# %% 15.2: shape '[-1, 2, 4]' is invalid
+# - x.view(-1, 2, width)
+# + x.view(-1, 2, 4)
+
+
+# %% 15.2: must have the same scalar type
+# - x.new_zeros((rows + 1) // 2, width)
+# + torch.zeros((rows + 1) // 2, width)
+
+
+# %% 15.2: the graph has index_add, too
+def pairs(x):
+    rows, width = x.shape
+    pair = torch.arange(rows, device=x.device) // 2
+    sums = x.new_zeros((rows + 1) // 2, width)
+    return sums.index_add_(0, pair, x.view(rows, width))
+
+
+# %% 15.3: and a tuple of three tensors back
+# - return fade * keep, state, torch.maximum(first, second)
+# + return torch.stack([fade * keep, state, torch.maximum(first, second)])
