@@ -140,6 +140,12 @@ def eager_numbers() -> Iterator[None]:
         yield
 
 
+def draw_eager_numbers(on: bool = True) -> None:
+    """Switch on, or off, what `eager_numbers` does, for the rest of this process."""
+    torch._inductor.config.fallback_random = on
+    torch._dynamo.config.use_numpy_random_stream = on
+
+
 def weighted_sum(result: Any) -> torch.Tensor:
     """Return a loss: the sum of all that *result* has with a gradient, weighted.
 

@@ -268,7 +268,7 @@ def _function(
 def _rank(number: int, order: dict[str, Any], place: Path, way: str) -> None:
     """Do one step as one of two ranks, and leave its loss and gradients in a file."""
     end_with_parent()
-    _draw_as_eager()
+    correctness.draw_eager_numbers()
     p = Patient(order)
     p.module.load_state_dict(torch.load(place / "state", weights_only=True))
     dist.init_process_group(
@@ -288,13 +288,7 @@ def _rank(number: int, order: dict[str, Any], place: Path, way: str) -> None:
     os._exit(0)  # now and then, what is torn down after this waits for ever
 
 
-def _draw_as_eager() -> None:
-    """Let compiled code draw eager's numbers in all of this process."""
-    torch._inductor.config.fallback_random = True
-    torch._dynamo.config.use_numpy_random_stream = True
-
-
 if __name__ == "__main__":
-    _draw_as_eager()
+    correctness.draw_eager_numbers()
     ask_for_instructions()
     in_turn(json.load(sys.stdin), judged)

@@ -515,8 +515,7 @@ def _of_the_model(place: str, p: Patient) -> str:
 def search(p: Patient, found: Difference, told: Told, order: dict[str, Any]) -> None:
     """Tell where a difference comes from, as far as the time goes."""
     with contextlib.suppress(Exception):  # eager raises, and that is the difference
-        inductor_config.fallback_random = p.draws  # then both draw the same numbers
-        torch._dynamo.config.use_numpy_random_stream = p.draws
+        correctness.draw_eager_numbers(p.draws)  # both draw the same
     if often := re.search(r"in (\d+) of (\d+) rounds", found.note):
         told.put(often=[*map(int, often.groups())])
         told.note("not narrowed further: it is not always wrong")

@@ -30,15 +30,22 @@ for _name in MAKERS:
     globals()[f"{_name}_training"] = partial(_made, _name, True)
 
 
-def _of_text(kind: str) -> Made:
-    """Return a small model of this architecture, and two batches of text."""
+def _of_config(kind: str, *calls: dict[str, tuple[int, ...]], **sizes: Any) -> Made:
+    """Return a model of these sizes, and calls of random numbers, each of a size."""
     from transformers import AutoConfig, AutoModel
 
+    module = AutoModel.from_config(AutoConfig.for_model(kind, **sizes))
+
+    def drawn(name: str, size: tuple[int, ...]) -> torch.Tensor:
+        return torch.randint(3, 99, size) if "ids" in name else torch.randn(size)
+
+    return module, [{n: drawn(n, size) for n, size in call.items()} for call in calls]
+
+
+def _of_text(kind: str) -> Made:
+    """Return a small model of this architecture, and two batches of text."""
     sizes = {**SMALL, "vocab_size": 100, "num_key_value_heads": 2}
-    config = AutoConfig.for_model(kind, **sizes)
-    module = AutoModel.from_config(config)
-    texts = (torch.randint(3, 99, size) for size in ((2, 8), (3, 12)))
-    return module, [{"input_ids": text} for text in texts]
+    return _of_config(kind, *({"input_ids": s} for s in ((2, 8), (3, 12))), **sizes)
 
 
 def _of_torch(make: Callable[[], nn.Module], inputs: int = 1) -> Made:
@@ -67,24 +74,12 @@ _TORCH = {
 }
 
 
-def _of_numbers(kind: str, *calls: dict[str, tuple[int, ...]], **sizes: Any) -> Made:
-    """Return a small model of sound or pictures, and calls of random numbers."""
-    from transformers import AutoConfig, AutoModel
-
-    module = AutoModel.from_config(AutoConfig.for_model(kind, **sizes))
-
-    def drawn(name: str, size: tuple[int, ...]) -> torch.Tensor:
-        return torch.randint(3, 99, size) if "ids" in name else torch.randn(size)
-
-    return module, [{n: drawn(n, size) for n, size in call.items()} for call in calls]
-
-
 _SOUND = [{"input_values": (2, length)} for length in (400, 560)]
 _SPEECH = [{"input_features": (2, 8, 40), "decoder_input_ids": (2, n)} for n in (4, 7)]
 _PICTURES = [{"pixel_values": (rows, 3, 32, 32)} for rows in (2, 3)]
 _OTHERS = {
     "wav2vec2": partial(
-        *(_of_numbers, "wav2vec2", *_SOUND),
+        *(_of_config, "wav2vec2", *_SOUND),
         hidden_size=32,
         num_hidden_layers=2,
         num_attention_heads=4,
@@ -95,7 +90,7 @@ _OTHERS = {
         num_conv_pos_embedding_groups=4,
     ),
     "whisper": partial(
-        *(_of_numbers, "whisper", *_SPEECH),
+        *(_of_config, "whisper", *_SPEECH),
         d_model=32,
         encoder_layers=1,
         decoder_layers=1,
@@ -110,7 +105,7 @@ _OTHERS = {
         decoder_start_token_id=1,
     ),
     "swin": partial(
-        *(_of_numbers, "swin", *_PICTURES),
+        *(_of_config, "swin", *_PICTURES),
         image_size=32,
         embed_dim=16,
         depths=[1, 1],
@@ -118,7 +113,7 @@ _OTHERS = {
         window_size=4,
     ),
     "segformer": partial(
-        *(_of_numbers, "segformer", *_PICTURES),
+        *(_of_config, "segformer", *_PICTURES),
         hidden_sizes=[8, 16, 16, 16],
         depths=[1, 1, 1, 1],
         decoder_hidden_size=16,
