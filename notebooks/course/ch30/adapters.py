@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
@@ -206,35 +206,36 @@ def hot_swaps(
 
     *room* is the rank that the tensors are prepared for, before a cast to *dtype*.
     """
-    from peft.utils.hotswap import (
-        hotswap_adapter_from_state_dict,
-        prepare_model_for_compiled_hotswap,
-    )
+    from peft.utils.hotswap import prepare_model_for_compiled_hotswap
 
     every = [models.adapter(rank, alpha) for rank, alpha in settings]
     many, one = adapted(every), adapted(every[:1], ["now"])
     if room:
         prepare_model_for_compiled_hotswap(one, target_rank=room)
     calls, ids = Calls(one.to(dtype), **options), torch.arange(4, device=device())
-    for name, setting in zip(NAMES, every, strict=False):
-        given = weights(many, name, "now")
-        hotswap_adapter_from_state_dict(one, given, "now", setting)
+    for _ in _swapped(one, many, every):
         calls(input_ids=ids[None])
     return calls.made
+
+
+def _swapped(one: Any, many: Any, settings: Sequence[Any]) -> Iterator[None]:
+    """Swap each adapter of *many* into *one*, and yield after each."""
+    from peft.utils.hotswap import hotswap_adapter_from_state_dict
+
+    for name, setting in zip(NAMES, settings, strict=False):
+        given = weights(many, name, "now")
+        hotswap_adapter_from_state_dict(one, given, "now", setting)
+        yield
 
 
 @torch.no_grad()
 def merged_under_one_name(ids: torch.Tensor) -> tuple[list[int], bool]:
     """Return the new graphs of three hot swaps, each merged, and are all right?"""
-    from peft.utils.hotswap import hotswap_adapter_from_state_dict
-
     every = [models.adapter(rank) for rank in (4, 8, 2)]
     many, one = adapted(every), adapted(every[:1], ["now"])
     calls, found = Calls(one.base_model.model), []
     judge = Judge(many, NAMES[:3], ids)
-    for name, setting in zip(NAMES, every, strict=False):
-        given = weights(many, name, "now")
-        hotswap_adapter_from_state_dict(one, given, "now", setting)
+    for _ in _swapped(one, many, every):
         one.merge_adapter()
         found.append(calls(input_ids=ids).last_hidden_state)
         one.unmerge_adapter()
