@@ -13,8 +13,9 @@ copy of the checkout.
 
 A process that a test starts runs the changed module too, but cannot help to count which
 tests run a function: mutmut's settings are not where it runs.  And a module that is
-such a process (..._child.py) is `__main__` there, where mutmut's switch is not seen:
-each of its mutants is written into the file, and all of its tests run.
+such a process (..._child.py) is `__main__` there, where mutmut's switch is not seen.
+So each of its mutants, and of functions that no test was seen to run, is written into
+the file, and all of its tests run.
 """
 
 from __future__ import annotations
@@ -39,10 +40,14 @@ from tools.commands import command
 
 MODULES = ("helpers", "torch_checkup")
 JUDGED = "tests/torch_checkup/test_differences.py tests/torch_checkup/test_judge.py"
+COMMANDS = " ".join(
+    f"tests/torch_checkup/test_{name}.py" for name in ("checkup", "explain", "starts")
+)
 TESTED_BY = {  # where several modules are tested through what they do together
     "helpers/errors.py": "tests/helpers/test_children.py",
     "helpers/_torch.py": "tests/helpers/test_session.py",
     "helpers/gpu/interpreter_child.py": "tests/helpers/gpu/test_interpreter.py",
+    "torch_checkup/__main__.py": COMMANDS,
     "torch_checkup/breaks.py": "tests/torch_checkup/test_advice.py",
     "torch_checkup/checkup_child.py": "tests/torch_checkup/test_checkup.py",
     "torch_checkup/checkups.py": "tests/torch_checkup/test_checkup.py",
@@ -56,7 +61,7 @@ TESTED_BY = {  # where several modules are tested through what they do together
     "torch_checkup/versions.py": "tests/torch_checkup/test_advice.py",
     "torch_checkup/where_child.py": "tests/torch_checkup/test_where.py",
 }
-COUNTS = ("noticed", "survived", "no test runs it")
+COUNTS = ("noticed", "survived")
 # torch has threads: a worker is forked from a process that imported it and ran nothing.
 SETTINGS = """
 
@@ -179,10 +184,11 @@ def mutate(
     said = mutmut("run", *workers, *by_switch) if by_switch else said
     became = results()
     for path in paths:
-        if path.endswith("_child.py"):
-            became |= written(path, drawn[path], folder, mutmut)
+        child = path.endswith("_child.py")
+        names = [n for n in drawn[path] if child or became[n] == "no tests"]
+        became |= written(path, names, folder, mutmut) if names else {}
     for names in drawn.values():
-        for name in [n for n in names if became[n] in ("survived", "no tests")]:
+        for name in [n for n in names if became[n] == "survived"]:
             shown = mutmut("show", name)
             if same(shown):
                 names.remove(name)
@@ -206,7 +212,6 @@ def row(path: str, count: Counter[str], every: int) -> dict[str, Any]:
         "mutants": f"{count.total()} of {every}",
         "noticed": noticed,
         "survived": count["survived"],
-        "no test runs it": count["no tests"],
         "share": f"{noticed / max(1, count.total()):.0%}",
     }
 
