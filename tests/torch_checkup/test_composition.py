@@ -11,6 +11,7 @@ from torch_checkup import composes
 from torch_checkup.checkups import Checkup, training_part
 from torch_checkup.composition import SITUATIONS, WAYS, Composition, Situation
 from torch_checkup.composition_child import judged
+from torch_checkup.guest import ADVICE, FRUGAL, folders_of
 from torch_checkup.helpers import children
 from torch_checkup.helpers.errors import InputError
 from torch_checkup.patient import Patient
@@ -238,6 +239,34 @@ def test_a_checkup_of_training_judges_what_is_this_models_own(verdicts, verdict,
     part = training_part(Composition("m:make", (*situations[:2], *ended)))
     assert part.verdict != "good"
     assert "had to be ended" in part.says
+
+
+def test_what_its_process_is_asked_and_what_is_made_of_what_it_tells(
+    models, monkeypatch
+):
+    asked, good = [], Situation("two ranks", "agrees", "near")
+
+    def parts(*given):
+        asked.append(given)
+        yield "", {"trains": True}
+        yield "autocast", {"problem": "it took more than 7 B", "ended": "memory"}
+        yield "two ranks", dataclasses.asdict(good)
+
+    monkeypatch.setattr(children, "parts", parts)
+    target, only = f"{models}:differs", ["autocast", "two ranks", "scheduler"]
+    found = composes(target, only=only, timeout=9.0, memory=7)
+    ended = Situation("autocast", "not done", "it took more than 7 B")
+    assert (found.target, found.situations) == (
+        "models_around.py:differs",
+        (ended, good),
+    )
+    [(child, order, names, *limits, path, advice, env)] = asked
+    assert child == "torch_checkup.composition_child"
+    assert order == {"target": target, "train": True}
+    assert (sorted(names), limits) == (sorted(only), [9.0, 7])
+    assert (path, advice, env) == (folders_of(target), ADVICE, FRUGAL)
+    with pytest.raises(KeyError, match=r"no 'late hook': there are .*'two ranks'"):
+        found["late hook"]
 
 
 def test_an_interrupt_keeps_what_is_done_and_says_so(models, monkeypatch):

@@ -16,6 +16,7 @@ import pytest
 
 from torch_checkup import start_child, starts
 from torch_checkup.__main__ import main
+from torch_checkup.guest import ADVICE, folders_of
 from torch_checkup.helpers.errors import InputError, Unavailable
 from torch_checkup.helpers.results import Result
 from torch_checkup.records import components, phases
@@ -91,6 +92,12 @@ def test_text_form_and_json():
     assert "1 found" in text and "agree " in text and "DIFFER" in text
     assert "⟨11 s (10 s to 12 s)⟩" in text and "a second process" in text
     assert "<table>" in result._repr_html_()
+    rows = found(empty=[started(10)], copied=[started(problem="full")]).table().rows
+    assert rows[0] == (
+        *("empty", "1 found", "agree", "⟨0⟩", "⟨7 B⟩", "⟨10 s⟩"),
+        "⟨Dynamo 500 ms, AOTAutograd 500 ms, Inductor 1 s, build 8 s⟩",
+    )
+    assert rows[1][:3] == ("copied", "1 found", "full")
     assert Result.from_json(result.to_json()) == result
 
 
@@ -154,6 +161,62 @@ def test_each_way_has_its_folder_and_turns_alternate(model, monkeypatch, tmp_pat
     }  # fmt: skip
     assert all(len(way.starts) == 2 for way in result.ways)
     assert [p.name for p in tmp_path.iterdir()] == ["model.py"]  # folders are removed
+
+
+def test_all_processes_are_started_with_what_was_asked_for(model, monkeypatch):
+    seen = []
+
+    def pretend(order, place, **how):
+        seen.append((order, how["timeout"], how["env"], how["memory"]))
+        return started()
+
+    monkeypatch.setattr(starts, "one_start", pretend)
+    how = {"timeout": 9.0, "env": {"A": "b"}, "memory": 7}
+    result = cold_start(f"{model}:make", train=True, dynamic=True, **how)
+    options = {"dynamic": True}
+    order = {"target": f"{model}:make", "train": True, "options": options}
+    assert seen == [(order, 9.0, {"A": "b"}, 7)] * 4
+    assert (result.target, result.train, result.options) == (
+        *("model.py:make", True),
+        options,
+    )
+    assert [way.name for way in result.ways] == ["empty", "warm", "copied", "artifacts"]
+
+
+def test_a_start_has_its_folders_and_limits_and_counts_its_libraries(
+    model, monkeypatch, tmp_path
+):
+    place, asked = tmp_path / "place", {}
+    (place / "cache" / "deep").mkdir(parents=True)
+    (place / "cache" / "old.so").touch()
+
+    def reports(child, order, *limits, **how):
+        asked.update(how, child=child, order=order, limits=limits)
+        for name in ("one.so", "deep/two.so", "deep/two.cpp"):
+            (place / "cache" / name).touch()
+        yield from ({"stage": "load the artifacts", "load_s": 1.0}, {"first_s": 2.0})
+
+    monkeypatch.setattr(starts.children, "reports", reports)
+    order = {"target": f"{model}:make", "options": {"dynamic": True}}
+    more = {"env": {"TMP": "mine", "A": "b"}, "memory": 7, "save": tmp_path / "saved"}
+    start = one_start(order, place, 9.0, **more)
+    assert start == Start(load_s=1.0, first_s=2.0, libraries=2)
+    temporary = str(place / "temporary")
+    assert asked == {
+        "child": "torch_checkup.start_child",
+        "order": {
+            **order, "train": False, "load": "", "save": str(tmp_path / "saved"),
+        },
+        "limits": (9.0, 7),
+        "env": {
+            "TMPDIR": temporary, "TEMP": temporary, "TMP": "mine", "A": "b",
+            "TORCHINDUCTOR_CACHE_DIR": str(place / "cache"),
+        },
+        "folder": place,
+        "path": folders_of(f"{model}:make"),
+        "advice": ADVICE,
+    }  # fmt: skip
+    assert Path(temporary).is_dir()
 
 
 def test_an_interrupt_keeps_what_is_done_and_a_failure_the_others(model, monkeypatch):

@@ -152,6 +152,25 @@ def test_what_draws_numbers_is_judged_with_the_options_that_are_tried(patient):
         assert checkup_tries._agreement(p, compiling, p.calls)[0] is agrees
 
 
+@pytest.mark.parametrize(
+    ("answers", "draws", "agrees"),
+    [
+        ([True, True], False, True),
+        ([True, None], False, None),
+        ([None, False], False, False),
+        ([True, False], True, True),  # the first call alone is judged
+    ],
+)
+def test_all_answers_have_to_be_eagers(answers, draws, agrees):
+    found = iter(SimpleNamespace(matches=one) for one in answers)
+    p = SimpleNamespace(
+        fn=torch.sin, run=lambda fn: fn, draws=draws, answers=lambda *_: next(found)
+    )
+    calls = [((torch.ones(2),), {})] * 2
+    agreed, seconds, code = checkup_tries._agreement(p, lambda: torch.sin, calls)
+    assert (agreed, code) == (agrees, torch.sin) and seconds > 0
+
+
 def test_blocks_are_compiled_one_by_one(patient, monkeypatch):
     p = patient("draws")
     seconds = iter([9.0, 10.0, 11.0])
@@ -169,6 +188,23 @@ def test_blocks_are_compiled_one_by_one(patient, monkeypatch):
     )
 
 
+def test_the_blocks_that_have_most_weights_are_named():
+    def blocks(*sizes):
+        return torch.nn.Sequential(*map(block, sizes))
+
+    def block(size):
+        return torch.nn.Sequential(torch.nn.Linear(size, size))
+
+    leaves = torch.nn.ModuleList(torch.nn.Linear(9, 9) for _ in range(2))
+    unlike = torch.nn.ModuleList([block(9), torch.nn.Bilinear(9, 9, 9)])
+    lists = {"few": blocks(2, 2, 2), "most": blocks(4, 4)}
+    others = {"one": blocks(9), "leaves": leaves, "unlike": unlike}
+    model = torch.nn.ModuleDict({**lists, **others})
+    assert checkup_tries._blocks(model) == "most"
+    for none in (torch.nn.ModuleDict(others), blocks(4, 4), None):
+        assert checkup_tries._blocks(none) == ""
+
+
 def test_first_calls_find_nothing_compiled(patient, monkeypatch):
     """By a clock that counts the graphs that Inductor has to compile."""
     counters = torch._dynamo.utils.counters
@@ -179,6 +215,16 @@ def test_first_calls_find_nothing_compiled(patient, monkeypatch):
     p = patient("differs")
     whole, parts = checkup_tries._first_calls(p, p.made_again())
     assert (whole, parts) == ([1, 1], [0, 0])  # for that model is not compiled at all
+
+
+@pytest.mark.parametrize(("patience", "rounds"), [(999.0, 3), (0.0, 2)])
+def test_of_slow_first_calls_two_rounds_must_do(patience, rounds, monkeypatch):
+    monkeypatch.setattr(checkup_tries, "_PATIENCE", patience)
+    monkeypatch.setattr(checkup_tries, "compile_apart", lambda fn: fn)
+    call = (torch.ones(2),), {}
+    p = SimpleNamespace(fn=torch.sin, run=lambda fn: fn, calls=[call])
+    found = checkup_tries._first_calls(p, torch.cos)
+    assert [len(side) for side in found] == [rounds, rounds]
 
 
 def test_what_gives_other_answers_or_hardly_helps_is_not_advised(patient, monkeypatch):
@@ -232,10 +278,39 @@ def test_what_fails_now_is_not_raced(patient, monkeypatch):
     assert [*checkup_tries._timed(patient("draws"))] == [told]
 
 
-def test_a_call_that_fills_a_cache_is_raced_on_copies(patient):
+def test_other_options_and_blocks_are_raced_against_what_is_compiled_now(monkeypatch):
+    raced_with = lambda p, now: iter([(p, now)])  # noqa: E731
+    monkeypatch.setattr(checkup_tries, "_agreement", lambda *_: (True, 1.0, "now"))
+    monkeypatch.setattr(checkup_tries, "_options", raced_with)
+    monkeypatch.setattr(checkup_tries, "_by_blocks", raced_with)
+    p = SimpleNamespace(calls=[])
+    assert [*checkup_tries._timed(p)] == [(p, "now")] * 2
+
+
+def test_on_a_gpu_the_modes_for_it_are_raced(patient, monkeypatch):
+    monkeypatch.setattr(checkup_tries, "_race", lambda *_: raced(2.0))
+    monkeypatch.setattr(checkup_tries, "_agreement", lambda *_: (True, 1.0, None))
+    there = [SimpleNamespace(is_cuda=False), SimpleNamespace(is_cuda=True)]
+    monkeypatch.setattr(checkup_tries, "tensors", lambda _: there)
+    lines = [one.line for one in checkup_tries._options(patient("differs"), None)]
+    modes = 'mode="reduce-overhead"', 'mode="max-autotune"'
+    assert lines[:2] == [f"torch.compile(model, {mode})" for mode in modes]
+
+
+def test_a_call_that_fills_a_cache_is_raced_on_copies(patient, monkeypatch):
+    budgets = []
+
+    def race(*sides, budget, **how):
+        budgets.append(budget)
+        return checkup_race(*sides, budget=budget, **how)
+
+    checkup_race = checkup_tries.race
+    monkeypatch.setattr(checkup_tries, "race", race)
     p = patient("fills")
     found = checkup_tries._race(p, p.fn, p.fn)
     assert len(found.rounds) >= 6 and not any("fail" in note for note in found.notes)
+    assert found.names == ("now", "then") and found.matches is None
+    assert budgets == [0.2 / 4]
 
 
 def test_counts_come_before_seconds_and_a_failure_is_told(patient, monkeypatch):
@@ -260,3 +335,25 @@ def test_counts_come_before_seconds_and_a_failure_is_told(patient, monkeypatch):
     effect = "fails: RuntimeError: no such option"
     assert failed == Try("bad", "breaks", effect, 0, None)
     assert rest == Try("the rest", "each call", "not tried: timeout=", 0, None)
+
+
+def test_what_helps_is_advised_with_what_it_costs(monkeypatch):
+    mends = Try("a", "breaks", "1 break, then 0", 1, True)
+    costs = Try("b", "each call", "faster", 0.5, None, "compiles for 2 s")
+    wrong = Try("c", "each call", "much faster", 9.0, False)
+    monkeypatch.setattr(checkup_tries, "tried", lambda _: [mends, costs, wrong])
+    part = checkup_tries.next_steps(None)
+    assert (part.name, part.verdict) == ("next", "look")
+    assert part.says == "a: 1 break, then 0"
+    assert part.advice == (part.says, "b: faster (compiles for 2 s)")
+    heads, _, *rows = [re.split("  +", row) for row in part.evidence[0].splitlines()]
+    assert heads == ["tried", "effect", "answers", "costs"]
+    assert rows == [
+        ["a", "1 break, then 0", "agree"],
+        ["b", "faster", "not decided", "compiles for 2 s"],
+        ["c", "much faster", "DIFFER"],
+    ]
+    monkeypatch.setattr(checkup_tries, "tried", lambda _: [wrong])
+    part = checkup_tries.next_steps(None)
+    nothing = "no setting tried here helps"
+    assert (part.verdict, part.says, part.advice) == ("good", nothing, ())
