@@ -40,6 +40,7 @@ from tools.commands import command
 
 MODULES = ("helpers", "torch_checkup")
 JUDGED = "tests/torch_checkup/test_differences.py tests/torch_checkup/test_judge.py"
+ADVICE = "tests/torch_checkup/test_advice.py tests/torch_checkup/test_cures.py"
 COMMANDS = " ".join(
     f"tests/torch_checkup/test_{name}.py" for name in ("checkup", "explain", "starts")
 )
@@ -48,17 +49,17 @@ TESTED_BY = {  # where several modules are tested through what they do together
     "helpers/_torch.py": "tests/helpers/test_session.py",
     "helpers/gpu/interpreter_child.py": "tests/helpers/gpu/test_interpreter.py",
     "torch_checkup/__main__.py": COMMANDS,
-    "torch_checkup/breaks.py": "tests/torch_checkup/test_advice.py",
+    "torch_checkup/breaks.py": ADVICE,
     "torch_checkup/checkup_child.py": "tests/torch_checkup/test_checkup.py",
     "torch_checkup/checkups.py": "tests/torch_checkup/test_checkup.py",
     "torch_checkup/composition_child.py": "tests/torch_checkup/test_composition.py",
-    "torch_checkup/cures.py": "tests/torch_checkup/test_advice.py",
-    "torch_checkup/inner.py": "tests/torch_checkup/test_advice.py",
+    "torch_checkup/cures.py": ADVICE,
+    "torch_checkup/inner.py": ADVICE,
     "torch_checkup/judge.py": JUDGED,
     "torch_checkup/seen.py": JUDGED,
-    "torch_checkup/silent.py": "tests/torch_checkup/test_advice.py",
+    "torch_checkup/silent.py": ADVICE,
     "torch_checkup/start_child.py": "tests/torch_checkup/test_starts.py",
-    "torch_checkup/versions.py": "tests/torch_checkup/test_advice.py",
+    "torch_checkup/versions.py": ADVICE,
     "torch_checkup/where_child.py": "tests/torch_checkup/test_where.py",
 }
 COUNTS = ("noticed", "survived")

@@ -1,0 +1,317 @@
+"""What is made of breaks, of versions and of cures, without a model to compile."""
+
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from torch_checkup import breaks, cures, versions
+from torch_checkup.breaks import Seen
+from torch_checkup.cures import Cure, Versions
+from torch_checkup.helpers.capture import (
+    Call,
+    Graph,
+    GraphBreak,
+    Graphs,
+    Guard,
+    Recompiles,
+)
+
+# ----------------------------------------------------------------- what is captured
+
+
+def stop(file="mine.py", **more):
+    usual = {"reason": "Why", "line": 4, "source": "y = g(x)", "function": "f"}
+    return GraphBreak(**{**usual, "fix": "", "file": file, **more})
+
+
+PLACE = "line 4 of mine.py, in f: y = g(x)"
+CALLER = "line 2 of mine.py, in make: g()"
+SETTING = "Set torch._dynamo.config.capture_scalar_outputs = True"
+HINTS = ("Do this.", "Please file an issue.", SETTING, "Or that.")
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (stop(fix="no .item()", hints=HINTS), f"{PLACE}: untried: no .item()"),
+        (stop(hints=HINTS), f"{PLACE}: untried: Do this.; Or that."),
+        (stop(hints=HINTS[1:3], explanation="It can't."), f"{PLACE}: It can't."),
+        (stop(), f"{PLACE}: Why"),
+        (
+            stop("site-packages/lib/a.py", way=(CALLER,), explanation="It can't."),
+            f"{CALLER}: it stops inside a library, line 4 of site-packages/lib/a.py, "
+            "`y = g(x)`: It can't.",
+        ),
+        (
+            stop("site-packages/torch/a.py", source="if x:"),
+            "line 4 of site-packages/torch/a.py, in f: if x: it stops inside torch, "
+            "line 4 of site-packages/torch/a.py, `if x:`: torch's own, it can be left",
+        ),
+    ],
+)
+def test_of_a_break_it_is_told_what_may_be_changed_or_why_it_stops(found, said):
+    assert breaks._untried(found) == said
+
+
+def captured(number, *stops):
+    return Graphs((Graph(("sin",)),) * number, stops)
+
+
+@pytest.mark.parametrize(
+    ("seen", "verdict", "says"),
+    [
+        (captured(1), "good", "all of it is one graph"),
+        (captured(2), "good", "2 graphs, without a graph break"),
+        (captured(3, stop(), stop()), "look", "2 graph breaks cut it into 3 graphs"),
+        (captured(0, stop()), "bad", "nothing was captured: all of it runs eagerly"),
+    ],
+)
+def test_what_is_captured_is_told_in_words_and_numbers(
+    seen, verdict, says, monkeypatch
+):
+    monkeypatch.setattr(breaks, "seen_of", lambda _: Seen(seen, 0))
+    monkeypatch.setattr(breaks, "_advice", lambda _: ["do"])
+    part = breaks.captured(None)
+    assert (part.name, part.verdict, part.says) == ("capture", verdict, says)
+    assert part.counts == {"graphs": seen.count, "breaks": len(seen.breaks)}
+    assert part.advice == ("do",)
+
+
+def test_each_break_and_torchs_own_words_are_the_evidence(monkeypatch):
+    long, short = stop(message="All that torch says"), stop()
+    seen = Seen(captured(2, long, short), 0)
+    monkeypatch.setattr(breaks, "seen_of", lambda _: seen)
+    monkeypatch.setattr(breaks, "_advice", lambda _: ())
+    evidence = breaks.captured(None).evidence
+    assert evidence == (str(long), str(short), "All that torch says")
+
+
+@pytest.mark.parametrize(
+    ("every", "number"),
+    [
+        ([captured(1), captured(2, stop()), captured(3)], 1),
+        ([captured(2, stop()), captured(0)], 1),
+        ([captured(2), captured(3), captured(1)], 1),
+    ],
+)
+def test_of_several_calls_that_which_is_captured_least_is_looked_at(
+    every, number, monkeypatch
+):
+    captures = iter(every)
+    monkeypatch.setattr(breaks, "graphs", lambda *_, **__: next(captures))
+    p = SimpleNamespace(fn=abs, calls=[((), {})] * len(every))
+    assert breaks.seen_of.__wrapped__(p) == Seen(every[number], number)
+
+
+# ---------------------------------------------------------------- what compiles again
+
+LIMIT = "the recompile limit is hit: then new ones run eagerly"
+AGAIN = "inputs that it has seen compile again"
+ONE_SET = "one set of inputs was given: give a list of those that come"
+
+
+@pytest.mark.parametrize(
+    ("counts", "calls", "more", "verdict", "says"),
+    [
+        ((1, 0, 0, 0), 2, {}, "good", "no second version"),
+        ((1, 1, 0, 0), 2, {}, "good", "one more version serves the rest"),
+        ((1, 1, 1, 0, 0, 0), 3, {}, "look", "these inputs compile 2 more versions"),
+        ((1, 1, 1, 0, 0, 0), 2, {}, "look", f"{AGAIN}: 1 time in 3 rounds"),
+        ((1, 1, 1, 1), 2, {}, "bad", f"{AGAIN}: 2 times in 2 rounds"),
+        (
+            *((1, 1, 1, 0, 0, 0), 2, {"stopped": "it took long"}),
+            *("bad", f"{AGAIN}: 1 time in 3 rounds; it took long"),
+        ),
+        (
+            *((1, 1, 1, 0, 0, 0), 2, {"limit_hit": True}),
+            *("bad", f"{AGAIN}: 1 time in 3 rounds, until {LIMIT}"),
+        ),
+        (
+            *((1, 1, 0, 0), 2, {"limit_hit": True}),
+            *("bad", f"these inputs compile until {LIMIT}"),
+        ),
+        ((1, 0), 1, {}, "good", f"no second version; {ONE_SET}"),
+    ],
+)
+def test_the_verdict_on_versions(counts, calls, more, verdict, says):
+    found = tuple(Call(number, (), ()) for number in counts)
+    seen = Recompiles(found, **{"limit_hit": False, **more})
+    p = SimpleNamespace(calls=[None] * calls, fails=[])
+    numbers = sum(counts[calls:]), sum(counts[1:calls]), len(counts) // calls
+    assert versions._verdict(p, seen, *numbers) == (verdict, says)
+
+
+def test_versions_are_told_with_the_limit_and_those_without_an_end_are_worse():
+    many, few = Versions(8, True, False), Versions(1, False, True)
+    assert many.then(few) == "8 versions and the recompile limit, then 1"
+    assert few.then(many) == "1 version, then 8 and the recompile limit"
+    endless = Versions(3, False, False)
+    assert sorted([endless, many, few], key=lambda v: v.ill) == [few, endless, many]
+    assert Versions(3, True, True).ill == endless.ill
+
+
+ANOTHER_SIZE = "tensor '{}' size mismatch at index {}. expected 2, actual 3"
+GUARDS = {  # torch's words of a guard that failed, and ours
+    ANOTHER_SIZE.format("x", 1): "x has another size in dimension 1",
+    f"{ANOTHER_SIZE.format('p', 0)}. Guard failed on a parameter": (
+        "the parameter p has another size in dimension 0"
+    ),
+    "L['a'].size()[0] == L['b'].size()[1]": (
+        "sizes of a and b were equal by chance in the first call"
+    ),
+    "2 <= L['x'].size()[0]": "a size of x is outside of what was compiled",
+    "n == 3": "n is a constant in compiled code",
+    "kwargs['n'] == 3": "n is a constant in compiled code",
+    "self.flag == True": "self.flag is a choice",
+    "name == 'a'": "name is another text",
+    "len(xs) == 3": "xs has another length",
+    "Duplicate tensors found": "one tensor is given twice in some calls",
+    "___check_obj_id(key, 7)": "key is another object",
+    "___stack0 == 3": "the result of `n = x.item()` is another",
+}
+
+
+@pytest.mark.parametrize("test", GUARDS)
+def test_a_guard_is_told_in_the_names_of_the_users_code(test):
+    guard = Guard(test, "line 4 of mine.py, in f: if n:", "n = x.item()")
+    [found] = versions.findings([guard, Guard(test, "another line", "n = x.item()")])
+    assert found.words == GUARDS[test]
+    assert (found.guard, found.place) == (guard, " (line 4 of mine.py, in f: if n)")
+
+
+# ----------------------------------------------------------------------------- cures
+
+
+def test_cures_at_once_do_what_each_of_them_does():
+    done = []
+
+    def cure(name, order=(), costs=""):
+        @contextmanager
+        def around():
+            done.append(f"around {name}")
+            yield
+
+        return Cure(
+            *(name, {name: 1}, {f"{name} too": 2}, lambda calls: [*calls, name]),
+            *(order, around, lambda: done.append(name), costs),
+        )
+
+    some = cure("a"), cure("b", (1, 0), "time"), cure("c", (0, 1), "space"), cure("a")
+    every = cures.together(some)
+    assert every.line == "all at once: a; b; c"
+    assert every.settings == {"a": 1, "b": 1, "c": 1}
+    assert every.options == {"a too": 2, "b too": 2, "c too": 2}
+    assert every.calls(["call"]) == ["call", "a", "b", "c", "a"]
+    assert (every.order, every.costs) == ((1, 0), "time; space")
+    with every.around():
+        every.before()
+    assert done == [*(f"around {name}" for name in "abca"), *"abca"]
+    assert cures.together(some[:1]).order == ()
+
+
+def test_the_switches_that_torch_names_are_tried_where_they_are():
+    words = (
+        "Set torch._dynamo.config.capture_scalar_outputs = True, "
+        "`torch._dynamo.config.error_on_recompile` to `False` or "
+        "torch._dynamo.config.never_heard_of = True"
+    )
+    scalars, recompile = cures.switches(words)
+    assert scalars.line == "torch._dynamo.config.capture_scalar_outputs = True"
+    assert scalars.settings == {"capture_scalar_outputs": True}
+    assert recompile.settings == {"error_on_recompile": False}
+
+
+def test_global_settings_are_put_back_and_a_cure_keeps_them():
+    with cures.kept_settings() as before:
+        cure = cures.settings_kept(["unheard_of", "default_dtype", "grad_mode"])
+        torch.set_default_dtype(torch.float64)
+        torch.set_grad_enabled(False)
+        cure.before()
+        assert torch.get_default_dtype() == torch.float32 == before["default_dtype"]
+        assert torch.is_grad_enabled()
+        torch.set_default_dtype(torch.float64)
+    assert torch.get_default_dtype() == torch.float32
+    sets = "torch.set_default_dtype; torch.set_grad_enabled, no_grad() or inference_mo"
+    assert cure.line.startswith(sets)
+    assert cure.line.endswith(": once, before the first call, and not again")
+    assert cures.settings_kept(["unheard_of"]) is None
+
+
+@pytest.mark.parametrize(
+    ("some", "others", "roughly"),
+    [
+        ([1.0, 2.0], [1.005, 2.0], True),
+        ([1.0, 2.0], [1.05, 2.0], False),
+        ([0.0], [0.0005], True),
+        ([1.0], [1.0, 1.0], False),
+    ],
+)
+def test_what_is_roughly_equal_is_no_stale_answer(some, others, roughly):
+    some, others = torch.tensor(some), torch.tensor(others)
+    assert cures.near([some], [others]) is roughly
+    assert cures.near([some.double()], [others]) is roughly
+    assert cures.near([some], [others, others]) is False
+
+
+def f(batch, n, *, scale=1.0):
+    return batch["x"] * n * scale
+
+
+def patient():
+    calls = [(({"x": torch.ones(2, n)}, n), {"scale": n / 2}) for n in (3, 5)]
+    return SimpleNamespace(fn=f, module=None, calls=calls)
+
+
+def test_inputs_have_the_names_of_the_models_forward():
+    p = patient()
+    names = [name for name, _ in cures.named(p, p.calls[0])]
+    assert names == ["batch['x']", "n", "scale"]
+    assert cures.varying(p) == {"batch['x']": [1]}
+    [mark] = cures.marked(p)
+    assert mark.line.endswith("call: torch._dynamo.mark_dynamic(batch['x'], 1)")
+
+    def change(name, leaf):
+        return 2 * leaf if name in ("n", "scale") else name
+
+    changed = cures.changed(p, change, p.calls)
+    assert changed == [(({"x": "batch['x']"}, 2 * n), {"scale": n}) for n in (3, 5)]
+
+
+@pytest.mark.parametrize("name", ["n", "scale", "batch['x']", "batch", "unheard_of"])
+def test_a_number_that_is_given_becomes_a_tensor(name):
+    p = patient()
+    found = [*cures.given(p, name)]
+    if name not in ("n", "scale"):
+        assert found == []
+        return
+    [cure] = found
+    assert cure.line == f"pass {name} as a tensor, torch.tensor({name})"
+    for given, (inputs, kwargs) in zip(p.calls, cure.calls(p.calls), strict=True):
+        every = {"n": inputs[1], "scale": kwargs["scale"]}
+        usual = {"n": given[0][1], "scale": given[1]["scale"]}
+        assert torch.equal(every.pop(name), torch.tensor(usual.pop(name)))
+        assert every == usual
+
+
+class Held:
+    def __init__(self):
+        self.step, self.name = 3, "a"
+
+
+HELD = Held()
+
+
+def uses(x):
+    return x * HELD.step
+
+
+def test_a_number_that_is_held_becomes_a_tensor_for_a_while(monkeypatch):
+    monkeypatch.setattr(HELD, "step", 3)  # it is put back after the test
+    p = SimpleNamespace(fn=uses, module=None, calls=[])
+    [cure] = cures.held(p, "self.step")
+    assert cure.line == "make self.step a tensor, torch.tensor(self.step)"
+    with cure.around():
+        assert torch.equal(HELD.step, torch.tensor(3))
+    assert [*cures.held(p, "self.name"), *cures.held(p, "HELD")] == []
