@@ -41,6 +41,7 @@ from tools.commands import command
 MODULES = ("helpers", "torch_checkup")
 JUDGED = "tests/torch_checkup/test_differences.py tests/torch_checkup/test_judge.py"
 ADVICE = "tests/torch_checkup/test_advice.py tests/torch_checkup/test_cures.py"
+CHECKUPS = "tests/torch_checkup/test_checkup.py tests/torch_checkup/test_progress.py"
 COMMANDS = " ".join(
     f"tests/torch_checkup/test_{name}.py" for name in ("checkup", "explain", "starts")
 )
@@ -51,7 +52,7 @@ TESTED_BY = {  # where several modules are tested through what they do together
     "torch_checkup/__main__.py": COMMANDS,
     "torch_checkup/breaks.py": ADVICE,
     "torch_checkup/checkup_child.py": "tests/torch_checkup/test_checkup.py",
-    "torch_checkup/checkups.py": "tests/torch_checkup/test_checkup.py",
+    "torch_checkup/checkups.py": CHECKUPS,
     "torch_checkup/composition_child.py": "tests/torch_checkup/test_composition.py",
     "torch_checkup/cures.py": ADVICE,
     "torch_checkup/inner.py": ADVICE,

@@ -648,6 +648,62 @@ def test_what_eats_memory_only_when_compiled_is_bad_and_the_rest_is_kept(tmp_pat
     assert capture.verdict == "failed" and "it took" in capture.says
 
 
+@pytest.mark.parametrize(
+    ("given", "gpu", "limits", "left_out"),
+    [
+        ({}, "h100", (5.0, 300.0, None), {"gpu", "composes"}),
+        ({"gpu": "a100"}, "a100", (5.0, 300.0, None), {"composes"}),
+        (
+            {"train": True, "budget": 2.0, "timeout": 9.0, "memory": 7},
+            *("h100", (2.0, 9.0, 7), {"gpu"}),
+        ),
+    ],
+)
+def test_each_part_is_asked_for_with_its_limits(
+    given, gpu, limits, left_out, monkeypatch
+):
+    asked, apart, train = [], [], "train" in given
+
+    def parts(child, order, names, *limits):
+        asked.append((child, order, names, limits[:2]))
+        yield "", {"trains": train, "calls": 2}
+        yield from ((name, asdict(Part(name, "good", ""))) for name in names[::-1])
+
+    def done_apart(name, order):
+        apart.append(order)
+        return Part(name, "good", "")
+
+    monkeypatch.setattr(children, "parts", parts)
+    monkeypatch.setattr(checkups, "_apart", done_apart)
+    found = checkup(target("healthy"), **given)
+    names = [name for name in QUESTIONS if name not in left_out]
+    assert [part.name for part in found.parts] == names
+    assert (found.target, found.trains, found.calls) == (
+        *("sick_models.py:healthy", train),
+        2,
+    )
+    order = {"target": target("healthy"), "train": train, "gpu": gpu}
+    order |= dict(zip(("budget", "timeout", "memory"), limits, strict=True))
+    here = [name for name in names if name not in ("start", "composes")]
+    assert asked == [("torch_checkup.checkup_child", order, here, limits[1:])]
+    assert apart == [order | {"trains": train, "calls": 2}] * (1 + train)
+
+
+def test_parts_with_processes_of_their_own_have_the_same_limits(monkeypatch):
+    def noted(*asked, **limits):
+        raise InputError(f"{asked} {limits}")
+
+    monkeypatch.setattr(composition, "composes", noted)
+    monkeypatch.setattr(checkups.starts, "cold_start", noted)
+    order = {"target": "m:make", "timeout": 9.0, "memory": 7, "trains": True}
+    limits = "'timeout': 9.0, 'memory': 7}"
+    for name, said in [
+        ("composes", f"('m:make',) {{{limits}"),
+        ("start", f"('m:make',) {{'train': True, {limits}"),
+    ]:
+        assert checkups._apart(name, order) == Part(name, "failed", said)
+
+
 @pytest.mark.parametrize("search", [True, False])
 def test_where_it_comes_from_is_looked_for_unless_that_is_left_out(search, monkeypatch):
     wrong = Difference(1, "output", "values", "1", "2")
@@ -744,6 +800,33 @@ def test_what_became_worse_is_named():
     for mended in ("", "a"):
         assert result(guards=mended).worse_than(result(guards="a; b")) == []
     assert result(graphs=0).worse_than(result(graphs=1)) == ["graphs: 1 before, 0 now"]
+
+
+def test_a_part_that_fails_now_became_worse():
+    good, failed = (
+        Checkup("m:make", (Part("speed", verdict, "it died"),), False, 1)
+        for verdict in ("good", "failed")
+    )
+    assert failed.worse_than(good) == ["speed: it fails now, it died"]
+    assert failed.worse_than(failed) == good.worse_than(failed) == []
+
+
+def test_a_row_for_each_part_and_below_them_their_advice():
+    parts = Part("speed", "bad", "slow", advice=("do",)), Part("start", "good", "quick")
+    found = Checkup("m:make", parts, False, 1, interrupted=True)
+    heads, _, *rows = str(found).splitlines()
+    assert heads.split() == ["part", "verdict", "lesson", "found"]
+    assert [row.split() for row in rows[:2]] == [
+        ["✗", "speed", "bad", "02", "slow"],
+        ["✓", "start", "good", "22", "quick"],
+    ]
+    ended = "interrupted: these are the parts that were done"
+    assert rows[2:] == ["speed: do", ended]
+    assert found["start"].question.startswith("Where do the first call's seconds")
+    with pytest.raises(
+        KeyError, match=r"no part 'gpu': there are \['speed', 'start'\]"
+    ):
+        found["gpu"]
 
 
 def test_what_is_interrupted_apart_is_not_judged(monkeypatch):
