@@ -23,6 +23,7 @@ from torch import fx
 
 from .helpers import children
 from .helpers.tensors import tensors
+from .looks import Look
 
 _SHORT = 16
 """So many numbers of a tensor are written out; longer ones are made from a seed."""
@@ -38,22 +39,6 @@ BACKWARD = (  # of a loss in which each number has its own weight
 )
 _NAME = "repro.py"
 _DATA = "repro.pt"
-
-
-@dataclass(frozen=True)
-class Look:
-    """What is looked at after a call: *found*, and how both sides must agree.
-
-    *found* is an expression of the names that the program has: ``out``, ``given``.
-    *check* has the assertion; *raises* names the exception that is the difference, and
-    *ends* how it ends its process (`children.End`), if it does.
-    """
-
-    found: str
-    check: str = ""
-    train: bool = False
-    raises: str = ""
-    ends: str = ""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ program, and torch's bisector is given that, for it compiles in a second.
 from __future__ import annotations
 
 import contextlib
-import inspect
 import io
 import json
 import re
@@ -26,7 +25,7 @@ from unittest import mock
 import torch
 from torch import fx
 
-from . import lines, repro
+from . import lines, looks, repro
 from .breaks import seen_of
 from .differences import Difference
 from .guest import Report, end_with_parent, folders_of
@@ -48,7 +47,7 @@ from .pieces import (
     users_line,
     users_module,
 )
-from .repro import Look, Repro
+from .repro import Repro
 from .where import LADDER
 
 with needed_for("the pass or lowering that is wrong"):
@@ -63,9 +62,6 @@ _SWITCHES = {  # what code generation does beyond passes and lowerings
     "without fusion (max_fusion_size = 1)": {"max_fusion_size": 1},
     "without vector instructions (cpp.simdlen = 1)": {"cpp.simdlen": 1},
 }
-
-_USUAL = 1e-4
-"""Torch's own tolerance decides where one side is nearer than this, the other not."""
 
 
 class Spent(Exception):
@@ -345,79 +341,6 @@ def switches(wrong: Callable[[], bool]) -> Iterator[str]:
 # ---------------------------------------------------------------------- what is shown
 
 
-def look_at(found: Difference, module: fx.GraphModule, train: bool) -> Look | None:
-    """Return what a program looks at to see a difference of a piece, or None."""
-    names = [n.name for n in module.graph.find_nodes(op="placeholder")]
-    place, gradient = found.place, found.place.startswith("gradient")
-    if found.field in ("raises", "exception"):
-        return raised(found, train and place == "the backward")
-    if place.startswith("output"):
-        expression = "out" + place.removeprefix("output")
-    elif match := re.match(r"(?:gradient of )?(?:input )?(\w+)", place):
-        known = dict(zip(names, range(len(names)), strict=True))
-        number = known.get(match[1], match[1])
-        if not str(number).isdigit():
-            return None
-        expression = f"given[{number}]" + ".grad" * gradient
-    else:
-        return None
-    return seen_as(found, expression, train=gradient)
-
-
-def raised(found: Difference, train: bool = False) -> Look:
-    """Return the look at what is raised: the compiled error itself, if it can."""
-    if found.eager == "runs":
-        left = re.match(r"SystemExit: (\d+)", found.compiled)
-        ends = f"status {left[1]}" if left else found.ended
-        return Look("out", train=train, raises=found.compiled, ends=ends)
-    return Look("", "assert compiled == eager, (compiled, eager)", train)
-
-
-def seen_as(found: Difference, expression: str, train: bool) -> Look | None:
-    """Return the look at an expression in which *found* shows."""
-    both = {"dtype": "dtype", "shape": "shape", "requires_grad": "requires_grad"}
-    others = "(*given, *out)"
-    memory = "untyped_storage().data_ptr()"
-    if name := both.get(found.field):
-        check = (
-            f"assert compiled.{name} == eager.{name}, (compiled.{name}, eager.{name})"
-        )
-    elif found.field == "stride":
-        check = "assert compiled.stride() == eager.stride()"
-    elif found.field in ("values", "nan/inf"):
-        check = _values(found)
-    elif found.field in ("missing", "extra"):
-        check = "assert (compiled is None) == (eager is None)"
-    elif found.field == "type":
-        check = "assert type(compiled) is type(eager), (type(compiled), type(eager))"
-    elif found.field == "identity":
-        expression = f"[one is {expression} for one in {others}]"
-        check = "assert compiled == eager, (compiled, eager)"
-    elif found.field == "alias":
-        expression = (
-            f"[one.{memory} == {expression}.{memory} for one in {others} "
-            "if torch.is_tensor(one)]"
-        )
-        check = "assert compiled == eager, (compiled, eager)"
-    elif found.field == "sign of zero":
-        check = "assert compiled.signbit().equal(eager.signbit())"
-    else:
-        return None
-    return Look(expression, check, train)
-
-
-def _values(found: Difference) -> str:
-    """Return the assertion of values: torch's own, or a tighter one for small ones."""
-    usual = "torch.testing.assert_close(compiled, eager, equal_nan=True)"
-    if found.off_eager is None or found.off_compiled is None:
-        return usual
-    if 4 * found.off_eager < _USUAL < found.off_compiled / 4:
-        return usual
-    limit = max(4 * found.off_eager, found.off_compiled / 4)
-    close = limit < found.off_compiled
-    return f"{usual[:-1]}, rtol=0, atol={limit:.1g})" if close else usual
-
-
 def shown(
     culprit: Culprit, stage: str, search: Search, order: dict[str, Any]
 ) -> tuple[Repro, bool] | None:
@@ -426,7 +349,7 @@ def shown(
     Inputs from a seed are tried first, and a file is the last resort.
     """
     module = culprit.captured.module
-    look = look_at(culprit.difference, module, culprit.alone.train)
+    look = looks.of_piece(culprit.difference, module, culprit.alone.train)
     if look is None:
         return None
     options = [f'backend="{stage}"'] * (stage != "inductor")
@@ -459,10 +382,10 @@ def of_the_whole(search: Search, stage: str, order: dict[str, Any]) -> Repro | N
     p, found = search.p, search.sought
     place = found.place
     if found.field in ("raises", "exception"):
-        look = raised(found)
+        look = looks.raised(found)
     else:
-        expression = _of_the_model(place, p)
-        look = seen_as(found, expression, False) if expression else None
+        expression = looks.in_model(place, p)
+        look = looks.seen_as(found, expression, False) if expression else None
         if look and "given" in look.found:
             look = None
     if look is None:
@@ -486,27 +409,6 @@ def of_the_whole(search: Search, stage: str, order: dict[str, Any]) -> Repro | N
     options = [f'backend="{stage}"'] * (stage != "inductor")
     how = f"torch.compile({', '.join(['fn', *options])})"
     return repro.of_make(order["target"], call, look, how)
-
-
-def _of_the_model(place: str, p: Patient) -> str:
-    """Return the expression for a place of the user's model, or of its inputs."""
-    if place.startswith("output"):
-        return "out" + place.removeprefix("output")
-    if match := re.fullmatch(r"(gradient of )?input (\w+)(?: after the call)?", place):
-        names = [*inspect.signature(getattr(p.fn, "forward", p.fn)).parameters]
-        given = p.calls[0][0]
-        known = match[2] in names and names.index(match[2]) < len(given)
-        key = names.index(match[2]) if known else f'"{match[2]}"'
-        return f"call[{key}]" + ".grad" * bool(match[1])
-    for kind, get, end in (
-        ("gradient of ", "get_parameter", ".grad"),
-        ("parameter ", "get_parameter", ""),
-        ("buffer ", "get_buffer", ""),
-    ):
-        if place.startswith(kind):
-            name = place.removeprefix(kind).removesuffix(" after the call")
-            return f'fn.{get}("{name}"){end}'
-    return ""
 
 
 # -------------------------------------------------------------------------- the search

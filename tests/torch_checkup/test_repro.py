@@ -13,7 +13,8 @@ from tests.refresh import ROOT
 from torch_checkup import repro, where
 from torch_checkup.__main__ import main
 from torch_checkup.helpers.errors import InputError
-from torch_checkup.repro import Look, as_test, of_piece
+from torch_checkup.looks import Look
+from torch_checkup.repro import as_test, of_piece
 from torch_checkup.where import Files, Where
 
 

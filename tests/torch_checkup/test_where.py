@@ -12,7 +12,7 @@ import torch
 from torch import fx
 from torch._inductor.decomposition import select_decomp_table
 
-from torch_checkup import checkups, where, where_child
+from torch_checkup import checkups, looks, where, where_child
 from torch_checkup.checkups import Part
 from torch_checkup.differences import Difference
 from torch_checkup.judge import differences
@@ -339,7 +339,7 @@ def test_the_other_places_that_differ_are_said_to_be_not_searched(monkeypatch):
 def test_an_assertion_of_values_lets_rounding_pass(off, tolerance):
     both = dict(zip(("off_eager", "off_compiled"), off, strict=True))
     found = Difference(1, "output", "values", "1", "2", **both)
-    assert tolerance in (check := where_child.seen_as(found, "out", False).check)
+    assert tolerance in (check := looks.seen_as(found, "out", False).check)
     assert ("atol" in check) == bool(tolerance)
 
 
