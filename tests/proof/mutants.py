@@ -47,7 +47,6 @@ COMMANDS = " ".join(
 )
 TESTED_BY = {  # where several modules are tested through what they do together
     "helpers/errors.py": "tests/helpers/test_children.py",
-    "helpers/_torch.py": "tests/helpers/test_session.py",
     "helpers/gpu/interpreter_child.py": "tests/helpers/gpu/test_interpreter.py",
     "torch_checkup/__main__.py": COMMANDS,
     "torch_checkup/breaks.py": ADVICE,
