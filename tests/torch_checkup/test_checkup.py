@@ -1,6 +1,5 @@
 """checkup() names what is wrong with a model, and nothing that is not."""
 
-import os
 import re
 import sys
 import textwrap
@@ -26,7 +25,7 @@ from torch_checkup.checkups import (
     start_part,
 )
 from torch_checkup.differences import Difference
-from torch_checkup.helpers import children, graphs
+from torch_checkup.helpers import children
 from torch_checkup.helpers.errors import InputError
 from torch_checkup.helpers.results import Machine
 from torch_checkup.patient import Patient
@@ -489,28 +488,6 @@ def test_an_old_name_says_the_new_one_and_still_works(old):
     assert said[1].startswith(f"{new}: ") and "nowhere" in said[1]
 
 
-@pytest.mark.parametrize("command", [[], ["cold-start"], ["explain"]])
-def test_each_command_tells_its_version_and_its_exit_statuses(command, capsys):
-    for option, words in [("--version", "torch-compile-course "), ("--help", "; 2 it")]:
-        with pytest.raises(SystemExit) as ended:
-            main([*command, option])
-        said = capsys.readouterr().out
-        assert ended.value.code == 0 and words in said
-    assert re.search(
-        r"^(?:torch-checkup: )?what .*torch.compile|^what a first", said, re.M
-    )
-
-
-def test_the_help_lists_each_part_and_each_fact(capsys):
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    said = capsys.readouterr().out
-    for name, (question, _) in QUESTIONS.items():
-        assert re.search(rf"^ +{name} +{re.escape(question)}", said, re.M), name
-    for name in NAMES:
-        assert re.search(rf"\b{name}\b", said.partition("Facts for --require")[2]), name
-
-
 def test_what_prints_and_changes_the_process_stays_in_its_process(tmp_path, capfd):
     body = """
         import os
@@ -554,29 +531,7 @@ def test_a_gradient_that_a_normalization_hides_is_compared(looked_at):
     assert places == ["gradient of layer.weight", "gradient of layer.bias"]
 
 
-# --- what a check-up is worth to a script: its exit status ---------------------------
-
-
-@pytest.mark.parametrize(
-    ("counts", "verdict", "options", "status"),
-    [
-        ({"matches": True, "speedup": 0.5}, "bad", [], 0),
-        ({"matches": False}, "bad", [], 1),
-        ({"matches": False}, "failed", [], 1),
-        ({"stale": 1}, "bad", [], 1),
-        ({"matches": None}, "cannot tell", [], 0),
-        ({"matches": True}, "failed", [], 2),
-        ({"matches": None}, "cannot tell", ["--require", "matches"], 1),
-    ],
-)
-def test_the_exit_status_tells_wrong_from_slow(
-    counts, verdict, options, status, monkeypatch, capsys
-):
-    found = result(**counts)
-    parts = (Part("speed", verdict, ""), *found.parts)
-    judged = Checkup("mine:make", parts, False, 1, machine=Machine.here())
-    monkeypatch.setattr(checkups, "checkup", lambda *_, **__: judged)
-    assert main([target("healthy"), *options]) == status
+# --- what ends its process ----------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -836,27 +791,6 @@ def test_what_is_interrupted_apart_is_not_judged(monkeypatch):
     monkeypatch.setattr(children, "parts", lambda *_: iter(news))
     found = checkup(target("healthy"), only=["matches", "composes"])
     assert found.interrupted and {p.verdict for p in found.parts} == {"not run"}
-
-
-@pytest.mark.parametrize(
-    ("option", "said"),
-    [
-        (["--to", "a.pdf"], "ends in .html"),
-        (["--against"], "not a Checkup"),
-        (["--require", "braeks=0"], "'braeks=0' is no requirement"),
-    ],
-)
-def test_a_wrong_file_is_refused_before_anything_runs(option, said, tmp_path, capsys):
-    if option == ["--against"]:
-        option = [*option, str(graphs(abs, torch.ones(2)).save(tmp_path / "a.json"))]
-    assert main([target("healthy"), *option]) == 2
-    assert said in capsys.readouterr().err
-
-
-def test_a_place_for_the_report_that_is_closed_is_told_at_once(monkeypatch, capsys):
-    monkeypatch.setattr(os, "access", lambda *_: False)
-    assert main([target("healthy"), "--to", "new/report.html"]) == 2
-    assert "new/report.html cannot be written" in capsys.readouterr().err
 
 
 def test_its_readme_names_each_part_fact_and_file():
