@@ -58,6 +58,7 @@ TESTED_BY = {  # where several modules are tested through what they do together
     "torch_checkup/silent.py": ADVICE,
     "torch_checkup/start_child.py": "tests/torch_checkup/test_starts.py",
     "torch_checkup/versions.py": ADVICE,
+    "torch_checkup/where.py": "tests/torch_checkup/test_told.py",
     "torch_checkup/where_child.py": "tests/torch_checkup/test_where.py",
 }
 COUNTS = ("noticed", "survived")

@@ -2,20 +2,15 @@
 
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from torch import fx
 
-from tests.refresh import ROOT
-from torch_checkup import repro, where
-from torch_checkup.__main__ import main
-from torch_checkup.helpers.errors import InputError
+from torch_checkup import repro
 from torch_checkup.looks import Look
 from torch_checkup.repro import as_test, of_piece
-from torch_checkup.where import Files, Where
 
 
 def cumulated(x):
@@ -222,42 +217,3 @@ def test_each_kind_of_program_runs_where_nothing_is_wrong(look, tmp_path):
     assert "def test_output_0_has_eager_s_dtype():" in as_test(
         written, "output[0] has eager's dtype"
     )
-
-
-FOUND = Where(1, "output[0]", "dtype", "bfloat16", "int64", stage="inductor")
-
-
-def test_files_are_written_together(tmp_path):
-    kept, home = tmp_path / "kept", tmp_path / "home"
-    kept.mkdir()
-    (kept / "repro.pt").write_bytes(b"numbers")
-    texts = {"repro": "import torch\n", "test": "def test_it(): ...\n"}
-    found = replace(FOUND, **texts, files=("repro.pt",), still_fails=True)
-    files = Files(home, home / "test_it.py", home / "issue.md")
-    files.check()
-    assert files.write(found, kept) == found
-    assert {path.name for path in home.iterdir()} == {
-        *("repro.py", "repro.pt", "test_it.py", "issue.md")
-    }
-    assert "--repro" in str(Files().write(found, kept).notes)
-
-
-def test_a_draft_tells_versions_and_no_name_of_a_person_or_host():
-    import getpass
-    import platform
-
-    draft = where.issue(FOUND)
-    assert f"- torch: {torch.__version__}" in draft and "inductor" in draft
-    for word in (platform.node(), str(Path.home()), f"/{getpass.getuser()}/"):
-        assert word not in draft
-
-
-@pytest.mark.parametrize("option", ["--repro", "--emit-test", "--issue"])
-def test_a_place_that_cannot_be_written_is_told_at_once(option, tmp_path, capsys):
-    file = tmp_path / "file"
-    file.touch()
-    target = f"{ROOT / 'tests' / 'torch_checkup' / 'sick_models.py'}:healthy"
-    assert main([target, option, str(file / "inside")]) == 2
-    assert "cannot be written" in capsys.readouterr().err
-    with pytest.raises(InputError):
-        Files(test=tmp_path).check()

@@ -297,21 +297,6 @@ def test_a_bug_of_torch_is_found_in_a_process_of_its_own(tmp_path):
     assert found.lines <= 20 and str(tmp_path) not in where.issue(found)
 
 
-def test_a_search_that_is_ended_has_told_what_it_knew(tmp_path, monkeypatch):
-    def reports(*_, **__):
-        yield {"where": {"trying": "inductor", "doing": "it was compiled"}}
-        problem = "failed at: s: its process died of SIGSEGV"
-        yield {"stage": "s", "problem": problem, "ended": "SIGSEGV"}
-
-    monkeypatch.setattr(where.children, "reports", reports)
-    died = "the call", "raises", "runs", "its process died of SIGSEGV"
-    sought = Difference(1, *died, ended="SIGSEGV")
-    order = {"target": f"{tmp_path / 'mine.py'}:make"}
-    found = where.searched(sought, order, 1.0, None, tmp_path)
-    assert found.stage == "inductor"
-    assert "not narrowed further: " in found.notes[0] and "SIGSEGV" in found.notes[0]
-
-
 def test_the_other_places_that_differ_are_said_to_be_not_searched(monkeypatch):
     places = ["output[0]", "output[0]", "output[1]", "buffer n", *"abc"]
     fields = ["values", "dtype", *["values"] * 5]
@@ -341,15 +326,6 @@ def test_an_assertion_of_values_lets_rounding_pass(off, tolerance):
     found = Difference(1, "output", "values", "1", "2", **both)
     assert tolerance in (check := looks.seen_as(found, "out", False).check)
     assert ("atol" in check) == bool(tolerance)
-
-
-def test_it_comes_back_from_json_inside_its_part():
-    found = where.Where(1, "output[0]", "dtype", "bfloat16", "int64", stage="inductor")
-    part = Part("matches", "bad", "differs", where=found)
-    from torch_checkup.checkups import Checkup
-
-    whole = Checkup("mine.py:make", (part,), False, 1)
-    assert Checkup.from_json(whole.to_json())["matches"].where == found
 
 
 # --- what Dynamo itself captures ----------------------------------------------------
@@ -450,17 +426,3 @@ def test_what_ends_its_process_is_compiled_in_another_one(search, tmp_path):
     known = looking.told._report.known
     assert (known["stage"], known["still_fails"]) == ("eager", True), known
     assert f"seen(True)  # {said}" in known["repro"]
-
-
-def test_only_the_end_that_is_sought_tells_the_stage(tmp_path, monkeypatch):
-    """A search for a wrong value may die where it compiles with another backend."""
-
-    def reports(*_, **__):
-        yield {"where": {"trying": "aot_eager"}}
-        problem = "failed at: s: its process died of SIGSEGV"
-        yield {"stage": "s", "problem": problem, "ended": "SIGSEGV"}
-
-    monkeypatch.setattr(where.children, "reports", reports)
-    sought = Difference(1, "output", "values", "1", "2")
-    order = {"target": f"{tmp_path / 'mine.py'}:make"}
-    assert where.searched(sought, order, 1.0, None, tmp_path).stage == ""
