@@ -9,7 +9,7 @@ import torch
 
 from torch_checkup import composes
 from torch_checkup.checkups import Checkup, training_part
-from torch_checkup.composition import SITUATIONS, WAYS, Composition, Situation
+from torch_checkup.composition import SITUATIONS, WAYS, Composition, Situation, off
 from torch_checkup.composition_child import judged
 from torch_checkup.guest import ADVICE, FRUGAL, folders_of
 from torch_checkup.helpers import children
@@ -239,6 +239,23 @@ def test_a_checkup_of_training_judges_what_is_this_models_own(verdicts, verdict,
     part = training_part(Composition("m:make", (*situations[:2], *ended)))
     assert part.verdict != "good"
     assert "had to be ended" in part.says
+
+
+def test_a_row_for_each_situation_with_what_its_message_means():
+    raises = Situation("retain_graph", "raises", "E: no", "donated buffers")
+    found = Composition("m:make", (raises, Situation("checkpoint", "agrees", "near")))
+    table = found.table()
+    assert table.headings == ("around the step", "what is done", "compiled", "found")
+    does = SITUATIONS["retain_graph"], SITUATIONS["checkpoint"]
+    assert table.rows == (
+        ("retain_graph", does[0], "raises", "E: no (explained as: donated buffers)"),
+        ("checkpoint", does[1], "agrees", "near"),
+    )
+
+
+def test_how_far_both_sides_are_from_float64_is_told():
+    assert off((1e-7, 0.25)) == "off from float64: eager ⟨1e-07⟩, compiled ⟨0.25⟩"
+    assert off(None) == "no float64 to hold it against"
 
 
 def test_what_its_process_is_asked_and_what_is_made_of_what_it_tells(
