@@ -355,6 +355,7 @@ def test_blocks_that_are_compiled_inside_are_looked_at_as_they_are(advised):
     )
     found = advised(BLOCKS.format(index="3"), "recompiles")
     assert (found["verdict"], found["advice"]) == ("good", ()), found
+    assert found["says"].startswith("10 blocks compiled one by one: 1 version; no sec")
 
 
 def test_blocks_that_came_to_their_limit_before_are_counted_anew(advised):
@@ -363,8 +364,9 @@ def test_blocks_that_came_to_their_limit_before_are_counted_anew(advised):
     assert "one by one: 8 versions" in found["says"]
 
 
-def test_a_compile_in_each_call_is_named(advised):
-    body = "def g(x): return x.sin()\n" + calls("x", "return torch.compile(g)(x)")
+@pytest.mark.parametrize("compiled", ["compile(g)", "compile(dynamic=True)(g)"])
+def test_a_compile_in_each_call_is_named(compiled, advised):
+    body = f"def g(x): return x.sin()\n{calls('x', f'return torch.{compiled}(x)')}"
     body += ONCE
     pattern = r"in each call \(line 5 of mine.py, in f: .*untried: compile once"
     held_against(advised(body, "recompiles"), [pattern])
