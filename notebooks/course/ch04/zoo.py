@@ -304,7 +304,7 @@ row(
 row(
     "index by an .item()",
     lambda x, i: x.sin()[i.item()],
-    "index by the tensor",
+    "index_select by the tensor",
     lambda x, i: x.sin().index_select(0, i.reshape(1))[0],
     inputs=((X, torch.tensor(3)), (X, torch.tensor(6))),
 )
