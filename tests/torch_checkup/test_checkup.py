@@ -615,7 +615,7 @@ def test_what_eats_memory_only_when_compiled_is_bad_and_the_rest_is_kept(tmp_pat
     ],
 )
 def test_each_part_is_asked_for_with_its_limits(
-    given, gpu, limits, left_out, monkeypatch
+    given, gpu, limits, left_out, monkeypatch, bar
 ):
     asked, apart, train = [], [], "train" in given
 
@@ -642,6 +642,8 @@ def test_each_part_is_asked_for_with_its_limits(
     here = [name for name in names if name not in ("start", "composes")]
     assert asked == [("torch_checkup.checkup_child", order, here, limits[1:])]
     assert apart == [order | {"trains": train, "calls": 2}] * (1 + train)
+    assert bar.made == ("checkup", 10 - ("gpu" in left_out), "parts")
+    assert bar.n == len(names)
 
 
 def test_parts_with_processes_of_their_own_have_the_same_limits(monkeypatch):

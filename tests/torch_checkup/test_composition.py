@@ -259,7 +259,7 @@ def test_how_far_both_sides_are_from_float64_is_told():
 
 
 def test_what_its_process_is_asked_and_what_is_made_of_what_it_tells(
-    models, monkeypatch
+    models, monkeypatch, bar
 ):
     asked, good = [], Situation("two ranks", "agrees", "near")
 
@@ -267,6 +267,7 @@ def test_what_its_process_is_asked_and_what_is_made_of_what_it_tells(
         asked.append(given)
         yield "", {"trains": True}
         yield "autocast", {"problem": "it took more than 7 B", "ended": "memory"}
+        assert bar.n == 1
         yield "two ranks", dataclasses.asdict(good)
 
     monkeypatch.setattr(children, "parts", parts)
@@ -282,6 +283,7 @@ def test_what_its_process_is_asked_and_what_is_made_of_what_it_tells(
     assert order == {"target": target, "train": True}
     assert (sorted(names), limits) == (sorted(only), [9.0, 7])
     assert (path, advice, env) == (folders_of(target), ADVICE, FRUGAL)
+    assert (bar.made, bar.n) == (("composes", 3, "situations"), 2)
     with pytest.raises(KeyError, match=r"no 'late hook': there are .*'two ranks'"):
         found["late hook"]
 

@@ -24,6 +24,17 @@ def test_parts_that_are_reported_at_once_have_their_own_seconds(monkeypatch, cap
     assert "✓ capture 300 s: " in told and "✓ silent 420 s: " in told
 
 
+def test_the_bar_names_the_part_that_runs(monkeypatch, bar):
+    def parts(*order):
+        yield "", {"calls": 1, "trains": False}
+        for name in "capture", "silent":
+            yield name, asdict(Part(name, "good", "x"))
+
+    monkeypatch.setattr(children, "parts", parts)
+    checkup("mine:make", only=["capture", "silent", "speed"])
+    assert (bar.n, bar.said) == (2, ["checkup, silent", "checkup, speed"])
+
+
 def test_each_verdict_is_told_at_once_with_its_seconds(monkeypatch, capsys):
     monkeypatch.delenv("HELPERS_QUIET", raising=False)
     told, places = [], []

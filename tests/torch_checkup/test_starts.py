@@ -163,7 +163,7 @@ def test_each_way_has_its_folder_and_turns_alternate(model, monkeypatch, tmp_pat
     assert [p.name for p in tmp_path.iterdir()] == ["model.py"]  # folders are removed
 
 
-def test_all_processes_are_started_with_what_was_asked_for(model, monkeypatch):
+def test_all_processes_are_started_with_what_was_asked_for(model, monkeypatch, bar):
     seen = []
 
     def pretend(order, place, **how):
@@ -176,6 +176,7 @@ def test_all_processes_are_started_with_what_was_asked_for(model, monkeypatch):
     options = {"dynamic": True}
     order = {"target": f"{model}:make", "train": True, "options": options}
     assert seen == [(order, 9.0, {"A": "b"}, 7)] * 4
+    assert (bar.made, bar.n) == (("starts", 4), 4)
     assert (result.target, result.train, result.options) == (
         *("model.py:make", True),
         options,
