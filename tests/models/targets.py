@@ -75,7 +75,6 @@ _TORCH = {
 
 
 _SOUND = [{"input_values": (2, length)} for length in (400, 560)]
-_SPEECH = [{"input_features": (2, 8, 40), "decoder_input_ids": (2, n)} for n in (4, 7)]
 _PICTURES = [{"pixel_values": (rows, 3, 32, 32)} for rows in (2, 3)]
 _OTHERS = {
     "wav2vec2": partial(
@@ -88,21 +87,6 @@ _OTHERS = {
         conv_stride=(5, 2),
         conv_kernel=(10, 3),
         num_conv_pos_embedding_groups=4,
-    ),
-    "whisper": partial(
-        *(_of_config, "whisper", *_SPEECH),
-        d_model=32,
-        encoder_layers=1,
-        decoder_layers=1,
-        encoder_attention_heads=4,
-        decoder_attention_heads=4,
-        encoder_ffn_dim=64,
-        decoder_ffn_dim=64,
-        num_mel_bins=8,
-        max_source_positions=20,
-        vocab_size=100,
-        pad_token_id=0,
-        decoder_start_token_id=1,
     ),
     "swin": partial(
         *(_of_config, "swin", *_PICTURES),
