@@ -43,12 +43,11 @@ JUDGED = "tests/torch_checkup/test_differences.py tests/torch_checkup/test_judge
 LOWERED = "tests/helpers/test_codegen.py tests/helpers/gpu/test_dump.py"
 ADVICE = "tests/torch_checkup/test_advice.py tests/torch_checkup/test_cures.py"
 CHECKUPS = "tests/torch_checkup/test_checkup.py tests/torch_checkup/test_progress.py"
-COMMANDS = "tests/torch_checkup/test_command.py tests/torch_checkup/test_explain.py"
 TESTED_BY = {  # where several modules are tested through what they do together
     "helpers/codegen.py": LOWERED,
     "helpers/errors.py": "tests/helpers/test_children.py",
     "helpers/gpu/interpreter_child.py": "tests/helpers/gpu/test_interpreter.py",
-    "torch_checkup/__main__.py": COMMANDS,
+    "torch_checkup/__main__.py": "tests/torch_checkup/test_command.py",
     "torch_checkup/breaks.py": ADVICE,
     "torch_checkup/checkup_child.py": "tests/torch_checkup/test_checkup.py",
     "torch_checkup/checkups.py": CHECKUPS,

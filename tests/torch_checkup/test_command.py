@@ -1,7 +1,10 @@
 """The command torch-checkup: what it takes, what it gives to a script, what it says."""
 
+import io
 import os
 import re
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -121,6 +124,49 @@ def test_the_help_lists_each_part_and_each_fact(capsys):
         assert re.search(rf"^ +{name} +{re.escape(question)}", said, re.M), name
     for name in NAMES:
         assert re.search(rf"\b{name}\b", said.partition("Facts for --require")[2]), name
+
+
+# --- the messages that it explains --------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("log", "status"), [(b"\xff Invalid backend: 'x'", 0), (b"the moon", 1), (b"", 2)]
+)
+@pytest.mark.parametrize("named", [(), ("-",)], ids=["by itself", "a dash"])
+def test_the_command_reads_a_log(log, status, named, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(log)))
+    assert main(["explain", *named]) == status
+    assert ("torch._dynamo.list_backends()" in capsys.readouterr().out) == (status == 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        ("Invalid backend: 'x'", 0),
+        ("the moon is full", 1),
+        ("Invalid backend: " + "x" * 5000, 0),
+        ("gone.txt", 2),
+        ("logs/gone.txt/of-today", 2),
+    ],
+)
+def test_the_command_takes_a_message(words, status, capsys):
+    assert main(["explain", words]) == status
+    if status == 2:
+        assert "gone.txt" in capsys.readouterr().err
+
+
+def test_the_command_reads_a_file(tmp_path, capsys):
+    log = tmp_path / "a log"
+    log.write_text("Invalid backend: 'x'")
+    assert main(["explain", str(log)]) == 0
+    assert "A BACKEND THAT DOES NOT EXIST" in capsys.readouterr().out
+
+
+def test_nobody_need_read_to_the_end():
+    explain = f"{sys.executable} -m torch_checkup explain 'Invalid backend: x'"
+    shell = f"{explain} | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) in [("0\n", ""), ("1\n", "")]
 
 
 # --- what it is worth to a script: its exit status ----------------------------------

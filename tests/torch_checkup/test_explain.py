@@ -1,7 +1,6 @@
 """Each known message is said by its program, recognised, and not said by its twin."""
 
 import functools
-import io
 import json
 import os
 import re
@@ -15,7 +14,6 @@ import torch
 
 from tests.refresh import ROOT, notebooks, ran
 from torch_checkup import explain_error
-from torch_checkup.__main__ import main
 from torch_checkup.explain import Explanation
 from torch_checkup.helpers.errors import InputError
 
@@ -190,43 +188,3 @@ def test_it_reads_its_own_json_and_shows_html():
     assert Explanation.from_json(explanation.to_json()) == explanation
     page = explanation._repr_html_()
     assert "A BACKEND THAT DOES NOT EXIST" in page and "<x>" not in page
-
-
-@pytest.mark.parametrize(
-    ("log", "status"), [(b"\xff Invalid backend: 'x'", 0), (b"the moon", 1), (b"", 2)]
-)
-@pytest.mark.parametrize("named", [(), ("-",)], ids=["by itself", "a dash"])
-def test_the_command_reads_a_log(log, status, named, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(log)))
-    assert main(["explain", *named]) == status
-    assert ("torch._dynamo.list_backends()" in capsys.readouterr().out) == (status == 0)
-
-
-@pytest.mark.parametrize(
-    ("words", "status"),
-    [
-        ("Invalid backend: 'x'", 0),
-        ("the moon is full", 1),
-        ("Invalid backend: " + "x" * 5000, 0),
-        ("gone.txt", 2),
-        ("logs/gone.txt/of-today", 2),
-    ],
-)
-def test_the_command_takes_a_message(words, status, capsys):
-    assert main(["explain", words]) == status
-    if status == 2:
-        assert "gone.txt" in capsys.readouterr().err
-
-
-def test_the_command_reads_a_file(tmp_path, capsys):
-    log = tmp_path / "a log"
-    log.write_text("Invalid backend: 'x'")
-    assert main(["explain", str(log)]) == 0
-    assert "A BACKEND THAT DOES NOT EXIST" in capsys.readouterr().out
-
-
-def test_nobody_need_read_to_the_end():
-    explain = f"{sys.executable} -m torch_checkup explain 'Invalid backend: x'"
-    shell = f"{explain} | true; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True)
-    assert (done.stdout, done.stderr) in [("0\n", ""), ("1\n", "")]
