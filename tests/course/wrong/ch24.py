@@ -36,9 +36,29 @@
 # + x.new_empty(4)
 
 
-# %% 24.1: mine::row_logsumexp was asked for
+# %% 24.1: the operator mine::row_logsumexp was asked for
 # - mine::row_logsumexp
 # + other::row_logsumexp
+
+
+# %% 24.1: the operator mine::row_logsumexp was asked for
+# - mine::row_logsumexp
+# + mine::row_logsumexp_v2
+
+
+# %% 24.1: 3 graphs were compiled with dynamic=True
+# - x.new_empty(x.shape[:-1])
+# + x.new_empty(int(x.shape[0]))
+
+
+# %% 24.1: with numbers up to 250, where exp is inf
+# - np.logaddexp.reduce(x.cpu().numpy(), axis=-1)
+# + np.log(np.exp(x.cpu().numpy()).sum(-1))
+
+
+# %% 24.1: off with numbers up to 500
+# - (x - y[..., None]).exp()
+# + x.exp() / x.exp().sum(-1, keepdim=True)
 
 
 # %% 24.1: is torch.float64, not torch.float32
@@ -92,3 +112,20 @@
 # %% 24.2: in eager mode
 # - return (x - mean).contiguous()
 # + return (x - mean / 0.9).contiguous()
+
+
+# %% 24.2: the operator mine::mended was asked for
+# - mine::mended
+# + mine::mended2
+
+
+# %% 24.2: Dtypes torch.float64 and torch.float32 are not equal
+# - x.new_empty(x.shape)
+# + torch.empty(x.shape)
+
+
+# %% 24.2: the second call writes over what the first one returned
+# - return (x - mean).contiguous()
+# + made = globals().setdefault("made", {})
+# +     like = torch.empty_like(x, memory_format=torch.contiguous_format)
+# +     return torch.sub(x, mean, out=made.setdefault((x.shape, x.dtype), like))
