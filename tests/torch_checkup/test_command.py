@@ -116,10 +116,61 @@ def test_each_command_tells_its_version_and_its_exit_statuses(command, capsys):
     )
 
 
+TAKES = "what returns (model, inputs): module:function, or path/to/file.py:function"
+HELP = {  # of each command, the lines on what it takes
+    "": f"""
+TARGET {TAKES}; also (model, inputs, loss), and a list of the inputs of several calls
+--only PARTS with commas in between
+--train with a backward
+--gpu GPU h100, a100, t4, ...: for the part gpu
+--budget SECONDS of timing, for each part that times (5)
+--timeout SECONDS of each part, and of the search for a wrong answer (300)
+--memory GIB of the process and all it starts (three quarters of what is free)
+--to FILE write the report there: .html, .json or .txt; may be given again
+--repro FOLDER write a program there that shows what is wrong
+--emit-test FILE the same as a test of pytest
+--issue FILE the draft of an issue, in Markdown
+--require RULES what must hold, such as "breaks=0,matches"
+--against FILE an earlier report (--to): it may not become worse
+""",
+    "cold-start": f"""
+TARGET {TAKES}
+--repeat N starts of each way (1)
+--train with a backward
+--timeout SECONDS of each step of a start (600)
+--to FILE write the result there, as JSON
+""",
+    "explain": """
+FILE a file, or the message itself; else, or with -, standard input
+""",
+}
+
+
+@pytest.mark.parametrize("name", HELP)
+def test_the_help_says_what_each_option_is(name, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit):
+        main([*name.split(), "--help"])
+    said = capsys.readouterr().out
+    assert said.startswith(f"usage: {' '.join(['torch-checkup', *name.split()])} [-h]")
+    lines = [" ".join(line.split()) for line in said.splitlines()]
+    assert [line for line in HELP[name].split("\n") if line not in lines] == []
+
+
+def test_an_option_is_not_shortened(capsys):
+    with pytest.raises(SystemExit):
+        main(["m:make", "--tim", "9"])  # a new option might mean something else by it
+    assert "unrecognized arguments: --tim" in capsys.readouterr().err
+
+
 def test_the_help_lists_each_part_and_each_fact(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
     said = capsys.readouterr().out
+    assert "\n\nIts parts:\n\n    matches     Does" in said
+    assert (
+        "\n    next        What to try next?\n\nFacts for --require: matches, " in said
+    )
     for name, (question, _) in QUESTIONS.items():
         assert re.search(rf"^ +{name} +{re.escape(question)}", said, re.M), name
     for name in NAMES:
