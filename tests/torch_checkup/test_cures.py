@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from torch_checkup import breaks, cures, versions
+from torch_checkup import breaks, cures, silent, versions
 from torch_checkup.breaks import Seen
 from torch_checkup.cures import Cure, Versions
 from torch_checkup.helpers.capture import (
@@ -17,6 +17,7 @@ from torch_checkup.helpers.capture import (
     Guard,
     Recompiles,
 )
+from torch_checkup.silent import Change
 
 # ----------------------------------------------------------------- what is captured
 
@@ -179,6 +180,73 @@ def test_a_guard_is_told_in_the_names_of_the_users_code(test):
     [found] = versions.findings([guard, Guard(test, "another line", "n = x.item()")])
     assert found.words == GUARDS[test]
     assert (found.guard, found.place) == (guard, " (line 4 of mine.py, in f: if n)")
+
+
+# ------------------------------------------------------------ what no guard has seen
+
+RESET = "call torch.compiler.reset() after the change: it is noticed then"
+
+
+class Probe:
+    """Notices what it is told to: changes by name, with a setting or after a reset."""
+
+    def __init__(self, after_reset=(), **with_setting):
+        self.after_reset, self.with_setting = after_reset, with_setting
+
+    def anew(self, setting):
+        return Probe(self.with_setting.get(setting, ()))
+
+    def notices(self, change, reset=True):
+        return change.name in self.after_reset
+
+
+def change(name, setting=""):
+    return Change(name, None, setting=setting)
+
+
+@pytest.mark.parametrize(
+    ("probe", "said"),
+    [
+        (
+            Probe("ab", s="a"),
+            ["torch._dynamo.config.s = False: a: noticed then", RESET],
+        ),
+        (Probe("ab", s="b"), [RESET]),
+        (Probe("b", s="a"), ["torch._dynamo.config.s = False: a: noticed then"]),
+        (Probe(), []),
+    ],
+)
+def test_what_makes_compiled_code_follow_is_tried_and_told(probe, said):
+    assert silent._mends(probe, [change("a", "s"), change("b")]) == said
+    assert silent._mends(probe, []) == []
+
+
+@pytest.mark.parametrize(
+    ("noticed", "names", "hooks"),
+    [
+        (["a hook"], ["a hook", "a method"], True),
+        ([], ["a hook", "a method"], False),
+        (["a hook"], ["a hook", "another hook"], False),
+        ([], ["a method"], False),
+    ],
+)
+def test_what_no_compiled_model_notices_is_told_once(noticed, names, hooks):
+    setting = "skip_nnmodule_hook_guards"
+    probe = Probe(**{setting: noticed})
+    missed = [change(name, setting if "hook" in name else "") for name in names]
+    said = silent._of_every_model(probe, missed)
+    assert said.startswith(
+        f"As in every compiled model, not seen is {'; '.join(names)}: do it before the "
+        "first call, or call torch.compiler.reset() after."
+    )
+    line = f"{setting} = False, which was tried, it notices hooks."
+    assert said.endswith(f" With torch._dynamo.config.{line}") is hooks
+
+
+def test_a_number_becomes_another_one_of_its_type():
+    assert (silent._other(3), silent._other(2.0), silent._other(0.0)) == (4, 3.5, 0.5)
+    numbers = [one for one in (1, 0.5, True, "1", None) if silent._is_number(one)]
+    assert numbers == [1, 0.5]
 
 
 # ----------------------------------------------------------------------------- cures
