@@ -2,12 +2,13 @@
 
 import importlib
 import re
+from types import SimpleNamespace
 from unittest import mock
 
 import pytest
 import torch
 
-from helpers.codegen import Code, folded, kernels, output_code
+from helpers.codegen import Code, folded, kernels, output_code, program_line
 from helpers.errors import InputError
 from helpers.traffic import eager_bytes
 
@@ -288,6 +289,35 @@ def test_triton_text_is_read():
     assert "<summary>a &lt; b</summary>" in folded("a < b", [])
     assert folded("a", []).startswith("<details open>")
     assert folded("a", [], shut=True).startswith("<details><summary>")
+
+
+MINE = 'File "/home/me/mine.py", line {}, in f\n    {}\n'
+TORCHS = f'File "{torch.__file__}", line 7, in g\n    return h(x)\n'
+
+
+@pytest.mark.parametrize(
+    ("meta", "line"),
+    [
+        (
+            {"stack_trace": MINE.format(3, "f(x)") + MINE.format(12, "y = x.sin()")},
+            "12: y = x.sin()",
+        ),
+        ({"stack_trace": MINE.format(12, "y = g(x)") + TORCHS}, "12: y = g(x)"),
+        (
+            {
+                "stack_trace": TORCHS,
+                "nn_module_stack": {"a": ("L['self'].layers", list), "b": ("m.0", int)},
+            },
+            "0: int",
+        ),
+        ({"fwd_nn_module_stack": {"a": ("L['self']", int)}}, "self: int"),
+        ({"nn_module_stack": {"a": ("", "Layer")}}, "self: Layer"),
+        ({"stack_trace": TORCHS}, ""),
+        ({"stack_trace": None, "nn_module_stack": None}, ""),
+    ],
+)
+def test_an_operation_has_the_line_of_its_caller_or_the_name_of_its_module(meta, line):
+    assert program_line(SimpleNamespace(meta=meta)) == line
 
 
 def test_a_bare_module_has_a_plain_name_for_its_line():
