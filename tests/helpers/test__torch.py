@@ -124,10 +124,18 @@ class Inside(torch.nn.Module):
         (lambda: plain, True),
         (lambda: resumed, True),  # the graph is in what goes on after the break
         (lambda: no_graph, False),
+        (lambda: torch.sin, True),  # it has no code of Python
         (Inside, True),
         (lambda: torch.nn.Sequential(Inside()), True),
     ],
-    ids=["a function", "after a break", "nothing", "a module", "a module inside"],
+    ids=[
+        "a function",
+        "after a break",
+        "nothing",
+        "a builtin",
+        "a module",
+        "a module inside",
+    ],
 )
 def test_what_has_graphs_was_compiled_and_called(make, graphs):
     torch.compiler.reset()
