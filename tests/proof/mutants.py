@@ -42,7 +42,10 @@ MODULES = ("helpers", "torch_checkup")
 JUDGED = "tests/torch_checkup/test_differences.py tests/torch_checkup/test_judge.py"
 LOWERED = "tests/helpers/test_codegen.py tests/helpers/gpu/test_dump.py"
 ADVICE = "tests/torch_checkup/test_advice.py tests/torch_checkup/test_cures.py"
-CHECKUPS = "tests/torch_checkup/test_checkup.py tests/torch_checkup/test_progress.py"
+CHECKUPS = " ".join(
+    f"tests/torch_checkup/test_{name}.py"
+    for name in ("checkups", "command", "progress")
+)
 TESTED_BY = {  # where several modules are tested through what they do together
     "helpers/codegen.py": LOWERED,
     "helpers/errors.py": "tests/helpers/test_children.py",

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tests.torch_checkup import test_starts
-from tests.torch_checkup.test_checkup import result, target
+from tests.torch_checkup.test_checkups import result, target
 from torch_checkup import __main__ as command
 from torch_checkup import checkups, starts
 from torch_checkup.__main__ import main

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from torch_checkup import composes
-from torch_checkup.checkups import Checkup, training_part
 from torch_checkup.composition import SITUATIONS, WAYS, Composition, Situation, off
 from torch_checkup.composition_child import judged
 from torch_checkup.guest import ADVICE, FRUGAL, folders_of
@@ -213,32 +212,6 @@ def test_bad_input_says_what_to_do(models, judge):
         composes(f"{models}:net", only=("dropout",))
     with pytest.raises(InputError, match="return a loss"):
         judge("nothing")
-
-
-@pytest.mark.parametrize(
-    ("verdicts", "verdict", "unmet"),
-    [
-        ({"late hook": "differs", "state_dict": "raises"}, "good", 0),
-        ({"autocast": "raises", "late hook": "differs"}, "look", 0),
-        ({"scheduler": "differs"}, "bad", 1),
-        (dict.fromkeys(SITUATIONS, "not done"), "cannot tell", 1),
-    ],
-)
-def test_a_checkup_of_training_judges_what_is_this_models_own(verdicts, verdict, unmet):
-    every = {**dict.fromkeys(SITUATIONS, "agrees"), **verdicts}
-    situations = tuple(Situation(name, found, "") for name, found in every.items())
-    found = Composition("m:make", situations)
-    part = training_part(found)
-    looked = Checkup("m:make", (part,), True, 1)
-    assert part.verdict == verdict
-    assert len(looked.unmet("silently_different=0")) == unmet
-    for name in (*found.named("differs"), *found.named("raises")):
-        assert name in part.says
-    # One that took too long is not as good as one that agrees.
-    ended = [dataclasses.replace(one, verdict="not done") for one in situations[2:]]
-    part = training_part(Composition("m:make", (*situations[:2], *ended)))
-    assert part.verdict != "good"
-    assert "had to be ended" in part.says
 
 
 def test_a_row_for_each_situation_with_what_its_message_means():

@@ -12,8 +12,7 @@ import torch
 from torch import fx
 from torch._inductor.decomposition import select_decomp_table
 
-from torch_checkup import checkups, looks, where, where_child
-from torch_checkup.checkups import Part
+from torch_checkup import looks, where, where_child
 from torch_checkup.differences import Difference
 from torch_checkup.judge import differences
 from torch_checkup.patient import Patient
@@ -295,25 +294,6 @@ def test_a_bug_of_torch_is_found_in_a_process_of_its_own(tmp_path):
     assert (found.stage, found.line, found.piece) == ("aot_eager", 5, 2), found
     assert found.still_fails and "base.expand(3, -1)" in found.repro, found
     assert found.lines <= 20 and str(tmp_path) not in where.issue(found)
-
-
-def test_the_other_places_that_differ_are_said_to_be_not_searched(monkeypatch):
-    places = ["output[0]", "output[0]", "output[1]", "buffer n", *"abc"]
-    fields = ["values", "dtype", *["values"] * 5]
-    found = [
-        Difference(1, *both, "1", "2") for both in zip(places, fields, strict=True)
-    ]
-    stride = Difference(1, "output[2]", "stride", "(2,)", "(1,)")
-    monkeypatch.setattr(where, "searched", lambda *_: where.Where(1, *["x"] * 4))
-    part = Part("matches", "bad", "", differences=(*found, stride))
-    order, files = {"timeout": 1.0, "memory": None}, where.Files()
-    for some, said in [
-        (part, "output[1], buffer n, a, b and 1 more; run it again when output[0] is"),
-        (replace(part, differences=(found[0], stride)), ""),
-    ]:
-        advice = checkups._with_where(some, order, files).advice
-        named = [line.partition(": ")[2] for line in advice if "not searched" in line]
-        assert named == ([f"{said} eager's"] if said else [])
 
 
 @pytest.mark.parametrize(
