@@ -46,6 +46,9 @@ CHECKUPS = " ".join(
     f"tests/torch_checkup/test_{name}.py"
     for name in ("checkups", "command", "progress")
 )
+COMPOSED = (
+    "tests/torch_checkup/test_composition.py tests/torch_checkup/test_checkups.py"
+)
 TESTED_BY = {  # where several modules are tested through what they do together
     "helpers/codegen.py": LOWERED,
     "helpers/errors.py": "tests/helpers/test_children.py",
@@ -54,13 +57,12 @@ TESTED_BY = {  # where several modules are tested through what they do together
     "torch_checkup/breaks.py": ADVICE,
     "torch_checkup/checkup_child.py": "tests/torch_checkup/test_checkup.py",
     "torch_checkup/checkups.py": CHECKUPS,
-    "torch_checkup/composition_child.py": "tests/torch_checkup/test_composition.py",
+    "torch_checkup/composition.py": COMPOSED,
     "torch_checkup/cures.py": ADVICE,
     "torch_checkup/inner.py": ADVICE,
     "torch_checkup/judge.py": JUDGED,
     "torch_checkup/seen.py": JUDGED,
     "torch_checkup/silent.py": ADVICE,
-    "torch_checkup/start_child.py": "tests/torch_checkup/test_starts.py",
     "torch_checkup/versions.py": ADVICE,
     "torch_checkup/where.py": "tests/torch_checkup/test_told.py",
     "torch_checkup/where_child.py": "tests/torch_checkup/test_where.py",

@@ -63,7 +63,7 @@ def test_each_part_is_asked_for_with_its_limits(
         yield from ((name, asdict(Part(name, "good", ""))) for name in names[::-1])
 
     def done_apart(name, order):
-        apart.append(order)
+        apart.append((name, order))
         return Part(name, "good", "")
 
     monkeypatch.setattr(children, "parts", parts)
@@ -79,7 +79,8 @@ def test_each_part_is_asked_for_with_its_limits(
     order |= dict(zip(("budget", "timeout", "memory"), limits, strict=True))
     here = [name for name in names if name not in ("start", "composes")]
     assert asked == [("torch_checkup.checkup_child", order, here, limits[1:])]
-    assert apart == [order | {"trains": train, "calls": 2}] * (1 + train)
+    order |= {"trains": train, "calls": 2}
+    assert apart == [("start", order), ("composes", order)][: 1 + train]
     assert bar.made == ("checkup", 10 - ("gpu" in left_out), "parts")
     assert bar.n == len(names)
 

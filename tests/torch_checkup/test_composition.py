@@ -1,217 +1,13 @@
-"""``composes``: what people put around a training step, and what becomes of it."""
+"""``composes``: what its process is asked, and what is made of what that tells."""
 
 import dataclasses
-import sys
-from functools import partial
 
 import pytest
-import torch
 
 from torch_checkup import composes
-from torch_checkup.composition import SITUATIONS, WAYS, Composition, Situation, off
-from torch_checkup.composition_child import judged
+from torch_checkup.composition import SITUATIONS, Composition, Situation, off
 from torch_checkup.guest import ADVICE, FRUGAL, folders_of
 from torch_checkup.helpers import children
-from torch_checkup.helpers.errors import InputError
-from torch_checkup.patient import Patient
-
-MODELS = """
-import os
-
-import numpy
-import torch
-from torch import nn
-
-
-class Net(nn.Module):
-    def __init__(self, does=""):
-        super().__init__()
-        torch.manual_seed(0)
-        self.up, self.down = nn.Linear(8, 16), nn.Linear(16, 3)
-        self.drop, self.norm = nn.Dropout(0.2), nn.BatchNorm1d(16)
-        self.does = does  # under autocast
-
-    def forward(self, x):
-        out = self.down(self.drop(torch.relu(self.norm(self.up(x)))))
-        compiling = torch.compiler.is_compiling()
-        if not torch.is_autocast_enabled("cpu"):
-            return out
-        if self.does == "die":
-            os._exit(3)
-        if self.does == "raise" or (self.does == "raise eagerly" and not compiling):
-            raise RuntimeError("it has no autocast")
-        return out * 1.2 if compiling else out
-
-
-class Noisy(Net):  # draws with NumPy, which compiled code would leave to torch
-    def forward(self, x):
-        return super().forward(x) + torch.from_numpy(numpy.random.rand(3)).float()
-
-
-class Strips(Net):  # what a compiled one adds to its keys
-    def load_state_dict(self, state, *rest):
-        state = {key.removeprefix("_orig_mod."): value for key, value in state.items()}
-        return super().load_state_dict(state, *rest)
-
-
-class Alone(nn.Sequential):  # where DDP has it compiled, one rank fails
-    def named_modules(self, memo=None, prefix="", remove_duplicate=True):
-        if prefix == "_orig_mod" and torch.distributed.get_rank() == 0:
-            raise RuntimeError("no prefix in rank 0")
-        return super().named_modules(memo, prefix, remove_duplicate)
-
-
-def loss(out):
-    return nn.functional.cross_entropy(out, torch.arange(len(out)) % 3)
-
-
-def inputs():
-    torch.manual_seed(1)
-    return [(torch.randn(6, 8),), (torch.randn(4, 8),)]
-
-
-def maker(kind, *does):
-    return lambda: (kind(*does), inputs(), loss)
-
-
-differs, strips = maker(Net), maker(Strips)
-raises, raises_eagerly = maker(Net, "raise"), maker(Net, "raise eagerly")
-
-
-def dies():  # no loss: a weighted sum is trained
-    return Noisy("die"), inputs()
-
-
-def alone():
-    target = numpy.random.rand()
-    model = Alone(nn.Linear(4, 4))
-    return model, (torch.rand(3, 4),), lambda out: ((out - target)**2).sum()
-
-
-def function():
-    return torch.sin, (torch.ones(3, requires_grad=True),)
-
-
-WEIGHT = torch.ones(3, requires_grad=True)
-
-
-def moved(x):  # wrong once the weight is no longer 1
-    return (x * WEIGHT).sin() + 1e6 * (WEIGHT - 1)**2 * torch.compiler.is_compiling()
-
-
-def with_a_weight():
-    return moved, (torch.ones(3),)
-
-
-def nothing():
-    return torch.sin, (torch.ones(3),)
-
-
-class Fixed(nn.Module):  # takes no tensor, and trains none of its layer
-    def __init__(self):
-        super().__init__()
-        self.layer, self.scale = nn.Linear(4, 4), nn.Parameter(torch.ones(4))
-        self.layer.requires_grad_(False)
-
-    def forward(self, n):
-        return self.layer(self.scale * n)
-
-
-def takes_a_number():
-    return Fixed(), (2.0,)
-
-
-def frozen():
-    return Fixed().requires_grad_(False), (torch.ones(4, requires_grad=True),)
-"""
-
-
-@pytest.fixture
-def models(tmp_path):
-    path = tmp_path / "models_around.py"
-    path.write_text(MODELS)
-    yield path
-    sys.modules.pop("models_around", None)
-
-
-@pytest.fixture
-def judge(models, monkeypatch):
-    """A function that judges a model here, compiled without kernels: quicker."""
-    light = partial(torch.compile, backend="aot_eager")
-    monkeypatch.setattr(torch, "compile", light)
-
-    def judge(name, *situations):
-        patient = Patient({"target": f"{models}:{name}", "train": True})
-        patient.try_out()
-        return [Situation(around, **judged(patient, around)) for around in situations]
-
-    return judge
-
-
-def test_what_kills_its_process_leaves_the_others(models):
-    """Else the model is healthy.  Lesson 20 has all situations within one process."""
-    usual = {"autocast": "not done", "retain_graph": "raises", "late hook": "differs"}
-    usual |= {"worker process": "agrees", "two ranks": "agrees"}
-    found = composes(f"{models}:dies", only=list(usual))
-    assert {one.name: one.verdict for one in found.situations} == usual
-    assert "status 3" in found["autocast"].says
-    assert found["retain_graph"].known == "donated buffers"
-    assert found.ok  # the two are those of every compiled model
-    assert Composition.from_json(found.to_json()) == found
-    assert "donated buffers" in str(found)
-    assert "compiled ⟨" in found._repr_html_()  # numbers are marked, as in the text
-
-
-def test_what_differs_in_silence_is_found(judge):
-    autocast, checkpoint = judge("differs", "autocast", "checkpoint")
-    assert (autocast.verdict, checkpoint.verdict) == ("differs", "agrees")
-    assert not Composition("m:make", (autocast, checkpoint)).ok
-
-
-def test_where_eager_raises_the_row_says_so(judge):
-    said = "RuntimeError: it has no autocast"
-    for model, says in (("raises_eagerly", f"eager alone: {said}"), ("raises", said)):
-        [row] = judge(model, "autocast")
-        assert (row.verdict, row.says) == ("eager raises", says)
-
-
-@pytest.mark.parametrize(
-    ("model", "situation", "why"),
-    [
-        ("strips", "state_dict", ""),
-        # Its inputs are those of eager; of two ranks, that which failed first says why.
-        ("alone", "two ranks", "in one rank: RuntimeError: no prefix in rank 0"),
-    ],
-)
-def test_of_two_ways_it_names_the_one_that_fails(model, situation, why, judge):
-    [row] = judge(model, situation)
-    good, bad = WAYS[situation]
-    assert row.verdict == "raises"
-    assert row.says.startswith(f"{good} agrees: off from float64"), row.says
-    assert f"; {bad} raises: " in row.says and row.says.endswith(why), row.says
-
-
-def test_a_function_is_trained_by_what_it_holds_or_is_given(judge):
-    around = "gradient hook", "scheduler", "late hook"
-    rows = judge("with_a_weight", *around[:2])
-    assert [row.verdict for row in rows] == ["agrees", "differs"], rows
-    *rows, layers = judge("function", *around)
-    assert [row.verdict for row in rows] == ["agrees", "agrees"], rows
-    assert layers.verdict == "not decided" and "it is a function" in layers.says
-
-
-def test_a_model_that_takes_no_tensor_has_a_device(judge):
-    [row] = judge("takes_a_number", "autocast")
-    assert row.verdict == "agrees", row.says
-    [row] = judge("frozen", "state_dict")
-    assert row.verdict == "not decided" and "has a gradient of its own" in row.says
-
-
-def test_bad_input_says_what_to_do(models, judge):
-    with pytest.raises(InputError, match="there is no dropout: there are autocast"):
-        composes(f"{models}:net", only=("dropout",))
-    with pytest.raises(InputError, match="return a loss"):
-        judge("nothing")
 
 
 def test_a_row_for_each_situation_with_what_its_message_means():
@@ -232,7 +28,7 @@ def test_how_far_both_sides_are_from_float64_is_told():
 
 
 def test_what_its_process_is_asked_and_what_is_made_of_what_it_tells(
-    models, monkeypatch, bar
+    tmp_path, monkeypatch, bar
 ):
     asked, good = [], Situation("two ranks", "agrees", "near")
 
@@ -244,11 +40,12 @@ def test_what_its_process_is_asked_and_what_is_made_of_what_it_tells(
         yield "two ranks", dataclasses.asdict(good)
 
     monkeypatch.setattr(children, "parts", parts)
-    target, only = f"{models}:differs", ["autocast", "two ranks", "scheduler"]
+    (tmp_path / "mine.py").touch()
+    target, only = f"{tmp_path}/mine.py:make", ["autocast", "two ranks", "scheduler"]
     found = composes(target, only=only, timeout=9.0, memory=7)
     ended = Situation("autocast", "not done", "it took more than 7 B")
     assert (found.target, found.situations) == (
-        "models_around.py:differs",
+        "mine.py:make",
         (ended, good),
     )
     [(child, order, names, *limits, path, advice, env)] = asked
@@ -261,7 +58,7 @@ def test_what_its_process_is_asked_and_what_is_made_of_what_it_tells(
         found["late hook"]
 
 
-def test_an_interrupt_keeps_what_is_done_and_says_so(models, monkeypatch):
+def test_an_interrupt_keeps_what_is_done_and_says_so(monkeypatch):
     row = {"name": "autocast", "verdict": "agrees", "says": "near"}
 
     def parts(*_):
@@ -269,8 +66,8 @@ def test_an_interrupt_keeps_what_is_done_and_says_so(models, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(children, "parts", parts)
-    found = composes(f"{models}:differs", only=("autocast", "two ranks"))
+    found = composes("mine:make", only=("autocast", "two ranks"))
     assert found.interrupted and found.situations == (Situation(**row),)
     assert "interrupted: these were done" in str(found)
     monkeypatch.setattr(children, "parts", lambda *_: iter([("autocast", row)]))
-    assert composes(f"{models}:differs", only=("autocast",)).interrupted is False
+    assert composes("mine:make", only=("autocast",)).interrupted is False

@@ -1,20 +1,14 @@
 """First calls in fresh processes: what is reported, and what is kept when one fails."""
 
 import dataclasses
-import json
-import os
 import shutil
-import signal
 import subprocess
-import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
-import psutil
 import pytest
 
-from torch_checkup import start_child, starts
+from torch_checkup import starts
 from torch_checkup.__main__ import main
 from torch_checkup.guest import ADVICE, folders_of
 from torch_checkup.helpers.errors import InputError, Unavailable
@@ -27,14 +21,6 @@ import torch
 
 def make():
     return torch.nn.Linear(8, 8), (torch.ones(4, 8),)
-
-def by_name():
-    return torch.nn.Linear(8, 8), {"input": torch.ones(4, 8)}
-
-def hangs():
-    import subprocess, sys, time
-    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(99)"])
-    time.sleep(99)
 """
 PHASES = {"Dynamo": 0.5, "AOTAutograd": 0.5, "Inductor": 1.0, "build": 8.0}
 
@@ -287,28 +273,6 @@ def test_no_processes_to_be_had(model, tmp_path, monkeypatch):
         cold_start(f"{model}:make", folder=tmp_path)
 
 
-# --- real processes ------------------------------------------------------------------
-
-
-@pytest.mark.skipif(os.name != "posix", reason="signals")
-def test_ctrl_c_leaves_no_process(model, tmp_path):
-    code = f"from torch_checkup import cold_start; cold_start({model + ':hangs'!r})"
-    here = {**os.environ, "PYTHONPATH": str(Path(starts.__file__).parents[1])}
-    parent = subprocess.Popen(
-        [sys.executable, "-c", code], env=here, stderr=subprocess.DEVNULL
-    )
-    deadline = time.monotonic() + 90
-    family = []
-    while time.monotonic() < deadline and len(family) < 2:  # the child, and its sleeper
-        time.sleep(0.2)
-        family = psutil.Process(parent.pid).children(recursive=True)
-    assert len(family) == 2
-    parent.send_signal(signal.SIGINT)
-    parent.wait(30)
-    _, alive = psutil.wait_procs(family, timeout=10)
-    assert not alive
-
-
 def test_phases_of_some_compiles_are_those_of_their_records():
     whole = {"dynamo": 9, "aot_autograd": 7, "inductor": 4}
     fields = {
@@ -317,23 +281,6 @@ def test_phases_of_some_compiles_are_those_of_their_records():
     record = SimpleNamespace(**fields, triton_compile_time_us=1e6)
     found = phases([record, record])
     assert found == {"Dynamo": 4, "AOTAutograd": 6, "Inductor": 6, "build": 2}
-
-
-def test_one_real_start_and_what_a_second_finds(model, tmp_path):
-    cache, saved = tmp_path / "place", tmp_path / "saved"
-    order = {"target": f"{model}:by_name", "options": {"backend": "inductor"}}
-    quickly = {"TORCHINDUCTOR_VEC_ISA_OK": "1"}  # or each tests the processor's vectors
-    first = one_start(order, cache, save=saved, env=quickly)
-    assert first.problem == "" and first.agrees is True
-    assert first.first_s > 0
-    assert set(first.phases) == set(starts.PHASES)
-    assert 0 < sum(first.phases.values()) <= first.first_s == first.wait_s
-    assert first.found == "2 missed"
-    again = one_start({**order, "train": True}, cache, load=saved, env=quickly)
-    assert again.loaded is True and again.problem == ""
-    assert "fx_kwargs[is_inference]" in again.missed(first)
-    third = one_start(order, cache, env=quickly)
-    assert third.found == "2 found" and third.missed(first) == ()
 
 
 def test_the_command_says_what_is_wrong(model, capsys, monkeypatch):
@@ -345,21 +292,3 @@ def test_the_command_says_what_is_wrong(model, capsys, monkeypatch):
     assert "nothing was ever compiled" in capsys.readouterr().out
     result = dataclasses.replace(result, interrupted=True)
     assert main(["cold-start", "model:make"]) == 2
-
-
-def test_its_eager_side_is_eager_where_blocks_are_compiled_inside(tmp_path):
-    (tmp_path / "mine.py").write_text(
-        "import torch\n"
-        "class Block(torch.nn.Module):\n"
-        "    def forward(self, x):\n"
-        "        return x * (3 if torch.compiler.is_compiling() else 2)\n"
-        "def make():\n"
-        "    block = Block()\n"
-        "    block.compile(backend='eager')\n"
-        "    return torch.nn.Sequential(block), (torch.ones(3),)\n"
-    )
-    order = {"target": f"{tmp_path / 'mine.py'}:make", "train": False, "load": ""}
-    options, report = {"backend": "eager"}, tmp_path / "report"
-    start_child.main({**order, "options": options, "save": "", "report": str(report)})
-    lines = map(json.loads, report.read_text().splitlines())
-    assert {"agrees": False} in lines
