@@ -182,6 +182,69 @@ def test_a_guard_is_told_in_the_names_of_the_users_code(test):
     assert (found.guard, found.place) == (guard, " (line 4 of mine.py, in f: if n)")
 
 
+def tried(counts, guards=(), limit_hit=False, compiling=None):
+    failed = tuple(Guard(test, PLACE) for test in guards)
+    found = tuple(Call(number, (), (), failed) for number in counts)
+    p = SimpleNamespace(calls=[None] * 2, order={"timeout": 300.0})
+    return versions.Cures(p, Recompiles(found, limit_hit), 2, compiling)
+
+
+def test_the_versions_without_a_cure_are_those_that_were_seen():
+    assert tried((1, 1, 1, 0)).now == Versions(3, False, False)
+    assert tried((1, 1, 0, 0), limit_hit=True).now == Versions(2, True, True)
+
+
+@pytest.mark.parametrize(
+    ("limit_hit", "helped", "compiling", "lines"),
+    [
+        (True, False, None, ["torch._dynamo.config.recompile_limit = 64"]),
+        (True, True, None, []),
+        (
+            *(True, True, torch.compile),
+            [
+                "torch._dynamo.config.recompile_limit = 64",
+                "block.compile(isolate_recompiles=True)",
+            ],
+        ),
+        (False, False, torch.compile, []),
+    ],
+)
+def test_room_for_more_versions_is_tried_where_the_limit_is_hit(
+    limit_hit, helped, compiling, lines
+):
+    found = [*tried((1, 1), (), limit_hit, compiling)._limits(helped)]
+    assert [cure.line for cure in found] == lines
+    wanted = [{"recompile_limit": 64}, {}], [{}, {"isolate_recompiles": True}]
+    assert [cure.settings for cure in found] == wanted[0][: len(found)]
+    assert [cure.options for cure in found] == wanted[1][: len(found)]
+
+
+def test_of_several_cures_the_best_is_told_and_what_is_left_is_untried(monkeypatch):
+    counts = {"helps": Versions(2, False, True), "helps most": Versions(1, False, True)}
+    counts |= {"helps nothing": Versions(4, False, True), "is wrong": None}
+
+    def made(self, found):
+        if found.words == "x has another dtype":
+            yield from map(Cure, [*counts, "fails"])
+
+    def counted(p, cure, compiling, rounds):
+        if cure.line == "fails":
+            raise ValueError("no such size")
+        return counts[cure.line]
+
+    monkeypatch.setattr(versions.Cures, "_made", made)
+    monkeypatch.setattr(cures, "versions", counted)
+    looked = tried((1, 1, 1, 1), ["tensor 'x' dtype mismatch", "len(xs) == 3"])
+    assert [*looked.lines()] == [
+        f"x has another dtype ({PLACE}): helps most: 4 versions, then 1",
+        f"xs has another length ({PLACE}): untried: always as many: fill it before the "
+        "first call, or give one tensor",
+    ]
+    assert not looked._helps(Cure("is wrong")) and not looked._helps(Cure("fails"))
+    assert looked.tried["is wrong"] == "other answers"
+    assert looked.tried["fails"] == "no such size"
+
+
 # ------------------------------------------------------------ what no guard has seen
 
 RESET = "call torch.compiler.reset() after the change: it is noticed then"

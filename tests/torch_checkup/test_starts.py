@@ -78,7 +78,9 @@ def test_text_form_and_json():
     assert "1 found" in text and "agree " in text and "DIFFER" in text
     assert "⟨11 s (10 s to 12 s)⟩" in text and "a second process" in text
     assert "<table>" in result._repr_html_()
-    rows = found(empty=[started(10)], copied=[started(problem="full")]).table().rows
+    table = found(empty=[started(10)], copied=[started(problem="full")]).table()
+    heads, rows = table.headings, table.rows
+    assert heads == ("way", "caches", "answers", "built", "ships", "wait", "of which")
     assert rows[0] == (
         *("empty", "1 found", "agree", "⟨0⟩", "⟨7 B⟩", "⟨10 s⟩"),
         "⟨Dynamo 500 ms, AOTAutograd 500 ms, Inductor 1 s, build 8 s⟩",
@@ -163,6 +165,7 @@ def test_all_processes_are_started_with_what_was_asked_for(model, monkeypatch, b
     order = {"target": f"{model}:make", "train": True, "options": options}
     assert seen == [(order, 9.0, {"A": "b"}, 7)] * 4
     assert (bar.made, bar.n) == (("starts", 4), 4)
+    assert result.interrupted is False
     assert (result.target, result.train, result.options) == (
         *("model.py:make", True),
         options,
