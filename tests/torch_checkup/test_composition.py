@@ -61,7 +61,8 @@ def test_what_its_process_is_asked_and_what_is_made_of_what_it_tells(
 def test_an_interrupt_keeps_what_is_done_and_says_so(monkeypatch):
     row = {"name": "autocast", "verdict": "agrees", "says": "near"}
 
-    def parts(*_):
+    def parts(child, order, names, timeout, memory, *_):
+        assert (timeout, memory) == (300.0, None)
         yield "autocast", row
         raise KeyboardInterrupt
 

@@ -212,7 +212,8 @@ def test_a_start_has_its_folders_and_limits_and_counts_its_libraries(
 def test_an_interrupt_keeps_what_is_done_and_a_failure_the_others(model, monkeypatch):
     answers = [started(), started(problem="failed"), KeyboardInterrupt()]
 
-    def pretend(order, place, *_, **__):
+    def pretend(order, place, timeout, env, memory, **__):
+        assert (timeout, env, memory) == (600.0, None, None)
         answer = answers.pop(0)
         if isinstance(answer, BaseException):
             raise answer
