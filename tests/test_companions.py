@@ -194,6 +194,26 @@ def test_each_variable_of_the_shell_sets_something(tmp_path, monkeypatch):
     in_a_shell(" ".join(SETTINGS) + ALONE, tmp_path, script)
 
 
+SIZES = """\
+import sys, torch
+
+made = []
+f = torch.compile(lambda x: x * 2, backend=lambda graph, _: made.append(1) or graph)
+for rows in 64, 32, 48:
+    f(torch.ones(rows, 4))
+sys.stderr.write(f"compiles: {len(made)}")
+"""
+
+
+@posix
+def test_the_next_process_of_a_job_knows_which_sizes_vary(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("TORCHINDUCTOR_FORCE_DISABLE_CACHES", raising=False)
+    line = f"TORCH_COMPILE_JOB_ID=my-service{ALONE}"
+    said = [in_a_shell(line, tmp_path, SIZES)[-11:] for _ in range(2)]
+    assert said == ["compiles: 2", "compiles: 1"]
+
+
 SCRIPT = """\
 import torch
 
