@@ -1,8 +1,10 @@
 """checkup() names what is wrong with a model, and nothing that is not."""
 
+import math
 import sys
 import textwrap
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,10 +12,11 @@ from torch._inductor import compile_fx
 
 from tests.refresh import ROOT, ran
 from tests.torch_checkup.test_checkups import target
-from torch_checkup import checkup
+from torch_checkup import checkup, checkup_child
 from torch_checkup.__main__ import main
 from torch_checkup.answers import answered
 from torch_checkup.checkup_child import _library_share, found_of
+from torch_checkup.helpers.codegen import Kernel, Kernels
 from torch_checkup.patient import Patient
 
 
@@ -153,6 +156,80 @@ def test_the_share_of_libraries_is_not_that_of_one_call(
         assert least <= _library_share(Patient({"target": path, **order})) <= most
     finally:
         sys.modules.pop("mine", None)
+
+
+@pytest.mark.parametrize(
+    ("ours", "wider", "share", "verdict", "says"),
+    [
+        (94, "", 0.5, "good", ""),
+        (96, "", 0.5, "look", ""),
+        (94, "float32", 0.5, "look", "the result is float32, wider than all inputs"),
+        (94, "float64", 0.005, "bad", "the result is float64, wider than all inputs"),
+    ],
+)
+def test_what_kernels_move_is_held_against_eager(
+    ours, wider, share, verdict, says, monkeypatch
+):
+    one, counts = ("sin", "C++", "forward", ("sin",), 1, 1, 0, ours - 9), (2, 1, 0, 9)
+    product = Kernel("mm", "library", "forward", ("mm",), *counts)
+    lowered = Kernels((Kernel(*one), product))
+    monkeypatch.setattr(checkup_child, "kernels", lambda *_, **__: lowered)
+    usual = SimpleNamespace(bytes=100)
+    monkeypatch.setattr(checkup_child, "eager_bytes", lambda *_, **__: usual)
+    monkeypatch.setattr(checkup_child, "_library_share", lambda _: share)
+    monkeypatch.setattr(checkup_child, "_promoted", lambda _: wider)
+    p = SimpleNamespace(calls=[((), {})], fn=abs, eager=abs, train=False)
+    part = checkup_child.traffic(p)
+    assert (part.name, part.verdict) == ("traffic", verdict)
+    moved = f"1 kernel and 1 library call move {ours} B, eager 100 B"
+    assert part.says.startswith(says) and part.says.endswith(moved)
+    found = {"kernels": 1, "library": 1, "bytes": ours, "eager_bytes": 100}
+    assert part.counts == {**found, "promotes": bool(wider)}
+    most = (
+        "⟨50%⟩ of eager's time; if all else took none, it would be ⟨2.0 times as fast⟩"
+    )
+    none = "libraries take next to nothing of eager's time, and bound nothing"
+    bound = f"libraries take {most}" if share > 0.01 else none
+    assert part.evidence == (str(lowered), bound)
+    constant = f"find the constant or the input of {wider}, and give it x.dtype"
+    assert part.advice == ((constant,) if wider else ())
+
+
+@pytest.mark.parametrize(
+    ("won", "verdict"),
+    [("faster", "good"), ("slower", "bad"), ("same", "look"), ("?", "cannot tell")],
+)
+def test_the_verdict_on_speed_is_that_of_the_race(won, verdict, monkeypatch):
+    asked = []
+
+    class Raced:
+        speedup, interval, calls_to_pay_back = 1.23456, (1.11111, 1.33333), math.inf
+        verdict = won
+
+        def ratio(self):
+            return "1.2 times"
+
+        def __str__(self):
+            return "what was raced"
+
+    def race(*given, **how):
+        asked.append((given, how))
+        return Raced()
+
+    monkeypatch.setattr(checkup_child, "race", race)
+    picture = SimpleNamespace(_repr_html_=lambda: "<svg>")
+    monkeypatch.setattr(checkup_child, "plot_comparison", lambda _: picture)
+    p = SimpleNamespace(
+        calls=[((1,), {"k": 2})], eager="eager", order={"budget": 3.0},
+        compiled=lambda: "compiled", run=lambda fn: f"run {fn}",
+    )  # fmt: skip
+    part = checkup_child.speed(p)
+    sides, how = ("run eager", "run compiled"), {"kwargs": {"k": 2}, "budget": 3.0}
+    assert asked == [((sides, (1,)), how)]
+    assert (part.name, part.verdict, part.says) == ("speed", verdict, "⟨1.2 times⟩")
+    bounds = {"speedup_low": 1.1111, "speedup_high": 1.3333}
+    assert part.counts == {"speedup": 1.2346, **bounds, "paid_back": 1e12}
+    assert (part.evidence, part.pictures) == (("what was raced",), ("<svg>",))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Triton is for Linux")
@@ -414,7 +491,8 @@ def test_an_old_name_says_the_new_one_and_still_works(old):
 
 def test_what_prints_and_changes_the_process_stays_in_its_process(tmp_path, capfd):
     body = """
-        import os
+        import math
+import os
         def make():
             print("hello")
             os.environ["SECRET"] = "s3cret"
