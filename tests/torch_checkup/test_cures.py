@@ -306,6 +306,30 @@ def test_what_no_compiled_model_notices_is_told_once(noticed, names, hooks):
     assert said.endswith(f" With torch._dynamo.config.{line}") is hooks
 
 
+@pytest.mark.parametrize(
+    ("let_pass", "compiles", "why"),
+    [
+        (True, False, "lets pass that it does not compile: ValueError: no compiler"),
+        (True, True, ""),
+        (False, False, ""),
+    ],
+)
+def test_errors_that_are_let_pass_are_the_reason(let_pass, compiles, why):
+    def compiled(x):
+        assert not torch._dynamo.config.suppress_errors
+        if not compiles:
+            raise ValueError("no compiler\nat all")
+
+    call = (torch.ones(2),), {}
+    p = SimpleNamespace(
+        fn=torch.sin, calls=[call], run=lambda fn: fn, compiled=lambda: compiled
+    )
+    with torch._dynamo.config.patch(suppress_errors=let_pass):
+        said = silent._let_pass(p)
+    runs = "it runs eagerly: torch._dynamo.config.suppress_errors "
+    assert said == (runs + why if why else "")
+
+
 def test_a_number_becomes_another_one_of_its_type():
     assert (silent._other(3), silent._other(2.0), silent._other(0.0)) == (4, 3.5, 0.5)
     numbers = [one for one in (1, 0.5, True, "1", None) if silent._is_number(one)]
@@ -368,6 +392,20 @@ def test_global_settings_are_put_back_and_a_cure_keeps_them():
     assert cure.line.startswith(sets)
     assert cure.line.endswith(": once, before the first call, and not again")
     assert cures.settings_kept(["unheard_of"]) is None
+
+
+@pytest.mark.parametrize("name", cures.SETTINGS)
+def test_each_global_setting_can_be_asked_and_changed(name):
+    ask, change, _ = cures.SETTINGS[name]
+    others = {
+        "default_dtype": torch.float64,
+        "num_threads": torch.get_num_threads() + 1,
+    }
+    other = others.get(name, not ask())
+    with cures.kept_settings() as before:
+        change(other)
+        assert ask() == other != before[name]
+    assert ask() == before[name]
 
 
 @pytest.mark.parametrize(
