@@ -83,7 +83,7 @@ class Versions:
 
 
 def versions(
-    p: Patient, cure: Cure, compiling: Compiling | None = None, rounds: int = 2
+    p: Patient, cure: Cure, compiling: Compiling | None, rounds: int
 ) -> Versions | None:
     """Return the versions of all calls with a *cure*, *rounds* times in turn.
 
