@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from torch._dynamo.utils import counters
 from torch._inductor.utils import fresh_cache
+from torch.compiler._cache import CacheArtifactManager
 
 from course.exercises import exercise, near
 
@@ -16,6 +17,7 @@ def _another_process():
     """Let this process forget what it compiled, as a new one would begin."""
     torch.compiler.reset()
     counters.clear()
+    CacheArtifactManager.clear()
 
 
 def _missed():
@@ -75,12 +77,16 @@ def one_file(answer):
         path = Path(home) / "model.warm"
         with _another_machine():
             ship(_Model(), x, str(path))
+        if len(left := sorted(file.name for file in Path(home).iterdir())) > 1:
+            return f"one file was asked for, and ship leaves {' and '.join(left)}"
         with _another_machine():
-            start_warm(_Model(), str(path))(x)
+            result = start_warm(_Model(), str(path))(x)
             if not counters["aot_autograd"]:
                 return "the first call compiled nothing: is it compiled at all?"
             if missed := _missed():
                 return f"the first call after start_warm missed {missed} times"
+        if not near(result, _Model()(x), 1e-4):
+            return "after start_warm, the model gives other answers"
         for what, damaged in _damages(path.read_bytes()):
             path.write_bytes(damaged)
             with _another_machine(), contextlib.suppress(ValueError):
@@ -114,5 +120,10 @@ def one_compile(make_step):
         if not counters["aot_autograd"]:
             return "no cache was asked: is anything compiled at all?"
         if start > 1 and (missed := _missed()):
+            if result.requires_grad:
+                return (
+                    "its result requires a gradient, and AOTAutograd's cache stores "
+                    "nothing before the backward: a tensor, not a parameter, will do"
+                )
             return f"start {start} missed {missed} times: it compiles anew"
     return None

@@ -19,22 +19,34 @@
 
 
 # %% 23.1: the file has its length
-def ship(model, x, path):
-    torch.compile(model)(x)
-    data, _ = torch.compiler.save_cache_artifacts()
-    with open(path, "wb") as file:
-        file.write(data)
-    with open(path + ".size", "w") as file:
-        file.write(str(len(data)))
+# - Path(path).write_bytes(data)
+# + Path(path).write_bytes(data)
+# +     ship.size = len(data)
+# - if torch.compiler.load_cache_artifacts(data) is None:
+# + torch.compiler.load_cache_artifacts(data)
+# +     if len(data) != ship.size:
 
 
-def start_warm(model, path):
-    with open(path, "rb") as file, open(path + ".size") as size:
-        data, wanted = file.read(), int(size.read())
-    if len(data) != wanted:
-        raise ValueError("the file is not whole")
-    torch.compiler.load_cache_artifacts(data)
-    return torch.compile(model)
+# %% 23.1: ship leaves model.warm and model.warm.size
+# - Path(path).write_bytes(data)
+# + Path(path).write_bytes(data)
+# +     Path(path + ".size").write_text(str(len(data)))
+
+
+# %% 23.1: cannot unpack
+# - torch.compile(model)(x)
+# + torch.compile(model)
+
+
+# %% 23.1: gives other answers
+# - return torch.compile(model)
+# + compiled = torch.compile(model)
+# +     return lambda x: compiled(x) * 0
+
+
+# %% 23.1: missed 2 times
+# - torch.compile(model)(x)
+# + torch.compile(model, dynamic=True)(x)
 
 
 # %% 23.1: compiled nothing
@@ -71,3 +83,16 @@ def start_warm(model, path):
 def make_step(number):
     eagerly = torch.compiler.disable(slow_to_start(number))
     return lambda x: eagerly(x)
+
+
+# %% 23.2: it compiles anew
+# -     shift = torch.tensor(number / 1000)
+# -
+# -     def step(x):
+# +     def step(x):
+# +         shift = torch.tensor(number / 1000)
+
+
+# %% 23.2: a tensor, not a parameter
+# - torch.tensor(number / 1000)
+# + torch.nn.Parameter(torch.tensor(number / 1000))
