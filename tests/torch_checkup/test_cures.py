@@ -330,6 +330,30 @@ def test_errors_that_are_let_pass_are_the_reason(let_pass, compiles, why):
     assert said == (runs + why if why else "")
 
 
+class Counts(torch.nn.Module):
+    def __init__(self, writes):
+        super().__init__()
+        self.weight, self.writes = torch.nn.Parameter(torch.ones(2)), writes
+        self.register_buffer("calls", torch.tensor(0))
+
+    def forward(self, x, *, more):
+        self.calls += 1
+        if self.writes:
+            with torch.no_grad():
+                self.weight.mul_(more)
+        return x * self.weight
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_whether_a_call_writes_to_parameters_is_asked_and_nothing_stays(writes):
+    model = Counts(writes)
+    p = SimpleNamespace(fn=model, module=model, calls=[((torch.ones(2),), {"more": 2})])
+    assert silent._writes(p) is writes
+    assert model.calls == 0 and torch.equal(model.weight, torch.ones(2))
+    p.fn, p.module = (lambda x, more: x * more), None
+    assert silent._writes(p) is False
+
+
 def test_a_number_becomes_another_one_of_its_type():
     assert (silent._other(3), silent._other(2.0), silent._other(0.0)) == (4, 3.5, 0.5)
     numbers = [one for one in (1, 0.5, True, "1", None) if silent._is_number(one)]
