@@ -330,6 +330,14 @@ def test_errors_that_are_let_pass_are_the_reason(let_pass, compiles, why):
     assert said == (runs + why if why else "")
 
 
+def test_what_is_looked_at_is_compiled_without_kernels(monkeypatch):
+    made = []
+    monkeypatch.setattr(torch, "compile", lambda fn, **how: made.append((fn, how)))
+    probe = silent.Probe(SimpleNamespace(fn=torch.sin), "aot_eager")
+    assert (probe.setting, probe.anew("s").setting) == ("", "s")
+    assert made == [(torch.sin, {"backend": "aot_eager"})] * 2
+
+
 class Counts(torch.nn.Module):
     def __init__(self, writes):
         super().__init__()
