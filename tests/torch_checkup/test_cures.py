@@ -1,5 +1,6 @@
 """What is made of breaks, of versions and of cures, without a model to compile."""
 
+import re
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -8,6 +9,7 @@ import torch
 
 from torch_checkup import breaks, cures, silent, versions
 from torch_checkup.breaks import Seen
+from torch_checkup.checkups import Part
 from torch_checkup.cures import Cure, Versions
 from torch_checkup.helpers.capture import (
     Call,
@@ -328,6 +330,80 @@ def test_errors_that_are_let_pass_are_the_reason(let_pass, compiles, why):
         said = silent._let_pass(p)
     runs = "it runs eagerly: torch._dynamo.config.suppress_errors "
     assert said == (runs + why if why else "")
+
+
+@pytest.fixture
+def graph_runs(monkeypatch):
+    """A function that says of a part what the looks at a model find."""
+    found = {"let pass": "", "writes": False, "later": (False, False), "notices": {}}
+    backends = []
+
+    class Looks:
+        def __init__(self, p, backend):
+            backends.append((p, backend))
+
+        def notices(self, change, reset=False):
+            return reset or found["notices"][change]
+
+    def later(p, calls_before=0):
+        return found["later"][calls_before]
+
+    def looked(graphs=1, **given):
+        found.update(given)
+        seen = SimpleNamespace(now=captured(graphs))
+        monkeypatch.setattr(silent, "seen_of", lambda p: seen if p == "me" else None)
+        return silent.silent("me"), backends
+
+    every = {"_let_pass": "let pass", "_writes": "writes", "_changes": "notices"}
+    for name, key in every.items():
+        monkeypatch.setattr(silent, name, lambda p, key=key: p == "me" and found[key])
+    monkeypatch.setattr(silent, "_why_eager", lambda p: f"no graph of {p}")
+    monkeypatch.setattr(silent, "_later_call_differs", later)
+    monkeypatch.setattr(silent, "Probe", Looks)
+    return looked
+
+
+EAGER = {"compiled": False, "stale": 0}
+
+
+def test_where_no_graph_runs_the_part_says_why(graph_runs):
+    part, _ = graph_runs(graphs=0)
+    assert part == Part("silent", "bad", "no graph of me", EAGER)
+    part, backends = graph_runs(**{"let pass": "it is let pass"})
+    assert part == Part("silent", "bad", "it is let pass", EAGER) and backends == []
+
+
+def test_what_is_noticed_and_what_is_stale_is_told(graph_runs):
+    seen, stale, idle = change("seen"), change("stale"), change("idle")
+    of_all = Change("a hook", None, of_all=True)
+    notices = {seen: True, idle: None, of_all: False}
+    part, backends = graph_runs(notices=notices, writes=True)
+    assert backends == [("me", "aot_eager")]
+    assert (part.verdict, part.advice) == ("good", ())
+    assert part.says == "its graph runs; 1 change after the first call noticed"
+    assert part.counts == {"compiled": True, "stale": 0}
+    table, every = part.evidence
+    heads, _, row = table.splitlines()
+    assert heads.startswith("changed after the first call  compiled code")
+    assert row.split() == ["seen", "noticed"]
+    assert every.startswith("As in every compiled model, not seen is a hook: do it")
+
+    notices = {seen: True, stale: False}
+    part, backends = graph_runs(notices=notices, writes=False, later=(True, False))
+    assert backends[1] == ("me", "eager")
+    first = "what the first call itself changed, such as a hook or a list"
+    assert part.says == f"not noticed after the first call: {first}, stale"
+    assert (part.verdict, part.counts["stale"]) == ("bad", 2)
+    once = "call the model once before torch.compile: it agrees then"
+    assert part.advice == (once, RESET)
+    rows = [re.split("  +", row) for row in part.evidence[0].splitlines()[2:]]
+    assert rows == [
+        ["nothing: a second call in the same way", "DIFFERS from eager"],
+        ["seen", "noticed"],
+        ["stale", "NOT NOTICED"],
+    ]
+    part, _ = graph_runs(notices={}, later=(True, True))
+    assert (part.says.split(": ")[1], part.advice) == (first, ())
 
 
 def test_what_is_looked_at_is_compiled_without_kernels(monkeypatch):
