@@ -1,6 +1,7 @@
 """Checks and hints of notebook 17."""
 
 import contextlib
+import time
 
 import torch
 from torch._dynamo import utils
@@ -81,8 +82,17 @@ def _witnessed(compiles_in, seen):
         )
     with contextlib.suppress(ZeroDivisionError):
         compiles_in([lambda: 1 / 0])
+        return "a call raised an error, and yours keeps it to itself"
     if fault := _not_as(before):
         return fault
+
+    def later(_):
+        """Stand for one that the service registers in a call."""
+
+    compiles_in([lambda: callback_handler.register_start_callback(later)])
+    if len(_callbacks()) != len(before) + 1 or _callbacks()[-1] is not later:
+        return "a callback that came later is gone: take out yours by its name"
+    callback_handler.remove_start_callback(later)
     weight = torch.ones(6, requires_grad=True)
     train = torch.compile(lambda w: (w * w).sum(), backend="aot_eager")
     steps = compiles_in([lambda: train(weight).backward()] * 2)
@@ -153,6 +163,17 @@ def _slow(function=_wave):
     return _wave, slow
 
 
+def _takes_long():
+    def slowly(graph, inputs):
+        def run(*tensors):
+            time.sleep(0.05)
+            return graph.forward(*tensors)
+
+        return run
+
+    return _wave, _compiled(backend=slowly)
+
+
 def _other(x):
     return _wave(x) + 1
 
@@ -161,6 +182,7 @@ def _other(x):
 TRIALS = (
     ("fine", "a function that nobody has called", lambda: (_wave, _compiled())),
     ("fine", "a function that was compiled before", _known),
+    ("fine", "a function that takes long, and does not compile", _takes_long),
     ("stale", "a model with a hook that is not noticed", _hooked),
     ("stale", "another function, never compiled", lambda: (_wave, _other)),
     ("stale", "another function, compiled in each call", lambda: _slow(_other)),

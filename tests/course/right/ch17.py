@@ -14,6 +14,22 @@ def compiles_in(calls):
     return counts
 
 
+# %% 17.1: by the ends, a callback for each call
+def compiles_in(calls):
+    from torch._dynamo.callback import callback_handler
+
+    counts = []
+    for call in calls:
+        seen = []
+        callback_handler.register_end_callback(seen.append)
+        try:
+            call()
+        finally:
+            callback_handler.remove_end_callback(seen.append)
+        counts.append(len(seen))
+    return counts
+
+
 # %% 17.2: the last record is another one
 def diagnose(eager, compiled, x):
     from torch._dynamo.utils import get_compilation_metrics

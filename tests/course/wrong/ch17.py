@@ -74,6 +74,36 @@ def compiles_in(calls):
     return counts
 
 
+# %% 17.1: a callback that came later is gone
+# - callback_handler.remove_start_callback(note)
+# + callback_handler.start_callbacks.pop()
+
+
+# %% 17.1: keeps it to itself
+# -             call()
+# +             try:
+# +                 call()
+# +             except Exception:
+# +                 pass
+
+
+# %% 17.2: a function that takes long, and does not compile: you say "slow"
+def diagnose(eager, compiled, x):
+    import time
+
+    from torch.profiler import profile
+
+    if not torch.allclose(compiled(x), eager(x)):
+        return "stale"
+    with profile() as seen:
+        compiled(x)
+    if not any("Torch-Compiled Region" in e.name for e in seen.events()):
+        return "silent"
+    begin = time.perf_counter()
+    compiled(x)
+    return "slow" if time.perf_counter() - begin > 0.04 else "fine"
+
+
 # %% 17.2: disable=True: you say "fine"
 # -     if not any("Torch-Compiled Region" in e.name for e in seen.events()):
 # -         return "silent"
