@@ -406,6 +406,21 @@ def test_what_is_noticed_and_what_is_stale_is_told(graph_runs):
     assert (part.says.split(": ")[1], part.advice) == (first, ())
 
 
+@pytest.mark.parametrize(("layers", "names"), [(3, ["0", "2"]), (1, ["0"]), (0, [])])
+@pytest.mark.parametrize("train", [True, False])
+def test_the_first_and_the_last_layer_get_a_late_hook(layers, names, train):
+    model = torch.nn.Sequential(*(torch.nn.Linear(2, 2) for _ in range(layers)))
+    p, modules = SimpleNamespace(train=train), dict(model.named_modules())
+    found = [*silent._hooks(p, modules)]
+    late = [f"a hook on {name}" for name in names]
+    late += [f"a backward hook on {name}" for name in names[-1:] if train]
+    assert [one.name for one in found] == late
+    assert all(one.of_all for one in found)
+    assert sum(one.backward for one in found) == (train and layers > 0)
+        train and layers > 0
+    )
+
+
 def test_what_is_looked_at_is_compiled_without_kernels(monkeypatch):
     made = []
     monkeypatch.setattr(torch, "compile", lambda fn, **how: made.append((fn, how)))
