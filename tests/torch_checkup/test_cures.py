@@ -417,8 +417,6 @@ def test_the_first_and_the_last_layer_get_a_late_hook(layers, names, train):
     assert [one.name for one in found] == late
     assert all(one.of_all for one in found)
     assert sum(one.backward for one in found) == (train and layers > 0)
-        train and layers > 0
-    )
 
 
 def test_what_is_looked_at_is_compiled_without_kernels(monkeypatch):
