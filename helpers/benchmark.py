@@ -458,7 +458,7 @@ def _compiler_notes(first: Watch, timed: Watch, compiled: Callable) -> Iterator[
     if first.limit_hit or timed.limit_hit:
         yield "the recompile limit was hit: from then on it ran eagerly"
     for why in dict.fromkeys((*first.ignored, *timed.ignored)):
-        yield f"the mode was ignored here: {why}"
+        yield f"the mode's CUDA graphs were not used: {why}"
 
 
 def _timing_notes(race: _Race, faults: tuple[Faults, ...] | None) -> Iterator[str]:

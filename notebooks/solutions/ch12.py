@@ -5,8 +5,11 @@ def choose(races, calls):
     """Return the mode that saves most time in *calls* calls, or "eager"."""
     saved = {"eager": 0.0}
     for mode, race in races.items():
-        ignored = any("the mode was ignored" in note for note in race.notes)
-        if race.verdict == "faster" and not ignored:
+        unused = any(
+            "CUDA graphs were not used" in note for note in race.notes
+        )
+        nothing = mode == "reduce-overhead" and unused
+        if race.verdict == "faster" and not nothing:
             eager, compiled = race.median_s
             total = race.cold_start_s + (calls - 1) * compiled
             saved[mode] = calls * eager - total

@@ -12,13 +12,24 @@ def choose(races, calls):
 
 
 # %% 12.1: read the notes
-# - "faster" and not ignored
+# - "faster" and not nothing
 # + "faster"
 
 
 # %% 12.1: a median without a verdict is no evidence
-# - race.verdict == "faster" and not ignored
-# + not ignored
+# - race.verdict == "faster" and not nothing
+# + not nothing
+
+
+# %% 12.1: it still tunes
+# - "faster" and not nothing
+# + "faster" and not unused
+
+
+# %% 12.1: so many calls pay for its first one
+# - return max(saved, key=saved.get)
+# + paid = [mode for mode in saved if mode != "eager" and saved[mode] > 0]
+# +     return min(paid, key=lambda m: races[m].cold_start_s, default="eager")
 
 
 # %% 12.1: the first call is a call, too
