@@ -62,7 +62,7 @@ def standardise(kernel):
 # --- 09.2 ----------------------------------------------------------------------
 
 
-WORDS = 1001
+WORDS = 1001, 999
 
 
 def _head(h, weight, bias):
@@ -83,24 +83,32 @@ def _head(h, weight, bias):
     "of 50257 is often padded to 50304, for the matrix product's sake as well.",
 )
 def padded(pad):
-    weight, bias = normal(32, WORDS, seed=0) / 6, normal(WORDS, seed=1) - 3
+    for words in WORDS:
+        if wrong := _pad_fault(pad, words):
+            return wrong
+    return None
+
+
+def _pad_fault(pad, words):
+    """Say what is wrong with a vocabulary of *words*, padded."""
+    weight, bias = normal(32, words, seed=0) / 6, normal(words, seed=1) - 3
     h = normal(8, 32, seed=2)
     wider, longer = pad(weight.clone(), bias.clone())
-    if not 0 <= (added := len(longer) - WORDS) < 64:
+    if not 0 <= (added := len(longer) - words) < 64:
         return f"{added} columns were added, and fewer than 64 were asked for"
     new, wanted = _head(h, wider, longer), _head(h, weight, bias)
     if new.isnan().any():
         return "probabilities are NaN: is there an inf in the weight, or a row of -inf?"
-    if not torch.allclose(new[:, :WORDS], wanted, rtol=1e-3, atol=1e-6):
-        lost = float(new[:, WORDS:].sum(-1).max())
+    if not torch.allclose(new[:, :words], wanted, rtol=1e-3, atol=1e-6):
+        lost = float(new[:, words:].sum(-1).max())
         return (
             f"the probabilities change; the new words take up to {lost:.0%} of a row. "
             "Which bias gives probability 0?"
         )
     [softmax] = dump_triton(_head, h, wider, longer, dynamic=False).kernels
-    if min(widths(softmax)) < 16:
+    if (width := min(widths(softmax))) < 16:
         return (
-            f"with {len(longer)} words a thread loads {min(widths(softmax))} bytes at "
-            "a time, and 16 would do"
+            f"{words} words became {len(longer)}, and a thread loads {width} bytes "
+            "at a time, where 16 would do"
         )
     return None

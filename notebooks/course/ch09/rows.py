@@ -56,16 +56,19 @@ def resident(kernel: DumpedKernel) -> int:
     return min(each, held.blocks) * held.warps // held.blocks
 
 
-def needs_table(kernels: dict[str, DumpedKernel]) -> Table:
-    """Return what each kernel needs of a multiprocessor, and the warps there."""
+def needs_table(kernels: dict[str, DumpedKernel], *, warps: bool = True) -> Table:
+    """Return what each kernel needs of a multiprocessor, and the *warps* there."""
+    needs = ["kernel", "bytes", "registers a thread", "spills"]
+    if warps:
+        needs += ["shared bytes", "occupancy", "may hold", "resident", "limited by"]
     rows = []
     for name, k in kernels.items():
         held = k.occupancy
         used = k.registers, k.spills, k.shared, f"{held.fraction:.0%}"
         used += held.warps, resident(k)
-        rows.append((name, size(k.bytes), *map(mark, used), held.limit))
-    needs = "registers a thread, spills, shared bytes, occupancy, may hold, resident"
-    return Table.of(["kernel", "bytes", *needs.split(", "), "limited by"], rows)
+        row = name, size(k.bytes), *map(mark, used), held.limit
+        rows.append(row[: len(needs)])
+    return Table.of(needs, rows)
 
 
 @styled
