@@ -8,10 +8,11 @@ def excess(function, *inputs):
 
     results = function(*inputs)
     results = results if isinstance(results, tuple) else (results,)
-    memory = {  # by where it begins: a view of x lies where x lies
-        tensor.untyped_storage().data_ptr(): tensor.nbytes
-        for tensor in (*inputs, *results)
-    }
+    memory = {tensor.data_ptr(): tensor.nbytes for tensor in inputs}
+    given = {tensor.untyped_storage().data_ptr() for tensor in inputs}
+    for tensor in results:
+        if tensor.untyped_storage().data_ptr() not in given:  # no view of x
+            memory[tensor.data_ptr()] = tensor.nbytes
     return kernels(function, *inputs).bytes / sum(memory.values())
 
 

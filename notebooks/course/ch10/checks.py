@@ -21,6 +21,8 @@ def _cases():
         ("x given twice", lambda a, b: torch.relu(a) * b, (x, x), 1.0),
         ("a view that is returned", lambda x: (x.t(), x * 0.9), (x,), 1.0),
         ("a slice of a larger array", torch.relu, (x[:, :32],), 1.0),
+        ("two halves of one array", torch.add, (x[:32], x[32:]), 1.0),
+        ("a returned view of some rows", lambda x: (x[1:], x * 0.9), (x,), 1.0),
         ("a product in the middle", _product, (x, w), moved / least),
     )
 
@@ -30,10 +32,12 @@ def _cases():
     hints=(
         "The bytes of the compiled program: kernels(function, *inputs).bytes. Run "
         "the function once to get its results.",
-        "Make a tuple of the results if there is only one. Then collect inputs and "
-        "results by where their memory begins: t.untyped_storage().data_ptr().",
-        "memory = {t.untyped_storage().data_ptr(): t.nbytes for t in (*inputs, "
-        "*results)}, and divide the bytes of the kernels by sum(memory.values()).",
+        "Make a tuple of the results if there is only one. Collect the inputs by where "
+        "they begin, t.data_ptr(). A result is a view of one if it lies in the same "
+        "memory: t.untyped_storage().data_ptr().",
+        "memory = {t.data_ptr(): t.nbytes for t in inputs}; to it, add each result "
+        "whose storage is not that of an input; divide the bytes of the kernels by "
+        "sum(memory.values()).",
     ),
     passed="The tool tells 1.0 from what is left to win, before anything is timed.",
 )
@@ -67,6 +71,8 @@ def _programs():
         ("a product, 128 wide", torch.mm, (x, x), 10, "arithmetic"),
         ("a chain of 100, fused", _times(100), (x,), 4, "arithmetic"),
         ("one row times a matrix", torch.mm, (row, weight), 4, "memory"),
+        ("a chain of 8, on a slow processor", _times(8), (x,), 0.5, "arithmetic"),
+        ("a product, on a fast one", torch.mm, (x, x), 40, "memory"),
     )
 
 

@@ -3,14 +3,15 @@
 
 
 # %% 10.1: x given twice: it is 1
-# -         tensor.untyped_storage().data_ptr(): tensor.nbytes
-# -         for tensor in (*inputs, *results)
-# +         n: tensor.nbytes for n, tensor in enumerate((*inputs, *results))
+# - {tensor.data_ptr(): tensor.nbytes for tensor in inputs}
+# + {n: tensor.nbytes for n, tensor in enumerate(inputs)}
 
 
 # %% 10.1: a view that is returned: it is 1
-# - tensor.untyped_storage().data_ptr()
-# + id(tensor)
+# - not in given:  # no view of x
+# + not in ():
+# - memory[tensor.data_ptr()]
+# + memory[id(tensor)]
 
 
 # %% 10.1: a chain of three: it is 1
@@ -38,8 +39,18 @@ def waits_for(function, inputs, balance):
 
 
 # %% 10.1: a slice of a larger array: it is 1
-# - data_ptr(): tensor.nbytes
-# + data_ptr(): tensor.untyped_storage().nbytes()
+# - {tensor.data_ptr(): tensor.nbytes for
+# + {tensor.data_ptr(): tensor.untyped_storage().nbytes() for
+
+
+# %% 10.1: two halves of one array: it is 1
+# - memory = {tensor.data_ptr():
+# + memory = {tensor.untyped_storage().data_ptr():
+
+
+# %% 10.1: a returned view of some rows: it is 1
+# - if tensor.untyped_storage().data_ptr() not in given:  # no view of x
+# + if tensor.data_ptr() not in memory:
 
 
 # %% 10.1: a product in the middle: it is
@@ -55,3 +66,13 @@ def waits_for(function, inputs, balance):
 # %% 10.2: a chain of 8, balance 4: it waits for memory
 # - > balance
 # + >= 1
+
+
+# %% 10.2: a chain of 8, on a slow processor, balance 0.5: it waits for arithmetic
+# - > balance
+# + > 5
+
+
+# %% 10.2: a product, on a fast one, balance 40: it waits for memory
+# - > balance
+# + > min(balance, 20)
