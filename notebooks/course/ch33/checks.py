@@ -3,6 +3,7 @@
 import torch
 
 from course.exercises import exercise, near, one_compile
+from helpers.text import count
 from torch_checkup.checkups import Checkup, Part
 
 # --- 33.1 ----------------------------------------------------------------------
@@ -42,9 +43,9 @@ def _step(model, x):
         "other is counted. What keeps a number that changes, in a module?",
         "Two buffers without dimensions, and torch.maximum in place of max. A number "
         "has no gradient: what must the largest one not have?",
-        "Buffers: torch.tensor(0) for 'calls', torch.zeros(()) for 'largest'; then "
-        "self.calls = self.calls + 1, self.largest = torch.maximum(self.largest, "
-        "x.detach().abs().max()), and the same return.",
+        "Buffers, persistent=False: torch.tensor(0) for 'calls', torch.zeros(()) for "
+        "'largest'; then self.calls = self.calls + 1, self.largest = "
+        "torch.maximum(self.largest, x.detach().abs().max()), and the same return.",
     ),
     passed="One graph, no matter how often it is called.",
 )
@@ -60,6 +61,19 @@ def meter(answer):
                 return f"call {number} gives another result than the sick one"
             if not near(slope, wanted_slope, 0.03):
                 return f"call {number} has another gradient than the sick one"
+    if keys := sorted(answer().state_dict()):
+        return (
+            f"the state_dict has {', '.join(keys)}, which no old checkpoint has: "
+            "persistent=False"
+        )
+    half, one = answer().bfloat16(), torch.ones(1, dtype=torch.bfloat16)
+    for _ in range(300):  # bfloat16 has no 257
+        result = half(one)
+    if not near(result, 300 * one, 0.01):
+        return (
+            f"as bfloat16, it has counted to {result.item():g} after "
+            f"{count(300, 'call')}: count in an integer"
+        )
     return one_compile(answer, [(x,) for x in _inputs(torch.float32)])
 
 
@@ -68,7 +82,7 @@ def meter(answer):
 
 def _report(**counts):
     """Return a report with these counts, and a healthy model's others."""
-    whole = {"matches": True, "graphs": 1, "breaks": 0, "recompiles": 1}
+    whole = {"matches": True, "graphs": 2, "breaks": 1, "recompiles": 1}
     whole |= {"later_recompiles": 0, "limit_hit": False, "compiled": True}
     whole |= {"stale": 0, "kernels": 4, "library": 4, "promotes": False}
     whole |= {"speedup": 1.4, "speedup_low": 1.3, "speedup_high": 1.5, **counts}
@@ -83,8 +97,15 @@ PASS = {
 }
 STOP = {
     "it runs eagerly": _report(
-        graphs=0, compiled=False, recompiles=0, kernels=0, library=0, speedup=1.0
+        graphs=0,
+        breaks=0,
+        compiled=False,
+        recompiles=0,
+        kernels=0,
+        library=0,
+        speedup=1.0,
     ),
+    "it has a second break": _report(graphs=3, breaks=2),
     "it goes stale": _report(stale=1, speedup=1.5),
     "it compiles for inputs that it has seen": _report(
         recompiles=2, later_recompiles=1
@@ -96,9 +117,10 @@ STOP = {
 @exercise(
     "33.2",
     hints=(
-        "Four versions to stop: which part of a report names each?",
+        "Five versions to stop: which part of a report names each?",
         "A rule on kernels, on speed, or on all recompiles stops the healthy one too.",
-        "matches, compiled, stale=0 and later_recompiles=0: with commas, one text.",
+        "matches, compiled, graphs=2, stale=0 and later_recompiles=0: with commas, one "
+        "text.",
     ),
     passed="It stops what is worse, and not what is only different.",
 )

@@ -5,14 +5,16 @@
 class Where(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.register_buffer("state", torch.zeros(2))
+        self.register_buffer("calls", torch.tensor(0), persistent=False)
+        self.register_buffer("largest", torch.zeros(()), persistent=False)
 
     def forward(self, x):
-        calls, largest = self.state.unbind()
-        here = x.detach().abs().amax().float()
-        calls, largest = calls + 1, torch.where(here > largest, here, largest)
-        self.state = torch.stack([calls, largest])
-        return x / largest * calls
+        here, seen = x.detach().abs().amax(), self.largest
+        self.calls, self.largest = (
+            self.calls + 1,
+            torch.where(here > seen, here, seen),
+        )
+        return x / self.largest * self.calls
 
 
 def meter():
@@ -23,8 +25,8 @@ def meter():
 class InPlace(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.register_buffer("calls", torch.tensor(0))
-        self.register_buffer("largest", torch.tensor(0.0))
+        self.register_buffer("calls", torch.tensor(0), persistent=False)
+        self.register_buffer("largest", torch.tensor(0.0), persistent=False)
 
     def forward(self, x):
         with torch.no_grad():
@@ -41,8 +43,8 @@ def meter():
 class Max(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.register_buffer("calls", torch.tensor(0))
-        self.register_buffer("largest", torch.tensor(0.0))
+        self.register_buffer("calls", torch.tensor(0), persistent=False)
+        self.register_buffer("largest", torch.tensor(0.0), persistent=False)
 
     def forward(self, x):
         self.calls = self.calls + 1
@@ -52,3 +54,13 @@ class Max(torch.nn.Module):
 
 def meter():
     return Max()
+
+
+# %% 33.2: the breaks counted, in place of the graphs
+def gate():
+    return "matches,compiled,breaks=1,stale=0,later_recompiles=0"
+
+
+# %% 33.2: limits, in place of numbers
+def gate():
+    return "matches,compiled,graphs<=2,stale=0,later_recompiles=0"

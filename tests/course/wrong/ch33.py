@@ -3,7 +3,7 @@
 
 
 # %% 33.1: and 1 was asked for
-# -         self.register_buffer("calls", torch.tensor(0))
+# -         self.register_buffer("calls", torch.tensor(0), persistent=False)
 # +         self.calls = 0
 
 
@@ -13,8 +13,8 @@
 
 
 # %% 33.1: find what is wider
-# - "largest", torch.zeros(())
-# + "largest", torch.zeros(1)
+# - "largest", torch.zeros(()),
+# + "largest", torch.zeros(1),
 
 
 # %% 33.1: one graph was asked for
@@ -24,7 +24,7 @@
 
 # %% 33.2: not stopped: it runs eagerly
 def gate():
-    return "matches,breaks=0,stale=0,later_recompiles=0"
+    return "matches,breaks<=1,stale=0,later_recompiles=0"
 
 
 # %% 33.2: stopped, though it is healthy
@@ -46,14 +46,36 @@ def gate():
 
 # %% 33.2: not stopped: it goes stale
 def gate():
-    return "matches,compiled,graphs=1,later_recompiles=0"
+    return "matches,compiled,graphs=2,later_recompiles=0"
 
 
 # %% 33.2: stopped, though it is healthy
 def gate():
-    return "matches,compiled,graphs=1,stale=0,later_recompiles=0,speedup>=1.3"
+    return "matches,compiled,graphs=2,stale=0,later_recompiles=0,speedup>=1.3"
 
 
 # %% 33.2: healthy, with a newer torch: speedup>=1: it is 0.9
 def gate():
-    return "matches,compiled,graphs=1,stale=0,later_recompiles=0,speedup>=1"
+    return "matches,compiled,graphs=2,stale=0,later_recompiles=0,speedup>=1"
+
+
+# %% 33.2: stopped, though it is healthy: the healthy one: graphs=1: it is 2
+def gate():
+    return "matches,compiled,graphs=1,later_recompiles=0,stale=0"
+
+
+# %% 33.2: not stopped: it has a second break
+def gate():
+    return "matches,compiled,stale=0,later_recompiles=0"
+
+
+# %% 33.1: the state_dict has calls, largest, which no old checkpoint has
+# - torch.tensor(0), persistent=False
+# + torch.tensor(0)
+# - torch.zeros(()), persistent=False
+# + torch.zeros(())
+
+
+# %% 33.1: as bfloat16, it has counted to 256 after 300 calls
+# - torch.tensor(0)
+# + torch.tensor(0.0)
