@@ -90,6 +90,8 @@ DAYS = (  # a name, the program, the input of each call, and the culprit in each
     ("two culprits, the first counts", _two_culprits, (MINUS,), ("log",)),
     ("an operation with two results", _two_results, (MINUS,), ("log",)),
     ("a NaN that came in", lambda x: x * 2 + 1, (WITH_NAN,), (None,)),
+    ("a NaN in a list", lambda x: torch.cat([x, x * 2]), (WITH_NAN,), (None,)),
+    ("a NaN by keyword", lambda x: torch.add(FOURS, other=x), (WITH_NAN,), (None,)),
     ("a second call", lambda x: (x - 1).sqrt() + x, (FOURS, MINUS), (None, "sqrt")),
     ("twice the same", lambda x: (x - 2).sqrt() * x, (MINUS, MINUS), ("sqrt", "sqrt")),
     ("a NaN that does not come out", _hidden, (MINUS,), ("log",)),

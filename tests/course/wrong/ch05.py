@@ -87,3 +87,15 @@ def nan_finder(found):
         return run
 
     return backend
+
+
+# %% 05.2: a NaN in a list: found is [], not ['cat']
+# - node.all_input_nodes
+# + node.args if isinstance(n, torch.fx.Node)
+# - node.op == "placeholder"
+# + node.op in ("placeholder", "output")
+
+
+# %% 05.2: a NaN by keyword: found is [], not ['add']
+# - taken = [self.env[n] for n in node.all_input_nodes]
+# + taken = self.fetch_args_kwargs_from_env(node)[0]
