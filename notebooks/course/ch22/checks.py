@@ -51,6 +51,8 @@ def warm_and_no_warmer(warm):
         warm(compiled, _make, list(sizes))
     if any(weight.grad is not None for weight in compiled.parameters()):
         return "it leaves gradients in the model: the next step would use them"
+    if not compiled.training:
+        return "it leaves the model in eval(): the training would go on in it"
     for rows in sizes:
         with Watch() as late, torch.no_grad():
             served = backend.served(compiled, _make(rows))

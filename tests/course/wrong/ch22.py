@@ -107,3 +107,9 @@ def warm(compiled, make, sizes):
 # +                     call.kept = compiled(x)
 # +                     done.set()
 # +         return call.kept
+
+
+# %% 22.1: it leaves the model in eval()
+# -     with torch.no_grad():
+# +     compiled.eval()
+# +     with torch.no_grad():
