@@ -113,4 +113,7 @@ def full_batches(answer):
                 )
     if len(backend.captured) > 2:
         return f"{len(backend.captured)} compiles, and 2 were asked for"
+    x = torch.randn(64, 8, requires_grad=True)
+    if not answer(fresh(_step), CountingBackend())(x).requires_grad:
+        return "x asks for a gradient, and the result has none"
     return None

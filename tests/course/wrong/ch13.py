@@ -92,3 +92,15 @@ class Mended(torch.nn.Module):
 def compile_step(step, backend):
     exact = torch.compile(step, backend=backend, dynamic=False)
     return lambda x: exact(x) if len(x) == 64 else step(x)
+
+
+# %% 13.2: x asks for a gradient, and the result has none
+def compile_step(step, backend):
+    exact = torch.compile(step, backend=backend, dynamic=False)
+    open_ = torch.compile(step, backend=backend, dynamic=True)
+
+    def call(x):
+        x = x.detach()
+        return exact(x) if len(x) == 64 else open_(x)
+
+    return call
