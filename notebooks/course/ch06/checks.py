@@ -28,6 +28,16 @@ def _two_masks_as_large(x):
     return _dropped(mask, mask.roll(1))
 
 
+def _backward_drops_more(x):
+    mask = torch.rand(x.shape) < 0.5
+    return _dropped(mask, mask & (torch.rand(x.shape) < 0.8))
+
+
+def _forward_drops_more(x):
+    mask = torch.rand(x.shape) < 0.5
+    return _dropped(mask & (torch.rand(x.shape) < 0.8), mask)
+
+
 def _frozen(x):
     mask = torch.arange(x.numel()) % 2 == 0
     return _dropped(mask, mask)
@@ -37,6 +47,8 @@ STEPS = (  # what it is called, the step, and whether it can be trusted
     ("one mask, and another in the next call", _right, True),
     ("two masks that drop as many elements", _two_masks_as_large, False),
     ("the same mask in each call", _frozen, False),
+    ("a backward that drops more", _backward_drops_more, False),
+    ("a forward that drops more", _forward_drops_more, False),
 )
 
 

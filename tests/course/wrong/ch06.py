@@ -61,3 +61,13 @@ def frugal(fn, inputs, limit):
 # %% 06.2: and 1.0 is the largest
 # - for tenths in range(10, -1, -1):
 # + for tenths in range(11):
+
+
+# %% 06.1: a backward that drops more: such a step cannot be trusted
+# - torch.equal(result == 0, gradient == 0)
+# + (gradient[result == 0] == 0).all()  # one way only
+
+
+# %% 06.1: a forward that drops more: such a step cannot be trusted
+# - torch.equal(result == 0, gradient == 0)
+# + (result[gradient == 0] == 0).all()  # the other way only
