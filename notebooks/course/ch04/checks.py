@@ -42,6 +42,30 @@ LOGITS = {  # each for another way through the function
 }
 
 
+SETTINGS = (  # that put a break into the graph, or drop it
+    "capture_scalar_outputs",
+    "capture_dynamic_output_shape_ops",
+    "reorderable_logging_functions",
+    "ignore_logging_functions",
+)
+
+
+def _own_operators(answer, *inputs):
+    """Return the operators in the graphs of a call that are not torch's own."""
+    backend = CountingBackend()
+    torch.compiler.reset()
+    torch.compile(answer, backend=backend)(*inputs)
+    return {
+        str(node.target)
+        for graph in backend.captured
+        for module in graph.modules()
+        if isinstance(module, torch.fx.GraphModule)
+        for node in module.graph.nodes
+        if isinstance(node.target, torch._ops.OpOverload)
+        and node.target.namespace not in ("aten", "prims")
+    }
+
+
 @exercise(
     "04.1",
     hints=(
@@ -57,6 +81,12 @@ LOGITS = {  # each for another way through the function
     passed="One graph, and whoever calls it will not notice.",
 )
 def repaired(answer):
+    config = torch._dynamo.config
+    with config.patch({name: getattr(config, name) for name in SETTINGS}):
+        return _repair_fault(answer)
+
+
+def _repair_fault(answer):
     for name, logits in LOGITS.items():
         given = f"for logits that are {name}, "
         history, wanted_history = [], []
@@ -83,7 +113,13 @@ def repaired(answer):
     with contextlib.suppress(Exception):
         answer(torch.tensor([0.0, float("nan"), 1.0, 2.0]), 1.0, [])
         return "logits with a NaN in them raise no error"
-    return one_graph(answer, LOGITS["unsure"], 0.7, [])
+    if changed := [name for name in SETTINGS if getattr(torch._dynamo.config, name)]:
+        return f"default settings were asked for, and {changed[0]} is set"
+    if fault := one_graph(answer, LOGITS["unsure"], 0.7, []):
+        return fault
+    if own := _own_operators(answer, LOGITS["unsure"], 0.7, []):
+        return f"no operator of your own was asked for: the graph calls {own.pop()}"
+    return None
 
 
 # --- 04.2 ----------------------------------------------------------------------

@@ -110,3 +110,31 @@ def adopted(stranger, note, namespace):
 # %% 04.3: called by itself, it does not return what longest_run does
 # - torch.tensor(runs, device=bits.device)
 # + torch.tensor(runs, device=bits.device).float()
+
+
+# %% 04.1: default settings were asked for, and capture_scalar_outputs is set
+# - history.append(entropy.detach())
+# + torch._dynamo.config.capture_scalar_outputs = True
+# +     history.append(entropy.item())
+
+
+# %% 04.1: no operator of your own was asked for: the graph calls wrong04.finite
+@torch.library.custom_op("wrong04::finite", mutates_args=())
+def finite(logits: torch.Tensor) -> torch.Tensor:
+    if torch.isnan(logits).any():
+        raise ValueError("the model has diverged")
+    return logits.clone()
+
+
+finite.register_fake(torch.empty_like)
+finite.register_autograd(lambda ctx, grad: grad)
+
+
+def repaired(logits, temperature, history):
+    logits = finite(logits)
+    logits = torch.where(logits.max() > 5, logits / 2, logits)
+    probs = torch.softmax(logits / temperature, dim=-1)
+    entropy = torch.special.entr(probs).masked_fill(probs <= 0.01, 0).sum()
+    history.append(entropy.detach())
+    three = probs.topk(3).values.sum()
+    return probs, torch.where(entropy > 1, three, probs.max())
