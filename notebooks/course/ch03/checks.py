@@ -30,6 +30,16 @@ def fail_guard(answer):
     return None
 
 
+PARTS = {  # what the TENSOR_MATCH of a guard names, and with what it changes
+    "size": lambda t: t.shape,
+    "rank": lambda t: t.dim(),
+    "dtype": lambda t: t.dtype,
+    "stride": lambda t: t.stride(),
+    "requires_grad": lambda t: t.requires_grad,
+}
+FOLLOW = {"size": ("stride",), "rank": ("size", "stride")}
+
+
 def _guard_fault(kind, x, other):
     second = recompiles(lambda x: torch.sin(x) + 1, [(x,), (other,)]).calls[1]
     failed = "; ".join(second.guards)
@@ -41,6 +51,9 @@ def _guard_fault(kind, x, other):
         return "nothing is compiled again: all guards still hold"
     if f"{kind} mismatch" not in failed:
         return f"another guard fails: {failed}"
+    free = (kind, *FOLLOW.get(kind, ()))
+    if more := [n for n, of in PARTS.items() if n not in free and of(other) != of(x)]:
+        return f"the {more[0]} is another one, too: {kind} alone was asked for"
     return None
 
 
@@ -72,6 +85,8 @@ def listen(answer):
 
 def _listening_fault(answer, model, name, x):
     layer, backend = model.get_submodule(name), CountingBackend()
+    everywhere = nn.modules.module._global_forward_hooks
+    known = set(everywhere)
     wanted = model[: int(name) + 1](x)
     torch.compiler.reset()
     compiled = torch.compile(model, backend=backend)
@@ -87,4 +102,10 @@ def _listening_fault(answer, model, name, x):
         return "what it returned is not the output of that layer"
     if layer._forward_hooks or "forward" in vars(layer):
         return "a hook is left on the layer"
+    if any(module._forward_hooks for module in model.modules()):
+        return "a hook is left on another module of the model"
+    if left := set(everywhere) - known:
+        for key in left:
+            del everywhere[key]
+        return "a hook of all modules is left"
     return None

@@ -63,3 +63,28 @@ def listen(compiled, model, name, x):
     torch.compiler.reset()
     compiled(x)
     return kept[0]
+
+
+# %% 03.1: for 'dtype': the size is another one, too: dtype alone was asked for
+# - x.double()
+# + x.double()[1:, :3]
+
+
+# %% 03.1: for 'requires_grad': the size is another one, too
+# - x.clone().requires_grad_(),
+# + x[1:].clone().requires_grad_(),
+
+
+# %% 03.2: a hook of all modules is left
+def listen(compiled, model, name, x):
+    kept = []
+    layer = model.get_submodule(name)
+
+    def keep(module, inputs, output):
+        if module is layer:
+            kept.append(output)
+
+    torch.nn.modules.module.register_module_forward_hook(keep)
+    torch.compiler.reset()
+    compiled(x)
+    return kept[0]
