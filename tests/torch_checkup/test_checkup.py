@@ -491,8 +491,7 @@ def test_an_old_name_says_the_new_one_and_still_works(old):
 
 def test_what_prints_and_changes_the_process_stays_in_its_process(tmp_path, capfd):
     body = """
-        import math
-import os
+        import os
         def make():
             print("hello")
             os.environ["SECRET"] = "s3cret"
