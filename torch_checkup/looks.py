@@ -61,13 +61,11 @@ def raised(found: Difference, train: bool = False) -> Look:
 
 def seen_as(found: Difference, expression: str, train: bool) -> Look | None:
     """Return the look at an expression in which *found* shows."""
-    both = {"dtype": "dtype", "shape": "shape", "requires_grad": "requires_grad"}
     others = "(*given, *out)"
     memory = "untyped_storage().data_ptr()"
-    if name := both.get(found.field):
-        check = (
-            f"assert compiled.{name} == eager.{name}, (compiled.{name}, eager.{name})"
-        )
+    if found.field in ("dtype", "shape", "requires_grad"):
+        both = [f"{side}.{found.field}" for side in ("compiled", "eager")]
+        check = f"assert {' == '.join(both)}, ({', '.join(both)})"
     elif found.field == "stride":
         check = "assert compiled.stride() == eager.stride()"
     elif found.field in ("values", "nan/inf"):

@@ -7,6 +7,7 @@ from unittest import mock
 import torch
 
 from course.backend import CountingBackend
+from course.call_strips import Calls
 from course.exercises import difference, exercise, near, one_graph
 
 # --- 04.1 ----------------------------------------------------------------------
@@ -52,12 +53,11 @@ SETTINGS = (  # that put a break into the graph, or drop it
 
 def _own_operators(answer, *inputs):
     """Return the operators in the graphs of a call that are not torch's own."""
-    backend = CountingBackend()
-    torch.compiler.reset()
-    torch.compile(answer, backend=backend)(*inputs)
+    calls = Calls(answer)
+    calls(*inputs)
     return {
         str(node.target)
-        for graph in backend.captured
+        for graph in calls.graphs
         for module in graph.modules()
         if isinstance(module, torch.fx.GraphModule)
         for node in module.graph.nodes

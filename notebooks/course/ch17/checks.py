@@ -166,7 +166,7 @@ def _slow(function=_wave):
 def _takes_long():
     def slowly(graph, inputs):
         def run(*tensors):
-            time.sleep(0.05)
+            time.sleep(0.25)
             return graph.forward(*tensors)
 
         return run

@@ -5,6 +5,7 @@ import re
 import torch
 
 from course.backend import CountingBackend
+from course.call_strips import Calls
 from course.exercises import difference, exercise, fresh
 
 
@@ -58,13 +59,10 @@ def _exact_slope(x):
 def _graphs(function, rows):
     """Return how many graphs serve these numbers of rows, compiled as dynamic."""
     backend = CountingBackend("aot_eager")
-    torch.compiler.reset()
-    compiled = torch.compile(
-        fresh(function), backend=backend, fullgraph=True, dynamic=True
-    )
+    calls = Calls(fresh(function), backend, fullgraph=True, dynamic=True)
     for count in rows:
-        compiled(_numbers(count, 3))
-    return len(backend.captured)
+        calls(_numbers(count, 3))
+    return len(calls.graphs)
 
 
 @exercise(

@@ -88,20 +88,12 @@ def compiles_in(calls):
 
 
 # %% 17.2: a function that takes long, and does not compile: you say "slow"
-def diagnose(eager, compiled, x):
-    import time
-
-    from torch.profiler import profile
-
-    if not torch.allclose(compiled(x), eager(x)):
-        return "stale"
-    with profile() as seen:
-        compiled(x)
-    if not any("Torch-Compiled Region" in e.name for e in seen.events()):
-        return "silent"
-    begin = time.perf_counter()
-    compiled(x)
-    return "slow" if time.perf_counter() - begin > 0.04 else "fine"
+# - before = get_compilation_metrics()
+# + import time
+# +
+# +     begin = time.perf_counter()
+# - "fine" if get_compilation_metrics() == before else "slow"
+# + "slow" if time.perf_counter() - begin > 0.2 else "fine"
 
 
 # %% 17.2: disable=True: you say "fine"
