@@ -289,6 +289,8 @@ def test_triton_text_is_read():
     assert "<summary>a &lt; b</summary>" in folded("a < b", [])
     assert folded("a", []).startswith("<details open>")
     assert folded("a", [], shut=True).startswith("<details><summary>")
+    paper = 'style="background:#F8F8F8; color:black'  # or it is dark on a dark page
+    assert paper in folded("a", [("python", "x = 1")])
 
 
 MINE = 'File "/home/me/mine.py", line {}, in f\n    {}\n'
