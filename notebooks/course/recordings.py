@@ -6,8 +6,8 @@ interval and verdict there again, so that no number can be prettier than what wa
 measured.
 
 A lesson shows a recording beside what the reader's machine measured.  Where nothing
-is recorded, or only a damaged file, a sentence says so in the same place, and the
-lesson goes on.
+is recorded, a page shows nothing; where a file is damaged, a sentence says so in the
+same place.  The lesson goes on.
 """
 
 from __future__ import annotations
@@ -44,11 +44,13 @@ class Case(NamedTuple):
 class Recorded:
     """One experiment that was recorded, or one series of it; false where there is none.
 
-    *label* says where and when it was recorded, or why nothing is here.
+    *label* says where and when it was recorded, or why nothing is here.  A *missing*
+    one says that in words only to who prints it: a page shows nothing.
     """
 
     label: str
     cases: tuple[Case, ...] = ()
+    missing: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.cases)
@@ -74,9 +76,11 @@ class Recorded:
         return str(self.table()) if self else self.line()
 
     def __repr__(self) -> str:  # one mark: a page is the same with and without it
-        return mark(self.line())
+        return mark("" if self.missing else self.line())
 
     def _repr_html_(self) -> str:
+        if self.missing:
+            return ""
         return self.table()._repr_html_() if self else pre(self.line())
 
 
@@ -90,7 +94,7 @@ def recorded(experiment: str, series: str | None = None) -> Recorded:
     folder = Path(os.environ.get("COURSE_RECORDED") or FOLDER)
     paths = sorted(folder.glob(f"*/{experiment}/{series or '*'}/*.json"))
     if not paths:
-        return Recorded(f"No GPU recording is here yet: {_HOW}")
+        return Recorded(f"No GPU recording is here yet: {_HOW}", missing=True)
     try:
         cases = {path: read(path) for path in paths}
     except (ResultError, OSError) as error:

@@ -90,6 +90,7 @@ def test_damage_is_noticed_and_a_lesson_goes_on(folder, old, new):
     nothing = recorded("modes")
     assert not nothing
     assert "default.json" in str(nothing) and "make record" in str(nothing)
+    assert nothing._repr_html_() == pre(nothing.label)  # a page says so, too
 
 
 # --- what a lesson shows ----------------------------------------------------------
@@ -140,7 +141,7 @@ def test_the_newest_is_shown_and_this_machines_own_before_it(folder, race, monke
     assert recorded("modes").label == "recorded on NVIDIA A, 2030-01-01"
 
 
-def test_without_one_a_page_reads_the_same_and_a_sentence_says_how_to_make_one(
+def test_without_one_a_page_shows_nothing_and_who_prints_it_is_told_how(
     folder, monkeypatch
 ):
     shown = recorded("modes")
@@ -149,6 +150,5 @@ def test_without_one_a_page_reads_the_same_and_a_sentence_says_how_to_make_one(
     assert not nothing
     assert "No GPU recording" in str(nothing) and "make record" in str(nothing)
     assert str(nothing) == nothing.line() == nothing.label
-    assert nothing._repr_html_() == pre(nothing.label)
-    for one in (shown, nothing):
-        assert re.fullmatch(r"⟨[^⟩\n]+⟩", repr(one))
+    assert nothing._repr_html_() == "" and repr(nothing) == "⟨⟩"
+    assert re.fullmatch(r"⟨[^⟩\n]+⟩", repr(shown))
