@@ -185,19 +185,19 @@ def all_at_once(call: Callable[..., Any], *inputs: Any, threads: int) -> list[An
         return list(pool.map(go, range(threads)))
 
 
-def passes_limit(**setting: bool) -> bool:
-    """Return whether a function past its recompile limit passes the stance."""
+def passes(compiled: Callable[..., Any], *inputs: torch.Tensor, **setting: Any) -> bool:
+    """Return whether *compiled* passes a gate that has this setting.
+
+    All inputs but the last are the warm-up; the last comes under the stance.
+    """
+    *warm_up, late = inputs
     torch.compiler.reset()
-    sine = torch.compile(lambda x: x.sin(), backend="eager", dynamic=False)
-    with (
-        unlogged(logging.WARNING),
-        torch._dynamo.config.patch(recompile_limit=1, **setting),
-    ):
+    with silence(), torch._dynamo.config.patch(**setting):
         try:
-            for rows in (2, 3):  # the warm-up: one version too many
-                sine(torch.ones(rows))
+            for x in warm_up:
+                compiled(x)
             with torch.compiler.set_stance("fail_on_recompile"):
-                sine(torch.ones(4))
+                compiled(late)
         except (RuntimeError, FailOnRecompileLimitHit):
             return False
     return True

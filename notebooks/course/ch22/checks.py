@@ -2,6 +2,8 @@
 
 import threading
 import time
+from contextlib import contextmanager
+from unittest.mock import patch
 
 import torch
 
@@ -49,8 +51,14 @@ def warm_and_no_warmer(warm):
     sizes = [6, 3, 9]
     with Watch() as spent:
         warm(compiled, _make, list(sizes))
-    if any(weight.grad is not None for weight in compiled.parameters()):
+    left = [w.grad for w in compiled.parameters() if w.grad is not None]
+    if any(grad.any() for grad in left):
         return "it leaves gradients in the model: the next step would use them"
+    if left:
+        return "it leaves gradients of zeros, as large as the weights: leave None"
+    if not torch.is_grad_enabled():
+        torch.set_grad_enabled(True)
+        return "it leaves gradients switched off, for all that comes after it"
     if not compiled.training:
         return "it leaves the model in eval(): the training would go on in it"
     for rows in sizes:
@@ -121,6 +129,41 @@ class _Meeting:
         return x + 1
 
 
+class _Lock:
+    """A lock that notes in *taken* each time it is taken."""
+
+    def __init__(self, lock, taken):
+        self.lock, self.taken = lock, taken
+
+    def acquire(self, *how, **more):
+        self.taken.append(1)
+        return self.lock.acquire(*how, **more)
+
+    def __enter__(self):
+        return self.acquire()
+
+    def __exit__(self, *_):
+        self.lock.release()
+
+    def __getattr__(self, name):
+        return getattr(self.lock, name)
+
+
+@contextmanager
+def _locks_taken():
+    """Collect one entry for each time that a lock made in the block is taken."""
+    taken = []
+
+    def noted(make):
+        return lambda: _Lock(make(), taken)
+
+    with (
+        patch.object(threading, "Lock", noted(threading.Lock)),
+        patch.object(threading, "RLock", noted(threading.RLock)),
+    ):
+        yield taken
+
+
 @exercise(
     "22.2",
     hints=(
@@ -136,7 +179,8 @@ class _Meeting:
 )
 def only_the_first_one_waits(once):
     meeting = _Meeting(fails=True)
-    call = once(meeting)
+    with _locks_taken() as taken:
+        call = once(meeting)
     errors = _at_once(call)
     if len(errors) < THREADS:
         return "when the first call raises, other threads wait for ever"
@@ -154,6 +198,10 @@ def only_the_first_one_waits(once):
         return f"after the first success, a call with 5 in place of 1 got {result}"
     if len(_at_once(call)) < THREADS or meeting.most < 2:
         return "after the first success, calls still wait for each other"
+    before = len(taken)
+    call(1)
+    if len(taken) > before:
+        return "after the first success, a call still takes a lock"
     return _the_first_of_many(once)
 
 

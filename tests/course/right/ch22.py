@@ -43,3 +43,32 @@ def once(compiled):
         return compiled(x)
 
     return call
+
+
+# %% 22.2: a condition in place of a lock
+def once(compiled):
+    import threading
+
+    free, state = threading.Condition(), {"busy": False, "warm": False}
+
+    def call(x):
+        if state["warm"]:
+            return compiled(x)
+        with free:
+            free.wait_for(lambda: not state["busy"])
+            if state["warm"]:
+                mine = False
+            else:
+                mine = state["busy"] = True
+        if not mine:
+            return compiled(x)
+        try:
+            y = compiled(x)
+            state["warm"] = True
+            return y
+        finally:
+            with free:
+                state["busy"] = False
+                free.notify_all()
+
+    return call

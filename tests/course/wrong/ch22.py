@@ -113,3 +113,28 @@ def warm(compiled, make, sizes):
 # -     with torch.no_grad():
 # +     compiled.eval()
 # +     with torch.no_grad():
+
+
+# %% 22.1: gradients of zeros
+# -     compiled.zero_grad()
+# +     compiled.zero_grad(set_to_none=False)
+
+
+# %% 22.1: gradients switched off
+# -     compiled.zero_grad()
+# +     compiled.zero_grad()
+# +     torch.set_grad_enabled(False)
+
+
+# %% 22.2: a call still takes a lock
+# -         if not done.is_set():
+# -             with lock:
+# -                 if not done.is_set():
+# -                     y = compiled(x)
+# -                     done.set()
+# -                     return y
+# +         with lock:
+# +             if not done.is_set():
+# +                 y = compiled(x)
+# +                 done.set()
+# +                 return y
