@@ -48,13 +48,7 @@ model.load_state_dict(other); step()
 call.load_state_dict(other); step()
 call.load_state_dict(other, strict=False); step()
 model.head.weight.data.clamp_(-0.01, 0.01); step()
-model.head.weight.register_hook(hear); step()
-model.head.register_forward_hook(hear); step()
-call(x).sum().backward(retain_graph=True)
-torch.func.grad(lambda z: call(z).sum())(x)
 torch.vmap(call)(x[:, None])
-model.body.requires_grad_(False); step()
-model.eval(); step()
 """.strip().split("\n")
 
 

@@ -108,3 +108,8 @@ def resume(file, model, optimizer):
 # %% 20.2: missing, and another too many, in the file, nothing is raised
 # - load_state_dict(weights)
 # + load_state_dict(weights, strict=len(weights) != len(model.state_dict()))
+
+
+# %% 20.1: it changes its input
+# - x.detach().requires_grad_()
+# + x.requires_grad_()
