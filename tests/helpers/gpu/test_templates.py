@@ -1,6 +1,7 @@
 """What would be timed for a matrix product is listed, compiled, and chosen untimed."""
 
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -17,7 +18,7 @@ from helpers.gpu import gpus
 from helpers.gpu.compile import compile_ahead, compile_kernel
 from helpers.gpu.dump import Dump
 from helpers.gpu.gpus import find
-from helpers.gpu.templates import Candidate, Candidates
+from helpers.gpu.templates import Candidate, Candidates, candidates
 from tests.kinds import randn
 
 UNTIMED = "max-autotune-no-cudagraphs"
@@ -151,7 +152,10 @@ def test_the_text_and_the_file_of_candidates(three):
         f"number 3 cannot: {problem}",
         "which is the fastest, only the device can tell",
     ]
-    rows = found.table().rows
+    table = found.table()
+    heads = "number product candidate sizes registers spilled shared by blocks"
+    assert table.headings == (*heads.split(), "programs", "waves")
+    rows = table.rows
     assert rows[0] == ("0", "0", "library addmm", *[""] * 8)
     assert rows[-1][:4] == (
         *("3", "0", "template mm"),
@@ -166,6 +170,7 @@ def test_the_text_and_the_file_of_candidates(three):
     assert str(last).endswith(problem)
     assert str(found[0]) == f"candidate 0 for {last.operation}: addmm"
     assert "triton_mm" in fits._repr_html_() and "<pre" in found[0]._repr_html_()
+    assert "<summary>candidate 2 for addmm of 512x2048" in fits._repr_html_()
     with pytest.raises(InputError, match="candidate 0 is no template: addmm"):
         found[0].on()
     none = "no candidates: nothing here would be timed for a matrix product"
@@ -184,6 +189,17 @@ def test_one_that_cannot_be_compiled_does_not_hide_the_others(three):
     first, second = Dump("h100", (), (), noted=noted).candidates
     assert first.problem.startswith("no machine code for NVIDIA H100")
     assert not first.fits and second.fits and second.registers > 0
+
+
+def test_what_keeps_every_block_out_is_named(three, monkeypatch):
+    noted, gpu = three.noted[1], find("h100")
+    code = compile_kernel(noted.generated, gpu)
+    none = replace(code.occupancy, blocks=0, limit="registers")
+    full = replace(code, occupancy=none)
+    monkeypatch.setattr("helpers.gpu.compile.compile_kernel", lambda *_: full)
+    [found] = candidates([noted], gpu)
+    assert found.problem == "not one block fits on a multiprocessor, by its registers"
+    assert not found.fits and found.waves is None
 
 
 def test_many_are_compiled_side_by_side_and_found_again(three, monkeypatch):
