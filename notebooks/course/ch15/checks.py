@@ -1,6 +1,10 @@
 """Checks and hints of notebook 15."""
 
+import _thread
 import functools
+import threading
+import time
+from contextlib import contextmanager
 
 import torch
 from torch._dynamo.decorators import mark_unbacked
@@ -35,6 +39,34 @@ def _halved(x, limit):
     return x, turns
 
 
+@contextmanager
+def _ended_after(seconds):
+    """End what runs in the block when it has used so much of the processor.
+
+    A loop that is endless uses it without a pause; a busy machine gives less of it.
+    """
+    done, ended, before = threading.Event(), [], time.process_time()
+
+    def watch():
+        while not done.wait(0.2):
+            if time.process_time() - before > seconds:
+                ended.append(True)
+                _thread.interrupt_main()
+                return
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not ended:  # it was the reader
+            raise
+        raise TimeoutError from None
+    finally:
+        done.set()
+        watcher.join()
+
+
 @exercise(
     "15.1",
     hints=(
@@ -48,6 +80,14 @@ def _halved(x, limit):
     passed="One graph, and as many turns as the numbers need.",
 )
 def halve_in_the_graph(answer):
+    try:
+        with _ended_after(20):
+            return _faults_of_halving(answer)
+    except TimeoutError:
+        return "the loop does not end: does the body make x smaller in each turn?"
+
+
+def _faults_of_halving(answer):
     target = fresh(answer)
     if fault := one_graph(target, torch.ones(3), torch.tensor(0.3)):
         return fault

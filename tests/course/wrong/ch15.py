@@ -146,3 +146,23 @@ def pairs(x):
 # %% 15.3: and a tuple of three tensors back
 # - return fade * keep, state, torch.maximum(first, second)
 # + return torch.stack([fade * keep, state, torch.maximum(first, second)])
+
+
+# %% 15.1: the loop does not end
+# - return x / 2, turns + 1
+# + return x.clone(), turns + 1
+
+
+# %% 15.1: the loop does not end
+# - return x.abs().max() > limit
+# + return turns >= 0
+
+
+# %% 15.3: from the end
+# - return fade * keep, state, torch.maximum(first, second)
+# + return keep, state, first + second - first * second - first
+
+
+# %% 15.2: Could not guard on data-dependent expression
+# - if statically_known_true(rows % 2 == 0):
+# + if statically_known_true(rows % 2 == 0) or rows == 8:
