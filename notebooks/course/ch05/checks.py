@@ -84,12 +84,18 @@ def _hidden(x):
     return torch.where(y.isnan(), 0, y)
 
 
+def _one_came_in(x):
+    mended = x.nan_to_num(-1.0)
+    return mended.log() + x
+
+
 FOURS, MINUS = torch.full((2, 3), 4.0), torch.full((2, 3), -1.0)
 WITH_NAN = torch.tensor([[1.0, math.nan, 2.0]])
 DAYS = (  # a name, the program, the input of each call, and the culprit in each call
     ("two culprits, the first counts", _two_culprits, (MINUS,), ("log",)),
     ("an operation with two results", _two_results, (MINUS,), ("log",)),
     ("a NaN that came in", lambda x: x * 2 + 1, (WITH_NAN,), (None,)),
+    ("one came in, another is made", _one_came_in, (WITH_NAN,), ("log",)),
     ("a NaN in a list", lambda x: torch.cat([x, x * 2]), (WITH_NAN,), (None,)),
     ("a NaN by keyword", lambda x: torch.add(FOURS, other=x), (WITH_NAN,), (None,)),
     ("a second call", lambda x: (x - 1).sqrt() + x, (FOURS, MINUS), (None, "sqrt")),

@@ -99,3 +99,13 @@ def nan_finder(found):
 # %% 05.2: a NaN by keyword: found is [], not ['add']
 # - taken = [self.env[n] for n in node.all_input_nodes]
 # + taken = self.fetch_args_kwargs_from_env(node)[0]
+
+
+# %% 05.2: one came in, another is made: found is ['log'], not []
+# -         return lambda *inputs: Finder(module).run(*inputs)
+# +         def run(*inputs):  # where one came in, nobody made any
+# +             finder = Finder(module)
+# +             finder.searching = not bad(inputs)
+# +             return finder.run(*inputs)
+# +
+# +         return run
