@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from helpers import eager_bytes, kernels
 from helpers.plots import CEILING, COLOURS, QUIET, Picture, styled
-from helpers.text import Table, count, mark, seconds, size
+from helpers.text import Table, mark, seconds, size
 
 
 def operations(function: Callable[..., Any], *inputs: Any) -> int:
@@ -266,32 +266,6 @@ def chain_times(
     axes.set_title("a chain of multiplications, eager and compiled")
     figure.legend(loc="outside upper left", ncols=2)
     alt += f" Arithmetic decides from {mark(f'{free:.0f}')} operations on."
-    return Picture(figure, alt)
-
-
-@styled
-def chain_on_the_roof(machine: Ceilings, length: int) -> Picture:
-    """Draw the best that a chain can do, eager and compiled."""
-    figure = Figure(figsize=(9.5, 4.6), layout="constrained")
-    axes = figure.subplots()
-    low, high = 1 / 20, max(120.0, 2 * machine.balance)
-    _ceilings(axes, machine, low, high)
-    least = []
-    for side, name in enumerate(("eager", "compiled")):
-        intensity = length / _moved(length, 1, side)
-        least.append(machine.least(length, _moved(length, 1, side)))
-        look = {"color": COLOURS[side], "marker": "os"[side], "ms": 14}
-        rate = length / least[side] / 1e9
-        axes.plot([intensity], [rate], ls="", label=name, **look)
-    gain = least[0] / least[1]
-    axes.set(xscale="log", yscale="log", xlim=(low, high))
-    axes.set_ylim(top=3e-9 * machine.operations_per_s)  # room for the roof's name
-    axes.set_title(f"{count(length, 'operation')}: at best {gain:.3g} times as quick")
-    _plain_ticks(axes)
-    axes.set_xlabel("operations for each byte that is moved")
-    axes.set_ylabel("billion operations a second")
-    axes.legend(loc="lower right")
-    alt = f"A chain of {length} below the roof: {mark(f'{gain:.3g}')} at best."
     return Picture(figure, alt)
 
 

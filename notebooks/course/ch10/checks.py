@@ -11,6 +11,11 @@ def _product(x, w):
     return torch.relu(torch.relu(x) @ w)
 
 
+def _twice(x):
+    y = x * 0.9
+    return y, y
+
+
 def _cases():
     """A name, a function, its inputs, and what excess has to return."""
     torch.manual_seed(0)
@@ -23,6 +28,7 @@ def _cases():
         ("a slice of a larger array", torch.relu, (x[:, :32],), 1.0),
         ("two halves of one array", torch.add, (x[:32], x[32:]), 1.0),
         ("a returned view of some rows", lambda x: (x[1:], x * 0.9), (x,), 1.0),
+        ("one result, returned twice", _twice, (x,), 1.0),
         ("a product in the middle", _product, (x, w), moved / least),
     )
 
@@ -61,6 +67,10 @@ def _times(n):
     return run
 
 
+def _product_and_chain(x):
+    return _times(100)(x @ x)
+
+
 def _programs():
     """A name, a function, its inputs, a balance, and what it waits for."""
     torch.manual_seed(0)
@@ -73,6 +83,7 @@ def _programs():
         ("one row times a matrix", torch.mm, (row, weight), 4, "memory"),
         ("a chain of 8, on a slow processor", _times(8), (x,), 0.5, "arithmetic"),
         ("a product, on a fast one", torch.mm, (x, x), 40, "memory"),
+        ("a product and a chain", _product_and_chain, (x,), 19, "arithmetic"),
     )
 
 
