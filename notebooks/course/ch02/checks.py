@@ -110,6 +110,12 @@ MACHINES = (  # the machine, the answer, what it is
         "sides take turns, and compare within a turn",
     ),
     (
+        {"drift": 3.0},
+        "cannot tell",
+        "both sides are the same function, and each call is slower than the one "
+        "before: which side goes first in a turn should change",
+    ),
+    (
         {"ratio": 1.5, "interrupted": 25},
         "faster",
         "compiled takes two thirds of eager's time, and calls are interrupted: a mean "

@@ -117,3 +117,8 @@ def race_of(eager, compiled):
 # %% 02.2: such a difference can be told
 def race_of(eager, compiled):
     return "cannot tell"  # the careful answer
+
+
+# %% 02.2: which side goes first in a turn should change
+# - if turn % 2:
+# + if True:
