@@ -102,10 +102,10 @@ def decisions(log: str) -> list[str]:
 def call_lines(fn: Callable[..., Any], *inputs: Any, **options: Any) -> list[str]:
     """Return what the generated ``call()`` does with its inputs, stripped.
 
-    How it unpacks and checks them, and its last line, are left out.
+    How it unpacks and checks them, comments, and its last line, are left out.
     """
     text = output_code(fn, *inputs, options=options).text
     body = re.search(r"def call\(.*?\n(.*?)\n *return ", text, re.S)[1]
     lines = [line.strip() for line in body.split("\n")]
-    before = r".* = args$|args\.|assert_"
+    before = r".* = args$|args\.|assert_|#"
     return [line for line in lines if not re.match(before, line)]

@@ -83,6 +83,10 @@ PLANS = {  # what it is, its lines and the most bytes at one time
         ["buf0 = empty_strided_cpu((4, 3), (8, 1), torch.bfloat16)"],
         54,
     ),
+    "a single number": (
+        ["buf0 = empty_strided_cpu((), (), torch.float64)"],
+        8,
+    ),
 }
 
 
