@@ -90,6 +90,17 @@ def _shifted(function, **options):
     return torch.compile(lambda *given: function(*given) + 1, **options)
 
 
+def _beside(function, **options):
+    """Compile another program, and return what the function gives eagerly."""
+    other = torch.compile(lambda x: x.cos() + 1, **options)
+
+    def run(*given):
+        other(given[0].detach())
+        return function(*given)
+
+    return run
+
+
 TRIALS = (
     ("sin, compiled", _chain, torch.compile, "right"),
     ("a function with a graph break", _breaks, torch.compile, "not captured"),
@@ -99,6 +110,7 @@ TRIALS = (
         lambda function, **options: function,
         "not captured",
     ),
+    ("a wrapper that compiles another program", _chain, _beside, "not captured"),
     ("a gradient that is too large", _chain, _steep, "wrong"),
     ("a result that is off", _chain, _shifted, "wrong"),
     ("two inputs", _product, torch.compile, "right"),
@@ -108,14 +120,18 @@ TRIALS = (
 @exercise(
     "18.2",
     hints=(
-        "A backend of your own sees each graph: count how often it is asked.",
-        "graphs = []; def backend(graph, example): graphs.append(graph); return graph. "
-        "Compile with it, call, and ask len(graphs) == 1 before you ask for values.",
+        "A backend of your own sees each graph: count how often it is asked. And what "
+        "would show that the graph it was given is the one that runs?",
+        "def backend(graph, example): graphs.append(graph); return graph. One graph "
+        "has to come. Then once more, with a backend that returns something wrong: if "
+        "the answers are right all the same, something else was captured.",
         "compiled = wrap(function, backend=backend); good = right_values(function, "
-        'compiled, *inputs); if len(graphs) != 1: return "not captured"; return '
-        '"right" if good else "wrong". Call torch.compiler.reset() first.',
+        "compiled, *inputs). The wrong backend returns lambda *given: [2 * y for y in "
+        'graph(*given)]. If len(graphs) != 1, or if that is right, "not captured"; '
+        'else "right" if good else "wrong". Call torch.compiler.reset() first.',
     ),
-    passed="A break, a wrapper that does nothing and a wrong gradient are all found.",
+    passed="A break, a wrapper that does nothing or something else, and a wrong "
+    "gradient are all found.",
 )
 def cannot_be_fooled(verdict):
     for name, function, wrap, wanted in TRIALS:

@@ -18,18 +18,19 @@ def notices():
     }
 
 
-# %% 18.2: fullgraph refuses a break, and a counter the rest
+# %% 18.2: fullgraph refuses a break, and counters the rest
 def verdict(function, wrap, *inputs):
     from torch._dynamo.testing import CompileCounter
 
     from course.values import right_values
 
-    counter = CompileCounter()
+    own, counter = CompileCounter(), CompileCounter()
+    torch.compile(function, backend=own)(*inputs)
     try:
         whole = wrap(function, backend=counter, fullgraph=True)
         good = right_values(function, whole, *inputs)
     except torch._dynamo.exc.Unsupported:
         return "not captured"
-    if counter.frame_count != 1:
+    if counter.frame_count != 1 or counter.op_count < own.op_count:
         return "not captured"
     return "right" if good else "wrong"

@@ -43,13 +43,10 @@
 
 
 # %% 18.2: a wrapper that does not compile: you say "right"
-# - wrap(function, backend=backend)
-# + torch.compile(function, backend=backend)
-
-
-# %% 18.2: a wrapper that does not compile: you say "right"
-# - len(graphs) != 1
-# + len(graphs) > 1
+# - compiled = wrap(function, backend=backend)
+# + compiled = torch.compile(function, backend=backend)
+# - wrap(function, backend=doubling)
+# + torch.compile(function, backend=doubling)
 
 
 # %% 18.2: a result that is off: you say "right"
@@ -70,3 +67,8 @@
 # %% 18.2: missing 1 required positional argument
 # - right_values(function, compiled, *inputs)
 # + right_values(function, compiled, inputs[0])
+
+
+# %% 18.2: a wrapper that compiles another program: you say "right"
+# - len(graphs) != 1 or another
+# + len(graphs) != 1
