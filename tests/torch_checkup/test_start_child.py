@@ -84,5 +84,10 @@ def test_its_eager_side_is_eager_where_blocks_are_compiled_inside(tmp_path):
     order = {"target": f"{tmp_path / 'mine.py'}:make", "train": False, "load": ""}
     options, report = {"backend": "eager"}, tmp_path / "report"
     start_child.main({**order, "options": options, "save": "", "report": str(report)})
-    lines = map(json.loads, report.read_text().splitlines())
+    lines = [*map(json.loads, report.read_text().splitlines())]
     assert {"agrees": False} in lines
+    # The last of them says where a process was that was ended.
+    assert [line["stage"] for line in lines if "stage" in line] == [
+        *("import torch", "load the compiler", "make the model"),
+        *("the first call", "compare with eager"),
+    ]
