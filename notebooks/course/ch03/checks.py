@@ -83,10 +83,13 @@ def listen(answer):
     return None
 
 
+GLOBAL_HOOKS = "_global_forward_hooks", "_global_forward_pre_hooks"
+
+
 def _listening_fault(answer, model, name, x):
     layer, backend = model.get_submodule(name), CountingBackend()
-    everywhere = nn.modules.module._global_forward_hooks
-    known = set(everywhere)
+    everywhere = [getattr(nn.modules.module, hooks) for hooks in GLOBAL_HOOKS]
+    known = [set(hooks) for hooks in everywhere]
     wanted = model[: int(name) + 1](x)
     torch.compiler.reset()
     compiled = torch.compile(model, backend=backend)
@@ -100,12 +103,17 @@ def _listening_fault(answer, model, name, x):
         return "compiled was not called: none of its graphs ran"
     if not near(heard, wanted):
         return "what it returned is not the output of that layer"
-    if layer._forward_hooks or "forward" in vars(layer):
+    if _has_hook(layer) or "forward" in vars(layer):
         return "a hook is left on the layer"
-    if any(module._forward_hooks for module in model.modules()):
+    if any(map(_has_hook, model.modules())):
         return "a hook is left on another module of the model"
-    if left := set(everywhere) - known:
-        for key in left:
-            del everywhere[key]
-        return "a hook of all modules is left"
+    for hooks, before in zip(everywhere, known, strict=True):
+        if left := set(hooks) - before:
+            for key in left:
+                del hooks[key]
+            return "a hook of all modules is left"
     return None
+
+
+def _has_hook(module):
+    return module._forward_hooks or module._forward_pre_hooks

@@ -88,3 +88,36 @@ def listen(compiled, model, name, x):
     torch.compiler.reset()
     compiled(x)
     return kept[0]
+
+
+# %% 03.2: a hook is left on the layer
+def listen(compiled, model, name, x):
+    kept, layer = [], model.get_submodule(name)
+    layer.register_forward_pre_hook(lambda _, inputs: kept.append(inputs[0]))
+    torch.compiler.reset()
+    compiled(x)
+    return layer(kept[0])
+
+
+# %% 03.2: a hook is left on another module of the model
+def listen(compiled, model, name, x):
+    kept, layer = [], model.get_submodule(name)
+    model.register_forward_pre_hook(lambda *call: kept.clear())
+    with layer.register_forward_hook(lambda *call: kept.append(call[-1])):
+        torch.compiler.reset()
+        compiled(x)
+    return kept[0]
+
+
+# %% 03.2: a hook of all modules is left
+def listen(compiled, model, name, x):
+    kept, layer = [], model.get_submodule(name)
+
+    def keep(module, inputs):
+        if module is layer:
+            kept.append(inputs[0])
+
+    torch.nn.modules.module.register_module_forward_pre_hook(keep)
+    torch.compiler.reset()
+    compiled(x)
+    return layer(kept[0])
