@@ -6,7 +6,7 @@ import torch
 from torch.optim.lr_scheduler import OneCycleLR
 
 from course.backend import CountingBackend
-from course.exercises import exercise
+from course.exercises import exercise, near
 
 # --- 19.1 ----------------------------------------------------------------------
 
@@ -34,6 +34,7 @@ TRIALS = (  # eager's, compiled's, and whether they train the same
     ("an exact eager, and compiled more than 1e-6 off", _NEVER, [3e-6] * 60, False),
     ("a step lost in the middle, which recovers", _FINE, _LOST, False),
     ("losses that become NaN", _FINE, _NAN, False),
+    ("losses that become NaN, and eager's too", _NAN, _NAN, False),
     ("one loss ten times as far off", _ROUGH, _SPIKE, False),
 )
 
@@ -68,6 +69,7 @@ def a_judge(same_training):
 
 
 def _eagerly(model, batches):
+    """Train *model*, and return its losses."""
     optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9)
     schedule = OneCycleLR(optimizer, 0.05, total_steps=len(batches))
     losses = []
@@ -94,16 +96,17 @@ def _eagerly(model, batches):
     passed="Few graphs, the same training, and the model is still compiled.",
 )
 def a_quiet_loop(mended):
-    def model():
+    def fresh():
         torch.manual_seed(0)
         return torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Tanh())
 
     torch.manual_seed(1)
     batches = [torch.randn(7, 6) for _ in range(6)]
-    wanted = _eagerly(model(), batches)
+    reference, model = fresh(), fresh()
+    wanted = _eagerly(reference, batches)
     torch.compiler.reset()
     backend = CountingBackend("aot_eager")
-    losses = [float(loss) for loss in mended(model(), batches, backend)]
+    losses = [float(loss) for loss in mended(model, batches, backend)]
     for step, (ours, loss) in enumerate(zip(losses, wanted, strict=True), 1):
         if not abs(ours - loss) < 1e-5:
             return f"another training: the loss of step {step} is not that of loop"
@@ -111,4 +114,7 @@ def a_quiet_loop(mended):
         return f"compiled code ran {ran} times in 6 steps: compile the loss"
     if (graphs := len(backend.captured)) > 2:
         return f"{graphs} graphs in 6 steps, and 2 are allowed"
+    pairs = zip(model.parameters(), reference.parameters(), strict=True)
+    if not all(near(ours.detach(), weight.detach()) for ours, weight in pairs):
+        return "the losses are right, and the model does not have loop's weights"
     return None

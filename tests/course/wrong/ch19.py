@@ -90,3 +90,16 @@ def same_training(train):
 
 # %% 19.2: compiled code ran 0 times in 6 steps
 # -     @torch.compile(backend=backend)
+
+
+# %% 19.1: losses that become NaN, and eager's too: you say True
+# - all(off <= room for off in far(ours))
+# + all(off <= room or off != off and usual != usual
+# +         for off, usual in zip(far(ours), far(eager)))
+
+
+# %% 19.2: the model does not have loop's weights
+# -     optimizer = torch.optim.SGD(
+# +     from copy import deepcopy
+# +     model = deepcopy(model)
+# +     optimizer = torch.optim.SGD(
