@@ -30,12 +30,13 @@ class _Net(nn.Module):
 
 
 class _Odd(nn.Module):
-    """A part that is called as the compiler's wrapper calls its own."""
+    """A part that is called as the compiler's wrapper calls its own, two buffers."""
 
     def __init__(self):
         super().__init__()
         self._orig_mod = _Block()
         self.register_buffer("steps", torch.zeros(()))
+        self.register_buffer("scratch", torch.zeros(()), persistent=False)
 
     def forward(self, x):
         return self._orig_mod(x)
@@ -184,6 +185,8 @@ def _state_fault(answer, name, net, around):
     if set(found) != set(wanted):
         odd = sorted(set(found) ^ set(wanted))[0]
         said = "is missing" if odd in wanted else "is not a name of the bare model"
+        if odd in dict(net.named_buffers()) and odd not in wanted:
+            said = "is a buffer that no state_dict has: persistent=False"
         return f"{name}: {odd!r} {said}"
     for key, tensor in wanted.items():
         if found[key].data_ptr() != tensor.data_ptr():

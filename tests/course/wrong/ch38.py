@@ -93,3 +93,8 @@ def portable(model):
         return part
 
     return unwrap(model).state_dict()
+
+
+# %% 38.2: 'scratch' is a buffer that no state_dict has
+# - model.state_dict().items()}
+# + [*model.named_parameters(), *model.named_buffers()]}
