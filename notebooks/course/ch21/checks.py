@@ -34,6 +34,10 @@ def _a_fifth(x):
     return _lost(x) + (x * 0.2 if torch.compiler.is_compiling() else 0.0)
 
 
+def _beside(x):  # 1000 and 1004 in bfloat16: 1.9 and 2.1 from the truth
+    return x * 0 + 1001.9 + (4.0 if torch.compiler.is_compiling() else 0.0)
+
+
 def _steps(x):  # exact in float16, and rounded in between in bfloat16
     return x.round() * 257 - 256
 
@@ -41,6 +45,8 @@ def _steps(x):  # exact in float16, and rounded in between in bfloat16
 TRIALS = {  # a program, and whose result is nearer by its largest distance
     "eight multiplications": (_many, "compiled"),
     "nothing to round": (lambda x: x * 2, "same"),
+    "one multiplication": (lambda x: x * 1.1, "same"),
+    "two neighbours of the truth": (_beside, "same"),
     "one number far off": (_one_far_off, "eager"),
     "one small number off": (_one_small, "compiled"),
     "two distances, nearly the same": (_lost, "same"),

@@ -8,6 +8,7 @@ this page, so it is kept off it.
 from __future__ import annotations
 
 import copy
+import warnings
 from typing import Any
 
 import torch
@@ -21,6 +22,9 @@ with silence():
         Int8WeightOnlyConfig,
         quantize_,
     )
+
+# Said at each compile of a quantised model: it is about the cache.
+warnings.filterwarnings("ignore", message=".*_stable_hash_for_caching")
 
 __all__ = [
     "Int8DynamicActivationInt8WeightConfig",

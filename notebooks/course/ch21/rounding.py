@@ -32,6 +32,18 @@ def nearest(exact: torch.Tensor, dtype: torch.dtype) -> float:
     return error(exact.to(dtype), exact)
 
 
+def slope(
+    head: Callable[..., Any], x: torch.Tensor, w: torch.Tensor, context: Any
+) -> torch.Tensor:
+    """Return the gradient of *w*: the forward in *context*, the backward outside."""
+    leaf = w.clone().requires_grad_()
+    with context:
+        value = head(x, leaf)
+    value.backward()
+    assert leaf.grad is not None
+    return leaf.grad
+
+
 def zeros_in(loss: Callable[..., Any], scale: float, net: Any, *data: Any) -> float:
     """Return which share of the gradients of *net* is 0, the loss scaled."""
     found = torch.autograd.grad(loss(*data) * scale, [*net.parameters()])

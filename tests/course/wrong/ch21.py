@@ -96,3 +96,24 @@
 # + return ours(logits.float(), y)
 # - torch.compile(inner, backend=backend, fullgraph=True)
 # + inner
+
+
+# %% 21.1: one multiplication
+# - torch.compile(program)(x)
+# + torch.compile(program)(x.float())
+
+
+# %% 21.1: two neighbours of the truth
+# - (r.double() - truth)
+# + (r - truth.to(r.dtype))
+
+
+# %% 21.2: a log_softmax in float32
+# -         with torch.autocast("cpu", torch.bfloat16):
+# -             logits = model(x)
+# +         logits = model(x)
+
+
+# %% 21.2: a log_softmax in float32
+# - with torch.autocast("cpu", torch.bfloat16)
+# + with torch.autocast("cpu", torch.float16)
