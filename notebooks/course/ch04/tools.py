@@ -87,6 +87,7 @@ class Tool(NamedTuple):
     """
 
     name: str
+    does: str
     what: str
     function: Function
     use: Callable[[Function], tuple[Function, dict[str, Any]]]
@@ -129,39 +130,63 @@ def _traced(function: Function) -> tuple[Function, dict[str, Any]]:
 TOOLS = (
     Tool(
         "reorderable_logging_functions",
+        "moves the call behind the graph",
         "print",
         prints,
         _setting(reorderable_logging_functions={print}),
     ),
     Tool(
         "ignore_logging_functions",
+        "drops the call",
         "log.info",
         logs,
         _setting(ignore_logging_functions={log.info}),
     ),
     Tool(
         "capture_scalar_outputs",
+        "puts .item() into the graph",
         "x.sum().item()",
         reads_item,
         _setting(capture_scalar_outputs=True),
     ),
     Tool(
         "trace_autograd_ops",
+        "puts autograd.grad into the graph",
         "torch.autograd.grad",
         steps,
         _setting(trace_autograd_ops=True),
     ),
-    Tool("dont_skip_tracing", "default_collate, of torch", collates, _traced),
-    Tool("substitute_in_graph", "bisect, in C", buckets, _with_python_version),
-    Tool("assume_constant_result", "json.loads", configured, _constant),
+    Tool(
+        "dont_skip_tracing",
+        "traces into what Dynamo leaves alone",
+        "default_collate, of torch",
+        collates,
+        _traced,
+    ),
+    Tool(
+        "substitute_in_graph",
+        "reads a Python version of yours instead",
+        "bisect, in C",
+        buckets,
+        _with_python_version,
+    ),
+    Tool(
+        "assume_constant_result",
+        "keeps the answer that it gave in tracing",
+        "json.loads",
+        configured,
+        _constant,
+    ),
     Tool(
         "nonstrict_trace",
+        "puts the call in, for AOTAutograd to trace",
         "pickle.dumps",
         packs,
         _put_in(torch._dynamo.nonstrict_trace),
     ),
     Tool(
         "allow_in_graph",
+        "puts the call in, for AOTAutograd to trace",
         "pickle.dumps",
         packs,
         _put_in(torch.compiler.allow_in_graph),
@@ -221,7 +246,13 @@ def _listening() -> Iterator[list[str]]:
 def table_of(used: list[Used]) -> Table:
     """Return a table of what each tool did."""
     rows = [
-        [u.tool.what, u.tool.name, u.before.count, u.after.count, u.said] for u in used
+        [
+            u.tool.what,
+            u.tool.name,
+            u.tool.does,
+            f"{u.before.count}, then {u.after.count}",
+        ]
+        for u in used
     ]
-    headings = ["line", "tool", "graphs without", "with", "its output"]
+    headings = ["line", "tool", "what it does", "graphs"]
     return Table.of(headings, rows)

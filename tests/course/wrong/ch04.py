@@ -138,3 +138,8 @@ def repaired(logits, temperature, history):
     history.append(entropy.detach())
     three = probs.topk(3).values.sum()
     return probs, torch.where(entropy > 1, three, probs.max())
+
+
+# %% 04.3: opcheck finds: opcheck(op, ...): test_faketensor failed
+# - bits.shape[0]
+# + 5
