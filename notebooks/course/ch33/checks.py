@@ -105,6 +105,9 @@ STOP = {
         library=0,
         speedup=1.0,
     ),
+    "it runs eagerly, from its one break on": _report(
+        graphs=0, breaks=1, compiled=False, kernels=0, library=0
+    ),
     "it has a second break": _report(graphs=3, breaks=2),
     "it goes stale": _report(stale=1, speedup=1.5),
     "it compiles for inputs that it has seen": _report(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -53,6 +54,23 @@ class ModelFile(Folder):
         with torch._inductor.config.patch(fx_graph_cache=True):
             exec(compile(self.text(without), self.name, "exec"), names)
         return names["make"]()
+
+
+def fact_by_fact(report: str) -> str:
+    """Return what torch-checkup printed with its long lines broken, a fact a line."""
+    return "\n".join(map(_broken, report.splitlines()))
+
+
+def _broken(line: str) -> str:
+    if not line.strip("─ "):  # the rule below the headings
+        return line[:79]
+    head = re.match(r"[✓✗!] .*? \d\d +|\w+: ", line)  # a row, or advice
+    if not head:
+        return line
+    rest = line[head.end() :]
+    facts = re.split(r"; |: (?=untried: |torch\.)|, (?=first wrong)", rest)
+    indent = " " * (head.end() if line[0] in "✓✗!" else 2)
+    return head[0] + f"\n{indent}".join(facts)
 
 
 def named_by(file: ModelFile, ill: str | None = None) -> dict[str, bool]:

@@ -79,3 +79,8 @@ def gate():
 # %% 33.1: as bfloat16, it has counted to 256 after 300 calls
 # - torch.tensor(0)
 # + torch.tensor(0.0)
+
+
+# %% 33.2: not stopped: it runs eagerly, from its one break on
+def gate():
+    return "matches,breaks=1,stale=0,later_recompiles=0"
