@@ -13,6 +13,9 @@ WORKS = {
     "x @ x": lambda x: x @ x,
     "x + x.mT, summed": lambda x: (x + x.mT).sum(),
     "a plain tensor times x": lambda x: torch.full((3, 3), 2.0) * x,
+    "torch.cat of a list with x": lambda x: torch.cat([x, torch.ones(1, 3)]),
+    "a sum that keeps its dimension": lambda x: x.sum(0, keepdim=True),
+    "another dtype by keyword": lambda x: torch.zeros_like(x, dtype=torch.float64),
 }
 
 
@@ -44,12 +47,18 @@ def _scale_fault(answer, name, work, raw):
     for scale in SCALES:
         wanted = work(raw * scale)
         for call, said in ((work, "eager"), (compiled, "compiled")):
-            found = call(answer(raw, scale))
+            try:
+                found = call(answer(raw, scale))
+            except RecursionError:
+                return f"{name}, {said}: a Free is left inside, so it calls itself"
             if type(found) is not torch.Tensor:
                 return (
                     f"{name}: {said} gives a {type(found).__name__}, not a plain tensor"
                 )
-            if not torch.allclose(found, wanted):
+            if found.dtype != wanted.dtype:
+                mine, theirs = (str(x.dtype)[6:] for x in (found, wanted))
+                return f"{name}, {said}: {mine}, and raw * scale gives {theirs}"
+            if found.shape != wanted.shape or not torch.allclose(found, wanted):
                 return (
                     f"{name}, {said}, with a scale of {scale}: not that of raw * scale"
                 )

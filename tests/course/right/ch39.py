@@ -20,8 +20,12 @@ class Free(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, op, types, args=(), kwargs=None):
-        dense = [a.dense if isinstance(a, cls) else a for a in args]
-        return op(*dense, **(kwargs or {}))
+        from torch.utils._pytree import tree_map
+
+        def plain(a):
+            return a.dense if isinstance(a, cls) else a
+
+        return op(*tree_map(plain, args), **(kwargs or {}))
 
 
 # %% 39.2: the shortest and the longest are said, and the same for all

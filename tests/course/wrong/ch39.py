@@ -73,3 +73,13 @@ class Free(torch.Tensor):
 # +                 for text in texts
 # +             ]
 # +         )
+
+
+# %% 39.1: torch.cat of a list with x, eager: a Free is left inside
+# -         dense = pytree.tree_map_only(cls, lambda t: t.raw * t.scale, args)
+# +         dense = [a.raw * a.scale if isinstance(a, cls) else a for a in args]
+
+
+# %% 39.1: another dtype by keyword, eager: float32, and raw * scale gives float64
+# -         return op(*dense, **(kwargs or {}))
+# +         return op(*dense)
