@@ -38,6 +38,11 @@ CASES = (  # what happens, the records, and what is to be said
         [(1, 0, SIZE[0]), (1, 2, MODE[0])],
     ),
     (
+        "in step 1, rank 0 compiles a function for the first time, and rank 1 again",
+        [_steps([], []), _steps([], SIZE)],
+        [],
+    ),
+    (
         "records that begin at step 7, in which rank 0 alone compiles",
         [
             [{**step, "step": step["step"] + 7} for step in rank]
@@ -74,11 +79,16 @@ def who_compiled_apart(compiled_apart):
 BLOCKS = 4
 
 
+def _is_set(node):
+    """Return whether a line gives a setting, or a name, a value that it spells out."""
+    return isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+
+
 def _script(wrap):
-    """Return a script with the imports and functions of the cell that has *wrap*."""
+    """Return a script with the imports, functions and settings of *wrap*'s cell."""
     cell = ast.parse("".join(linecache.getlines(wrap.__code__.co_filename)))
     kinds = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
-    kept = [node for node in cell.body if isinstance(node, kinds)]
+    kept = [node for node in cell.body if isinstance(node, kinds) or _is_set(node)]
     return f"""import torch
 {ast.unparse(ast.Module(kept, []))}
 from course.ch25.in_a_rank import try_ways

@@ -16,7 +16,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -200,6 +200,35 @@ def _gradients_alone(model: Any, x: torch.Tensor) -> list[Any]:
     grads = [p.grad for p in model.parameters()]
     whole = [g.full_tensor() if hasattr(g, "full_tensor") else g for g in grads]
     return [g.detach().clone() for g in whole]
+
+
+@_on_each_rank
+def count_graphs(functions: Functions, device: torch.device) -> dict[str, Any]:
+    """Compile each function of a tensor; note graphs, answers and gradients.
+
+    A gradient is the first number of it, in eager and compiled.
+    """
+    return {f.__name__: _counted(f, device) for f in functions}
+
+
+def _counted(function: Callable[..., Any], device: torch.device) -> dict[str, Any]:
+    x = torch.arange(4.0, device=device) + dist.get_rank()
+    with _as_new():
+        compiled = torch.compile(function, backend="aot_eager")
+        try:
+            with torch.no_grad():
+                right = torch.equal(compiled(x), function(x))
+        except RuntimeError as error:  # as all errors of Dynamo are
+            return {"raises": type(error).__name__}
+        graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+        found = {"graphs": graphs, "right": right}
+        x.requires_grad_()
+        with suppress(RuntimeError):  # eager has no gradient for each
+            found["gradients"] = [
+                torch.autograd.grad(run(x).sum(), x)[0][0].item()
+                for run in (function, compiled)
+            ]
+    return found
 
 
 @contextmanager

@@ -18,3 +18,13 @@ def wrap(model):
     return torch.nn.parallel.DistributedDataParallel(
         model, bucket_cap_mb=2, static_graph=True
     )
+
+
+# %% 25.2: the setting above the function, and each forward compiled
+torch._dynamo.config.optimize_ddp = False
+
+
+def wrap(model):
+    for block in model.blocks:
+        block.forward = torch.compile(block.forward)
+    return torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=2)

@@ -49,10 +49,16 @@ def wrap(model):
         return torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=2)
 
 
-# %% 25.2: rank 0 ran 8 forward graphs, and 4 were asked for
-# -     torch._dynamo.config.optimize_ddp = False
-
-
 # %% 25.2: the gradients of the two ranks differ
 # - torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=2)
 # + model
+
+
+# %% 25.1: rank 0 compiles a function for the first time, and rank 1 again
+# - bool(step["compiles"])
+# + bool(step["why"])
+
+
+# %% 25.2: rank 0 ran 0 forward graphs, and 4 were asked for
+# - block.compile()
+# + block.compile(backend="eager")
