@@ -97,10 +97,22 @@ class News:
     """Takes the place of the report that a parent reads."""
 
     def __init__(self):
-        self.known = {}
+        self.known, self.done = {}, []
 
     def put(self, **found):
-        self.known |= found.get("where", {})
+        self.known |= (facts := found.get("where", {}))
+        self.done += [facts["doing"]] if "doing" in facts else []
+
+
+DOING = {  # what a search was at, when its process is ended
+    "Dynamo": ["while modules were left to eager", "while lines were left to eager"],
+    "below": [
+        "while one graph after the other was compiled",
+        "while a graph was cut",
+        "while the repro ran",
+        "while torch's bisector switched parts off",
+    ],
+}
 
 
 @pytest.fixture
@@ -224,6 +236,29 @@ def test_what_eager_runs_around_a_piece_changes_nothing():
         backend = OnePiece("aot_eager", Piece(0, start, stop))
         found = torch.compile(model, backend=backend, dynamic=True)(x, w)
         torch.testing.assert_close(found, expected)
+
+
+def test_what_it_is_at_is_told_step_by_step(search, tmp_path, monkeypatch):
+    looking = search(WHOLE, wrong_sin)
+    order = {"target": f"{tmp_path / 'mine.py'}:make", "keep": str(tmp_path)}
+    monkeypatch.setattr(where_child, "fails", lambda *_: True)
+    where_child.narrowed(looking, wrong_sin, {**order, "cache": str(tmp_path)})
+    assert looking.told._report.done == DOING["below"]
+    known = looking.told._report.known
+    assert (known["graph"], known["piece"], known["step"]) == (1, 1, "")
+    assert known["code"] == "return torch.sin(z)" and "torch.sin" in known["repro"]
+
+
+@pytest.mark.parametrize("left", [[], ["a difference"]])
+def test_a_setting_is_tried_on_the_whole_model(left, search, monkeypatch):
+    looking = search(WHOLE, wrong_sin)
+    monkeypatch.setattr(where_child, "differences", lambda *_, **__: left)
+    change = mock.Mock(config_field="emulate_precision_casts", config_value=True)
+    where_child.of_the_model(looking, change)
+    does = "leaves the whole model wrong" if left else "makes the whole model right"
+    set_to = "torch._inductor.config.emulate_precision_casts = True"
+    assert looking.told.notes == [f"{set_to} {does}"]
+    assert looking.told._report.done == ["while a setting was tried on the whole model"]
 
 
 def test_the_bisector_names_the_part_and_empties_no_cache(tmp_path, monkeypatch):
@@ -369,6 +404,21 @@ def test_what_dynamo_captures_otherwise_has_a_line(body, module, line, where, se
     assert known["notes"][-1] == f"right where {where}: `{line}`"
 
 
+def test_for_what_dynamo_captures_the_program_is_the_whole_model(
+    search, tmp_path, monkeypatch
+):
+    looking = search(RECENT, "eager")
+    order = {"target": f"{tmp_path / 'mine.py'}:make", "keep": str(tmp_path)}
+    run = mock.Mock(return_value=True)
+    monkeypatch.setattr(where_child, "fails", run)
+    where_child.search(looking.p, looking.sought, looking.told, order)
+    known = looking.told._report.known
+    assert (known["stage"], known["code"]) == ("eager", "self.seen.append(y)")
+    assert "mine" in known["repro"] and known["lines"] > 5 and known["still_fails"]
+    assert run.call_args.args[2] is order
+    assert looking.told._report.done[-2:] == DOING["Dynamo"]
+
+
 ENDS = """
     import os
     @torch.library.custom_op("where_test::ends", mutates_args=())
@@ -394,3 +444,5 @@ def test_what_ends_its_process_is_compiled_in_another_one(search, tmp_path):
     known = looking.told._report.known
     assert (known["stage"], known["still_fails"]) == ("eager", True), known
     assert f"seen(True)  # {said}" in known["repro"]
+    alone = "not narrowed further: no piece of it was compiled by itself"
+    assert known["notes"] == [alone]
