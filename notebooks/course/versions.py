@@ -107,6 +107,12 @@ def versions(function: Callable[..., Any]) -> list[Any]:
     return list(_debug_get_cache_entry_list(original))
 
 
+def guards(function: Callable[..., Any]) -> int:
+    """Return how many guards the one version of a compiled function has."""
+    [version] = versions(function)
+    return len(re.findall(r"\+- [A-Z_]+: ", str(version.guard_manager)))
+
+
 def asked(function: Callable[..., Any], name: str, **inputs: Any) -> list[Asked]:
     """Ask the guards of each version of *function*, as a call would.
 
