@@ -219,7 +219,7 @@ def to_fake_cuda(
             for node in list(part.graph.nodes):
                 _move(part.graph, node)
             part.recompile()
-    return moved, [_on_cuda(value) for value in inputs]
+    return moved, [_where_it_begins(value, _on_cuda(value)) for value in inputs]
 
 
 def _move(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
@@ -244,6 +244,25 @@ def _on_cuda(value: Any) -> Any:
                 value.shape, value.stride(), dtype=value.dtype, device=CUDA
             )
     return value
+
+
+def _where_it_begins(value: Any, moved: Any) -> Any:
+    """Return the fake *moved*, which begins in its storage where *value* does.
+
+    torch promises Triton no multiple of 16 bytes for an input that begins elsewhere.
+    """
+    if not isinstance(value, FakeTensor) or moved is value:
+        return moved
+    begin = value.storage_offset()
+    if not isinstance(begin, int) or begin == 0:  # a symbol stays as it was
+        return moved
+    with moved.fake_mode:
+        whole = torch.empty(
+            begin + moved.untyped_storage().nbytes() // moved.itemsize,
+            dtype=moved.dtype,
+            device=CUDA,
+        )
+        return whole.as_strided(moved.shape, moved.stride(), begin)
 
 
 def _say_device(tree: Any, device: torch.device) -> list[FakeTensor]:

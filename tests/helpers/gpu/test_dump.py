@@ -62,6 +62,13 @@ def test_a_dynamic_size_is_an_argument_of_the_kernel():
     assert "xnumel" in kernel.grid
 
 
+@pytest.mark.parametrize(("begin", "promises"), [(0, 3), (1, 2), (4, 3)])
+def test_an_input_that_begins_elsewhere_is_promised_to_nobody(begin, promises):
+    x = torch.randn(4096 + begin)[begin:]
+    [kernel] = dump_triton(torch.sin, x).kernels
+    assert kernel.generated.count("tt.divisibility") == promises
+
+
 def test_lines_and_counts_of_the_program():
     def two_lines(x):
         y = x.sin()
