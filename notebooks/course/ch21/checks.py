@@ -45,12 +45,12 @@ def _steps(x):  # exact in float16, and rounded in between in bfloat16
 TRIALS = {  # a program, and whose result is nearer by its largest distance
     "eight multiplications": (_many, "compiled"),
     "nothing to round": (lambda x: x * 2, "same"),
-    "one multiplication": (lambda x: x * 1.1, "same"),
-    "two neighbours of the truth": (_beside, "same"),
     "one number far off": (_one_far_off, "eager"),
     "one small number off": (_one_small, "compiled"),
     "two distances, nearly the same": (_lost, "same"),
     "one distance shorter by a fifth": (_a_fifth, "compiled"),
+    "one multiplication": (lambda x: x * 1.1, "same"),
+    "two neighbours of the truth": (_beside, "same"),
 }
 
 
