@@ -13,7 +13,7 @@ TRAFFIC = (
     ("three texts", [[3, 3, 3], [8], [2, 6, 4, 9, 7]]),
     ("one text", [[7, 1, 5]]),
     ("one token", [[4]]),
-    ("forty texts of up to forty tokens", [[9] * (1 + n) for n in range(40)]),
+    ("a hundred texts, of up to 100 tokens", [[9] * (1 + n) for n in range(100)]),
 )
 
 
