@@ -83,4 +83,8 @@ def paid_back(answer):
         ):
             if mine != right:
                 return f"paid_back{given}: the {name} is {right}, not {mine}"
+    for given, _ in CASES:
+        for name, mine in zip(("fewest", "most"), answer(*given), strict=True):
+            if mine != INF and not isinstance(mine, int):
+                return f"paid_back{given}: the {name} is {mine!r}, and that is no int"
     return None

@@ -79,3 +79,8 @@
 # %% 32.2: the most is 3000, not 2000
 # -     return calls(high), calls(low)
 # +     return calls(high), calls((low + high) / 2)
+
+
+# %% 32.2: and that is no int
+# -         return math.ceil(extra / gain) if gain > 0 else math.inf
+# +         return -(-extra // gain) if gain > 0 else math.inf
