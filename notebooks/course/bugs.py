@@ -10,7 +10,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from typing import Any
+
+
+class WhenImported(MetaPathFinder):
+    """Imports one module as usual, and calls *change* with it right afterwards."""
+
+    def __init__(self, module: str, change: Callable[[Any], None]) -> None:
+        self.module, self.change = module, change
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(name, path) if name == self.module else None
+        if spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def execute_and_change(module: Any) -> None:
+            execute(module)
+            self.change(module)
+
+        spec.loader.exec_module = execute_and_change
+        return spec
 
 
 @contextmanager

@@ -33,25 +33,28 @@ others = [folder for folder in sys.path if Path(folder) != Path(__file__).parent
 if hidden := PathFinder.find_spec("sitecustomize", others):
     hidden.loader.exec_module(module_from_spec(hidden))
 """
+# Torch is changed when a process imports it, for many that torch starts never do:
+# each kind of vectors is tried in a process of its own.
+PLANTED = """
+import sys
+from course.bugs import {bug}, WhenImported
+
+sys.meta_path.insert(0, WhenImported("torch._inductor.{module}", lambda it: {change}))
+"""
 BROKEN = {
-    "gelu": """
-from course.bugs import other_gelu
-from torch._inductor.decomposition import select_decomp_table
-
-other_gelu(select_decomp_table())
-""",
-    "erf": """
-from course.bugs import tanh_for_erf
-from torch._inductor.lowering import lowerings
-
-tanh_for_erf(lowerings)
-""",
-    "sin": """
-from course.bugs import cannot_lower
-from torch._inductor.lowering import lowerings
-
-cannot_lower(lowerings, "sin")
-""",
+    "gelu": PLANTED.format(
+        bug="other_gelu",
+        module="decomposition",
+        change="other_gelu(it.select_decomp_table())",
+    ),
+    "erf": PLANTED.format(
+        bug="tanh_for_erf", module="lowering", change="tanh_for_erf(it.lowerings)"
+    ),
+    "sin": PLANTED.format(
+        bug="cannot_lower",
+        module="lowering",
+        change="cannot_lower(it.lowerings, 'sin')",
+    ),
 }
 
 
@@ -112,6 +115,7 @@ class Folder:
         }
         if self._bug:  # what it builds must stay here
             own["TORCHINDUCTOR_CACHE_DIR"] = str(self.path / "cache")
+            own["TORCHINDUCTOR_VEC_ISA_OK"] = "0"  # six builds to find which vectors
         elif not self._caches:  # kernels may come from the usual cache, graphs may not
             own["TORCHINDUCTOR_FX_GRAPH_CACHE"] = "0"
             own["TORCHINDUCTOR_AUTOGRAD_CACHE"] = "0"

@@ -12,11 +12,10 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial, reduce
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
-from types import ModuleType
 from typing import Any
+
+from course.bugs import WhenImported
 
 ROOT = Path(__file__).resolve().parents[3]
 START = Path(__file__).parent / "start"
@@ -45,27 +44,7 @@ class Fault:
     def plant(self) -> None:
         """Change the module as soon as it is imported."""
         if self.patch:
-            sys.meta_path.insert(0, Planter(self.module, self.patch))
-
-
-class Planter(MetaPathFinder):
-    """Imports one module as usual, and changes it right afterwards."""
-
-    def __init__(self, module: str, patch: Patch) -> None:
-        self.module, self.patch = module, patch
-
-    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        spec = PathFinder.find_spec(name, path) if name == self.module else None
-        if spec is None or spec.loader is None:
-            return None
-        execute = spec.loader.exec_module
-
-        def execute_and_change(module: ModuleType) -> None:
-            execute(module)
-            self.patch(module)
-
-        spec.loader.exec_module = execute_and_change
-        return spec
+            sys.meta_path.insert(0, WhenImported(self.module, self.patch))
 
 
 FAULTS: dict[str, Fault] = {}
