@@ -57,6 +57,8 @@ def wrap(model):
 # %% 25.1: rank 0 compiles a function for the first time, and rank 1 again
 # - bool(step["compiles"])
 # + bool(step["why"])
+# -                 if step["compiles"]
+# +                 if step["why"]
 
 
 # %% 25.2: rank 0 ran 0 forward graphs, and 4 were asked for
