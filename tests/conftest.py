@@ -16,6 +16,8 @@ from helpers.results import version_of
 
 # Or each process that compiles starts workers, which import torch for a few kernels.
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+# Or each with an empty cache builds three programs more, to try the kinds of vectors.
+os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")
 
 # The same examples each time: a test that fails now and then teaches to look away.
 settings.register_profile("course", derandomize=True, deadline=None)

@@ -33,7 +33,6 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="runs the steps of Linux
 def bash(command, folder, status=0):
     """Run *command* as a step does, where this environment comes first."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    # No workers that compile beside each process.
     env = {**os.environ, "HELPERS_QUIET": "1", "PATH": path}
     words = "bash", "-e", "-c", command
     return ran(*words, status=status, cwd=folder, env=env, timeout=600)

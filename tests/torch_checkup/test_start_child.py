@@ -56,17 +56,16 @@ def test_ctrl_c_leaves_no_process(model, tmp_path):
 def test_one_real_start_and_what_a_second_finds(model, tmp_path):
     cache, saved = tmp_path / "place", tmp_path / "saved"
     order = {"target": f"{model}:by_name", "options": {"backend": "inductor"}}
-    quickly = {"TORCHINDUCTOR_VEC_ISA_OK": "1"}  # or each tests the processor's vectors
-    first = one_start(order, cache, save=saved, env=quickly)
+    first = one_start(order, cache, save=saved)
     assert first.problem == "" and first.agrees is True
     assert first.first_s > 0
     assert set(first.phases) == set(starts.PHASES)
     assert 0 < sum(first.phases.values()) <= first.first_s == first.wait_s
     assert first.found == "2 missed"
-    again = one_start({**order, "train": True}, cache, load=saved, env=quickly)
+    again = one_start({**order, "train": True}, cache, load=saved)
     assert again.loaded is True and again.problem == ""
     assert "fx_kwargs[is_inference]" in again.missed(first)
-    third = one_start(order, cache, env=quickly)
+    third = one_start(order, cache)
     assert third.found == "2 found" and third.missed(first) == ()
 
 
