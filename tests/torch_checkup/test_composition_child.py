@@ -45,6 +45,11 @@ class Noisy(Net):  # draws with NumPy, which compiled code would leave to torch
         return super().forward(x) + torch.from_numpy(numpy.random.rand(3)).float()
 
 
+class Unsteady(Net):  # eager itself is not the same twice
+    def forward(self, x):
+        return super().forward(x) * os.urandom(1)[0]
+
+
 class Strips(Net):  # what a compiled one adds to its keys
     def load_state_dict(self, state, *rest):
         state = {key.removeprefix("_orig_mod."): value for key, value in state.items()}
@@ -71,7 +76,7 @@ def maker(kind, *does):
     return lambda: (kind(*does), inputs(), loss)
 
 
-differs, strips = maker(Net), maker(Strips)
+differs, strips, unsteady = maker(Net), maker(Strips), maker(Unsteady)
 raises, raises_eagerly = maker(Net, "raise"), maker(Net, "raise eagerly")
 
 
@@ -163,6 +168,12 @@ def test_what_differs_in_silence_is_found(judge):
     autocast, checkpoint = judge("differs", "autocast", "checkpoint")
     assert (autocast.verdict, checkpoint.verdict) == ("differs", "agrees")
     assert not Composition("m:make", (autocast, checkpoint)).ok
+
+
+def test_where_eager_itself_varies_nothing_is_decided(judge):
+    [row] = judge("unsteady", "checkpoint")
+    assert row.verdict == "not decided", row
+    assert row.says == "each call gives another result, seed or not"
 
 
 def test_where_eager_raises_the_row_says_so(judge):
