@@ -22,9 +22,9 @@ def _another_process():
 
 def _missed():
     """Return how often a cache was asked in vain, or not asked."""
-    asked = {**counters["aot_autograd"], **counters["inductor"]}
-    words = ("_cache_miss", "_cache_bypass")
-    return sum(n for name, n in asked.items() if name.endswith(words))
+    asked = counters["aot_autograd"] + counters["inductor"]
+    caches, words = ("autograd_cache", "fxgraph_cache"), ("miss", "bypass")
+    return sum(asked[f"{cache}_{word}"] for cache in caches for word in words)
 
 
 @contextlib.contextmanager
