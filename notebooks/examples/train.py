@@ -8,6 +8,7 @@ from torch.optim.lr_scheduler import OneCycleLR
 def train(model, loss_of, windows, held_out, path, compile=torch.compile):
     """Train on windows of micro-batches; loss_of(model, part) is a sum."""
     loss_of = compile(loss_of)  # the loss inside; the model itself stays plain
+    # on a GPU: foreach=True, capturable=True
     optimizer = torch.optim.AdamW(model.parameters(), lr=torch.tensor(3e-3))
     plan = {"total_steps": len(windows), "cycle_momentum": False}
     schedule = OneCycleLR(optimizer, max_lr=3e-3, **plan)
