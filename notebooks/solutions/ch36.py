@@ -2,10 +2,11 @@
 
 
 # %% 36.1
-def deepest(block_m, block_n, block_k, itemsize, limit):
-    """Return the most stages that fit into *limit* bytes."""
+def deepest(block_m, block_n, block_k, itemsize, limit, instruction):
+    """Return the most stages that fit into *limit* bytes of shared memory."""
     stage = (block_m * block_k + block_k * block_n) * itemsize
-    return limit // stage
+    pairs = limit // stage
+    return pairs + 1 if pairs and instruction == "mma" else pairs
 
 
 # %% 36.2

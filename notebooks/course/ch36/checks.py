@@ -6,15 +6,18 @@ from helpers.text import size
 
 # --- 36.1 ----------------------------------------------------------------------
 
-H100 = find("h100").shared_optin
+H100, RTX3090 = find("h100").shared_optin, find("rtx3090").shared_optin
 
 TEMPLATES = {  # rows, columns, depth, bytes of a number, memory of a block
-    "64 x 128 x 32 in bfloat16 on an H100": (64, 128, 32, 2, H100),
-    "128 x 128 x 128 in bfloat16 on an H100": (128, 128, 128, 2, H100),
-    "128 x 256 x 64 in bfloat16 on an H100": (128, 256, 64, 2, H100),
-    "64 x 64 x 32 in float8 on an H100": (64, 64, 32, 1, H100),
-    "a pair of tiles that fits to the byte": (64, 64, 64, 2, 3 * 64 * 128 * 2),
-    "tiles of which not one pair fits": (256, 256, 256, 4, H100),
+    "64 x 128 x 32 in bfloat16 on an H100": (64, 128, 32, 2, H100, "wgmma"),
+    "128 x 128 x 128 in bfloat16 on an H100": (128, 128, 128, 2, H100, "wgmma"),
+    "128 x 256 x 64 in bfloat16 on an H100": (128, 256, 64, 2, H100, "wgmma"),
+    "64 x 64 x 32 in float8 on an H100": (64, 64, 32, 1, H100, "wgmma"),
+    "tiles that fit to the byte": (64, 64, 64, 2, 3 * 64 * 128 * 2, "wgmma"),
+    "tiles of which not one pair fits": (256, 256, 256, 4, H100, "wgmma"),
+    "128 x 128 x 64 in bfloat16 on an RTX 3090": (128, 128, 64, 2, RTX3090, "mma"),
+    "32 x 64 x 32 in bfloat16 on an H100": (32, 64, 32, 2, H100, "mma"),
+    "tiles of which not one pair fits, with mma": (256, 256, 256, 4, RTX3090, "mma"),
 }
 
 
@@ -24,21 +27,28 @@ TEMPLATES = {  # rows, columns, depth, bytes of a number, memory of a block
         "How many bytes are one stage: which two tiles does a step hold?",
         "A stage is block_m x block_k and block_k x block_n numbers. How often does it "
         "fit into the limit?",
-        "limit // ((block_m + block_n) * block_k * itemsize)",
+        "pairs = limit // ((block_m + block_n) * block_k * itemsize), and with mma one "
+        "more, if pairs is not 0: a stage that is multiplied has left the memory.",
     ),
     passed="Deeper than the loop is long helps nobody, and every stage takes room from "
     "another program: Inductor's templates have one to five.",
 )
 def deepest(answer):
-    for name, (rows, columns, depth, itemsize, limit) in TEMPLATES.items():
+    for name, given in TEMPLATES.items():
+        rows, columns, depth, itemsize, limit, instruction = given
         stage = (rows + columns) * depth * itemsize
         wanted = limit // stage
-        found = answer(rows, columns, depth, itemsize, limit)
+        if instruction == "mma" and wanted:
+            wanted += 1
+        found = answer(*given)
         if found != wanted:
             return (
                 f"{name}: {wanted} stages fit, and yours is {found!r}. One stage is "
-                f"{size(stage)}, and a block may have {size(limit)}"
+                f"{size(stage)}, a block may have {size(limit)}, and {instruction} "
+                "multiplies"
             )
+        if not isinstance(found, int):
+            return f"{name}: a number of stages is an int, and yours is {found!r}"
     return None
 
 
@@ -99,7 +109,7 @@ def plan(answer):
         if not isinstance(found, tuple | list) or len(found) != len(PARTS):
             return f"{name}: four numbers were wanted, and yours is {found!r}"
         for part, one, other in zip(PARTS, found, wanted, strict=True):
-            if one != other:
+            if one != other or not isinstance(one, int):
                 return f"{name}: {part} is {other}, and yours {one!r}: {ADVICE[part]}"
     (shape, tile, room, _), wanted = next(iter(PLANS.values()))
     if tuple(answer(shape, tile, room)) != wanted:

@@ -2,13 +2,13 @@
 
 
 # %% 36.1: one stage after the other
-def deepest(block_m, block_n, block_k, itemsize, limit):
+def deepest(block_m, block_n, block_k, itemsize, limit, instruction):
     stages, left = 0, limit
     while (
         left := left - block_m * block_k * itemsize - block_k * block_n * itemsize
     ) >= 0:
         stages += 1
-    return stages
+    return stages + (instruction == "mma" and stages > 0)
 
 
 # %% 36.2: tile by tile, and wave by wave

@@ -3,8 +3,8 @@
 
 
 # %% 36.1: 64 x 128 x 32 in bfloat16 on an H100: 18 stages fit, and yours is 19
-# -     return limit // stage
-# +     return limit // stage + 1  # as mma would have it
+# - pairs + 1 if pairs and instruction == "mma" else pairs
+# + pairs + 1
 
 
 # %% 36.1: 64 x 128 x 32 in bfloat16 on an H100: 18 stages fit
@@ -18,8 +18,8 @@
 
 
 # %% 36.1: tiles of which not one pair fits: 0 stages fit, and yours is 1
-# -     return limit // stage
-# +     return max(1, limit // stage)
+# -     pairs = limit // stage
+# +     pairs = max(1, limit // stage)
 
 
 # %% 36.2: 500 x 100 by 100 x 1000, whose tiles stick out: programs is 32, and yours 21
@@ -65,3 +65,23 @@
 # %% 36.1: 18 stages fit, and yours is 18.9
 # - limit // stage
 # + limit / stage
+
+
+# %% 36.1: a number of stages is an int, and yours is 18.0
+# -     pairs = limit // stage
+# +     pairs = float(limit // stage)
+
+
+# %% 36.1: 128 x 128 x 64 in bfloat16 on an RTX 3090: 4 stages fit, and yours is 3
+# - pairs + 1 if pairs and instruction == "mma" else pairs
+# + pairs
+
+
+# %% 36.1: not one pair fits, with mma: 0 stages fit, and yours is 1
+# - if pairs and
+# + if
+
+
+# %% 36.2: room for 528: waves is 1, and yours 1.0
+# -     waves = -(-programs // room)
+# +     waves = float(-(-programs // room))
