@@ -19,10 +19,24 @@ def excess(function, *inputs):
 # %% 10.2
 def waits_for(function, inputs, balance):
     """Return "memory" or "arithmetic", for function(*inputs), compiled."""
-    from course.roofline import operations
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils.flop_counter import FlopCounterMode
+
     from helpers import kernels
 
-    intensity = (
-        operations(function, *inputs) / kernels(function, *inputs).bytes
-    )
+    class Pointwise(TorchDispatchMode):
+        """Count the numbers that pointwise operations make."""
+
+        made = 0
+
+        def __torch_dispatch__(self, operation, types, given=(), named=None):
+            result = operation(*given, **(named or {}))
+            if torch.Tag.pointwise in operation.tags:  # no view has it
+                self.made += result.numel()
+            return result
+
+    with FlopCounterMode(display=False) as products, Pointwise() as pointwise:
+        function(*inputs)
+    work = products.get_total_flops() + pointwise.made
+    intensity = work / kernels(function, *inputs).bytes
     return "arithmetic" if intensity > balance else "memory"

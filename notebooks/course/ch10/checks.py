@@ -84,6 +84,7 @@ def _programs():
         ("a chain of 8, on a slow processor", _times(8), (x,), 0.5, "arithmetic"),
         ("a product, on a fast one", torch.mm, (x, x), 40, "memory"),
         ("a product and a chain", _product_and_chain, (x,), 19, "arithmetic"),
+        ("a view and a product with 0.9", lambda x: x.t() * 0.9, (x,), 0.2, "memory"),
     )
 
 
@@ -93,9 +94,11 @@ def _programs():
         "It waits for arithmetic if its operations, divided by its bytes when "
         "compiled, are more than the balance. kernels(...) has the bytes.",
         "Operations are a sum: get_total_flops() of FlopCounterMode(display=False), "
-        "and the pointwise ones, which it takes as nothing.",
-        "course.roofline has operations(function, *inputs), which does both. Then: "
-        "operations(...) / kernels(function, *inputs).bytes > balance.",
+        "and the pointwise ones, which it takes as nothing. A TorchDispatchMode "
+        "(torch.utils._python_dispatch) sees each of them.",
+        "In its __torch_dispatch__(self, operation, types, given=(), named=None): "
+        "result = operation(*given, **(named or {})); if torch.Tag.pointwise is in "
+        "operation.tags, add result.numel(); return result.",
     ),
     passed="Products, chains and single rows: you place them without a clock.",
 )

@@ -32,10 +32,13 @@ def waits_for(function, inputs, balance):
 
 
 # %% 10.2: a product, 128 wide, balance 10: it waits for arithmetic
-# - from helpers import kernels
-# + from helpers import eager_bytes, kernels
-# - operations(function, *inputs)
-# + len(eager_bytes(function, *inputs).calls) * inputs[0].numel()
+# - products.get_total_flops() + pointwise.made
+# + pointwise.made  # and a product is not pointwise
+
+
+# %% 10.2: a view and a product with 0.9, balance 0.2: it waits for memory
+# - if torch.Tag.pointwise in operation.tags:  # no view has it
+# + if "mm" not in str(operation):  # all but products
 
 
 # %% 10.1: a slice of a larger array: it is 1
@@ -84,14 +87,5 @@ def waits_for(function, inputs, balance):
 
 
 # %% 10.2: a product and a chain, balance 19: it waits for arithmetic
-def waits_for(function, inputs, balance):
-    from torch.utils.flop_counter import FlopCounterMode
-
-    from course.roofline import operations
-    from helpers import kernels
-
-    with FlopCounterMode(display=False) as counted:
-        function(*inputs)
-    work = counted.get_total_flops() or operations(function, *inputs)
-    bytes_moved = kernels(function, *inputs).bytes
-    return "arithmetic" if work / bytes_moved > balance else "memory"
+# - products.get_total_flops() + pointwise.made
+# + products.get_total_flops() or pointwise.made  # one or the other
