@@ -25,13 +25,14 @@ def any_timestep(make_step):
     torch.compiler.reset()
     step = make_step(backend)
     torch.manual_seed(31)
-    table = torch.linspace(0.99, 0.01, 1000)
-    for t in (990, 660, 330):
+    one = torch.linspace(0.99, 0.01, 1000)
+    for t, table in ((990, one), (660, one), (330, one.square())):
         x, keep = torch.randn(2, 6), table[t]
         backend.ran.clear()
         wanted = keep.sqrt() * x + (1 - keep).sqrt() * torch.tanh(x)
         if not near(step(x, t, table), wanted):
-            return f"at timestep {t} the values are not those of step"
+            other = "" if table is one else ", of another table,"
+            return f"at timestep {t}{other} the values are not those of step"
         if not backend.ran:
             return f"at timestep {t} no compiled code ran"
     if (graphs := len(backend.captured)) != 1:
@@ -53,6 +54,19 @@ def _rows(graph):
     return sum(int(node.meta["example_value"].shape[0]) for node in linear)
 
 
+def _takes_a_scale(graph):
+    """Tell whether one number, a float or a tensor of one, is an input."""
+    given = [
+        node.meta.get("example_value")
+        for node in graph.graph.find_nodes(op="placeholder")
+    ]
+    return any(
+        isinstance(value, torch.SymFloat)
+        or (isinstance(value, torch.Tensor) and all(n == 1 for n in value.shape))
+        for value in given
+    )
+
+
 @exercise(
     "31.2",
     hints=(
@@ -71,7 +85,7 @@ def on_and_off(make_guide):
     torch.compiler.reset()
     torch.manual_seed(31)
     model = torch.nn.Sequential(torch.nn.Linear(6, 6), torch.nn.Tanh())
-    guide = make_guide(model, backend)
+    guide, eager = make_guide(model, backend), []
     for scale in (7.5, 5.0, 1.0, 3.0, 0.5):
         x = torch.randn(1, 6)
         backend.ran.clear()
@@ -86,7 +100,13 @@ def on_and_off(make_guide):
         rows = sum(_rows(backend.captured[ran]) for ran in backend.ran)
         if scale <= 1 < rows:
             return f"scale {scale} costs {rows} rows, and one is enough"
+        if scale > 1 and not any(
+            _takes_a_scale(backend.captured[ran]) for ran in backend.ran
+        ):
+            eager.append(scale)
     graphs = len(backend.captured)
     if graphs > 2:
         return f"five requests made {graphs} graphs, and two are enough"
+    if eager:
+        return f"no graph that ran gets the scale {eager[0]}: its arithmetic is eager"
     return None

@@ -135,3 +135,32 @@ def make_guide(model, backend):
         return plain + scale * (text - plain)
 
     return lambda x, scale: two(x, max(scale, 1.0))
+
+
+# %% 31.1: at timestep 330, of another table, the values are not those of step
+def make_step(backend):
+    tables = []
+
+    @torch.compile(backend=backend)
+    def arithmetic(x, keep):
+        return keep.sqrt() * x + (1 - keep).sqrt() * torch.tanh(x)
+
+    def step(x, t, table):
+        tables.append(table)
+        return arithmetic(x, tables[0][t])
+
+    return step
+
+
+# %% 31.2: no graph that ran gets the scale 7.5: its arithmetic is eager
+def make_guide(model, backend):
+    one = torch.compile(lambda x: model(x), backend=backend)
+    two = torch.compile(lambda x: model(torch.cat([x * 0, x])), backend=backend)
+
+    def any_guide(x, scale):
+        if scale <= 1:
+            return one(x)
+        plain, text = two(x).chunk(2)
+        return plain + scale * (text - plain)
+
+    return any_guide
