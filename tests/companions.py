@@ -62,7 +62,7 @@ LESSONS = {
 
 # How both longer routes begin: to prove, to measure, to read what was captured.
 BEGINNING = "00.1 01.1 02.1 +15 03.1 04.2 13.1 14.1"
-SHORTER = Stop("02", (), ("Large results are new pages", "From which size on?"))
+SHORTER = Stop("02", (), ("From which size on?",))
 # The first number is the minutes of the whole route, and a number among the stops those
 # of a break; what they do not take is left for polls and questions.
 ROUTES: dict[str, tuple[int, tuple[Stop | int, ...]]] = {
