@@ -112,12 +112,12 @@ def unguarded(
 # AOTAutograd.
 
 
-def negated(joint: Any) -> Any:
-    """Flip the sign of a joint graph's last gradient; return the graph."""
+def negated(joint: Any, place: int = -1) -> Any:
+    """Flip the sign of a joint graph's last gradient, or what stands in *place*."""
     import torch
 
     [out] = joint.graph.find_nodes(op="output")
-    last = [node for node in out.args[0] if node is not None][-1]
+    last = [node for node in out.args[0] if node is not None][place]
     with joint.graph.inserting_before(out):
         minus = joint.graph.call_function(torch.ops.aten.neg.default, (last,))
     minus.meta = dict(last.meta)

@@ -15,7 +15,7 @@ def standardise(x, out, columns, BLOCK: tl.constexpr):
 
 # %% 09.2
 def padded(weight, bias):
-    """Return weight (width, words) and bias (words,), with more words."""
+    """Return float32 weight (width, words) and bias (words,), widened."""
     extra = -len(bias) % (16 // bias.element_size())
     pad = torch.nn.functional.pad
     return pad(weight, (0, extra)), pad(bias, (0, extra), value=float("-inf"))

@@ -113,6 +113,10 @@ def _repair_fault(answer):
     with contextlib.suppress(Exception):
         answer(torch.tensor([0.0, float("nan"), 1.0, 2.0]), 1.0, [])
         return "logits with a NaN in them raise no error"
+    try:
+        answer(torch.tensor([torch.inf, 1.0, 0.0, 0.0]), 1.0, [])
+    except Exception:
+        return "a logit of infinity raises an error, and sampled raises none"
     if changed := [name for name in SETTINGS if getattr(torch._dynamo.config, name)]:
         return f"default settings were asked for, and {changed[0]} is set"
     if fault := one_graph(answer, LOGITS["unsure"], 0.7, []):

@@ -20,6 +20,7 @@ PLANTED = {
     "relu's lowering": "inductor",
     "relu's lowering raises": "inductor",
     "gelu's decomposition": "aot_eager_decomp_partition",
+    "the result's sign, in the joint graph": "aot_eager",
     "a constant, behind Dynamo": "eager",
 }
 
@@ -41,10 +42,11 @@ PLANTED = {
 )
 def the_ladder(first_wrong):
     torch.manual_seed(0)
-    inputs = torch.randn(2, 8, 8).unbind()
+    x, y = torch.randn(2, 8, 8).unbind()
     for bug, layer in PLANTED.items():
+        x.requires_grad_("joint" in bug)
         with BUGS[bug]():
-            backend = first_wrong(_program, *inputs)
+            backend = first_wrong(_program, x, y)
         if backend and not layer:
             return f"planted: {bug}. You say {backend}: does a call of yours raise?"
         if backend is None and "raises" in bug:

@@ -35,6 +35,9 @@ BUGS: dict[str, Callable[[], Any]] = {
         aten.relu.default, lambda true, x: lowerings[aten.abs.default](x)
     ),
     "relu's lowering raises": lambda: planted_in(lowerings, bugs.cannot_lower, "relu"),
+    "the result's sign, in the joint graph": lambda: autograd_config.patch(
+        joint_custom_pass=lambda joint, inputs: bugs.negated(joint, place=0)
+    ),
 }
 
 

@@ -27,6 +27,11 @@
 # + torch.isfinite(logits).all()
 
 
+# %% 04.1: a logit of infinity raises an error, and sampled raises none
+# - (~torch.isnan(logits)).all()
+# + (logits < torch.inf).all()
+
+
 # %% 04.1: history holds a tensor that requires a gradient
 # - entropy.detach()
 # + entropy

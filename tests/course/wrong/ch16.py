@@ -12,6 +12,11 @@
 # + in LADDER[::-1]:
 
 
+# %% 16.1: You say aot_eager_decomp_partition, and it is aot_eager
+# - in LADDER:
+# + in (LADDER[0], *LADDER[2:]):
+
+
 # %% 16.2: bfloat16 that is rounded once: you say 'bug'
 # - its <= 5 * own
 # + (eager - other).abs().max() < 1e-6
