@@ -91,6 +91,10 @@ def _low(graph, inputs):
     return lambda *given: tuple(y - 0.01 for y in graph(*given))
 
 
+def _large(graph, inputs):
+    return lambda *given: tuple(y * 1.01 for y in graph(*given))
+
+
 def _not_a_number(graph, inputs):
     return lambda *given: tuple(y * float("nan") for y in graph(*given))
 
@@ -118,6 +122,7 @@ CASES = {  # what it is: the lengths of its warm-up, its backend, may it serve?
     "a warm-up that forgot a length": ((5, 6), "eager", False),
     "a model that is off by 0.01": ((1, 5, 6), _off, False),
     "a model that is 0.01 too low": ((1, 5, 6), _low, False),
+    "a model that is one percent too large": ((1, 5, 6), _large, False),
     "a model that is off by 0.01 for five rows": ((1, 5, 6), _off_at_five, False),
     "a model whose answers are NaN": ((1, 5, 6), _not_a_number, False),
     "a model that raises": ((1, 6, 7), _raises_at_five, False),

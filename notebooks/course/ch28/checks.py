@@ -14,6 +14,8 @@ TRAFFIC = (
     ("one text", [[7, 1, 5]]),
     ("one token", [[4]]),
     ("a hundred texts, of up to 100 tokens", [[9] * (1 + n) for n in range(100)]),
+    ("a thousand texts", [[3 + n % 9] for n in range(1000)]),
+    ("one text, as long as the model takes", [[n % 16 for n in range(256)]]),
 )
 
 

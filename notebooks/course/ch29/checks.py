@@ -88,6 +88,8 @@ def two_versions(answer):
                 return f"{where}: the result is wrong"
             if not backend.ran:
                 return f"{where}: it ran no graph: is it compiled?"
+            if len(backend.ran) > 1:
+                return f"{where}: it ran {len(backend.ran)} graphs, and a call is one"
             at = at + many
     if (versions := len(backend.captured)) > 2:
         return f"{count(versions, 'version')} for {len(PROMPTS)} prompts, not 2"

@@ -79,3 +79,13 @@ def steady(denoise, backend):
 # %% 28.1: your answer raised
 # - max(2, len(texts)), max(2, *map(len, texts))
 # + 64, 64
+
+
+# %% 28.1: index 128 is out of bounds
+# - max(2, len(texts)), max(2, *map(len, texts))
+# + 128, 128
+
+
+# %% 28.1: must match the existing size
+# - max(2, len(texts)), max(2, *map(len, texts))
+# + max(2, len(texts)), 128
