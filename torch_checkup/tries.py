@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from statistics import median
 from typing import Any
@@ -31,12 +31,15 @@ from .patient import Call, Patient, race
 
 with needed_for("first calls without a cache"):
     from torch._dynamo.pgo import reset_code_state
+    from torch._inductor import config as inductor_config
     from torch._inductor.utils import fresh_cache
 
 KINDS = ("breaks", "versions", "first call", "each call")  # the first weigh most
 _WORTH = 1.05
 """What is faster by less may be slower in another process, where memory lands anew."""
 _ANSWERS = {True: "agree", False: "DIFFER", None: "not decided"}
+# As an option of torch.compile it is accepted, and freezes nothing.
+_FREEZING = "torch._inductor.config.freezing = True, before torch.compile(model)"
 _PATIENCE = 20.0  # seconds after which two first calls of each side must do
 
 
@@ -202,8 +205,6 @@ def _options(p: Patient, now: Callable[..., Any]) -> Iterator[Try]:
     ways: dict[str, dict[str, Any]] = {f'mode="{m}"': {"mode": m} for m in modes}
     if cures.varying(p):
         ways["dynamic=False"] = {"dynamic": False}
-    if p.module and not p.train:
-        ways['options={"freezing": True}'] = {"options": {"freezing": True}}
 
     def raced(line: str, options: dict[str, Any]) -> Try:
         agrees, first, then = _agreement(p, _compiling(p, **options), p.calls, True)
@@ -213,13 +214,18 @@ def _options(p: Patient, now: Callable[..., Any]) -> Iterator[Try]:
         if "dynamic" in options:
             count = recompiles(p.fn, p.calls, **options).total
             costs += f", {text.count(count, 'version')}"
-        if "freezing" in str(options):
-            costs += ", no gradients: under torch.no_grad()"
         return Try(line, "each call", mark(result.ratio()), gain, agrees, costs)
+
+    def frozen(line: str) -> Try:
+        with inductor_config.patch(freezing=True):
+            one = raced(line, {})
+        return replace(one, costs=f"{one.costs}, no gradients: under torch.no_grad()")
 
     for words, options in ways.items():
         line = f"torch.compile(model, {words})"
         yield from _attempt("each call", raced, line, options)
+    if p.module and not p.gradients:
+        yield from _attempt("each call", frozen, _FREEZING)
 
 
 def _race(p: Patient, now: Callable[..., Any], then: Callable[..., Any]) -> Comparison:

@@ -5,9 +5,11 @@ import sys
 import textwrap
 import time
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 import torch
+from torch._inductor import freezing
 
 from torch_checkup import tries as checkup_tries
 from torch_checkup.patient import Patient
@@ -71,6 +73,7 @@ def fills():
 def chooses(): return Chooses(), [(torch.rand(n, n),) for n in (5, 7, 9)]
 def stops(): return Stops(), [(torch.rand(4),), (torch.rand(4),)]
 def draws(): return Blocks(), (torch.rand(4, 8),)
+def layer(): return nn.Linear(8, 8), (torch.rand(4, 8),)
 def differs(): return Differs(), (torch.rand(4),)
 def sizes():
     batches = [{"x": torch.rand(4, n, 8), "mask": torch.ones(4, n)} for n in (5, 7, 9)]
@@ -232,8 +235,8 @@ def test_what_gives_other_answers_or_hardly_helps_is_not_advised(patient, monkey
     p = patient("differs")
     wrong = [*checkup_tries._options(p, p.compiled())]
     lines = [one.line for one in wrong]
-    tried = 'mode="max-autotune-no-cudagraphs"', 'options={"freezing": True}'
-    assert lines == [f"torch.compile(model, {options})" for options in tried]
+    mode = 'torch.compile(model, mode="max-autotune-no-cudagraphs")'
+    assert lines == [mode, checkup_tries._FREEZING]
     assert {one.effect for one in wrong} == {"⟨2.0 times⟩"}
     assert re.fullmatch("compiles for ⟨.*s⟩", wrong[0].costs)
     assert wrong[1].costs.endswith("s⟩, no gradients: under torch.no_grad()")
@@ -243,6 +246,7 @@ def test_what_gives_other_answers_or_hardly_helps_is_not_advised(patient, monkey
     monkeypatch.setattr(checkup_tries, "_agreement", lambda *_: (True, 1.0, None))
     hardly = [*checkup_tries._options(p, p.compiled())]
     assert hardly and not any(one.helps for one in hardly)
+    p = patient("differs")
     p.order["train"] = p.train = True  # where nothing is left to choose
     assert [*checkup_tries._options(p, p.compiled())] == []
     of_sizes = [*checkup_tries._options(patient("sizes"), p.compiled())]
@@ -263,9 +267,21 @@ def test_what_is_raced_is_compiled_with_the_options_of_its_line(patient, monkeyp
     lines = [one.line for one in checkup_tries._options(p, p.fn)]
     made = [
         eval(line, {"model": p, "torch": SimpleNamespace(compile=lambda _, **how: how)})
-        for line in lines
+        for line in lines[:-1]
     ]
-    assert made == compiled and {"options": {"freezing": True}} in compiled
+    assert [*made, {}] == compiled and lines[-1] == checkup_tries._FREEZING
+
+
+def test_what_is_raced_as_frozen_is_frozen(patient, monkeypatch):
+    frozen = mock.Mock(wraps=freezing.freeze)
+    monkeypatch.setattr(freezing, "freeze", frozen)
+    monkeypatch.setattr(checkup_tries, "_race", lambda *_: raced(2.0))
+    p = patient("layer")
+    with torch.no_grad():
+        *_, last = checkup_tries._options(p, p.fn)
+    assert (last.line, last.agrees) == (checkup_tries._FREEZING, True)
+    assert frozen.call_count == 1
+    assert not torch._inductor.config.freezing
 
 
 def test_what_fails_now_is_not_raced(patient, monkeypatch):
