@@ -14,6 +14,13 @@ def _distances(x):
     return (x - x.mean(0)).norm(dim=1)
 
 
+def _gradient(function):
+    def gradient(x):
+        return torch.autograd.grad(function(x.requires_grad_()).sum(), x)[0]
+
+    return gradient
+
+
 @exercise(
     "14.1",
     hints=(
@@ -50,6 +57,8 @@ def mended(answer):
             return (
                 f"{node.target} is an operator of your own, and torch's were asked for"
             )
+    if fault := difference(_gradient(answer), _gradient(_distances), cases[:1]):
+        return f"the gradient of x is not that of distances: {fault}"
     return None
 
 
