@@ -84,7 +84,10 @@ def one_file(answer):
             if not counters["aot_autograd"]:
                 return "the first call compiled nothing: is it compiled at all?"
             if missed := _missed():
-                return f"the first call after start_warm missed {missed} times"
+                return (
+                    f"the first call after start_warm missed {missed} times: was the "
+                    "file loaded before it, and did ship call with gradients on?"
+                )
         if not near(result, _Model()(x), 1e-4):
             return "after start_warm, the model gives other answers"
         for what, damaged in _damages(path.read_bytes()):
