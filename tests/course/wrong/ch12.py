@@ -99,73 +99,18 @@ def culprits(f, options, *inputs):
 
 
 # %% 12.3: leaves every kernel as it was
-def culprits(f, options, *inputs):
-    return list(options)
+# - return [n for n, value in options.items() if texts({n: value}) != plain]
+# + tried, found = {}, []
+# +     for name, value in options.items():  # each on top of those before it
+# +         tried[name] = value
+# +         found += [name] if texts(tried) != plain else []
+# +     return found
 
 
 # %% 12.3: changes a kernel, and was not found
-def culprits(f, options, *inputs):
-    from helpers import kernels
-
-    plain = kernels(f, *inputs).kernels
-    return [
-        n
-        for n, value in options.items()
-        if kernels(f, *inputs, options={n: value}).kernels != plain
-    ]
-
-
-# %% 12.1: its CUDA graphs were used
-# - nothing = mode == "reduce-overhead" and unused
-# + nothing = mode == "reduce-overhead"
-
-
-# %% 12.1: its CUDA graphs were used
-# - nothing = mode == "reduce-overhead" and unused
-# + nothing = mode == "reduce-overhead" and race.notes
-
-
-# %% 12.2: nothing was replayed for them
-def graphed(f, record):
-    known = {}
-
-    def g(x):
-        if x.shape not in known:
-            known[x.shape] = record(f, x)
-        return f(x)
-
-    return g
-
-
-# %% 12.3: leaves every kernel as it was
-def culprits(f, options, *inputs):
-    from helpers import output_code
-
-    def texts(options):
-        code = output_code(f, *inputs, options=options)
-        return [code.kernel(name) for name in code.names]
-
-    tried, found, plain = {}, [], texts({})
-    for name, value in options.items():  # each on top of those before it
-        tried[name] = value
-        if texts(tried) != plain:
-            found.append(name)
-    return found
-
-
-# %% 12.3: changes a kernel, and was not found
-def culprits(f, options, *inputs):
-    from helpers import output_code
-
-    def texts(options):
-        code = output_code(f, *inputs, options=options)
-        return [code.kernel(name) for name in code.names]
-
-    tried, found, last = {}, [], texts({})
-    for name, value in options.items():  # what one more changes
-        tried[name] = value
-        now = texts(tried)
-        if now != last:
-            found.append(name)
-        last = now
-    return found
+# - return [n for n, value in options.items() if texts({n: value}) != plain]
+# + tried, found = {}, []
+# +     for name, value in options.items():  # what one more changes
+# +         tried[name], before = value, texts(tried)
+# +         found += [name] if texts(tried) != before else []
+# +     return found
