@@ -21,7 +21,7 @@ def peak_bytes(lines):
             pairs = zip(sizes, strides, strict=True)
             elements = 1 + sum((size - 1) * stride for size, stride in pairs)
             alive[name] = elements * getattr(torch, dtype).itemsize
-        elif reused := re.match(r"(\w+) = (\w+); del \2", line):
+        elif reused := re.match(r"(\w+) = .*; del (\w+)  # reuse", line):
             alive[reused[1]] = alive.pop(reused[2])
         elif line.startswith("del buf"):
             del alive[line[4:]]

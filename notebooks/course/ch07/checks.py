@@ -79,6 +79,15 @@ PLANS = {  # what it is, its lines and the most bytes at one time
         ],
         64,
     ),
+    "one that is reused in another shape": (
+        [
+            "buf0 = empty_strided_cpu((4, 8), (8, 1), torch.float32)",
+            "buf1 = reinterpret_tensor(buf0, (4, 4), (4, 1), 0); del buf0  # reuse",
+            "buf2 = empty_strided_cpu((4, 4), (4, 1), torch.float32)",
+            "del buf1",
+        ],
+        192,
+    ),
     "rows that are padded, and another dtype": (
         ["buf0 = empty_strided_cpu((4, 3), (8, 1), torch.bfloat16)"],
         54,
@@ -95,8 +104,8 @@ PLANS = {  # what it is, its lines and the most bytes at one time
     hints=(
         "Keep a dict of what is alive: name to bytes. After each line, compare its sum "
         "with the largest so far.",
-        "Three kinds of line, three regular expressions. A reuse moves an entry to a "
-        "new name, and adds nothing.",
+        "Three kinds of line, three regular expressions. A reuse, in the same shape or "
+        "another, moves an entry to a new name, and adds nothing.",
         "Elements are 1 + the sum of (size - 1) * stride; the bytes of one are "
         "getattr(torch, 'float32').itemsize.",
     ),

@@ -48,10 +48,3 @@ def branches(source: str, size: int) -> str:
     rest = size % step(source)
     own = rf"\b({step(source)}|{size - rest}|{rest})\b"
     return re.sub(own, lambda match: mark(match[0]), "\n".join(lines))
-
-
-def body(source: str) -> str:
-    """Return the lines of a kernel that load, compute and store."""
-    lines = [line for line in loops_of(source) if "tmp" in line]
-    own = rf"\b{step(source)}\b"
-    return re.sub(own, mark(step(source)), dedent("\n".join(lines)))

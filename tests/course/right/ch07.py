@@ -20,7 +20,7 @@ def peak_bytes(lines):
             made = torch.empty_strided(size, stride, dtype=dtype, device="meta")
             held[name] = made.untyped_storage().nbytes()
         elif "# reuse" in rest:
-            held[name] = held.pop(rest.partition(";")[0])
+            held[name] = held.pop(rest.partition("; del ")[2].split()[0])
         elif line.startswith("del "):
             held.pop(line.split()[1], None)
         most = max(most, sum(held.values()))

@@ -14,7 +14,7 @@ def recognised(q, k, v):
 
 
 # %% 07.2: one that is reused: the most at one time is 64 bytes, and you said 128
-# -         elif reused := re.match(r"(\w+) = (\w+); del \2", line):
+# -         elif reused := re.match(r"(\w+) = .*; del (\w+)  # reuse", line):
 # -             alive[reused[1]] = alive.pop(reused[2])
 # +
 # - del alive[line[4:]]
@@ -69,3 +69,8 @@ def peak_bytes(lines):
         for line in lines
         if "empty_strided" in line
     )
+
+
+# %% 07.2: one that is reused in another shape
+# -         elif reused := re.match(r"(\w+) = .*; del (\w+)  # reuse", line):
+# +         elif reused := re.match(r"(\w+) = (\w+); del \2", line):
