@@ -5,7 +5,6 @@ A *loop* makes the calls: it is given a step, and yields a token for each.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,14 +13,7 @@ from typing import Any
 
 import torch
 from matplotlib.figure import Figure
-from torch._dynamo.backends.common import aot_autograd
-from torch._guards import TracingContext
-from torch._inductor.cudagraph_utils import (
-    check_for_mutation_ignore_cuda_graph_managed_tensor,
-)
-from torch.utils._ordered_set import OrderedSet
 
-from course.backend import CountingBackend
 from course.call_strips import EAGER, Calls
 from course.models import llama_of, same_weights
 from course.words import unlogged
@@ -36,55 +28,8 @@ Loop = Callable[[Callable[..., Any]], Iterable[int]]
 # ------------------------------------------------------- what each call ran
 
 
-class _Replays(CountingBackend):
-    """Notes what CUDA graphs would meet: writes into inputs, and Python numbers."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            aot_autograd(fw_compiler=self._judged, keep_inference_input_mutations=True)
-        )
-        self.given: set[tuple[int, ...]] = set()
-        self.skipped: list[str] = []
-
-    def __call__(self, graph: Any, inputs: list[Any]) -> Callable[..., Any]:
-        run = super().__call__(graph, inputs)
-
-        def noted(*given: Any) -> Any:
-            result = run(*given)
-            numbers = (n for n in given if isinstance(n, int))
-            self.given.add((self.ran[-1], *numbers))
-            return result
-
-        return noted
-
-    def _judged(self, graph: torch.fx.GraphModule, _: Any) -> torch.fx.GraphModule:
-        """Ask torch whether CUDA graphs would skip this graph for its writes."""
-        names = [node.name for node in graph.graph.find_nodes(op="placeholder")]
-        copies = graph.graph.find_nodes(
-            op="call_function", target=torch.ops.aten.copy_.default
-        )
-        written = OrderedSet(str(copy.args[0]) for copy in copies)
-        reason = check_for_mutation_ignore_cuda_graph_managed_tensor(
-            graph,
-            written,
-            OrderedSet(map(names.index, written)),
-            TracingContext.get().fw_metadata.static_input_indices,
-        )
-        if reason:
-            self.skipped.append(reason)
-        return graph
-
-
 class Lane(Calls):
-    """The calls of a step, and where its second argument lay: a cache, as a rule."""
-
-    def __init__(self, step: Any, backend: Any = None, **options: Any) -> None:
-        super().__init__(step, backend, **options)
-        self.addresses: list[int] = []
-
-    def __call__(self, *inputs: Any, **named: Any) -> Any:
-        self.addresses += [cache.data_ptr() for cache in inputs[1:2]]
-        return super().__call__(*inputs, **named)
+    """The calls of a step, and which of them compiled."""
 
     @property
     def versions(self) -> int:
@@ -96,11 +41,6 @@ class Lane(Calls):
         """The calls that compiled, counted from 0."""
         return [call for call, made in enumerate(self.made) if made]
 
-    @property
-    def moves(self) -> int:
-        """How often the cache lay elsewhere than in the call before."""
-        return sum(a != b for a, b in itertools.pairwise(self.addresses))
-
 
 def lane(step: Any, loop: Loop, **options: Any) -> Lane:
     """Return what each call of *step* ran when *loop* calls it, compiled anew."""
@@ -111,30 +51,6 @@ def lane(step: Any, loop: Loop, **options: Any) -> Lane:
     return calls
 
 
-@dataclass(frozen=True)
-class Replays:
-    """What CUDA graphs would meet in a loop.
-
-    *moves* is how often the cache lay elsewhere than in the call before;
-    *skipped* is torch's reason why a graph is not recorded, or empty;
-    *recordings* are the different sets of numbers that the graphs were given.
-    """
-
-    moves: int
-    skipped: str
-    recordings: int
-
-
-def replays(step: Any, loop: Loop) -> Replays:
-    """Return what CUDA graphs would meet when *loop* calls *step*."""
-    backend = _Replays()
-    calls = lane(step, loop, backend=backend)
-    if backend.skipped:
-        reason, *_ = backend.skipped[0].partition(". ")  # then come lines of code
-        return Replays(calls.moves, reason, 0)
-    return Replays(calls.moves, "", len(backend.given))
-
-
 def lanes_table(lanes: Mapping[str, Lane]) -> Table:
     """Return the versions that each way made, and its calls in eager."""
     rows = [
@@ -142,16 +58,6 @@ def lanes_table(lanes: Mapping[str, Lane]) -> Table:
         for name, one in lanes.items()
     ]
     return Table.of(["way", "versions", "calls in eager", "calls"], rows)
-
-
-def replays_table(ways: Mapping[str, Replays]) -> Table:
-    """Return what CUDA graphs would meet in each way."""
-    rows = [
-        [name, one.moves, one.skipped.partition("due to ")[2], one.recordings]
-        for name, one in ways.items()
-    ]
-    head = ["way", "the cache moves", "skipped", "recordings, by the rule"]
-    return Table.of(head, rows)
 
 
 # ------------------------------------------------------------- the two caches
