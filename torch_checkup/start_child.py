@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -28,8 +27,7 @@ def main(order: dict[str, Any]) -> None:
 
     report.stage("load the compiler")
     for name in ("async_compile", "compile_fx"):  # or the first compile loads them
-        with suppress(ImportError):
-            import_module(f"torch._inductor.{name}")
+        import_module(f"torch._inductor.{name}")
 
     from . import records  # here, for these import torch
     from .helpers import _torch, correctness

@@ -90,3 +90,13 @@ def test_its_eager_side_is_eager_where_blocks_are_compiled_inside(tmp_path):
         *("import torch", "load the compiler", "make the model"),
         *("the first call", "compare with eager"),
     ]
+
+
+def test_it_says_that_it_ended_where_artifacts_are_loaded(model, tmp_path):
+    order = {"target": f"{model}:by_name", "load": str(tmp_path / "none")}
+    report = tmp_path / "report"
+    with pytest.raises(FileNotFoundError):
+        start_child.main({**order, "report": str(report)})
+    assert json.loads(report.read_text().splitlines()[-1])["stage"] == (
+        "load the artifacts"
+    )
