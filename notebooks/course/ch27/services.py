@@ -52,7 +52,6 @@ from helpers.text import Table, mark, seconds
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "service"
 FIXED = ("app.py", "--port", "0", "--with-stdin")
-RECORD = FOLDER.parents[2] / "data" / "benchmarks" / "service.json"
 BAND = {"color": CEILING, "alpha": 0.15}  # the time in which a request compiles
 LIMIT = 300  # seconds until a service must be there, or an answer
 # Kernels may come from the usual cache.  Graphs may not: each one compiles.
@@ -344,21 +343,6 @@ def gate(warm_up: str, kind: str = "") -> list[str]:
 
 
 # ---------------------------------------------------------------- how it looks
-
-
-def recorded() -> Table:
-    """Return what `python -m tests.benchmarks service` found and kept.
-
-    What a reload compiles is asked only later on the page.  Counts are facts;
-    what is text was measured in seconds.
-    """
-    rows = json.loads(RECORD.read_text(encoding="utf-8"))["rows"]
-    shown = [
-        [what, mark(found) if isinstance(found, str) else found]
-        for what, found in (row.values() for row in rows)
-        if "reloads" not in what
-    ]
-    return Table.of(["recorded", "found"], shown)
 
 
 def table(runs: dict[str, tuple[Running, list[Reply]]]) -> Table:
