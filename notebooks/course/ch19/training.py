@@ -274,15 +274,6 @@ def passages() -> DataLoader:
     return DataLoader(Passages(), batch_size=16)
 
 
-def speed_table(races: dict[str, Any]) -> Table:
-    """Return a table of what ``compare`` found, a row for each race."""
-    rows = []
-    for name, race in races.items():
-        before, after = (mark(f"{1000 * s:.3g} ms") for s in race.median_s)
-        rows.append((name, before, after, mark(race.ratio())))
-    return Table.of(("", "eager", "compiled", "verdict"), rows)
-
-
 # --- the loop to copy, tried ---
 
 
