@@ -32,7 +32,7 @@ from course.drawing import BLUE, GREEN, VERMILION, Look
 from course.lowering import past_the_caches
 from course.words import silence, unlogged
 from helpers.plots import Picture
-from helpers.text import Table, mark, seconds, size
+from helpers.text import Table, mark, seconds
 
 # In the order of the work; each holds only what it took for itself.
 PHASES = {
@@ -95,20 +95,11 @@ def bars(rows: Mapping[str, Mapping[str, float]]) -> Picture:
 # ------------------------------------------------------- what a compile leaves
 
 
-@dataclass(frozen=True)
-class Written:
-    """What the compiles wrote into the cache folder that is in use now."""
-
-    kernels: int
-    lines: int
-
-
-def written() -> Written:
-    """Count the kernels, and the lines of the programs that call them."""
+def written() -> int:
+    """Count the kernels that the compiles wrote into the cache folder in use now."""
     texts = [file.read_text() for file in Path(cache_dir()).rglob("*.py")]
     programs = [text for text in texts if "AsyncCompile" in text]
-    kernels = re.findall(r"^\w+ = async_compile\..*", "\n".join(programs), re.M)
-    return Written(len(kernels), sum(len(p.splitlines()) for p in programs))
+    return len(re.findall(r"^\w+ = async_compile\..*", "\n".join(programs), re.M))
 
 
 @dataclass(frozen=True)
@@ -118,15 +109,14 @@ class Cost:
     compiles: int
     nodes: int
     kernels: int
-    lines: int
     seconds: Mapping[str, float]
 
     @classmethod
-    def of(cls, records: Sequence[Any], left: Written) -> Cost:
+    def of(cls, records: Sequence[Any], kernels: int) -> Cost:
         nodes = sum(getattr(r, "graph_node_count", None) or 0 for r in records)
         parts = [phases(record) for record in records]
         took = {name: sum(part[name] for part in parts) for name in PHASES}
-        return cls(len(records), nodes, left.kernels, left.lines, took)
+        return cls(len(records), nodes, kernels, took)
 
 
 def first_step(compiled: Callable[..., Any], x: torch.Tensor) -> Cost:
@@ -146,10 +136,9 @@ def table(costs: Mapping[tuple[str, int], Cost]) -> Table:
     headings = ["compiled", "blocks", "compiles", "graph nodes", "kernels"]
     rows = []
     for (way, n), cost in sorted(costs.items(), key=lambda row: row[0]):
-        counts = [cost.compiles, cost.nodes, cost.kernels, mark(cost.lines)]
-        took = seconds(sum(cost.seconds.values()))
-        rows.append([way, n, *counts, mark(took)])
-    return Table.of([*headings, "lines", "time"], rows)
+        took = mark(seconds(sum(cost.seconds.values())))
+        rows.append([way, n, cost.compiles, cost.nodes, cost.kernels, took])
+    return Table.of([*headings, "time"], rows)
 
 
 # ----------------------------------------------------------- counting compiles
@@ -203,11 +192,10 @@ def passes(compiled: Callable[..., Any], *inputs: torch.Tensor, **setting: Any) 
     return True
 
 
-def workers(threads: int) -> list[tuple[str, int]]:
-    """Start Inductor's compile workers, and return what each process holds.
+def workers(threads: int) -> list[str]:
+    """Start Inductor's compile workers, and return what each process is.
 
-    That is its part, and its share of memory: a page that several processes
-    share is divided among them.  Afterwards, the workers are stopped again.
+    Afterwards, the workers are stopped again.
     """
     import psutil
     from torch._inductor import async_compile, config
@@ -215,44 +203,24 @@ def workers(threads: int) -> list[tuple[str, int]]:
     pool = async_compile.AsyncCompile
     async_compile.shutdown_compile_workers()
     before = {process.pid for process in psutil.Process().children(recursive=True)}
-    found = []
     with config.patch(compile_threads=threads):
         pool.warm_pool()
         pool.wait_pool_ready()
-        for process in psutil.Process().children(recursive=True):
-            if process.pid in before:
-                continue
-            ours = process.ppid() == psutil.Process().pid
-            memory = process.memory_full_info()
-            held = getattr(memory, "pss", memory.rss)  # pss: Linux alone
-            found.append(("the pool" if ours else "a worker", held))
+        ours = psutil.Process()
+        started = [p for p in ours.children(recursive=True) if p.pid not in before]
+        found = ["the pool" if p.ppid() == ours.pid else "a worker" for p in started]
     async_compile.shutdown_compile_workers()
-    return sorted(found, reverse=True)
-
-
-def worker_table(found: Sequence[tuple[str, int]]) -> Table:
-    """Return the processes with the memory of each."""
-    rows = [[name, mark(size(held))] for name, held in found]
-    return Table.of(["process", "its share of memory"], rows)
+    return found
 
 
 # ------------------------------------------------------------------ autotuning
 
 
-@dataclass(frozen=True)
-class Tuned:
-    """How many candidates a compile timed, and for how long."""
+def tuning(function: Callable[..., Any], *inputs: Any, mode: str) -> tuple[int, int]:
+    """Compile twice in one new folder; return how many candidates each timed.
 
-    timed: int
-    took: str
-
-
-def tuning(
-    function: Callable[..., Any], *inputs: Any, mode: str
-) -> tuple[Tuned, Tuned]:
-    """Compile twice in one new folder; the second may use no cached graph.
-
-    torch's table of candidates stays away: lesson 12 shows it.
+    The second may use no cached graph.  torch's table of candidates stays away:
+    lesson 12 shows it.
     """
     found = []
     with (
@@ -265,9 +233,7 @@ def tuning(
             with past_the_caches():
                 again = torch.compile(lambda *x: function(*x), mode=mode)
                 again(*inputs)
-            record = utils.get_compilation_metrics()[-1]
-            took = mark(seconds(phases(record)["autotuning"]))
-            found.append(Tuned(_timed(), took))
+            found.append(_timed())
     return found[0], found[1]
 
 

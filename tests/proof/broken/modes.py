@@ -89,7 +89,7 @@ setting(
     "the tuned choice is forgotten",
     "torch._inductor.config",
     {"autotune_local_cache": False},
-    "22",
+    "23",
     "Every process times all candidates again, whatever the cache folder holds.",
 )
 
