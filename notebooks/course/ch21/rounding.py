@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._inductor import config
 
 from helpers import compare
 from helpers.plots import CEILING, COLOURS, QUIET, Picture, styled
@@ -72,21 +71,6 @@ def raced(
         budget=1,
     )
     return f"{race.sentence()}, error {mark(f'{off:.1e}')}"
-
-
-def raced_frozen(model: Any, x: torch.Tensor, other: Any, y: torch.Tensor) -> Any:
-    """Race compiled *model* on x against *other* on y, which is frozen."""
-    usual, frozen = (torch.compile(fresh_code(m)) for m in (model, other))
-    with torch.no_grad():
-        usual(x)
-        with config.patch(freezing=True):  # asked when it is compiled
-            frozen(y)
-        return compare(
-            lambda: usual(x),
-            lambda: frozen(y),
-            names=("as written", "channels_last, frozen"),
-            budget=1,
-        )
 
 
 # ----------------------------------------------------------------- the picture
