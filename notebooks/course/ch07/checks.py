@@ -79,15 +79,6 @@ PLANS = {  # what it is, its lines and the most bytes at one time
         ],
         64,
     ),
-    "one that is reused in another shape": (
-        [
-            "buf0 = empty_strided_cpu((4, 8), (8, 1), torch.float32)",
-            "buf1 = reinterpret_tensor(buf0, (4, 4), (4, 1), 0); del buf0  # reuse",
-            "buf2 = empty_strided_cpu((4, 4), (4, 1), torch.float32)",
-            "del buf1",
-        ],
-        192,
-    ),
     "rows that are padded, and another dtype": (
         ["buf0 = empty_strided_cpu((4, 3), (8, 1), torch.bfloat16)"],
         54,
@@ -95,6 +86,15 @@ PLANS = {  # what it is, its lines and the most bytes at one time
     "a single number": (
         ["buf0 = empty_strided_cpu((), (), torch.float64)"],
         8,
+    ),
+    "one that is reused in another shape": (
+        [
+            "buf0 = empty_strided_cpu((4, 8), (8, 1), torch.float32)",
+            "buf1 = reinterpret_tensor(buf0, (4, 4), (4, 1), 0); del buf0  # reuse",
+            "del buf1",
+            "buf2 = empty_strided_cpu((4, 4), (4, 1), torch.float32)",
+        ],
+        128,
     ),
 }
 

@@ -74,3 +74,5 @@ def peak_bytes(lines):
 # %% 07.2: one that is reused in another shape
 # -         elif reused := re.match(r"(\w+) = .*; del (\w+)  # reuse", line):
 # +         elif reused := re.match(r"(\w+) = (\w+); del \2", line):
+# - del alive[line[4:]]
+# + alive.pop(line[4:], None)
