@@ -14,19 +14,16 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import torch
-from matplotlib.figure import Figure
 from torch._functorch import config as functorch_config
 from torch._inductor import config as inductor_config
 from torch._inductor.async_compile import AsyncCompile
 from torch._inductor.compile_fx import compile_fx
 
 from course.ch28.fixed_detector import FixedDetector
-from course.drawing import Cell, Look, draw_grid
 from course.models import Call, build
 from course.words import unlogged
 from helpers import session
 from helpers.capture import Watch
-from helpers.plots import COLOURS, Picture, styled
 from helpers.tensors import tensors
 from helpers.text import Table
 
@@ -233,29 +230,3 @@ def table(found: Sequence[Row]) -> Table:
         for r in found
     ]
     return Table.of((*head, "with Inductor"), lines)
-
-
-@styled
-def strip(found: Sequence[Row]) -> Picture:
-    """Return a square for each call, dark where the compiler ran."""
-    looks = {"compiles": Look(COLOURS[1]), "runs": Look("#E8EEF2", ink="#505050")}
-    figure = Figure(figsize=(10, 0.42 * len(found) + 1.4), layout="constrained")
-    both = figure.subplots(1, 2, sharey=True)
-    titles = ("as people call it", "after the change")
-    for axes, title, at in zip(both, titles, ("given", "mended"), strict=True):
-        cells = {
-            r.model: {
-                f"{call}": Cell("compiles" if many else "runs", f"{many}")
-                for call, many in enumerate(getattr(r, at), 1)
-            }
-            for r in found
-        }
-        draw_grid(axes, cells, looks)
-        axes.set(title=title, xlabel="calls, in order")
-    figure.suptitle("how many graphs each call compiles")
-    said = [
-        f"{r.model}: {', '.join(map(str, r.given))}; "
-        f"after the change {', '.join(map(str, r.mended))}"
-        for r in found
-    ]
-    return Picture(figure, f"Compiles of each call. {'. '.join(said)}.")
