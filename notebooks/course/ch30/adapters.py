@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from functorch.compile import default_partition
 
 from course import models
-from course.aot import aot_graphs, ops
 from course.call_strips import Calls
-from course.loop_lines import right_gradients
 from course.values import as_near, right_answer
 from course.words import silence
 from helpers import device
 from helpers.correctness import usual_and_exact
-from helpers.text import Table, size
 
 NAMES = tuple(f"user{n}" for n in range(12))
 
@@ -165,31 +161,16 @@ def longer(layer: Any, x: torch.Tensor, which: torch.Tensor) -> list[int]:
     return calls.made
 
 
-class Cost(NamedTuple):
-    """Bytes that one layer keeps for all adapters, and that a swap writes."""
-
-    keeps: int
-    swap: int
-
-
-def costs(layer: Any, which: torch.Tensor) -> dict[str, Cost]:
-    """Return the cost of each way for the tensors of *layer*, an ``Indexed``.
+def written(layer: Any, which: torch.Tensor) -> dict[str, int]:
+    """Return the bytes that a swap writes in each way into *layer*, an ``Indexed``.
 
     *which* holds the index that each row of a batch chooses.
     """
-    whole, every = layer.base.weight.nbytes, layer.a.nbytes + layer.b.nbytes
-    pair = layer.a[0].nbytes + layer.b[0].nbytes
     return {
-        "copied into one set": Cost(whole + every + pair, pair),
-        "merged, with a copy of W": Cost(2 * whole + every, whole),
-        "in a stack, by index": Cost(whole + every, which[0].nbytes),
+        "copied": layer.a[0].nbytes + layer.b[0].nbytes,
+        "merged": layer.base.weight.nbytes,
+        "by index": which[0].nbytes,
     }
-
-
-def cost_table(ways: Mapping[str, Cost]) -> Table:
-    """Return the bytes of each way, a line for each."""
-    rows = [[way, *map(size, cost)] for way, cost in ways.items()]
-    return Table.of(["one layer, twelve adapters", "keeps", "a swap writes"], rows)
 
 
 # ------------------------------------------------------------- the whole model
@@ -299,20 +280,3 @@ def changed(model: Any, before: Sequence[torch.Tensor]) -> int:
     """Return how many numbers of the base are not what they were."""
     pairs = zip(_bases(model), before, strict=True)
     return sum(int((now != then).sum()) for now, then in pairs)
-
-
-def products(loss: Callable[..., Any], *inputs: Any) -> tuple[int, int]:
-    """Return the matrix products in the forward and the backward graph."""
-    made = aot_graphs(loss, *inputs, table={}, cut=default_partition)
-    forward, backward = (
-        sum(op in ("mm", "bmm", "addmm") for op in ops(made[side]))
-        for side in ("forward", "backward")
-    )
-    return forward, backward
-
-
-def gradients_right(model: Any, loss: Callable[..., Any], ids: Any) -> bool:
-    """Return whether each tensor gets its gradient, or none, by float64."""
-    torch.compiler.reset()
-    compiled = torch.compile(loss, backend="aot_eager")
-    return right_gradients(loss, compiled, model, ids)

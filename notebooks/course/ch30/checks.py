@@ -91,11 +91,14 @@ def without_a_compile(swap):
         return f"three swaps compiled {more} more times"
     if not all(torch.equal(*pair) for each in kept for pair in zip(*each, strict=True)):
         return "the adapter that was given has changed: its customer gets another's"
-    before = run(x)
+    before = {name: value.clone() for name, value in layer.state_dict().items()}
     try:
-        swap(layer, torch.randn(9, WIDTH), torch.randn(7, 9), 1.0)
+        swap(layer, torch.randn(9, WIDTH), torch.randn(7, 9), 3.0)
     except ValueError:
-        if torch.equal(run(x), before):
+        after = layer.state_dict()
+        if after.keys() == before.keys() and all(
+            torch.equal(after[name], value) for name, value in before.items()
+        ):
             return None
         return "rank 9 was refused, and the layer has changed"
     return "rank 9 does not fit into the tensors, and no ValueError says so"

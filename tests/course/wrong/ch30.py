@@ -121,3 +121,11 @@ def swap(layer, a, b, scale):
 # -     layer.scale.fill_(scale)
 # +     layer.scale.fill_(scale)
 # +     layer.a.requires_grad_(False)
+
+
+# %% 30.2: rank 9 was refused, and the layer has changed
+# -     if rank > len(layer.a):
+# -         raise ValueError(f"rank {rank} does not fit into {len(layer.a)}")
+# +     layer.b[:, -1] = b[:, 7] if rank > 7 else 0
+# +     if rank > len(layer.a):
+# +         raise ValueError(f"rank {rank} does not fit into {len(layer.a)}")
