@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from course.drawing import BLUE, Look, Piece, bars
+from helpers.codegen import folded
 from helpers.gpu import gpus
 from helpers.gpu.compile import compile_kernel
 from helpers.gpu.dump import DumpedKernel
@@ -21,6 +22,20 @@ def as_written(kernel: DumpedKernel) -> str:
     """Return a kernel as Inductor wrote it, the machine's hash marked."""
     text = kernel.generated.strip()
     return re.sub(r"'[0-9A-F]{64}'", lambda found: mark(found[0]), text)
+
+
+class AsWritten:
+    """A kernel as Inductor wrote it, decorator included: folded."""
+
+    def __init__(self, kernel: DumpedKernel) -> None:
+        self._text = as_written(kernel)
+
+    def __repr__(self) -> str:
+        return self._text
+
+    def _repr_html_(self) -> str:
+        title = "The kernel that Inductor wrote, and its decorator"
+        return folded(title, [("python", self._text)], shut=True)
 
 
 def access_sizes(ptx: str, kind: str = "ld") -> list[int]:
