@@ -446,3 +446,307 @@ def test_what_ends_its_process_is_compiled_in_another_one(search, tmp_path):
     assert f"seen(True)  # {said}" in known["repro"]
     alone = "not narrowed further: no piece of it was compiled by itself"
     assert known["notes"] == [alone]
+
+
+# --- each step by itself: what it asks next, and what it tells -----------------------
+
+
+def captured(function=lambda x: nine_sines(x)):
+    """Return the graph that Dynamo captures of a function of one tensor."""
+    backend = OnePiece("eager")
+    torch.compile(function, backend=backend)(torch.ones(4))
+    [graph] = backend.graphs
+    return graph
+
+
+def nine_sines(x):
+    for _ in range(9):
+        x = x.sin()
+    return x
+
+
+def needing(start, stop, after):
+    """Return a stand-in for `wrong_with`: whether a piece has all that is needed."""
+
+    def wrong_with(backend):
+        _, piece = backend.args
+        return piece.start <= start and stop <= piece.stop and piece.after == after
+
+    return wrong_with
+
+
+@pytest.fixture
+def looking(search):
+    """A search with a model, and nothing told yet."""
+    looking = search(WHOLE, wrong_sin)
+    looking.told = Told(News(), 300.0)
+    return looking
+
+
+def test_a_compile_that_would_not_fit_is_not_begun(monkeypatch):
+    now = [1.0]
+    clock = mock.Mock(monotonic=lambda: now[0])
+    monkeypatch.setattr(where_child, "time", clock)
+    told = Told(News(), seconds=10.0)
+
+    def work():
+        now[0] += 4
+        return True
+
+    assert told.spend(work) and told.spend(work)
+    with pytest.raises(Spent):
+        told.spend(work)
+    told.note("known")
+    told.note("known")
+    told.put(stage="eager")
+    assert told.left == 2.0
+    known = {"notes": ["known"], "seconds": 8.0, "compiles": 2, "stage": "eager"}
+    assert told._report.known == known
+
+
+@pytest.mark.parametrize(
+    ("sought", "found", "same"),
+    [
+        ((1, "output", "values", "1", "2"), (1, "output", "values", "5", "6"), True),
+        ((1, "output", "values", "1", "2"), (1, "output", "dtype", "1", "2"), False),
+        ((1, "output", "values", "1", "2"), (1, "input 0", "values", "1", "2"), False),
+        ((1, "output", "values", "1", "2"), (2, "output", "values", "1", "2"), True),
+        (
+            (1, "call", "raises", "runs", "A: x"),
+            (1, "call", "raises", "", "A: y"),
+            True,
+        ),
+        ((1, "call", "raises", "", "A: x"), (1, "call", "raises", "", "B: x"), False),
+    ],
+    ids=[
+        "other values",
+        "other field",
+        "other place",
+        "other call",
+        "its words",
+        "its kind",
+    ],
+)
+def test_the_same_place_and_field_is_sought(sought, found, same):
+    assert where_child._same(Difference(*sought), Difference(*found)) is same
+
+
+@pytest.mark.parametrize(
+    ("number", "after", "wanted"),
+    [
+        (0, False, Piece(0, 3, 6)),
+        (0, True, None),  # nothing comes before the first graph
+        (1, False, Piece(1, 3, 6)),
+        (1, True, Piece(1, 3, 6, after=True)),
+    ],
+)
+def test_a_piece_needs_what_is_compiled_before_it(number, after, wanted, looking):
+    looking.wrong_with = needing(3, 6, after)
+    assert looking.piece("eager", number, captured()) == wanted
+    assert looking.smallest == wanted
+
+
+@pytest.mark.parametrize(
+    ("piece", "tried", "notes"),
+    [
+        (Piece(0, 3, 6), [(3, 6), (0, 6), (0, 9)], []),
+        (Piece(0, 0, 6), [(0, 6), (0, 9)], []),
+        (Piece(0, 3, 9), [(3, 9), (0, 9)], ["no prefix of the graph is wrong alone"]),
+        (Piece(0, 8, 9), [(8, 9), (0, 9)], []),
+        (None, [(0, 9)], ["no prefix of a graph is wrong alone"]),
+    ],
+)
+def test_what_is_right_by_itself_is_tried_with_more_around(
+    piece, tried, notes, looking
+):
+    graph, asked = captured(), []
+    looking.graph = lambda stage: (0, [graph])
+    looking.piece = lambda *_: piece
+    looking.kept = asked.append  # it was given nothing
+    assert where_child.narrowed(looking, "aot_eager", {}) is None
+    assert [(part.start, part.stop) for part in asked] == tried
+    alone = "the piece is not wrong by itself, outside the model"
+    assert looking.told.notes == [*notes, alone]
+    known = looking.told._report.known
+    assert (known.get("graph"), known.get("operations")) in ((None, None), (1, 9))
+
+
+def test_the_smallest_piece_so_far_is_told_when_the_time_is_spent(looking):
+    graph = captured()
+    looking.graph = lambda stage: (0, [graph])
+    told = []
+    looking.told.put = lambda **facts: told.append(facts)
+
+    def piece(*_):
+        looking.smallest = Piece(0, 2, 5)
+        raise Spent
+
+    looking.piece = piece
+    with pytest.raises(Spent):
+        where_child.narrowed(looking, "aot_eager", {})
+    assert {"graph": 1, "operations": 9} in told
+    [known] = [facts for facts in told if "piece" in facts]
+    assert (known["piece"], known["code"]) == (3, "x = x.sin()")
+    assert looking.told.notes == ["it ends there, and begins up to 2 operations before"]
+
+
+def test_a_line_behind_a_graph_is_told(search):
+    looking = search(BROKEN, wrong_cos)
+    where_child.behind(looking, 1)
+    assert looking.told.notes == []
+    where_child.behind(looking, 0)
+    [note] = looking.told.notes
+    assert note.startswith("the graph ends at ") and "mine.py" in note
+
+
+@pytest.mark.parametrize(
+    ("stage", "named", "step", "notes", "tried"),
+    [
+        ("inductor", ("", ""), "", ["right without fusion (max_fusion_size = 1)"], 0),
+        (
+            "inductor",
+            ("lowering", "of sin"),
+            "lowering of sin",
+            ["right without fusion (max_fusion_size = 1)"],
+            0,
+        ),
+        (
+            "inductor",
+            ("right", "with emulate_precision_casts = True"),
+            "right with emulate_precision_casts = True",
+            ["right without fusion (max_fusion_size = 1)"],
+            1,
+        ),
+        (
+            "inductor",
+            ("pass post_grad_passes #3", "x"),
+            "pass post_grad_passes #3 x",
+            [],
+            0,
+        ),
+        ("aot_eager", ("decomposition", "of gelu"), "decomposition of gelu", [], 0),
+    ],
+)
+def test_what_of_code_generation_matters_is_told(
+    stage, named, step, notes, tried, looking, monkeypatch
+):
+    monkeypatch.setattr(where_child, "bisected", lambda *_: named)
+    of_the_model = mock.Mock()
+    monkeypatch.setattr(where_child, "of_the_model", of_the_model)
+    wrong = lambda: where_child.inductor_config.max_fusion_size != 1  # noqa: E731
+    where_child.step(looking, stage, {"cache": ""}, wrong)
+    assert looking.told._report.known["step"] == step
+    assert looking.told.notes == notes
+    assert of_the_model.call_count == tried
+    assert looking.told._report.done == [DOING["below"][-1]]
+
+
+def test_what_is_right_again_is_not_searched_in_code_generation(looking, monkeypatch):
+    monkeypatch.setattr(where_child, "bisected", lambda *_: ("", ""))
+    monkeypatch.setattr(where_child, "switches", mock.Mock(side_effect=AssertionError))
+    where_child.step(looking, "inductor", {"cache": ""}, lambda: False)
+    assert looking.told.notes == [] and looking.told.compiles == 1
+
+
+def test_a_bisector_that_stops_is_told(looking, monkeypatch):
+    stops = mock.Mock(side_effect=RuntimeError("it is lost"))
+    monkeypatch.setattr(where_child, "bisected", stops)
+    where_child.step(looking, "aot_eager", {"cache": ""}, lambda: True)
+    assert looking.told.notes == ["torch's bisector stopped: RuntimeError: it is lost"]
+    assert looking.told._report.known["step"] == ""
+
+
+def test_a_bisector_that_finds_nothing_names_nothing(tmp_path):
+    assert bisected(lambda: True, "inductor", str(tmp_path)) == ("", "")
+    assert bisected(lambda: 1 / 0, "eager", str(tmp_path)) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("subsystem", "name", "words"),
+    [
+        ("joint_graph_passes", "fuse", ("pass joint_graph_passes #2", "fuse")),
+        ("lowerings", "aten.sin", ("lowering", "of aten.sin")),
+        ("lowerings", None, ("lowering", "#2")),
+        ("decomposition", "x op='aten.gelu' y", ("decomposition", "of aten.gelu")),
+        ("decomposition", "aten.gelu", ("decomposition", "of aten.gelu")),
+        (
+            "inductor_emulate_precision_casts",
+            None,
+            ("right", "with emulate_precision_casts = True"),
+        ),
+    ],
+)
+def test_what_the_bisector_names_is_said_in_words(subsystem, name, words):
+    found = mock.Mock(
+        backend="inductor", subsystem=subsystem, bisect_number=2, debug_info=name
+    )
+    assert where_child._in_words(found) == words
+
+
+def test_each_run_counts_once():
+    x = torch.ones(2)
+    runs = [(x, 2), (x.clone(), 2), (x, 3), (x + 1, 2), (x, 2.5)]
+    assert where_child._distinct(runs) == [runs[0], *runs[2:]]
+
+
+@pytest.mark.parametrize(
+    ("fails", "exact", "still"),
+    [([True], False, True), ([False, True], True, True), ([False] * 2, True, False)],
+)
+def test_inputs_from_a_file_are_the_last_resort(
+    fails, exact, still, looking, tmp_path, monkeypatch
+):
+    def of_piece(module, inputs, look, compiling, exact, target):
+        return mock.Mock(source=f"exact={exact}", compiling=compiling)
+
+    culprit = where_child.Culprit(captured(), (), looking.sought, looking.p)
+    monkeypatch.setattr(where_child.repro, "of_piece", of_piece)
+    monkeypatch.setattr(where_child, "fails", mock.Mock(side_effect=fails))
+    order = {"target": f"{tmp_path / 'mine.py'}:make"}
+    made, fails_now = where_child.shown(culprit, "aot_eager", looking, order)
+    assert (made.source, fails_now) == (f"exact={exact}", still)
+    assert made.compiling == 'torch.compile(f, backend="aot_eager")'
+
+
+def test_a_kernel_is_named():
+    looking = mock.Mock()
+    place = mock.Mock(place="output")
+    culprit = mock.Mock(captured=captured(), inputs=(torch.ones(4),), difference=place)
+    where_child.kernel(looking, culprit)
+    [call] = looking.told.put.call_args_list
+    assert call.kwargs["kernel"].startswith("cpp_fused_sin")
+
+
+@pytest.mark.parametrize("stage", ["", "eager", "aot_eager"])
+def test_each_stage_has_its_next_step(stage, looking, monkeypatch):
+    done = []
+    for name in ("captured_otherwise", "whole", "narrowed", "step"):
+        note = lambda *_, name=name: done.append(name)  # noqa: E731
+        monkeypatch.setattr(where_child, name, note)
+    looking.stage = lambda: stage
+    where_child.from_the_outside_in(looking, {})
+    assert (
+        done
+        == {
+            "": [],
+            "eager": ["captured_otherwise", "whole"],
+            "aot_eager": ["narrowed", "whole", "step"],
+        }[stage]
+    )
+    none = ["not narrowed further: no backend by itself is wrong"]
+    assert looking.told.notes == none * (not stage)
+    assert looking.told._report.known["stage"] == stage
+
+
+def test_where_no_program_can_be_written_that_is_told(looking, monkeypatch):
+    culprit = mock.Mock()
+    culprit.difference.place = "output[0]"
+    monkeypatch.setattr(where_child, "shown", lambda *_: None)
+    where_child.tell_program(looking, culprit, "eager", {})
+    assert looking.told.notes == ["no program for output[0]"]
+    monkeypatch.setattr(where_child, "shown", mock.Mock(side_effect=TimeoutError))
+    with pytest.raises(Spent):
+        where_child.tell_program(looking, culprit, "eager", {})
+    monkeypatch.setattr(where_child, "of_the_whole", lambda *_: None)
+    where_child.whole(looking, "eager", {})
+    assert looking.told.notes[1:] == [f"no program for {looking.sought.place}"]
