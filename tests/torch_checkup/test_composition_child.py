@@ -2,13 +2,14 @@
 
 import sys
 from functools import partial
+from unittest import mock
 
 import pytest
 import torch
 
-from torch_checkup import composes
+from torch_checkup import composes, composition_child
 from torch_checkup.composition import WAYS, Composition, Situation
-from torch_checkup.composition_child import judged
+from torch_checkup.composition_child import TrainingStep, judged
 from torch_checkup.helpers.errors import InputError
 from torch_checkup.patient import Patient
 
@@ -103,6 +104,13 @@ def moved(x):  # wrong once the weight is no longer 1
 
 def with_a_weight():
     return moved, (torch.ones(3),)
+
+
+def line():  # its gradient is the input, and its loss the sum of the output
+    model = nn.Sequential(nn.Linear(2, 1, bias=False), nn.Identity())
+    nn.init.ones_(model[0].weight)
+    calls = [(torch.tensor([[1.0, 2.0]]),), (torch.tensor([[3.0, 5.0]]),)]
+    return model, calls, torch.sum
 
 
 def nothing():
@@ -213,6 +221,113 @@ def test_a_model_that_takes_no_tensor_has_a_device(judge):
     assert row.verdict == "agrees", row.says
     [row] = judge("frozen", "state_dict")
     assert row.verdict == "not decided" and "has a gradient of its own" in row.says
+
+
+@pytest.fixture
+def a_step(models):
+    """A function that returns a training step of ``line``, and its first call."""
+
+    def a_step(compiling=False, way=""):
+        patient = Patient({"target": f"{models}:line", "train": True})
+        return TrainingStep(patient, compiling, way), patient.calls[0]
+
+    return a_step
+
+
+@pytest.mark.parametrize(
+    ("name", "loss", "gradient"),
+    [
+        ("step", 3.0, [1.0, 2.0]),
+        ("autocast", 3.0, [1.0, 2.0]),
+        ("checkpoint", 3.0, [1.0, 2.0]),
+        ("accumulation", 5.5, [2.0, 3.5]),  # the mean of both calls
+        ("retain_graph", 3.0, [2.0, 4.0]),  # two backwards
+        ("gradient_hook", 3.0, [2.0, 4.0]),
+        ("late_hook", 6.0, [2.0, 4.0]),
+    ],
+)
+def test_each_situation_has_its_loss_and_gradient(name, loss, gradient, a_step):
+    step, call = a_step()
+    assert getattr(step, name)(call).item() == loss
+    [weight] = step.leaves
+    assert weight.grad.tolist() == [gradient]
+    step.begin(call)
+    assert weight.grad is None
+    assert step.step(call).item() == 3.0, "a hook is left"
+
+
+def test_a_step_is_taken_under_autocast_and_in_a_checkpoint(a_step, monkeypatch):
+    step, call = a_step()
+    seen = []
+    step.fn.register_forward_hook(
+        lambda *_: seen.append(torch.is_autocast_enabled("cpu"))
+    )
+    step.loss(call)
+    step.autocast(call)
+    assert seen == [False, True]
+    kept = mock.Mock(wraps=composition_child.checkpoint)
+    monkeypatch.setattr(composition_child, "checkpoint", kept)
+    step.checkpoint(call)
+    [call] = kept.call_args_list
+    assert call.args[0] is step.fn and call.kwargs == {"use_reentrant": False}
+
+
+@pytest.mark.parametrize("compiling", [False, True])
+def test_an_optimizer_is_compiled_where_the_model_is(compiling, a_step, monkeypatch):
+    compiled = mock.Mock(side_effect=lambda fn, **_: fn)
+    monkeypatch.setattr(torch, "compile", compiled)
+    step, call = a_step(compiling)
+    weight = step.leaves[0].detach().clone()
+    step.scheduler(call)
+    names = [getattr(c.args[0], "__name__", "model") for c in compiled.call_args_list]
+    assert names.count("step") == compiling
+    rates = 1e-3 + 5e-4 + 2.5e-4  # halved after each of three steps
+    taken = (weight - step.leaves[0]) / torch.tensor([1.0, 2.0])
+    torch.testing.assert_close(taken.detach(), torch.full((1, 2), rates))
+
+
+@pytest.mark.parametrize("way", [*WAYS["state_dict"], ""])
+def test_a_state_goes_where_its_way_says(way, a_step, monkeypatch):
+    compiled = mock.Mock(side_effect=lambda fn, **_: fn)
+    monkeypatch.setattr(torch, "compile", compiled)
+    step, call = a_step(bool(way), way)
+    assert step.state_dict(call).item() == pytest.approx(3.0 - 1e-3 * 5)
+    compiles = {"": 0, "compiled into plain": 1, "plain into compiled": 2}
+    assert compiled.call_count == compiles[way]
+
+
+@pytest.mark.parametrize(
+    ("way", "wraps"),
+    [
+        ("DDP around compiled", ["compiled", "DDP"]),
+        ("compile around DDP", ["DDP", "compiled"]),
+        ("", ["DDP"]),
+    ],
+)
+def test_a_rank_wraps_its_model_as_it_is_told(
+    way, wraps, models, tmp_path, monkeypatch
+):
+    order = {"target": f"{models}:line", "train": True}
+    patient = Patient(order)
+    torch.save(patient.module.state_dict(), tmp_path / "state")
+    wrapped = []
+
+    def wrap(name):
+        return lambda model, **_: wrapped.append(name) or model
+
+    monkeypatch.setattr(torch, "compile", wrap("compiled"))
+    monkeypatch.setattr(composition_child, "DistributedDataParallel", wrap("DDP"))
+    joined = mock.Mock()
+    monkeypatch.setattr(composition_child, "dist", joined)
+    for name in ("end_with_parent", "os", "correctness.draw_eager_numbers"):
+        monkeypatch.setattr(f"torch_checkup.composition_child.{name}", mock.Mock())
+    composition_child._rank(1, order, tmp_path, way)
+    assert wrapped == wraps
+    loss, gradient = torch.load(tmp_path / "1", weights_only=True)
+    assert (loss.item(), gradient.tolist()) == (8.0, [[3.0, 5.0]])  # its own call
+    meeting = {"init_method": f"file://{tmp_path}/meet", "rank": 1, "world_size": 2}
+    joined.init_process_group.assert_called_once_with("gloo", **meeting)
+    composition_child.os._exit.assert_called_once_with(0)
 
 
 def test_bad_input_says_what_to_do(models, judge):
