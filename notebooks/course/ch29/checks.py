@@ -27,7 +27,7 @@ class Memory(torch.nn.Module):
 @exercise(
     "29.1",
     hints=(
-        "Which of the four ways to keep a position made one version for all tokens?",
+        "An int on a module compiles for each token. Which kind of position is not guarded?",
         "A tensor. rows.index_copy_ takes it; rows[at] would take the number out. The "
         "slice of the rows seen so far needs an integer, so look at all rows, and hide "
         "those behind the position.",
