@@ -27,7 +27,8 @@ class Memory(torch.nn.Module):
 @exercise(
     "29.1",
     hints=(
-        "An int on a module compiles for each token. Which kind of position is not guarded?",
+        "An int on a module compiles for each token. Which kind of position is not "
+        "guarded?",
         "A tensor. rows.index_copy_ takes it; rows[at] would take the number out. The "
         "slice of the rows seen so far needs an integer, so look at all rows, and hide "
         "those behind the position.",
