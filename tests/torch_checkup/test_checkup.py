@@ -3,12 +3,14 @@
 import math
 import sys
 import textwrap
+from contextlib import contextmanager
 from functools import partial
 from types import SimpleNamespace
 
 import pytest
 import torch
 from torch._inductor import compile_fx
+from torch.autograd import DeviceType
 
 from tests.refresh import ROOT, ran
 from tests.torch_checkup.test_checkups import target
@@ -158,6 +160,36 @@ def test_the_share_of_libraries_is_not_that_of_one_call(
         sys.modules.pop("mine", None)
 
 
+@pytest.mark.parametrize(("gpu", "share"), [(False, 0.75), (True, 0.25)])
+def test_of_a_gpu_its_own_time_is_shared_out(gpu, share, monkeypatch):
+    """What an operation launched stands there twice: with it, and by itself."""
+    cpu, cuda = DeviceType.CPU, DeviceType.CUDA
+    rows = [("aten::mm", 2, 3, cpu), ("mkldnn", 1, 3, cpu), ("aten::mul", 9, 2, cpu)]
+    names = ("key", "self_device_time_total", "self_cpu_time_total", "device_type")
+    rows += [("sgemm", 3, 0, cuda), ("aten::mm", 9, 9, cuda)]
+    events = [SimpleNamespace(**dict(zip(names, row, strict=True))) for row in rows]
+    asked = []
+
+    @contextmanager
+    def profile(activities):
+        asked.extend(activities)
+        yield SimpleNamespace(key_averages=lambda: events)
+
+    monkeypatch.setattr(torch.profiler, "profile", profile)
+    called = []
+
+    def run(*inputs, **kwargs):
+        called.append((inputs, kwargs))
+
+    call = (1, 2), {"scale": 3}
+    assert checkup_child._share_of_call(run, call, gpu) == share
+    assert called == [call]
+    kinds = torch.profiler.ProfilerActivity
+    assert asked == [kinds.CPU, *[kinds.CUDA] * gpu]
+    events.clear()
+    assert checkup_child._share_of_call(run, call, gpu) == 0
+
+
 @pytest.mark.parametrize(
     ("ours", "wider", "share", "verdict", "says"),
     [
@@ -235,7 +267,9 @@ def test_the_verdict_on_speed_is_that_of_the_race(won, verdict, monkeypatch):
 @pytest.mark.skipif(sys.platform != "linux", reason="Triton is for Linux")
 def test_the_code_of_a_gpu_is_written_here_too(looked_at):
     [gpu] = looked_at(OWN, "gpu", built=True)
-    assert gpu["verdict"] == "good" and gpu["counts"]["gpu_kernels"], gpu
+    assert gpu["verdict"] == "good", gpu
+    assert gpu["says"] == "on h100: 1 kernel of Triton and 1 library call"
+    assert gpu["counts"] == {"gpu_kernels": 1, "gpu_spilled": 0}
 
 
 # --- health that looks ill ---------------------------------------------------------

@@ -12,7 +12,7 @@ import torch
 from torch import fx
 from torch._inductor.decomposition import select_decomp_table
 
-from torch_checkup import where, where_child
+from torch_checkup import repro, where, where_child
 from torch_checkup.differences import Difference
 from torch_checkup.judge import differences
 from torch_checkup.patient import Patient
@@ -451,10 +451,10 @@ def test_what_ends_its_process_is_compiled_in_another_one(search, tmp_path):
 # --- each step by itself: what it asks next, and what it tells -----------------------
 
 
-def captured(function=lambda x: nine_sines(x)):
+def captured(function=lambda x: nine_sines(x), dynamic=None):
     """Return the graph that Dynamo captures of a function of one tensor."""
     backend = OnePiece("eager")
-    torch.compile(function, backend=backend)(torch.ones(4))
+    torch.compile(function, backend=backend, dynamic=dynamic)(torch.ones(4))
     [graph] = backend.graphs
     return graph
 
@@ -637,7 +637,9 @@ def test_what_of_code_generation_matters_is_told(
     where_child.step(looking, stage, {"cache": ""}, wrong)
     assert looking.told._report.known["step"] == step
     assert looking.told.notes == notes
-    assert of_the_model.call_count == tried
+    settings = [call.args[1].config_field for call in of_the_model.call_args_list]
+    assert settings == ["emulate_precision_casts"] * tried
+    assert all(call.args[0] is looking for call in of_the_model.call_args_list)
     assert looking.told._report.done == [DOING["below"][-1]]
 
 
@@ -708,6 +710,44 @@ def test_inputs_from_a_file_are_the_last_resort(
     assert made.compiling == 'torch.compile(f, backend="aot_eager")'
 
 
+@pytest.mark.parametrize(
+    ("dynamic", "stage", "how"),
+    [
+        (None, "inductor", "torch.compile(f)"),
+        (True, "inductor", "torch.compile(f, dynamic=True)"),
+        (True, "eager", 'torch.compile(f, backend="eager", dynamic=True)'),
+    ],
+)
+def test_a_program_compiles_as_the_search_did(
+    dynamic, stage, how, looking, tmp_path, monkeypatch
+):
+    """For sizes that vary, where they did in the graph that the piece is of."""
+    monkeypatch.setattr(where_child, "fails", lambda *_: True)
+    graph = captured(dynamic=dynamic)
+    given = inputs_of(graph, 4)
+    alone = where_child.Alone(graph.module, given, looking.p)
+    culprit = where_child.Culprit(graph, given, looking.sought, alone)
+    order = {"target": f"{tmp_path / 'mine.py'}:make"}
+    made, _ = where_child.shown(culprit, stage, looking, order)
+    assert how in made.source
+    seen = []
+
+    def backend(graph, inputs):
+        seen.append(graph)
+        return graph.forward
+
+    compiled = culprit.compiling(backend=backend)()
+    compiled(*given)
+    compiled(*inputs_of(graph, 5))
+    assert len(seen) == (1 if dynamic else 2)
+
+
+def inputs_of(graph, size):
+    """Return inputs of a captured graph of one tensor: its size, where that varies."""
+    sizes = len(graph.module.graph.find_nodes(op="placeholder")) - 1
+    return (*[size] * sizes, torch.ones(size))
+
+
 def test_a_kernel_is_named():
     looking = mock.Mock()
     place = mock.Mock(place="output")
@@ -750,3 +790,110 @@ def test_where_no_program_can_be_written_that_is_told(looking, monkeypatch):
     monkeypatch.setattr(where_child, "of_the_whole", lambda *_: None)
     where_child.whole(looking, "eager", {})
     assert looking.told.notes[1:] == [f"no program for {looking.sought.place}"]
+
+
+CALLED = """
+    def f(x, scale=1):
+        return x * scale
+    def make():
+        return {given}
+    """
+ONE, LOSS = "f, (torch.ones(3),)", "lambda out: out.sum()"
+
+
+@pytest.mark.parametrize(
+    ("given", "train", "call"),
+    [
+        (ONE, False, ["call = given", "out = run(*call)"]),
+        ("f, {'x': torch.ones(3)}", False, ["call = given", "out = run(**call)"]),
+        (
+            "f, [(torch.ones(3),), (torch.ones(4),)]",
+            False,
+            ["for call in given[:2]:", "    out = run(*call)"],
+        ),
+        (
+            f"{ONE}, {LOSS}",
+            True,
+            ["call = given", "out = run(*call)", "loss[0](out).backward()"],
+        ),
+        (ONE, True, ["call = given", "out = run(*call)", *repro.BACKWARD]),
+    ],
+    ids=["a call", "by name", "some calls", "a loss", "no loss"],
+)
+@pytest.mark.parametrize(
+    ("stage", "how"), [("eager", ', backend="eager"'), ("inductor", "")]
+)
+def test_the_program_of_the_whole_calls_what_its_owner_makes(
+    given, train, call, stage, how, tmp_path
+):
+    path = tmp_path / "mine.py"
+    path.write_text("import torch\n" + textwrap.dedent(CALLED.format(given=given)))
+    target = f"{path}:make"
+    order = {"target": target, "train": train}
+    try:
+        patient = Patient(order)
+        for found in (
+            Difference(2, "output", "values", "1", "2"),
+            Difference(2, "the call", "raises", "runs", "RuntimeError: no"),
+        ):
+            looking = Search(patient, found, Told(News(), 300.0))
+            source = where_child.of_the_whole(looking, stage, order).source
+            lines = [line.strip() for line in source.splitlines()]
+            assert f"run = torch.compile(fn{how}) if compiled else fn" in lines
+            at = lines.index(call[0])
+            assert lines[at : at + len(call)] == [line.strip() for line in call]
+        nowhere = replace(looking.sought, place="the moon", field="values")
+        looking = replace(looking, sought=nowhere)
+        assert where_child.of_the_whole(looking, stage, order) is None
+    finally:
+        sys.modules.pop("mine", None)
+
+
+@pytest.mark.parametrize("ends_at", ["eager", "aot_eager", "inductor", None])
+def test_each_stage_that_may_end_a_process_has_its_share_of_the_time(
+    ends_at, looking, monkeypatch
+):
+    asked, put = [], mock.Mock()
+    monkeypatch.setattr(where_child, "put_program", put)
+    monkeypatch.setattr(where_child, "of_the_whole", lambda _, stage, __: stage)
+
+    def fails(stage, seconds, order):
+        asked.append((stage, seconds))
+        return stage == ends_at
+
+    monkeypatch.setattr(where_child, "fails", fails)
+    looking.told = mock.Mock(left=60.0, spend=lambda work: work())
+    where_child.ends(looking, order := {"memory": None})
+    ladder = [*where.LADDER]
+    tried = ladder[: ladder.index(ends_at) + 1] if ends_at else ladder
+    shares = [60.0 / (len(ladder) - n + 1) for n in range(len(tried))]
+    assert asked == [*zip(tried, shares, strict=True)]
+    told = [call.kwargs for call in looking.told.put.call_args_list]
+    steps = [
+        {"doing": f"a program compiled it with {stage}", "trying": stage}
+        for stage in tried
+    ]
+    assert told == steps + [{"stage": ends_at}] * bool(ends_at)
+    [note] = [call.args[0] for call in looking.told.note.call_args_list]
+    if ends_at:
+        assert note == "not narrowed further: no piece of it was compiled by itself"
+        put.assert_called_once_with(looking, ends_at, True, order)
+    else:
+        assert note == "not narrowed further: no backend by itself does that"
+
+
+def test_the_field_that_is_sought_is_found_before_others(looking, monkeypatch):
+    """Of a piece that is wrong in several ways; what is only a look is not asked."""
+    fields = [Difference(1, "output", name, "1", "2") for name in ("dtype", "values")]
+    look = Difference(1, "output", "stride", "1", "2")
+    runs = [(torch.ones(4),), (torch.zeros(4),)]
+    graph = replace(captured(), runs=runs)
+    found = iter([[look], [look, *fields]])
+    monkeypatch.setattr(where_child, "differences", lambda *_, **__: next(found))
+    culprit = where_child.by_itself(graph, looking, "eager")
+    assert culprit.difference == fields[1]
+    assert culprit.inputs == runs[1] and culprit.captured is graph
+    monkeypatch.setattr(where_child, "differences", lambda *_, **__: [fields[0]])
+    assert where_child.by_itself(graph, looking, "eager").difference == fields[0]
+    monkeypatch.setattr(where_child, "differences", lambda *_, **__: [])
+    assert where_child.by_itself(graph, looking, "eager") is None
