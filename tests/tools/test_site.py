@@ -71,7 +71,9 @@ def pages(tmp_path_factory):
         "| --- | --- | --- |\n| say so | `mark_it(x)` | [00](00_first.ipynb) |\n"
     )
     (notebooks / "platforms.md").write_text("# Other machines\n\nmark_it\n")
-    (notebooks / "multi_node.md").write_text("# Launching\n\n[it](examples/a.py)\n")
+    (notebooks / "multi_node.md").write_text(
+        "# Launching\n\n[it](examples/a.py), [C++](examples/a.cpp)\n"
+    )
     (notebooks / "coverage.md").write_text(
         "# Coverage\n\n| concept | lesson | section |\n| --- | --- | --- |\n"
         "| `mark_it` | 00 | [A part](00_first.ipynb#A-part,-and-more) |\n"

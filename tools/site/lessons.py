@@ -33,7 +33,8 @@ def with_links(markdown: str) -> str:
         return f"{match[1]}#{words})"
 
     rooms = "data|helpers|tests|tools|torch_checkup|README"
-    elsewhere = rf"[\w./-]+\.(?:py|ya?ml|toml)|(?:\.\./)+(?:{rooms})[^)]*"
+    pages = "md|ipynb|svg"
+    elsewhere = rf"[\w./-]+\.(?!(?:{pages})\))\w+|(?:\.\./)+(?:{rooms})[^)]*"
     markdown = re.sub(rf"(?<!!)\[([^\]]+)\]\((?:{elsewhere})\)", r"\1", markdown)
     answers = r"`((?:\.\./)*)(solutions/ch\d\d)\.py`"
     markdown = re.sub(answers, r"[`\2.py`](\1\2.md)", markdown)
