@@ -18,7 +18,10 @@ from torch_checkup import checkup, checkup_child
 from torch_checkup.__main__ import main
 from torch_checkup.answers import answered
 from torch_checkup.checkup_child import _library_share, found_of
+from torch_checkup.checkups import Part
 from torch_checkup.helpers.codegen import Kernel, Kernels
+from torch_checkup.helpers.errors import CompiledRaises, InputError
+from torch_checkup.helpers.gpu import dump
 from torch_checkup.patient import Patient
 
 
@@ -262,6 +265,88 @@ def test_the_verdict_on_speed_is_that_of_the_race(won, verdict, monkeypatch):
     bounds = {"speedup_low": 1.1111, "speedup_high": 1.3333}
     assert part.counts == {"speedup": 1.2346, **bounds, "paid_back": 1e12}
     assert (part.evidence, part.pictures) == (("what was raced",), ("<svg>",))
+
+
+@pytest.mark.parametrize("spills", [None, 0, 3])
+@pytest.mark.parametrize("train", [False, True])
+@pytest.mark.parametrize("kwargs", [{}, {"scale": 2}])
+def test_the_code_of_a_gpu_is_that_of_the_first_call(
+    kwargs, train, spills, monkeypatch
+):
+    asked = []
+
+    def dump_triton(fn, *inputs, **how):
+        asked.append((fn(*inputs), how))
+        kernels = [SimpleNamespace(on=lambda chip: code)] * 2
+        return SimpleNamespace(kernels=kernels, library=["mm"])
+
+    code = SimpleNamespace(spills=spills)
+    monkeypatch.setattr(dump, "dump_triton", dump_triton)
+    p = SimpleNamespace(
+        every_call=[((1, 3), kwargs), ((9, 9), {})],
+        fn=lambda x, y, scale=1: (x + y) * scale,
+        order={"gpu": "a100"},
+        train=train,
+    )
+    part = checkup_child.gpu(p)
+    result = 4 * kwargs.get("scale", 1)
+    assert asked == [(result, {"gpu": "a100", "training": train})]
+    spilled = 2 * (spills or 0)
+    assert part.counts == {"gpu_kernels": 2, "gpu_spilled": spilled}
+    assert part.verdict == ("look" if spilled else "good") and part.name == "gpu"
+    assert part.says == "on a100: 2 kernels of Triton and 1 library call"
+    assert len(part.evidence) == 3 and part.evidence[1:] == (str(code),) * 2
+
+
+ONE_CALL, EAGER_RAISES = (), {0: ValueError("no such size")}
+FOUND = {  # a part, what it raises, whether eager raises in every call; what is said
+    "it finds": ("silent", None, ONE_CALL, "good", "found", ()),
+    "an input is wrong": (
+        "silent", InputError("no x\ngive it\nor not"), ONE_CALL,
+        "failed", "no x", ("give it", "or not"),
+    ),
+    "compiled code raises": (
+        "silent", CompiledRaises("it raises"), ONE_CALL, "bad", "it raises", (),
+    ),
+    "it breaks": (
+        "silent", KeyError("x"), ONE_CALL, "failed", "KeyError: 'x'", (),
+    ),
+    "it leaves": (
+        "traffic", SystemExit(3), ONE_CALL, "failed", "SystemExit: 3", (),
+    ),
+    "eager raises": (
+        "silent", None, EAGER_RAISES, "not run",
+        "eager raises in every call: ValueError: no such size", (),
+    ),
+    "eager may raise": ("matches", None, EAGER_RAISES, "good", "found", ()),
+    "eager need not run": ("gpu", None, EAGER_RAISES, "good", "found", ()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FOUND)
+def test_a_part_that_fails_leaves_the_others(case, monkeypatch):
+    name, raised, fails, verdict, says, advice = FOUND[case]
+    asked = []
+
+    def part(patient):
+        asked.append(patient)
+        if raised:
+            raise raised
+        return Part(name, "good", "found")
+
+    instructed = []
+    monkeypatch.setitem(checkup_child.PARTS, name, part)
+    monkeypatch.setattr(
+        checkup_child, "ask_for_instructions", lambda: instructed.append(name)
+    )
+    monkeypatch.setattr(checkup_child.time, "monotonic", lambda: 7.0)
+    patient = SimpleNamespace(fails=fails, calls=[] if fails else ["a call"])
+    found = checkup_child.found_of(patient, name)
+    told = found["name"], found["verdict"], found["says"], found["advice"]
+    assert told == (name, verdict, says, advice) and found["when"] == 7.0
+    run = verdict != "not run"
+    assert asked == [patient] * run
+    assert instructed == [name] * (run and name in ("matches", "traffic"))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Triton is for Linux")
