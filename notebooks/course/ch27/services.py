@@ -14,6 +14,7 @@ import asyncio
 import json
 import shlex
 import subprocess
+import tempfile
 import threading
 import time
 from collections import defaultdict
@@ -59,6 +60,23 @@ OWN = {
     "TORCHINDUCTOR_FX_GRAPH_CACHE": "0",
     "TORCHINDUCTOR_AUTOGRAD_CACHE": "0",
 }
+# A process that is asked for three lengths, and prints how often it compiled.
+ASKED = """
+import torch
+
+graphs = []
+
+
+def counted(graph, inputs):
+    graphs.append(graph)
+    return graph
+
+
+mean = torch.compile(lambda x: x.mean(0), backend=counted)
+for rows in 17, 5, 33:
+    mean(torch.ones(rows, 8))
+print(len(graphs))
+"""
 
 
 class Running:
@@ -128,6 +146,29 @@ def stopped(*services: Running) -> list[int]:
     """Stop them all at the same time, and return their exit codes."""
     with ThreadPoolExecutor() as pool:
         return list(pool.map(Running.stop, services))
+
+
+def two_starts(**settings: str) -> list[int]:
+    """Return the compiles of two processes in turn, which share a cache folder."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        caches = {
+            "TORCHINDUCTOR_CACHE_DIR": folder,
+            "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "0",
+        }
+        made = []
+        for _ in range(2):
+            child = children.start(
+                *("-c", ASKED),
+                env={**caches, **settings},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+            try:
+                made.append(int(child.communicate(timeout=LIMIT)[0]))
+            finally:
+                children.end(child)
+        return made
 
 
 # ----------------------------------------------------------- what was answered
