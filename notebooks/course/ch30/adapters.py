@@ -266,6 +266,21 @@ def a_larger_one_is_exchanged() -> bool:
     return all(given[key].shape != value.shape for key, value in kept.items())
 
 
+def another_layer_is_refused() -> bool:
+    """Return whether a hot swap refuses an adapter for one layer more."""
+    from peft.utils.hotswap import hotswap_adapter_from_state_dict
+
+    first, more = models.adapter(), models.adapter()
+    more.target_modules |= {"k_proj"}
+    model = adapted([first], ["now"])
+    given = weights(adapted([more], ["other"]), "other", "now")
+    try:
+        hotswap_adapter_from_state_dict(model, given, "now", more)
+    except RuntimeError as error:
+        return "unexpected keys found" in str(error)
+    return False
+
+
 def base_weights(model: Any) -> list[torch.Tensor]:
     """Return copies of the weights that have an adapter beside them."""
     return [value.detach().clone() for value in _bases(model)]
