@@ -159,8 +159,9 @@ def _results(fn, x, w):
 @exercise(
     "04.2",
     hints=(
-        "Two tools of the last table, one for note and one for weigh. When is a "
-        "setting read: at torch.compile, or at the first call?",
+        "Two tools of the table in 'Lines that are not yours', below: one for note "
+        "and one for weigh. When is a setting read: at torch.compile, or at the first "
+        "call?",
         "weigh is looked up in namespace, so a nonstrict_trace of it can stand there. "
         "note goes into ignore_logging_functions, by config.patch, round each call: "
         "any of them may compile.",
