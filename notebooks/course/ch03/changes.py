@@ -7,6 +7,7 @@ something changes, and it is called again, compiled and in eager.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 from unittest import mock
@@ -55,7 +56,10 @@ def change(what: str) -> Callable[[Callable[[], Scene]], Callable[[], Scene]]:
 
 def noticed(what: str) -> Noticed:
     """Play the scene *what* with a freshly compiled function."""
-    with torch.enable_grad(), mock.patch.dict(os.environ):
+    hooks = mock.patch.dict(nn.modules.module._global_forward_hooks)
+    quiet = warnings.catch_warnings()  # a global hook hears the wrapper, too
+    with torch.enable_grad(), mock.patch.dict(os.environ), hooks, quiet:
+        warnings.filterwarnings("ignore", "Using `torch.compile")
         return _played(what)
 
 
@@ -182,6 +186,17 @@ def hook() -> Scene:
         model.linear.register_forward_hook(lambda *call: -call[-1])
 
     return Scene(model, (X,), add)
+
+
+@change("a global hook, which hears every module")
+def global_hook() -> Scene:
+    def negated(module: nn.Module, *call: Any) -> Any:
+        return -call[-1] if isinstance(module, nn.Linear) else None
+
+    def add() -> None:
+        nn.modules.module.register_module_forward_hook(negated)
+
+    return Scene(Scaled(), (X,), add)
 
 
 @change("a method of a layer, replaced on its class")

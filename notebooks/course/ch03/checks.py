@@ -14,9 +14,9 @@ from helpers import recompiles
     "03.1",
     hints=(
         "Read the TENSOR_MATCH guard of h again: each kind is one of its parts.",
-        "Ask recompiles(torch.sin, [(x,), (yours,)]).calls[1].guards what failed. "
-        "One method of a tensor does for each kind. The sizes of a transposed x are "
-        "equal only where x is square.",
+        "Ask `from helpers import recompiles`: recompiles(torch.sin, [(x,), (yours,)])"
+        ".calls[1].guards says what failed. One method of a tensor does for each kind. "
+        "The sizes of a transposed x are equal only where x is square.",
         "x + 1, x[1:], x[0], x.double(), and x.clone().requires_grad_(). For the "
         "strides, lay x out by columns: x.t().contiguous().t().",
     ),
