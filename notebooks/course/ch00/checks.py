@@ -34,6 +34,11 @@ def interrupted_at_the_end(x):
     return x
 
 
+def handed_on(x):
+    """No graph at all and no break, as there is nothing to compute."""
+    return x
+
+
 def rounded(x):
     """One graph; sums long rows, so compiled rounds in another way than eager."""
     return (x / x.square().mean(-1, keepdim=True).sqrt()).softmax(-1)
@@ -89,6 +94,11 @@ def compile_and_prove(answer):
         return (
             "you say that all is well with a function that prints before it returns: "
             "that is one graph, and a break, so count the breaks too"
+        )
+    if answer(handed_on, x)[1]:
+        return (
+            "you say that all is well with a function of which nothing is captured, as "
+            "it hands on its input: count the graphs too"
         )
     return None
 

@@ -33,6 +33,11 @@ def compile_and_prove(model, *inputs):
 # + found.count == 1
 
 
+# %% 00.1: a function of which nothing is captured
+# - found.count == 1 and not found.breaks
+# + not found.breaks
+
+
 # %% 00.1: all is well with a function that adds 1 once it is compiled
 # - compiled(*inputs), model(*inputs), rtol=1e-4, atol=1e-5
 # + model(*inputs), model(*inputs), rtol=1e-4, atol=1e-5
