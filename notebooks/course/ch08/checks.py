@@ -71,14 +71,15 @@ def lost(answer):
 def add_gelu(kernel):
     if wrong := not_a_kernel(kernel, ["h", "x", "out", "n", "BLOCK"]):
         return wrong
-    for n, dtype in ((1000, torch.float32), (999, torch.bfloat16)):
+    for n, dtype, block in ((1000, torch.float32, 256), (999, torch.bfloat16, 512)):
         h, x = (normal(n, seed=seed).to(dtype) for seed in (1, 2))
-        [result] = interpreted(kernel, [((n + 255) // 256, (h, x), (n,), 256)])
+        programs = -(-n // block)
+        [result] = interpreted(kernel, [(programs, (h, x), (n,), block)])
         wanted = (x.double() + F.gelu(h.double())).to(dtype)
         if wrong := fault(result, wanted):
             if fault(result, x + F.gelu(h, approximate="tanh")) is None:
                 wrong += "\n  that is GELU's tanh form: F.gelu means the one with erf"
             if "but got bf16" in wrong:
                 wrong += "\n  as in the generated kernel, tl.load(...).to(tl.float32)"
-            return f"n = {n} in {short(dtype)}: {wrong}"
+            return f"n = {n} in {short(dtype)}, BLOCK = {block}: {wrong}"
     return None
