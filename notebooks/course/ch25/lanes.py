@@ -206,20 +206,3 @@ def blamed(launch: Any) -> str:
     wanted = ("Root Cause", "rank ", "exitcode")
     kept = [line for line in lines if line.strip().startswith(wanted)]
     return re.sub(r" *\(pid: \d+\) *", "", "\n".join(kept))
-
-
-# --- caches -----------------------------------------------------------------
-
-
-def caches_table(found: Records) -> Table:
-    """Return for each kind of folder and each start what both ranks did."""
-    rows = []
-    for name in found[0]:
-        for number, start in enumerate(("first start", "second start")):
-            each = [_built(*rank[name][number]) for rank in found]
-            rows.append([name, start, *each])
-    return Table.of(["folder", "start", "rank 0", "rank 1"], rows)
-
-
-def _built(misses: int, hits: int) -> str:
-    return {(1, 0): "builds", (0, 1): "reads"}.get((misses, hits), f"{misses}/{hits}")
