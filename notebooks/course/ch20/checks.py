@@ -43,8 +43,8 @@ def _doubling(graph, inputs):
 @exercise(
     "20.1",
     hints=(
-        "Which two things must be in one graph? The gradient that is trained, and "
-        "the backward that it comes from.",
+        "One way is a larger graph. Which two things must be in it? The gradient "
+        "that is trained, and the backward that it comes from.",
         "The compiled function holds the whole loss, and gets a leaf: make the leaf "
         "outside. trace_autograd_ops lets the inner gradient in.",
         "loss = torch.compile(whole, backend=backend, fullgraph=True); call "
