@@ -30,7 +30,7 @@ class Warmup(torch.nn.Module):
     "13.1",
     hints=(
         "A float would settle after a second compile. Which values are not guarded, "
-        "in the last table of the lesson?",
+        "in the table of 'Modes, dtypes and strides'?",
         "The values of tensors. A buffer can count, if its key stays out of the "
         "checkpoint. min() of a tensor and a number would be a branch on its value, "
         "and the graph needs another operation for it.",
