@@ -110,6 +110,7 @@ TRIALS = (  # a name, what eager does, what is compiled, the verdict
     ("the tanh form of gelu", F.gelu, lambda x: F.gelu(x, approximate="tanh"), "bug"),
     ("a NaN", _root, lambda x: _root(x).where(x > x.min(), torch.nan), "bug"),
     ("an infinity", _root, lambda x: _root(x).where(x > x.min(), torch.inf), "bug"),
+    ("a number for an infinity", _masked, lambda x: _masked(x).nan_to_num(), "bug"),
     ("one number off by 3 times as much as any", _chain, _one_is_off(3), "rounding"),
     ("one number off by 8 times as much as any", _chain, _one_is_off(8), "bug"),
     (
