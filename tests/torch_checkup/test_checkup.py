@@ -26,6 +26,7 @@ from torch_checkup.patient import Patient
 
 
 def written(folder, body, name="mine.py"):
+    """Write a file that imports torch, and return the target that it makes."""
     path = folder / name
     path.write_text("import torch\n" + textwrap.dedent(body))
     return f"{path}:make"

@@ -2,7 +2,6 @@
 
 import math
 import sys
-import textwrap
 from dataclasses import replace
 from functools import partial
 from unittest import mock
@@ -12,6 +11,7 @@ import torch
 from torch import fx
 from torch._inductor.decomposition import select_decomp_table
 
+from tests.torch_checkup.test_checkup import written
 from torch_checkup import repro, where, where_child
 from torch_checkup.differences import Difference
 from torch_checkup.judge import differences
@@ -120,9 +120,7 @@ def search(tmp_path):
     """A function that returns the search for what a stage of ours does to a model."""
 
     def start(body, stage, train=False, seconds=300.0):
-        path = tmp_path / "mine.py"
-        path.write_text("import torch\n" + textwrap.dedent(body))
-        patient = Patient({"target": f"{path}:make", "train": train})
+        patient = Patient({"target": written(tmp_path, body), "train": train})
         patient.try_out()
         compiling = partial(patient.compiled, backend=stage)
         found = differences(patient, compiling(), again=compiling)
@@ -314,9 +312,8 @@ FILLED = """
 
 def searched_for(body, sought, stage, tmp_path):
     """Return what the search finds of a bug that the reference torch has."""
-    path = tmp_path / "mine.py"
-    path.write_text("import torch\n" + textwrap.dedent(body))
-    order = {"target": f"{path}:make", "train": False, "trains": False}
+    target = written(tmp_path, body)
+    order = {"target": target, "train": False, "trains": False}
     found = where.searched(sought, order, 300.0, None, tmp_path)
     if found.stage != stage and torch.__version__.split("+")[0] != "2.13.0":
         pytest.skip("this torch does not have the bug")
@@ -434,12 +431,11 @@ ENDS = """
 
 def test_what_ends_its_process_is_compiled_in_another_one(search, tmp_path):
     looking = search(WHOLE, wrong_sin)
-    (tmp_path / "mine.py").write_text("import torch\n" + textwrap.dedent(ENDS))
+    target = written(tmp_path, ENDS)
     said = "it ended its process, with status 3; it said: nothing"
     died = "the call", "raises", "runs", said
     sought = Difference(1, *died, ended="status 3")
-    order = {"target": f"{tmp_path / 'mine.py'}:make", "keep": str(tmp_path)}
-    order["memory"] = None
+    order = {"target": target, "keep": str(tmp_path), "memory": None}
     where_child.search(looking.p, sought, looking.told, order)
     known = looking.told._report.known
     assert (known["stage"], known["still_fails"]) == ("eager", True), known
@@ -826,9 +822,7 @@ ONE, LOSS = "f, (torch.ones(3),)", "lambda out: out.sum()"
 def test_the_program_of_the_whole_calls_what_its_owner_makes(
     given, train, call, stage, how, tmp_path
 ):
-    path = tmp_path / "mine.py"
-    path.write_text("import torch\n" + textwrap.dedent(CALLED.format(given=given)))
-    target = f"{path}:make"
+    target = written(tmp_path, CALLED.format(given=given))
     order = {"target": target, "train": train}
     try:
         patient = Patient(order)

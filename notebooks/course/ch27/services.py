@@ -14,7 +14,6 @@ import asyncio
 import json
 import shlex
 import subprocess
-import tempfile
 import threading
 import time
 from collections import defaultdict
@@ -44,6 +43,7 @@ from matplotlib.patches import Patch
 from torch import nn
 
 from course.first_call import compiles
+from course.shell import Folder
 from course.values import as_near
 from course.words import unlogged
 from helpers import children
@@ -148,27 +148,14 @@ def stopped(*services: Running) -> list[int]:
         return list(pool.map(Running.stop, services))
 
 
-def two_starts(**settings: str) -> list[int]:
-    """Return the compiles of two processes in turn, which share a cache folder."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        caches = {
-            "TORCHINDUCTOR_CACHE_DIR": folder,
-            "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "0",
-        }
-        made = []
-        for _ in range(2):
-            child = children.start(
-                *("-c", ASKED),
-                env={**caches, **settings},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                text=True,
-            )
-            try:
-                made.append(int(child.communicate(timeout=LIMIT)[0]))
-            finally:
-                children.end(child)
-        return made
+def two_starts(setting: str) -> list[int]:
+    """Return the compiles of two processes in turn, which share a cache folder.
+
+    Both have a *setting*, as it is typed in a shell before a command.
+    """
+    command = f"TORCHINDUCTOR_CACHE_DIR=cache {setting} python asked.py"
+    with Folder({"asked.py": ASKED}, caches=True) as folder:
+        return [int(folder.type(command).split()[-1]) for _ in range(2)]
 
 
 # ----------------------------------------------------------- what was answered

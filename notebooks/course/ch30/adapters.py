@@ -11,6 +11,7 @@ import torch
 
 from course import models
 from course.call_strips import Calls
+from course.failures import failure
 from course.values import as_near, right_answer
 from course.words import silence
 from helpers import device
@@ -274,11 +275,8 @@ def another_layer_is_refused() -> bool:
     more.target_modules |= {"k_proj"}
     model = adapted([first], ["now"])
     given = weights(adapted([more], ["other"]), "other", "now")
-    try:
-        hotswap_adapter_from_state_dict(model, given, "now", more)
-    except RuntimeError as error:
-        return "unexpected keys found" in str(error)
-    return False
+    error = failure(hotswap_adapter_from_state_dict, model, given, "now", more)
+    return "unexpected keys found" in str(error)
 
 
 def base_weights(model: Any) -> list[torch.Tensor]:
