@@ -116,7 +116,7 @@ def run(code):
     names = {name: getattr(room, name) for room in rooms for name in room.__all__}
     for name in ("compare", "sweep", "copy_bandwidth"):  # must work, not be precise
         names[name] = partial(names[name], budget=0.05)
-    for name in ("cold_start", "composes"):  # lessons 20 and 33 run them
+    for name in ("cold_start", "composes"):  # lessons 20 and 03 run them
         names[name] = inspect.signature(names[name]).bind
     names["doctor"] = partial(names["doctor"], compile=False)
     x, y = torch.randn(16, 8), torch.randn(4, 8)
@@ -260,7 +260,7 @@ def test_two_ranks_write_their_logs(tmp_path):
 @posix
 @pytest.mark.parametrize("line", sorted({*SHELL} - {*VARIABLES, *LOGS, *ON_RANKS}))
 def test_any_other_line_of_the_shell_runs(line, tmp_path):
-    # Lesson 16 bisects a compiler that is broken.
+    # Lesson 18 bisects a compiler that is broken.
     in_a_shell(line, tmp_path, "" if "bisector" in line else SCRIPT)
 
 

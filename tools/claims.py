@@ -13,7 +13,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from course.ch32.limits import Chip
+from course.ch30.limits import Chip
 from tools.commands import command
 
 ROOT = Path(__file__).resolve().parents[1]

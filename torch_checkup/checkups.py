@@ -68,7 +68,7 @@ _WORSE_IF_NONE = ("matches", "graphs", "compiled", "found_in_cache")
 _APART = ("start", "composes")  # parts that start processes of their own
 BISECT = (
     "find the layer that is wrong: torch.compile(model, backend='aot_eager'), and the "
-    "bisector (lesson 16)"
+    "bisector (lesson 18)"
 )
 """What there is to do where it could not be looked for."""
 _OWN_BACKWARD = (

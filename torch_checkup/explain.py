@@ -25,7 +25,7 @@ _BREAK_PAGE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/{}.htm
 _LOGS = (
     "Ask torch for more: TORCH_LOGS=graph_breaks,recompiles, or TORCHDYNAMO_VERBOSE=1. "
     "Then find the layer: the backends eager, aot_eager and inductor, one after the "
-    "other (lesson 16). Others may have met it: "
+    "other (lesson 18). Others may have met it: "
     "https://github.com/pytorch/pytorch/issues?q=label%3A%22oncall%3A+pt2%22"
 )
 

@@ -1,4 +1,4 @@
-"""A compiled training loop to copy: lesson 19 tries each choice in it."""
+"""A compiled training loop to copy: lesson 20 tries each choice in it."""
 
 import torch
 from torch.nn.utils import clip_grad_norm_

@@ -2,37 +2,44 @@
 
 
 # %% 05.1
-def overwritten(graph):
-    """Return the positions of the inputs that the graph writes into."""
-    inputs = graph.find_nodes(op="placeholder")
-    target = torch.ops.aten.copy_.default
-    writes = graph.find_nodes(op="call_function", target=target)
-    return sorted({inputs.index(node.args[0]) for node in writes})
+def repaired(logits, temperature, history):
+    """Return what sampled returns, captured as one graph."""
+    assert (~torch.isnan(logits)).all(), "the model has diverged"
+    logits = torch.where(logits.max() > 5, logits / 2, logits)
+    probs = torch.softmax(logits / temperature, dim=-1)
+    likely = probs > 0.01
+    logs = torch.where(likely, probs, 1).log()  # no log of 0: its slope is NaN
+    entropy = -torch.where(likely, probs * logs, 0).sum()
+    history.append(entropy.detach())  # a number, as .item() was
+    three = probs.topk(3).values.sum()
+    return probs, torch.where(entropy > 1, three, probs.max())
 
 
 # %% 05.2
-def nan_finder(found):
-    """Return a backend that appends the culprit to the list *found*."""
-    from torch.utils._pytree import tree_leaves
+def adopted(stranger, note, namespace):
+    namespace["weigh"] = torch._dynamo.nonstrict_trace(namespace["weigh"])
+    compiled = torch.compile(stranger, fullgraph=True)
 
-    def bad(value):
-        leaves = tree_leaves(value)
-        tensors = [t for t in leaves if isinstance(t, torch.Tensor)]
-        return any(bool(t.isnan().any()) for t in tensors)
+    def call(*inputs):
+        with torch._dynamo.config.patch(ignore_logging_functions={note}):
+            return compiled(*inputs)
 
-    class Finder(torch.fx.Interpreter):
-        searching = True
+    return call
 
-        def run_node(self, node):
-            result = super().run_node(node)
-            taken = [self.env[n] for n in node.all_input_nodes]
-            came_in = node.op == "placeholder" or any(map(bad, taken))
-            if self.searching and not came_in and bad(result):
-                self.searching = False
-                found.append(node)
-            return result
 
-    def backend(module, example_inputs):
-        return lambda *inputs: Finder(module).run(*inputs)
+# %% 05.3
+@torch.library.custom_op("course::longest_run", mutates_args=())
+def longest_run_op(bits: torch.Tensor) -> torch.Tensor:
+    """Return for each row how long its longest run of ones is, as int64."""
+    import itertools
 
-    return backend
+    runs = [
+        max(sum(group) for _, group in itertools.groupby(row))
+        for row in bits.tolist()
+    ]
+    return torch.tensor(runs, device=bits.device)
+
+
+@longest_run_op.register_fake
+def _(bits):
+    return bits.new_empty(bits.shape[0], dtype=torch.int64)

@@ -1,39 +1,34 @@
-# Answers to the exercises of notebook 16.  Each cell replaces its stub.
+# Answers to the exercises of notebook 16. Try first: a hint costs nothing.
+
 
 # %% 16.1
-from torch._inductor import config as settings
+def in_graph(x, limit):
+    """Return what halved returns; limit is a tensor without dimensions."""
+    from torch._higher_order_ops import while_loop
 
-LADDER = ["eager", "aot_eager", "aot_eager_decomp_partition", "inductor"]
-uncached = settings.patch(fx_graph_cache=False)
+    def too_large(x, turns):
+        return x.abs().max() > limit
 
+    def halve(x, turns):
+        return x / 2, turns + 1
 
-def first_wrong(fn, *inputs):
-    wanted = fn(*inputs)
-    for backend in LADDER:
-        torch.compiler.reset()
-        try:
-            with uncached:
-                got = torch.compile(fn, backend=backend)(*inputs)
-        except Exception:
-            return backend
-        if not torch.allclose(got, wanted, rtol=1e-3, atol=1e-3):
-            return backend
-    return None
+    start = torch.zeros((), dtype=torch.int64, device=x.device)
+    return while_loop(too_large, halve, (x, start))
 
 
 # %% 16.2
-def why_different(fn, compiled, *inputs):
-    eager, other = fn(*inputs), compiled(*inputs)
-    exact = {"rtol": 0, "atol": 0, "equal_nan": True}
-    if torch.allclose(eager, other, **exact):
-        return "same"
-    if not torch.allclose(eager, fn(*inputs), **exact):
-        return "random"
-    truth = fn(*(t.double() for t in inputs))
+def pairs(x):
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-    def off(result):
-        same = torch.isclose(result.double(), truth, **exact)
-        return (result.double() - truth).masked_fill(same, 0).abs().max()
+    rows, width = x.shape
+    if statically_known_true(rows % 2 == 0):
+        return x.view(-1, 2, width).sum(1)
+    pair = torch.arange(rows, device=x.device) // 2
+    return x.new_zeros((rows + 1) // 2, width).index_add_(0, pair, x)
 
-    own, its = off(eager), off(other)
-    return "rounding" if its <= 5 * own else "bug"
+
+# %% 16.3
+def combine(early, late):
+    (fade, added, first), (keep, new, second) = early, late
+    state = torch.where(second > 0, new, keep * added + new)
+    return fade * keep, state, torch.maximum(first, second)

@@ -2,30 +2,39 @@
 
 
 # %% 23.1
-def ship(model, x, path):
-    from pathlib import Path
-
-    torch.compile(model)(x)
-    data, _ = torch.compiler.save_cache_artifacts()
-    Path(path).write_bytes(data)
+import numpy as np
 
 
-def start_warm(model, path):
-    from pathlib import Path
+@torch.library.custom_op("mine::row_logsumexp", mutates_args=())
+def logsumexp_op(x: torch.Tensor) -> torch.Tensor:
+    y = np.logaddexp.reduce(x.cpu().numpy(), axis=-1)
+    return torch.from_numpy(y).to(x.device)
 
-    data = Path(path).read_bytes()
-    if torch.compiler.load_cache_artifacts(data) is None:
-        raise ValueError(
-            "torch does not take this file: the start would be cold"
-        )
-    return torch.compile(model)
+
+@logsumexp_op.register_fake
+def _(x):
+    return x.new_empty(x.shape[:-1])
+
+
+def keep_both(ctx, inputs, output):
+    ctx.save_for_backward(*inputs, output)
+
+
+def softmax_of(ctx, gradient):
+    x, y = ctx.saved_tensors
+    return gradient[..., None] * (x - y[..., None]).exp()
+
+
+logsumexp_op.register_autograd(softmax_of, setup_context=keep_both)
 
 
 # %% 23.2
-def make_step(number):
-    shift = torch.tensor(number / 1000)
+@torch.library.custom_op("mine::mended", mutates_args=("mean",))
+def mended(mean: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
+    return (x - mean).contiguous()
 
-    def step(x):
-        return torch.nn.functional.gelu(x) + shift
 
-    return step
+@mended.register_fake
+def _(mean, x):
+    return x.new_empty(x.shape)

@@ -2,23 +2,38 @@
 
 
 # %% 29.1
-class Mended(torch.nn.Module):
-    """What a new vector reads from all vectors so far."""
+def compiled_parts(model):
+    """Return {name: how} for each part of *model* that is compiled."""
+    found = {}
 
-    def __init__(self, room, width):
-        super().__init__()
-        self.register_buffer("at", torch.zeros(1, dtype=torch.long))
-        self.register_buffer("rows", torch.zeros(room, width))
+    def walk(part, name, wrapped=False):
+        if isinstance(part, torch._dynamo.OptimizedModule):
+            walk(part._orig_mod, name, wrapped=True)
+            return
+        placed = part._compiled_call_impl is not None
+        how = ["", "in place", "wrapper", "both"][2 * wrapped + placed]
+        if how:
+            found[name] = how
+        for child, inner in part.named_children():
+            walk(inner, f"{name}.{child}".lstrip("."))
 
-    def forward(self, x):
-        self.rows.index_copy_(0, self.at, x)
-        hidden = torch.arange(len(self.rows), device=x.device) > self.at
-        self.at += 1
-        scores = (x @ self.rows.T).masked_fill(hidden, -torch.inf)
-        return scores.softmax(-1) @ self.rows
+    walk(model, "")
+    return found
 
 
 # %% 29.2
-def serve(step, backend):
-    """Return step compiled: two versions, for prompts and for one token."""
-    return torch.compile(step, backend=backend, dynamic=True)
+def portable(model):
+    """Return the state_dict of *model*, named as if nothing was wrapped."""
+    wrappers = torch._dynamo.OptimizedModule, torch.nn.DataParallel
+    named = dict(model.named_modules(remove_duplicate=False))
+
+    def bare(name):
+        """Return a name without the pieces that wrappers put in."""
+        kept, above = [], ""
+        for piece in name.split("."):
+            if not isinstance(named.get(above), wrappers):
+                kept.append(piece)
+            above = f"{above}.{piece}".lstrip(".")
+        return ".".join(kept)
+
+    return {bare(name): tensor for name, tensor in model.state_dict().items()}

@@ -2,27 +2,27 @@
 
 
 # %% 30.1
-class Served(torch.nn.Module):
-    def __init__(self, base, adapters):
-        super().__init__()
-        self.base = base
-        pairs = adapters.values()
-        self.register_buffer("a", torch.stack([a for a, _ in pairs]))
-        self.register_buffer("b", torch.stack([b for _, b in pairs]))
+from course.ch30.limits import plausible
 
-    def forward(self, x, which):
-        low = x @ self.a[which].mT
-        return self.base(x) + low @ self.b[which].mT
+
+def refuse(row):
+    array = row.parameters * {"float32": 4, "bfloat16": 2}[row.dtype]
+    work, trips, arrays = (6, 7, 4) if row.trains else (2, 1, 1)
+    return plausible(
+        row.chip,
+        row.seconds,
+        flops=work * row.parameters * row.tokens,
+        moved=trips * array,
+        memory=arrays * array,
+        dtype=row.dtype,
+    ).broken
 
 
 # %% 30.2
-@torch.no_grad()
-def swap(layer, a, b, scale):
-    rank = len(a)
-    if rank > len(layer.a):
-        raise ValueError(f"rank {rank} does not fit into {len(layer.a)}")
-    layer.a.zero_()
-    layer.a[:rank].copy_(a)
-    layer.b.zero_()
-    layer.b[:, :rank].copy_(b)
-    layer.scale.fill_(scale)
+def paid_back(extra, low, high):
+    import math
+
+    def calls(gain):
+        return math.ceil(extra / gain) if gain > 0 else math.inf
+
+    return calls(high), calls(low)

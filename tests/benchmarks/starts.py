@@ -1,4 +1,4 @@
-"""What a first call costs after each way to ship a cache: the record of lesson 23."""
+"""What a first call costs after each way to ship a cache: the record of lesson 25."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course.ch32.limits import Chip, Plausible, plausible
+from course.ch30.limits import Chip, Plausible, plausible
 from helpers.errors import InputError
 from helpers.gpu import gpus
 

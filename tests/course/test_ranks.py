@@ -1,4 +1,4 @@
-"""Launches of lesson 25: what goes wrong with two processes is said, and stopped."""
+"""Launches of lesson 22: what goes wrong with two processes is said, and stopped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 import psutil
 import pytest
 
-from course.ch25 import ranks
+from course.ch22 import ranks
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 TORCHRUN = "torchrun --standalone --nproc-per-node 2"
@@ -74,7 +74,7 @@ def test_only_torchrun_is_run():
 TASK = """
 import os
 import torch.distributed as dist
-from course.ch25.in_a_rank import try_ways
+from course.ch22.in_a_rank import try_ways
 
 def way(model):
     if dist.get_rank() == 1:

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from course.ch35.driver import Recorder
-from course.ch35.results import fate
+from course.ch13.driver import Recorder
+from course.ch13.results import fate
 
 PATCHED = ("CUDAGraph", "graph", "device", "synchronize", "Stream")
 

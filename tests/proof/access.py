@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 SITE = ROOT / ".cache" / "site" / "html"
 PAGES = {
     "index": "index.html",
-    "lesson 00": "00_is_this_machine_ready.html",
+    "lesson 00": "00_what_can_one_line_buy.html",
     "lesson 07": "07_how_does_a_graph_become_a_kernel.html",
-    "lesson 13": "13_why_did_it_compile_again.html",
+    "lesson 14": "14_why_did_it_compile_again.html",
     "cheat sheet": "cheat_sheet.html",
     "messages": "messages.html",
     "search": "search.html?q=recompile",

@@ -28,7 +28,7 @@ from tools.lab import deliver
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-FIRST = "00_is_this_machine_ready.ipynb"
+FIRST = "00_what_can_one_line_buy.ipynb"
 MINE = "# mine, and not to be lost"
 DIALOG = ".jp-Dialog-content, .Toastify__toast"  # a question, a notice
 THEME = "(theme) => jupyterapp.commands.execute('apputils:change-theme', {theme})"
@@ -173,7 +173,7 @@ def site(desk: Desk) -> str:
                 page.emulate_media(color_scheme=colours)
                 if faint := page.evaluate(FAINT):
                     unfit.append(f"{name} is faint in {colours}: {faint[0]}")
-                if name in ("index.html", "00_is_this_machine_ready.html"):
+                if name in ("index.html", "00_what_can_one_line_buy.html"):
                     desk.picture(page, f"site-{name[:5]}-{width}-{colours}")
     assert not unfit, unfit
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from course.ch35.driver import Recorder
+from course.ch13.driver import Recorder
 from helpers import compare, dump_triton, load, results
 from helpers.gpu import gpus
 from tests.refresh import python

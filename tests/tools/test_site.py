@@ -36,7 +36,7 @@ What it is.
 
 **Start**
 
-- [00 · First?](notebooks/00_first.ipynb) 28
+- [00 · What can one line buy?](notebooks/00_first.ipynb) 28
 """
 MESSAGES = """[[entry]]
 name = "a result that was written over"
@@ -89,7 +89,7 @@ def pages(tmp_path_factory):
     drawn.outputs = [new_output("display_data", {"text/html": CODE})]
     cells = [
         new_markdown_cell("# 00 · First?\n\nA **guard**, and **guards** again."),
-        new_markdown_cell("## A part, and more\n\n[code](course/ch04/zoo.py) mark_it"),
+        new_markdown_cell("## A part, and more\n\n[code](course/ch05/zoo.py) mark_it"),
         printed('predict("00.p1", "Which?", [])', ask),
         printed("%cd -q $folder\nrun()", "the answer\n"),
         printed('reveal("00.p1", x)', f"{SAID}it said\n", **FOLDED),
@@ -108,8 +108,8 @@ def pages(tmp_path_factory):
 
 def test_lessons_stand_as_the_readme_lists_them():
     readme = (
-        "**B**\n\n- [02 · C?](notebooks/02_c.ipynb) 3\n\n"
-        "**A**\n\n- [00 · A?](notebooks/00_a.ipynb) 4\n"
+        "**B**\n\n- [02 · How much faster is it really?](notebooks/02_c.ipynb) 3\n\n"
+        "**A**\n\n- [00 · What can one line buy?](notebooks/00_a.ipynb) 4\n"
     )
     parts = contents.listed(readme, ["00_a", "01_b", "02_c"])
     assert parts == {
@@ -143,7 +143,7 @@ def test_a_lesson_reads_without_a_kernel(pages):
     code, rest = html.split("</details>", 1)
     assert code.count("Which?") == rest.count("Which?") == 1  # and code is shut
     assert html.count('href="glossary.html#term-guard"') == 1
-    assert "course/ch04/zoo.py" not in html
+    assert "course/ch05/zoo.py" not in html
 
 
 def test_links_lead_to_headings(pages):

@@ -99,7 +99,7 @@ def test_a_lesson_is_linked_where_the_site_is_known(monkeypatch):
     monkeypatch.delenv("TORCH_CHECKUP_COURSE", raising=False)
     assert "<a" not in page_of(part).split("<section")[1]
     monkeypatch.setenv("TORCH_CHECKUP_COURSE", "https://course.example/a&b/")
-    link = '<a href="https://course.example/a&amp;b/16_which_layer_is_wrong.html">16 ·'
+    link = '<a href="https://course.example/a&amp;b/18_which_layer_is_wrong_and_would_i_notice.html">16 ·'
     assert link in page_of(part)
 
 

@@ -1,114 +1,117 @@
 """Checks and hints of lesson 09."""
 
-import torch
-
 from course.exercises import exercise
-from course.gpu_code import widths
-from course.kernel_checks import fault, interpreted, normal, not_a_kernel
-from helpers import dump_triton
-from helpers.text import count
+from helpers.gpu.gpus import find
+from helpers.text import size
 
 # --- 09.1 ----------------------------------------------------------------------
 
+H100, RTX3090 = find("h100").shared_optin, find("rtx3090").shared_optin
 
-def _standardised(x):
-    d = x - x.mean(-1, keepdim=True)
-    return d * torch.rsqrt(d.square().mean(-1, keepdim=True) + 1e-6)
-
-
-CASES = (  # rows, their scale and mean, and what is wrong where those before are right
-    (
-        (1, 1.0, 3.0),
-        "a row has only `columns` numbers, and past them d must be 0: what is minus "
-        "the mean there is seen by the variance",
-    ),
-    (
-        (5, 1.0, 3.0),
-        "one row alone is right: rows lie `columns` apart, not BLOCK",
-    ),
-    (
-        (2, 1e-3, 0.0),
-        "these numbers are small: 1e-6 is added to the variance, under the root",
-    ),
-)
+TEMPLATES = {  # rows, columns, depth, bytes of a number, memory of a block
+    "64 x 128 x 32 in bfloat16 on an H100": (64, 128, 32, 2, H100, "wgmma"),
+    "128 x 128 x 128 in bfloat16 on an H100": (128, 128, 128, 2, H100, "wgmma"),
+    "128 x 256 x 64 in bfloat16 on an H100": (128, 256, 64, 2, H100, "wgmma"),
+    "64 x 64 x 32 in float8 on an H100": (64, 64, 32, 1, H100, "wgmma"),
+    "tiles that fit to the byte": (64, 64, 64, 2, 3 * 64 * 128 * 2, "wgmma"),
+    "tiles of which not one pair fits": (256, 256, 256, 4, H100, "wgmma"),
+    "128 x 128 x 64 in bfloat16 on an RTX 3090": (128, 128, 64, 2, RTX3090, "mma"),
+    "32 x 64 x 32 in bfloat16 on an H100": (32, 64, 32, 2, H100, "mma"),
+    "tiles of which not one pair fits, with mma": (256, 256, 256, 4, RTX3090, "mma"),
+}
 
 
 @exercise(
     "09.1",
     hints=(
-        "Where does row 1 begin, with 100 columns and a BLOCK of 128? And by how many "
-        "numbers is a row's sum divided?",
-        "After the mean is subtracted, what stands in the places past the row? They "
-        "must not be seen by the second sum: tl.where(i < columns, ..., 0.0).",
-        "at = tl.program_id(0) * columns + i; d = tl.where(i < columns, v - "
-        "tl.sum(v, 0) / columns, 0.0); the rest stays as it was.",
+        "How many bytes are one stage: which two tiles does a step hold?",
+        "A stage is block_m x block_k and block_k x block_n numbers. How often does it "
+        "fit into the limit?",
+        "pairs = limit // ((block_m + block_n) * block_k * itemsize), and with mma one "
+        "more, if pairs is not 0: a stage that is multiplied has left the memory.",
     ),
-    passed="All three had hidden behind 128 columns, where BLOCK and columns are one. "
-    "Test kernels at odd sizes.",
+    passed="Deeper than the loop is long helps nobody, and every stage takes room from "
+    "another program: Inductor's templates have one to five.",
 )
-def standardise(kernel):
-    if wrong := not_a_kernel(kernel, ["x", "out", "columns", "BLOCK"]):
-        return wrong
-    for (rows, scale, mean), advice in CASES:
-        x = normal(rows, 100, seed=rows) * scale + mean
-        [result] = interpreted(kernel, [(rows, (x,), (100,), 128)])
-        if wrong := fault(result, _standardised(x)):
-            found = f"{count(rows, 'row')} of 100 columns: {wrong}"
-            alone = rows == 1 and "outside its buffers" in wrong  # a mask, no sum
-            return found if alone else f"{found}\n  {advice}"
+def deepest(answer):
+    for name, given in TEMPLATES.items():
+        rows, columns, depth, itemsize, limit, instruction = given
+        stage = (rows + columns) * depth * itemsize
+        wanted = limit // stage
+        if instruction == "mma" and wanted:
+            wanted += 1
+        found = answer(*given)
+        if found != wanted:
+            return (
+                f"{name}: {wanted} stages fit, and yours is {found!r}. One stage is "
+                f"{size(stage)}, a block may have {size(limit)}, and {instruction} "
+                "multiplies"
+            )
+        if not isinstance(found, int):
+            return f"{name}: a number of stages is an int, and yours is {found!r}"
     return None
 
 
 # --- 09.2 ----------------------------------------------------------------------
 
-
-WORDS = 1001, 999, 1024
-
-
-def _head(h, weight, bias):
-    return (h @ weight + bias).softmax(-1)
+PLANS = {  # the product's shape, the tile, room for programs, bytes of a number
+    "512 x 1024 by 1024 x 2048, tiles of 64 x 128, room for 528": (
+        ((512, 1024, 2048), (64, 128), 528, 2),
+        (128, 128 * 192 * 1024 * 2, 1, 128),
+    ),
+    "the same with room for 100": (
+        ((512, 1024, 2048), (64, 128), 100, 2),
+        (128, 128 * 192 * 1024 * 2, 2, 28),
+    ),
+    "a last wave that is full": (
+        ((512, 64, 512), (64, 64), 16, 2),
+        (64, 64 * 128 * 64 * 2, 4, 16),
+    ),
+    "500 x 100 by 100 x 1000, whose tiles stick out": (
+        ((500, 100, 1000), (128, 128), 132, 2),
+        (32, 32 * 256 * 100 * 2, 1, 32),
+    ),
+    "300 x 100 by 100 x 1000, tiles of 128 rows and 64 columns": (
+        ((300, 100, 1000), (128, 64), 132, 2),
+        (48, 48 * 192 * 100 * 2, 1, 48),
+    ),
+    "float32": (
+        ((256, 256, 256), (128, 64), 4, 4),
+        (8, 8 * 192 * 256 * 4, 2, 4),
+    ),
+}
+PARTS = "programs", "bytes", "waves", "last"
+ADVICE = {
+    "programs": "the tile's rows cover the result's rows, its columns the columns, and "
+    "each direction is rounded up by itself",
+    "bytes": "a program reads a strip of rows and a strip of columns, each as long as "
+    "the sum, and at the edges as much as anywhere",
+    "waves": "a wave that is not full counts as one",
+    "last": "what is left for the last wave, which may be full",
+}
 
 
 @exercise(
     "09.2",
     hints=(
-        "A load is wide when every row begins at a multiple of 16 bytes, and when "
-        "the mask changes at such a place only. How many numbers are 16 bytes?",
-        "New columns of the weight may hold anything finite. What must their bias be, "
-        "so that their probability is zero and the others do not change?",
-        "extra = -len(bias) % (16 // bias.element_size()); F.pad(weight, (0, extra)), "
-        "and F.pad(bias, (0, extra), value=float('-inf')).",
+        "How many tiles cover 500 rows, if a tile has 128? And 1000 columns?",
+        "Round up in each direction (-(-500 // 128)). One program reads tile[0] + "
+        "tile[1] strips of shape[1] numbers.",
+        "programs = -(-rows // tile[0]) * -(-columns // tile[1]); waves = "
+        "-(-programs // room); last = programs - (waves - 1) * room.",
     ),
-    passed="The same probabilities, wide loads, and no copy in any call. A vocabulary "
-    "of 50257 is often padded to 50304, for the matrix product's sake as well.",
+    passed="Two numbers that no profiler is needed for: how full the chip is at the "
+    "end, and how much is read for it.",
 )
-def padded(pad):
-    for words in WORDS:
-        if wrong := _pad_fault(pad, words):
-            return wrong
-    return None
-
-
-def _pad_fault(pad, words):
-    """Say what is wrong with a vocabulary of *words*, padded."""
-    weight, bias = normal(32, words, seed=0) / 6, normal(words, seed=1) - 3
-    h = normal(8, 32, seed=2)
-    wider, longer = pad(weight.clone(), bias.clone())
-    if not 0 <= (added := len(longer) - words) < 64:
-        return f"{added} columns were added, and fewer than 64 were asked for"
-    new, wanted = _head(h, wider, longer), _head(h, weight, bias)
-    if new.isnan().any():
-        return "probabilities are NaN: is there an inf in the weight, or a row of -inf?"
-    if not torch.allclose(new[:, :words], wanted, rtol=1e-3, atol=1e-6):
-        lost = float(new[:, words:].sum(-1).max())
-        return (
-            f"the probabilities change; the new words take up to {lost:.0%} of a row. "
-            "Which bias gives probability 0?"
-        )
-    [softmax] = dump_triton(_head, h, wider, longer, dynamic=False).kernels
-    if (width := min(widths(softmax))) < 16:
-        return (
-            f"{words} words became {len(longer)}, and a thread loads {width} bytes "
-            "at a time, where 16 would do"
-        )
+def plan(answer):
+    for name, (given, wanted) in PLANS.items():
+        found = answer(*given)
+        if not isinstance(found, tuple | list) or len(found) != len(PARTS):
+            return f"{name}: four numbers were wanted, and yours is {found!r}"
+        for part, one, other in zip(PARTS, found, wanted, strict=True):
+            if one != other or not isinstance(one, int):
+                return f"{name}: {part} is {other}, and yours {one!r}: {ADVICE[part]}"
+    (shape, tile, room, _), wanted = next(iter(PLANS.values()))
+    if tuple(answer(shape, tile, room)) != wanted:
+        return "itemsize is 2 where none is given"
     return None

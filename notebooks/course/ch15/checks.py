@@ -1,225 +1,118 @@
 """Checks and hints of notebook 15."""
 
-import _thread
-import functools
-import threading
-import time
-from contextlib import contextmanager
-
 import torch
-from torch._dynamo.decorators import mark_unbacked
-from torch._higher_order_ops import associative_scan
 
 from course.backend import CountingBackend
-from course.exercises import (
-    difference,
-    exercise,
-    fresh,
-    near,
-    one_graph,
-)
+from course.exercises import difference, exercise, fresh
+from course.words import unlogged
 from helpers.text import count
 
 # --- 15.1 ----------------------------------------------------------------------
 
 
-HALVED = (  # numbers, the limit, and a dtype
-    ([3.0, -9.0], 1.0, torch.float32),
-    ([2.0, -1.0], 5.0, torch.float32),
-    ([4.0, 1.0], 1.0, torch.float32),  # it ends on the limit itself
-    ([3e37], 0.5, torch.float32),
-    ([[1e300], [7.0]], 1e-300, torch.float64),
-)
+def _distances(x):
+    return (x - x.mean(0)).norm(dim=1)
 
 
-def _halved(x, limit):
-    turns = torch.zeros((), dtype=torch.int64)
-    while x.abs().max() > limit:
-        x, turns = x / 2, turns + 1
-    return x, turns
+def _gradient(function):
+    def gradient(x):
+        return torch.autograd.grad(function(x.requires_grad_()).sum(), x)[0]
 
-
-@contextmanager
-def _ended_after(seconds):
-    """End what runs in the block when it has used so much of the processor.
-
-    A loop that is endless uses it without a pause; a busy machine gives less of it.
-    """
-    done, ended, before = threading.Event(), [], time.process_time()
-
-    def watch():
-        while not done.wait(0.2):
-            if time.process_time() - before > seconds:
-                ended.append(True)
-                _thread.interrupt_main()
-                return
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        yield
-    except KeyboardInterrupt:
-        if not ended:  # it was the reader
-            raise
-        raise TimeoutError from None
-    finally:
-        done.set()
-        watcher.join()
+    return gradient
 
 
 @exercise(
     "15.1",
     hints=(
-        "The number of turns depends on a value. Which of the operations of the "
-        "lesson goes on until a value says stop?",
-        "Two things are carried from turn to turn, x and the number of turns, and "
-        "both must be tensors. The limit may be read from outside.",
-        "while_loop(lambda x, turns: x.abs().max() > limit, lambda x, turns: (x / 2, "
-        "turns + 1), (x, torch.zeros((), dtype=torch.int64))).",
+        "mark_dynamic a tensor, call torch.compile(mended, backend='eager') with it, "
+        "and read the error from below: which line is it?",
+        "A list as long as x, and a loop over its rows, both need to know how long. "
+        "A method of x does not.",
+        "x.mean(0) for the mean, and (x - mean).norm(dim=1) for all rows at once.",
     ),
-    passed="One graph, and as many turns as the numbers need.",
+    passed="One graph for any number of rows: the mark holds.",
 )
-def halve_in_the_graph(answer):
-    try:
-        with _ended_after(20):
-            return _faults_of_halving(answer)
-    except TimeoutError:
-        return "the loop does not end: does the body make x smaller in each turn?"
-
-
-def _faults_of_halving(answer):
-    target = fresh(answer)
-    if fault := one_graph(target, torch.ones(3), torch.tensor(0.3)):
-        return fault
+def mended(answer):
+    torch.manual_seed(0)
+    cases = [(torch.randn(n, 5),) for n in (32, 7, 2)]
+    if fault := difference(answer, _distances, cases):
+        return f"it does not return what distances returns: {fault}"
+    if not answer(cases[0][0].clone().requires_grad_()).requires_grad:
+        return "no gradient reaches x, as it does through distances"
     backend = CountingBackend()
-    compiled = torch.compile(target, backend=backend)
-    for numbers, limit, dtype in HALVED:
-        x = torch.tensor(numbers, dtype=dtype)
-        limit = torch.tensor(limit, dtype=dtype)
-        result, turns = compiled(x.clone(), limit)
-        wanted, wanted_turns = _halved(x, limit)
-        given = f"for {count(int(wanted_turns), 'turn')}"
-        if not near(result, wanted):
-            return f"{given}, x is not what halved returns"
-        if repr(turns) != repr(wanted_turns):
-            return f"{given}, the number of turns is {turns!r}, not {wanted_turns!r}"
-    largest = max(len(graph.graph.nodes) for graph in backend.captured)
-    if largest > 100:
-        return f"a graph of {largest} nodes: the loop was unrolled, so it has a bound"
+    compiled = torch.compile(answer, backend=backend, fullgraph=True)
+
+    def promised(x):
+        torch._dynamo.mark_dynamic(x, 0)
+        return compiled(x)
+
+    with unlogged():  # torch logs what the error says
+        if fault := difference(promised, _distances, cases):
+            return f"compiled, {fault}"
+    if len(backend.captured) != 1:
+        many = count(len(backend.captured), "graph")
+        return f"{many} for three sizes, and one was asked for"
+    for node in backend.captured[0].graph.nodes:
+        if getattr(node.target, "namespace", "aten") not in ("aten", "prims"):
+            return (
+                f"{node.target} is an operator of your own, and torch's were asked for"
+            )
+    if fault := difference(_gradient(answer), _gradient(_distances), cases[:1]):
+        return f"the gradient of x is not that of distances: {fault}"
     return None
 
 
 # --- 15.2 ----------------------------------------------------------------------
 
 
-def _pairs(x):
-    rows = len(x)
-    sums = x.new_zeros((rows + 1) // 2, x.shape[1])
-    return sums.index_add_(0, torch.arange(rows) // 2, x)
+def _centred(x):
+    return x - x.mean(0, keepdim=True)
+
+
+def _in_pairs(x):
+    if x.shape[0] % 2:
+        x = torch.cat([x, x[-1:]])
+    return x.view(-1, 2, x.shape[1]).sum(1)
+
+
+PLANS = (  # what is asked, the function, the sizes, and the versions that it needs
+    ("2 to 19", _centred, range(2, 20), 1),
+    ("0 to 12", _centred, range(13), 3),
+    ("multiples of 8", _in_pairs, range(8, 40, 8), 1),
+    ("1 to 20, even and odd apart", _in_pairs, range(20, 0, -1), 3),
+)
 
 
 @exercise(
     "15.2",
     hints=(
-        "Three ways to ask a size were tried on 64, 32 and 7 rows. Which of them ran "
-        "one version for all?",
-        "statically_known_true, from torch.fx.experimental.symbolic_shapes, is True "
-        "only where the compiler knows it without a look at the example.",
-        "if statically_known_true(x.shape[0] % 2 == 0): return x.view(-1, 2, "
-        "x.shape[1]).sum(1). Otherwise pair = torch.arange(x.shape[0]) // 2; return "
-        "x.new_zeros((x.shape[0] + 1) // 2, x.shape[1]).index_add_(0, pair, x).",
+        "Which sizes share a version? List the kinds, and call one size of each.",
+        "The exact version of the first size is one too many: a mark on the tensor "
+        "saves it.",
+        "kinds = {n if n < 2 else 2 + n % 2: n for n in sizes}; for each n in "
+        "kinds.values(), make(n), torch._dynamo.maybe_mark_dynamic(x, 0), call.",
     ),
-    passed="The view where it is free, and one graph for every size that is not known.",
+    passed="Compiled before the first request, and never after it.",
 )
-def fast_where_it_is_free(pairs):
-    torch.manual_seed(0)
-    cases = [(torch.randn(rows, 4),) for rows in (8, 7, 6)]
-    others = [(torch.randn(rows, 3, dtype=torch.float64),) for rows in (6, 5)]
-    if fault := difference(pairs, _pairs, cases + others):
-        return f"in eager, these are not the sums of neighbours: {fault}"
-
-    def versions(mark=lambda x, dim: None, **options):
-        """Return the graphs that are captured for 8, 7 and 6 rows."""
+def warm_up(answer):
+    for name, function, sizes, needed in PLANS:
         backend = CountingBackend()
-        compiled = torch.compile(
-            fresh(pairs), backend=backend, fullgraph=True, **options
-        )
-
-        def marked(x):
-            mark(x, 0)
-            return compiled(x)
-
-        fault = difference(marked, _pairs, cases)
-        assert not fault, f"compiled, {fault}"
-        return backend.captured
-
-    code = versions(dynamic=False)[0].code
-    if not any(f"{way}(" in code for way in ("view", "reshape", "unflatten")):
-        return "8 rows are known to be even, and the graph has no view"
-    if "index_add" in code:
-        return "8 rows are known to be even, and the graph has index_add, too"
-    for kind, graphs in (
-        ("an unbacked size", versions(mark_unbacked)),
-        ("dynamic=True", versions(dynamic=True)),
-    ):
-        if len(graphs) != 1:
+        target = torch.compile(fresh(function), backend=backend)
+        answer(target, lambda n: torch.ones(n, 3), list(sizes))
+        calls, versions = len(backend.ran), len(backend.captured)
+        if calls > 4:
+            return f"for {name}: {calls} calls, and at most 4 were asked for"
+        with torch.compiler.set_stance("fail_on_recompile"):
+            for n in sizes:
+                try:
+                    target(torch.ones(n, 3))
+                except RuntimeError:
+                    return (
+                        f"for {name}: after the warm-up, size {n} still needs a compile"
+                    )
+        if versions > needed:
             return (
-                f"{kind}, 8, 7 and 6 rows cost {count(len(graphs), 'compile')}, and "
-                "1 is enough: a guard was made"
+                f"for {name}: {count(versions, 'version')} were compiled, and {needed} "
+                "would do"
             )
     return None
-
-
-# --- 15.3 ----------------------------------------------------------------------
-
-
-def _forgetful(keep, new, begins):
-    state, states = torch.zeros_like(new[0]), []
-    for k, n, begin in zip(keep, new, begins, strict=True):
-        state = torch.where(begin > 0, n, k * state + n)
-        states.append(state)
-    return torch.stack(states)
-
-
-def _from_the_end(combine, pieces):
-    return functools.reduce(lambda late, early: combine(early, late), pieces[::-1])
-
-
-JOINS = {"letter by letter": functools.reduce, "from the end": _from_the_end}
-
-
-@exercise(
-    "15.3",
-    hints=(
-        "Write down what a piece does to the state before it, in both cases. Then let "
-        "the late piece act on what the early one left.",
-        "If a book begins in the late piece, nothing of the early one is left in "
-        "added. If none does, it is keep * added + new. The new piece is fresh if "
-        "either is. All parts are tensors: which function chooses between two?",
-        "(fade, added, first), (keep, new, second) = early, late; state = "
-        "torch.where(second > 0, new, keep * added + new); return fade * keep, state, "
-        "torch.maximum(first, second).",
-    ),
-    passed="Any bracketing gives the states of the loop: a scan may split the text.",
-)
-def a_scan_that_can_forget(combine):
-    torch.manual_seed(0)
-    keep, new, begins = torch.rand(8, 3), torch.randn(8, 3), torch.zeros(8, 3)
-    begins[[1, 5, 6]] = 1.0
-    text = keep, new, begins
-    pieces, states = list(zip(*text, strict=True)), _forgetful(*text)
-    for how, join in JOINS.items():
-        for letter in range(1, 8):
-            if not near(join(combine, pieces[: letter + 1])[1], states[letter]):
-                return (
-                    f"books begin at letters 1, 5 and 6; pieces joined {how}: the "
-                    f"state at letter {letter} is not that of forgetful_loop"
-                )
-    try:
-        scanned = associative_scan(combine, text, dim=0, combine_mode="generic")[1]
-    except Exception as error:
-        return (
-            f"associative_scan cannot capture it ({type(error).__name__}): no if on a "
-            "tensor, nothing written outside, and a tuple of three tensors back"
-        )
-    return None if near(scanned, states) else "in associative_scan the states differ"

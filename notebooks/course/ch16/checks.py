@@ -1,159 +1,225 @@
 """Checks and hints of notebook 16."""
 
-import torch
-from torch.nn import functional as F
+import _thread
+import functools
+import threading
+import time
+from contextlib import contextmanager
 
-from course.ch16.ladder import BUGS
-from course.exercises import exercise
+import torch
+from torch._dynamo.decorators import mark_unbacked
+from torch._higher_order_ops import associative_scan
+
+from course.backend import CountingBackend
+from course.exercises import (
+    difference,
+    exercise,
+    fresh,
+    near,
+    one_graph,
+)
+from helpers.text import count
 
 # --- 16.1 ----------------------------------------------------------------------
 
 
-def _program(x, y):
-    return (F.gelu(x * 3 + 1e-6) - 1).relu() + y
+HALVED = (  # numbers, the limit, and a dtype
+    ([3.0, -9.0], 1.0, torch.float32),
+    ([2.0, -1.0], 5.0, torch.float32),
+    ([4.0, 1.0], 1.0, torch.float32),  # it ends on the limit itself
+    ([3e37], 0.5, torch.float32),
+    ([[1e300], [7.0]], 1e-300, torch.float64),
+)
 
 
-# What is planted, and which layer is wrong.  The healthy one comes first: it fills
-# the caches that hide the bugs after it.
-PLANTED = {
-    "none": None,
-    "relu's lowering": "inductor",
-    "relu's lowering raises": "inductor",
-    "gelu's decomposition": "aot_eager_decomp_partition",
-    "the result's sign, in the joint graph": "aot_eager",
-    "a constant, behind Dynamo": "eager",
-}
+def _halved(x, limit):
+    turns = torch.zeros((), dtype=torch.int64)
+    while x.abs().max() > limit:
+        x, turns = x / 2, turns + 1
+    return x, turns
+
+
+@contextmanager
+def _ended_after(seconds):
+    """End what runs in the block when it has used so much of the processor.
+
+    A loop that is endless uses it without a pause; a busy machine gives less of it.
+    """
+    done, ended, before = threading.Event(), [], time.process_time()
+
+    def watch():
+        while not done.wait(0.2):
+            if time.process_time() - before > seconds:
+                ended.append(True)
+                _thread.interrupt_main()
+                return
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not ended:  # it was the reader
+            raise
+        raise TimeoutError from None
+    finally:
+        done.set()
+        watcher.join()
 
 
 @exercise(
     "16.1",
     hints=(
-        "Run fn, then climb: the first backend whose result is off is the answer. What "
-        "might keep a backend from compiling anew?",
-        "torch.compile keeps what it compiled by code object, and Inductor keeps "
-        "graphs on disk: torch.compiler.reset() is for the first, uncached for the "
-        "second.",
-        "For each backend: torch.compiler.reset(); inside `with uncached:` and a try, "
-        "got = torch.compile(fn, backend=backend)(*inputs). Return the backend if that "
-        "raises, or if torch.allclose(got, wanted, rtol=1e-3, atol=1e-3) is False. "
-        "After the loop, return None.",
+        "The number of turns depends on a value. Which of the operations of the "
+        "lesson goes on until a value says stop?",
+        "Two things are carried from turn to turn, x and the number of turns, and "
+        "both must be tensors. The limit may be read from outside.",
+        "while_loop(lambda x, turns: x.abs().max() > limit, lambda x, turns: (x / 2, "
+        "turns + 1), (x, torch.zeros((), dtype=torch.int64))).",
     ),
-    passed="It finds the layer of each bug, and clears the innocent.",
+    passed="One graph, and as many turns as the numbers need.",
 )
-def the_ladder(first_wrong):
-    torch.manual_seed(0)
-    x, y = torch.randn(2, 8, 8).unbind()
-    for bug, layer in PLANTED.items():
-        x.requires_grad_("joint" in bug)
-        with BUGS[bug]():
-            backend = first_wrong(_program, x, y)
-        if backend and not layer:
-            return f"planted: {bug}. You say {backend}: does a call of yours raise?"
-        if backend is None and "raises" in bug:
-            return f"planted: {bug}, and you found nothing: what raises is wrong, too"
-        if layer and backend is None:
-            return (
-                f"planted: {bug}, and you found nothing. Was fn compiled anew, in "
-                "spite of what memory and disk still hold?"
-            )
-        if backend != layer:
-            return (
-                f"planted: {bug}. You say {backend}, and it is {layer}: the first "
-                "backend that is wrong, compiled anew"
-            )
+def halve_in_the_graph(answer):
+    try:
+        with _ended_after(20):
+            return _faults_of_halving(answer)
+    except TimeoutError:
+        return "the loop does not end: does the body make x smaller in each turn?"
+
+
+def _faults_of_halving(answer):
+    target = fresh(answer)
+    if fault := one_graph(target, torch.ones(3), torch.tensor(0.3)):
+        return fault
+    backend = CountingBackend()
+    compiled = torch.compile(target, backend=backend)
+    for numbers, limit, dtype in HALVED:
+        x = torch.tensor(numbers, dtype=dtype)
+        limit = torch.tensor(limit, dtype=dtype)
+        result, turns = compiled(x.clone(), limit)
+        wanted, wanted_turns = _halved(x, limit)
+        given = f"for {count(int(wanted_turns), 'turn')}"
+        if not near(result, wanted):
+            return f"{given}, x is not what halved returns"
+        if repr(turns) != repr(wanted_turns):
+            return f"{given}, the number of turns is {turns!r}, not {wanted_turns!r}"
+    largest = max(len(graph.graph.nodes) for graph in backend.captured)
+    if largest > 100:
+        return f"a graph of {largest} nodes: the loop was unrolled, so it has a bound"
     return None
 
 
 # --- 16.2 ----------------------------------------------------------------------
 
 
-def _chain(x):
-    return ((x * 1.1) * 0.9 + x).exp() / 3
-
-
-def _rounded_once(x):
-    return _chain(x.float()).to(x.dtype)
-
-
-def _small(x):
-    return _chain(x) * 1e-9
-
-
-def _root(x):
-    return (x - x.min()).sqrt()
-
-
-def _masked(x):
-    return (x * 1.1 * 0.9).masked_fill(torch.ones_like(x).triu().bool(), -torch.inf)
-
-
-def _off(x):
-    return (_chain(x) - _chain(x.double())).abs().max().to(x.dtype)
-
-
-def _one_is_off(times):
-    """Return _chain with one number off by so many times its largest error."""
-
-    def chain(x):
-        y = _chain(x)
-        y[3, 5] += times * _off(x)
-        return y
-
-    return chain
-
-
-dropout = torch.nn.Dropout()
-TRIALS = (  # a name, what eager does, what is compiled, the verdict
-    ("the same NaN", torch.log, torch.log, "same"),
-    ("bfloat16 that is rounded once", _chain, _rounded_once, "rounding"),
-    ("dropout", dropout, dropout, "random"),
-    ("the tanh form of gelu", F.gelu, lambda x: F.gelu(x, approximate="tanh"), "bug"),
-    ("a NaN", _root, lambda x: _root(x).where(x > x.min(), torch.nan), "bug"),
-    ("an infinity", _root, lambda x: _root(x).where(x > x.min(), torch.inf), "bug"),
-    ("a number for an infinity", _masked, lambda x: _masked(x).nan_to_num(), "bug"),
-    ("one number off by 3 times as much as any", _chain, _one_is_off(3), "rounding"),
-    ("one number off by 8 times as much as any", _chain, _one_is_off(8), "bug"),
-    (
-        "all numbers off by less than the largest",
-        _chain,
-        lambda x: _chain(x) + _off(x),
-        "rounding",
-    ),
-    ("dropout that eager has not", _chain, lambda x: _chain(dropout(x)), "bug"),
-    (
-        "bfloat16 with infinities of its own",
-        _masked,
-        lambda x: _masked(x.float()).to(x.dtype),
-        "rounding",
-    ),
-    ("small numbers, all too large", _small, lambda x: _small(x) * 1.01, "bug"),
-    ("two inputs", torch.mul, lambda x, y: x * y, "same"),
-    ("two inputs, one too large", torch.mul, lambda x, y: x * 1.01 * y, "bug"),
-)
+def _pairs(x):
+    rows = len(x)
+    sums = x.new_zeros((rows + 1) // 2, x.shape[1])
+    return sums.index_add_(0, torch.arange(rows) // 2, x)
 
 
 @exercise(
     "16.2",
     hints=(
-        "Four verdicts, in the order of the docstring. The last two ask a third "
-        "function: fn itself, in float64.",
-        "truth = fn(*(t.double() for t in inputs)). Then compare two distances to it, "
-        "and none between the two results.",
-        "exact = dict(rtol=0, atol=0, equal_nan=True) makes torch.allclose equality. "
-        "off(t) is (t.double() - truth).masked_fill(torch.isclose(t.double(), truth, "
-        "**exact), 0).abs().max(). Return 'rounding' if off(other) <= 5 * off(eager), "
-        "else 'bug': any other NaN makes that False, which is what you want.",
+        "Three ways to ask a size were tried on 64, 32 and 7 rows. Which of them ran "
+        "one version for all?",
+        "statically_known_true, from torch.fx.experimental.symbolic_shapes, is True "
+        "only where the compiler knows it without a look at the example.",
+        "if statically_known_true(x.shape[0] % 2 == 0): return x.view(-1, 2, "
+        "x.shape[1]).sum(1). Otherwise pair = torch.arange(x.shape[0]) // 2; return "
+        "x.new_zeros((x.shape[0] + 1) // 2, x.shape[1]).index_add_(0, pair, x).",
     ),
-    passed="It accuses a bug that tolerances let pass, and clears what is rounding.",
+    passed="The view where it is free, and one graph for every size that is not known.",
 )
-def rounding_or_a_bug(why_different):
-    for name, eager, compiled, verdict in TRIALS:
-        torch.manual_seed(0)
-        x = torch.randn(16, 64)
-        if "bfloat16" in name:
-            x = x.bfloat16()
-        inputs = (x, x.flip(0)) if "two inputs" in name else (x,)
-        answer = why_different(eager, compiled, *inputs)
-        if answer != verdict:
-            return f"{name}: you say {answer!r}, and it is {verdict!r}"
+def fast_where_it_is_free(pairs):
+    torch.manual_seed(0)
+    cases = [(torch.randn(rows, 4),) for rows in (8, 7, 6)]
+    others = [(torch.randn(rows, 3, dtype=torch.float64),) for rows in (6, 5)]
+    if fault := difference(pairs, _pairs, cases + others):
+        return f"in eager, these are not the sums of neighbours: {fault}"
+
+    def versions(mark=lambda x, dim: None, **options):
+        """Return the graphs that are captured for 8, 7 and 6 rows."""
+        backend = CountingBackend()
+        compiled = torch.compile(
+            fresh(pairs), backend=backend, fullgraph=True, **options
+        )
+
+        def marked(x):
+            mark(x, 0)
+            return compiled(x)
+
+        fault = difference(marked, _pairs, cases)
+        assert not fault, f"compiled, {fault}"
+        return backend.captured
+
+    code = versions(dynamic=False)[0].code
+    if not any(f"{way}(" in code for way in ("view", "reshape", "unflatten")):
+        return "8 rows are known to be even, and the graph has no view"
+    if "index_add" in code:
+        return "8 rows are known to be even, and the graph has index_add, too"
+    for kind, graphs in (
+        ("an unbacked size", versions(mark_unbacked)),
+        ("dynamic=True", versions(dynamic=True)),
+    ):
+        if len(graphs) != 1:
+            return (
+                f"{kind}, 8, 7 and 6 rows cost {count(len(graphs), 'compile')}, and "
+                "1 is enough: a guard was made"
+            )
     return None
+
+
+# --- 16.3 ----------------------------------------------------------------------
+
+
+def _forgetful(keep, new, begins):
+    state, states = torch.zeros_like(new[0]), []
+    for k, n, begin in zip(keep, new, begins, strict=True):
+        state = torch.where(begin > 0, n, k * state + n)
+        states.append(state)
+    return torch.stack(states)
+
+
+def _from_the_end(combine, pieces):
+    return functools.reduce(lambda late, early: combine(early, late), pieces[::-1])
+
+
+JOINS = {"letter by letter": functools.reduce, "from the end": _from_the_end}
+
+
+@exercise(
+    "16.3",
+    hints=(
+        "Write down what a piece does to the state before it, in both cases. Then let "
+        "the late piece act on what the early one left.",
+        "If a book begins in the late piece, nothing of the early one is left in "
+        "added. If none does, it is keep * added + new. The new piece is fresh if "
+        "either is. All parts are tensors: which function chooses between two?",
+        "(fade, added, first), (keep, new, second) = early, late; state = "
+        "torch.where(second > 0, new, keep * added + new); return fade * keep, state, "
+        "torch.maximum(first, second).",
+    ),
+    passed="Any bracketing gives the states of the loop: a scan may split the text.",
+)
+def a_scan_that_can_forget(combine):
+    torch.manual_seed(0)
+    keep, new, begins = torch.rand(8, 3), torch.randn(8, 3), torch.zeros(8, 3)
+    begins[[1, 5, 6]] = 1.0
+    text = keep, new, begins
+    pieces, states = list(zip(*text, strict=True)), _forgetful(*text)
+    for how, join in JOINS.items():
+        for letter in range(1, 8):
+            if not near(join(combine, pieces[: letter + 1])[1], states[letter]):
+                return (
+                    f"books begin at letters 1, 5 and 6; pieces joined {how}: the "
+                    f"state at letter {letter} is not that of forgetful_loop"
+                )
+    try:
+        scanned = associative_scan(combine, text, dim=0, combine_mode="generic")[1]
+    except Exception as error:
+        return (
+            f"associative_scan cannot capture it ({type(error).__name__}): no if on a "
+            "tensor, nothing written outside, and a tuple of three tensors back"
+        )
+    return None if near(scanned, states) else "in associative_scan the states differ"

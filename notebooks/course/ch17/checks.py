@@ -1,219 +1,132 @@
 """Checks and hints of notebook 17."""
 
-import contextlib
-import time
-
 import torch
-from torch._dynamo import utils
-from torch._dynamo.callback import callback_handler
 
+from course.backend import CountingBackend
 from course.exercises import exercise
-from course.words import unlogged
-
-
-def _as_in_a_service():
-    """Compile until torch has as many records as it keeps, and forget the code."""
-    torch.compiler.reset()
-    while (
-        len(utils.get_compilation_metrics()) < utils.DEFAULT_COMPILATION_METRICS_LIMIT
-    ):
-        torch.compile(torch.sin, backend="eager")(torch.ones(3))
-        torch.compiler.reset()
-
 
 # --- 17.1 ----------------------------------------------------------------------
 
-
-def _callbacks():
-    return callback_handler.start_callbacks + callback_handler.end_callbacks
-
-
-def _not_as(before):
-    """Say what is wrong with the callbacks that are registered now, or None."""
-    now = _callbacks()
-    if any(callback not in now for callback in before):
-        return "the callbacks of others are gone: take out yours alone"
-    if len(now) > len(before):
-        return "a callback stays behind: remove it in a finally, for a call may raise"
-    return None
+SCALES = 1.0, 2.0, 3.5, -4.0
+WORKS = {
+    "sin(x) + 1": lambda x: torch.sin(x) + 1,
+    "x @ x": lambda x: x @ x,
+    "x + x.mT, summed": lambda x: (x + x.mT).sum(),
+    "a plain tensor times x": lambda x: torch.full((3, 3), 2.0) * x,
+    "torch.cat of a list with x": lambda x: torch.cat([x, torch.ones(1, 3)]),
+    "a sum that keeps its dimension": lambda x: x.sum(0, keepdim=True),
+    "another dtype by keyword": lambda x: torch.zeros_like(x, dtype=torch.float64),
+}
 
 
 @exercise(
     "17.1",
     hints=(
-        "Something can tell you when a compile begins: you saw it with a start and "
-        "an end.",
-        "Register a start callback that appends to a list; take the list's length "
-        "before and after each call; remove the callback in a finally.",
-        "handler = torch._dynamo.callback.callback_handler; seen = []; note = lambda "
-        "args: seen.append(args); handler.register_start_callback(note). For each "
-        "call: before = len(seen); call(); counts.append(len(seen) - before). At the "
-        "end handler.remove_start_callback(note).",
+        "What __tensor_flatten__ lists first may change without a compile. What kind "
+        "of thing must it be?",
+        "Make a tensor of the scale in __init__, and list both names.",
+        "self.scale = torch.as_tensor(scale), and __tensor_flatten__ returns ['raw', "
+        "'scale'], None. What __tensor_unflatten__ gets there is a tensor already.",
     ),
-    passed="It sees each compile, forgets nothing, and leaves no callback behind.",
+    passed="A number that changes is a tensor inside.",
 )
-def a_witness(compiles_in):
-    _as_in_a_service()
-    seen = []  # by the service's own callback, which was there before
-    callback_handler.register_start_callback(seen.append)
-    try:
-        return _witnessed(compiles_in, seen)
-    finally:
-        torch.compiler.reset()  # and no callback is left
+def free(answer):
+    raw = torch.linspace(-1, 1, 9).reshape(3, 3)
+    if not isinstance(made := answer(raw, 2.0), answer):
+        return f"Free(raw, scale) makes a {type(made).__name__}, and no Free"
+    for name, work in WORKS.items():
+        if fault := _scale_fault(answer, name, work, raw):
+            return fault
+    return None
 
 
-def _witnessed(compiles_in, seen):
-    plus = torch.compile(lambda x: x + 1, backend="eager", dynamic=False)
-    times = torch.compile(lambda x: x * 2, backend="eager", dynamic=False)
-    x = torch.ones(6)
-    plus(x)  # known before: it must not cost a compile again
-    before = _callbacks()
-    calls = [lambda: plus(x), lambda: plus(x[:4]), lambda: (times(x), times(x[:3]))]
-    seen.clear()
-    counts = compiles_in(calls)
-    if fault := _not_as(before):
-        return fault
-    if len(seen) != 3:
-        return f"3 compiles, and the service's own callback was told {len(seen)} times"
-    if counts != [0, 1, 2]:
-        return (
-            "a known size, a new one, two sizes of another function: you say "
-            f"{counts!r}, and it is [0, 1, 2]"
-        )
-    with contextlib.suppress(ZeroDivisionError):
-        compiles_in([lambda: 1 / 0])
-        return "a call raised an error, and yours keeps it to itself"
-    if fault := _not_as(before):
-        return fault
-
-    def later(_):
-        """Stand for one that the service registers in a call."""
-
-    compiles_in([lambda: callback_handler.register_start_callback(later)])
-    if len(_callbacks()) != len(before) + 1 or _callbacks()[-1] is not later:
-        return "a callback that came later is gone: take out yours by its name"
-    callback_handler.remove_start_callback(later)
-    weight = torch.ones(6, requires_grad=True)
-    train = torch.compile(lambda w: (w * w).sum(), backend="aot_eager")
-    steps = compiles_in([lambda: train(weight).backward()] * 2)
-    if steps != [2, 0]:
-        return (
-            f"a training step, twice: you say {steps!r}, and it is [2, 0]: the "
-            "backward is compiled too"
-        )
+def _scale_fault(answer, name, work, raw):
+    torch.compiler.reset()
+    backend = CountingBackend("aot_eager")
+    compiled = torch.compile(work, backend=backend, fullgraph=True)
+    for scale in SCALES:
+        wanted = work(raw * scale)
+        for call, said in ((work, "eager"), (compiled, "compiled")):
+            try:
+                found = call(answer(raw, scale))
+            except RecursionError:
+                return f"{name}, {said}: a Free is left inside, so it calls itself"
+            if type(found) is not torch.Tensor:
+                return (
+                    f"{name}: {said} gives a {type(found).__name__}, not a plain tensor"
+                )
+            if found.dtype != wanted.dtype:
+                mine, theirs = (str(x.dtype)[6:] for x in (found, wanted))
+                return f"{name}, {said}: {mine}, and raw * scale gives {theirs}"
+            if found.shape != wanted.shape or not torch.allclose(found, wanted):
+                return (
+                    f"{name}, {said}, with a scale of {scale}: not that of raw * scale"
+                )
+    if (many := len(backend.captured)) != 1:
+        return f"{name}: {len(SCALES)} scales cost {many} graphs, and one is enough"
     return None
 
 
 # --- 17.2 ----------------------------------------------------------------------
 
-
-def _wave(x):
-    return x.sin() * x + 1
-
-
-def _compiled(function=_wave, **options):
-    return torch.compile(function, **{"backend": "aot_eager", **options})
-
-
-def _known():
-    compiled = _compiled()
-    compiled(torch.ones(5, 7))
-    return _wave, compiled
+LISTS = [
+    [2, 3],
+    [5, 4],
+    [5, 1],
+    [1, 1],
+    [1, 2, 3],
+    [7, 7, 7, 7],
+    [1, 1, 1, 1, 1],
+    [2, 5, 3, 4],
+]
 
 
-def _past_the_limit():
-    compiled = _compiled(dynamic=False)
-    with torch._dynamo.config.patch(recompile_limit=1), unlogged():
-        for rows in (2, 3):
-            compiled(torch.ones(rows, 7))
-    return _wave, compiled
+def _mean(texts):
+    lengths = texts.offsets().diff()[:, None]
+    return texts.sum(1) / lengths
 
 
-def _suppressed():
-    """Return a function whose compile fails in each call, and eager answers."""
-
-    def fails(graph, inputs):
-        raise ValueError("this backend fails")
-
-    compiled = _compiled(backend=fails)
-
-    def call(x):
-        torch.compiler.reset()
-        with torch._dynamo.config.patch(suppress_errors=True), unlogged():
-            return compiled(x)
-
-    return _wave, call
-
-
-def _hooked():
-    layer = torch.nn.Linear(7, 7)
-    compiled = _compiled(layer)
-    compiled(torch.ones(5, 7))
-    layer.register_forward_hook(lambda module, given, out: out + 1)
-    return layer, compiled
-
-
-def _slow(function=_wave):
-    compiled = _compiled(function)
-
-    def slow(x):
-        torch.compiler.reset()  # somebody put it into the loop
-        return compiled(x)
-
-    return _wave, slow
-
-
-def _takes_long():
-    def slowly(graph, inputs):
-        def run(*tensors):
-            time.sleep(0.25)
-            return graph.forward(*tensors)
-
-        return run
-
-    return _wave, _compiled(backend=slowly)
-
-
-def _other(x):
-    return _wave(x) + 1
-
-
-# What it is, what is handed over, and how it is made; some have two faults.
-TRIALS = (
-    ("fine", "a function that nobody has called", lambda: (_wave, _compiled())),
-    ("fine", "a function that was compiled before", _known),
-    ("fine", "a function that takes long, and does not compile", _takes_long),
-    ("stale", "a model with a hook that is not noticed", _hooked),
-    ("stale", "another function, never compiled", lambda: (_wave, _other)),
-    ("stale", "another function, compiled in each call", lambda: _slow(_other)),
-    ("silent", "disable=True", lambda: (_wave, _compiled(disable=True))),
-    ("silent", "a function past the recompile limit", _past_the_limit),
-    ("silent", "a compile that fails in each call, suppressed", _suppressed),
-    ("slow", "a function that is compiled in each call", _slow),
-)
+def _squares(texts):
+    return (texts * texts).sum(1)
 
 
 @exercise(
     "17.2",
     hints=(
-        "Three questions in the order of the docstring, and each has a tool on the "
-        "page: compare, profile, look at the records of compiles.",
-        "Call it once first: then a new compile in the next call is one too many. In "
-        'the profile, event.name begins with "Torch-Compiled Region". torch keeps 64 '
-        "records, so their number need not grow.",
-        "if not torch.allclose(compiled(x), eager(x)): stale. with profile() as p: "
-        'compiled(x); if not any("Torch-Compiled Region" in e.name for e in '
-        "p.events()): silent. before = get_compilation_metrics(); compiled(x); if "
-        "get_compilation_metrics() != before: slow. Otherwise fine.",
+        "Which of the two ways of the page to make a jagged tensor measures nothing?",
+        "values are all texts one below the other. offsets begin with 0 and end with "
+        "the number of all rows.",
+        "values = torch.cat(texts); offsets = torch.tensor([0, *map(len, texts)])"
+        ".cumsum(0); then nested_tensor_from_jagged(values, offsets), outside of what "
+        "is compiled.",
     ),
-    passed="One answer for each complaint, in the right order.",
+    passed="A batch is a batch, however long its texts are.",
 )
-def slow_stale_or_silent(diagnose):
-    _as_in_a_service()
-    for wanted, what, make in TRIALS:
+def serve(answer):
+    for name, work in {"the mean": _mean, "the sum of squares": _squares}.items():
         torch.compiler.reset()
-        with torch.no_grad():  # all through: another mode would compile again
-            answer = diagnose(*make(), torch.randn(5, 7))
-        if answer != wanted:
-            return f'{what}: you say "{answer}", and it is "{wanted}"'
+        backend = CountingBackend("aot_eager")
+        serving = answer(work, backend)
+        if fault := _batch_fault(serving, name, work, backend):
+            return fault
+        if (many := len(backend.captured)) > 2:
+            return f"{name}: {len(LISTS)} lists cost {many} graphs, and two are enough"
+    return None
+
+
+def _batch_fault(serving, name, work, backend):
+    for lengths in LISTS:
+        texts = [torch.linspace(0, n, 4 * n).reshape(n, 4) for n in lengths]
+        one_by_one = torch.nested.nested_tensor(texts, layout=torch.jagged)
+        before = len(backend.ran)
+        found = serving(texts)
+        if not torch.allclose(found, work(one_by_one)):
+            return f"{name} of texts with {lengths} rows is another one"
+        if (ran := len(backend.ran) - before) == 0:
+            return f"{name}: texts with {lengths} rows ran eagerly"
+        if ran > 1:
+            return (
+                f"{name}: work ran {ran} times for {len(texts)} texts: it takes one "
+                "jagged tensor of all"
+            )
     return None

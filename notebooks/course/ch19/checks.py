@@ -1,120 +1,219 @@
 """Checks and hints of notebook 19."""
 
-import math
+import contextlib
+import time
 
 import torch
-from torch.optim.lr_scheduler import OneCycleLR
+from torch._dynamo import utils
+from torch._dynamo.callback import callback_handler
 
-from course.backend import CountingBackend
-from course.exercises import exercise, near
+from course.exercises import exercise
+from course.words import unlogged
+
+
+def _as_in_a_service():
+    """Compile until torch has as many records as it keeps, and forget the code."""
+    torch.compiler.reset()
+    while (
+        len(utils.get_compilation_metrics()) < utils.DEFAULT_COMPILATION_METRICS_LIMIT
+    ):
+        torch.compile(torch.sin, backend="eager")(torch.ones(3))
+        torch.compiler.reset()
+
 
 # --- 19.1 ----------------------------------------------------------------------
 
-# How far the losses of a run are off, at each of 60 steps.
-_NEVER = [0.0] * 60
-_FINE = [2e-7 * (step % 3) for step in range(60)]
-_ROUGH = [1e-3 * (-1) ** step * step / 60 for step in range(60)]
-_LOST = [5e-5 * (20 < step < 40) for step in range(60)]
-_NAN = [math.nan if step > 30 else 0.0 for step in range(60)]
-_EVEN = [1e-3 * (step % 2 == 0) for step in range(60)]
-_SPIKE = [*_ROUGH[:30], 1e-2, *_ROUGH[31:]]
+
+def _callbacks():
+    return callback_handler.start_callbacks + callback_handler.end_callbacks
 
 
-def _times(factor):
-    return [factor * shift for shift in _ROUGH]
-
-
-TRIALS = (  # eager's, compiled's, and whether they train the same
-    ("both off by a few roundings", _FINE, _FINE[::-1], True),
-    ("a training that is hard on eager too", _ROUGH, [-x for x in _ROUGH], True),
-    ("as far as eager, at the steps between", _EVEN, [0.0, *_EVEN[:-1]], True),
-    ("3.5 times as far as eager, to the other side", _ROUGH, _times(-3.5), True),
-    ("4.5 times as far as eager, to the same side", _ROUGH, _times(4.5), False),
-    ("an exact eager, and compiled less than 1e-6 off", _NEVER, [8e-7] * 60, True),
-    ("an exact eager, and compiled more than 1e-6 off", _NEVER, [3e-6] * 60, False),
-    ("a step lost in the middle, which recovers", _FINE, _LOST, False),
-    ("losses that become NaN", _FINE, _NAN, False),
-    ("losses that become NaN, and eager's too", _NAN, _NAN, False),
-    ("one loss ten times as far off", _ROUGH, _SPIKE, False),
-)
+def _not_as(before):
+    """Say what is wrong with the callbacks that are registered now, or None."""
+    now = _callbacks()
+    if any(callback not in now for callback in before):
+        return "the callbacks of others are gone: take out yours alone"
+    if len(now) > len(before):
+        return "a callback stays behind: remove it in a finally, for a call may raise"
+    return None
 
 
 @exercise(
     "19.1",
     hints=(
-        "Never compare compiled with eager: ask how far each is from float64.",
-        "Take the largest distance to float64 over all steps, of eager and of "
-        "compiled. A comparison with NaN is False, so ask for what you want.",
-        "exact, eager, ours = train(float64, False), train(float32, False), "
-        "train(float32, True). far(run) is max(abs(a - b) for a, b in zip(run, "
-        "exact)). Return far(ours) <= 4 * far(eager) + 1e-6, and that no loss is NaN.",
+        "Something can tell you when a compile begins: you saw it with a start and "
+        "an end.",
+        "Register a start callback that appends to a list; take the list's length "
+        "before and after each call; remove the callback in a finally.",
+        "handler = torch._dynamo.callback.callback_handler; seen = []; note = lambda "
+        "args: seen.append(args); handler.register_start_callback(note). For each "
+        "call: before = len(seen); call(); counts.append(len(seen) - before). At the "
+        "end handler.remove_start_callback(note).",
     ),
-    passed="It accuses nobody of rounding, and misses neither a lost step nor a NaN.",
+    passed="It sees each compile, forgets nothing, and leaves no callback behind.",
 )
-def a_judge(same_training):
-    for what, eager_off, compiled_off, wanted in TRIALS:
+def a_witness(compiles_in):
+    _as_in_a_service()
+    seen = []  # by the service's own callback, which was there before
+    callback_handler.register_start_callback(seen.append)
+    try:
+        return _witnessed(compiles_in, seen)
+    finally:
+        torch.compiler.reset()  # and no callback is left
 
-        def train(dtype, compiled, off=(eager_off, compiled_off)):
-            exact = dtype == torch.float64 and not compiled
-            shifts = _NEVER if exact else off[compiled]
-            return [2 - 0.01 * step + shift for step, shift in enumerate(shifts)]
 
-        answer = same_training(train)
-        if bool(answer) is not wanted:
-            return f"{what}: you say {answer}, and it is {wanted}"
+def _witnessed(compiles_in, seen):
+    plus = torch.compile(lambda x: x + 1, backend="eager", dynamic=False)
+    times = torch.compile(lambda x: x * 2, backend="eager", dynamic=False)
+    x = torch.ones(6)
+    plus(x)  # known before: it must not cost a compile again
+    before = _callbacks()
+    calls = [lambda: plus(x), lambda: plus(x[:4]), lambda: (times(x), times(x[:3]))]
+    seen.clear()
+    counts = compiles_in(calls)
+    if fault := _not_as(before):
+        return fault
+    if len(seen) != 3:
+        return f"3 compiles, and the service's own callback was told {len(seen)} times"
+    if counts != [0, 1, 2]:
+        return (
+            "a known size, a new one, two sizes of another function: you say "
+            f"{counts!r}, and it is [0, 1, 2]"
+        )
+    with contextlib.suppress(ZeroDivisionError):
+        compiles_in([lambda: 1 / 0])
+        return "a call raised an error, and yours keeps it to itself"
+    if fault := _not_as(before):
+        return fault
+
+    def later(_):
+        """Stand for one that the service registers in a call."""
+
+    compiles_in([lambda: callback_handler.register_start_callback(later)])
+    if len(_callbacks()) != len(before) + 1 or _callbacks()[-1] is not later:
+        return "a callback that came later is gone: take out yours by its name"
+    callback_handler.remove_start_callback(later)
+    weight = torch.ones(6, requires_grad=True)
+    train = torch.compile(lambda w: (w * w).sum(), backend="aot_eager")
+    steps = compiles_in([lambda: train(weight).backward()] * 2)
+    if steps != [2, 0]:
+        return (
+            f"a training step, twice: you say {steps!r}, and it is [2, 0]: the "
+            "backward is compiled too"
+        )
     return None
 
 
 # --- 19.2 ----------------------------------------------------------------------
 
 
-def _eagerly(model, batches):
-    """Train *model*, and return its losses."""
-    optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9)
-    schedule = OneCycleLR(optimizer, 0.05, total_steps=len(batches))
-    losses = []
-    for x in batches:
-        loss = model(x).square().mean()
-        loss.backward()
-        losses.append(loss.item())
-        optimizer.step()
-        optimizer.zero_grad()
-        schedule.step()
-    return losses
+def _wave(x):
+    return x.sin() * x + 1
+
+
+def _compiled(function=_wave, **options):
+    return torch.compile(function, **{"backend": "aot_eager", **options})
+
+
+def _known():
+    compiled = _compiled()
+    compiled(torch.ones(5, 7))
+    return _wave, compiled
+
+
+def _past_the_limit():
+    compiled = _compiled(dynamic=False)
+    with torch._dynamo.config.patch(recompile_limit=1), unlogged():
+        for rows in (2, 3):
+            compiled(torch.ones(rows, 7))
+    return _wave, compiled
+
+
+def _suppressed():
+    """Return a function whose compile fails in each call, and eager answers."""
+
+    def fails(graph, inputs):
+        raise ValueError("this backend fails")
+
+    compiled = _compiled(backend=fails)
+
+    def call(x):
+        torch.compiler.reset()
+        with torch._dynamo.config.patch(suppress_errors=True), unlogged():
+            return compiled(x)
+
+    return _wave, call
+
+
+def _hooked():
+    layer = torch.nn.Linear(7, 7)
+    compiled = _compiled(layer)
+    compiled(torch.ones(5, 7))
+    layer.register_forward_hook(lambda module, given, out: out + 1)
+    return layer, compiled
+
+
+def _slow(function=_wave):
+    compiled = _compiled(function)
+
+    def slow(x):
+        torch.compiler.reset()  # somebody put it into the loop
+        return compiled(x)
+
+    return _wave, slow
+
+
+def _takes_long():
+    def slowly(graph, inputs):
+        def run(*tensors):
+            time.sleep(0.25)
+            return graph.forward(*tensors)
+
+        return run
+
+    return _wave, _compiled(backend=slowly)
+
+
+def _other(x):
+    return _wave(x) + 1
+
+
+# What it is, what is handed over, and how it is made; some have two faults.
+TRIALS = (
+    ("fine", "a function that nobody has called", lambda: (_wave, _compiled())),
+    ("fine", "a function that was compiled before", _known),
+    ("fine", "a function that takes long, and does not compile", _takes_long),
+    ("stale", "a model with a hook that is not noticed", _hooked),
+    ("stale", "another function, never compiled", lambda: (_wave, _other)),
+    ("stale", "another function, compiled in each call", lambda: _slow(_other)),
+    ("silent", "disable=True", lambda: (_wave, _compiled(disable=True))),
+    ("silent", "a function past the recompile limit", _past_the_limit),
+    ("silent", "a compile that fails in each call, suppressed", _suppressed),
+    ("slow", "a function that is compiled in each call", _slow),
+)
 
 
 @exercise(
     "19.2",
     hints=(
-        "TORCH_LOGS=recompiles names both reasons. One is a list.",
-        "A list that grows inside the compiled function has another length in each "
-        "call: collect the losses outside. And which floats does the schedule move?",
-        "Let loss_of return the loss alone; in the loop: loss = loss_of(x); "
-        "losses.append(loss.detach()). Momentum is a float that must go on changing, "
-        "so call optimizer.step() without compiling it.",
+        "Three questions in the order of the docstring, and each has a tool on the "
+        "page: compare, profile, look at the records of compiles.",
+        "Call it once first: then a new compile in the next call is one too many. In "
+        'the profile, event.name begins with "Torch-Compiled Region". torch keeps 64 '
+        "records, so their number need not grow.",
+        "if not torch.allclose(compiled(x), eager(x)): stale. with profile() as p: "
+        'compiled(x); if not any("Torch-Compiled Region" in e.name for e in '
+        "p.events()): silent. before = get_compilation_metrics(); compiled(x); if "
+        "get_compilation_metrics() != before: slow. Otherwise fine.",
     ),
-    passed="Few graphs, the same training, and the model is still compiled.",
+    passed="One answer for each complaint, in the right order.",
 )
-def a_quiet_loop(mended):
-    def fresh():
-        torch.manual_seed(0)
-        return torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Tanh())
-
-    torch.manual_seed(1)
-    batches = [torch.randn(7, 6) for _ in range(6)]
-    reference, model = fresh(), fresh()
-    wanted = _eagerly(reference, batches)
-    torch.compiler.reset()
-    backend = CountingBackend("aot_eager")
-    losses = [float(loss) for loss in mended(model, batches, backend)]
-    for step, (ours, loss) in enumerate(zip(losses, wanted, strict=True), 1):
-        if not abs(ours - loss) < 1e-5:
-            return f"another training: the loss of step {step} is not that of loop"
-    if (ran := len(backend.ran)) < 6:
-        return f"compiled code ran {ran} times in 6 steps: compile the loss"
-    if (graphs := len(backend.captured)) > 2:
-        return f"{graphs} graphs in 6 steps, and 2 are allowed"
-    pairs = zip(model.parameters(), reference.parameters(), strict=True)
-    if not all(near(ours.detach(), weight.detach()) for ours, weight in pairs):
-        return "the losses are right, and the model does not have loop's weights"
+def slow_stale_or_silent(diagnose):
+    _as_in_a_service()
+    for wanted, what, make in TRIALS:
+        torch.compiler.reset()
+        with torch.no_grad():  # all through: another mode would compile again
+            answer = diagnose(*make(), torch.randn(5, 7))
+        if answer != wanted:
+            return f'{what}: you say "{answer}", and it is "{wanted}"'
     return None

@@ -1,132 +1,167 @@
 """Checks and hints of notebook 23."""
 
-import contextlib
-import random
-import tempfile
-from pathlib import Path
+import re
 
 import torch
-from torch._dynamo.utils import counters
-from torch._inductor.utils import fresh_cache
-from torch.compiler._cache import CacheArtifactManager
 
-from course.exercises import exercise, near
+from course.backend import CountingBackend
+from course.call_strips import Calls
+from course.exercises import difference, exercise, fresh
 
 
-def _another_process():
-    """Let this process forget what it compiled, as a new one would begin."""
+def _compile(function):
+    """Compile past the caches of graphs, which know an operator by its name."""
     torch.compiler.reset()
-    counters.clear()
-    CacheArtifactManager.clear()
+    return torch.compile(fresh(function), backend="aot_eager", fullgraph=True)
 
 
-def _missed():
-    """Return how often a cache was asked in vain, or not asked."""
-    asked = counters["aot_autograd"] + counters["inductor"]
-    caches, words = ("autograd_cache", "fxgraph_cache"), ("miss", "bypass")
-    return sum(asked[f"{cache}_{word}"] for cache in caches for word in words)
+def _numbers(rows, columns, turned=False):
+    x = torch.linspace(-3, 4, rows * columns).sin() * 5
+    return x.reshape(columns, rows).t() if turned else x.reshape(rows, columns)
 
 
-@contextlib.contextmanager
-def _another_machine():
-    """Let the caches be empty, too."""
-    with fresh_cache():
-        _another_process()
-        yield
+SHAPES = ((4, 6), (7, 3), (5, 5, True))
+
+
+def _opcheck(operator, samples):
+    for sample in samples:
+        try:
+            torch.library.opcheck(operator, sample)
+        except Exception as error:
+            return f"torch.library.opcheck finds: {' '.join(str(error).split())[:300]}"
+    return None
+
+
+def _other_name(operator, name):
+    if re.search(rf"\bmine(::|\.){name}\b", str(operator)):
+        return None
+    return f"it is {operator}, and the operator mine::{name} was asked for"
 
 
 # --- 23.1 ----------------------------------------------------------------------
 
 
-class _Model(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        torch.manual_seed(23)
-        self.layer = torch.nn.Linear(12, 3).requires_grad_(False)
+def _slope(function):
+    """Return the gradient of a weighted sum of what *function* returns."""
 
-    def forward(self, x):
-        return self.layer(x)  # a product of a library: no C++ is built
+    def slope(x):
+        x.requires_grad_()
+        weights = torch.linspace(1, 2, len(x)).to(x)
+        return torch.autograd.grad((function(x) * weights).sum(), x)[0]
+
+    return slope
 
 
-def _damages(data):
-    """Yield what befell a copy of *data*, and the copy."""
-    yield "the file broke off early", data[:100]
-    yield "the file broke off at its end", data[:-1]
-    yield "the file has its length and other bytes", bytes(len(data))
+def _exact_slope(x):
+    return _slope(lambda x: (x * 2).logsumexp(-1))(x.double()).float()
+
+
+def _graphs(function, rows):
+    """Return how many graphs serve these numbers of rows, compiled as dynamic."""
+    backend = CountingBackend("aot_eager")
+    calls = Calls(fresh(function), backend, fullgraph=True, dynamic=True)
+    for count in rows:
+        calls(_numbers(count, 3))
+    return len(calls.graphs)
 
 
 @exercise(
     "23.1",
     hints=(
-        "Nothing is recorded before something was compiled, and nothing is found "
-        "that is loaded after the look-up.",
-        "In ship: compile, call, then save_cache_artifacts(), which returns bytes "
-        "and a summary. In start_warm: load_cache_artifacts(bytes) first, and look "
-        "at what it returns.",
-        "ship: torch.compile(model)(x); data, _ = "
-        "torch.compiler.save_cache_artifacts(); Path(path).write_bytes(data). "
-        "start_warm: if torch.compiler.load_cache_artifacts(Path(path).read_bytes()) "
-        "is None: raise ValueError; return torch.compile(model).",
+        "Three parts, as for softcap on the page: custom_op, register_fake, and "
+        "register_autograd with a keep and a backward.",
+        "The result has one number for each row, so the fake is not empty_like(x). "
+        "The gradient that comes in has that shape, too: it needs a last dimension "
+        "before it can be multiplied with exp(x - result).",
+        "logsumexp_op = torch.library.custom_op('mine::row_logsumexp', row_logsumexp, "
+        "mutates_args=()). Fake: x.new_empty(x.shape[:-1]). keep: "
+        "ctx.save_for_backward(*inputs, output). backward: x, y = ctx.saved_tensors; "
+        "return gradient[..., None] * (x - y[..., None]).exp().",
     ),
-    passed="One file, both caches found, and no cold start in silence.",
+    passed="NumPy in the middle of a graph, and it trains.",
 )
-def one_file(answer):
-    ship, start_warm = answer
-    x = torch.randn(5, 12)
-    with tempfile.TemporaryDirectory() as home:
-        path = Path(home) / "model.warm"
-        with _another_machine():
-            ship(_Model(), x, str(path))
-        if len(left := sorted(file.name for file in Path(home).iterdir())) > 1:
-            return f"one file was asked for, and ship leaves {' and '.join(left)}"
-        with _another_machine():
-            result = start_warm(_Model(), str(path))(x)
-            if not counters["aot_autograd"]:
-                return "the first call compiled nothing: is it compiled at all?"
-            if missed := _missed():
-                return (
-                    f"the first call after start_warm missed {missed} times: was the "
-                    "file loaded before it, and did ship call with gradients on?"
-                )
-        if not near(result, _Model()(x), 1e-4):
-            return "after start_warm, the model gives other answers"
-        for what, damaged in _damages(path.read_bytes()):
-            path.write_bytes(damaged)
-            with _another_machine(), contextlib.suppress(ValueError):
-                start_warm(_Model(), str(path))
-                return f"{what}, and start_warm starts cold without a word"
-    return None
+def logsumexp_op(answer):
+    inputs = [(_numbers(*shape),) for shape in SHAPES]
+    if fault := difference(answer, lambda x: x.logsumexp(-1), inputs):
+        return f"called by itself, {fault}"
+    large = [(_numbers(4, 6) * 50,)]
+    if fault := difference(answer, lambda x: x.logsumexp(-1), large):
+        return f"with numbers up to 250, where exp is inf in float32, {fault}"
+    if fault := _opcheck(answer, inputs):
+        return fault
+
+    def doubled(x):
+        return answer(x * 2)
+
+    with torch._functorch.config.patch(enable_autograd_cache=False):
+        for how, function in (("eager", doubled), ("compiled", _compile(doubled))):
+            if fault := difference(_slope(function), _exact_slope, inputs, 1e-4):
+                return f"the gradient is off: {how}, {fault}"
+        if fault := difference(_slope(doubled), _exact_slope, large, 1e-4):
+            return f"the gradient is off with numbers up to 500: {fault}"
+        if (found := _graphs(doubled, (4, 7, 9))) > 1:
+            return (
+                f"for 4, 7 and 9 rows, {found} graphs were compiled with dynamic=True. "
+                "Does the fake make a plain number of a size, or compare it?"
+            )
+    if fault := _opcheck(answer, [(x.requires_grad_(),) for (x,) in inputs]):
+        return fault
+    return _other_name(answer, "row_logsumexp")
 
 
 # --- 23.2 ----------------------------------------------------------------------
 
 
+def _decay(mean, x):
+    mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
+    return x - mean
+
+
+def _step(function):
+    def step(mean, x):
+        kept = mean * 2
+        away = function(kept, x)
+        return torch.cat([away, kept[None]])
+
+    return step
+
+
+def _written(name):
+    """Return which arguments an operator says that it writes."""
+    schema = torch._C._get_schema(name, "")
+    given = schema.arguments
+    return [one.name for one in given if one.alias_info and one.alias_info.is_write]
+
+
 @exercise(
     "23.2",
     hints=(
-        "Which Python value does step use, and what does Dynamo do with it?",
-        "A number from a closure is written into the graph, so it is a part of the "
-        "key. The values of tensors are not.",
-        "shift = torch.tensor(number / 1000), outside of step: then it is an input "
-        "of the graph.",
+        "Run opcheck on decay twice: with an x in rows, and with a transposed one.",
+        "mean is written, and mutates_args does not say so. The result is always in "
+        "rows, and empty_like(x) takes the strides of x.",
+        'mutates_args=("mean",) in the decorator, and in the fake: return '
+        "x.new_empty(x.shape).",
     ),
-    passed="One compile serves every start.",
+    passed="It says what it does, and the compiler may believe it.",
 )
-def one_compile(make_step):
-    x = torch.randn(6, 10)
-    for start in (1, 2):
-        _another_process()
-        number = random.SystemRandom().uniform(1, 400)  # not in the cache yet
-        result = torch.compile(make_step(number))(x)
-        if not near(result, torch.nn.functional.gelu(x) + number / 1000, 1e-4):
-            return f"the start with number {number:g} gives other answers"
-        if not counters["aot_autograd"]:
-            return "no cache was asked: is anything compiled at all?"
-        if start > 1 and (missed := _missed()):
-            if result.requires_grad:
-                return (
-                    "its result requires a gradient, and AOTAutograd's cache stores "
-                    "nothing before the backward: a tensor, not a parameter, will do"
-                )
-            return f"start {start} missed {missed} times: it compiles anew"
+def mended(answer):
+    if fault := _other_name(answer, "mended"):
+        return fault
+    samples = [(torch.ones(shape[1]), _numbers(*shape)) for shape in SHAPES]
+    samples.append(tuple(one.double() for one in samples[0]))
+    if fault := difference(_step(answer), _step(_decay), samples):
+        return f"in eager mode, {fault}: is mean updated in place, as in decay?"
+    mean, x = samples[0]
+    first = answer(mean.clone(), x)
+    kept = first.clone()
+    answer(mean.clone(), x + 1)
+    if not torch.equal(first, kept):
+        return "the second call writes over what the first one returned"
+    if fault := _opcheck(answer, samples):
+        return fault
+    if (written := _written("mine::mended")) != ["mean"]:
+        return f"it says that it writes {' and '.join(written)}, and it writes mean"
+    with torch._functorch.config.patch(enable_autograd_cache=False):
+        if fault := difference(_compile(_step(answer)), _step(_decay), samples):
+            return f"compiled, {fault}"
     return None

@@ -1,167 +1,165 @@
 """Checks and hints of notebook 24."""
 
-import re
-
 import torch
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from course.backend import CountingBackend
-from course.call_strips import Calls
-from course.exercises import difference, exercise, fresh
-
-
-def _compile(function):
-    """Compile past the caches of graphs, which know an operator by its name."""
-    torch.compiler.reset()
-    return torch.compile(fresh(function), backend="aot_eager", fullgraph=True)
-
-
-def _numbers(rows, columns, turned=False):
-    x = torch.linspace(-3, 4, rows * columns).sin() * 5
-    return x.reshape(columns, rows).t() if turned else x.reshape(rows, columns)
-
-
-SHAPES = ((4, 6), (7, 3), (5, 5, True))
-
-
-def _opcheck(operator, samples):
-    for sample in samples:
-        try:
-            torch.library.opcheck(operator, sample)
-        except Exception as error:
-            return f"torch.library.opcheck finds: {' '.join(str(error).split())[:300]}"
-    return None
-
-
-def _other_name(operator, name):
-    if re.search(rf"\bmine(::|\.){name}\b", str(operator)):
-        return None
-    return f"it is {operator}, and the operator mine::{name} was asked for"
-
+from course.ch24.attention import one_by_one
+from course.exercises import exercise
+from helpers import dump_triton, recompiles
+from helpers.gpu import gpus
 
 # --- 24.1 ----------------------------------------------------------------------
 
-
-def _slope(function):
-    """Return the gradient of a weighted sum of what *function* returns."""
-
-    def slope(x):
-        x.requires_grad_()
-        weights = torch.linspace(1, 2, len(x)).to(x)
-        return torch.autograd.grad((function(x) * weights).sum(), x)[0]
-
-    return slope
+REQUESTS = ((100, 4), (50, 1), (7, 3), (200, 40))
+LENGTH = 256
 
 
-def _exact_slope(x):
-    return _slope(lambda x: (x * 2).logsumexp(-1))(x.double()).float()
+def _wanted(window, first):
+    at = torch.arange(LENGTH)
+    back = at[:, None] - at
+    return (back >= 0) & ((back < window) | (at < first))
 
 
-def _graphs(function, rows):
-    """Return how many graphs serve these numbers of rows, compiled as dynamic."""
-    backend = CountingBackend("aot_eager")
-    calls = Calls(fresh(function), backend, fullgraph=True, dynamic=True)
-    for count in rows:
-        calls(_numbers(count, 3))
-    return len(calls.graphs)
+def _dense(rule):
+    at = torch.arange(LENGTH)
+    given = rule(torch.tensor(0), torch.tensor(0), at[:, None], at)
+    return torch.as_tensor(given).expand(LENGTH, LENGTH)
 
 
 @exercise(
     "24.1",
     hints=(
-        "Three parts, as for softcap on the page: custom_op, register_fake, and "
-        "register_autograd with a keep and a backward.",
-        "The result has one number for each row, so the fake is not empty_like(x). "
-        "The gradient that comes in has that shape, too: it needs a last dimension "
-        "before it can be multiplied with exp(x - result).",
-        "logsumexp_op = torch.library.custom_op('mine::row_logsumexp', row_logsumexp, "
-        "mutates_args=()). Fake: x.new_empty(x.shape[:-1]). keep: "
-        "ctx.save_for_backward(*inputs, output). backward: x, y = ctx.saved_tensors; "
-        "return gradient[..., None] * (x - y[..., None]).exp().",
+        "Three conditions: never ahead, and either near or among the first.",
+        "An int compiles at its first two values. What is an input of the kernel "
+        "instead?",
+        "near, early = torch.tensor(window), torch.tensor(first), before the rule; in "
+        "it: (i >= j) & ((i - j < near) | (j < early)).",
     ),
-    passed="NumPy in the middle of a graph, and it trains.",
+    passed="Each request brings its own window, and nothing compiles.",
 )
-def logsumexp_op(answer):
-    inputs = [(_numbers(*shape),) for shape in SHAPES]
-    if fault := difference(answer, lambda x: x.logsumexp(-1), inputs):
-        return f"called by itself, {fault}"
-    large = [(_numbers(4, 6) * 50,)]
-    if fault := difference(answer, lambda x: x.logsumexp(-1), large):
-        return f"with numbers up to 250, where exp is inf in float32, {fault}"
-    if fault := _opcheck(answer, inputs):
-        return fault
-
-    def doubled(x):
-        return answer(x * 2)
-
-    with torch._functorch.config.patch(enable_autograd_cache=False):
-        for how, function in (("eager", doubled), ("compiled", _compile(doubled))):
-            if fault := difference(_slope(function), _exact_slope, inputs, 1e-4):
-                return f"the gradient is off: {how}, {fault}"
-        if fault := difference(_slope(doubled), _exact_slope, large, 1e-4):
-            return f"the gradient is off with numbers up to 500: {fault}"
-        if (found := _graphs(doubled, (4, 7, 9))) > 1:
+def streaming(answer):
+    calls = []
+    for window, first in REQUESTS:
+        rule = answer(window, first)
+        wrong = (_dense(rule) != _wanted(window, first)).nonzero()
+        if len(wrong):
+            i, j = wrong[0].tolist()
+            seen = "sees" if _dense(rule)[i, j] else "does not see"
             return (
-                f"for 4, 7 and 9 rows, {found} graphs were compiled with dynamic=True. "
-                "Does the fake make a plain number of a size, or compare it?"
+                f"with streaming({window}, {first}), position {i} {seen} position {j}"
             )
-    if fault := _opcheck(answer, [(x.requires_grad_(),) for (x,) in inputs]):
-        return fault
-    return _other_name(answer, "row_logsumexp")
+        mask = create_block_mask(rule, None, None, LENGTH, LENGTH, device="cpu")
+        qkv = tuple(torch.ones(3, 1, 1, LENGTH, 16))
+        calls.append((qkv, {"block_mask": mask}))
+    torch.compiler.reset()
+    cost = recompiles(flex_attention, calls)
+    if cost.total > 1:
+        why = "; ".join(cost.calls[1].reasons or cost.calls[2].reasons)
+        return f"{len(calls)} requests cost {cost.total} compiles: {why}"
+    return None
 
 
 # --- 24.2 ----------------------------------------------------------------------
 
-
-def _decay(mean, x):
-    mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
-    return x - mean
+HEADS, DIM = 2, 64
+BATCHES = ((70, 30, 5), (128,), (33, 200), (9, 9, 9, 60), (300, 1), (17, 90, 64))
 
 
-def _step(function):
-    def step(mean, x):
-        kept = mean * 2
-        away = function(kept, x)
-        return torch.cat([away, kept[None]])
-
-    return step
+def _texts(lengths):
+    return [tuple(torch.randn(3, 1, HEADS, n, DIM)) for n in lengths]
 
 
-def _written(name):
-    """Return which arguments an operator says that it writes."""
-    schema = torch._C._get_schema(name, "")
-    given = schema.arguments
-    return [one.name for one in given if one.alias_info and one.alias_info.is_write]
+class _Watched:
+    """A compiled flex_attention that keeps what it is called with."""
+
+    def __init__(self):
+        self.backend = CountingBackend()
+        self.compiled = torch.compile(flex_attention, backend=self.backend)
+        self.shapes = []
+
+    def __call__(self, query, key, value, *rest, **options):
+        self.shapes.append(query.shape)
+        return self.compiled(query, key, value, *rest, **options)
 
 
 @exercise(
     "24.2",
     hints=(
-        "Run opcheck on decay twice: with an x in rows, and with a transposed one.",
-        "mean is written, and mutates_args does not say so. The result is always in "
-        "rows, and empty_like(x) takes the strides of x.",
-        'mutates_args=("mean",) in the decorator, and in the fake: return '
-        "x.new_empty(x.shape).",
+        "Put all texts behind one another, attend once, and split the result.",
+        "A tensor with the number of each position's text keeps them apart: "
+        "torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths)). The "
+        "rule reads it, and a new one compiles nothing.",
+        "q, k, v = (torch.cat(parts, -2) for parts in zip(*texts)); rule: (i >= j) & "
+        "(own[i] == own[j]); blocks = create_block_mask(rule, None, None, n, n, "
+        'device="cpu"); attend(q, k, v, block_mask=blocks).split(lengths, -2).',
     ),
-    passed="It says what it does, and the compiler may believe it.",
+    passed="One row, one call, and no text sees another.",
 )
-def mended(answer):
-    if fault := _other_name(answer, "mended"):
-        return fault
-    samples = [(torch.ones(shape[1]), _numbers(*shape)) for shape in SHAPES]
-    samples.append(tuple(one.double() for one in samples[0]))
-    if fault := difference(_step(answer), _step(_decay), samples):
-        return f"in eager mode, {fault}: is mean updated in place, as in decay?"
-    mean, x = samples[0]
-    first = answer(mean.clone(), x)
-    kept = first.clone()
-    answer(mean.clone(), x + 1)
-    if not torch.equal(first, kept):
-        return "the second call writes over what the first one returned"
-    if fault := _opcheck(answer, samples):
-        return fault
-    if (written := _written("mine::mended")) != ["mean"]:
-        return f"it says that it writes {' and '.join(written)}, and it writes mean"
-    with torch._functorch.config.patch(enable_autograd_cache=False):
-        if fault := difference(_compile(_step(answer)), _step(_decay), samples):
-            return f"compiled, {fault}"
+def attend_all(answer):
+    torch.compiler.reset()
+    torch.manual_seed(0)
+    watched = _Watched()
+    for lengths in BATCHES:
+        texts = _texts(lengths)
+        watched.shapes.clear()
+        found = list(answer(watched, texts))
+        if fault := _fault(lengths, texts, found, watched.shapes):
+            return f"with texts of {lengths} positions, {fault}"
+    compiles = len(watched.backend.captured)
+    if compiles > 3:
+        return f"{len(BATCHES)} lists cost {compiles} compiles, and 3 were allowed"
+    return None
+
+
+def _fault(lengths, texts, found, shapes):
+    if len(shapes) != 1:
+        return f"attend is called {len(shapes)} times"
+    positions = shapes[0][0] * shapes[0][2]
+    most = -(-sum(lengths) // 128) * 128
+    if positions > most:
+        return f"{positions} positions are computed, of which {sum(lengths)} are texts"
+    if len(found) != len(texts):
+        return f"{len(found)} outputs came back"
+    for number, (text, ours) in enumerate(zip(texts, found, strict=True)):
+        wanted = one_by_one([text])
+        if ours.shape != wanted.shape:
+            return f"output {number} has the shape {tuple(ours.shape)}"
+        if not torch.allclose(ours, wanted, atol=1e-4):
+            return f"output {number} is not the causal attention of its text"
+    return None
+
+
+# --- 24.3 ----------------------------------------------------------------------
+
+RTX = gpus.find("rtx4090")
+
+
+def _causal(b, h, i, j):
+    return i >= j
+
+
+@exercise(
+    "24.3",
+    hints=(
+        "Half of a multiprocessor's shared memory is the most that one may take.",
+        "Fewer keys at a time: BLOCK_N is a power of two.",
+        "num_stages=1 and BLOCK_N=32.",
+    ),
+    passed="While one waits for memory, the other computes.",
+)
+def options(answer):
+    blocks = create_block_mask(_causal, None, None, 512, 512, device="cpu")
+    wide = torch.ones(3, 1, 1, 512, 256, dtype=torch.bfloat16)
+
+    def attend(q, k, v):
+        return flex_attention(q, k, v, block_mask=blocks, kernel_options=answer)
+
+    made = dump_triton(attend, *wide, gpu=RTX.name).kernels[-1].on()
+    if made.shared > RTX.shared_optin:
+        return f"{made.shared} bytes of shared memory do not fit into one block"
+    if made.spills:
+        return f"{made.spills} registers are kept in memory"
+    if made.occupancy.blocks < 2:
+        return f"{made.shared} bytes a block leave room for {made.occupancy.blocks}"
     return None

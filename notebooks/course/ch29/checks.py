@@ -1,97 +1,196 @@
 """Checks and hints of notebook 29."""
 
 import torch
+from torch import nn
 
-from course.backend import CountingBackend
-from course.exercises import exercise, fresh, near, one_compile
-from helpers.text import count
+from course.exercises import exercise
 
-ROOM, WIDTH = 32, 8
+
+class _Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+class _Net(nn.Module):
+    """Two blocks, and parts whose names are those of wrappers."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([_Block(), _Block()])
+        self.module = nn.Linear(4, 4)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return self.module(x)
+
+
+class _Odd(nn.Module):
+    """A part that is called as the compiler's wrapper calls its own, two buffers."""
+
+    def __init__(self):
+        super().__init__()
+        self._orig_mod = _Block()
+        self.register_buffer("steps", torch.zeros(()))
+        self.register_buffer("scratch", torch.zeros(()), persistent=False)
+
+    def forward(self, x):
+        return self._orig_mod(x)
+
+
+def _placed(module):
+    module.compile(backend="eager")
+    return module
+
+
+def _wrapped(module):
+    return torch.compile(module, backend="eager")
+
+
+def _with(part, value, net=None):
+    net = net or _Net()
+    *path, last = part.split(".")
+    setattr(net.get_submodule(".".join(path)), last, value)
+    return net
+
 
 # --- 29.1 ----------------------------------------------------------------------
 
 
-class Memory(torch.nn.Module):
-    def __init__(self, room, width):
-        super().__init__()
-        self.at = 0
-        self.register_buffer("rows", torch.zeros(room, width))
+def _two_blocks():
+    net = _Net()
+    net.blocks[0] = _wrapped(net.blocks[0])
+    _placed(net.blocks[1])
+    return net
 
-    def forward(self, x):
-        self.rows[self.at] = x[0]
-        self.at += 1
-        seen = self.rows[: self.at]
-        return (x @ seen.T).softmax(-1) @ seen
+
+MODELS = {  # how the model is made, and what of it is compiled
+    "a bare model": (_Net, {}),
+    "torch.compile(net)": (lambda: _wrapped(_Net()), {"": "wrapper"}),
+    "net.compile()": (lambda: _placed(_Net()), {"": "in place"}),
+    "net.compile(), then torch.compile(net)": (
+        lambda: _wrapped(_placed(_Net())),
+        {"": "both"},
+    ),
+    "one block wrapped, the other in place": (
+        _two_blocks,
+        {"blocks.0": "wrapper", "blocks.1": "in place"},
+    ),
+    "the same, and wrapped as a whole": (
+        lambda: _wrapped(_two_blocks()),
+        {"": "wrapper", "blocks.0": "wrapper", "blocks.1": "in place"},
+    ),
+    "a part in place inside a wrapped block": (
+        lambda: _with(
+            "blocks.0", _wrapped(_with("inner", _placed(nn.Linear(4, 4)), _Block()))
+        ),
+        {"blocks.0": "wrapper", "blocks.0.inner": "in place"},
+    ),
+    "a model with a part called _orig_mod": (
+        lambda: _with("_orig_mod", _placed(_Block()), _Odd()),
+        {"_orig_mod": "in place"},
+    ),
+}
 
 
 @exercise(
     "29.1",
     hints=(
-        "An int on a module compiles for each token. Which kind of position is not "
-        "guarded?",
-        "A tensor. rows.index_copy_ takes it; rows[at] would take the number out. The "
-        "slice of the rows seen so far needs an integer, so look at all rows, and hide "
-        "those behind the position.",
-        "self.register_buffer('at', torch.zeros(1, dtype=torch.long)); "
-        "self.rows.index_copy_(0, self.at, x); hidden = torch.arange(len(self.rows)) > "
-        "self.at; scores = (x @ self.rows.T).masked_fill(hidden, -torch.inf).",
+        "Two questions for each part: what class is it, and what did compile() leave "
+        "in it? Print vars(part) before and after.",
+        "torch.compile(part) is a torch._dynamo.OptimizedModule, whose one child is "
+        "the part. part.compile() sets part._compiled_call_impl.",
+        "Walk by yourself: def walk(part, name, wrapped): if it is an OptimizedModule, "
+        "walk(part._orig_mod, name, True); else note it, and walk each of "
+        "part.named_children() with its name added.",
     ),
-    passed="The position is a tensor: one version writes every row.",
+    passed="You can say what is compiled in a model that somebody else made.",
 )
-def mended(answer):
-    torch.manual_seed(0)
-    vectors = torch.randn(ROOM, 1, WIDTH)
-    model, reference = answer(ROOM, WIDTH), Memory(ROOM, WIDTH)
-    for n, x in enumerate(vectors, 1):
-        if not near(model(x), reference(x)):
-            return f"call {n} returns something else than Memory does"
-    if int(model.at) != ROOM:
-        return f"int(model.at) is not {ROOM} after {ROOM} calls"
-    return one_compile(lambda: answer(ROOM, WIDTH), [(x,) for x in vectors])
+def compiled_parts(answer):
+    for name, (make, wanted) in MODELS.items():
+        found = answer(make())
+        if found != wanted:
+            return f"{name}: what is compiled is {wanted}, and you found {found}"
+    return _was_called(answer)
+
+
+def _was_called(answer):
+    calls = []
+    net = _Net()
+    net.register_forward_pre_hook(lambda *_: calls.append(1))
+    answer(_wrapped(net))
+    return "the model was called" if calls else None
 
 
 # --- 29.2 ----------------------------------------------------------------------
 
-PROMPTS = (5, 7, 2)
+
+def _parallel(module):
+    return nn.DataParallel(module)
 
 
-def _step(tokens, rows, at):
-    places = at + torch.arange(len(tokens))
-    rows.index_copy_(0, places, tokens)
-    seen = torch.arange(ROOM) <= places[-1]
-    scores = (tokens[-1:] @ rows.T).masked_fill(~seen, -torch.inf)
-    return scores.softmax(-1) @ rows
+STATES = {  # what is put around the model, or around a part of it
+    "a bare model": lambda net: net,
+    "torch.compile(net)": _wrapped,
+    "net.compile()": _placed,
+    "DataParallel(torch.compile(net))": lambda net: _parallel(_wrapped(net)),
+    "torch.compile(DataParallel(net))": lambda net: _wrapped(_parallel(net)),
+    "a wrapped block": lambda net: _with("blocks", _blocks(net, _wrapped), net),
+    "wrapped blocks in a wrapper": lambda net: _wrapped(
+        _with("blocks", _blocks(net, _wrapped), net)
+    ),
+    "parallel, wrapped blocks": lambda net: _with(
+        "blocks", _blocks(net, lambda b: _parallel(_wrapped(b))), net
+    ),
+}
+
+
+def _blocks(net, around):
+    return nn.ModuleList(map(around, net.blocks))
 
 
 @exercise(
     "29.2",
     hints=(
-        "A call with one token needs a version of its own. All prompts together may "
-        "have one more. When is that one made, and for which length?",
-        "Tell torch before the first prompt that its length varies: by mark_dynamic "
-        "where it has more than one token, or by an argument of torch.compile.",
-        "return torch.compile(step, backend=backend, dynamic=True).",
+        "Replacing text in the names cannot tell a wrapper from a part that has its "
+        "name. What in the model tells?",
+        "The names come from the walk over the parts. Walk yourself: a wrapper adds "
+        "nothing to the name, any other part its own.",
+        "Note for each part, wrapped or not, the name that state_dict gives its "
+        "tensors, and yours. model.named_modules(remove_duplicate=False) lists each "
+        "name with its part: drop the last piece of it where the part's parent is a "
+        "wrapper.",
     ),
-    passed="Two versions: one for prompts of any length, and one for decode.",
+    passed="Whoever loads it needs to know nothing of your wrappers.",
 )
-def two_versions(answer):
-    torch.manual_seed(0)
-    backend = CountingBackend()
-    serve = answer(fresh(_step), backend)
-    for length in PROMPTS:
-        ours, wanted = torch.zeros(2, ROOM, WIDTH)
-        at = torch.tensor(0)
-        for many in (length, 1, 1):
-            tokens = torch.randn(many, WIDTH)
-            backend.ran.clear()
-            where = f"prompt of {length}, call with {count(many, 'token')}"
-            if not near(serve(tokens, ours, at), _step(tokens, wanted, at)):
-                return f"{where}: the result is wrong"
-            if not backend.ran:
-                return f"{where}: it ran no graph: is it compiled?"
-            if len(backend.ran) > 1:
-                return f"{where}: it ran {len(backend.ran)} graphs, and a call is one"
-            at = at + many
-    if (versions := len(backend.captured)) > 2:
-        return f"{count(versions, 'version')} for {len(PROMPTS)} prompts, not 2"
+def portable(answer):
+    for kind in (_Net, _Odd):
+        for name, around in STATES.items():
+            if kind is _Odd and "block" in name:
+                continue
+            if fault := _state_fault(answer, name, kind(), around):
+                return fault
+    return None
+
+
+def _state_fault(answer, name, net, around):
+    wanted = dict(net.state_dict())
+    model = around(net)
+    before = list(model.state_dict())
+    found = answer(model)
+    if set(found) != set(wanted):
+        odd = sorted(set(found) ^ set(wanted))[0]
+        said = "is missing" if odd in wanted else "is not a name of the bare model"
+        if odd in dict(net.named_buffers()) and odd not in wanted:
+            said = "is a buffer that no state_dict has: persistent=False"
+        return f"{name}: {odd!r} {said}"
+    for key, tensor in wanted.items():
+        if found[key].data_ptr() != tensor.data_ptr():
+            return f"{name}: {key} is another tensor than the model's own"
+    if list(model.state_dict()) != before:
+        return f"{name}: the model is another one afterwards"
     return None

@@ -1,104 +1,90 @@
 """Checks and hints of notebook 30."""
 
-import torch
+from types import SimpleNamespace
 
-from course.backend import CountingBackend
-from course.exercises import exercise, near, one_graph
-
-WIDTH, RANK = 12, 8
+from course.exercises import exercise
 
 # --- 30.1 ----------------------------------------------------------------------
+
+NAMES = ("parameters", "tokens", "seconds", "chip", "dtype", "trains")
+ROWS = (  # near to each ceiling from both sides, and what is broken
+    ((8.03e9, 300, 0.048, "a100", "bfloat16", True), {"bandwidth"}),
+    ((8.03e9, 300, 0.058, "a100", "bfloat16", True), set()),
+    ((8.03e9, 1, 1 / 120, "a100", "bfloat16", False), set()),
+    ((8.03e9, 1, 1 / 140, "a100", "bfloat16", False), {"bandwidth"}),
+    ((5.2e9, 64, 60.0, "a100", "float32", True), set()),
+    ((5.6e9, 64, 60.0, "a100", "float32", True), {"memory"}),
+    ((1e9, 47_000, 0.3, "h100", "bfloat16", True), set()),
+    ((1e9, 56_000, 0.3, "h100", "bfloat16", True), {"arithmetic"}),
+    ((1e9, 2000, 0.3, "a100", "float32", True), {"arithmetic"}),
+    ((1e9, 100_000, 0.8, "a100", "bfloat16", False), set()),
+    ((1e9, 100_000, 0.5, "a100", "bfloat16", False), {"arithmetic"}),
+    ((8.03e9, 1, 1.0, "a100", "float32", False), set()),
+    ((24e9, 1, 60.0, "a100", "float32", False), {"memory"}),
+)
 
 
 @exercise(
     "30.1",
     hints=(
-        "A choice that is a tensor with one dimension is data: no guard looks at its "
-        "numbers.",
-        "Stack all A into one tensor (adapters, rank, in) and all B into another, and "
-        "index both with which. Tensors of a model are parameters or buffers.",
-        "In __init__: self.register_buffer('a', torch.stack([a for a, _ in "
-        "adapters.values()])), likewise b. In forward: return self.base(x) + "
-        "x @ self.a[which].mT @ self.b[which].mT.",
+        "plausible takes all three at once, and says what is broken. Three numbers "
+        "differ between a row that trains and one that does not.",
+        "A row that trains: six operations for a parameter and a token, seven trips, "
+        "four arrays. One that does not: two, one and one. How large is an array?",
+        "array = row.parameters * {'float32': 4, 'bfloat16': 2}[row.dtype]; then "
+        "plausible(row.chip, row.seconds, flops=..., moved=trips * array, "
+        "memory=arrays * array, dtype=row.dtype).broken.",
     ),
-    passed="Any customer in any row, one compile.",
+    passed="It refuses what cannot be, and nothing else.",
 )
-def for_every_customer(Served):
-    torch.manual_seed(30)
-    base = torch.nn.Linear(WIDTH, 7)
-    pairs = [(torch.randn(3, WIDTH), torch.randn(7, 3)) for _ in range(5)]
-    names = ("zoe", "ann", "kim", "bob", "eve")  # in the order they came
-    layer = Served(base, dict(zip(names, pairs, strict=True)))
-    backend = CountingBackend()
-    torch.compiler.reset()
-    run = torch.compile(layer, backend=backend)
-    x = torch.randn(4, 5, WIDTH)
-    for which in ([0, 3, 1, 0], [2, 0, 4, 2], [1, 1, 1, 1]):
-        wanted = []
-        for row, n in zip(x, which, strict=True):
-            a, b = pairs[n]
-            wanted.append(base(row) + row @ a.T @ b.T)
-        if not near(run(x, torch.tensor(which)), torch.stack(wanted), 1e-4):
-            return f"with which = {which}, a row has another adapter's answer"
-    if (graphs := len(backend.captured)) != 1:
-        return f"three choices made {graphs} graphs, and one is enough"
-    return one_graph(layer, x, torch.tensor(which))
+def refuse(answer):
+    for values, broken in ROWS:
+        row = SimpleNamespace(**dict(zip(NAMES, values, strict=True)))
+        names = answer(row) or ()
+        if isinstance(names, str):
+            return (
+                "return the names of what is broken, such as ('memory',), and an "
+                f"empty one for nothing: this is {names!r}"
+            )
+        if missed := ", ".join(sorted(broken - set(names))):
+            return f"not refused, though it breaks its {missed}: {vars(row)}"
+        if wrong := ", ".join(sorted(set(names) - broken)):
+            return f"refused for its {wrong}, which is not broken: {vars(row)}"
+    return None
 
 
 # --- 30.2 ----------------------------------------------------------------------
 
-
-class _Layer(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.base = torch.nn.Linear(WIDTH, 7)
-        self.a = torch.nn.Parameter(torch.randn(RANK, WIDTH))
-        self.b = torch.nn.Parameter(torch.randn(7, RANK))
-        self.register_buffer("scale", torch.tensor(1.0))
-
-    def forward(self, x):
-        return self.base(x) + self.scale * (x @ self.a.T @ self.b.T)
+INF = float("inf")
+CASES = (
+    ((30.0, 0.01, 0.02), (1500, 3000)),
+    ((10.0, 2.0, 5.0), (2, 5)),
+    ((31.0, 2.0, 3.0), (11, 16)),
+    ((30.0, -0.01, 0.02), (1500, INF)),
+    ((30.0, 0.0, 0.5), (60, INF)),
+    ((30.0, -0.5, -0.25), (INF, INF)),
+)
 
 
 @exercise(
     "30.2",
     hints=(
-        "The compiled code reads the tensors that it knows. Which operations change "
-        "their numbers and leave the tensors themselves?",
-        "zero_(), copy_() on a part, and fill_() for the scale, all without gradients. "
-        "What is left of a larger adapter must not be added.",
-        "with torch.no_grad(): layer.a.zero_(); layer.a[: len(a)].copy_(a); "
-        "layer.b.zero_(); layer.b[:, : len(a)].copy_(b); layer.scale.fill_(scale).",
+        "The fewest calls belong to the largest gain. What if a gain is 0, or less?",
+        "After 2.5 calls nothing is paid back: it takes 3. math.ceil rounds up.",
+        "calls = lambda gain: math.ceil(extra / gain) if gain > 0 else float('inf'); "
+        "then return calls(high), calls(low).",
     ),
-    passed="Every rank, no compile, and nothing left of the adapter before.",
+    passed="An interval in, an interval out, and no end where there is none.",
 )
-def without_a_compile(swap):
-    torch.manual_seed(30)
-    layer = _Layer()
-    backend = CountingBackend()
-    torch.compiler.reset()
-    run = torch.compile(layer, backend=backend)
-    x = torch.randn(4, WIDTH)
-    run(x)
-    kept = []
-    for rank, scale in ((8, 0.5), (2, 2.0), (4, 0.25)):
-        a, b = torch.randn(rank, WIDTH), torch.randn(7, rank)
-        kept.append((given := (a.clone(), b.clone()), (a, b)))
-        swap(layer, *given, scale)
-        if not near(run(x), layer.base(x) + scale * (x @ a.T @ b.T), 1e-4):
-            return f"after a swap to rank {rank}, the answer is another adapter's"
-    if more := len(backend.captured) - 1:
-        return f"three swaps compiled {more} more times"
-    if not all(torch.equal(*pair) for each in kept for pair in zip(*each, strict=True)):
-        return "the adapter that was given has changed: its customer gets another's"
-    before = {name: value.clone() for name, value in layer.state_dict().items()}
-    try:
-        swap(layer, torch.randn(9, WIDTH), torch.randn(7, 9), 3.0)
-    except ValueError:
-        after = layer.state_dict()
-        if after.keys() == before.keys() and all(
-            torch.equal(after[name], value) for name, value in before.items()
+def paid_back(answer):
+    for given, expected in CASES:
+        for name, mine, right in zip(
+            ("fewest", "most"), answer(*given), expected, strict=True
         ):
-            return None
-        return "rank 9 was refused, and the layer has changed"
-    return "rank 9 does not fit into the tensors, and no ValueError says so"
+            if mine != right:
+                return f"paid_back{given}: the {name} is {right}, not {mine}"
+    for given, _ in CASES:
+        for name, mine in zip(("fewest", "most"), answer(*given), strict=True):
+            if mine != INF and not isinstance(mine, int):
+                return f"paid_back{given}: the {name} is {mine!r}, and that is no int"
+    return None

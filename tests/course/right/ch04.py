@@ -1,50 +1,41 @@
 # Other right answers to the exercises of notebook 04.
 
 
-# %% 04.1: torch.cond
-def repaired(logits, temperature, history):
-    assert (logits == logits).all(), "the model has diverged"
-    large = (logits.max() > 5).to(logits.dtype)
-    probs = torch.softmax(logits / (1 + large) / temperature, dim=-1)
-    likely = probs > 0.01
-    entropy = torch.special.entr(probs).masked_fill(~likely, 0).sum()
-    history.append(entropy.detach())
-    first = probs.sort(descending=True).values
-    sure = torch.cond(
-        entropy > 1, lambda p: p[:3].sum(), lambda p: p[0].clone(), (first,)
-    )
-    return probs, sure
+# %% 04.1: made anew
+def fail_guard(kind, x):
+    rows, columns = x.shape
+    if kind == "stride":
+        return torch.empty_strided((rows, columns), (columns + 1, 1)).fill_(2)
+    return {
+        "nothing": torch.rand_like(x) + 5,
+        "size": torch.zeros(rows, columns + 2),
+        "rank": torch.zeros(rows, columns, 1),
+        "dtype": torch.zeros(rows, columns, dtype=torch.float16),
+        "requires_grad": torch.zeros(rows, columns, requires_grad=True),
+    }[kind]
 
 
-# %% 04.2: a copy of stranger that finds other functions
-def adopted(stranger, note, namespace):
-    import types
+# %% 04.2: forward itself is replaced, which is guarded
+def listen(compiled, model, name, x):
+    kept = []
+    layer = model.get_submodule(name)
+    forward = layer.forward
 
-    weigh = torch._dynamo.nonstrict_trace(namespace["weigh"])
-    names = {**namespace, "weigh": weigh, "note": lambda text: None}
-    copy = types.FunctionType(stranger.__code__, names)
-    return torch.compile(copy, fullgraph=True, backend="aot_eager")
+    def keeping(x):
+        kept.append(forward(x))
+        return kept[-1]
 
-
-# %% 04.2: allow_in_graph, which nonstrict_trace is like
-def adopted(stranger, note, namespace):
-    namespace["weigh"] = torch.compiler.allow_in_graph(namespace["weigh"])
-    compiled = torch.compile(stranger, fullgraph=True)
-
-    def call(*inputs):
-        with torch._dynamo.config.patch(ignore_logging_functions={note}):
-            return compiled(*inputs)
-
-    return call
+    layer.forward = keeping
+    compiled(x)
+    del layer.forward
+    return kept[0]
 
 
-# %% 04.1: a mask that multiplies, and history without a graph
-def repaired(logits, temperature, history):
-    assert torch.isnan(logits).sum() == 0, "the model has diverged"
-    logits = logits / torch.where(logits.max() > 5, 2.0, 1.0)
-    probs = torch.softmax(logits / temperature, dim=-1)
-    with torch.no_grad():
-        entropy = torch.special.entr(probs).masked_fill(probs <= 0.01, 0).sum()
-        history.append(entropy)
-    three = probs.topk(3).values.sum()
-    return probs, torch.where(entropy > 1, three, probs.amax())
+# %% 04.2: a hook that was there is guarded, so its removal is seen
+def listen(compiled, model, name, x):
+    kept = []
+    layer = model.get_submodule(name)
+    with layer.register_forward_hook(lambda *call: kept.append(call[-1])):
+        torch.compiler.reset()
+        compiled(x)
+    return kept[0]

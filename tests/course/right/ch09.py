@@ -1,24 +1,24 @@
-# Other right answers to the exercises of lesson 09.
+# Other right answers to the exercises of notebook 09.
 
 
-# %% 09.1: by the mean of the squares
-@triton.jit
-def standardise(x, out, columns, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
-    i = tl.arange(0, BLOCK)
-    inside = i < columns
-    v = tl.load(x + row * columns + i, inside, other=0.0)
-    mean = tl.sum(v, axis=0) / columns
-    square = tl.sum(v * v, axis=0) / columns
-    scale = tl.rsqrt(square - mean * mean + 1e-6)
-    tl.store(out + row * columns + i, (v - mean) * scale, inside)
+# %% 09.1: one stage after the other
+def deepest(block_m, block_n, block_k, itemsize, limit, instruction):
+    stages, left = 0, limit
+    while (
+        left := left - block_m * block_k * itemsize - block_k * block_n * itemsize
+    ) >= 0:
+        stages += 1
+    return stages + (instruction == "mma" and stages > 0)
 
 
-# %% 09.2: with new tensors, to the next multiple of 16
-def padded(weight, bias):
-    words = -(-len(bias) // 16) * 16
-    wide = weight.new_zeros(len(weight), words)
-    wide[:, : len(bias)] = weight
-    long = bias.new_full((words,), float("-inf"))
-    long[: len(bias)] = bias
-    return wide, long
+# %% 09.2: tile by tile, and wave by wave
+def plan(shape, tile, room, itemsize=2):
+    rows, depth, columns = shape
+    corners = [
+        (row, column)
+        for row in range(0, rows, tile[0])
+        for column in range(0, columns, tile[1])
+    ]
+    waves = [corners[n : n + room] for n in range(0, len(corners), room)]
+    read = sum(sum(tile) * depth * itemsize for _ in corners)
+    return [len(corners), read, len(waves), len(waves[-1])]

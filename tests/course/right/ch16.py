@@ -1,36 +1,42 @@
 # Other right answers to the exercises of notebook 16.
 
 
-# %% 16.1: by the stance, one compiled function
-def first_wrong(fn, *inputs):
-    wanted = fn(*inputs)
-    compiled = torch.compile(fn)
-    for backend in LADDER:
-        torch.compiler.reset()
-        stance = torch.compiler.set_stance("default", force_backend=backend)
-        with uncached, stance:
-            try:
-                got = compiled(*inputs)
-            except Exception:
-                return backend
-        if not torch.allclose(got, wanted, rtol=1e-3, atol=1e-3):
-            return backend
-    return None
+# %% 16.1: the number of turns is computed, then one division
+def in_graph(x, limit):
+    from torch._higher_order_ops import while_loop
+
+    largest = x.abs().max()
+    start = torch.zeros((), dtype=torch.int64)
+    turns, _ = while_loop(
+        lambda turns, rest: rest > limit,
+        lambda turns, rest: (turns + 1, rest / 2),
+        (start, largest),
+    )
+    return x / 2.0**turns, turns
 
 
-# %% 16.2: distances where the two are not equal
-def why_different(fn, compiled, *inputs):
-    def equal(a, b):
-        return bool(((a == b) | (a.isnan() & b.isnan())).all())
+# %% 16.2: padded, in place of index_add_
+def pairs(x):
+    padded = torch.nn.functional.pad(x, (0, 0, 0, x.shape[0] % 2))
+    if isinstance(x.shape[0], int):
+        return padded.view(-1, 2, x.shape[1]).sum(1)
+    return torch.stack([padded[::2], padded[1::2]]).sum(0)
 
-    first, other = fn(*inputs), compiled(*inputs)
-    if equal(first, other):
-        return "same"
-    if not equal(first, fn(*inputs)):
-        return "random"
-    truth = fn(*[x.to(torch.float64) for x in inputs])
-    there = ~((other == truth) | (other.isnan() & truth.isnan()))
-    known = ~((first == truth) | (first.isnan() & truth.isnan()))
-    its = (other.double() - truth)[there].abs().amax() if there.any() else 0
-    mine = (first.double() - truth)[known].abs().amax() if known.any() else 0
-    return "rounding" if bool(its <= 5 * mine) else "bug"
+
+# %% 16.2: unflatten is a view
+def pairs(x):
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+    if statically_known_true(x.shape[0] % 2 == 0):
+        return x.unflatten(0, (-1, 2)).sum(1)
+    sums = x[::2].clone()
+    odd = x[1::2]
+    sums[: odd.shape[0]] += odd
+    return sums
+
+
+# %% 16.3: with arithmetic in place of torch.where
+def combine(early, late):
+    (fade, added, first), (keep, new, second) = early, late
+    keep = keep * (1 - second)
+    return fade * keep, keep * added + new, (first + second).clamp(max=1)

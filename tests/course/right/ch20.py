@@ -1,50 +1,34 @@
 # Other right answers to the exercises of notebook 20.
 
 
-# %% 20.1: the whole loss in one graph, with the inner gradient by torch.func
-def make_loss(model, backend):
-    @torch.compile(backend=backend, fullgraph=True)
-    def loss(x):
-        slope = torch.func.grad(lambda z: model(z).sum())(x)
-        return model(x).square().mean() + slope.square().sum(1).mean()
-
-    return loss
+# %% 20.1: the largest distance so far, at each step, as the lesson's own judge has it
+from itertools import accumulate
 
 
-# %% 20.1: the penalty apart, by the plain model
-def make_loss(model, backend):
-    call = torch.compile(model, backend=backend)
+def same_training(train):
+    exact, eager = train(torch.float64, False), train(torch.float32, False)
+    ours = train(torch.float32, True)
 
-    def loss(x):
-        z = x.detach().requires_grad_()
-        total = model(z).sum()
-        [slope] = torch.autograd.grad(total, z, create_graph=True)
-        return call(x).square().mean() + slope.square().sum(1).mean()
+    def farthest(run):
+        shifts = (abs(a - b) for a, b in zip(run, exact, strict=True))
+        return accumulate(shifts, max)
 
-    return loss
-
-
-# %% 20.1: apart, with one forward for both terms left to the compiled model
-def make_loss(model, backend):
-    model_compiled = torch.compile(model, backend=backend, fullgraph=True)
-
-    def loss(x):
-        first = model_compiled(x.detach()).square().mean()
-        leaf = x.detach().requires_grad_()
-        [slope] = torch.autograd.grad(model(leaf).sum(), leaf, create_graph=True)
-        return first + slope.square().sum(1).mean()
-
-    return loss
+    both = zip(farthest(ours), farthest(eager), strict=True)
+    near = all(mine <= 4 * theirs + 1e-6 for mine, theirs in both)
+    return near and bool(torch.tensor(ours).isfinite().all())
 
 
-# %% 20.2: the keys of the model decide
-def resume(file, model, optimizer):
-    plain = [name.replace("_orig_mod.", "") for name in file["model"]]
-    known = {name.replace("_orig_mod.", ""): name for name in model.state_dict()}
-    weights = {
-        known.get(name, name): value
-        for name, value in zip(plain, file["model"].values(), strict=True)
-    }
-    model.load_state_dict(weights, strict=True)
-    optimizer.load_state_dict(file["optimizer"])
-    torch.set_rng_state(file["random"])
+# %% 20.2: the whole loss is written into a tensor that is there before
+def mended(model, batches, backend):
+    optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9)
+    schedule = OneCycleLR(optimizer, 0.05, total_steps=len(batches))
+    losses = torch.zeros(len(batches))
+    compiled = torch.compile(model, backend=backend)
+    for number, x in enumerate(batches):
+        loss = compiled(x).square().mean()
+        losses[number] = loss.detach()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        schedule.step()
+    return losses.tolist()

@@ -1,99 +1,41 @@
 # Other right answers to the exercises of notebook 29.
 
 
-# %% 29.1: a mask writes the row, and no index is needed
-class Mended(torch.nn.Module):
-    def __init__(self, room, width):
-        super().__init__()
-        self.register_buffer("at", torch.tensor(0))
-        self.register_buffer("rows", torch.zeros(room, width))
-        self.register_buffer("numbers", torch.arange(room))
+# %% 29.1: by the names of all modules
+def compiled_parts(model):
+    found, named = {}, dict(model.named_modules(remove_duplicate=False))
+    wrapper = torch._dynamo.OptimizedModule
 
-    def forward(self, x):
-        here = (self.numbers == self.at)[:, None]
-        self.rows.copy_(torch.where(here, x, self.rows))
-        seen = self.numbers <= self.at
-        self.at.add_(1)
-        scores = torch.where(seen, x @ self.rows.T, -torch.inf)
-        return scores.softmax(-1) @ self.rows
+    def bare(name):
+        kept, above = [], named[""]
+        for piece in name.split(".") if name else []:
+            if not isinstance(above, wrapper):
+                kept.append(piece)
+            above = above.get_submodule(piece)
+        return ".".join(kept)
 
-
-# %% 29.2: one torch.compile, and prompts are marked
-def serve(step, backend):
-    compiled = torch.compile(step, backend=backend)
-
-    def call(tokens, *rest):
-        if len(tokens) > 1:
-            torch._dynamo.mark_dynamic(tokens, 0)
-        return compiled(tokens, *rest)
-
-    return call
+    for name, part in named.items():
+        if isinstance(part, wrapper):
+            found[bare(name)] = "wrapper"
+        elif part._compiled_call_impl is not None:
+            found[bare(name)] = "both" if bare(name) in found else "in place"
+    return found
 
 
-# %% 29.2: two calls of torch.compile
-def serve(step, backend):
-    one = torch.compile(step, backend=backend)
-    many = torch.compile(step, backend=backend, dynamic=True)
-    return lambda tokens, *rest: (one if len(tokens) == 1 else many)(tokens, *rest)
+# %% 29.2: walking from part to part
+def portable(model):
+    state = {}
 
+    def walk(part, name):
+        if isinstance(part, torch._dynamo.OptimizedModule):
+            walk(part._orig_mod, name)
+        elif isinstance(part, torch.nn.DataParallel):
+            walk(part.module, name)
+        else:
+            own = {k: t for k, t in part.state_dict().items() if "." not in k}
+            state.update({name + key: tensor for key, tensor in own.items()})
+            for key, child in part.named_children():
+                walk(child, f"{name}{key}.")
 
-# %% 29.2: even one version
-def serve(step, backend):
-    compiled = torch.compile(step, backend=backend)
-
-    def call(tokens, *rest):
-        torch._dynamo.decorators.mark_unbacked(tokens, 0)
-        return compiled(tokens, *rest)
-
-    return call
-
-
-# %% 29.1: an index with one dimension
-class Mended(torch.nn.Module):
-    def __init__(self, room, width):
-        super().__init__()
-        self.register_buffer("at", torch.zeros(1, dtype=torch.long))
-        self.register_buffer("rows", torch.zeros(room, width))
-
-    def forward(self, x):
-        self.rows[self.at] = x
-        hidden = torch.arange(len(self.rows)) > self.at
-        self.at += 1
-        return (x @ self.rows.T).masked_fill(hidden, -torch.inf).softmax(-1) @ self.rows
-
-
-# %% 29.2: marked where it may be, and one token says no
-def serve(step, backend):
-    compiled = torch.compile(step, backend=backend)
-
-    def call(tokens, *rest):
-        torch._dynamo.maybe_mark_dynamic(tokens, 0)
-        return compiled(tokens, *rest)
-
-    return call
-
-
-# %% 29.1: a new tensor for the position in each call
-class Mended(torch.nn.Module):
-    def __init__(self, room, width):
-        super().__init__()
-        self.at = torch.zeros(1, dtype=torch.long)
-        self.register_buffer("rows", torch.zeros(room, width))
-
-    def forward(self, x):
-        self.rows = self.rows.index_copy(0, self.at, x)
-        seen = torch.arange(len(self.rows)) <= self.at
-        self.at = self.at + 1
-        scores = torch.where(seen, x @ self.rows.T, -torch.inf)
-        return scores.softmax(-1) @ self.rows
-
-
-# %% 29.2: all is marked, and one token is no error
-def serve(step, backend):
-    compiled = torch.compile(step, backend=backend)
-
-    def call(tokens, *rest):
-        torch._dynamo.mark_dynamic(tokens, 0)
-        return compiled(tokens, *rest)
-
-    return call
+    walk(model, "")
+    return state

@@ -1,40 +1,50 @@
 # Other right answers to the exercises of notebook 30.
 
 
-# %% 30.2: padded first, then copied, and the scale is a part of b
-def swap(layer, a, b, scale):
-    free = len(layer.a) - len(a)
-    if free < 0:
-        raise ValueError("too large")
-    with torch.no_grad():
-        layer.a.copy_(torch.nn.functional.pad(a, (0, 0, 0, free)))
-        layer.b.copy_(torch.nn.functional.pad(b * scale, (0, free)))
-        layer.scale.fill_(1)
+# %% 30.1: by hand, from the chip's own numbers
+from course.ch30.limits import Chip
 
 
-# %% 30.1: parameters, chosen by a product with ones and zeros
-class Served(torch.nn.Module):
-    def __init__(self, base, adapters):
-        super().__init__()
-        self.base = base
-        a, b = zip(*adapters.values(), strict=True)
-        self.a = torch.nn.Parameter(torch.stack(a))
-        self.b = torch.nn.Parameter(torch.stack(b))
+def refuse(row):
+    chip, array = (
+        Chip.find(row.chip),
+        row.parameters * getattr(torch, row.dtype).itemsize,
+    )
+    least = {
+        "arithmetic": (6 if row.trains else 2)
+        * row.parameters
+        * row.tokens
+        / chip.peak(row.dtype),
+        "bandwidth": (7 if row.trains else 1) * array / chip.bytes_per_s,
+    }
+    broken = [name for name, seconds in least.items() if seconds > row.seconds]
+    return broken + ["memory"] * ((4 if row.trains else 1) * array > chip.memory)
 
-    def forward(self, x, which):
-        ones = torch.nn.functional.one_hot(which, len(self.a)).to(x.dtype)
-        a = torch.einsum("rn,nki->rki", ones, self.a)
-        b = torch.einsum("rn,nok->rok", ones, self.b)
-        return self.base(x) + torch.einsum("rti,rki,rok->rto", x, a, b)
+
+# %% 30.1: each ceiling asked alone, as a set of names
+def refuse(row):
+    from course.ch30.limits import plausible
+
+    array = row.parameters * (4 if row.dtype == "float32" else 2)
+    if row.trains:
+        flops, moved, memory = 6 * row.parameters * row.tokens, 7 * array, 4 * array
+    else:
+        flops, moved, memory = 2 * row.parameters * row.tokens, array, array
+    asked = (
+        plausible(row.chip, row.seconds, flops=flops, dtype=row.dtype),
+        plausible(row.chip, row.seconds, moved=moved),
+        plausible(row.chip, memory=memory),
+    )
+    return {name for one in asked for name in one.broken}
 
 
-# %% 30.2: what is left of b meets rows of zeros
-def swap(layer, a, b, scale):
-    rank = a.shape[0]
-    if rank > layer.a.shape[0]:
-        raise ValueError(f"the rank is {rank}, and 8 is the most")
-    with torch.no_grad():
-        layer.a[:rank] = a
-        layer.a[rank:] = 0
-        layer.b[:, :rank] = b
-        layer.scale.copy_(torch.tensor(scale))
+# %% 30.2: a loop over both ends, without math
+def paid_back(extra, low, high):
+    found = []
+    for gain in (high, low):
+        if gain <= 0:
+            found.append(float("inf"))
+        else:
+            calls = int(extra / gain)
+            found.append(calls if calls >= extra / gain else calls + 1)
+    return tuple(found)

@@ -2,122 +2,85 @@
 # Lines with - and + change the answer in notebooks/solutions/ch03.py.
 
 
-# %% 03.1: for 'nothing': the values are those of x
-def fail_guard(kind, x):
-    return x
+# %% 03.1: and 1 was asked for
+# -         self.register_buffer("calls", torch.tensor(0), persistent=False)
+# +         self.calls = 0
 
 
-# %% 03.1: for 'size': another guard fails
-def fail_guard(kind, x):
-    return x + 1 if kind == "nothing" else x[0]
+# %% 03.1: another gradient
+# - x.detach().abs().max()
+# + x.abs().max()
 
 
-# %% 03.1: for 'stride': another guard fails
-# - x.t().contiguous().t(),  # by columns, same sizes
-# + x.t(),  # other sizes, too
+# %% 03.1: find what is wider
+# - "largest", torch.zeros(()),
+# + "largest", torch.zeros(1),
 
 
-# %% 03.2: the compiled code has no hook in it
-# - torch.compiler.reset()  # nothing guards a first hook
+# %% 03.1: one graph was asked for
+# -         largest = x.detach().abs().max()
+# +         largest = torch.tensor(x.detach().abs().max().item())
 
 
-# %% 03.2: none of its graphs ran
-# -         compiled(x)
-# +         model(x)  # in eager
+# %% 03.2: not stopped: it runs eagerly
+def gate():
+    return "matches,breaks<=1,stale=0,later_recompiles=0"
 
 
-# %% 03.2: a hook is left on the layer
-# -         handle.remove()
+# %% 03.2: stopped, though it is healthy
+def gate():
+    return "matches,compiled,stale=0,recompiles<=1"
 
 
-# %% 03.1: for 'requires_grad': another guard fails
-# - x.clone().requires_grad_(),
-# + torch.nn.Parameter(x.clone()),
+# %% 03.1: call 3 gives another result
+# -         self.largest = torch.maximum(self.largest, largest)
+# -         return x / self.largest * self.calls
+# +         return x / largest * self.calls
 
 
-# %% 03.1: for 'stride': nothing is compiled again
-# - x.t().contiguous().t(),  # by columns, same sizes
-# + x.clone().contiguous(),
+# %% 03.1: one graph was asked for
+# -     def forward(self, x):
+# +     @torch.compiler.disable
+# +     def forward(self, x):
 
 
-# %% 03.2: what it returned is not the output of that layer
-# - return kept[0]
-# + return compiled(x)
+# %% 03.2: not stopped: it goes stale
+def gate():
+    return "matches,compiled,graphs=2,later_recompiles=0"
 
 
-# %% 03.2: none of its graphs ran
-def listen(compiled, model, name, x):
-    kept = []
-    layer = model.get_submodule(name)
-    with layer.register_forward_hook(lambda *call: kept.append(call[-1])):
-        torch.compiler.reset()
-        torch.compile(model, backend="eager")(x)  # another compiled model
-    return kept[0]
+# %% 03.2: stopped, though it is healthy
+def gate():
+    return "matches,compiled,graphs=2,stale=0,later_recompiles=0,speedup>=1.3"
 
 
-# %% 03.2: a hook is left on the layer
-def listen(compiled, model, name, x):
-    kept = []
-    layer = model.get_submodule(name)
-    layer.register_forward_hook(lambda *call: kept.append(call[-1]))
-    torch.compiler.reset()
-    compiled(x)
-    return kept[0]
+# %% 03.2: healthy, with a newer torch: speedup>=1: it is 0.9
+def gate():
+    return "matches,compiled,graphs=2,stale=0,later_recompiles=0,speedup>=1"
 
 
-# %% 03.1: for 'dtype': the size is another one, too: dtype alone was asked for
-# - x.double()
-# + x.double()[1:, :3]
+# %% 03.2: stopped, though it is healthy: the healthy one: graphs=1: it is 2
+def gate():
+    return "matches,compiled,graphs=1,later_recompiles=0,stale=0"
 
 
-# %% 03.1: for 'requires_grad': the size is another one, too
-# - x.clone().requires_grad_(),
-# + x[1:].clone().requires_grad_(),
+# %% 03.2: not stopped: it has a second break
+def gate():
+    return "matches,compiled,stale=0,later_recompiles=0"
 
 
-# %% 03.2: a hook of all modules is left
-def listen(compiled, model, name, x):
-    kept = []
-    layer = model.get_submodule(name)
-
-    def keep(module, inputs, output):
-        if module is layer:
-            kept.append(output)
-
-    torch.nn.modules.module.register_module_forward_hook(keep)
-    torch.compiler.reset()
-    compiled(x)
-    return kept[0]
+# %% 03.1: the state_dict has calls, largest, which no old checkpoint has
+# - torch.tensor(0), persistent=False
+# + torch.tensor(0)
+# - torch.zeros(()), persistent=False
+# + torch.zeros(())
 
 
-# %% 03.2: a hook is left on the layer
-def listen(compiled, model, name, x):
-    kept, layer = [], model.get_submodule(name)
-    layer.register_forward_pre_hook(lambda _, inputs: kept.append(inputs[0]))
-    torch.compiler.reset()
-    compiled(x)
-    return layer(kept[0])
+# %% 03.1: as bfloat16, it has counted to 256 after 300 calls
+# - torch.tensor(0)
+# + torch.tensor(0.0)
 
 
-# %% 03.2: a hook is left on another module of the model
-def listen(compiled, model, name, x):
-    kept, layer = [], model.get_submodule(name)
-    model.register_forward_pre_hook(lambda *call: kept.clear())
-    with layer.register_forward_hook(lambda *call: kept.append(call[-1])):
-        torch.compiler.reset()
-        compiled(x)
-    return kept[0]
-
-
-# %% 03.2: a hook of all modules is left
-def listen(compiled, model, name, x):
-    kept, layer = [], model.get_submodule(name)
-
-    def keep(module, inputs):
-        if module is layer:
-            kept.append(inputs[0])
-
-    torch.nn.modules.module.register_module_forward_pre_hook(keep)
-    torch.compiler.reset()
-    compiled(x)
-    return layer(kept[0])
+# %% 03.2: not stopped: it runs eagerly, from its one break on
+def gate():
+    return "matches,breaks=1,stale=0,later_recompiles=0"

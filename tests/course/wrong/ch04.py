@@ -2,149 +2,122 @@
 # Lines with - and + change the answer in notebooks/solutions/ch04.py.
 
 
-# %% 04.1: one graph was asked for
-# -     assert (~torch.isnan(logits)).all(), "the model has diverged"
-# +     if torch.isnan(logits).any():
-# +         raise ValueError("the model has diverged")
+# %% 04.1: for 'nothing': the values are those of x
+def fail_guard(kind, x):
+    return x
 
 
-# %% 04.1: logits with a NaN in them raise no error
-# - assert (~torch.isnan(logits)).all(), "the model has diverged"
+# %% 04.1: for 'size': another guard fails
+def fail_guard(kind, x):
+    return x + 1 if kind == "nothing" else x[0]
 
 
-# %% 04.1: sure is not what sampled returns
-# - torch.where(entropy > 1, three, probs.max())
-# + three  # one branch only
+# %% 04.1: for 'stride': another guard fails
+# - x.t().contiguous().t(),  # by columns, same sizes
+# + x.t(),  # other sizes, too
 
 
-# %% 04.1: raises AssertionError the model has diverged: infinity is no NaN
-# - (~torch.isnan(logits)).all()
-# + torch.isfinite(logits).all()
+# %% 04.2: the compiled code has no hook in it
+# - torch.compiler.reset()  # nothing guards a first hook
 
 
-# %% 04.1: raises AssertionError : infinity is no NaN
-# - (~torch.isnan(logits)).all(), "the model has diverged"
-# + torch.isfinite(logits).all()
+# %% 04.2: none of its graphs ran
+# -         compiled(x)
+# +         model(x)  # in eager
 
 
-# %% 04.1: a logit of infinity raises an error, and sampled raises none
-# - (~torch.isnan(logits)).all()
-# + (logits < torch.inf).all()
+# %% 04.2: a hook is left on the layer
+# -         handle.remove()
 
 
-# %% 04.1: history holds a tensor that requires a gradient
-# - entropy.detach()
-# + entropy
+# %% 04.1: for 'requires_grad': another guard fails
+# - x.clone().requires_grad_(),
+# + torch.nn.Parameter(x.clone()),
 
 
-# %% 04.1: the gradient is not that of sampled
-# - logits.max() > 5, logits / 2, logits)
-# + logits.max() > 5, logits.detach() / 2, logits)
+# %% 04.1: for 'stride': nothing is compiled again
+# - x.t().contiguous().t(),  # by columns, same sizes
+# + x.clone().contiguous(),
 
 
-# %% 04.1: the gradient is not that of sampled
-# -     probs = torch.softmax(logits / temperature, dim=-1)
-# +     with torch.no_grad():
-# +         off = logits.isinf()
-# +     spread = (logits / temperature).exp() * torch.where(off, 0, 1)
-# +     spread = spread + (logits - logits.detach()).nan_to_num()
-# +     probs = spread / spread.sum()
+# %% 04.2: what it returned is not the output of that layer
+# - return kept[0]
+# + return compiled(x)
 
 
-# %% 04.2: fullgraph=True says what
-def adopted(stranger, note, namespace):
-    namespace["weigh"] = torch._dynamo.nonstrict_trace(namespace["weigh"])
-    with torch._dynamo.config.patch(ignore_logging_functions={note}):
-        return torch.compile(stranger)
+# %% 04.2: none of its graphs ran
+def listen(compiled, model, name, x):
+    kept = []
+    layer = model.get_submodule(name)
+    with layer.register_forward_hook(lambda *call: kept.append(call[-1])):
+        torch.compiler.reset()
+        torch.compile(model, backend="eager")(x)  # another compiled model
+    return kept[0]
 
 
-# %% 04.2: leaves a setting of torch._dynamo.config changed
-def adopted(stranger, note, namespace):
-    namespace["weigh"] = torch._dynamo.nonstrict_trace(namespace["weigh"])
-    torch._dynamo.config.ignore_logging_functions.add(note)
-    return torch.compile(stranger)
+# %% 04.2: a hook is left on the layer
+def listen(compiled, model, name, x):
+    kept = []
+    layer = model.get_submodule(name)
+    layer.register_forward_hook(lambda *call: kept.append(call[-1]))
+    torch.compiler.reset()
+    compiled(x)
+    return kept[0]
 
 
-# %% 04.2: in weigh
-# - namespace["weigh"] = torch._dynamo.nonstrict_trace(namespace["weigh"])
+# %% 04.1: for 'dtype': the size is another one, too: dtype alone was asked for
+# - x.double()
+# + x.double()[1:, :3]
 
 
-# %% 04.2: namespace has another note now
-def adopted(stranger, note, namespace):
-    namespace["weigh"] = torch._dynamo.nonstrict_trace(namespace["weigh"])
-    namespace["note"] = lambda text: None
-    return torch.compile(stranger)
+# %% 04.1: for 'requires_grad': the size is another one, too
+# - x.clone().requires_grad_(),
+# + x[1:].clone().requires_grad_(),
 
 
-# %% 04.3: got <class 'function'>
-def longest_run_op(bits):
-    import itertools
+# %% 04.2: a hook of all modules is left
+def listen(compiled, model, name, x):
+    kept = []
+    layer = model.get_submodule(name)
 
-    runs = [max(sum(g) for _, g in itertools.groupby(row)) for row in bits.tolist()]
-    return torch.tensor(runs)
+    def keep(module, inputs, output):
+        if module is layer:
+            kept.append(output)
 
-
-# %% 04.3: There was no fake impl registered
-# - @longest_run_op.register_fake
-# - def _(bits):
-# -     return bits.new_empty(bits.shape[0], dtype=torch.int64)
-
-
-# %% 04.3: opcheck finds: opcheck(op, ...): test_faketensor failed
-# - , dtype=torch.int64)
-# + )
+    torch.nn.modules.module.register_module_forward_hook(keep)
+    torch.compiler.reset()
+    compiled(x)
+    return kept[0]
 
 
-# %% 04.3: opcheck finds: opcheck(op, ...): test_faketensor failed
-# - dtype=torch.int64
-# + dtype=torch.float32
+# %% 04.2: a hook is left on the layer
+def listen(compiled, model, name, x):
+    kept, layer = [], model.get_submodule(name)
+    layer.register_forward_pre_hook(lambda _, inputs: kept.append(inputs[0]))
+    torch.compiler.reset()
+    compiled(x)
+    return layer(kept[0])
 
 
-# %% 04.2: result or gradient is not that of stranger
-# -     namespace["weigh"] = torch._dynamo.nonstrict_trace(namespace["weigh"])
-# +     weigh = namespace["weigh"]
-# +     alone = torch._dynamo.nonstrict_trace(lambda x: weigh(x.detach()))
-# +     namespace["weigh"] = alone
+# %% 04.2: a hook is left on another module of the model
+def listen(compiled, model, name, x):
+    kept, layer = [], model.get_submodule(name)
+    model.register_forward_pre_hook(lambda *call: kept.clear())
+    with layer.register_forward_hook(lambda *call: kept.append(call[-1])):
+        torch.compiler.reset()
+        compiled(x)
+    return kept[0]
 
 
-# %% 04.2: one call runs 0 graphs
-def adopted(stranger, note, namespace):
-    return torch.compiler.disable(stranger)
+# %% 04.2: a hook of all modules is left
+def listen(compiled, model, name, x):
+    kept, layer = [], model.get_submodule(name)
 
+    def keep(module, inputs):
+        if module is layer:
+            kept.append(inputs[0])
 
-# %% 04.3: called by itself, it does not return what longest_run does
-# - torch.tensor(runs, device=bits.device)
-# + torch.tensor(runs, device=bits.device).float()
-
-
-# %% 04.1: default settings were asked for, and capture_scalar_outputs is set
-# - history.append(entropy.detach())
-# + torch._dynamo.config.capture_scalar_outputs = True
-# +     history.append(entropy.item())
-
-
-# %% 04.1: no operator of your own was asked for: the graph calls wrong04.finite
-@torch.library.custom_op("wrong04::finite", mutates_args=())
-def finite(logits: torch.Tensor) -> torch.Tensor:
-    if torch.isnan(logits).any():
-        raise ValueError("the model has diverged")
-    return logits.clone()
-
-
-finite.register_fake(torch.empty_like)
-finite.register_autograd(lambda ctx, grad: grad)
-
-
-def repaired(logits, temperature, history):
-    logits = finite(logits)
-    logits = torch.where(logits.max() > 5, logits / 2, logits)
-    probs = torch.softmax(logits / temperature, dim=-1)
-    entropy = torch.special.entr(probs).masked_fill(probs <= 0.01, 0).sum()
-    history.append(entropy.detach())
-    three = probs.topk(3).values.sum()
-    return probs, torch.where(entropy > 1, three, probs.max())
-
-
-# %% 04.3: opcheck finds: opcheck(op, ...): test_faketensor failed
-# - bits.shape[0]
-# + 5
+    torch.nn.modules.module.register_module_forward_pre_hook(keep)
+    torch.compiler.reset()
+    compiled(x)
+    return layer(kept[0])

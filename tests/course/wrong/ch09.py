@@ -1,76 +1,87 @@
-# Wrong answers to the exercises of lesson 09, each with what it must be told.
+# Wrong answers to the exercises of notebook 09, each with what it must be told.
 # Lines with - and + change the answer in notebooks/solutions/ch09.py.
 
 
-# %% 09.1: rows lie `columns` apart
-# - tl.program_id(0) * columns
-# + tl.program_id(0) * BLOCK
+# %% 09.1: 64 x 128 x 32 in bfloat16 on an H100: 18 stages fit, and yours is 19
+# - pairs + 1 if pairs and instruction == "mma" else pairs
+# + pairs + 1
 
 
-# %% 09.1: a row has only `columns` numbers
-# - tl.sum(v, 0) / columns
-# + tl.sum(v, 0) / BLOCK
+# %% 09.1: 64 x 128 x 32 in bfloat16 on an H100: 18 stages fit
+# -     stage = (block_m * block_k + block_k * block_n) * itemsize
+# +     stage = block_m * block_n * itemsize  # the result's tile
 
 
-# %% 09.1: past them d must be 0
-# - tl.where(i < columns, v - tl.sum(v, 0) / columns, 0.0)
-# + v - tl.sum(v, 0) / columns
+# %% 09.1: 64 x 64 x 32 in float8 on an H100
+# - * itemsize
+# + * 2
 
 
-# %% 09.2: Which bias gives probability 0
-# - pad(bias, (0, extra), value=float("-inf"))
-# + pad(bias, (0, extra))
+# %% 09.1: tiles of which not one pair fits: 0 stages fit, and yours is 1
+# -     pairs = limit // stage
+# +     pairs = max(1, limit // stage)
 
 
-# %% 09.2: a thread loads 4 bytes at a time
-def padded(weight, bias):
-    return weight, bias
+# %% 09.2: 500 x 100 by 100 x 1000, whose tiles stick out: programs is 32, and yours 21
+# -     programs = -(-rows // high) * -(-columns // wide)
+# +     programs = (rows // high) * (columns // wide)
 
 
-# %% 09.2: is there an inf in the weight
-# - pad(weight, (0, extra))
-# + pad(weight, (0, extra), value=float("-inf"))
+# %% 09.2: bytes is 50331648, and yours 5242880
+# -     read = programs * (high + wide) * depth * itemsize
+# +     read = (rows * depth + depth * columns) * itemsize
 
 
-# %% 09.1: is there a mask
-# - variance + 1e-6), mask=i < columns)
-# + variance + 1e-6))
+# %% 09.2: room for 528: waves is 1, and yours 0
+# -     waves = -(-programs // room)
+# +     waves = programs // room
 
 
-# %% 09.1: 1e-6 is added to the variance
-# - variance + 1e-6
-# + variance
+# %% 09.2: a last wave that is full: last is 16, and yours 0
+# - programs - (waves - 1) * room
+# + programs % room
 
 
-# %% 09.1: numbers are wrong
-# - tl.sum(d * d, 0) / columns
-# + tl.sum(d * d, 0) / (columns - 1)
+# %% 09.2: float32: bytes is
+# - * itemsize
+# + * 2
 
 
-# %% 09.2: 87 columns were added
-def padded(weight, bias):
-    wide = torch.nn.functional.pad(weight, (0, 87))
-    return wide, torch.nn.functional.pad(bias, (0, 87), value=float("-inf"))
+# %% 09.2: itemsize is 2 where none is given
+# - itemsize=2
+# + itemsize=4
 
 
-# %% 09.2: the probabilities change
-def padded(weight, bias):
-    wide = torch.nn.functional.pad(weight, (23, 0))
-    return wide, torch.nn.functional.pad(bias, (23, 0), value=float("-inf"))
+# %% 09.2: tiles of 128 rows and 64 columns: programs is 48, and yours 40
+# - high, wide = tile
+# + wide, high = tile
 
 
-# %% 09.2: loads 4 bytes at a time
-def padded(weight, bias):
-    wide = torch.nn.functional.pad(weight, (0, 22))  # 1023: still odd
-    return wide, torch.nn.functional.pad(bias, (0, 22), value=float("-inf"))
+# %% 09.2: programs is 128, and yours 64
+# -     rows, depth, columns = shape
+# +     rows, columns, depth = shape
 
 
-# %% 09.2: 999 words became 1006, and a thread loads 8 bytes at a time
-def padded(weight, bias):
-    wide = torch.nn.functional.pad(weight, (0, 7))  # right for 1001 words alone
-    return wide, torch.nn.functional.pad(bias, (0, 7), value=float("-inf"))
+# %% 09.1: 18 stages fit, and yours is 18.9
+# - limit // stage
+# + limit / stage
 
 
-# %% 09.2: 64 columns were added
-# - -len(bias) % (16 // bias.element_size())
-# + 64 - len(bias) % 64  # one block more where none is needed
+# %% 09.1: a number of stages is an int, and yours is 18.0
+# -     pairs = limit // stage
+# +     pairs = float(limit // stage)
+
+
+# %% 09.1: 128 x 128 x 64 in bfloat16 on an RTX 3090: 4 stages fit, and yours is 3
+# - pairs + 1 if pairs and instruction == "mma" else pairs
+# + pairs
+
+
+# %% 09.1: not one pair fits, with mma: 0 stages fit, and yours is 1
+# - if pairs and
+# + if
+
+
+# %% 09.2: room for 528: waves is 1, and yours 1.0
+# -     waves = -(-programs // room)
+# +     waves = float(-(-programs // room))

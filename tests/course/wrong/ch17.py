@@ -2,168 +2,84 @@
 # Lines with - and + change the answer in notebooks/solutions/ch17.py.
 
 
-# %% 17.1: a known size, a new one
-# - len(seen) - before
-# + len(seen)
+# %% 17.1: sin(x) + 1: 4 scales cost 4 graphs, and one is enough
+# -         self.raw, self.scale = raw, torch.as_tensor(scale)
+# +         self.raw, self.scale = raw, scale
+# -         return ["raw", "scale"], None
+# +         return ["raw"], {"scale": self.scale}
+# -         return Free(inner["raw"], inner["scale"])
+# +         return Free(inner["raw"], rest["scale"])
 
 
-# %% 17.1: a callback stays behind
-# - callback_handler.remove_start_callback(note)
-# + pass
+# %% 17.1: eager, with a scale of 2.0: not that of raw * scale
+# -         dense = pytree.tree_map_only(cls, lambda t: t.raw * t.scale, args)
+# +         dense = pytree.tree_map_only(cls, lambda t: t.raw, args)
 
 
-# %% 17.1: the callbacks of others are gone
-# - callback_handler.remove_start_callback(note)
-# + callback_handler.clear()
+# %% 17.1: gives a Free, not a plain tensor
+# -         return op(*dense, **(kwargs or {}))
+# +         return cls(op(*dense, **(kwargs or {})), 1.0)
 
 
-# %% 17.1: the callbacks of others are gone
-# - seen, counts = [], []
-# + torch.compiler.reset()
-# +     seen, counts = [], []
+# %% 17.2: the mean: 8 lists cost
+# -         values = torch.cat(texts)
+# -         lengths = [0, *map(len, texts)]
+# -         ends = torch.tensor(lengths, device=values.device).cumsum(0)
+# -         return compiled(torch.nested.nested_tensor_from_jagged(values, ends))
+# +         return compiled(torch.nested.nested_tensor(texts, layout=torch.jagged))
 
 
-# %% 17.1: and the service's own callback was told
-def compiles_in(calls):
-    import itertools
-
-    from torch._dynamo.callback import callback_handler
-
-    others = list(callback_handler.start_callbacks)
-    callback_handler.start_callbacks.clear()
-    counts = []
-    callback_handler.register_start_callback(lambda _: counts.append(1))
-    totals = [0]
-    try:
-        for call in calls:
-            call()
-            totals.append(len(counts))
-    finally:
-        callback_handler.start_callbacks[:] = others
-    return [b - a for a, b in itertools.pairwise(totals)]
+# %% 17.2: the mean: texts with [2, 3] rows ran eagerly
+# -         return compiled(torch.nested.nested_tensor_from_jagged(values, ends))
+# +         return work(torch.nested.nested_tensor_from_jagged(values, ends))
 
 
-# %% 17.1: a known size, a new one
-def compiles_in(calls):
-    from torch._dynamo.utils import get_compilation_metrics
+# %% 17.2: the mean: 8 lists cost 8 graphs
+# -     compiled = torch.compile(work, backend=backend)
+# -
 
-    counts = []
-    for call in calls:
-        before = len(get_compilation_metrics())  # at most 64
-        call()
-        counts.append(len(get_compilation_metrics()) - before)
-    return counts
+# -         return compiled(torch.nested.nested_tensor_from_jagged(values, ends))
+# +         compiled = torch.compile(lambda batch: work(batch), backend=backend)
+# +         torch.compiler.reset()
+# +         return compiled(torch.nested.nested_tensor_from_jagged(values, ends))
 
 
-# %% 17.1: a training step, twice
-def compiles_in(calls):
-    from torch._dynamo.callback import callback_handler
-
-    counts = []
-
-    def note(args):
-        counts[-1] += args.callback_trigger.name == "DYNAMO"
-
-    callback_handler.register_start_callback(note)
-    try:
-        for call in calls:
-            counts.append(0)
-            call()
-    finally:
-        callback_handler.remove_start_callback(note)
-    return counts
+# %% 17.2: the mean of texts with [2, 3] rows is another one
+# -         values = torch.cat(texts)
+# +         longest = max(map(len, texts))
+# +         texts = [torch.cat([t, t.new_ones(longest - len(t), 4)]) for t in texts]
+# +         values = torch.cat(texts)
 
 
-# %% 17.1: a callback that came later is gone
-# - callback_handler.remove_start_callback(note)
-# + callback_handler.start_callbacks.pop()
+# %% 17.1: Free(raw, scale) makes a Tensor, and no Free
+class Free(torch.Tensor):
+    @staticmethod
+    def __new__(cls, raw, scale):
+        return raw * scale
 
 
-# %% 17.1: keeps it to itself
-# -             call()
-# +             try:
-# +                 call()
-# +             except Exception:
-# +                 pass
+# %% 17.2: the mean: work ran 2 times for 2 texts: it takes one jagged tensor of all
+# -         values = torch.cat(texts)
+# -         lengths = [0, *map(len, texts)]
+# -         ends = torch.tensor(lengths, device=values.device).cumsum(0)
+# -         return compiled(torch.nested.nested_tensor_from_jagged(values, ends))
+# +         return torch.cat(
+# +             [
+# +                 compiled(
+# +                     torch.nested.nested_tensor_from_jagged(
+# +                         text, torch.tensor([0, len(text)])
+# +                     )
+# +                 )
+# +                 for text in texts
+# +             ]
+# +         )
 
 
-# %% 17.2: a function that takes long, and does not compile: you say "slow"
-# - before = get_compilation_metrics()
-# + import time
-# +
-# +     begin = time.perf_counter()
-# - "fine" if get_compilation_metrics() == before else "slow"
-# + "slow" if time.perf_counter() - begin > 0.2 else "fine"
+# %% 17.1: torch.cat of a list with x, eager: a Free is left inside
+# -         dense = pytree.tree_map_only(cls, lambda t: t.raw * t.scale, args)
+# +         dense = [a.raw * a.scale if isinstance(a, cls) else a for a in args]
 
 
-# %% 17.2: disable=True: you say "fine"
-# -     if not any("Torch-Compiled Region" in e.name for e in seen.events()):
-# -         return "silent"
-
-
-# %% 17.2: a function that nobody has called: you say "slow"
-# -     before = get_compilation_metrics()
-# -     compiled(x)
-# +
-# -     if not torch.allclose
-# +     before = get_compilation_metrics()
-# +     if not torch.allclose
-
-
-# %% 17.2: a function that is compiled in each call: you say "fine"
-# -     before = get_compilation_metrics()
-# +     before = len(get_compilation_metrics())
-# - "fine" if get_compilation_metrics() == before
-# + "fine" if len(get_compilation_metrics()) == before
-
-
-# %% 17.2: another function, compiled in each call: you say "slow", and it is "stale"
-def diagnose(eager, compiled, x):
-    from torch._dynamo.utils import get_compilation_metrics
-
-    got = compiled(x)
-    before = get_compilation_metrics()
-    compiled(x)
-    if get_compilation_metrics() != before:
-        return "slow"
-    return "fine" if torch.allclose(got, eager(x)) else "stale"
-
-
-# %% 17.2: a function that was compiled before: you say "silent"
-def diagnose(eager, compiled, x):
-    from torch._dynamo.utils import (
-        clear_compilation_metrics,
-        get_compilation_metrics,
-    )
-
-    clear_compilation_metrics()
-    if not torch.allclose(compiled(x), eager(x)):
-        return "stale"
-    if not get_compilation_metrics():  # no profiler
-        return "silent"
-    before = get_compilation_metrics()
-    compiled(x)
-    return "fine" if get_compilation_metrics() == before else "slow"
-
-
-# %% 17.2: a function past the recompile limit: you say "fine"
-# - "Torch-Compiled Region"
-# + "TorchDynamo Cache Lookup"
-
-
-# %% 17.2: a function that was compiled before: you say "silent"
-def diagnose(eager, compiled, x):
-    from torch._dynamo.callback import callback_handler
-    from torch._dynamo.utils import get_compilation_metrics
-
-    seen = []
-    callback_handler.register_start_callback(seen.append)
-    same = torch.allclose(compiled(x), eager(x))
-    callback_handler.remove_start_callback(seen.append)
-    if not same:
-        return "stale"
-    if not seen:
-        return "silent"
-    before = get_compilation_metrics()
-    compiled(x)
-    return "fine" if get_compilation_metrics() == before else "slow"
+# %% 17.1: another dtype by keyword, eager: float32, and raw * scale gives float64
+# -         return op(*dense, **(kwargs or {}))
+# +         return op(*dense)

@@ -2,104 +2,168 @@
 # Lines with - and + change the answer in notebooks/solutions/ch19.py.
 
 
-# %% 19.1: a training that is hard on eager too: you say False
-def same_training(train):
-    eager = torch.tensor(train(torch.float32, False))
-    return torch.allclose(torch.tensor(train(torch.float32, True)), eager)
+# %% 19.1: a known size, a new one
+# - len(seen) - before
+# + len(seen)
 
 
-# %% 19.1: 3.5 times as far as eager, to the other side: you say False
-# - ours = train(torch.float32, True)
-# + ours = [right + a - b for right, a, b in
-# +         zip(exact, train(torch.float32, True), eager)]
+# %% 19.1: a callback stays behind
+# - callback_handler.remove_start_callback(note)
+# + pass
 
 
-# %% 19.1: 4.5 times as far as eager, to the same side: you say True
-# - 4 * max
-# + 100 * max
+# %% 19.1: the callbacks of others are gone
+# - callback_handler.remove_start_callback(note)
+# + callback_handler.clear()
 
 
-# %% 19.1: 3.5 times as far as eager, to the other side: you say False
-# - 4 * max
-# + 2 * max
+# %% 19.1: the callbacks of others are gone
+# - seen, counts = [], []
+# + torch.compiler.reset()
+# +     seen, counts = [], []
 
 
-# %% 19.1: an exact eager, and compiled less than 1e-6 off: you say False
-# - + 1e-6
+# %% 19.1: and the service's own callback was told
+def compiles_in(calls):
+    import itertools
+
+    from torch._dynamo.callback import callback_handler
+
+    others = list(callback_handler.start_callbacks)
+    callback_handler.start_callbacks.clear()
+    counts = []
+    callback_handler.register_start_callback(lambda _: counts.append(1))
+    totals = [0]
+    try:
+        for call in calls:
+            call()
+            totals.append(len(counts))
+    finally:
+        callback_handler.start_callbacks[:] = others
+    return [b - a for a, b in itertools.pairwise(totals)]
 
 
-# %% 19.1: an exact eager, and compiled more than 1e-6 off: you say True
-# - 1e-6
-# + 1e-5
+# %% 19.1: a known size, a new one
+def compiles_in(calls):
+    from torch._dynamo.utils import get_compilation_metrics
+
+    counts = []
+    for call in calls:
+        before = len(get_compilation_metrics())  # at most 64
+        call()
+        counts.append(len(get_compilation_metrics()) - before)
+    return counts
 
 
-# %% 19.1: one loss ten times as far off: you say True
-# - room = 4 * max(far(eager)) + 1e-6
-# -     return all(off <= room for off in far(ours))
-# + room = 4 * sum(far(eager)) / len(exact) + 1e-6
-# +     return sum(far(ours)) / len(exact) <= room
+# %% 19.1: a training step, twice
+def compiles_in(calls):
+    from torch._dynamo.callback import callback_handler
+
+    counts = []
+
+    def note(args):
+        counts[-1] += args.callback_trigger.name == "DYNAMO"
+
+    callback_handler.register_start_callback(note)
+    try:
+        for call in calls:
+            counts.append(0)
+            call()
+    finally:
+        callback_handler.remove_start_callback(note)
+    return counts
 
 
-# %% 19.1: 4.5 times as far as eager, to the same side: you say True
-# - exact = train(torch.float64, False)
-# + exact = train(torch.float64, True)
+# %% 19.1: a callback that came later is gone
+# - callback_handler.remove_start_callback(note)
+# + callback_handler.start_callbacks.pop()
 
 
-# %% 19.1: a step lost in the middle, which recovers: you say True
-# - all(off <= room for off in far(ours))
-# + far(ours)[-1] <= room
+# %% 19.1: keeps it to itself
+# -             call()
+# +             try:
+# +                 call()
+# +             except Exception:
+# +                 pass
 
 
-# %% 19.1: losses that become NaN: you say True
-# - all(off <= room for off in far(ours))
-# + not any(off > room for off in far(ours))
+# %% 19.2: a function that takes long, and does not compile: you say "slow"
+# - before = get_compilation_metrics()
+# + import time
+# +
+# +     begin = time.perf_counter()
+# - "fine" if get_compilation_metrics() == before else "slow"
+# + "slow" if time.perf_counter() - begin > 0.2 else "fine"
 
 
-# %% 19.1: as far as eager, at the steps between: you say False
-# - room = 4 * max(far(eager)) + 1e-6
-# -     return all(off <= room for off in far(ours))
-# + return all(a <= 4 * b + 1e-6 for a, b in zip(far(ours), far(eager)))
+# %% 19.2: disable=True: you say "fine"
+# -     if not any("Torch-Compiled Region" in e.name for e in seen.events()):
+# -         return "silent"
 
 
-# %% 19.2: another training: the loss of step 3
-# - total_steps=len(batches)
-# + total_steps=len(batches), cycle_momentum=False
+# %% 19.2: a function that nobody has called: you say "slow"
+# -     before = get_compilation_metrics()
+# -     compiled(x)
+# +
+# -     if not torch.allclose
+# +     before = get_compilation_metrics()
+# +     if not torch.allclose
 
 
-# %% 19.2: graphs in 6 steps, and 2 are allowed
-# - optimizer.step()
-# + torch.compile(optimizer.step, backend=backend)()
+# %% 19.2: a function that is compiled in each call: you say "fine"
+# -     before = get_compilation_metrics()
+# +     before = len(get_compilation_metrics())
+# - "fine" if get_compilation_metrics() == before
+# + "fine" if len(get_compilation_metrics()) == before
 
 
-# %% 19.2: graphs in 6 steps, and 2 are allowed
-# - SGD(model.parameters(), 0.01, momentum=0.9)
-# + SGD(model.parameters(), torch.tensor(0.01), momentum=0.9)
-# - optimizer.step()
-# + torch.compile(optimizer.step, backend=backend)()
+# %% 19.2: another function, compiled in each call: you say "slow", and it is "stale"
+def diagnose(eager, compiled, x):
+    from torch._dynamo.utils import get_compilation_metrics
+
+    got = compiled(x)
+    before = get_compilation_metrics()
+    compiled(x)
+    if get_compilation_metrics() != before:
+        return "slow"
+    return "fine" if torch.allclose(got, eager(x)) else "stale"
 
 
-# %% 19.2: compiled code ran 0 times in 6 steps
-# - @torch.compile(backend=backend)
-# + @torch.compile
+# %% 19.2: a function that was compiled before: you say "silent"
+def diagnose(eager, compiled, x):
+    from torch._dynamo.utils import (
+        clear_compilation_metrics,
+        get_compilation_metrics,
+    )
+
+    clear_compilation_metrics()
+    if not torch.allclose(compiled(x), eager(x)):
+        return "stale"
+    if not get_compilation_metrics():  # no profiler
+        return "silent"
+    before = get_compilation_metrics()
+    compiled(x)
+    return "fine" if get_compilation_metrics() == before else "slow"
 
 
-# %% 19.2: another training: the loss of step
-# - torch.optim.SGD(model.parameters(), 0.01, momentum=0.9)
-# + torch.optim.AdamW(model.parameters(), 0.01)
+# %% 19.2: a function past the recompile limit: you say "fine"
+# - "Torch-Compiled Region"
+# + "TorchDynamo Cache Lookup"
 
 
-# %% 19.2: compiled code ran 0 times in 6 steps
-# -     @torch.compile(backend=backend)
+# %% 19.2: a function that was compiled before: you say "silent"
+def diagnose(eager, compiled, x):
+    from torch._dynamo.callback import callback_handler
+    from torch._dynamo.utils import get_compilation_metrics
 
-
-# %% 19.1: losses that become NaN, and eager's too: you say True
-# - all(off <= room for off in far(ours))
-# + all(off <= room or off != off and usual != usual
-# +         for off, usual in zip(far(ours), far(eager)))
-
-
-# %% 19.2: the model does not have loop's weights
-# -     optimizer = torch.optim.SGD(
-# +     from copy import deepcopy
-# +     model = deepcopy(model)
-# +     optimizer = torch.optim.SGD(
+    seen = []
+    callback_handler.register_start_callback(seen.append)
+    same = torch.allclose(compiled(x), eager(x))
+    callback_handler.remove_start_callback(seen.append)
+    if not same:
+        return "stale"
+    if not seen:
+        return "silent"
+    before = get_compilation_metrics()
+    compiled(x)
+    return "fine" if get_compilation_metrics() == before else "slow"

@@ -2,139 +2,65 @@
 # Lines with - and + change the answer in notebooks/solutions/ch22.py.
 
 
-# %% 22.1: 6 rows under no_grad still compile
-# -     with torch.no_grad():
-# -         compiled(general())
+# %% 22.1: nobody compiles twice: you say [(0, 0, '')
+def compiled_apart(records):
+    return [
+        (step["step"], rank, (step["why"] or [""])[0])
+        for rank, steps in enumerate(records)
+        for step in steps
+        if step["compiles"]
+    ]
 
 
-# %% 22.1: a training step with 6 rows still compiles
-# -     compiled(general()).sum().backward()
+# %% 22.1: two of three ranks meet a new size in step 1
+# -                 if step["compiles"]
+# -             ]
+# +                 if step["compiles"]
+# +             ][:1]
 
 
-# %% 22.1: it leaves gradients
-# -     compiled.zero_grad()
+# %% 22.1: two of three ranks meet a new size in step 1
+# -         if any(busy) and not all(busy):
+# +         if sum(busy) == 1:
 
 
-# %% 22.1: 6 rows run eagerly
-def warm(compiled, make, sizes):
-    torch.compiler.set_stance("force_eager")
+# %% 22.1: records that begin at step 7
+# -     for steps in zip(*records, strict=True):
+# +     for number, steps in enumerate(zip(*records, strict=True)):
+# -                 (step["step"], rank, step["why"][0])
+# +                 (number, rank, step["why"][0])
 
 
-# %% 22.1: 3 rows run eagerly
-def warm(compiled, make, sizes):
-    with torch.no_grad():
-        compiled(make(sizes[0]))
-    compiled(make(sizes[0])).sum().backward()
-    compiled.zero_grad()
-    torch.compiler.set_stance("eager_on_recompile")
+# %% 22.1: rank 1 meets a new size in step 2
+# - step["why"][0]
+# + step["why"][-1]
 
 
-# %% 22.1: times, and 3 are enough
-def warm(compiled, make, sizes):
-    for n in sizes:
-        with torch.no_grad():
-            compiled(make(n))
-        compiled(make(n)).sum().backward()
-    compiled.zero_grad()
+# %% 22.2: rank 0 reduced 2 buckets: with bucket_cap_mb=2
+# - (model, bucket_cap_mb=2)
+# + (model)
 
 
-# %% 22.1: a training step with 6 rows still compiles
-# -     compiled(general()).sum().backward()
-# +     compiled(general())
+# %% 22.2: rank 0 ran 8 forward graphs, and 4 were asked for
+def wrap(model):
+    with torch._dynamo.config.patch(optimize_ddp=False):  # but it compiles later
+        for block in model.blocks:
+            block.compile()
+        return torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=2)
 
 
-# %% 22.2: threads that waited for the first call ran one after the other
-# -                 if not done.is_set():
-# -                     y = compiled(x)
-# -                     done.set()
-# -                     return y
-# +                 y = compiled(x)
-# +                 done.set()
-# +                 return y
+# %% 22.2: the gradients of the two ranks differ
+# - torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=2)
+# + model
 
 
-# %% 22.2: threads that waited for the first call ran one after the other
-# -                 if not done.is_set():
-# -                     y = compiled(x)
-# -                     done.set()
-# -                     return y
-# +                 if done.is_set():
-# +                     return compiled(x)
-# +                 y = compiled(x)
-# +                 done.set()
-# +                 return y
+# %% 22.1: rank 0 compiles a function for the first time, and rank 1 again
+# - bool(step["compiles"])
+# + bool(step["why"])
+# -                 if step["compiles"]
+# +                 if step["why"]
 
 
-# %% 22.2: 4 threads were in it at once
-# - with lock:
-# + if True:
-
-
-# %% 22.2: other threads wait for ever
-# -             with lock:
-# -                 if not done.is_set():
-# -                     y = compiled(x)
-# -                     done.set()
-# -                     return y
-# +             lock.acquire()
-# +             y = compiled(x)
-# +             done.set()
-# +             lock.release()
-# +             return y
-
-
-# %% 22.2: calls still wait for each other
-# -         if not done.is_set():
-# -             with lock:
-# -                 if not done.is_set():
-# +         if True:
-# +             with lock:
-# +                 if True:
-
-
-# %% 22.2: one at a time, also after an error
-# -                     y = compiled(x)
-# -                     done.set()
-# +                     done.set()
-# +                     y = compiled(x)
-
-
-# %% 22.2: a call with 5 in place of 1 got 2
-# -                     y = compiled(x)
-# -                     done.set()
-# -                     return y
-# -         return compiled(x)
-# +                     call.kept = compiled(x)
-# +                     done.set()
-# +         return call.kept
-
-
-# %% 22.1: it leaves the model in eval()
-# -     with torch.no_grad():
-# +     compiled.eval()
-# +     with torch.no_grad():
-
-
-# %% 22.1: gradients of zeros
-# -     compiled.zero_grad()
-# +     compiled.zero_grad(set_to_none=False)
-
-
-# %% 22.1: gradients switched off
-# -     compiled.zero_grad()
-# +     compiled.zero_grad()
-# +     torch.set_grad_enabled(False)
-
-
-# %% 22.2: a call still takes a lock
-# -         if not done.is_set():
-# -             with lock:
-# -                 if not done.is_set():
-# -                     y = compiled(x)
-# -                     done.set()
-# -                     return y
-# +         with lock:
-# +             if not done.is_set():
-# +                 y = compiled(x)
-# +                 done.set()
-# +                 return y
+# %% 22.2: rank 0 ran 0 forward graphs, and 4 were asked for
+# - block.compile()
+# + block.compile(backend="eager")

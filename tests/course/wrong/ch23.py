@@ -2,97 +2,130 @@
 # Lines with - and + change the answer in notebooks/solutions/ch23.py.
 
 
-# %% 23.1: start_warm missed 2 times
-# - torch.compiler.load_cache_artifacts(data) is None
-# + not data
+# %% 23.1: opcheck finds
+# - x.new_empty(x.shape[:-1])
+# + torch.empty_like(x)
 
 
-# %% 23.1: starts cold without a word
-# -         raise ValueError(
-# +         _ = (  # and nothing is raised
+# %% 23.1: no autograd formula was registered
+# - logsumexp_op.register_autograd(softmax_of, setup_context=keep_both)
 
 
-# %% 23.1: the file broke off at its end
-# - if torch.compiler.load_cache_artifacts(data) is None:
-# + torch.compiler.load_cache_artifacts(data)
-# +     if len(data) < 1000:
+# %% 23.1: the gradient is off
+# - (x - y[..., None]).exp()
+# + x.exp()
 
 
-# %% 23.1: the file has its length
-# - Path(path).write_bytes(data)
-# + Path(path).write_bytes(data)
-# +     ship.size = len(data)
-# - if torch.compiler.load_cache_artifacts(data) is None:
-# + torch.compiler.load_cache_artifacts(data)
-# +     if len(data) != ship.size:
+# %% 23.1: the gradient is off
+# - gradient[..., None] * (x
+# + (x
 
 
-# %% 23.1: ship leaves model.warm and model.warm.size
-# - Path(path).write_bytes(data)
-# + Path(path).write_bytes(data)
-# +     Path(path + ".size").write_text(str(len(data)))
+# %% 23.1: the gradient is off
+# - gradient[..., None] * (x
+# + gradient.mean() * (x
 
 
-# %% 23.1: cannot unpack
-# - torch.compile(model)(x)
-# + torch.compile(model)
+# %% 23.1: opcheck finds
+# - x.new_empty(x.shape[:-1])
+# + x.new_empty(x.shape[:-1], dtype=torch.float64)
 
 
-# %% 23.1: gives other answers
-# - return torch.compile(model)
-# + compiled = torch.compile(model)
-# +     return lambda x: compiled(x) * 0
+# %% 23.1: opcheck finds
+# - x.new_empty(x.shape[:-1])
+# + x.new_empty(4)
 
 
-# %% 23.1: missed 2 times
-# - torch.compile(model)(x)
-# + torch.compile(model, dynamic=True)(x)
+# %% 23.1: the operator mine::row_logsumexp was asked for
+# - mine::row_logsumexp
+# + other::row_logsumexp
 
 
-# %% 23.1: compiled nothing
-# - return torch.compile(model)
-# + return model
+# %% 23.1: the operator mine::row_logsumexp was asked for
+# - mine::row_logsumexp
+# + mine::row_logsumexp_v2
 
 
-# %% 23.1: raised FileNotFoundError
-# - Path(path).write_bytes(data)
+# %% 23.1: 3 graphs were compiled with dynamic=True
+# - x.new_empty(x.shape[:-1])
+# + x.new_empty(int(x.shape[0]))
 
 
-# %% 23.2: it compiles anew
-# - torch.tensor(number / 1000)
-# + number / 1000
+# %% 23.1: with numbers up to 250, where exp is inf
+# - np.logaddexp.reduce(x.cpu().numpy(), axis=-1)
+# + np.log(np.exp(x.cpu().numpy()).sum(-1))
 
 
-# %% 23.2: it compiles anew
-# - + shift
-# + + torch.full_like(x, float(shift))
+# %% 23.1: off with numbers up to 500
+# - (x - y[..., None]).exp()
+# + x.exp() / x.exp().sum(-1, keepdim=True)
 
 
-# %% 23.2: gives other answers
-# - shift = torch.tensor(number / 1000)
-# + first = torch.tensor(number / 1000)
-# +     shift = make_step.__dict__.setdefault("shift", first)
+# %% 23.1: is torch.float64, not torch.float32
+# - torch.from_numpy(y).to(x.device)
+# + torch.from_numpy(y.astype(np.float64)).to(x.device)
 
 
-# %% 23.2: gives other answers
-# - number / 1000
-# + round(number / 1000)
+# %% 23.2: is mean updated in place
+# -     mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
+# -     return (x - mean).contiguous()
+# +     away = (x - mean).contiguous()
+# +     mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
+# +     return away
 
 
-# %% 23.2: is anything compiled at all
-def make_step(number):
-    eagerly = torch.compiler.disable(slow_to_start(number))
-    return lambda x: eagerly(x)
+# %% 23.2: not defined as mutable
+# - mutates_args=("mean",)
+# + mutates_args=()
 
 
-# %% 23.2: it compiles anew
-# -     shift = torch.tensor(number / 1000)
-# -
-# -     def step(x):
-# +     def step(x):
-# +         shift = torch.tensor(number / 1000)
+# %% 23.2: Stride mismatch
+# - x.new_empty(x.shape)
+# + torch.empty_like(x)
 
 
-# %% 23.2: a tensor, not a parameter
-# - torch.tensor(number / 1000)
-# + torch.nn.Parameter(torch.tensor(number / 1000))
+# %% 23.2: is mean updated in place
+# -     mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
+# +     mean = mean * 0.9 + x.mean(0) * 0.1
+
+
+# %% 23.2: writes mean and x
+# - mutates_args=("mean",)
+# + mutates_args=("mean", "x")
+
+
+# %% 23.2: writes mean and x
+# - mutates_args=("mean",)
+# + mutates_args="unknown"
+
+
+# %% 23.2: Stride mismatch
+# - (x - mean).contiguous()
+# + x - mean
+
+
+# %% 23.2: is mean updated in place
+# - alpha=0.1
+# + alpha=0.9
+
+
+# %% 23.2: in eager mode
+# - return (x - mean).contiguous()
+# + return (x - mean / 0.9).contiguous()
+
+
+# %% 23.2: the operator mine::mended was asked for
+# - mine::mended
+# + mine::mended2
+
+
+# %% 23.2: Dtypes torch.float64 and torch.float32 are not equal
+# - x.new_empty(x.shape)
+# + torch.empty(x.shape)
+
+
+# %% 23.2: the second call writes over what the first one returned
+# - return (x - mean).contiguous()
+# + made = globals().setdefault("made", {})
+# +     like = torch.empty_like(x, memory_format=torch.contiguous_format)
+# +     return torch.sub(x, mean, out=made.setdefault((x.shape, x.dtype), like))

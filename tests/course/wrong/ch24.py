@@ -2,130 +2,109 @@
 # Lines with - and + change the answer in notebooks/solutions/ch24.py.
 
 
-# %% 24.1: opcheck finds
-# - x.new_empty(x.shape[:-1])
-# + torch.empty_like(x)
+# %% 24.1: 4 requests cost 2 compiles
+# - near, early = torch.tensor(window), torch.tensor(first)
+# + near, early = window, first
 
 
-# %% 24.1: no autograd formula was registered
-# - logsumexp_op.register_autograd(softmax_of, setup_context=keep_both)
+# %% 24.1: sees position
+# - (i >= j) & ((i - j < near) | (j < early))
+# + (i >= j) & (i - j < near) | (j < early)
 
 
-# %% 24.1: the gradient is off
-# - (x - y[..., None]).exp()
-# + x.exp()
+# %% 24.1: does not see position 0
+# - ((i - j < near) | (j < early))
+# + (i - j < near)
 
 
-# %% 24.1: the gradient is off
-# - gradient[..., None] * (x
-# + (x
+# %% 24.1: sees position
+# - i - j < near
+# + i - j <= near
 
 
-# %% 24.1: the gradient is off
-# - gradient[..., None] * (x
-# + gradient.mean() * (x
+# %% 24.1: does not see position
+# - j < early
+# + i < early
 
 
-# %% 24.1: opcheck finds
-# - x.new_empty(x.shape[:-1])
-# + x.new_empty(x.shape[:-1], dtype=torch.float64)
+# %% 24.2: is not the causal attention of its text
+# - (i >= j) & (own[i] == own[j])
+# + i >= j
 
 
-# %% 24.1: opcheck finds
-# - x.new_empty(x.shape[:-1])
-# + x.new_empty(4)
+# %% 24.2: is not the causal attention of its text
+# - (i >= j) & (own[i] == own[j])
+# + own[i] == own[j]
 
 
-# %% 24.1: the operator mine::row_logsumexp was asked for
-# - mine::row_logsumexp
-# + other::row_logsumexp
+# %% 24.2: attend is called 3 times
+# -     return attend(q, k, v, block_mask=blocks).split(lengths, -2)
+# +     return [attend(*text) for text in texts]
 
 
-# %% 24.1: the operator mine::row_logsumexp was asked for
-# - mine::row_logsumexp
-# + mine::row_logsumexp_v2
+# %% 24.2: positions are computed, of which 105 are texts
+# -     lengths = [q.shape[-2] for q, _, _ in texts]
+# -     own = torch.arange(len(texts)).repeat_interleave(torch.tensor(lengths))
+# -     q, k, v = (torch.cat(parts, -2) for parts in zip(*texts, strict=True))
+# -
+# -     def rule(b, h, i, j):
+# -         return (i >= j) & (own[i] == own[j])
+# -
+# -     n = len(own)
+# -     blocks = create_block_mask(rule, None, None, n, n, device="cpu")
+# -     return attend(q, k, v, block_mask=blocks).split(lengths, -2)
+# +     n = max(q.shape[-2] for q, _, _ in texts)
+# +     q, k, v = (
+# +         torch.cat(
+# +             [
+# +                 torch.nn.functional.pad(x, (0, 0, 0, n - x.shape[-2]))
+# +                 for x in parts
+# +             ]
+# +         )
+# +         for parts in zip(*texts, strict=True)
+# +     )
+# +     blocks = create_block_mask(
+# +         lambda b, h, i, j: i >= j, None, None, n, n, device="cpu"
+# +     )
+# +     out = attend(q, k, v, block_mask=blocks)
+# +     return [out[b : b + 1, :, : t[0].shape[-2]] for b, t in enumerate(texts)]
 
 
-# %% 24.1: 3 graphs were compiled with dynamic=True
-# - x.new_empty(x.shape[:-1])
-# + x.new_empty(int(x.shape[0]))
+# %% 24.2: output 0 has the shape
+# - .split(lengths, -2)
+# + .split(lengths[::-1], -2)
 
 
-# %% 24.1: with numbers up to 250, where exp is inf
-# - np.logaddexp.reduce(x.cpu().numpy(), axis=-1)
-# + np.log(np.exp(x.cpu().numpy()).sum(-1))
+# %% 24.2: compiles, and 3 were allowed
+# - own[i] == own[j])
+# + own[i] == own[j]) & (i < len(texts) * 10**6 + lengths[0] * 10**6)
 
 
-# %% 24.1: off with numbers up to 500
-# - (x - y[..., None]).exp()
-# + x.exp() / x.exp().sum(-1, keepdim=True)
+# %% 24.3: do not fit into one block
+# - "num_stages": 1, "BLOCK_N": 32
+# + "num_stages": 3
 
 
-# %% 24.1: is torch.float64, not torch.float32
-# - torch.from_numpy(y).to(x.device)
-# + torch.from_numpy(y.astype(np.float64)).to(x.device)
+# %% 24.3: leave room for 1
+# - , "BLOCK_N": 32
+# +
 
 
-# %% 24.2: is mean updated in place
-# -     mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
-# -     return (x - mean).contiguous()
-# +     away = (x - mean).contiguous()
-# +     mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
-# +     return away
+# %% 24.3: leave room for 1
+# - "num_stages": 1, "BLOCK_N": 32
+# + "num_stages": 2, "BLOCK_N": 64
 
 
-# %% 24.2: not defined as mutable
-# - mutates_args=("mean",)
-# + mutates_args=()
+# %% 24.2: 1 outputs came back
+# - .split(lengths, -2)
+# +
 
 
-# %% 24.2: Stride mismatch
-# - x.new_empty(x.shape)
-# + torch.empty_like(x)
-
-
-# %% 24.2: is mean updated in place
-# -     mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
-# +     mean = mean * 0.9 + x.mean(0) * 0.1
-
-
-# %% 24.2: writes mean and x
-# - mutates_args=("mean",)
-# + mutates_args=("mean", "x")
-
-
-# %% 24.2: writes mean and x
-# - mutates_args=("mean",)
-# + mutates_args="unknown"
-
-
-# %% 24.2: Stride mismatch
-# - (x - mean).contiguous()
-# + x - mean
-
-
-# %% 24.2: is mean updated in place
-# - alpha=0.1
-# + alpha=0.9
-
-
-# %% 24.2: in eager mode
-# - return (x - mean).contiguous()
-# + return (x - mean / 0.9).contiguous()
-
-
-# %% 24.2: the operator mine::mended was asked for
-# - mine::mended
-# + mine::mended2
-
-
-# %% 24.2: Dtypes torch.float64 and torch.float32 are not equal
-# - x.new_empty(x.shape)
-# + torch.empty(x.shape)
-
-
-# %% 24.2: the second call writes over what the first one returned
-# - return (x - mean).contiguous()
-# + made = globals().setdefault("made", {})
-# +     like = torch.empty_like(x, memory_format=torch.contiguous_format)
-# +     return torch.sub(x, mean, out=made.setdefault((x.shape, x.dtype), like))
+# %% 24.1: 4 requests cost 2 compiles
+# -     near, early = torch.tensor(window), torch.tensor(first)
+# -
+# -     def rule(b, h, i, j):
+# -         return (i >= j) & ((i - j < near) | (j < early))
+# +     def rule(b, h, i, j):
+# +         near, early = torch.tensor(window), torch.tensor(first)
+# +         return (i >= j) & ((i - j < near) | (j < early))

@@ -2,121 +2,99 @@
 # Lines with - and + change the answer in notebooks/solutions/ch29.py.
 
 
-# %% 29.1: and 1 was asked for. The last one compiled because self.at
-Mended = Memory
+# %% 29.1: torch.compile(net): what is compiled is {'': 'wrapper'}
+def compiled_parts(model):
+    return {
+        name: "in place"
+        for name, part in model.named_modules()
+        if part._compiled_call_impl is not None
+    }
 
 
-# %% 29.1: one graph was asked for
-class Mended(torch.nn.Module):
-    def __init__(self, room, width):
-        super().__init__()
-        self.register_buffer("at", torch.tensor(0))
-        self.register_buffer("rows", torch.zeros(room, width))
-
-    def forward(self, x):
-        self.rows[self.at] = x[0]
-        self.at += 1
-        seen = self.rows[: int(self.at)]
-        return (x @ seen.T).softmax(-1) @ seen
+# %% 29.1: net.compile(): what is compiled is {'': 'in place'}
+# -         placed = part._compiled_call_impl is not None
+# +         placed = False
 
 
-# %% 29.1: call 1 returns something else than Memory does
-# - .masked_fill(hidden, -torch.inf)
+# %% 29.1: net.compile(), then torch.compile(net): what is compiled is {'': 'both'}
+# - ["", "in place", "wrapper", "both"]
+# + ["", "in place", "wrapper", "wrapper"]
 
 
-# %% 29.1: and 1 was asked for. The last one compiled because self._buffers['at'].item
-class Mended(torch.nn.Module):
-    def __init__(self, room, width):
-        super().__init__()
-        self.register_buffer("at", torch.tensor(0))
-        self.register_buffer("rows", torch.zeros(room, width))
-
-    def forward(self, x):
-        self.rows[self.at] = x[0]
-        hidden = torch.arange(len(self.rows)) > self.at
-        self.at += 1
-        return (x @ self.rows.T).masked_fill(hidden, -torch.inf).softmax(-1) @ self.rows
-
-
-# %% 29.1: and 1 was asked for. The last one compiled because self.at
-# -         self.register_buffer("at", torch.zeros(1, dtype=torch.long))
-# +         self.at = 0
-
-# -         self.rows.index_copy_(0, self.at, x)
-# +         self.rows.index_copy_(0, torch.tensor([self.at]), x)
+# %% 29.1: you found {'': 'wrapper', '_orig_mod.blocks.0': 'wrapper'
+def compiled_parts(model):
+    found = {}
+    for name, part in model.named_modules():
+        if isinstance(part, torch._dynamo.OptimizedModule):
+            found[name] = "wrapper"
+        elif part._compiled_call_impl is not None:
+            if name.endswith("_orig_mod"):
+                name = name[: -len("_orig_mod")].rstrip(".")
+                found[name] = "both" if name in found else "in place"
+            else:
+                found[name] = "in place"
+    return found
 
 
-# %% 29.1: one graph was asked for
-# -     def forward(self, x):
-# +     @torch.compiler.disable
-# +     def forward(self, x):
+# %% 29.1: a model with a part called _orig_mod
+# -     walk(model, "")
+# -     return found
+# +     walk(model, "")
+# +     return {name.replace("_orig_mod", ""): how for name, how in found.items()}
 
 
-# %% 29.1: int(model.at) is not 32
-# -         self.at += 1
-# -         scores
-# +         self.at.add_(1).remainder_(32)
-# +         scores
+# %% 29.1: the model was called
+# -     walk(model, "")
+# +     walk(model, "")
+# +     model(torch.ones(1, 4))
 
 
-# %% 29.2: it ran no graph
-def serve(step, backend):
-    return step
+# %% 29.2: torch.compile(net): '_orig_mod.blocks.0.inner.bias' is not a name
+def portable(model):
+    return model.state_dict()
 
 
-# %% 29.2: call with 1 token: it ran no graph
-def serve(step, backend):
-    many = torch.compile(step, backend=backend, dynamic=True)
-    return lambda tokens, *rest: (step if len(tokens) == 1 else many)(tokens, *rest)
+# %% 29.2: DataParallel(torch.compile(net)): 'blocks.0.inner.bias' is missing
+def portable(model):
+    prefix = "_orig_mod."
+    return {k.removeprefix(prefix): t for k, t in model.state_dict().items()}
 
 
-# %% 29.2: the result is wrong
-def serve(step, backend):
-    many = torch.compile(step, backend=backend)
+# %% 29.2: a bare model: 'bias' is not a name of the bare model
+def portable(model):
+    def bare(key):
+        return key.replace("_orig_mod.", "").replace("module.", "")
 
-    def call(tokens, *rest):
-        padded = torch.nn.functional.pad(tokens, (0, 0, 0, 8 - len(tokens)))
-        return many(padded, *rest)
-
-    return call
+    return {bare(key): tensor for key, tensor in model.state_dict().items()}
 
 
-# %% 29.2: 3 versions for 3 prompts, not 2
-def serve(step, backend):
-    return torch.compile(step, backend=backend)
+# %% 29.2: a wrapped block: 'blocks.0._orig_mod.inner.bias' is not a name
+def portable(model):
+    while isinstance(model, (torch._dynamo.OptimizedModule, torch.nn.DataParallel)):
+        inner = "module" if isinstance(model, torch.nn.DataParallel) else "_orig_mod"
+        model = getattr(model, inner)
+    return model.state_dict()
 
 
-# %% 29.2: 4 versions for 3 prompts, not 2
-def serve(step, backend):
-    return torch.compile(step, backend=backend, dynamic=False)
+# %% 29.2: is another tensor than the model's own
+# -     return {bare(name): tensor for name, tensor in model.state_dict().items()}
+# +     return {bare(n): t.clone() for n, t in model.state_dict().items()}
 
 
-# %% 29.1: call 1 returns something else than Memory does
-# -         hidden = torch.arange(len(self.rows), device=x.device) > self.at
-# -         self.at += 1
-# +         self.at += 1
-# +         hidden = torch.arange(len(self.rows), device=x.device) > self.at
+# %% 29.2: a wrapped block: the model is another one afterwards
+def portable(model):
+    wrappers = torch._dynamo.OptimizedModule, torch.nn.DataParallel
+
+    def unwrap(part):
+        while isinstance(part, wrappers):
+            part = next(part.children())
+        for name, child in part.named_children():
+            setattr(part, name, unwrap(child))
+        return part
+
+    return unwrap(model).state_dict()
 
 
-# %% 29.1: one graph was asked for
-# -         self.rows.index_copy_(0, self.at, x)
-# +         self.rows[self.at.item()] = x[0]
-
-
-# %% 29.2: 3 versions for 3 prompts, not 2
-def serve(step, backend):
-    one = torch.compile(step, backend=backend)
-    many = torch.compile(step, backend=backend)
-    return lambda tokens, *rest: (one if len(tokens) == 1 else many)(tokens, *rest)
-
-
-# %% 29.2: prompt of 5, call with 5 tokens: it ran 5 graphs, and a call is one
-def serve(step, backend):
-    one = torch.compile(step, backend=backend)
-
-    def call(tokens, rows, at):
-        for n in range(len(tokens)):
-            found = one(tokens[n : n + 1], rows, at + n)
-        return found
-
-    return call
+# %% 29.2: 'scratch' is a buffer that no state_dict has
+# - model.state_dict().items()}
+# + [*model.named_parameters(), *model.named_buffers()]}
