@@ -16,7 +16,7 @@ import sys
 import traceback
 import types
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,14 @@ from typing import Any
 from course.cell_errors import causes
 from course.signs import Sign, folds, verdict
 from course.teach import lesson, strict
+from helpers.text import count
 
 _FOLDER = Path(__file__).resolve().parent
 _STUB = "not attempted yet. Fill in the cell above, run it, then run this one."
 _STUCK = 'Stuck? hint("{key}", 1) is a nudge, and 3 is nearly the answer.'
 _NUMBERS = itertools.count()
 Check = Callable[[Any], str | None]
+Call = tuple[Any, ...]
 
 
 class ExerciseError(ValueError):
@@ -38,23 +40,120 @@ class ExerciseError(ValueError):
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise: its check, three hints, and what is said when it is passed."""
+    """One exercise: what an answer must do, three hints, and what a pass is told."""
 
     key: str
     hints: tuple[str, str, str]
     passed: str
-    check: Check
+    declared: Declared
+    also: Check | None = None
+
+    def __call__(self, also: Check) -> Exercise:
+        """Decorator: *also* is asked once an answer does what is declared.
+
+        It returns None for a pass, or a message; an AssertionError is a message too.
+        """
+        return replace(self, also=also)
+
+    def check(self, answer: Any) -> str | None:
+        """Return None for a pass, or what is wrong with *answer*."""
+        return self.declared.check(answer) or (self.also and self.also(answer))
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What an answer must do, as data: see `exercise`."""
+
+    like: Callable[..., Any] | None = None
+    inputs: Iterable[Call] | Callable[[], Iterable[Call]] = ()
+    made: Callable[[Any], Callable[..., Any]] = lambda answer: answer
+    gradient: bool = False
+    graphs: int | None = None
+    compiles: int | None = None
+    kernels: int | None = None
+    cases: Sequence[tuple[str, Call, Any]] = ()
+
+    def check(self, answer: Any) -> str | None:
+        """Return None for a pass, or the first thing that is wrong with *answer*."""
+        for what, call, wanted in self.cases:
+            given = answer(*_copied(call))
+            if not same(given, wanted):
+                return f"{what}: you return {given!r}, and it is {wanted!r}"
+        calls = list(self.inputs() if callable(self.inputs) else self.inputs)
+        steps = (self._values, self._graphs, self._compiles, self._kernels)
+        return next(filter(None, (step(answer, calls) for step in steps)), None)
+
+    def _values(self, answer: Any, calls: list[Call]) -> str | None:
+        if self.like is None:
+            return None
+        reference, ours = self.made(self.like), self.made(answer)
+        if isinstance(reference, _torch().nn.Module):
+            if strange := reference.state_dict().keys() ^ ours.state_dict().keys():
+                names = ", ".join(sorted(strange))
+                return f"the keys of the state_dict differ: {names}"
+            ours.load_state_dict(reference.state_dict())
+        return what_differs(ours, reference, calls, self.gradient)
+
+    def _graphs(self, answer: Any, calls: list[Call]) -> str | None:
+        if self.graphs is None:
+            return None
+        from helpers.capture import graphs
+
+        found = graphs(self.made(answer), *_copied(calls[0]))
+        if found.count == self.graphs and (self.graphs > 1 or not found.breaks):
+            return None
+        wanted = "one graph was" if self.graphs == 1 else f"{self.graphs} graphs were"
+        return f"{wanted} asked for. Found: {found}"
+
+    def _compiles(self, answer: Any, calls: list[Call]) -> str | None:
+        if self.compiles is None:
+            return None
+        return few_compiles(lambda: self.made(answer), calls, self.compiles)
+
+    def _kernels(self, answer: Any, calls: list[Call]) -> str | None:
+        if self.kernels is None:
+            return None
+        from helpers.codegen import kernels
+
+        found = kernels(self.made(answer), *_copied(calls[0])).kernels
+        if len(found) <= self.kernels:
+            return None
+        return f"{len(found)} launches, and at most {self.kernels} asked for"
 
 
 def exercise(
-    key: str, *, hints: tuple[str, str, str], passed: str
-) -> Callable[[Check], Exercise]:
-    """Decorator: make a check function the exercise *key* of its chapter.
+    key: str,
+    *,
+    hints: tuple[str, str, str],
+    passed: str,
+    like: Callable[..., Any] | None = None,
+    inputs: Iterable[Call] | Callable[[], Iterable[Call]] = (),
+    made: Callable[[Any], Callable[..., Any]] = lambda answer: answer,
+    gradient: bool = False,
+    graphs: int | None = None,
+    compiles: int | None = None,
+    kernels: int | None = None,
+    cases: Sequence[tuple[str, Call, Any]] = (),
+) -> Exercise:
+    """Declare the exercise *key* of its chapter.
 
-    The function takes the reader's answer and returns None for a pass, or a message.
-    An AssertionError that it raises is such a message too.
+    *like* is a function that is right, and *inputs* are the calls (tuples of
+    arguments, or a function that returns them) on which an answer must do the same:
+    values, shapes, dtypes, what it writes into its inputs, and with *gradient* the
+    gradients, too.  *made* turns an answer, and *like*, into what is called: a class
+    into a module, for instance; modules share the state of *like*'s.
+
+    The first call must be captured as *graphs* graphs and become at most *kernels*
+    launches, library calls too; all calls in order may cost *compiles* compiles.
+    *cases* are for answers
+    that decide something: (what it is, arguments, what must come back).
+
+    Messages of its own are one function, with the exercise as its decorator.
     """
-    return lambda check: Exercise(key, hints, passed, check)
+    declared = Declared(
+        like, inputs, made, gradient, graphs, compiles, kernels, tuple(cases)
+    )
+    return Exercise(key, hints, passed, declared)
 
 
 def chapter(number: str) -> dict[str, Exercise]:
@@ -267,34 +366,74 @@ def difference(
     return None
 
 
+def what_differs(
+    answer: Callable[..., Any],
+    reference: Callable[..., Any],
+    calls: Iterable[Call],
+    gradient: bool = False,
+) -> str | None:
+    """Say where *answer* does not do what *reference* does; None: nowhere."""
+    from course.values import right_values
+
+    for call in calls:
+        tensors = [x for x in call if isinstance(x, _torch().Tensor)]
+        given = "given " + " and ".join(f"{[*x.shape]}" for x in tensors)
+        before = _copied(call)
+        wanted, result = reference(*_copied(call)), answer(*before)
+        if isinstance(wanted, _torch().Tensor):
+            told = difference(lambda r=result: r, lambda w=wanted: w, [()])
+            if told:
+                return told.replace("given ,", f"{given},")
+        elif not same(result, wanted) and not isinstance(wanted, (tuple, list, dict)):
+            return f"{given}, it returned {result!r}, and {wanted!r} was wanted"
+        if not right_values(reference, answer, *call):
+            return f"{given}, a result or a gradient differs"
+    return None
+
+
 def one_graph(function: Callable[..., Any], *inputs: Any) -> str | None:
     """Say what a call is captured as; None: as one graph, without a break."""
-    from helpers.capture import graphs
-
-    found = graphs(function, *inputs)
-    whole = found.count == 1 and not found.breaks
-    return None if whole else f"one graph was asked for. Found: {found}"
+    return Declared(graphs=1)._graphs(function, [inputs])
 
 
-def one_compile(
-    make: Callable[[], Any], calls: Sequence[tuple[Any, ...]]
-) -> str | None:
+def one_compile(make: Callable[[], Any], calls: Sequence[Call]) -> str | None:
     """Say why what is made needs more than one graph, and one compile, for *calls*."""
-    import torch
+    return one_graph(make(), *calls[0]) or few_compiles(make, calls, 1)
 
+
+def few_compiles(
+    make: Callable[[], Any], calls: Sequence[Call], most: int
+) -> str | None:
+    """Say why what is made compiles more than *most* times for *calls*, in order."""
     from helpers.capture import recompiles
 
-    if fault := one_graph(make(), *calls[0]):
-        return fault
-    with torch.compiler.config.patch(recompile_limit=64):
-        cost = recompiles(make(), calls)
-    if cost.total < 2:
+    with _torch().compiler.config.patch(recompile_limit=64):
+        cost = recompiles(make(), [_copied(call) for call in calls])
+    if cost.total <= most:
         return None
     last = [call for call in cost.calls if call.compiles][-1]
     return (
-        f"{len(calls)} calls cost {cost.total} compiles, and 1 was asked for. The "
-        f"last one compiled because {'; '.join(last.reasons)}"
+        f"{len(calls)} calls cost {count(cost.total, 'compile')}, and {most} was "
+        f"asked for. The last one compiled because {'; '.join(last.reasons)}"
     )
+
+
+def _copied(call: Call) -> Call:
+    """Return *call* with a copy of each tensor, so that a write is seen once."""
+    import torch
+
+    return tuple(
+        x.detach().clone().requires_grad_(x.requires_grad)
+        if isinstance(x, torch.Tensor)
+        else x
+        for x in call
+    )
+
+
+def _torch() -> Any:
+    import torch  # here, for `teach` is used without torch
+
+    return torch
 
 
 def fresh(function: Callable[..., Any]) -> Callable[..., Any]:
