@@ -23,6 +23,14 @@ from helpers import [\w, ()\n]*device[\w, ()\n]*
 (from torch_checkup import [\w, ]+
 )?
 start\("(\d\d)"\)""")
+SETUP_OF_A_REFERENCE = re.compile(
+    r"""import torch
+
+from course import [\w, ]*start
+(from helpers import [\w, ()\n]+
+)?
+start\("(reference/\w+)"\)"""
+)
 CHECK = 'hint("{key}", level=0)  # 1 is a nudge, 3 is nearly the answer'
 EXERCISE = r"Exercise {key}(?:, a stretch)?: \S.* \([1-5] of 5, \d+ minutes\)"
 
@@ -53,6 +61,11 @@ class Lesson:
     @property
     def id(self) -> str:
         return str(self.course.get("id", ""))
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether it's looked up rather than read: no predictions, no exercises."""
+        return self.file.parent.name == "reference"
 
     @property
     def cells(self) -> list:
@@ -225,6 +238,25 @@ def words(lesson: Lesson) -> Iterator[str]:
             yield f"a bare picture; show a Picture, which has words: {cell.id}"
 
 
+# --- reference pages ----------------------------------------------------------------
+
+
+def reference_opening(page: Lesson) -> Iterator[str]:
+    """A reference page has its title, its own setup cell, and nothing to solve."""
+    titles = [title for level, title in page.headings if level == 1]
+    if titles != [f"Reference · {page.course.get('title')}"]:
+        yield f"the title differs from the metadata: {titles}"
+    if page.id != f"reference/{page.file.stem}":
+        yield f"id {page.id!r} isn't that of {page.file.name}"
+    first = page.code[0]
+    setup = SETUP_OF_A_REFERENCE.fullmatch(first.source)
+    if "setup" not in tags(first) or not setup or setup[2] != page.id:
+        yield "the setup cell differs from that of every reference page"
+    for name in ("predict", "reveal", "check", "score"):
+        if page.calls(name):
+            yield f"{name}(...) belongs to a lesson"
+
+
 RULES = (
     opening,
     first_and_last_cell,
@@ -236,6 +268,10 @@ RULES = (
 )
 
 
+RULES_OF_A_REFERENCE = (reference_opening, claims, outputs, words)
+
+
 def problems(lesson: Lesson) -> list[str]:
     """Return all that the rules find, each with the rule's name."""
-    return [f"{rule.__name__}: {what}" for rule in RULES for what in rule(lesson)]
+    rules = RULES_OF_A_REFERENCE if lesson.is_reference else RULES
+    return [f"{rule.__name__}: {what}" for rule in rules for what in rule(lesson)]

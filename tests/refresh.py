@@ -1,6 +1,6 @@
 """Execute notebooks on the reference environment and store them in normal form.
 
-    python -m tests.refresh                    # every notebook of the course
+    python -m tests.refresh                    # every lesson and reference page
     python -m tests.refresh notebooks/01_*.ipynb
 
 A notebook is replaced only when every cell ran and no output is unfit to print.
@@ -49,8 +49,18 @@ WARNING = r"\b\w*Warning\b|^\[?(?:rank\d+\]:)?[WE]\d{4} "
 
 
 def notebooks() -> list[Path]:
-    """Return the notebooks of the course, in order."""
+    """Return the lessons, in order."""
     return sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+
+def references() -> list[Path]:
+    """Return the reference pages: notebooks that are looked up, not read."""
+    return sorted((ROOT / "notebooks" / "reference").glob("*.ipynb"))
+
+
+def pages() -> list[Path]:
+    """Return every notebook that is run and stored: lessons, then references."""
+    return [*notebooks(), *references()]
 
 
 def read(path: Path) -> nbformat.NotebookNode:
@@ -58,11 +68,11 @@ def read(path: Path) -> nbformat.NotebookNode:
 
 
 def a_notebook(words: str) -> Path:
-    """Return the path of a lesson that a command names: a file, or as 06."""
-    numbered = (path for path in notebooks() if path.name.startswith(f"{words}_"))
-    path = next(numbered, Path(words))
+    """Return the path of a page that a command names: a file, 06, or `breaks`."""
+    named = (p for p in pages() if p.name.startswith(f"{words}_") or p.stem == words)
+    path = next(named, Path(words))
     if not path.is_file():
-        says = f"no notebook {words}: say a file, or a number"
+        says = f"no notebook {words}: say a file, a number or a reference page's name"
         raise argparse.ArgumentTypeError(says)
     return path
 
@@ -241,7 +251,7 @@ def not_the_reference() -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = command("tests.refresh", __doc__, "a notebook stays as it was")
-    parser.add_argument("notebook", nargs="*", type=a_notebook, default=notebooks())
+    parser.add_argument("notebook", nargs="*", type=a_notebook, default=pages())
     parser.add_argument("--force", action="store_true", help="with any torch")
     chosen = parser.parse_args(arguments)
     if not chosen.force and (refusal := not_the_reference()):

@@ -9,14 +9,23 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from tests.form import Lesson, measured, problems, prose, tags
-from tests.refresh import ROOT, as_text, deviation, normalised, notebooks, read, unfit
+from tests.refresh import (
+    ROOT,
+    as_text,
+    deviation,
+    normalised,
+    notebooks,
+    pages,
+    read,
+    unfit,
+)
 
 SOUND = notebooks()[1]
 Notebook = nbformat.NotebookNode
 Break = Callable[[Notebook], object]
 
 
-@pytest.mark.parametrize("path", notebooks(), ids=lambda p: p.name)
+@pytest.mark.parametrize("path", pages(), ids=lambda p: p.name)
 def test_form(path):
     assert problems(Lesson(read(path), path)) == []
     assert deviation(path) is None, "run python -m tests.refresh"
