@@ -3,14 +3,17 @@
 # make help  the rest
 
 .DEFAULT_GOAL := help
-.PHONY: help lab setup test pytest site format refresh browser bench record clean
+.PHONY: help lab setup test pytest proof site format refresh browser bench record clean
 MAKEFLAGS += --no-print-directory
 
 # An environment that is there goes on with its own Python.
 PYTHON ?= $(shell .venv/bin/python -c "" 2>/dev/null && echo .venv/bin/python || echo python3)
 TORCH ?=
 PY := .venv/bin/python
+CORES := $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 LESSONS := $(patsubst notebooks/%.ipynb,lesson-%,$(wildcard notebooks/*.ipynb))
+REFERENCES := $(patsubst notebooks/reference/%.ipynb,reference-%,$(wildcard notebooks/reference/*.ipynb))
+TIMED := $(filter lesson-00% lesson-02% lesson-10% lesson-30%,$(LESSONS))
 
 help: ## say what can be made
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
@@ -24,25 +27,47 @@ lab: setup ## open your own copies of the lessons in JupyterLab
 	@$(PY) -m tools.lab
 
 # Each run starts from an empty compile cache, so that a broken compiler cannot
-# hide behind kernels of an earlier run, and shares it from then on.  The tests and one
-# lesson after the other run beside each other, then two lessons; all of them are tried.
+# hide behind kernels of an earlier run, and shares it from then on.  As many processes
+# as the machine has cores; what claims something of seconds runs by itself, at the end.
 test: export COURSE_STRICT = 1
 test: export HELPERS_QUIET = 1
 test: setup ## run every check: format, lint, helpers, exercises, notebooks
 	@rm -rf .cache/test && mkdir -p .cache/test
 	$(PY) -m ruff format --check .
 	$(PY) -m ruff check .
-	@$(MAKE) -j2 --keep-going pytest $(LESSONS)
+	@failed=0; \
+	$(MAKE) pytest || failed=1; \
+	$(MAKE) -j$(CORES) --keep-going $(filter-out $(TIMED),$(LESSONS)) $(REFERENCES) || failed=1; \
+	$(MAKE) --keep-going $(TIMED) || failed=1; \
+	exit $$failed
 
+# One thread of torch for each process: together they use all cores.
 pytest: export TORCHINDUCTOR_CACHE_DIR = $(CURDIR)/.cache/test/tests
+pytest: export OMP_NUM_THREADS = 1
 pytest:
-	$(PY) -m pytest tests
+	$(PY) -m pytest tests -n $(CORES) --dist worksteal
 
-# One line of a lesson that runs as stored, and all that is said of another one.
-lesson-%: export TORCHINDUCTOR_CACHE_DIR = $(CURDIR)/.cache/test/lessons
-lesson-%:
-	@log=.cache/test/$@.log; $(PY) -m tests.strict notebooks/$*.ipynb -q >$$log 2>&1 \
-	  && echo "$@: $$(tail -n 1 $$log)" || { cat $$log; exit 1; }
+# One line of a page that runs as stored, and all that is said of another one.
+define strictly
+@log=.cache/test/$@.log; mkdir -p .cache/test; \
+$(PY) -m tests.strict $< -q >$$log 2>&1 \
+  && echo "$@: $$(tail -n 1 $$log)" || { cat $$log; exit 1; }
+endef
+lesson-% reference-%: export TORCHINDUCTOR_CACHE_DIR = $(CURDIR)/.cache/test/pages
+lesson-%: notebooks/%.ipynb
+	$(strictly)
+reference-%: notebooks/reference/%.ipynb
+	$(strictly)
+
+# What is slow and rarely breaks: every week, and before a release.  The tables in
+# data/proofs are made anew.
+proof: setup ## run the long checks: planted faults, field corpus, browser (hours)
+	$(PY) -m uv pip install -q --group proof
+	$(PY) -m pytest tests -m weekly -n $(CORES)
+	rm -f data/proofs/faults.json data/proofs/browser.json
+	$(PY) -m tests.proof faults --jobs $(CORES)
+	$(PY) -m tests.field
+	$(PY) -m tests.proof browser
 
 site: setup ## build the lessons as HTML that needs no network, in .cache/site
 	@$(PY) -m tools.site

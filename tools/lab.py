@@ -24,11 +24,13 @@ from pathlib import Path
 import nbformat
 from filelock import FileLock, Timeout
 
+from course import moved
 from helpers.results import write_atomically
 from helpers.text import count
 from tools.commands import command
 
 ROOT = Path(__file__).resolve().parents[1]
+NOTEBOOKS = ("[0-9]*.ipynb", "reference/*.ipynb")
 PAGES = ("*.md", "figures/*.svg", "solutions/*.py")  # what the lessons speak of
 ELSEWHERE = re.compile(r"\]\((?=(?:course|examples)/)")  # links to what is not brought
 BACK = "](../notebooks/"
@@ -44,7 +46,11 @@ def deliver(course: Path, own: Path) -> Iterator[str]:
     own.mkdir(parents=True, exist_ok=True)
     with FileLock(own / ".lock", timeout=30):
         record = _recorded(own)
-        wanted = {path.name: _cleared(path) for path in course.glob("[0-9]*.ipynb")}
+        wanted = {
+            path.relative_to(course).as_posix(): _cleared(path)
+            for pattern in NOTEBOOKS
+            for path in course.glob(pattern)
+        }
         for pattern in PAGES:
             for path in course.glob(pattern):
                 name = path.relative_to(course).as_posix()
@@ -84,11 +90,13 @@ def _beside(target: Path, new: str) -> Path:
 def _retire(target: Path, name: str, record: dict[str, str]) -> Iterator[str]:
     """Remove a page that the course no longer has, unless the reader changed it."""
     here, brought = _digest_of(target), record.pop(name)
+    became = moved.lessons().get(name.removesuffix(".ipynb"))
+    what = f"is {became}.ipynb now" if became else "is no longer in the course"
     if here == brought:
         target.unlink()
-        yield f"{name} is no longer in the course, and was removed"
+        yield f"{name} {what}, and was removed"
     elif here:
-        yield f"{name} is no longer in the course; yours stays"
+        yield f"{name} {what}; yours stays"
 
 
 def _digest_of(path: Path) -> str:

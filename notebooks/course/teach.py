@@ -29,6 +29,7 @@ from filelock import FileLock
 
 from course import cell_errors, page_log
 from course.left_out import left_out
+from course.moved import renumbered
 from course.signs import Sign, verdict
 from helpers.health import DOCTOR
 from helpers.results import version_of, write_atomically
@@ -75,9 +76,9 @@ def _stored() -> Entries:
         sections = [stored.get(name, {}) for name in ("predictions", "exercises")]
         entries = [entry for section in sections for entry in section.values()]
         if all(isinstance(entry, dict) for entry in entries):
-            return stored
+            return renumbered(stored)
     except FileNotFoundError:
-        return {}
+        return renumbered({})
     except (ValueError, AttributeError, RecursionError):
         pass
     when = datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f")
@@ -85,9 +86,9 @@ def _stored() -> Entries:
     try:
         path.rename(aside)
     except FileNotFoundError:  # another notebook has just moved it
-        return {}
+        return renumbered({})
     print(f"Your progress file was damaged. It is kept as {aside}.")
-    return {}
+    return renumbered({})
 
 
 class Progress:

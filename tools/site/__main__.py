@@ -15,7 +15,9 @@ from pathlib import Path
 
 import nbformat
 
+from course import moved
 from tools.commands import command
+from tools.lab import NOTEBOOKS
 from tools.site import contents, finish, lessons, ranking
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,6 +25,11 @@ HERE = Path(__file__).parent
 SOURCE, SITE = (ROOT / ".cache" / "site" / name for name in ("source", "html"))
 PAGES = ("cheat_sheet.md", "coverage.md", "claims.md", "multi_node.md", "platforms.md")
 PAGES += ("workshop/*.md", "figures/*.svg")
+LEADS_ON = """<!doctype html>
+<meta charset="utf-8"><meta http-equiv="refresh" content="0; url={0}.html">
+<title>This lesson has moved</title>
+<p>This lesson is now <a href="{0}.html">{0}</a>.</p>
+"""
 
 
 def prepare(course: Path, target: Path) -> None:
@@ -48,9 +55,10 @@ def prepare(course: Path, target: Path) -> None:
         write(name, page)
     terms = lessons.glossary((notebooks / "glossary.md").read_text("utf-8"))
     write("glossary.md", lessons.glossary_page(terms))
-    for path in notebooks.glob("[0-9]*.ipynb"):
+    (target / "reference").mkdir()
+    for path in (path for pattern in NOTEBOOKS for path in notebooks.glob(pattern)):
         page = lessons.lesson_page(nbformat.read(path, as_version=4), terms)
-        nbformat.write(page, target / path.name)
+        nbformat.write(page, target / path.relative_to(notebooks))
 
 
 def build(source: Path, site: Path) -> int:
@@ -63,6 +71,8 @@ def build(source: Path, site: Path) -> int:
         page.write_text(finish.finished(page.read_text("utf-8")), "utf-8")
     if not status:
         ranking.add(site, source)
+        for old, new in moved.lessons().items():
+            (site / f"{old}.html").write_text(LEADS_ON.format(new), "utf-8")
     return status
 
 
