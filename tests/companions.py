@@ -43,15 +43,16 @@ def stops(words: str) -> tuple[Stop | int, ...]:
     )
 
 
-# The lessons in the order in which they are read, part by part.  A number is only a
-# lesson's address, which stays.
+# The lessons, part by part.
 PARTS = {
-    "Start": "00 01 02",
-    "Mechanism: what is captured, and what is made of it": "03 04 05 06 07 08 09",
-    "Speed": "10 11 12 35 36",
-    "Shapes, branches and loops": "13 14 15 39",
-    "Debugging": "34 16 17 18",
-    "Practice": "19 20 21 22 23 24 37 25 26 27 28 29 30 31 40 38 32 33",
+    "Start": "00 01 02 03",
+    "Mechanism": "04 05 06 07 08 09",
+    "Speed": "10 11 12 13",
+    "Shapes and control flow": "14 15 16 17",
+    "Debugging": "18 19",
+    "Training": "20 21 22 23 24",
+    "Shipping": "25 26 27",
+    "Real models": "28 29 30",
 }
 _FILES = {path.name[:2]: path for path in notebooks()}
 LESSONS = {
@@ -60,17 +61,17 @@ LESSONS = {
     for key in part.split()
 }
 
-# How both longer routes begin: to prove, to measure, to read what was captured.
-BEGINNING = "00.1 01.1 02.1 +15 03.1 04.2 13.1 14.1"
-SHORTER = Stop("02", (), ("From which size on?",))
 # The first number is the minutes of the whole route, and a number among the stops those
 # of a break; what they do not take is left for polls and questions.
 ROUTES: dict[str, tuple[int, tuple[Stop | int, ...]]] = {
-    "2 hours": (120, (*stops("00.1 01.1"), SHORTER, *stops("+5 03.1 04.2"))),
-    "half a day": (240, stops(f"{BEGINNING} +10 05 07")),
-    "a day": (420, stops(f"{BEGINNING} 05.1 07.1 +15 08 10.1 11 12.1 16.1 17")),
-    "practice": (180, stops("06 19.1 21.1 +10 22.1 23 +10 25.1")),
-    "real models": (180, stops("27.1 28.1 +10 29.1 30 31 +8 32.1 33")),
+    "2 hours": (120, stops("00.1 01.1 +5 05.1 14.1 03")),
+    "half a day": (240, stops("00 01.1 03.1 05.1 +10 14.1 15.1 18 +10 25 28")),
+    "a day": (
+        420,
+        stops("00.1 01.1 02.1 +15 03 04.1 05.1 14.1 +15 07.1 10.1 12.1 18.1"),
+    ),
+    "practice": (180, stops("06 20.1 21.1 +10 25.1 +10 22.1")),
+    "real models": (180, stops("27.1 28.1 +10 29.1 26.1 +8 30.1")),
 }
 # Whose lessons its people have done.
 FOLLOWS = {"practice": "a day", "real models": "practice"}

@@ -69,13 +69,6 @@ def test_a_strict_run_is_reported_and_recorded(tmp_path, capsys, monkeypatch):
     assert common.read("versions")["rows"] == rows
 
 
-def test_half_a_report_and_half_a_python_are_said_to_be_none(tmp_path, capsys):
-    (tmp_path / "half.xml").write_text("<testsuites><testcase")
-    assert failing.main([str(tmp_path)]) == 1
-    assert "no report can be read" in capsys.readouterr().out
-    assert versions.main(["--python", "/bin/false"]) == 2
-
-
 TABLE = """
 [[difference]]
 torch = ">=2.15"
@@ -118,13 +111,3 @@ def test_a_difference_is_explained_when_each_of_its_lines_is(tmp_path):
         (failure("stdout + max(", torch=""), ""),
     ):
         assert failing.explanation(case, table) == why, case
-
-
-def test_a_score_is_explained_by_a_claim_that_does_not_hold():
-    stored = "stdout -   claims       35 of 35 hold"
-    for score, why in (
-        ("33 of 34", "The score counts the claims above."),
-        ("34 of 34", ""),  # the page is stale, and that is no matter of torch
-    ):
-        case = failure(stored, f"stdout +   claims    {score} hold")
-        assert failing.explanation(case, failing.known()) == why

@@ -4,7 +4,6 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from tests import refresh
 from tests.refresh import as_text, deviation, main, normalised
 
 
@@ -57,18 +56,3 @@ def test_nothing_is_stored_when_a_cell_fails_or_prints_what_it_must_not(
     assert main(["--force", str(path)]) == 1
     assert message in capsys.readouterr().out
     assert path.read_text(encoding="utf-8") == before
-
-
-def test_another_torch_is_refused(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(refresh, "version_of", lambda package: "2.99.0+cpu")
-    assert main([str(notebook(tmp_path, "1 / 0"))]) == 2
-    assert "this is torch 2.99.0+cpu. Nothing was changed." in capsys.readouterr().out
-
-
-def test_a_notebook_is_named_by_its_file_or_its_number(tmp_path, capsys):
-    path = notebook(tmp_path, "1 + 1")
-    assert refresh.a_notebook(str(path)) == path
-    assert refresh.a_notebook("01") == refresh.notebooks()[1]
-    with pytest.raises(SystemExit, match="2"):
-        main(["no_such_lesson"])
-    assert "no notebook no_such_lesson: say a file" in capsys.readouterr().err

@@ -16,8 +16,6 @@ import gc
 import json
 import re
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -69,16 +67,12 @@ def cases() -> dict[str, Callable[[], Result]]:
         for mode in modes
     }
     last = sorted(races, key=lambda name: "autotune" in name)
-    taken = {
-        f"energy/{', '.join(program)}/default": partial(energy, *program)
-        for program in ENERGY
-    }
     graphs = {
         f"graphs/{name}/reduce-overhead": partial(seen, program)
         for name, program in GRAPHS.items()
     }
     first = {"sources/running example/inference": sources, **graphs}
-    return first | taken | {name: races[name] for name in last}
+    return first | {name: races[name] for name in last}
 
 
 def record(folder: Path, cases: Mapping[str, Callable[[], Result]]) -> int:
@@ -223,48 +217,7 @@ def free() -> None:
     torch.cuda.empty_cache()
 
 
-# --- what a call takes from the board -------------------------------------------------
-
-
-def energy(
-    label: str, kind: str, dtype: str, device: str = "cuda", seconds: float = 5.0
-) -> Observed:
-    """Say how many joules a call takes, eager and compiled, three times in turns."""
-    eager, compiled, x = sides(label, kind, dtype, "default", device)
-    with cold():
-        turns = [
-            (joules(eager, x, seconds), joules(compiled, x, seconds)) for _ in range(3)
-        ]
-    pairs = "; ".join(f"{before:.3g} J, then {after:.3g} J" for before, after in turns)
-    shares = [after / before for before, after in turns]
-    share = f"{min(shares):.2f} to {max(shares):.2f}"
-    return Observed(what=f"eager, then compiled: {pairs}; {share} of eager's")
-
-
-def joules(fn: Callable[..., Any], x: torch.Tensor, seconds: float) -> float:
-    """Return what a call takes; it is called for *seconds*, for the counter is slow."""
-    fn(x)
-    torch.cuda.synchronize()
-    begin, calls, end = millijoules(), 0, time.monotonic() + seconds
-    while not calls or time.monotonic() < end:
-        for _ in range(10):
-            fn(x)
-        torch.cuda.synchronize()
-        calls += 10
-    return (millijoules() - begin) / 1000 / calls
-
-
-def millijoules() -> int:
-    """Return what the board has taken since its driver was loaded: NVML counts it."""
-    import pynvml  # of nvidia-ml-py, which torch.cuda.power_draw needs, too
-
-    pynvml.nvmlInit()
-    uuid = torch.cuda.get_device_properties(torch.cuda.current_device()).uuid
-    board = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
-    return pynvml.nvmlDeviceGetTotalEnergyConsumption(board)
-
-
-# --- what CUDA graphs do with results, gradients, random numbers and memory ----------
+# --- what CUDA graphs do with results and memory -------------------------------------
 
 
 def seen(program: Callable[[str], str], device: str = "cuda") -> Observed:
@@ -293,41 +246,6 @@ def _fate(result: torch.Tensor, wanted: float) -> str:
         return "raises"
 
 
-def summed_gradients(device: str) -> str:
-    """Say whether gradients of two batches add up, with and without .grad before."""
-    torch.manual_seed(0)
-    net, batches = nn.Linear(4, 1).to(device), torch.randn(4, 2, 8, 4, device=device)
-    found = [_adds_up(net, batches, in_place) for in_place in (False, True)]
-    return f".grad taken over: {found[0]}; kept in place: {found[1]}"
-
-
-def _adds_up(net: nn.Module, batches: torch.Tensor, in_place: bool) -> str:
-    torch.compiler.reset()
-    fast = recording(lambda x: net(x).square().mean())
-    for p in net.parameters():
-        p.grad = torch.zeros_like(p) if in_place else None
-    right = []
-    for step in batches:
-        net.zero_grad(set_to_none=not in_place)
-        total = sum(net(batch).square().mean() for batch in step)
-        wanted = torch.autograd.grad(total, [*net.parameters()])
-        try:
-            for batch in step:
-                fast(batch).backward()
-            pairs = zip(net.parameters(), wanted, strict=True)
-            right.append(all(torch.allclose(p.grad, w) for p, w in pairs))
-        except RuntimeError:
-            return f"raises in step {len(right)}"
-    return f"right in {sum(right)} of {len(right)} steps"
-
-
-def dropout_masks(device: str) -> str:
-    """Say how many different masks six calls of a dropout draw."""
-    fast, ones = recording(F.dropout), torch.ones(64, device=device)
-    masks = {tuple(fast(ones).tolist()) for _ in range(6)}
-    return f"{len(masks)} different masks in 6 calls"
-
-
 def memory_of_sizes(device: str) -> str:
     """Say how many MiB are reserved after each of six sizes is recorded."""
     fast = torch.compile(
@@ -341,35 +259,9 @@ def memory_of_sizes(device: str) -> str:
     return f"{', '.join(map(str, reserved))} MiB after each size"
 
 
-def pools_of_threads(device: str) -> str:
-    """Say how many memory pools there are after one thread, and after three."""
-    fast, x, found = recording(torch.sin), torch.ones(64, device=device), []
-
-    def serve() -> None:
-        for _ in range(3):
-            fast(x)
-
-    serve()
-    found.append(_pools(device))
-    for _ in range(2):
-        thread = threading.Thread(target=serve)
-        thread.start()
-        thread.join()
-    found.append(_pools(device))
-    return f"{found[0]} after one thread, {found[1]} after three"
-
-
-def _pools(device: str) -> int:
-    segments = torch.cuda.memory_snapshot() if device == "cuda" else []
-    return len({tuple(each["segment_pool_id"]) for each in segments} - {(0, 0)})
-
-
 GRAPHS: dict[str, Callable[[str], str]] = {
     "five results that are kept": kept_results,
-    "gradients of two batches": summed_gradients,
-    "dropout": dropout_masks,
     "memory of six sizes": memory_of_sizes,
-    "memory pools of threads": pools_of_threads,
 }
 
 
@@ -423,82 +315,11 @@ class Transformer(nn.Module):
         return x + self.down(F.gelu(self.up(self.norms[1](x))))
 
 
-class Adapted(nn.Module):
-    """A linear layer that is frozen, and LoRA's two small ones, which are trained."""
-
-    def __init__(self, base: nn.Linear, rank: int) -> None:
-        super().__init__()
-        self.base = base.requires_grad_(False)
-        self.down = nn.Linear(base.in_features, rank, bias=False)
-        self.up = nn.Linear(rank, base.out_features, bias=False)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.base(x) + 2 * self.up(self.down(x))
-
-
-def adapted(width: int, heads: int, rank: int) -> nn.Module:
-    """Return a Transformer block with an adapter at each of its layers."""
-    net = Transformer(width, heads).requires_grad_(False)
-    for name in ("qkv", "out", "up", "down"):
-        setattr(net, name, Adapted(getattr(net, name), rank))
-    return net
-
-
-class Bottleneck(nn.Module):
-    """Three convolutions and a shortcut: He et al., arXiv:1512.03385, figure 5."""
-
-    def __init__(self, inside: int, outside: int, stride: int) -> None:
-        super().__init__()
-        self.body = nn.Sequential(
-            *normed(inside, outside, 1),
-            nn.ReLU(),
-            *normed(outside, outside, 3, stride),
-            nn.ReLU(),
-            *normed(outside, 4 * outside, 1),
-        )
-        same = inside == 4 * outside
-        shortcut = [] if same else normed(inside, 4 * outside, 1, stride)
-        self.shortcut = nn.Sequential(*shortcut)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return F.relu(self.body(x) + self.shortcut(x))
-
-
-def normed(inside: int, outside: int, size: int, stride: int = 1) -> list[nn.Module]:
-    """Return a convolution and its batch norm."""
-    conv = nn.Conv2d(inside, outside, size, stride, size // 2, bias=False)
-    return [conv, nn.BatchNorm2d(outside)]
-
-
-def resnet50() -> nn.Module:
-    """Return ResNet-50, with its 25.6 million parameters."""
-    layers: list[nn.Module] = [*normed(3, 64, 7, 2), nn.ReLU()]
-    layers.append(nn.MaxPool2d(3, 2, 1))
-    inside = 64
-    for stage, depth in enumerate((3, 4, 6, 3)):
-        outside = 64 * 2**stage
-        for n in range(depth):
-            layers.append(Bottleneck(inside, outside, 2 if n == 0 < stage else 1))
-            inside = 4 * outside
-    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inside, 1000)]
-    return nn.Sequential(*layers, *head)
-
-
-def mlp(width: int) -> nn.Module:
-    """Return two hidden layers: a model whose calls are mostly launches."""
-    wide = 4 * width
-    first, second = nn.Linear(width, wide), nn.Linear(wide, wide)
-    return nn.Sequential(first, nn.GELU(), second, nn.GELU(), nn.Linear(wide, width))
-
-
 MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "running example": (partial(Example, 256), (64, 256)),
     "tiny operations": (Tiny, (64, 64)),
     "small Transformer": (partial(Transformer, 256, 4), (2, 64, 256)),
     "large Transformer": (partial(Transformer, 2048, 16), (8, 1024, 2048)),
-    "LoRA block": (partial(adapted, 2048, 16, 16), (8, 1024, 2048)),
-    "ResNet-50": (resnet50, (32, 3, 224, 224)),
-    "MLP": (partial(mlp, 512), (64, 512)),
 }
 RACES = (  # the most telling come first
     ("running example", "forward", "float32", MODES),
@@ -506,18 +327,8 @@ RACES = (  # the most telling come first
     ("small Transformer", "forward", "float32", MODES),
     ("large Transformer", "forward", "bfloat16", MODES),
     ("large Transformer", "training", "bfloat16", MODES[:2]),
-    ("MLP", "forward", "float32", MODES[:2]),
     ("small Transformer", "training", "float32", MODES[:2]),
-    ("ResNet-50", "forward", "float32", MODES[:2]),
     ("large Transformer", "forward", "float32", MODES[:1]),
-    ("LoRA block", "training", "bfloat16", MODES[:2]),
-    ("MLP", "training", "bfloat16", MODES[:2]),
-    ("MLP", "forward", "bfloat16", MODES),
-    ("ResNet-50", "training", "bfloat16", MODES[:2]),
-)
-ENERGY = (  # one that waits for launches, one that works
-    ("small Transformer", "forward", "float32"),
-    ("large Transformer", "forward", "bfloat16"),
 )
 
 

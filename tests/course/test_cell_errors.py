@@ -4,7 +4,6 @@ import sys
 import types
 
 import pytest
-import torch
 from nbformat.v4 import new_code_cell, new_notebook
 
 from bootstrap import FIRST_IN_A_KERNEL
@@ -47,46 +46,6 @@ def test_what_the_machine_causes_has_an_answer(error, advice):
     assert advice in cell_errors.what_to_do(outer)
     outer.__context__, outer.__cause__ = error, None  # raise ... from None
     assert outer.__suppress_context__ and cell_errors.what_to_do(outer) is None
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        ZeroDivisionError("division by zero"),
-        AssertionError("the claim"),
-        ValueError("mine=9 is none of the options"),
-        NameError("name of another kind"),
-    ],
-)
-def test_a_mistake_in_a_program_speaks_for_itself(error):
-    assert cell_errors.what_to_do(raised(error)) is None
-    error.__cause__ = ValueError("other")
-    error.__cause__.__cause__ = error  # a chain that bites its tail
-    assert cell_errors.what_to_do(error) is None
-
-
-def test_torchs_own_errors_never_stand_alone(tmp_path, monkeypatch):
-    def asks_for_a_break(x):
-        torch._dynamo.graph_break()
-        return x
-
-    with pytest.raises(Exception, match="graph_break") as caught:
-        torch.compile(asks_for_a_break, fullgraph=True, backend="eager")(torch.ones(2))
-    assert "your own line" in cell_errors.what_to_do(caught.value)
-
-    def refuses(graph, inputs):
-        raise RuntimeError("not today")
-
-    with pytest.raises(Exception, match="not today") as caught:
-        torch.compile(lambda x: x + 1, backend=refuses)(torch.ones(2))
-    assert "restart the kernel" in cell_errors.what_to_do(caught.value)
-
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    missing = torch._inductor.config.patch({"cpp.cxx": ("no-such-compiler",)})
-    # Its type differs by version.
-    with missing, pytest.raises(Exception) as caught:  # noqa: PT011
-        torch.compile(lambda x: x.sin() * 3.25)(torch.ones(3))
-    assert "C++ compiler" in cell_errors.what_to_do(caught.value)
 
 
 BROKEN_CELL = "found = int('one')\nwidth = 3"

@@ -1,9 +1,8 @@
 """The drawings of the lessons show what they were given."""
 
-import pytest
 import torch
 
-from course.drawing import BLUE, CROSS, DOT, VERMILION, Cell, Piece, bars, grid
+from course.drawing import BLUE, CROSS, VERMILION, Cell, Piece, bars, grid
 from course.fx_drawing import Box, figure_of
 
 LOOKS = {"library": BLUE, "kernel": VERMILION}
@@ -38,12 +37,6 @@ def test_a_piece_begins_where_the_last_one_ends_or_where_it_says():
     assert "png;base64" in picture._repr_html_()
 
 
-def test_names_above_the_bars_take_the_place_of_those_beside_them():
-    picture = bars({"one": [("kernel", 1)]}, LOOKS, unit="s", alt="", above=True)
-    assert words(picture) == ["one"]
-    assert not picture.figure.axes[0].get_yticklabels()
-
-
 def test_a_grid_has_a_column_for_each_name_and_leaves_missing_cells_empty():
     cells = {"first": {"a": "kernel", "b": Cell("library", "3")}, "second": {"c": "no"}}
     picture = grid(cells, {**LOOKS, "no": CROSS}, alt="", legend="outside lower left")
@@ -54,11 +47,6 @@ def test_a_grid_has_a_column_for_each_name_and_leaves_missing_cells_empty():
     assert words(picture) == ["3"]
     [legend] = picture.figure.legends
     assert [t.get_text() for t in legend.get_texts()] == ["library", "kernel", "no"]
-
-
-def test_a_kind_without_a_look_is_an_error():
-    with pytest.raises(KeyError, match="wrong"):
-        grid({"one": {"a": "wrong"}}, {"right": DOT}, alt="")
 
 
 def test_each_node_of_a_graph_stands_below_what_it_takes():

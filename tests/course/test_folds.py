@@ -64,10 +64,3 @@ def test_a_visible_cell_needs_no_fold(path):
         if cell.cell_type == "code"
     ]
     assert not only_folded(cells)
-
-
-def test_a_name_of_a_fold_is_noticed():
-    fold, use = ("from course import keeps\nn = 1", True), ("print(keeps(n))", False)
-    assert only_folded([fold, use]) == {"keeps", "n"}
-    assert only_folded([fold, ("n = 2\nfrom course import keeps", False), use]) == set()
-    assert only_folded([fold, ("def f():\n    return n", False)]) == {"n"}

@@ -88,18 +88,6 @@ def test_files_of_cells_and_of_packages_have_no_folders(capsys, monkeypatch):
     assert logs.logged().count("failed\nof the compiler\nfailed\nUser code") == 1
 
 
-def test_a_file_that_was_asked_for_has_the_log_as_well(monkeypatch, tmp_path, capsys):
-    usual = torch_logs._setup_handlers
-    monkeypatch.setenv("TORCH_LOGS_OUT", str(tmp_path / "log"))
-    logs.on_the_page()
-    page = torch_logs._setup_handlers
-    logs.on_the_page()  # a first cell that is run again
-    assert page is torch_logs._setup_handlers is not usual
-    logging.getLogger("torch").warning("once")
-    assert logs.logged() == "once" and capsys.readouterr() == ("once\n", "")
-    assert (tmp_path / "log").read_text().count("] once\n") == 1
-
-
 def test_a_torch_with_a_handler_of_its_own_or_without_its_log(monkeypatch):
     class Terminal(logging.StreamHandler): ...  # such as torch 2.15 has
 
@@ -115,23 +103,3 @@ def test_a_torch_with_a_handler_of_its_own_or_without_its_log(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch._logging._internal", None)
     with pytest.raises(Unavailable, match=r"loses: torch's log on a page\. "):
         logs.on_the_page()
-
-
-SILENT = """
-import torch
-from course.ch11.fusion import ask
-from course.lowering import log_of
-
-torch.set_num_threads(1)
-for look in (lambda: ask(torch.sin, torch.ones(8)).nodes,
-             lambda: log_of("fusion", torch.sin, torch.ones(8))):
-    try:
-        print(repr(look()))
-    except RuntimeError as error:
-        print(error)
-"""
-
-
-def test_without_start_a_look_into_the_log_raises():
-    said = python(SILENT).stdout.splitlines()
-    assert said == ["torch's log is not kept yet: run the first cell, start(...)"] * 2

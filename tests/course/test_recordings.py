@@ -9,10 +9,10 @@ import torch
 
 from course import recorded, recordings
 from course.recordings import read
-from helpers import compare, dump_triton, load, stats
+from helpers import compare, load, stats
 from helpers.benchmark import Comparison, estimate
 from helpers.errors import ResultError
-from helpers.results import Machine, Observed
+from helpers.results import Machine
 from helpers.text import pre, seconds, size
 from tools.record_gpu import record
 
@@ -42,13 +42,6 @@ def folder(race, tmp_path, monkeypatch):
     record(tmp_path / "a", cases)
     monkeypatch.setenv("COURSE_RECORDED", str(tmp_path))
     return tmp_path
-
-
-def test_what_was_seen_is_shown_as_it_was_said(tmp_path, monkeypatch):
-    monkeypatch.setenv("COURSE_RECORDED", str(tmp_path))
-    seen = Observed(what="right, wrong", machine=HERE)
-    record(tmp_path / "a", {"graphs/kept/reduce-overhead": lambda: seen})
-    assert "reduce-overhead: right, wrong" in recorded("graphs").line()
 
 
 # --- what is not believed ---------------------------------------------------------
@@ -114,19 +107,6 @@ def test_an_experiment_and_a_series_of_it(folder, race):
     assert whole.line().endswith(f"; ResNet default: {says}")
     assert whole and whole._repr_html_() == table._repr_html_()
     assert str(whole) == str(table) and repr(whole) == f"⟨{whole.line()}⟩"
-
-
-def test_answers_that_differ_are_said(folder, race):
-    unlike = dataclasses.replace(race, matches=False)
-    unlike.save(folder / "a" / "modes" / "MLP" / "default.json")
-    assert "and the answers differ" in recorded("modes", "MLP").line()
-
-
-def test_sources_that_ran(folder):
-    dump = dump_triton(lambda a: (a @ a).sin(), torch.ones(4, 4))
-    path = dump.save(folder / "a" / "sources" / "example" / "inference.json")
-    text = "1 kernel and 1 library call, the same as without a GPU"
-    assert read(path).found == text and text in str(recorded("sources"))
 
 
 def test_the_newest_is_shown_and_this_machines_own_before_it(folder, race, monkeypatch):

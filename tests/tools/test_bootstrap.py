@@ -1,11 +1,9 @@
 """`make setup` says in one line what is missing, and takes no time when done."""
 
-import ast
 import contextlib
 import errno
 import os
 import shutil
-import subprocess
 import sys
 import sysconfig
 import types
@@ -90,10 +88,6 @@ def test_what_is_missing_is_said_in_one_line(
     for target, value in replaced.items():
         monkeypatch.setattr(f"bootstrap.{target}", value)
     assert message in stopped(capsys)
-
-
-def test_the_script_keeps_to_old_syntax():
-    ast.parse((ROOT / "bootstrap.py").read_text(), feature_version=(3, 6))
 
 
 def test_what_is_not_ours_is_left_alone(checkout, capsys):
@@ -207,18 +201,6 @@ def test_what_cannot_be_used_is_made_again(checkout, build, capsys):
     assert build() == []
 
 
-def test_an_environment_that_was_begun_is_made_again(
-    checkout, build, capsys, monkeypatch
-):
-    assert build(fails="--clear") == ["-m venv --clear ./.venv"]
-    (checkout / ".venv" / "pyvenv.cfg").unlink()  # venv writes it last
-    half = str(checkout / ".venv" / "bin" / "python")  # which make runs, as it is there
-    monkeypatch.setattr(sys, "_base_executable", half)
-    assert "--clear" in build()[0]
-    assert "move it away" not in capsys.readouterr().err
-    assert build() == []
-
-
 LITTLE = types.SimpleNamespace(free=5 * 2**30)
 
 
@@ -255,14 +237,6 @@ def test_which_torch_is_taken(
     assert ("cannot be reached; going on" in said) == (choice == "auto" and not reached)
 
 
-def test_a_silent_index_is_not_waited_for(monkeypatch):
-    def wait(*_, timeout, **__):
-        raise subprocess.TimeoutExpired("uv", timeout)
-
-    monkeypatch.setattr(bootstrap.subprocess, "call", wait)
-    assert not bootstrap.has_torch(("--torch-backend", "cpu"))
-
-
 def test_uv_looks_where_pip_does(monkeypatch):
     listed = """:env:.find-links='/of/environment'
 global.extra-index-url='\\nhttps://a.example\\nhttps://b.example'
@@ -284,16 +258,3 @@ install.find-links='/of/section /b'
     listed = listed.partition("\n")[2]
     bootstrap.set_up_uv()
     assert bootstrap.os.environ["UV_FIND_LINKS"] == "/of/section,/b"
-
-
-@pytest.mark.skipif(not shutil.which("make"), reason="no make on this machine")
-def test_make_says_what_it_can_and_what_is_missing(checkout):
-    def make(*words):
-        return subprocess.run(
-            ["make", *words], cwd=checkout, capture_output=True, text=True
-        )
-
-    done = make("setup", "PYTHON=python9")
-    assert done.returncode != 0
-    assert "setup: no python9 here: install Python 3.11 to 3.14" in done.stderr
-    assert "\nlab " in make("help").stdout

@@ -213,20 +213,6 @@ def test_the_terminal_says_one_line_which_has_the_address(tmp_path):
     assert line.startswith("lab: your lessons open")
 
 
-def test_kernels_are_encrypted_and_do_not_warn(tmp_path, monkeypatch):
-    monkeypatch.setattr(lab, "ROOT", tmp_path)
-    assert "--KernelManager.transport_encryption=auto" in lab.options("00.ipynb")
-
-
-def test_kernels_of_any_environment_find_what_the_lessons_share(monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", "mine")
-    monkeypatch.setattr(lab, "ROOT", Path("a course"))
-    monkeypatch.setattr(lab, "serve", lambda told: None)
-    lab.main([])
-    found = [str(Path("a course")), str(COURSE), "mine"]
-    assert os.environ["PYTHONPATH"].split(os.pathsep) == found
-
-
 def test_links_of_the_copies_lead_somewhere():
     for name in ("notebooks", "data"):
         Path(name).symlink_to(ROOT / name)

@@ -1,14 +1,13 @@
 """The site: folds, links and marks, without a word from Sphinx or another host."""
 
-import json
 import re
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from course import moved
 from tools.site import __main__ as site
-from tools.site import contents, ranking
 from tools.site.finish import finished
 
 GLOSSARY = """# Glossary
@@ -101,31 +100,13 @@ def pages(tmp_path_factory):
     lesson = new_notebook(cells=cells)
     lesson.metadata["language_info"] = {"name": "python"}
     nbformat.write(lesson, notebooks / "00_first.ipynb")
+    (notebooks / "reference").mkdir()
+    looked_up = new_notebook(cells=[new_markdown_cell("# Reference · Breaks")])
+    looked_up.metadata["language_info"] = {"name": "python"}
+    nbformat.write(looked_up, notebooks / "reference" / "breaks.ipynb")
     site.prepare(folder, folder / "source")
     assert site.build(folder / "source", folder / "html") == 0
     return folder / "html"
-
-
-def test_lessons_stand_as_the_readme_lists_them():
-    readme = (
-        "**B**\n\n- [02 · How much faster is it really?](notebooks/02_c.ipynb) 3\n\n"
-        "**A**\n\n- [00 · What can one line buy?](notebooks/00_a.ipynb) 4\n"
-    )
-    parts = contents.listed(readme, ["00_a", "01_b", "02_c"])
-    assert parts == {
-        "B": [("02 · C?", "02_c", "3")],
-        "A": [("00 · A?", "00_a", "4")],
-        "More": [("01", "01_b", "")],
-    }
-
-
-def test_the_list_at_the_left_has_parts_and_minutes(pages):
-    html = (pages / "00_first.html").read_text()
-    shown = html.split('<div class="sidebar-tree">')[1].split("</aside>")[0]
-    words = re.sub(r"<[^>]+>", "", shown)
-    assert words.index("Start") < words.index("00 · First? · 28 min")
-    assert words.index("28 min") < words.index("For those who teach")
-    assert re.search(r'toctree-l2"><a [^>]+>Teaching', shown)  # below the routes
 
 
 def test_a_lesson_reads_without_a_kernel(pages):
@@ -154,6 +135,12 @@ def test_links_lead_to_headings(pages):
     assert f'href="#{anchor}">Above' in lesson
 
 
+def test_reference_pages_are_listed_and_old_names_lead_on(pages):
+    assert 'href="reference/breaks.html"' in (pages / "index.html").read_text()
+    for old, new in moved.lessons().items():
+        assert f"url={new}.html" in (pages / f"{old}.html").read_text()
+
+
 def test_answers_are_linked(pages):
     assert 'href="solutions/ch00.html"' in (pages / "00_first.html").read_text()
     answers = (pages / "solutions" / "ch00.html").read_text()
@@ -165,32 +152,6 @@ def test_a_message_says_what_it_means(pages):
     assert "output of CUDAGraphs that has been overwritten" in html
     assert "tensor(s)" in html and "clone() it." in html
     assert 'href="00_first.html"' in html
-
-
-def test_the_search_knows_where_a_name_is_taught(pages):
-    [tables] = re.findall(
-        r"^Object\.assign\(Scorer,(.+)\);$",
-        (pages / "searchindex.js").read_text(),
-        re.M,
-    )
-    taught = json.loads(tables)["taught"]
-    assert taught["mark_it"] == {
-        "00_first": "#a-part-and-more",
-        "cheat_sheet": "#does-it-vary",
-    }
-    assert taught["overwritten"] == {
-        "00_first": "",
-        "messages": "#a-result-that-was-written-over",
-    }
-    assert "Scorer.taught" in (pages / "_static" / "language_data.js").read_text()
-
-
-def test_where_a_word_stands_often_is_counted(tmp_path):
-    for name, times in {"a": 5, "b": 2}.items():
-        words = "<p>guards</p>" * times
-        text = f"<nav>guards guards guards</nav><article>{words}</article>"
-        (tmp_path / f"{name}.html").write_text(text)
-    assert ranking.counts(tmp_path) == {"guard": {"a": 5}}
 
 
 def test_no_page_asks_another_host(pages):

@@ -18,7 +18,7 @@ import nbformat
 from course import moved
 from tools.commands import command
 from tools.lab import NOTEBOOKS
-from tools.site import contents, finish, lessons, ranking
+from tools.site import contents, finish, lessons
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent
@@ -70,7 +70,6 @@ def build(source: Path, site: Path) -> int:
     for page in site.rglob("*.html"):
         page.write_text(finish.finished(page.read_text("utf-8")), "utf-8")
     if not status:
-        ranking.add(site, source)
         for old, new in moved.lessons().items():
             (site / f"{old}.html").write_text(LEADS_ON.format(new), "utf-8")
     return status
