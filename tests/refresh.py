@@ -67,9 +67,14 @@ def read(path: Path) -> nbformat.NotebookNode:
     return nbformat.read(path, as_version=4)
 
 
+def key_of(path: Path) -> str:
+    """Return a lesson's number, or the name of a reference page."""
+    return path.stem[:2] if path.stem[0].isdigit() else path.stem
+
+
 def a_notebook(words: str) -> Path:
     """Return the path of a page that a command names: a file, 06, or `breaks`."""
-    named = (p for p in pages() if p.name.startswith(f"{words}_") or p.stem == words)
+    named = (path for path in pages() if key_of(path) == words)
     path = next(named, Path(words))
     if not path.is_file():
         says = f"no notebook {words}: say a file, a number or a reference page's name"

@@ -21,7 +21,7 @@ from typing import Any
 from tests.proof import common
 from tests.proof.broken import FAULTS, ROOT, Fault, environment
 from tests.proof.notice import Notice, notices
-from tests.refresh import notebooks
+from tests.refresh import key_of, pages
 from tools.commands import command
 
 CONTROL = "nothing broken"
@@ -42,13 +42,13 @@ def cache(fault: Fault | None, folder: Path) -> Path:
 def in_order(fault: Fault | None, paths: list[Path]) -> list[Path]:
     """Return the notebooks, those first that should notice."""
     first = fault.notebooks if fault else ()
-    return sorted(paths, key=lambda p: [*first, p.stem[:2]].index(p.stem[:2]))
+    return sorted(paths, key=lambda p: [*first, key_of(p)].index(key_of(p)))
 
 
 def look(fault: Fault | None, paths: list[Path], folder: Path) -> list[Notice]:
-    """Return what is noticed, up to the first notebook with more than another output.
+    """Return what the first page that notices anything notices.
 
-    Without a fault, every notebook runs to its end.
+    Without a fault, every page runs to its end.
     """
     found: list[Notice] = []
     own = {"TORCHINDUCTOR_CACHE_DIR": str(cache(fault, folder))}
@@ -58,7 +58,7 @@ def look(fault: Fault | None, paths: list[Path], folder: Path) -> list[Notice]:
             variables = {**environment(fault), **own, "COURSE_HOME": home}
             patience = fault.patience if fault else None
             found += notices(path, variables, patience, to_end=fault is None)
-        if fault and any(notice.kind != "output differs" for notice in found):
+        if fault and found:
             break
     return found
 
@@ -88,7 +88,7 @@ def main(arguments: list[str]) -> int:
 
     def one(name: str) -> None:
         fault, begin = every[name], time.perf_counter()
-        paths = in_order(fault, notebooks())
+        paths = in_order(fault, pages())
         found = row(fault, look(fault, paths, CACHES), len(paths))
         if fault and not fault.shared:
             shutil.rmtree(cache(fault, CACHES), ignore_errors=True)

@@ -12,7 +12,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_notebook
 
 from tests.failing import heading, short
-from tests.refresh import client, normalised, read, texts
+from tests.refresh import client, key_of, normalised, read, texts
 from tests.strict import NOT_COMPARED
 
 KINDS = ("claim", "error", "no end", "output differs")  # the best notice first
@@ -48,7 +48,7 @@ def notices(
     Claims only say that they do not hold (COURSE_STRICT=0), so all cells run, or
     those up to the first false claim.  No cell may take longer than *patience*.
     """
-    stored, ran, name = read(path), read(path), path.stem[:2]
+    stored, ran, name = read(path), read(path), key_of(path)
     for cell in ran.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None

@@ -20,7 +20,7 @@ from typing import Any
 
 from tests import failing
 from tests.proof import common
-from tests.refresh import ROOT, a_notebook, notebooks
+from tests.refresh import ROOT, a_notebook, key_of, pages
 from tools.commands import command
 
 REPORTS = ROOT / ".cache" / "versions"
@@ -62,7 +62,7 @@ def run(python: Path, notebook: Path, report: Path) -> None:
 
 def rows(notebook: Path, report: Path, torch: str) -> Iterator[dict[str, Any]]:
     """Yield a row for each cell that differs, or one that says that none does."""
-    always = {"torch": torch, "notebook": notebook.stem[:2]}
+    always = {"torch": torch, "notebook": key_of(notebook)}
     failures, table = failing.read(report), failing.known()
     for failure in failures:
         # Folders of this machine are left out, for this is recorded.
@@ -80,7 +80,7 @@ def rows(notebook: Path, report: Path, torch: str) -> Iterator[dict[str, Any]]:
 
 def keep(torch: str, notebook: Path, found: list[dict[str, Any]]) -> None:
     """Put the rows in place of older ones of this torch and notebook."""
-    key = torch, notebook.stem[:2]
+    key = torch, key_of(notebook)
     kept = (common.read("versions") or {"rows": []})["rows"]
     kept = [r for r in kept if (r["torch"], r["notebook"]) != key]
     merged = sorted([*kept, *found], key=lambda r: (r["torch"], r["notebook"]))
@@ -90,7 +90,7 @@ def keep(torch: str, notebook: Path, found: list[dict[str, Any]]) -> None:
 def main(arguments: list[str]) -> int:
     """Run, record and explain; 1 when a difference has no explanation."""
     parser = command("tests.proof versions", __doc__, "a difference has no explanation")
-    parser.add_argument("notebook", nargs="*", type=a_notebook, default=notebooks())
+    parser.add_argument("notebook", nargs="*", type=a_notebook, default=pages())
     parser.add_argument("--python", type=Path, default=Path(sys.executable))
     parser.add_argument("--reports", type=Path, default=REPORTS, help="a folder")
     chosen = parser.parse_args(arguments)

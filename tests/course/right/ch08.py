@@ -8,16 +8,14 @@ def lost(a, b, c):
     return yes * h + (1 - yes) * a * 0.1 + c.reshape(50, 1)
 
 
-# %% 08.2: other names, a helper, and the mask in parts
+# %% 08.2: by the mean of the squares
 @triton.jit
-def _gelu(v):
-    return v * 0.5 + v * 0.5 * tl.math.erf(v / 1.4142135623730951)
-
-
-@triton.jit
-def add_gelu(h, x, out, n, BLOCK: tl.constexpr):
-    begin = tl.program_id(axis=0) * BLOCK
-    at = begin + tl.arange(0, BLOCK)
-    v = tl.load(h + at, at < n, other=0.0).to(tl.float32)
-    total = _gelu(v) + tl.load(x + at, at < n, other=0.0).to(tl.float32)
-    tl.store(out + at, total.to(out.dtype.element_ty), at < n)
+def standardise(x, out, columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    i = tl.arange(0, BLOCK)
+    inside = i < columns
+    v = tl.load(x + row * columns + i, inside, other=0.0)
+    mean = tl.sum(v, axis=0) / columns
+    square = tl.sum(v * v, axis=0) / columns
+    scale = tl.rsqrt(square - mean * mean + 1e-6)
+    tl.store(out + row * columns + i, (v - mean) * scale, inside)

@@ -2,7 +2,7 @@
 
 
 # %% 14.1: a table of parts, and an integer
-class Mended(torch.nn.Module):
+class Fixed(torch.nn.Module):
     def __init__(self, width):
         super().__init__()
         self.layer = torch.nn.Linear(width, width)
@@ -16,17 +16,3 @@ class Mended(torch.nn.Module):
         self.step.add_(1)
         part = torch.where(self.step < 10, self.step / 10, 1.0)
         return torch.addcmul(x, part.expand_as(x), self.layer(x))
-
-
-# %% 14.2: full batches are marked static, and the others dynamic
-def compile_step(step, backend):
-    compiled = torch.compile(step, backend=backend)
-
-    def call(x):
-        mark = torch._dynamo.mark_static
-        if len(x) != 64:
-            mark = torch._dynamo.maybe_mark_dynamic
-        mark(x, 0)
-        return compiled(x)
-
-    return call

@@ -12,63 +12,18 @@ def warm(compiled, make, sizes):
             torch.autograd.grad(y, list(compiled.parameters()))
 
 
-# %% 25.1: the setting in place of a backward
-def warm(compiled, make, sizes):
-    now = {"force_non_lazy_backward_lowering": True}
-    with torch._functorch.config.patch(now):
-        for wanted in (False, True):
-            x = make(sizes[0])
-            torch._dynamo.mark_dynamic(x, 0)
-            with torch.set_grad_enabled(wanted):
-                compiled(x)
+# %% 25.2: compiled in place
+def ship(model, x, path):
+    model.compile()
+    model(x)
+    with open(path, "wb") as file:
+        file.write(torch.compiler.save_cache_artifacts()[0])
 
 
-# %% 25.2: no lock for those who waited, by a flag
-def once(compiled):
-    import threading
-
-    lock, warm = threading.Lock(), []
-
-    def call(x):
-        if warm:
-            return compiled(x)
-        lock.acquire()
-        try:
-            if not warm:
-                y = compiled(x)
-                warm.append(True)
-                return y
-        finally:
-            lock.release()
-        return compiled(x)
-
-    return call
-
-
-# %% 25.2: a condition in place of a lock
-def once(compiled):
-    import threading
-
-    free, state = threading.Condition(), {"busy": False, "warm": False}
-
-    def call(x):
-        if state["warm"]:
-            return compiled(x)
-        with free:
-            free.wait_for(lambda: not state["busy"])
-            if state["warm"]:
-                mine = False
-            else:
-                mine = state["busy"] = True
-        if not mine:
-            return compiled(x)
-        try:
-            y = compiled(x)
-            state["warm"] = True
-            return y
-        finally:
-            with free:
-                state["busy"] = False
-                free.notify_all()
-
-    return call
+def start_warm(model, path):
+    with open(path, "rb") as file:
+        info = torch.compiler.load_cache_artifacts(file.read())
+    if not info or not info.inductor_artifacts:
+        raise ValueError("no compiled graph in this file")
+    model.compile()
+    return model

@@ -23,7 +23,7 @@ def optimize_with(dynamo: Any, **forced: Any) -> None:
 variable(
     "compiler switched off",
     {"TORCH_COMPILE_DISABLE": "1"},
-    "01 00 17",
+    "01 00 19",
     "A variable left in the shell turns torch.compile into nothing.",
     shared=True,
 )
@@ -43,13 +43,13 @@ def cannot_take_rsqrt(dynamo: Any) -> None:
     dynamo.disallow_in_graph(torch.rsqrt)
 
 
-@shared("guards skipped", OPTIMIZE, "13 03 14 18")
+@shared("guards skipped", OPTIMIZE, "14 04 15 18")
 def drop_all_guards(dynamo: Any) -> None:
     """A compiled function is used for inputs that it was not compiled for."""
     optimize_with(dynamo, guard_filter_fn=lambda guards: [False] * len(guards))
 
 
-@shared("module guards skipped", OPTIMIZE, "03 13")
+@shared("module guards skipped", OPTIMIZE, "04 14")
 def drop_module_guards(dynamo: Any) -> None:
     """A changed attribute of the model is not noticed: the old value is used."""
     import torch
@@ -58,32 +58,32 @@ def drop_module_guards(dynamo: Any) -> None:
     optimize_with(dynamo, guard_filter_fn=keep)
 
 
-@shared("fullgraph ignored", OPTIMIZE, "34 04 18 15")
+@shared("fullgraph ignored", OPTIMIZE, "01 05 18 16")
 def not_full(dynamo: Any) -> None:
     """fullgraph=True no longer raises: graph breaks come back unnoticed."""
     optimize_with(dynamo, nopython=False)
 
 
-@shared("dynamic= ignored", OPTIMIZE, "13 14 15")
+@shared("dynamic= ignored", OPTIMIZE, "14 15 16")
 def not_dynamic(dynamo: Any) -> None:
     """dynamic=True and dynamic=False do what the default does."""
     optimize_with(dynamo, dynamic=None)
 
 
-@fault("constant changed on the way", "torch._dynamo.output_graph", "00 05 02 07 16")
+@fault("constant changed on the way", "torch._dynamo.output_graph", "00 06 02 07 18")
 def other_eps(output_graph: Any) -> None:
     """A constant of the model is another one in the graph: answers are a bit off."""
     bugs.other_constant(output_graph.OutputGraph)
 
 
-@shared("stance ignored", "torch.compiler", "34 14 17 22 16 13 27")
+@shared("stance ignored", "torch.compiler", "01 15 19 25 18 14 27")
 def no_stance(compiler: Any) -> None:
     """A service set to fail on recompiles recompiles in the middle of the day."""
     original = compiler.set_stance
     compiler.set_stance = lambda *_, **__: original("default")
 
 
-@shared("a forbidden compile happens", "torch.compiler", "22 14 17 27")
+@shared("a forbidden compile happens", "torch.compiler", "25 15 19 27")
 def no_ban(compiler: Any) -> None:
     """A gate with fail_on_recompile lets everything pass, and compiles."""
 
@@ -93,7 +93,7 @@ def no_ban(compiler: Any) -> None:
         return original("default" if banned else stance, *rest, **how)
 
 
-@shared("blocks share no version", "torch.nn.modules.module", "22")
+@shared("blocks share no version", "torch.nn.modules.module", "25")
 def compile_alone(module: Any) -> None:
     """Each of many equal blocks compiles for itself: a deep model starts slowly."""
 
@@ -102,7 +102,7 @@ def compile_alone(module: Any) -> None:
         original(self, *given, **{**how, "isolate_recompiles": True})
 
 
-@shared("a repeated region is written out", "torch.compiler", "22")
+@shared("a repeated region is written out", "torch.compiler", "25")
 def no_region(compiler: Any) -> None:
     """A model with a region for its layers compiles as long as one without."""
     compiler.nested_compile_region = lambda fn=None, **_: fn or (lambda each: each)
@@ -111,7 +111,7 @@ def no_region(compiler: Any) -> None:
 DECORATORS = "torch._dynamo.decorators"
 
 
-@shared("mark_dynamic ignored", DECORATORS, "14")
+@shared("mark_dynamic ignored", DECORATORS, "15")
 def no_mark(decorators: Any) -> None:
     """A dimension that was promised to change is compiled for one size."""
     decorators.mark_dynamic = lambda *_, **__: None
@@ -123,25 +123,25 @@ def compile_nothing(module: Any) -> None:
     module.Module.compile = lambda self, *_, **__: None
 
 
-@shared("disable ignored", "torch.compiler", "34 04 17")
+@shared("disable ignored", "torch.compiler", "01 05 19")
 def not_disabled(compiler: Any) -> None:
     """What was to stay out of the graph is traced all the same."""
     compiler.disable = lambda fn=None, *_, **__: fn or (lambda each: each)
 
 
-@shared("reset forgets nothing", "torch.compiler", "17 01 03")
+@shared("reset forgets nothing", "torch.compiler", "19 01 04")
 def no_reset(compiler: Any) -> None:
     """After reset(), the old code still answers."""
     compiler.reset = lambda: None
 
 
-@shared("why it recompiled is lost", "torch._dynamo.guards", "13 14")
+@shared("why it recompiled is lost", "torch._dynamo.guards", "14 15")
 def no_reasons(guards: Any) -> None:
     """A recompile is counted, but nothing says which guard failed."""
     guards.get_and_maybe_log_recompilation_reasons = lambda *_, **__: []
 
 
-@shared("the limit is hit in silence", "torch._dynamo.convert_frame", "13")
+@shared("the limit is hit in silence", "torch._dynamo.convert_frame", "14")
 def silent_limit(convert_frame: Any) -> None:
     """The recompile limit is reached, and no line in the log says so."""
     convert_frame.log.warning = lambda *_, **__: None
@@ -151,7 +151,7 @@ setting(
     "numbers are compiled in",
     CONFIG,
     {"specialize_int": True},
-    "13 29",
+    "14 28",
     "A counter or a length compiles again each time that it changes.",
     shared=True,
 )
@@ -160,7 +160,7 @@ setting(
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")
 
 
-@shared("hooks are dropped", "torch._dynamo.variables.nn_module", "20 03")
+@shared("hooks are dropped", "torch._dynamo.variables.nn_module", "20 04")
 def without_hooks(nn_module: Any) -> None:
     """A hook watches a layer in eager, and never runs once the model is compiled."""
     variable = nn_module.UnspecializedNNModuleVariable
@@ -205,13 +205,13 @@ def forget(guards: Any, forgotten: Callable[[str, Any], bool]) -> None:
     bugs.unguarded(guards.GuardBuilder, ["EQUALS_MATCH"], of_such_a_value)
 
 
-@shared("names are not guarded", GUARDS, "30 13")
+@shared("names are not guarded", GUARDS, "28 14")
 def forget_names(guards: Any) -> None:
     """Another adapter is chosen by its name, and the first one goes on answering."""
     forget(guards, lambda _, value: isinstance(value, str))
 
 
-@shared("numbers are not guarded", GUARDS, "31 13")
+@shared("numbers are not guarded", GUARDS, "28 14")
 def forget_numbers(guards: Any) -> None:
     """The first timestep is frozen into the graph, and all the others get it."""
     forget(
@@ -220,7 +220,7 @@ def forget_numbers(guards: Any) -> None:
     )
 
 
-@shared("a count in a tensor is guarded", GUARDS, "40 29")
+@shared("a count in a tensor is guarded", GUARDS, "29 28")
 def guard_counts(guards: Any) -> None:
     """A net that counts its batches in a buffer compiles again for each batch."""
 
@@ -234,7 +234,7 @@ def guard_counts(guards: Any) -> None:
             manager.add_lambda_guard(lambda now: int(now) == seen, [str(seen)], None)
 
 
-@shared("training is not guarded", OPTIMIZE, "40 13")
+@shared("training is not guarded", OPTIMIZE, "29 14")
 def any_mode(dynamo: Any) -> None:
     """Validation runs the code of training: it drops units, and writes statistics."""
 
@@ -244,7 +244,7 @@ def any_mode(dynamo: Any) -> None:
     optimize_with(dynamo, guard_filter_fn=lambda guards: list(map(kept, guards)))
 
 
-@shared("writes into lists are lost", "torch._dynamo.side_effects", "40 29")
+@shared("writes into lists are lost", "torch._dynamo.side_effects", "29 28")
 def forget_lists(side_effects: Any) -> None:
     """A state that a model keeps in a list stays as it was before the call."""
 

@@ -10,7 +10,7 @@ from tests.proof.broken import fault, setting
 CONFIG = "torch._inductor.config"
 
 
-@fault("fusion off", "torch._inductor.scheduler", "07 11 09 05")
+@fault("fusion off", "torch._inductor.scheduler", "07 11 08 06")
 def no_fusion(scheduler: Any) -> None:
     """Each loop is a kernel of its own, and each result makes a trip to memory."""
     scheduler.Scheduler.can_fuse = lambda *_, **__: False
@@ -60,7 +60,7 @@ def no_scale(fuse_attention: Any) -> None:
         return original(*args, **{**how, "scale": 1.0})
 
 
-@fault("pass hook never called", "torch._inductor.fx_passes.post_grad", "05")
+@fault("pass hook never called", "torch._inductor.fx_passes.post_grad", "06")
 def no_hook(post_grad: Any) -> None:
     """A pass of your own is accepted as an option, and never runs."""
     post_grad.get_custom_graph_passes = lambda _: ()
@@ -85,7 +85,7 @@ def no_freezing(freezing: Any) -> None:
     freezing.freezing_passes = lambda *_, **__: None
 
 
-@fault("wrong lowering", "torch._inductor.lowering", "00 07 16 18 05")
+@fault("wrong lowering", "torch._inductor.lowering", "00 07 18 06")
 def wrong_erf(lowering: Any) -> None:
     """Answers are a little wrong, on every input, in compiled code alone."""
     tanh_for_erf(lowering.lowerings)
@@ -110,12 +110,12 @@ setting(
     "rounds after every operation",
     CONFIG,
     {"emulate_precision_casts": True},
-    "16 18",
+    "18",
     "Fused bfloat16 code casts back and forth as eager does: slower, and less exact.",
 )
 
 
-@fault("dtype promoted", "torch", "18 16 10")
+@fault("dtype promoted", "torch", "18 10")
 def promote(torch: Any) -> None:
     """bfloat16 goes in and float32 comes out: memory doubles behind the model."""
 
@@ -141,7 +141,7 @@ def forget_slices(reinplace: Any) -> None:
 
 
 @fault(
-    "eager's roundings are not put back", "torch.fx.experimental.proxy_tensor", "21 16"
+    "eager's roundings are not put back", "torch.fx.experimental.proxy_tensor", "21 18"
 )
 def no_emulation(proxy_tensor: Any) -> None:
     """The option for comparing with eager is accepted, and rounds as it did before."""

@@ -12,7 +12,7 @@ FLEX = "torch.nn.attention.flex_attention"
 NESTED = "torch.nested._internal.nested_tensor"
 
 
-@fault("a mask of blocks is lost", FLEX, "37")
+@fault("a mask of blocks is lost", FLEX, "24")
 def no_mask(flex: Any) -> None:
     """Each text of a packed batch attends to its neighbours, once it is compiled."""
     import torch
@@ -24,7 +24,7 @@ def no_mask(flex: Any) -> None:
         return original(*given, **how)
 
 
-@fault("blocks at an edge count as whole", FLEX, "37")
+@fault("blocks at an edge count as whole", FLEX, "24")
 def whole_blocks(flex: Any) -> None:
     """A rule is asked nowhere: a token sees what lies ahead, up to its block's end."""
 
@@ -36,7 +36,7 @@ def whole_blocks(flex: Any) -> None:
         return partial * 0, partial + full
 
 
-@fault("options of a kernel are dropped", FLEX, "37")
+@fault("options of a kernel are dropped", FLEX, "24")
 def no_options(flex: Any) -> None:
     """A kernel needs more shared memory than the GPU has, whatever is asked for."""
 
@@ -45,7 +45,7 @@ def no_options(flex: Any) -> None:
         return original(*given, **how)
 
 
-@shared("a framework's flag compiles nothing", "accelerate.utils.dataclasses", "38")
+@shared("a framework's flag compiles nothing", "accelerate.utils.dataclasses", "29")
 def disabled(dataclasses: Any) -> None:
     """The flag is set, torch.compile is called, and each step runs eagerly."""
 
@@ -54,7 +54,7 @@ def disabled(dataclasses: Any) -> None:
         return {**original(self), "disable": True}
 
 
-@shared("an unwrapped model is a copy", "accelerate.utils.other", "38")
+@shared("an unwrapped model is a copy", "accelerate.utils.other", "29")
 def unwrap_a_copy(other: Any) -> None:
     """What is saved after the training is the model as it was before."""
     from copy import deepcopy
@@ -65,7 +65,7 @@ def unwrap_a_copy(other: Any) -> None:
         return found if found is model else deepcopy(found)
 
 
-@shared("a trainer unwraps and compiles no step", "pytorch_lightning", "38")
+@shared("a trainer unwraps and compiles no step", "pytorch_lightning", "29")
 def only_unwrapped(lightning: Any) -> None:
     """torch.compile(module) is trained, and no graph ever runs."""
     lightning.trainer.trainer._maybe_unwrap_optimized = lambda model: getattr(
@@ -73,14 +73,14 @@ def only_unwrapped(lightning: Any) -> None:
     )
 
 
-@shared("what a tensor's class keeps is not guarded", GUARDS, "39")
+@shared("what a tensor's class keeps is not guarded", GUARDS, "17")
 def forget_metadata(guards: Any) -> None:
     """A quantised tensor is multiplied by the scale of the first that came."""
     kinds = ["TENSOR_SUBCLASS_METADATA_MATCH"]
     unguarded(guards.GuardBuilder, kinds, lambda *_: True)
 
 
-@fault("a text of one row is not guarded", NESTED, "39")
+@fault("a text of one row is not guarded", NESTED, "17")
 def longer_than_one(nested: Any) -> None:
     """Texts of one row run code that was compiled for longer ones."""
     nothing = property(lambda self: None, lambda self, length: None)

@@ -34,19 +34,19 @@ def no_cudagraphs(torch: Any) -> None:
             self.config["triton.cudagraphs"] = False
 
 
-@shared("marks of a step ignored", "torch._inductor.cudagraph_trees", "35")
+@shared("marks of a step ignored", "torch._inductor.cudagraph_trees", "13")
 def no_marks(trees: Any) -> None:
     """Where a step begins is said, and each call begins one all the same."""
     trees.mark_step_begin = lambda: None
 
 
-@shared("writes are recorded", "torch._inductor.cudagraph_trees", "35")
+@shared("writes are recorded", "torch._inductor.cudagraph_trees", "13")
 def no_mutation(trees: Any) -> None:
     """A cache that is handed in is written to where it was when it was recorded."""
     trees.check_for_mutation = lambda *_: None
 
 
-@shared("weights may move", "torch._inductor.cudagraph_trees", "35")
+@shared("weights may move", "torch._inductor.cudagraph_trees", "13")
 def no_addresses(trees: Any) -> None:
     """Weights that were loaded anew are not what a replay reads."""
 
@@ -60,7 +60,7 @@ def no_addresses(trees: Any) -> None:
         return None
 
 
-@shared("pending backwards forgotten", "torch._inductor.cudagraph_trees", "35")
+@shared("pending backwards forgotten", "torch._inductor.cudagraph_trees", "13")
 def no_pending(trees: Any) -> None:
     """What a backward still needs is overwritten by the next forward."""
     forgotten = property(lambda self: False, lambda self, value: None)
@@ -70,12 +70,12 @@ def no_pending(trees: Any) -> None:
 variable(
     "caches disabled",
     {"TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"},
-    "17 12",
+    "19 12",
     "Each start of the program pays for all of its compiles again.",
 )
 
 
-@fault("cache key without settings", "torch._inductor.codecache", "17 12")
+@fault("cache key without settings", "torch._inductor.codecache", "19 12")
 def short_key(codecache: Any) -> None:
     """A setting is changed, and the code of before the change is what runs."""
 
@@ -89,7 +89,7 @@ setting(
     "the tuned choice is forgotten",
     "torch._inductor.config",
     {"autotune_local_cache": False},
-    "23",
+    "25",
     "Every process times all candidates again, whatever the cache folder holds.",
 )
 
@@ -103,7 +103,7 @@ variable(
 )
 
 
-@fault("cache key forgets constants", "torch._inductor.codecache", "23")
+@fault("cache key forgets constants", "torch._inductor.codecache", "25")
 def no_constants_in_key(codecache: Any) -> None:
     """A constant is edited, and the code of before is served from the cache."""
     import re
@@ -113,7 +113,7 @@ def no_constants_in_key(codecache: Any) -> None:
         return re.sub(rb"\b\d+\.\d+\b", b"0.0", original(self, obj))
 
 
-@fault("artifacts load nothing", "torch.compiler._cache", "23")
+@fault("artifacts load nothing", "torch.compiler._cache", "25")
 def no_population(cache: Any) -> None:
     """Artifacts are loaded without an error, and every start is as cold as ever."""
 

@@ -13,7 +13,7 @@ CONFIG = "torch._inductor.config"
 LOWERING = "torch._inductor.lowering"
 
 
-@fault("the first of two writes stays", LOWERING, "18")
+@fault("the first of two writes stays", LOWERING, "debugging 18")
 def reversed_writes(lowering: Any) -> None:
     """Where an index occurs twice, compiled code keeps another value than eager."""
     import torch
@@ -39,7 +39,7 @@ def reversed_writes(lowering: Any) -> None:
     lowering.lowerings[scatter] = scatter_src
 
 
-@fault("argmax counts in the order of memory", LOWERING, "18")
+@fault("argmax counts in the order of memory", LOWERING, "debugging 18")
 def argmax_of_memory(lowering: Any) -> None:
     """The place of the largest number is that of another, where x is transposed."""
     import torch
@@ -58,7 +58,7 @@ def argmax_of_memory(lowering: Any) -> None:
     lowering.lowerings[op] = argmax
 
 
-@fault("an int8 product is widened", LOWERING, "18")
+@fault("an int8 product is widened", LOWERING, "debugging 18")
 def wide_product(lowering: Any) -> None:
     """A product of int8 comes back as int32, and the next operator gets no int8."""
     import torch
@@ -74,7 +74,7 @@ def wide_product(lowering: Any) -> None:
     lowering.lowerings[op] = mul
 
 
-@fault("two draws are one", LOWERING, "18")
+@fault("two draws are one", LOWERING, "debugging 18")
 def one_seed_for_all(lowering: Any) -> None:
     """Two dropouts in a model drop the same numbers."""
     import torch
@@ -84,7 +84,7 @@ def one_seed_for_all(lowering: Any) -> None:
     lowering.lowerings[op] = lambda seeds, index: usual(seeds, 0)
 
 
-@fault("a thread's part of a sum is lost", ASYNC, "18")
+@fault("a thread's part of a sum is lost", ASYNC, "debugging 18")
 def one_thread_less(async_compile: Any) -> None:
     """A sum that is large enough for threads is too small."""
     on_source(
@@ -93,7 +93,7 @@ def one_thread_less(async_compile: Any) -> None:
     )
 
 
-@fault("constants of float64 are rounded", ASYNC, "18")
+@fault("constants of float64 are rounded", ASYNC, "debugging 18")
 def short_constants(async_compile: Any) -> None:
     """A model in float64 is as exact as one in float32."""
     constant = r"static_cast<double>\((-?\d+\.\d+)\)"
@@ -103,7 +103,10 @@ def short_constants(async_compile: Any) -> None:
     )
 
 
-@fault("an overlapping write is let through", "torch._meta_registrations", "18")
+REGISTRATIONS = "torch._meta_registrations"
+
+
+@fault("an overlapping write is let through", REGISTRATIONS, "debugging 18")
 def overlap_unseen(registrations: Any) -> None:
     """What raises in eager mode gives numbers when compiled, and says nothing."""
     registrations.torch._debug_has_internal_overlap = lambda _: 0
@@ -113,19 +116,19 @@ setting(
     "indices unchecked",
     CONFIG,
     {"assert_indirect_indexing": False},
-    "18",
+    "debugging 18",
     "An index that is too large reads memory of somebody else, where eager raises.",
 )
 setting(
     "frozen without being asked",
     CONFIG,
     {"freezing": True},
-    "18",
+    "debugging 18",
     "A service that loads new weights goes on with the old ones.",
 )
 
 
-@fault("the place of a break is lost", "torch._dynamo.output_graph", "18")
+@fault("the place of a break is lost", "torch._dynamo.output_graph", "debugging 18")
 def no_place(output_graph: Any) -> None:
     """A graph breaks, and nothing says on which line."""
 
@@ -135,7 +138,7 @@ def no_place(output_graph: Any) -> None:
         original(self)
 
 
-@fault("a masked lane counts", "torch._inductor.codegen.triton", "18")
+@fault("a masked lane counts", "torch._inductor.codegen.triton", "debugging 18")
 def masked_lanes(triton: Any) -> None:
     """On a GPU, a row that fills no block is summed with what lies beyond it."""
 

@@ -10,38 +10,38 @@ from course.bugs import around
 from tests.proof.broken import fault, setting, shared
 
 
-@shared("logs silent", "torch._logging._internal", "17 13 01")
+@shared("logs silent", "torch._logging._internal", "19 14 01")
 def no_logs(internal: Any) -> None:
     """set_logs is accepted, and nothing is ever logged."""
     internal.set_logs = lambda **_: None
 
 
-@shared("trace silent", "torch._logging._internal", "04 03 00")
+@shared("trace silent", "torch._logging._internal", "05 04 00")
 def no_trace(internal: Any) -> None:
     """The structured trace is empty: tools that read it report no graph break."""
     internal.trace_structured = lambda *_, **__: None
 
 
-@shared("compiles are not recorded", "torch._dynamo.utils", "17 13 14")
+@shared("compiles are not recorded", "torch._dynamo.utils", "19 14 15")
 def no_metrics(utils: Any) -> None:
     """torch's own history of compiles stays empty: every count is none."""
     utils.record_compilation_metrics = lambda *_, **__: None
 
 
-@shared("profiler empty", "torch.profiler.profiler", "17 02 34")
+@shared("profiler empty", "torch.profiler.profiler", "19 02 01")
 def no_events(profiler: Any) -> None:
     """The profiler runs, and its list of events is empty."""
     profiler._KinetoProfile.events = lambda self: []
 
 
-@shared("bisector names the wrong place", "torch._inductor.compiler_bisector", "16")
+@shared("bisector names the wrong place", "torch._inductor.compiler_bisector", "18")
 def first_lowering(bisector: Any) -> None:
     """The bisector answers at once, and always with the first lowering."""
     found = bisector.BisectionResult("inductor", "lowerings", 0, "add")
     bisector.CompilerBisector.do_bisect = classmethod(lambda *_, **__: found)
 
 
-@shared("minifier shortens nothing", "torch._functorch.fx_minifier", "16")
+@shared("minifier shortens nothing", "torch._functorch.fx_minifier", "18")
 def no_minifier(fx_minifier: Any) -> None:
     """A bug report holds the whole model, as large as it was."""
 
@@ -55,7 +55,7 @@ def no_minifier(fx_minifier: Any) -> None:
     fx_minifier.minifier = minifier
 
 
-@shared("fake of an operator ignored", "torch._library.custom_ops", "04 11")
+@shared("fake of an operator ignored", "torch._library.custom_ops", "05 11")
 def no_fake(custom_ops: Any) -> None:
     """An operator of your own is compiled no more: its shape function is not asked."""
 
@@ -65,7 +65,7 @@ def no_fake(custom_ops: Any) -> None:
         return original(self, fn) if torch_own else fn
 
 
-@fault("gradient of an operator lost", "torch._library.custom_ops", "24")
+@fault("gradient of an operator lost", "torch._library.custom_ops", "23")
 def no_operator_gradient(custom_ops: Any) -> None:
     """Eager trains; compiled, what stands before your operator stays as it was."""
 
@@ -84,7 +84,7 @@ def no_operator_gradient(custom_ops: Any) -> None:
 @fault(
     "declared write of an operator lost",
     "torch._higher_order_ops.auto_functionalize",
-    "24",
+    "23",
 )
 def no_declared_write(auto_functionalize: Any) -> None:
     """An operator that updates a cache in place says so, and the cache stays old."""
@@ -97,7 +97,7 @@ def no_declared_write(auto_functionalize: Any) -> None:
 
 
 @shared(
-    "opcheck believes the fake", "torch.testing._internal.optests.generate_tests", "24"
+    "opcheck believes the fake", "torch.testing._internal.optests.generate_tests", "23"
 )
 def credulous(generate_tests: Any) -> None:
     """A fake with a wrong shape passes its test, and fails in production."""
@@ -108,12 +108,12 @@ setting(
     "strides of an operator unchecked",
     "torch._inductor.config",
     {"size_asserts": False},
-    "24",
+    "23",
     "A fake with wrong strides is believed, and memory is read in the wrong order.",
 )
 
 
-@shared("recompile does not rebuild", "torch.fx.graph_module", "05")
+@shared("recompile does not rebuild", "torch.fx.graph_module", "06")
 def stale_module(graph_module: Any) -> None:
     """A pass changes the graph, and the module goes on computing the old program."""
 
@@ -124,7 +124,7 @@ def stale_module(graph_module: Any) -> None:
         return original(self)
 
 
-@shared("operations counted by half", "torch.utils.flop_counter", "32 10")
+@shared("operations counted by half", "torch.utils.flop_counter", "30 10")
 def half_the_operations(flop_counter: Any) -> None:
     """FlopCounterMode counts a multiply-add as one: numbers seem half as impossible."""
     registry, aten = flop_counter.flop_registry, flop_counter.aten
@@ -136,7 +136,7 @@ def _half(count: Callable[..., int], *given: Any, **named: Any) -> int:
     return count(*given, **named) // 2
 
 
-@shared("bytes without the writes", "torch._inductor.scheduler", "32 10 00")
+@shared("bytes without the writes", "torch._inductor.scheduler", "30 10 00")
 def bytes_without_writes(scheduler: Any) -> None:
     """Inductor counts what a kernel reads, and not what it writes."""
     node = scheduler.BaseSchedulerNode
@@ -146,7 +146,7 @@ def bytes_without_writes(scheduler: Any) -> None:
         return original(self, include_reads=include_reads, include_writes=False)
 
 
-@shared("optimizer keeps one array more", "torch.optim.adamw", "32")
+@shared("optimizer keeps one array more", "torch.optim.adamw", "30")
 def amsgrad_unasked(adamw: Any) -> None:
     """AdamW remembers three numbers for each parameter, and memory runs out."""
 

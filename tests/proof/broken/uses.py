@@ -11,7 +11,7 @@ from tests.proof.broken.dynamo import OPTIMIZE, optimize_with
 TABLE = "torch._inductor.decomposition"
 
 
-@fault("gradient of a slice lost", TABLE, "19 18")
+@fault("gradient of a slice lost", TABLE, "20 18")
 def no_last_gradient(decomposition: Any) -> None:
     """The last row of a slice gets no gradient, and the rest is right."""
     import torch
@@ -29,7 +29,7 @@ def no_last_gradient(decomposition: Any) -> None:
     decomposition.decompositions[torch.ops.aten.slice_backward.default] = backward
 
 
-@fault("the same mask in each call", "torch._inductor.ir", "19 06")
+@fault("the same mask in each call", "torch._inductor.ir", "20 06")
 def one_seed(ir: Any) -> None:
     """Dropout drops the same numbers in each step: the model overfits in silence."""
 
@@ -39,14 +39,14 @@ def one_seed(ir: Any) -> None:
         self.constant_args = [0, 1, *self.constant_args[2:]]
 
 
-@fault("learning rate frozen", "torch._dynamo", "19")
+@fault("learning rate frozen", "torch._dynamo", "20")
 def no_guard_on_the_rate(dynamo: Any) -> None:
     """A scheduler lowers the rate, and the compiled step goes on with the first."""
     keep = lambda guards: ["'lr'" not in guard.name for guard in guards]  # noqa: E731
     optimize_with(dynamo, guard_filter_fn=keep)
 
 
-@fault("one write is lost", "torch._inductor.output_code", "19")
+@fault("one write is lost", "torch._inductor.output_code", "20")
 def lose_the_tenth(output_code: Any) -> None:
     """The tenth call of a graph that updates weights leaves them as they were."""
     graph = output_code.CompiledFxGraph
@@ -85,7 +85,7 @@ def all_is_well(app: Any) -> None:
         return found
 
 
-@fault("a write into the cache is lost", "torch._dynamo.output_graph", "29")
+@fault("a write into the cache is lost", "torch._dynamo.output_graph", "28")
 def write_elsewhere(output_graph: Any) -> None:
     """A row goes into a copy of the cache: the text goes on, and means nothing."""
 
@@ -97,7 +97,7 @@ def write_elsewhere(output_graph: Any) -> None:
         return send(self, module, *rest)
 
 
-@shared("a position is not guarded", OPTIMIZE, "29 13")
+@shared("a position is not guarded", OPTIMIZE, "28 14")
 def drop_number_guards(dynamo: Any) -> None:
     """Each token is written to the place that was compiled for an earlier one."""
 
@@ -111,12 +111,12 @@ setting(
     "DDP's graph is not cut",
     "torch._dynamo.config",
     {"optimize_ddp": False},
-    "25",
+    "22",
     "Training on many machines is slow: no gradient is sent before the backward ends.",
 )
 
 
-@fault("compiled DDP forgets to reduce", "torch._dynamo.backends.distributed", "25")
+@fault("compiled DDP forgets to reduce", "torch._dynamo.backends.distributed", "22")
 def forget(distributed: Any) -> None:
     """Each machine trains a model of its own, and no error says so."""
 
