@@ -12,7 +12,6 @@ from tools.commands import command
 NAMES = {
     "access": "hold pages of the site and a report against the rules of axe-core",
     "faults": "break torch.compile on purpose, and see which cell notices",
-    "hostile": "run the notebooks where something is missing or in the way",
     "browser": "run all of every notebook in JupyterLab, move each widget, solve it",
     "checkups": "check up models of real libraries, and look at the reports",
     "hub": "let three people disturb each other below one hub on this machine",

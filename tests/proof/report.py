@@ -17,7 +17,6 @@ so rows may be of several runs; the machine and the date are those of the last.
 """
 SECTIONS = {
     "faults": "Which cell notices a broken compiler?",
-    "hostile": "What happens where something is missing?",
     "mutants": "Which tests notice a helper that lies?",
     "browser": "Do all cells run, widgets move and answers pass, in a browser?",
     "access": "Can everybody read and use the pages?",
