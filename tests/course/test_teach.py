@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from course import teach
+from course import moved, teach
 from course.scores import score
 from course.teach import (
     ClaimFailed,
@@ -338,11 +338,27 @@ def test_what_cannot_be_saved_lasts_as_long_as_the_kernel(
 def test_what_a_newer_course_wrote_stays():
     path = progress_file()
     path.parent.mkdir(parents=True)
-    path.write_text('{"badges": ["first"], "predictions": {"17.p1": {"guess": "x"}}}')
+    path.write_text(
+        f'{{"badges": ["first"], "numbering": {moved.NUMBERING},'
+        '"predictions": {"17.p1": {"guess": "x"}}}'
+    )
     predict(*ASK, mine=1)
     found = json.loads(path.read_text())
     assert found["badges"] == ["first"]
     assert sorted(found["predictions"]) == ["01.p1", "17.p1"]
+
+
+def test_a_file_with_the_numbers_of_before_keeps_its_exercises(monkeypatch):
+    monkeypatch.setattr(moved, "_moved", lambda: {"exercises": {"13.1": "14.1"}})
+    path = progress_file()
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        '{"exercises": {"13.1": {"passed": true}, "40.1": {"passed": true}},'
+        '"predictions": {"14.p1": {"guess": "x"}}}'
+    )
+    lesson.progress.put("exercises", "13.1", {"passed": True})  # another one, today
+    found = json.loads(path.read_text())
+    assert sorted(found["exercises"]) == ["13.1", "14.1"] and not found["predictions"]
 
 
 WRITE_MANY = """

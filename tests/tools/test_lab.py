@@ -12,6 +12,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from course import moved
 from tests.refresh import ROOT
 from tests.test_links import links
 from tests.test_links import source as words
@@ -121,15 +122,20 @@ def test_lessons_that_the_reader_or_the_course_took_away():
         "00.ipynb was gone: here is a fresh one",
         "01.ipynb was gone: here is a fresh one",
     ]
-    change("01")
+    old, new = next(iter(moved.lessons().items()))
+    write(old, "x = 1")
+    delivered()
+    for number in ("01", old):
+        change(number)
     for path in COURSE.glob("*.ipynb"):
         path.unlink()
     assert delivered() == [
         "00.ipynb is no longer in the course, and was removed",
+        f"{old}.ipynb is {new}.ipynb now; yours stays",
         "01.ipynb is no longer in the course; yours stays",
     ]
     left = sorted(path.name for path in OWN.glob("*.ipynb"))
-    assert left == ["01.ipynb", "my own.ipynb"]
+    assert left == [f"{old}.ipynb", "01.ipynb", "my own.ipynb"]
     assert code("my own") == "x = 'mine'"
 
 
