@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -10,12 +9,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from course.drawing import BLUE, GREEN, VERMILION, Look
-from helpers.codegen import folded
-from helpers.gpu.dump import DumpedKernel
 from helpers.gpu.gpus import find
 from helpers.gpu.templates import Candidate, Candidates
 from helpers.plots import COLOURS, Picture, styled
-from helpers.text import Table, count, mark, size
+from helpers.text import Table, mark, size
 
 Shape = tuple[int, int, int]  # rows, what is summed over, columns
 
@@ -55,25 +52,6 @@ def between(source: str, first: str, last: str) -> str:
     return "\n".join(line[indent:] for line in lines[start : end + 1])
 
 
-class WholeKernel:
-    """A kernel's source, folded and in its colours."""
-
-    def __init__(self, kernel: DumpedKernel) -> None:
-        self._kernel = kernel
-
-    def __repr__(self) -> str:
-        return self._kernel.source
-
-    def _repr_html_(self) -> str:
-        title = f"All of {self._kernel.name}"
-        return folded(title, [("python", self._kernel.source)], shut=True)
-
-
-def multiplying(kernel: DumpedKernel) -> list[str]:
-    """Return the tensor cores' instructions in the PTX, without their operands."""
-    return re.findall(r"(?:wgmma\.mma_async|mma\.sync)\S*", kernel.ptx)
-
-
 # --- tables -------------------------------------------------------------------
 
 
@@ -90,22 +68,6 @@ def needs_table(candidates: Candidates) -> Table:
         rows.append((*known, mark(each.registers), *held))
     headings = "number, tile, stages, warps, shared, programs, registers, blocks"
     return Table.of([*headings.split(", "), "waves"], rows)
-
-
-def shared_table(here: Candidates, there: Candidates) -> Table:
-    """Return a row for each template: its stages, and what two GPUs hold of them."""
-    rows = []
-    for one, other in zip(here.templates, there.templates, strict=True):
-        step = stage(one)
-        held = [
-            f"{size(each.shared)} = {each.shared / step:.4g} x" for each in (one, other)
-        ]
-        kinds = [each.instruction.split()[0] for each in (one, other)]
-        cells = (f"{kind}: {text}" for kind, text in zip(kinds, held, strict=True))
-        known = one.number, named(one), one.config.num_stages, size(step)
-        rows.append((*known, *cells))
-    names = [find(c.templates[0].gpu).title for c in (here, there)]
-    return Table.of(["number", "tile", "stages", "one stage", *names], rows)
 
 
 # --- pictures -----------------------------------------------------------------
@@ -218,61 +180,3 @@ def all_templates(candidates: Candidates, depth: int) -> Picture:
     ]
     words = "What all programs of a template read, and how many multiprocessors work. "
     return Picture(figure, f"{words}{'; '.join(said)}.")
-
-
-@styled
-def on_multiprocessors(candidate: Candidate) -> Picture:
-    """Draw the last wave of a template on the multiprocessors, and what limits it."""
-    gpu, blocks = find(candidate.gpu), candidate.occupancy.blocks
-    room = blocks * gpu.multiprocessors
-    waves, last = divmod(candidate.programs, room)
-    figure = Figure(figsize=(11, 4.6), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-    _processors(left, gpu.multiprocessors, last)
-    full = f"{count(waves, 'full wave')} of {room}, then {last} programs"
-    title = full if waves else f"{last} programs at once, and room for {room}"
-    left.set_title(title, fontsize=14)
-    figure.suptitle(f"Template {candidate.number}: {named(candidate)}")
-    _limits(right, candidate)
-    formula = candidate.occupancy.formula.replace("\n", "; ")
-    words = (
-        f"Template {candidate.number}, {named(candidate)}, on {gpu.title}: {title}, "
-        f"on {gpu.multiprocessors} multiprocessors of which each has {blocks} at a "
-        f"time. {formula}"
-    )
-    return Picture(figure, words)
-
-
-def _processors(axes: Axes, many: int, programs: int) -> None:
-    """Draw a square for each multiprocessor, with its number of *programs*."""
-    wide = 12
-    for place in range(many):
-        held = programs // many + (place < programs % many)
-        row, column = divmod(place, wide)
-        fill = COLOURS[0] if held else "white"
-        box = {"facecolor": fill, "edgecolor": "#555555"}
-        axes.add_patch(Rectangle((column, row), 0.9, 0.9, **box))
-        middle = {"ha": "center", "va": "center", "color": "white", "size": 11}
-        axes.text(column + 0.45, row + 0.45, held or "", **middle)
-    axes.set(xlim=(-0.2, wide), ylim=(-(-many // wide), -0.2), aspect="equal")
-    axes.axis("off")
-
-
-def _limits(axes: Axes, candidate: Candidate) -> None:
-    """Draw how many blocks each resource of a multiprocessor has room for."""
-    formula = candidate.occupancy.formula
-    found = re.findall(r"(?m)^([a-z ]+): .*?(\d+)(?: blocks| at most)$", formula)
-    room = {name: int(blocks) for name, blocks in found}
-    least, places = min(room.values()), range(len(room))
-    for place, n in zip(places, room.values(), strict=True):
-        axes.barh(place, n, **_fill(VERMILION if n == least else BLUE))
-    axes.set_yticks(places, room)
-    axes.set(
-        ylim=(len(room) - 0.5, -0.5),
-        xlabel="blocks that fit, by each alone\n(hatched: the least)",
-    )
-    axes.set_xlim(0, 1.15 * max(room.values()))
-    axes.grid(axis="y", visible=False)
-    beside = {"textcoords": "offset points", "va": "center"}
-    for place, n in zip(places, room.values(), strict=True):
-        axes.annotate(n, (n, place), (4, 0), **beside)
