@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from helpers import eager_bytes, kernels
 from helpers.plots import CEILING, COLOURS, QUIET, Picture, styled
-from helpers.text import Table, mark, seconds, size
+from helpers.text import mark, seconds
 
 
 def operations(function: Callable[..., Any], *inputs: Any) -> int:
@@ -124,10 +124,6 @@ class Ceilings:
         """Operations that fit into the time of one byte."""
         return self.operations_per_s / self.bytes_per_s
 
-    def least(self, operations: float, moved: float) -> float:
-        """Return the seconds that neither ceiling lets a program beat."""
-        return max(moved / self.bytes_per_s, operations / self.operations_per_s)
-
 
 def product_rate(device: str, width: int = 2048) -> float:
     """Return the most operations a second that a square float32 product reached."""
@@ -137,50 +133,7 @@ def product_rate(device: str, width: int = 2048) -> float:
     return 2 * width**3 / times[0]
 
 
-def seconds_table(bytes_per_s: float, programs: Sequence[Timed]) -> Table:
-    """Return bytes, the time that a copy of them takes, and the time taken."""
-    rows = []
-    for one in programs:
-        copied = one.bytes / bytes_per_s
-        share = f"{copied / one.median:.0%}"
-        cells = mark(seconds(copied)), mark(one.middle), mark(share)
-        rows.append((one.name, size(one.bytes), *cells))
-    headings = ("program", "bytes", "a copy of as much")
-    return Table.of((*headings, "timed", "copy / timed"), rows)
-
-
 # --- pictures ---------------------------------------------------------------
-
-
-@styled
-def trips_picture(eager: dict[int, float], compiled: dict[int, float]) -> Picture:
-    """Draw how often an array goes to or from memory, by a chain's length."""
-    figure = Figure(figsize=(9, 3.9), layout="constrained")
-    axes = figure.subplots()
-    alt = "Trips of one array to or from memory, by the length of the chain."
-    for side, (name, trips) in enumerate(
-        {"eager": eager, "compiled": compiled}.items()
-    ):
-        look = {"color": COLOURS[side], "marker": "os"[side]}
-        line = axes.plot([*trips], [*trips.values()], label=name, **look)
-        line[0].set_linestyle(("-", "--")[side])
-        for length, many in trips.items():
-            axes.annotate(
-                f"{many:g}",
-                (length, many),
-                xytext=(0, -22 if side else 10),
-                textcoords="offset points",
-                ha="center",
-            )
-        told = ", ".join(f"{n}: {count:g}" for n, count in trips.items())
-        alt += f" {name}: {told}."
-    axes.set(xlabel="operations in the chain", ylabel="trips of the array")
-    axes.set_title("how often an array goes to or from memory")
-    top = max(eager.values())
-    axes.set(xticks=[*eager], ylim=(-0.12 * top, 1.2 * top))
-    axes.set_yticks([top / 2, top])
-    axes.legend(loc="upper left")
-    return Picture(figure, alt)
 
 
 @styled
@@ -229,49 +182,6 @@ def roofline(machine: Ceilings, programs: Sequence[Timed]) -> Picture:
     axes.set_ylabel("billion operations a second")
     figure.legend(loc="outside lower center", ncols=2)
     return Picture(figure, alt)
-
-
-@styled
-def chain_times(
-    machine: Ceilings, programs: dict[str, dict[int, Timed]], numbers: int
-) -> Picture:
-    """Draw what the ceilings predict for chains, and what was timed."""
-    lengths = [2**k for k in range(9)]
-    free = machine.balance * 8  # up to here, arithmetic costs no time
-    steps = sorted({*lengths, free})
-    figure = Figure(figsize=(9.5, 4.8), layout="constrained")
-    axes = figure.subplots()
-    alt = "Seconds by the length of a chain; lines: what the ceilings allow."
-    for side, (name, timed) in enumerate(programs.items()):
-        look = {"color": COLOURS[side]}
-        least = [machine.least(n * numbers, _moved(n, numbers, side)) for n in steps]
-        style = ("-", "--")[side]
-        axes.plot(steps, least, ls=style, label=f"{name}, at best", **look)
-        points = [timed[n] for n in timed]
-        middle = [one.median for one in points]
-        spread = [
-            [one.median - one.low for one in points],
-            [one.high - one.median for one in points],
-        ]
-        look |= {"marker": "os"[side], "ls": "", "capsize": 5}
-        axes.errorbar([*timed], middle, yerr=spread, label=f"{name}, timed", **look)
-        told = ", ".join(f"{n}: {seconds(one.median)}" for n, one in timed.items())
-        alt += f" {name}: {mark(told)}."
-    axes.axvline(free, color=CEILING, ls=":")
-    axes.set(xscale="log", yscale="log")
-    axes.set_xticks(lengths, [str(n) for n in lengths])
-    axes.minorticks_off()
-    axes.yaxis.set_major_formatter(lambda value, _: seconds(value))
-    axes.set(xlabel="operations in the chain", ylabel="one call takes")
-    axes.set_title("a chain of multiplications, eager and compiled")
-    figure.legend(loc="outside upper left", ncols=2)
-    alt += f" Arithmetic decides from {mark(f'{free:.0f}')} operations on."
-    return Picture(figure, alt)
-
-
-def _moved(length: int, numbers: int, side: int) -> int:
-    """Return the bytes of a float32 chain: each step's two trips, or two."""
-    return 8 * numbers * (1 if side else length)
 
 
 def _ceilings(axes: Any, machine: Ceilings, low: float, high: float) -> None:
