@@ -2,22 +2,27 @@
 
 
 # %% 01.1
-def graph_runs(make, *inputs):
-    """Return how many graphs run when make's result is called again."""
-    ran = []
+def how_compiled(call):
+    """Return "compiled", "partly" or "eager" for a second call of call()."""
+    from torch.profiler import profile
 
-    def backend(graph, example_inputs):
-        def run(*tensors):
-            ran.append(graph)
-            return graph(*tensors)
+    graph = "## Call CompiledFxGraph"
 
-        return run
+    def outside(event):
+        parent = event.cpu_parent
+        while parent is not None:
+            if parent.name.startswith(graph):
+                return False
+            parent = parent.cpu_parent
+        return event.name.startswith("aten::")
 
-    thing = make(backend)
-    thing(*inputs)  # captures, if anything does
-    ran.clear()
-    thing(*inputs)
-    return len(ran)
+    call()  # compiles, if anything does
+    with profile() as profiled:
+        call()
+    events = profiled.events()
+    if not any(event.name.startswith(graph) for event in events):
+        return "eager"
+    return "partly" if any(map(outside, events)) else "compiled"
 
 
 # %% 01.2
@@ -28,16 +33,3 @@ def repaired(cls, backend):
         forward = torch.compile(cls.forward, backend=backend)
 
     return Repaired
-
-
-# %% 01.3
-def load_anywhere(model, state):
-    """Load the checkpoint *state* into model, wherever either is compiled."""
-
-    def plain(key):
-        return key.replace("_orig_mod.", "")
-
-    names = {plain(key): key for key in model.state_dict()}
-    model.load_state_dict(
-        {names.get(plain(k), k): v for k, v in state.items()}
-    )

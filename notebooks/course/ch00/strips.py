@@ -6,7 +6,7 @@ from typing import Any
 
 from course.drawing import BLUE, GREEN, VERMILION, bars
 from helpers.plots import Picture
-from helpers.text import Table, count, mark, size
+from helpers.text import count, mark, size
 
 KINDS = ("matrix products", "attention", "everything between")
 _LOOKS = dict(zip(KINDS, (BLUE, GREEN, VERMILION), strict=True))
@@ -57,30 +57,3 @@ def draw(strips: dict[str, Strip]) -> Picture:
     title = "one call, launch after launch"
     words = " ".join(words)
     return bars(rows, _LOOKS, unit=unit, title=title, alt=words, above=True)
-
-
-def launches(compiled: Any, many: int) -> Table:
-    """Return the first launches of ``kernels(...)``."""
-    rows = [
-        [mark(k.language), mark(_computes(k)), mark(size(k.bytes))]
-        for k in compiled.kernels[:many]
-    ]
-    return Table.of(["written in", "operations", "moves"], rows)
-
-
-def _computes(kernel: Any) -> str:
-    """Return the operations of a kernel; of a library call, its own."""
-    own = kernel.ops[-1:] if kernel.language == "library" else kernel.ops
-    return ", ".join(own)
-
-
-def inside(call: Any) -> list[str]:
-    """Return the matrix products and the like that a call runs, in order."""
-    from torch.profiler import profile
-
-    with profile() as profiled:
-        call()
-    names = [event.name for event in profiled.events()]
-    wanted = ("mm", "addmm", "bmm", "_softmax", "native_layer_norm")
-    wanted += ("_addmm_activation",)
-    return [name for name in names if name.removeprefix("aten::") in wanted]

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import copy
-import re
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from course.alice import Reader
 from course.backend import CountingBackend
-from course.drawing import BLUE, VERMILION, Cell, Look, grid
-from helpers.plots import Picture
-from helpers.text import count
+from helpers.text import Table
 
 SPELLINGS = """
 m = torch.compile(m, backend=counting)
@@ -25,28 +21,15 @@ m = Decorated()
 """.strip().split("\n")
 STEPS = 3
 CALLS = ("m(x)", "m.forward(x)", f"m.generate(x, {STEPS})", "copy.generate")
-_LOOKS = {
-    "graphs": BLUE,
-    "eager": VERMILION,
-    "old weights": Look("#89BBDC", "..", ink="black"),
-}
 
 
-@dataclass(frozen=True)
-class Spelling:
-    """What one spelling does."""
-
-    text: str
-    runs: tuple[int, ...]  # the graphs that run in each of CALLS
-    own_weights: bool  # whether a deep copy computes with its own
+def table(model: Reader, x: torch.Tensor) -> Table:
+    """Return the graphs that run in each of CALLS, for each spelling."""
+    rows = [_row(spelling, model, x) for spelling in SPELLINGS]
+    return Table.of(["graphs that run in", *CALLS], rows)
 
 
-def rows(model: Reader, x: torch.Tensor) -> list[Spelling]:
-    """Return what each spelling does to a copy of model, called with x."""
-    return [_row(spelling, model, x) for spelling in SPELLINGS]
-
-
-def _row(spelling: str, model: Reader, x: torch.Tensor) -> Spelling:
+def _row(spelling: str, model: Reader, x: torch.Tensor) -> list[str]:
     torch.compiler.reset()
     counting = CountingBackend()
 
@@ -73,45 +56,14 @@ def _row(spelling: str, model: Reader, x: torch.Tensor) -> Spelling:
         lambda: m.generate(x, STEPS),
         lambda: duplicate.generate(x, STEPS),
     )
-    runs = []
+    runs: list[Any] = []
     for call in calls:
         call()  # captures, if anything does
         counting.ran.clear()
         call()
         runs.append(len(counting.ran))
     # With all weights at zero, each letter is the first of the alphabet.
-    own = not duplicate.generate(x, STEPS)[:, -STEPS:].any()
-    return Spelling(spelling, tuple(runs), bool(own))
-
-
-def draw(found: list[Spelling]) -> Picture:
-    """Return a grid: a row for each spelling, a column for each call."""
-    cells, words = {}, []
-    for row in found:
-        shown = re.sub(r"(, )?backend=counting", "", row.text)
-        cells[shown.replace(": block", ":\n    block")] = {
-            call: _cell(runs, call == CALLS[-1] and not row.own_weights)
-            for call, runs in zip(CALLS, row.runs, strict=True)
-        }
-        counts = zip(CALLS, row.runs, strict=True)
-        told = f"{shown}: " + ", ".join(f"{call} {runs}" for call, runs in counts)
-        if not row.own_weights:
-            told += " with the weights of the original"
-        words.append(told)
-    alt = f"Graphs that run. {'; '.join(words)}."
-    title = "graphs that run in each call"
-    picture = grid(cells, _LOOKS, alt=alt, title=title, size=(12, 5.3))
-    [axes] = picture.figure.axes
-    axes.tick_params(labelsize=12, labelfontfamily="monospace")
-    axes.set_yticks(axes.get_yticks(), list(cells), ha="left")
-    axes.tick_params(axis="y", pad=290)
-    return picture
-
-
-def _cell(runs: int, strange: bool) -> Cell:
-    if not runs:
-        return Cell("eager", "eager")
-    text = count(runs, "graph")
-    if strange:
-        return Cell("old weights", f"{text}\nold weights")
-    return Cell("graphs", text)
+    if duplicate.generate(x, STEPS)[:, -STEPS:].any():
+        runs[-1] = f"{runs[-1]}, old weights"
+    shown = spelling.replace("backend=counting", "").replace(", )", ")")
+    return [shown, *map(str, runs)]
