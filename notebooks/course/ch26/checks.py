@@ -4,10 +4,12 @@ import tempfile
 from pathlib import Path
 
 import torch
+from torch.export import Dim, export
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-from course.ch26.leaving import quietly
+from course.ch26.quiet import quiet_stderr
 from course.exercises import exercise, near
+from course.words import silence
 
 # --- 26.1 ----------------------------------------------------------------------
 
@@ -18,7 +20,24 @@ class _MeanOf(torch.nn.Module):
         return total / mask.sum(1, keepdim=True)
 
 
-@exercise(
+def _export_it(model):
+    both = {0: Dim("batch"), 1: Dim("length")}
+    inputs = torch.randn(2, 6, 8), torch.ones(2, 6)
+    return export(model, inputs, dynamic_shapes=(both, both))
+
+
+def _program(export_it):
+    """Return the exported program of what *export_it* makes, as a function."""
+    if export_it is _export_it:
+        return _MeanOf().forward
+    with silence():
+        return export_it(_MeanOf()).module().forward
+
+
+SIZES = (4, 9), (1, 5), (7, 3), (600, 1), (2, 600)
+
+
+every_batch = exercise(
     "26.1",
     hints=(
         "Two sizes vary, and nothing was declared. What does torch do with a size "
@@ -30,20 +49,10 @@ class _MeanOf(torch.nn.Module):
         "dynamic_shapes=(both, both)).",
     ),
     passed="One program serves every batch, and one of a single row.",
+    like=_export_it,
+    made=_program,
+    inputs=lambda: [(torch.randn(*n, 8), torch.rand(*n) + 0.5) for n in SIZES],
 )
-def every_batch(export_it):
-    with quietly():
-        exported = export_it(_MeanOf())
-    if not isinstance(exported, torch.export.ExportedProgram):
-        return f"it returns {type(exported).__name__}, and no exported program"
-    program = exported.module()
-    torch.manual_seed(26)
-    for batch, length in ((4, 9), (1, 5), (7, 3), (300, 1), (2, 300)):
-        x = torch.randn(batch, length, 8)
-        mask = torch.rand(batch, length) + 0.5
-        if not near(program(x, mask), _MeanOf()(x, mask), 1e-4):
-            return f"a batch of {batch}, length {length}: another answer"
-    return None
 
 
 # --- 26.2 ----------------------------------------------------------------------
@@ -58,7 +67,7 @@ def _reference(stream):
 
 
 def _onnx(program):
-    """Return the program as what runs its ONNX file, on tensors."""
+    """Return what runs the ONNX file of the program, on tensors."""
     import onnxruntime
 
     with tempfile.TemporaryDirectory() as home:
@@ -86,25 +95,24 @@ def _onnx(program):
         "torch.where(top > level, top, 0.9 * level + 0.1 * top); "
         "return x / new, new.",
     ),
-    passed="The file follows the stream, and has no state of its own.",
+    passed="The file follows the stream, and keeps no state.",
 )
 def portable(answer):
     torch.manual_seed(26)
     stream = [scale * torch.randn(5, 4) for scale in (1, 6, 2, 9, 1)]
     stream[1] = -stream[1].abs()  # loud, and below 0
     level = torch.ones(())
-    model = answer() if isinstance(answer, type) else answer
     try:
-        with quietly():
-            run = _onnx(torch.export.export(model, (stream[0], level)))
+        with silence(), quiet_stderr():
+            run = _onnx(export(answer(), (stream[0], level)))
     except GuardOnDataDependentSymNode as error:
-        return f"it cannot be exported. {str(error).splitlines()[0]}"
+        return f"it can't be exported. {str(error).splitlines()[0]}"
     for turn, (x, (right, right_level)) in enumerate(
         zip(stream, _reference(stream), strict=True), 1
     ):
         result, level = run(x, level)
         if not near(level, right_level, 1e-4):
-            return f"after {turn} inputs, the file has another level"
+            return f"after {turn} inputs, the file's level is wrong"
         if not near(result, right, 1e-4):
-            return f"input {turn} has another answer"
+            return f"the answer to input {turn} is wrong"
     return None
