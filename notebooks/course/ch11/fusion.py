@@ -12,10 +12,8 @@ from typing import Any
 
 import torch
 
-from course.drawing import Cell, Look, grid
 from course.page_log import logged
 from helpers import dump_triton, kernels
-from helpers.plots import COLOURS, Picture
 from helpers.text import Table
 
 
@@ -147,39 +145,3 @@ def launch_table(cpu: dict[str, Asked], h100: dict[str, Asked] | None = None) ->
     if h100 is not None:
         headings = ["CPU: trips", "H100: kernels", "library", "trips"]
     return Table.of(("in the middle", *headings), rows)
-
-
-# --- a picture --------------------------------------------------------------
-
-_LOOKS = {
-    "generated": Look("#BFDBEC", ink="black", edge=COLOURS[0]),
-    "library": Look("#F6D6BF", "//", ink="black", edge=COLOURS[1]),
-}
-
-
-def beside(cpu: Asked, h100: Asked, title: str) -> Picture:
-    """Draw the launches of one program as boxes, for a CPU and for an H100."""
-    cells: dict[str, dict[str, Cell]] = {}
-    alt = f"{title}, launch by launch."
-    for name, asked in {"CPU": cpu, "H100": h100}.items():
-        for row, launch in enumerate(asked.launches):
-            words = f"{_short(launch.ops)}\n{launch.trips:.3g} trips"
-            kind = "library" if launch.library else "generated"
-            column = cells.setdefault(str(row + 1), {})
-            column[f"{name}: {asked.trips:.3g} trips"] = Cell(kind, words)
-        told = ", then ".join(map(_told, asked.launches))
-        alt += f" {name}, {asked.trips:.3g} trips: {told}."
-    size = 10, 1.6 + 0.95 * len(cells)
-    where = "outside lower center"
-    title = f"{title}, launch by launch"
-    return grid(cells, _LOOKS, alt=alt, legend=where, title=title, size=size)
-
-
-def _short(ops: Sequence[str]) -> str:
-    text = " ".join(ops)
-    return text if len(text) < 34 else f"{text[:30]} ..."
-
-
-def _told(launch: Launch) -> str:
-    kind = "a library call" if launch.library else "a kernel"
-    return f"{kind} for {' '.join(launch.ops)} ({launch.trips:.3g})"

@@ -27,7 +27,7 @@
 # + memory[len(memory)] = tensor.nbytes  # each result of the list
 
 
-# %% 10.2: a chain of 100, balance 4: you return 'memory', and it is 'arithmetic'
+# %% 10.2: a chain of 8, balance 0.5: you return 'memory', and it is 'arithmetic'
 # - from helpers import kernels
 # + from helpers import eager_bytes as kernels  # what eager moves
 
