@@ -1,59 +1,107 @@
-"""Checks and hints of notebook 06."""
-
-import functools
+"""Checks and hints of lesson 06."""
 
 import torch
-from torch._functorch import config
 
-from course.ch06.saved import saved_bytes
-from course.exercises import exercise, fresh, number
-from helpers.text import count
+from course.aot import aten_graph
+from course.exercises import exercise, fresh
 
 # --- 06.1 ----------------------------------------------------------------------
 
-X = torch.linspace(1, 2, 400)
+
+def _nothing(x, y):
+    z = x.clone()
+    z.mul_(2)
+    return z + y
 
 
-def _dropped(forward, backward):
-    return torch.where(forward, 2 * X, 0), torch.where(backward, 2.0, 0)
+def _through_a_view(x, y):
+    z = x * 2
+    y.t()[0].add_(1)
+    return z
 
 
-def _right(x):
-    mask = torch.rand(x.shape) < 0.5
-    return _dropped(mask, mask)
+def _read_first(x, y):
+    before = x + y
+    y.copy_(x)
+    x.zero_()
+    return before
 
 
-def _two_masks_as_large(x):
-    mask = torch.randperm(x.numel()) % 2 == 0
-    return _dropped(mask, mask.roll(1))
+def _copied(x, y):
+    z = x + 1  # or y would come first in the graph
+    y.copy_(x)
+    return z
 
 
-def _backward_drops_more(x):
-    mask = torch.rand(x.shape) < 0.5
-    return _dropped(mask, mask & (torch.rand(x.shape) < 0.8))
-
-
-def _forward_drops_more(x):
-    mask = torch.rand(x.shape) < 0.5
-    return _dropped(mask & (torch.rand(x.shape) < 0.8), mask)
-
-
-def _frozen(x):
-    mask = torch.arange(x.numel()) % 2 == 0
-    return _dropped(mask, mask)
-
-
-STEPS = (  # what it is called, the step, and whether it can be trusted
-    ("one mask, and another in the next call", _right, True),
-    ("two masks that drop as many elements", _two_masks_as_large, False),
-    ("the same mask in each call", _frozen, False),
-    ("a backward that drops more", _backward_drops_more, False),
-    ("a forward that drops more", _forward_drops_more, False),
-)
+def _graph(function):
+    return aten_graph(fresh(function), torch.ones(3, 3), torch.zeros(3, 3)).graph
 
 
 @exercise(
     "06.1",
+    hints=(
+        "After functionalization, one operation is left that writes. Which one, and "
+        "where does it say into what?",
+        'graph.find_nodes(op="placeholder") gives the inputs in order, and '
+        'find_nodes(op="call_function", target=torch.ops.aten.copy_.default) the '
+        "writes. The first of a write's args is the tensor that it writes into.",
+        'inputs = graph.find_nodes(op="placeholder"); for each copy_ node, '
+        "inputs.index(node.args[0]). Return them sorted, each once.",
+    ),
+    passed="You read it off the graph: clones, views and the order don't deceive you.",
+)
+def overwritten(answer):
+    for what, function, wanted in (
+        ("a write into a clone", _nothing, []),
+        ("a write through a view", _through_a_view, [1]),
+        ("two inputs are written", _read_first, [0, 1]),
+        ("an input is copied into another", _copied, [1]),
+    ):
+        given = answer(_graph(function))
+        if given != wanted:
+            return f"{what}: you return {given}, and the graph writes {wanted}"
+    return None
+
+
+# --- 06.2 ----------------------------------------------------------------------
+
+X = torch.linspace(1, 2, 400)
+
+
+def _step(draw):
+    """Return a step that drops where draw() has its two masks."""
+
+    def step(x):
+        forward, backward = draw()
+        return torch.where(forward, 2 * X, 0), torch.where(backward, 2.0, 0)
+
+    return step
+
+
+def _mask(share=0.5):
+    return torch.rand(X.shape) < share
+
+
+def _in_turn():
+    return torch.arange(X.numel()) % 2 == 0
+
+
+def _two_masks():
+    mask = torch.randperm(X.numel()) % 2 == 0
+    return mask, mask.roll(1)  # as large
+
+
+STEPS = (  # what it is, its two masks, and whether it can be trusted
+    ("one mask, and another in the next call", lambda: [_mask()] * 2, True),
+    ("two masks that drop as many elements", _two_masks, False),
+    ("the same mask in each call", lambda: [_in_turn()] * 2, False),
+    ("a backward that drops more", lambda: ((m := _mask()), m & _mask(0.8)), False),
+    ("a forward that drops more", lambda: ((m := _mask()) & _mask(0.8), m), False),
+)
+
+
+@exercise(
+    "06.2",
     hints=(
         "An element that was dropped is zero in the result. What must its gradient be, "
         "and what must the gradient of the others be?",
@@ -62,63 +110,12 @@ STEPS = (  # what it is called, the step, and whether it can be trusted
         "first, gradient = step(x); second, _ = step(x). Return torch.equal(first == "
         "0, gradient == 0) and not torch.equal(first == 0, second == 0).",
     ),
-    passed="It accepts dropout that works, and none that does not.",
+    passed="It accepts dropout that works, and refuses dropout that doesn't.",
 )
-def one_mask(sound):
-    for name, step, wanted in STEPS:
-        torch.manual_seed(3)
-        answer = bool(sound(step, X))
-        if answer != wanted:
-            should = "can be trusted" if wanted else "cannot be trusted"
-            return f"{name}: such a step {should}, and the answer was {answer}"
-    return None
-
-
-# --- 06.2 ----------------------------------------------------------------------
-
-SHARES = [n / 10 for n in range(10, -1, -1)]
-
-
-def _program(x, w):
-    y = torch.sigmoid(x) * torch.tanh(x @ w)
-    return (y @ w).exp().cos()
-
-
-@exercise(
-    "06.2",
-    hints=(
-        "Say at which line a compile happens: torch.compile, or the first call?",
-        "Both have to be inside config.patch(activation_memory_budget=share). And the "
-        "compiled code is kept with the code of fn: the second share would find the "
-        "graph of the first.",
-        "For each share from 1.0 down: torch.compiler.reset(); inside the budget, "
-        'compiled = torch.compile(fn, backend="aot_eager") and saved_bytes(compiled, '
-        "*inputs). Return the first share that fits.",
-    ),
-    passed="It turns the dial no further than the memory asks for.",
-)
-def fit_into_memory(frugal):
-    torch.manual_seed(0)
-    inputs = [torch.randn(24, 24).requires_grad_() for _ in range(2)]
-
-    @functools.cache
-    def kept(share):
-        """Return the bytes that the program keeps for its backward."""
-        with config.patch(activation_memory_budget=share):
-            compiled = torch.compile(fresh(_program), backend="aot_eager")
-            return saved_bytes(compiled, *inputs)
-
-    for limit in (10**6, kept(1.0) // 2):
-        wanted = next(share for share in SHARES if kept(share) <= limit)
-        share = number(frugal(fresh(_program), inputs, limit))
-        if share is None:
-            return (
-                f"with {count(limit, 'byte')} allowed it found no share, but {wanted} "
-                f"keeps {kept(wanted)}: did each share get a graph of its own?"
-            )
-        if abs(share - wanted) > 1e-6:
-            return (
-                f"a share of {share}, and {wanted} is the largest that keeps {limit} "
-                "bytes or less: was each in force when the compile happened?"
-            )
+def sound(answer):
+    torch.manual_seed(3)
+    for what, draw, wanted in STEPS:
+        if bool(answer(_step(draw), X)) != wanted:
+            can = "can" if wanted else "can't"
+            return f"{what}: such a step {can} be trusted, and you say the opposite"
     return None

@@ -1,23 +1,20 @@
-# Other right answers to the exercises of notebook 06.
+# Other right answers to the exercises of lesson 06.
 
 
-# %% 06.1: by the product, and the share that differs
+# %% 06.1: asks each input who writes into it
+def overwritten(graph):
+    def is_written(node):
+        first = [user for user in node.users if user.args[0] is node]
+        names = [getattr(user.target, "__name__", "") for user in first]
+        return any(name.startswith("copy_.") for name in names)
+
+    inputs = [node for node in graph.nodes if node.op == "placeholder"]
+    return [at for at, node in enumerate(inputs) if is_written(node)]
+
+
+# %% 06.2: by the share that differs
 def sound(step, x):
     (result, gradient), (again, slope) = step(x), step(x)
     kept = (result != 0) == (gradient != 0)
     fresh = ((result != 0) ^ (again != 0)).float().mean() > 0.2
     return kept.all() and ((again != 0) == (slope != 0)).all() and fresh
-
-
-# %% 06.2: all of them, then the largest
-def frugal(fn, inputs, limit):
-    from torch._functorch import config
-
-    from course.ch06.saved import saved_bytes
-
-    def kept(share):
-        torch.compiler.reset()
-        with config.patch(activation_memory_budget=share):
-            return saved_bytes(torch.compile(fn, backend="aot_eager"), *inputs)
-
-    return max(n / 10 for n in range(11) if kept(n / 10) <= limit)

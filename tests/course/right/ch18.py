@@ -16,21 +16,3 @@ def first_wrong(fn, *inputs):
         if not torch.allclose(got, wanted, rtol=1e-3, atol=1e-3):
             return backend
     return None
-
-
-# %% 18.2: distances where the two are not equal
-def why_different(fn, compiled, *inputs):
-    def equal(a, b):
-        return bool(((a == b) | (a.isnan() & b.isnan())).all())
-
-    first, other = fn(*inputs), compiled(*inputs)
-    if equal(first, other):
-        return "same"
-    if not equal(first, fn(*inputs)):
-        return "random"
-    truth = fn(*[x.to(torch.float64) for x in inputs])
-    there = ~((other == truth) | (other.isnan() & truth.isnan()))
-    known = ~((first == truth) | (first.isnan() & truth.isnan()))
-    its = (other.double() - truth)[there].abs().amax() if there.any() else 0
-    mine = (first.double() - truth)[known].abs().amax() if known.any() else 0
-    return "rounding" if bool(its <= 5 * mine) else "bug"

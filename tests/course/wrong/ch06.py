@@ -1,73 +1,52 @@
-# Wrong answers to the exercises of notebook 06, each with what it must be told.
+# Wrong answers to the exercises of lesson 06, each with what it must be told.
 # Lines with - and + change the answer in notebooks/solutions/ch06.py.
 
 
-# %% 06.1: the same mask in each call: such a step cannot be trusted
+# %% 06.1: a write through a view: you return [], and the graph writes [1]
+# - target = torch.ops.aten.copy_.default
+# + target = torch.ops.aten.add_.Tensor  # gone by now
+
+
+# %% 06.1: two inputs are written: you return [1]
+# - sorted({inputs.index(node.args[0]) for node in writes})
+# + [inputs.index(node.args[0]) for node in writes[-1:]]  # only the last write
+
+
+# %% 06.1: two inputs are written: you return [1, 0]
+# - sorted({inputs.index(node.args[0]) for node in writes})
+# + [inputs.index(node.args[0]) for node in reversed(writes)]
+
+
+# %% 06.1: an input is copied into another: you return [0, 1]
+def overwritten(graph):
+    inputs = graph.find_nodes(op="placeholder")
+    return [
+        at
+        for at, node in enumerate(inputs)
+        if any("copy" in str(user.target) for user in node.users)
+    ]
+
+
+# %% 06.2: the same mask in each call: such a step can't be trusted
 # - one_mask and not torch.equal(result == 0, again == 0)
 # + one_mask
 
 
-# %% 06.1: one mask, and another in the next call: such a step can be trusted
-def sound(step, x):
-    torch.manual_seed(0)
-    result, gradient = step(x)
-    torch.manual_seed(0)  # now the second call must draw the same mask
-    again, _ = step(x)
-    one_mask = torch.equal(result == 0, gradient == 0)
-    return one_mask and not torch.equal(result == 0, again == 0)
+# %% 06.2: one mask, and another in the next call: such a step can be trusted
+# -     again, _ = step(x)
+# +     again = result  # never asks a second time
 
 
-# %% 06.1: two masks that drop as many elements: such a step cannot be trusted
+# %% 06.2: two masks that drop as many elements: such a step can't be trusted
 # - torch.equal(result == 0, gradient == 0)
-# + (result == 0).sum() == (gradient == 0).sum()  # which, is not asked
+# + (result == 0).sum() == (gradient == 0).sum()  # how many, not which
 
 
-# %% 06.2: was each in force when the compile happened?
-# -             kept = saved_bytes(compiled, *inputs)  # the first call compiles
-# +         kept = saved_bytes(compiled, *inputs)  # the budget is gone by now
-# - raise ValueError(f"{limit} bytes cannot be kept to")
-# + return 1.0  # nothing helps
-
-
-# %% 06.2: a share of 0.0, and 1.0 is the largest
-def frugal(fn, inputs, limit):
-    return 0.0  # keeps nothing, so it always fits
-
-
-# %% 06.2: did each share get a graph of its own?
-# - torch.compiler.reset()  # or the first graph would serve every share
-# +
-# - raise ValueError(f"{limit} bytes cannot be kept to")
-# + return None
-
-
-# %% 06.1: two masks that drop as many elements: such a step cannot be trusted
-def sound(step, x):
-    (result, gradient), (again, _) = step(x), step(x)
-    return not torch.equal(result, again) and 0.4 < (gradient == 0).float().mean() < 0.6
-
-
-# %% 06.1: one mask, and another in the next call: such a step can be trusted
-def sound(step, x):
-    (_, gradient), (_, slope) = step(x), step(x)
-    return torch.equal(gradient, slope)  # the same backward each time
-
-
-# %% 06.2: a share of 1.0, and
-def frugal(fn, inputs, limit):
-    return 1.0  # the default will do
-
-
-# %% 06.2: and 1.0 is the largest
-# - for tenths in range(10, -1, -1):
-# + for tenths in range(11):
-
-
-# %% 06.1: a backward that drops more: such a step cannot be trusted
+# %% 06.2: a backward that drops more: such a step can't be trusted
 # - torch.equal(result == 0, gradient == 0)
 # + (gradient[result == 0] == 0).all()  # one way only
 
 
-# %% 06.1: a forward that drops more: such a step cannot be trusted
+# %% 06.2: a forward that drops more: such a step can't be trusted
 # - torch.equal(result == 0, gradient == 0)
 # + (result[gradient == 0] == 0).all()  # the other way only

@@ -2,7 +2,7 @@
 # Lines with - and + change the answer in notebooks/solutions/ch22.py.
 
 
-# %% 22.1: nobody compiles twice: you say [(0, 0, '')
+# %% 22.1: nobody compiles twice: you return [(0, 0, '')
 def compiled_apart(records):
     return [
         (step["step"], rank, (step["why"] or [""])[0])
@@ -36,24 +36,6 @@ def compiled_apart(records):
 # + step["why"][-1]
 
 
-# %% 22.2: rank 0 reduced 2 buckets: with bucket_cap_mb=2
-# - (model, bucket_cap_mb=2)
-# + (model)
-
-
-# %% 22.2: rank 0 ran 8 forward graphs, and 4 were asked for
-def wrap(model):
-    with torch._dynamo.config.patch(optimize_ddp=False):  # but it compiles later
-        for block in model.blocks:
-            block.compile()
-        return torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=2)
-
-
-# %% 22.2: the gradients of the two ranks differ
-# - torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=2)
-# + model
-
-
 # %% 22.1: rank 0 compiles a function for the first time, and rank 1 again
 # - bool(step["compiles"])
 # + bool(step["why"])
@@ -61,6 +43,6 @@ def wrap(model):
 # +                 if step["why"]
 
 
-# %% 22.2: rank 0 ran 0 forward graphs, and 4 were asked for
-# - block.compile()
-# + block.compile(backend="eager")
+# %% 22.1: rank 0 alone compiles again in step 0
+# -     for steps in zip(*records, strict=True):
+# +     for steps in list(zip(*records, strict=True))[1:]:
