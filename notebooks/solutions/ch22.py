@@ -14,12 +14,3 @@ def compiled_apart(records):
                 if step["compiles"]
             ]
     return found
-
-
-# %% 22.2
-def wrap(model):
-    """Return the model under DDP; model.blocks are to be compiled."""
-    torch._dynamo.config.optimize_ddp = False
-    for block in model.blocks:
-        block.compile()
-    return torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=2)

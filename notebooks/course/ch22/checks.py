@@ -1,25 +1,13 @@
 """Checks and hints of notebook 22."""
 
-import ast
-import linecache
-
-from course.ch22.lanes import tally
-from course.ch22.ranks import LaunchFailed, terminal, workplace
 from course.exercises import exercise
-from helpers.text import count
-
-# --- 22.1 ----------------------------------------------------------------------
 
 
-def _steps(*compiles):
+def _steps(*compiles, first=0):
     """Return the steps of a rank: for each, the reasons of its compiles, or None."""
     return [
-        {
-            "step": number,
-            "compiles": [] if why is None else [(number, number + 0.5)],
-            "why": why or [],
-        }
-        for number, why in enumerate(compiles)
+        {"step": number, "compiles": int(why is not None), "why": why or []}
+        for number, why in enumerate(compiles, first)
     ]
 
 
@@ -43,11 +31,13 @@ CASES = (  # what happens, the records, and what is to be said
         [],
     ),
     (
+        "rank 0 alone compiles again in step 0, as a run that goes on does",
+        [_steps(SIZE, None), _steps(None, None)],
+        [(0, 0, SIZE[0])],
+    ),
+    (
         "records that begin at step 7, in which rank 0 alone compiles",
-        [
-            [{**step, "step": step["step"] + 7} for step in rank]
-            for rank in (_steps(SIZE, None), _steps(None, None))
-        ],
+        [_steps(SIZE, None, first=7), _steps(None, None, first=7)],
         [(7, 0, SIZE[0])],
     ),
 )
@@ -70,68 +60,5 @@ def who_compiled_apart(compiled_apart):
     for what, records, wanted in CASES:
         answer = compiled_apart(records)
         if sorted(map(tuple, answer)) != wanted:
-            return f"{what}: you say {answer!r}, and it is {wanted!r}"
-    return None
-
-
-# --- 22.2 ----------------------------------------------------------------------
-
-BLOCKS = 4
-
-
-def _is_set(node):
-    """Return whether a line gives a setting, or a name, a value that it spells out."""
-    return isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
-
-
-def _script(wrap):
-    """Return a script with the imports, functions and settings of *wrap*'s cell."""
-    cell = ast.parse("".join(linecache.getlines(wrap.__code__.co_filename)))
-    kinds = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
-    kept = [node for node in cell.body if isinstance(node, kinds) or _is_set(node)]
-    return f"""import torch
-{ast.unparse(ast.Module(kept, []))}
-from course.ch22.in_a_rank import try_ways
-try_ways({wrap.__name__})
-"""
-
-
-@exercise(
-    "22.2",
-    hints=(
-        "Compile the blocks as for FSDP2, and look at the table for DDP: what cuts a "
-        "graph in two?",
-        "A block of 2 MiB does not fit a bucket exactly, so DDPOptimizer cuts it. One "
-        "setting of torch._dynamo.config keeps graphs whole.",
-        "torch._dynamo.config.optimize_ddp = False; for block in model.blocks: "
-        "block.compile(); return DDP(model, bucket_cap_mb=2).",
-    ),
-    passed="Blocks are whole, and all-reduces still start between their backwards.",
-)
-def whole_blocks(wrap):
-    (workplace() / "answer.py").write_text(_script(wrap), encoding="utf-8")
-    try:
-        launch = terminal("torchrun --standalone --nproc-per-node 2 answer.py")
-        ranks = launch.found
-    except LaunchFailed as error:
-        return str(error)[:400]
-    for rank, ways in enumerate(ranks):
-        record = ways[wrap.__name__]
-        if not record["equal"]:
-            return "the gradients of the two ranks differ: is the model under DDP?"
-        if not record["right"]:
-            return "the gradients are not those of the whole batch"
-        counts = tally(record)
-        if counts["full"] < BLOCKS:
-            return (
-                f"rank {rank} reduced {count(counts['full'], 'bucket')}: with "
-                f"bucket_cap_mb=2 there are at least {BLOCKS}, and more all-reduces "
-                "overlap with the backward"
-            )
-        for way in ("forward", "backward"):
-            if counts[way] != BLOCKS:
-                return (
-                    f"rank {rank} ran {count(counts[way], f'{way} graph')}, and "
-                    f"{BLOCKS} were asked for, one for each block"
-                )
+            return f"{what}: you return {answer!r}, and it is {wanted!r}"
     return None

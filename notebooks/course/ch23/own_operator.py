@@ -1,29 +1,24 @@
-"""Operators of one's own: what each mistake looks like, and a picture of the ways.
+"""Operators that are wrong in one place each, and what becomes of them.
 
-A mistake is an operator that is wrong in one place.  It is run eagerly and
-compiled, float64 or eager judges the results, and opcheck has its turn.
+Each is run eagerly and compiled, float64 judges the results, and opcheck has its turn.
 """
 
 from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.library import custom_op, opcheck
 
-from course.drawing import BLUE, GREEN, VERMILION, Piece, bars
 from course.failures import failure
 from course.lowering import past_the_caches
 from course.values import as_near, forward_and_backward
-from course.ways import Launch, Way
-from course.words import unlogged
-from helpers import device, kernels
-from helpers.plots import Picture
-from helpers.text import Table, size
+from helpers import device
+from helpers.text import Table
 
 Tensor = torch.Tensor
 
@@ -43,21 +38,6 @@ def said(error: BaseException | None, most: int = 100) -> str:
     line = next(filter(None, map(str.strip, text.split("\n"))), "")
     line = re.split(r"(?<!e\.g)\. ", line)[0]  # its first sentence
     return line if len(line) <= most else f"{line[: most - 3].rstrip()}..."
-
-
-def unlogged_failure(function: Callable[..., Any], *inputs: Any) -> Exception | None:
-    """Return the error of a call, or None; nothing is logged of it."""
-    with unlogged():
-        return failure(function, *inputs)
-
-
-def slope(function: Callable[[Tensor], Tensor]) -> float:
-    """Return the gradient of *function* at 0."""
-    x = torch.zeros(1, device=device(), requires_grad=True)
-    return torch.autograd.grad(function(x).sum(), x)[0].item()
-
-
-# ------------------------------------------------------------------ mistakes
 
 
 def _tanh(x: Tensor) -> Tensor:
@@ -116,14 +96,16 @@ def _counts(x: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Mistake:
-    """An operator that is wrong in one place, and the line that mends it."""
+    """An operator that is wrong in one place, and the line that fixes it."""
 
     what: str
     operator: Any
-    mend: str
+    fix: str
     truth: Callable[[Tensor], Tensor] = torch.tanh
     trains: bool = False
     turned: bool = False
+    program: Callable[..., Any] | None = None
+    """Makes a program of the operator; by default, it is called once."""
 
 
 def _after(operator: Callable[..., Any]) -> Callable[[Tensor], Tensor]:
@@ -141,12 +123,60 @@ def _tanh_of_halves(x: Tensor) -> Tensor:
     return torch.tanh(half) + half
 
 
+def _twice(function: Callable[..., Any]) -> Callable[[Tensor], Tensor]:
+    """Return a program that keeps two results."""
+    return lambda x: function(x) + function(2 * x)
+
+
+def _rows(x: Tensor) -> Tensor:
+    return x.tanh().contiguous()
+
+
+def _flat(x: Tensor) -> Tensor:  # takes memory as if it were in rows
+    return x.as_strided(x.shape, torch.empty(x.shape).stride()).tanh()
+
+
+def _double(x: Tensor) -> Tensor:
+    return x.double().tanh()
+
+
+_KEPT: dict[Any, Tensor] = {}
+
+
+def _workspace(x: Tensor) -> Tensor:
+    return torch.tanh(x, out=_KEPT.setdefault((x.shape, x.dtype), torch.empty_like(x)))
+
+
 def _address(x: Tensor) -> Tensor:
     x.data_ptr()  # as a kernel in C would be given it
     return torch.tanh(x)
 
 
 MISTAKES = (
+    Mistake(
+        "fake has other strides",
+        _operator("rows", _rows),
+        "return x.new_empty(x.shape)",
+        turned=True,
+    ),
+    Mistake(
+        "takes memory as rows",
+        _operator("flat", _flat, lambda x: x.new_empty(x.shape)),
+        "x = x.contiguous()",
+        turned=True,
+    ),
+    Mistake(
+        "returns another dtype",
+        _operator("double", _double),
+        "return x.double().tanh().to(x)",
+        program=_twice,
+    ),
+    Mistake(
+        "keeps its memory",
+        _operator("workspace", _workspace),
+        "return result.clone()",
+        program=_twice,
+    ),
     Mistake(
         "C code, and no operator",
         torch.compiler.allow_in_graph(_address),
@@ -175,6 +205,7 @@ MISTAKES = (
         _operator("writes", _halves),
         'mutates_args=("x",)',
         truth=_tanh_of_halves,
+        program=_after,
     ),
     Mistake(
         "no gradient",
@@ -218,8 +249,8 @@ def look(mistake: Mistake) -> Seen:
     torch.manual_seed(0)
     x = torch.randn(4, 6, device=device())
     x = x.t() if mistake.turned else x
-    writes = mistake.truth is _tanh_of_halves
-    function = _after(operator) if writes else lambda x: operator(x)
+    program = mistake.program or (lambda operator: lambda x: operator(x))
+    function = program(operator)
     with past_the_caches():  # which know an operator by its name alone
         eager = _judged(function, mistake, x)
         compiled = _judged(torch.compile(function, fullgraph=True), mistake, x)
@@ -256,12 +287,12 @@ def _judged(
         if mistake.trains:
             found[:] = _both(function, x)
         else:
-            found[:] = [function(x.clone())]
+            found[:] = [function(x.clone()).to(x)]
 
     if error := failure(run):
         return "raises", error
-    exact = _both(mistake.truth, x.double())
-    usual = _both(mistake.truth, x)
+    truth = _twice(mistake.truth) if mistake.program is _twice else mistake.truth
+    exact, usual = _both(truth, x.double()), _both(truth, x)
     for name, *three in zip(("values", "gradient"), exact, usual, found, strict=False):
         if not as_near(*three):
             return f"wrong {name}", None
@@ -280,55 +311,6 @@ def mistakes_table(seen: Sequence[Seen]) -> Table:
 
 
 def messages_table(seen: Sequence[Seen]) -> Table:
-    """Return what torch says of each mistake, and the line that mends it."""
-    rows = [(one.mistake.what, one.who, one.message, one.mistake.mend) for one in seen]
-    return Table.of(("mistake", "who says it", "message", "mends it"), rows)
-
-
-def calls(function: Callable[..., Any], *inputs: Tensor) -> int:
-    """Return how often compiled code calls an operator; no warning of vmap."""
-    warn = torch._C._functorch._set_vmap_fallback_warning_enabled
-    warn(False)
-    try:
-        found = kernels(function, *inputs).kernels
-    finally:
-        warn(True)
-    return sum(kernel.language == "library" for kernel in found)
-
-
-# ------------------------------------------------------------------ the picture
-
-_LOOKS = {
-    "pointwise": ("kernel that Inductor wrote", BLUE),
-    "yours": ("your Triton kernel", GREEN),
-    "library": ("your operator, unseen", VERMILION),
-}
-
-
-def ways_picture(ways: Mapping[str, Way], middle: str) -> Picture:
-    """Draw the launches of each way on an H100, as long as their bytes.
-
-    *middle* is what the operator computes, for the words in a bar.
-    """
-    rows = {name: _pieces(way.h100, middle) for name, way in ways.items()}
-    told = []
-    for name, way in ways.items():
-        parts = [
-            f"{piece.words} ({piece.kind}, {size(launch.bytes)})"
-            for piece, launch in zip(rows[name], way.h100, strict=True)
-        ]
-        told.append(f"{name}: {', then '.join(parts)}")
-    alt = f"Launches on an H100. {'; '.join(told)}."
-    unit = "MiB moved on an H100, launch after launch"
-    looks, title = dict(_LOOKS.values()), "what each way launches"
-    return bars(rows, looks, alt=alt, unit=unit, title=title)
-
-
-def _pieces(launches: Sequence[Launch], middle: str) -> list[Piece]:
-    words = ["mul", middle, "add"]
-    if len(launches) == 1:
-        words = [", ".join(words)]
-    return [
-        Piece(_LOOKS[launch.kind][0], launch.bytes / 2**20, word)
-        for launch, word in zip(launches, words, strict=True)
-    ]
+    """Return what torch says of each mistake, and the line that fixes it."""
+    rows = [(one.mistake.what, one.who, one.message, one.mistake.fix) for one in seen]
+    return Table.of(("mistake", "who says it", "message", "fix"), rows)

@@ -11,19 +11,14 @@
 # - logsumexp_op.register_autograd(softmax_of, setup_context=keep_both)
 
 
-# %% 23.1: the gradient is off
+# %% 23.1: given [4, 3], a result or a gradient differs
 # - (x - y[..., None]).exp()
 # + x.exp()
 
 
-# %% 23.1: the gradient is off
+# %% 23.1: given [4, 3], a result or a gradient differs
 # - gradient[..., None] * (x
 # + (x
-
-
-# %% 23.1: the gradient is off
-# - gradient[..., None] * (x
-# + gradient.mean() * (x
 
 
 # %% 23.1: opcheck finds
@@ -31,32 +26,22 @@
 # + x.new_empty(x.shape[:-1], dtype=torch.float64)
 
 
-# %% 23.1: opcheck finds
-# - x.new_empty(x.shape[:-1])
-# + x.new_empty(4)
-
-
 # %% 23.1: the operator mine::row_logsumexp was asked for
 # - mine::row_logsumexp
 # + other::row_logsumexp
 
 
-# %% 23.1: the operator mine::row_logsumexp was asked for
-# - mine::row_logsumexp
-# + mine::row_logsumexp_v2
-
-
-# %% 23.1: 3 graphs were compiled with dynamic=True
+# %% 23.1: 4 calls cost 3 compiles
 # - x.new_empty(x.shape[:-1])
 # + x.new_empty(int(x.shape[0]))
 
 
-# %% 23.1: with numbers up to 250, where exp is inf
+# %% 23.1: given [9, 3], the numbers are off by up to inf
 # - np.logaddexp.reduce(x.cpu().numpy(), axis=-1)
 # + np.log(np.exp(x.cpu().numpy()).sum(-1))
 
 
-# %% 23.1: off with numbers up to 500
+# %% 23.1: given [9, 3], a result or a gradient differs
 # - (x - y[..., None]).exp()
 # + x.exp() / x.exp().sum(-1, keepdim=True)
 
