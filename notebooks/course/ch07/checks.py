@@ -3,56 +3,11 @@
 import re
 
 import torch
-from torch._dynamo.utils import counters
+from torch._inductor.utils import run_and_get_code
 
-from course.exercises import difference, exercise, same
-from course.lowering import past_the_caches
-from helpers import kernels, output_code
+from course.exercises import exercise, same
 
 # --- 07.1 ----------------------------------------------------------------------
-
-
-@exercise(
-    "07.1",
-    hints=(
-        "One of the four spellings above was recognised. Two things differ here.",
-        "Write the products with @, and scale the scores, not the query: a scale of "
-        "1 / sqrt(width).",
-        "scores = (q @ k.transpose(-2, -1)) * q.shape[-1] ** -0.5, then softmax over "
-        "the last dimension, then @ v.",
-    ),
-    passed="Four launches became one, and the matrix of scores is gone from memory.",
-)
-def recognised(answer):
-    torch.manual_seed(0)
-    cases = [
-        (torch.randn(shape), *torch.randn(2, *shape[:2], other, shape[3]))
-        for shape, other in (((1, 2, 24, 8), 40), ((2, 4, 32, 16), 32))
-    ]
-    attention = torch.nn.functional.scaled_dot_product_attention
-    if fault := difference(answer, attention, cases, tolerance=1e-4):
-        return (
-            f"{fault}: it computes something else. Is the scale 1 / sqrt(width), for "
-            "every width?"
-        )
-    calls = kernels(answer, *cases[-1])
-    if calls.generated or len(calls.library) != 1:
-        return (
-            f"right, and not recognised: {len(calls.generated)} kernels and "
-            f"{len(calls.library)} library calls. Come closer to the paper's spelling"
-        )
-    with past_the_caches():
-        counters.clear()
-        torch.compile(answer)(*cases[-1])
-    if not counters["inductor"]["fuse_attention"]:
-        return (
-            "one call, and yet the matcher recognised nothing: you call "
-            "scaled_dot_product_attention yourself"
-        )
-    return None
-
-
-# --- 07.2 ----------------------------------------------------------------------
 
 
 def _deep(x, w):
@@ -100,7 +55,7 @@ PLANS = {  # what it is, its lines and the most bytes at one time
 
 
 @exercise(
-    "07.2",
+    "07.1",
     hints=(
         "Keep a dict of what is alive: name to bytes. After each line, compare its sum "
         "with the largest so far.",
@@ -112,7 +67,8 @@ PLANS = {  # what it is, its lines and the most bytes at one time
     passed="You have read a memory plan as the program that it is.",
 )
 def peak_bytes(answer):
-    code = output_code(_deep, torch.randn(16, 32), torch.randn(32, 32)).text
+    inputs = torch.randn(16, 32), torch.randn(32, 32)
+    _, [code] = run_and_get_code(torch.compile(_deep), *inputs)
     call = re.search(r"def call\(.*?\n(.*?return .*?)\n", code, re.S)[1]
     lines = [line.strip() for line in call.split("\n")]
     # Two matrices of 16 by 32 are alive at once: what a product reads and writes.

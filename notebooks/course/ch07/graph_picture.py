@@ -1,118 +1,69 @@
-"""An FX graph drawn as a graph, its nodes coloured by the kernel they end in.
+"""An FX graph drawn as a graph: each node's loop, and its launch in color.
 
     graph_picture(f, x)
 
-The graph is the one that Inductor receives after its own passes; which node
-ended in which kernel is what Inductor's scheduler says.
+The graph is the one that Inductor lowers.  What became of its nodes is read off the
+nodes of Inductor's scheduler, once it has fused them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from typing import Any
-from unittest import mock
 
+import torch
 from matplotlib.patches import Patch
 
 from course.fx_drawing import Box, figure_of
-from helpers import codegen
+from course.lowering import past_the_caches
 from helpers.plots import Picture, styled
-from helpers.text import count, mark
 
-# Okabe and Ito's colours, light enough for black text.  Kernels have numbers
-# too, so that nothing depends on the colour.
+# Okabe and Ito's colors, light enough for black text.
 FILLS = ("#56B4E9", "#E69F00", "#5FC9A6", "#CC79A7", "#F0E442", "#9BB3D6")
-INPUT, NOWHERE = "white", "#DDDDDD"
-
-
-@dataclass(frozen=True)
-class _Kernel:
-    """A launch of a phase, and the nodes of the graph that it computes."""
-
-    phase: str
-    name: str
-    nodes: Sequence[Any]
 
 
 @styled
 def graph_picture(
     fn: Callable[..., Any], *inputs: Any, names: Iterable[str] = ()
 ) -> Picture:
-    """Return a picture of the first graph of ``fn(*inputs)``, kernels in colour.
+    """Return a picture of the graph of ``fn(*inputs)``.
 
-    *names* are the names of the inputs, in order, for their boxes.
+    A box names the node and the first loop that computes it; its color is that of the
+    launch.  *names* are those of the inputs, in order.
     """
-    found = _kernels(fn, inputs)
-    found = [kernel for kernel in found if kernel.phase == found[0].phase]
-    graph = next(node.graph for kernel in found for node in kernel.nodes)
-    nodes = [node for node in graph.nodes if node.op != "output"]
+    launches: list[Any] = []
+
+    def keep(nodes: list[Any]) -> list[Any]:
+        launches.extend(nodes)
+        return nodes
+
+    with past_the_caches(_post_fusion_custom_pass=keep):
+        torch.compile(fn)(*inputs)
+    ended: dict[Any, tuple[str, int]] = {}
+    for number, launch in enumerate(launches):
+        for loop in launch.get_nodes():
+            origins = loop.node.get_origins()
+            if loop.is_extern():  # what else it says only feeds it
+                origins = {loop.node.get_origin_node()}
+            for node in origins:
+                ended.setdefault(node, (loop.get_name(), number))
+    nodes = [n for n in next(iter(ended)).graph.nodes if n.op != "output"]
     given = iter(names)
     boxes = {
-        node.name: _box(node, _numbers(node, found), next(given, node.name))
-        if node.op == "placeholder"
-        else _box(node, _numbers(node, found), node.name)
+        node.name: Box(f"{ended[node][0]}: {node.name}", FILLS[ended[node][1] % 6])
+        if node in ended
+        else Box(next(given, node.name), "white")
         for node in nodes
     }
-    figure = figure_of(nodes, boxes, (2.4, 0.64))
+    boxes = {name: box._replace(edge="black") for name, box in boxes.items()}
+    figure = figure_of(nodes, boxes, (2.2, 0.62))
     wide, high = figure.get_size_inches()
-    figure.set_size_inches(max(wide, 7.5), high + 0.5 * len(found))
-    marks = [Patch(facecolor=_fill(i), edgecolor="black") for i in range(len(found))]
-    kernels = [f"{i}  {kernel.name}" for i, kernel in enumerate(found, 1)]
-    figure.suptitle("the graph, and which launch computes each node")
-    figure.legend(marks, kernels, loc="outside lower center")
-    return Picture(figure, _words(nodes, found))
-
-
-def _kernels(fn: Callable[..., Any], inputs: Any) -> list[_Kernel]:
-    """Return the launches of a call, in order, each with its nodes."""
-    found: list[_Kernel] = []
-    describe = codegen._kernel
-
-    def noting(name: str, language: str, groups: list[Any]) -> Any:
-        kernel = describe(name, language, groups)
-        parts = [part for group in groups for part in group.get_nodes()]
-        nodes = codegen._origins(parts)
-        found.append(_Kernel(kernel.phase, f"{language}: {name}", nodes))
-        return kernel
-
-    with mock.patch.object(codegen, "_kernel", noting):
-        codegen.kernels(fn, *inputs)
-    return found
-
-
-def _numbers(node: Any, found: Sequence[_Kernel]) -> list[int]:
-    """Return the numbers, from 1, of the kernels that compute a node.
-
-    An input, and a view, which moves nothing, may have none; a cheap operation
-    may have two, where it is computed again instead of being stored.
-    """
-    return [i for i, kernel in enumerate(found, 1) if node in kernel.nodes]
-
-
-def _box(node: Any, numbers: Sequence[int], name: str) -> Box:
-    shape = getattr(node.meta.get("val"), "shape", ())
-    text = f"{name}  {'×'.join(map(str, shape)) or 'scalar'}"
-    if numbers:
-        text = f"{' and '.join(map(str, numbers))}: {text}"
-        return Box(text, _fill(numbers[0] - 1), edge="black")
-    fill = INPUT if node.op == "placeholder" else NOWHERE
-    return Box(text, fill, edge="black")
-
-
-def _fill(place: int) -> str:
-    return FILLS[place % len(FILLS)]
-
-
-def _words(nodes: Sequence[Any], found: Sequence[_Kernel]) -> str:
-    steps = [node for node in nodes if node.op != "placeholder"]
-    rows = []
-    for number, kernel in enumerate(found, 1):
-        own = [node.name for node in steps if node in kernel.nodes]
-        rows.append(f"{number} computes {', '.join(own)}")
-    if free := [node.name for node in steps if not _numbers(node, found)]:
-        rows.append(f"no kernel for {', '.join(free)}")
-    launches = count(len(found), "launch").replace("launchs", "launches")
-    head = f"The {found[0].phase} graph, {count(len(steps), 'operation')}, {launches}"
-    kinds = mark(", ".join(kernel.name for kernel in found))
-    return f"{head}: {'; '.join(rows)}. {kinds}"
+    figure.set_size_inches(max(wide, 7.5), high + 0.7)
+    marks = [Patch(facecolor=FILLS[i % 6], ec="black") for i in range(len(launches))]
+    labels = [f"launch {i}" for i in range(1, 1 + len(launches))]
+    figure.legend(marks, labels, loc="outside lower center", ncols=len(labels))
+    figure.suptitle("the nodes, their loops, and their launches")
+    told = ", ".join(f"{n.name} in {ended[n][0]}" for n in nodes if n in ended)
+    groups = [" and ".join(p.get_name() for p in one.get_nodes()) for one in launches]
+    launched = "; ".join(f"{i} is {one}" for i, one in enumerate(groups, 1))
+    return Picture(figure, f"The graph. Nodes: {told}. Launches: {launched}.")

@@ -2,18 +2,7 @@
 # Lines with - and + change the answer in notebooks/solutions/ch07.py.
 
 
-# %% 07.1: right, and not recognised
-def recognised(q, k, v):
-    q = q * q.shape[-1] ** -0.5
-    return (q @ k.transpose(-2, -1)).softmax(-1) @ v
-
-
-# %% 07.1: it computes something else
-def recognised(q, k, v):
-    return ((q @ k.transpose(-2, -1)) * 0.25).softmax(-1) @ v
-
-
-# %% 07.2: one that is reused: the most at one time is 64 bytes, and you said 128
+# %% 07.1: one that is reused: the most at one time is 64 bytes, and you said 128
 # -         elif reused := re.match(r"(\w+) = .*; del (\w+)  # reuse", line):
 # -             alive[reused[1]] = alive.pop(reused[2])
 # +
@@ -21,28 +10,12 @@ def recognised(q, k, v):
 # + alive.pop(line[4:], None)
 
 
-# %% 07.2: one that is freed before the next
+# %% 07.1: one that is freed before the next
 # -         elif line.startswith("del buf"):
 # -             del alive[line[4:]]
 
 
-# %% 07.1: the matcher recognised nothing
-def recognised(q, k, v):
-    return torch.nn.functional.scaled_dot_product_attention(q, k, v)
-
-
-# %% 07.1: the matcher recognised nothing
-def recognised(q, k, v):
-    return torch._C._nn.scaled_dot_product_attention(q, k, v)
-
-
-# %% 07.1: right, and not recognised
-def recognised(q, k, v):
-    root = q.shape[-1] ** -0.25
-    return ((q * root) @ (k * root).transpose(-2, -1)).softmax(-1) @ v
-
-
-# %% 07.2: rows that are padded, and another dtype
+# %% 07.1: rows that are padded, and another dtype
 def peak_bytes(lines):
     import math
     import re
@@ -62,7 +35,7 @@ def peak_bytes(lines):
     return most
 
 
-# %% 07.2: one that is freed before the next: the most at one time is 400 bytes
+# %% 07.1: one that is freed before the next: the most at one time is 400 bytes
 def peak_bytes(lines):
     return sum(
         4 * int(line.split("((")[1].split(",")[0])
@@ -71,7 +44,7 @@ def peak_bytes(lines):
     )
 
 
-# %% 07.2: one that is reused in another shape
+# %% 07.1: one that is reused in another shape
 # -         elif reused := re.match(r"(\w+) = .*; del (\w+)  # reuse", line):
 # +         elif reused := re.match(r"(\w+) = (\w+); del \2", line):
 # - del alive[line[4:]]
