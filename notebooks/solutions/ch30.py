@@ -1,4 +1,4 @@
-# Answers to the exercises of notebook 30.  Each cell replaces its stub.
+# Answers to the exercises of notebook 30. Try first: a hint costs nothing.
 
 
 # %% 30.1
@@ -16,13 +16,3 @@ def refuse(row):
         memory=arrays * array,
         dtype=row.dtype,
     ).broken
-
-
-# %% 30.2
-def paid_back(extra, low, high):
-    import math
-
-    def calls(gain):
-        return math.ceil(extra / gain) if gain > 0 else math.inf
-
-    return calls(high), calls(low)

@@ -1,4 +1,4 @@
-"""What a chip cannot exceed, held against a number that somebody prints.
+"""What a chip cannot exceed, compared with a number that somebody prints.
 
 A number can be refused, and never confirmed: what a program computes, moves and keeps
 is counted at its least, and a chip is taken at its published peak.
@@ -6,13 +6,7 @@ is counted at its least, and a chip is taken at its published peak.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
-
-import torch
-from torch.utils.checkpoint import checkpoint
-from torch.utils.flop_counter import FlopCounterMode
 
 from helpers.errors import InputError
 from helpers.gpu import gpus
@@ -72,7 +66,7 @@ class Limit:
 
 @dataclass(frozen=True, repr=False)
 class Plausible(TableResult):
-    """A printed number against the ceilings of a chip."""
+    """A printed number, compared with the ceilings of a chip."""
 
     chip: str
     limits: tuple[Limit, ...]
@@ -142,21 +136,3 @@ def plausible(
         there = own.memory * chips
         limits.append(Limit("memory", size(memory), size(there), memory / there))
     return Plausible(own.name, tuple(limits), own.sure)
-
-
-def counted(
-    function: Callable[..., torch.Tensor],
-    *inputs: torch.Tensor,
-    backward: bool = False,
-    checkpointed: bool = False,
-    **named: Any,
-) -> int:
-    """Return the FLOPs that torch's counter counts in a call, or in a step."""
-    with FlopCounterMode(display=False) as counter:
-        if checkpointed:
-            found = checkpoint(function, *inputs, use_reentrant=False, **named)
-        else:
-            found = function(*inputs, **named)
-        if backward:
-            found.sum().backward()
-    return counter.get_total_flops()
