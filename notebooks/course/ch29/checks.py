@@ -111,18 +111,13 @@ MODELS = {  # how the model is made, and what of it is compiled
     passed="You can say what is compiled in a model that somebody else made.",
 )
 def compiled_parts(answer):
+    calls = []
     for name, (make, wanted) in MODELS.items():
-        found = answer(make())
+        model = make()
+        model.register_forward_pre_hook(lambda *_: calls.append(1))
+        found = answer(model)
         if found != wanted:
             return f"{name}: what is compiled is {wanted}, and you found {found}"
-    return _was_called(answer)
-
-
-def _was_called(answer):
-    calls = []
-    net = _Net()
-    net.register_forward_pre_hook(lambda *_: calls.append(1))
-    answer(_wrapped(net))
     return "the model was called" if calls else None
 
 
@@ -172,25 +167,17 @@ def portable(answer):
         for name, around in STATES.items():
             if kind is _Odd and "block" in name:
                 continue
-            if fault := _state_fault(answer, name, kind(), around):
-                return fault
-    return None
-
-
-def _state_fault(answer, name, net, around):
-    wanted = dict(net.state_dict())
-    model = around(net)
-    before = list(model.state_dict())
-    found = answer(model)
-    if set(found) != set(wanted):
-        odd = sorted(set(found) ^ set(wanted))[0]
-        said = "is missing" if odd in wanted else "is not a name of the bare model"
-        if odd in dict(net.named_buffers()) and odd not in wanted:
-            said = "is a buffer that no state_dict has: persistent=False"
-        return f"{name}: {odd!r} {said}"
-    for key, tensor in wanted.items():
-        if found[key].data_ptr() != tensor.data_ptr():
-            return f"{name}: {key} is another tensor than the model's own"
-    if list(model.state_dict()) != before:
-        return f"{name}: the model is another one afterwards"
+            net = kind()
+            wanted, model = dict(net.state_dict()), around(net)
+            before, found = list(model.state_dict()), answer(model)
+            if strange := sorted(set(found) ^ set(wanted)):
+                odd, of = strange[0], "bare state_dict"
+                said = (
+                    "is missing from yours" if odd in wanted else f"is not in the {of}"
+                )
+                return f"{name}: {odd!r} {said}"
+            if any(found[key].data_ptr() != x.data_ptr() for key, x in wanted.items()):
+                return f"{name}: a tensor isn't the model's own"
+            if list(model.state_dict()) != before:
+                return f"{name}: the model has changed"
     return None

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
-from course.models import build, same_weights
+from course.models import same_weights
 from course.words import silence
-from helpers import device
 
 EVERY = {  # a Trainer that keeps to itself: no reports, no bars, no checkpoints
     "per_device_train_batch_size": 8,
@@ -57,13 +57,6 @@ def texts(count: int = 24, tokens: int = 16) -> list[dict[str, Any]]:
     return [{"input_ids": row, "labels": n % 2} for n, row in enumerate(ids)]
 
 
-def unet(rests: str) -> tuple[nn.Module, dict[str, Any]]:
-    """Return diffusers' small UNet, whose weights rest on a device, and its inputs."""
-    with silence():
-        made = build("unet")
-    return made.module.to(rests), {k: v.to(device()) for k, v in made.call.items()}
-
-
 class Block(nn.Module):
     """One of the equal blocks of a model."""
 
@@ -95,3 +88,25 @@ def pairs(count: int = 32) -> torch.utils.data.DataLoader:
     x, y = (torch.randn(count, width, generator=drawn) for width in (8, 1))
     dataset = torch.utils.data.TensorDataset(x, y)
     return torch.utils.data.DataLoader(dataset, batch_size=8)
+
+
+def first_name(trainer: Any) -> str:
+    """Return the name of the first tensor that *trainer* saves.
+
+    It may be transformers' Trainer or Lightning's; the files are thrown away.
+    """
+    with tempfile.TemporaryDirectory() as folder, silence():
+        if hasattr(trainer, "save_model"):
+            trainer.save_model(folder)
+            return next(iter(names_in(Path(folder) / "model.safetensors")))
+        path = Path(folder) / "lit.ckpt"
+        trainer.save_checkpoint(path)
+        return next(iter(torch.load(path, weights_only=True)["state_dict"]))
+
+
+def names_in(file: str | Path) -> list[str]:
+    """Return the names of the tensors in a *file* of safetensors."""
+    from safetensors import safe_open
+
+    with safe_open(file, "pt") as saved:
+        return list(saved.keys())

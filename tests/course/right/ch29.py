@@ -1,27 +1,6 @@
 # Other right answers to the exercises of notebook 29.
 
 
-# %% 29.1: by the names of all modules
-def compiled_parts(model):
-    found, named = {}, dict(model.named_modules(remove_duplicate=False))
-    wrapper = torch._dynamo.OptimizedModule
-
-    def bare(name):
-        kept, above = [], named[""]
-        for piece in name.split(".") if name else []:
-            if not isinstance(above, wrapper):
-                kept.append(piece)
-            above = above.get_submodule(piece)
-        return ".".join(kept)
-
-    for name, part in named.items():
-        if isinstance(part, wrapper):
-            found[bare(name)] = "wrapper"
-        elif part._compiled_call_impl is not None:
-            found[bare(name)] = "both" if bare(name) in found else "in place"
-    return found
-
-
 # %% 29.2: walking from part to part
 def portable(model):
     state = {}

@@ -16,26 +16,6 @@ def compiled_parts(model):
 # +         placed = False
 
 
-# %% 29.1: net.compile(), then torch.compile(net): what is compiled is {'': 'both'}
-# - ["", "in place", "wrapper", "both"]
-# + ["", "in place", "wrapper", "wrapper"]
-
-
-# %% 29.1: you found {'': 'wrapper', '_orig_mod.blocks.0': 'wrapper'
-def compiled_parts(model):
-    found = {}
-    for name, part in model.named_modules():
-        if isinstance(part, torch._dynamo.OptimizedModule):
-            found[name] = "wrapper"
-        elif part._compiled_call_impl is not None:
-            if name.endswith("_orig_mod"):
-                name = name[: -len("_orig_mod")].rstrip(".")
-                found[name] = "both" if name in found else "in place"
-            else:
-                found[name] = "in place"
-    return found
-
-
 # %% 29.1: a model with a part called _orig_mod
 # -     walk(model, "")
 # -     return found
@@ -49,7 +29,7 @@ def compiled_parts(model):
 # +     model(torch.ones(1, 4))
 
 
-# %% 29.2: torch.compile(net): '_orig_mod.blocks.0.inner.bias' is not a name
+# %% 29.2: torch.compile(net): '_orig_mod.blocks.0.inner.bias' is not in the bare state_dict
 def portable(model):
     return model.state_dict()
 
@@ -60,7 +40,7 @@ def portable(model):
     return {k.removeprefix(prefix): t for k, t in model.state_dict().items()}
 
 
-# %% 29.2: a bare model: 'bias' is not a name of the bare model
+# %% 29.2: a bare model: 'bias' is not in the bare state_dict
 def portable(model):
     def bare(key):
         return key.replace("_orig_mod.", "").replace("module.", "")
@@ -68,7 +48,7 @@ def portable(model):
     return {bare(key): tensor for key, tensor in model.state_dict().items()}
 
 
-# %% 29.2: a wrapped block: 'blocks.0._orig_mod.inner.bias' is not a name
+# %% 29.2: a wrapped block: 'blocks.0._orig_mod.inner.bias' is not in the bare state_dict
 def portable(model):
     while isinstance(model, (torch._dynamo.OptimizedModule, torch.nn.DataParallel)):
         inner = "module" if isinstance(model, torch.nn.DataParallel) else "_orig_mod"
@@ -76,12 +56,12 @@ def portable(model):
     return model.state_dict()
 
 
-# %% 29.2: is another tensor than the model's own
+# %% 29.2: a tensor isn't the model's own
 # -     return {bare(name): tensor for name, tensor in model.state_dict().items()}
 # +     return {bare(n): t.clone() for n, t in model.state_dict().items()}
 
 
-# %% 29.2: a wrapped block: the model is another one afterwards
+# %% 29.2: a wrapped block: the model has changed
 def portable(model):
     wrappers = torch._dynamo.OptimizedModule, torch.nn.DataParallel
 
@@ -95,6 +75,6 @@ def portable(model):
     return unwrap(model).state_dict()
 
 
-# %% 29.2: 'scratch' is a buffer that no state_dict has
+# %% 29.2: 'scratch' is not in the bare state_dict
 # - model.state_dict().items()}
 # + [*model.named_parameters(), *model.named_buffers()]}
