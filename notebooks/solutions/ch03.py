@@ -1,8 +1,13 @@
-# Answers to the exercises of notebook 03.  Each cell replaces its stub.
+# Answers to the exercises of notebook 03. Try first: a hint costs nothing.
 
 
 # %% 03.1
-class Healthy(torch.nn.Module):
+def gate():
+    return "matches,compiled,graphs=2,stale=0,later_recompiles=0"
+
+
+# %% 03.2
+class Fixed(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.register_buffer("calls", torch.tensor(0), persistent=False)
@@ -16,9 +21,4 @@ class Healthy(torch.nn.Module):
 
 
 def meter():
-    return Healthy()
-
-
-# %% 03.2
-def gate():
-    return "matches,compiled,graphs=2,stale=0,later_recompiles=0"
+    return Fixed()

@@ -1,4 +1,4 @@
-# Answers to the exercises of notebook 27.  Each cell replaces its stub.
+# Answers to the exercises of notebook 27. Try first: a hint costs nothing.
 
 
 # %% 27.1

@@ -1,16 +1,81 @@
 """Checks and hints of notebook 03."""
 
+import operator
+import re
+
 import torch
 
 from course.exercises import exercise, near, one_compile
-from helpers.text import count
-from torch_checkup.checkups import Checkup, Part
 
 # --- 03.1 ----------------------------------------------------------------------
 
+GOOD = {
+    "matches": True,
+    "compiled": True,
+    "graphs": 2,
+    "breaks": 1,
+    "recompiles": 1,
+    "later_recompiles": 0,
+    "stale": 0,
+    "kernels": 4,
+    "speedup": 1.4,
+}
+PASS = {
+    "a good model": {},
+    "a good model with a newer torch": {"kernels": 5, "recompiles": 2, "speedup": 0.9},
+}
+STOP = {
+    "one that runs eagerly": {
+        "compiled": False,
+        "graphs": 0,
+        "breaks": 0,
+        "recompiles": 0,
+        "kernels": 0,
+        "speedup": 1.0,
+    },
+    "one that runs eagerly from its one break on": {"compiled": False, "graphs": 0},
+    "one with a second break": {"graphs": 3, "breaks": 2},
+    "one that goes stale": {"stale": 1},
+    "one that compiles for inputs it has seen": {
+        "recompiles": 2,
+        "later_recompiles": 1,
+    },
+    "one that is fast and wrong": {"matches": False, "speedup": 3.0},
+}
+SIGNS = {"=": operator.eq, "<=": operator.le, ">=": operator.ge}
+
+
+def _holds(rule, counts):
+    name, sign, limit = re.fullmatch(r"(\w+)(?:([<>]?=)(.+))?", rule.strip()).groups()
+    return SIGNS[sign](counts[name], float(limit)) if sign else bool(counts[name])
+
+
+@exercise(
+    "03.1",
+    hints=(
+        "Five versions to stop: which part of a report names each?",
+        "A rule on kernels, on speed, or on all recompiles stops the good one too.",
+        "matches, compiled, graphs=2, stale=0 and later_recompiles=0: with commas, one "
+        "text.",
+    ),
+    passed="It stops what is worse, and not what is only different.",
+)
+def gate(answer):
+    rules = answer().split(",")
+    for name, changed in {**PASS, **STOP}.items():
+        unmet = [rule for rule in rules if not _holds(rule, GOOD | changed)]
+        if name in PASS and unmet:
+            return f"{name} is stopped by {unmet[0]}"
+        if name in STOP and not unmet:
+            return f"{name} passes your gate"
+    return None
+
+
+# --- 03.2 ----------------------------------------------------------------------
+
 
 class Meter(torch.nn.Module):
-    """The sick one."""
+    """The one with issues."""
 
     def __init__(self):
         super().__init__()
@@ -22,24 +87,31 @@ class Meter(torch.nn.Module):
         return x / self.largest * self.calls
 
 
-def _inputs(dtype):
-    """Return inputs whose largest number grows, and grows no more."""
+def _called(factory):
+    """Return what gives the results of some calls of a new module, and gradients."""
+
+    def run(*inputs):
+        module, found = factory(), []
+        for x in inputs:
+            x = x.detach().requires_grad_()
+            result = module(x)
+            found += [result.detach(), *torch.autograd.grad(result.square().sum(), x)]
+        return torch.stack(found)
+
+    return run
+
+
+def _inputs(dtype=torch.float32):
+    """Return inputs whose largest number grows, and grows no longer."""
     draw = torch.Generator().manual_seed(0)
-    sizes = (1.0, 3.0, 0.5, 4.0)
-    return [s * torch.randn(6, 4, generator=draw).to(dtype) for s in sizes]
-
-
-def _step(model, x):
-    x = x.clone().requires_grad_()
-    result = model(x)
-    result.float().square().sum().backward()
-    return result.detach(), x.grad
+    sizes = 1.0, 3.0, 0.5, 4.0
+    return [(s * torch.randn(6, 4, generator=draw)).to(dtype) for s in sizes]
 
 
 @exercise(
-    "03.1",
+    "03.2",
     hints=(
-        "Both ills are numbers of Python that change: one is made of a tensor, the "
+        "Both issues are Python numbers that change: one is made from a tensor, the "
         "other is counted. What keeps a number that changes, in a module?",
         "Two buffers without dimensions, and torch.maximum in place of max. A number "
         "has no gradient: what must the largest one not have?",
@@ -47,92 +119,17 @@ def _step(model, x):
         "'largest'; then self.calls = self.calls + 1, self.largest = "
         "torch.maximum(self.largest, x.detach().abs().max()), and the same return.",
     ),
-    passed="One graph, no matter how often it is called.",
+    passed="One graph, no matter how often it's called.",
+    like=Meter,
+    made=_called,
+    inputs=lambda: [tuple(_inputs()), tuple(_inputs(torch.bfloat16))],
 )
 def meter(answer):
-    for dtype in (torch.float32, torch.bfloat16):
-        healthy, sick = answer(), Meter()
-        for number, x in enumerate(_inputs(dtype), 1):
-            (result, slope), (wanted, wanted_slope) = _step(healthy, x), _step(sick, x)
-            if result.dtype != dtype:
-                wider = result.dtype
-                return f"{dtype} goes in, and {wider} comes out: find what is wider"
-            if not near(result, wanted, 0.02):
-                return f"call {number} gives another result than the sick one"
-            if not near(slope, wanted_slope, 0.03):
-                return f"call {number} has another gradient than the sick one"
     if keys := sorted(answer().state_dict()):
-        return (
-            f"the state_dict has {', '.join(keys)}, which no old checkpoint has: "
-            "persistent=False"
-        )
+        return f"the state_dict has {', '.join(keys)}, which no old checkpoint has"
     half, one = answer().bfloat16(), torch.ones(1, dtype=torch.bfloat16)
     for _ in range(300):  # bfloat16 has no 257
         result = half(one)
     if not near(result, 300 * one, 0.01):
-        return (
-            f"as bfloat16, it has counted to {result.item():g} after "
-            f"{count(300, 'call')}: count in an integer"
-        )
-    return one_compile(answer, [(x,) for x in _inputs(torch.float32)])
-
-
-# --- 03.2 ----------------------------------------------------------------------
-
-
-def _report(**counts):
-    """Return a report with these counts, and a healthy model's others."""
-    whole = {"matches": True, "graphs": 2, "breaks": 1, "recompiles": 1}
-    whole |= {"later_recompiles": 0, "limit_hit": False, "compiled": True}
-    whole |= {"stale": 0, "kernels": 4, "library": 4, "promotes": False}
-    whole |= {"speedup": 1.4, "speedup_low": 1.3, "speedup_high": 1.5, **counts}
-    return Checkup("mine:make", (Part("all", "good", "", whole),), False, 2)
-
-
-PASS = {
-    "the healthy one": _report(),
-    "healthy, with a newer torch": _report(
-        kernels=5, library=3, recompiles=2, speedup=0.9, speedup_low=0.8
-    ),
-}
-STOP = {
-    "it runs eagerly": _report(
-        graphs=0,
-        breaks=0,
-        compiled=False,
-        recompiles=0,
-        kernels=0,
-        library=0,
-        speedup=1.0,
-    ),
-    "it runs eagerly, from its one break on": _report(
-        graphs=0, breaks=1, compiled=False, kernels=0, library=0
-    ),
-    "it has a second break": _report(graphs=3, breaks=2),
-    "it goes stale": _report(stale=1, speedup=1.5),
-    "it compiles for inputs that it has seen": _report(
-        recompiles=2, later_recompiles=1
-    ),
-    "it is fast and wrong": _report(matches=False, speedup=3.0, speedup_low=2.9),
-}
-
-
-@exercise(
-    "03.2",
-    hints=(
-        "Five versions to stop: which part of a report names each?",
-        "A rule on kernels, on speed, or on all recompiles stops the healthy one too.",
-        "matches, compiled, graphs=2, stale=0 and later_recompiles=0: with commas, one "
-        "text.",
-    ),
-    passed="It stops what is worse, and not what is only different.",
-)
-def gate(answer):
-    rules = answer()
-    for name, report in PASS.items():
-        if unmet := report.unmet(rules):
-            return f"stopped, though it is healthy: {name}: {'; '.join(unmet)}"
-    for name, report in STOP.items():
-        if not report.unmet(rules):
-            return f"not stopped: {name}"
-    return None
+        return f"as bfloat16, it has counted to {result.item():g} after 300 calls"
+    return one_compile(answer, [(x,) for x in _inputs()])

@@ -74,8 +74,6 @@ def _infinite(series):
 
 
 def _served(model, rows, backend):
-    if backend.inner is None:
-        return model
     compiled = torch.compile(model, backend=backend)
     with torch.no_grad():
         for n in rows:
@@ -83,16 +81,12 @@ def _served(model, rows, backend):
     return compiled
 
 
+def _eager_for_one(compiled, model):
+    return lambda x: (compiled if len(x) > 1 else model)(x)
+
+
 def _off(graph, inputs):
-    return lambda *given: tuple(y + 0.01 for y in graph(*given))
-
-
-def _low(graph, inputs):
     return lambda *given: tuple(y - 0.01 for y in graph(*given))
-
-
-def _large(graph, inputs):
-    return lambda *given: tuple(y * 1.01 for y in graph(*given))
 
 
 def _not_a_number(graph, inputs):
@@ -120,14 +114,12 @@ CASES = {  # what it is: the lengths of its warm-up, its backend, may it serve?
     "a good model": ((1, 5, 6), "eager", True),
     "a good model under eager_on_recompile": ((1, 5, 6), "eager", True),
     "a warm-up that forgot a length": ((5, 6), "eager", False),
-    "a model that is off by 0.01": ((1, 5, 6), _off, False),
-    "a model that is 0.01 too low": ((1, 5, 6), _low, False),
-    "a model that is one percent too large": ((1, 5, 6), _large, False),
+    "a model that is 0.01 too low": ((1, 5, 6), _off, False),
     "a model that is off by 0.01 for five rows": ((1, 5, 6), _off_at_five, False),
     "a model whose answers are NaN": ((1, 5, 6), _not_a_number, False),
     "a model that raises": ((1, 6, 7), _raises_at_five, False),
     "a model whose answers are infinite, in eager too,": ((1, 5, 6), "eager", False),
-    "a model that was never compiled": ((), None, False),
+    "a model that is eager for one row": ((5, 6), "eager", False),
 }
 
 
@@ -156,6 +148,8 @@ def ready_or_not(ready):
         model, backend = fresh(function), CountingBackend(inner)
         own = "eager_on_recompile" if "recompile" in what else "default"
         compiled = _served(model, rows, backend)
+        if "eager for one" in what:
+            compiled = _eager_for_one(compiled, model)
         with torch.compiler.set_stance(own), unlogged():
             answer = ready(compiled, model, samples, backend.ran.__len__)
             stance = eval_frame._stance.stance
@@ -163,8 +157,5 @@ def ready_or_not(ready):
             wanted = "pass" if good else "be stopped"
             return f"{what} should {wanted}, and your gate says {answer!r}"
         if stance != own:
-            return (
-                f"after {what}, the stance is {stance}, and it was {own}: the users "
-                "get it, too"
-            )
+            return f"after {what}, the stance is {stance}, and it was {own}"
     return None

@@ -10,17 +10,14 @@ latest: it watches its input, which ends when we do.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shlex
 import subprocess
-import threading
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
-from contextvars import copy_context
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +33,12 @@ from examples.service.app import (
     problems,
 )
 from examples.service.load import Reply, Series, load, percentile
-from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from torch import nn
 
 from course.first_call import compiles
-from course.shell import Folder
 from course.values import as_near
 from course.words import unlogged
 from helpers import children
@@ -60,23 +55,6 @@ OWN = {
     "TORCHINDUCTOR_FX_GRAPH_CACHE": "0",
     "TORCHINDUCTOR_AUTOGRAD_CACHE": "0",
 }
-# A process that is asked for three lengths, and prints how often it compiled.
-ASKED = """
-import torch
-
-graphs = []
-
-
-def counted(graph, inputs):
-    graphs.append(graph)
-    return graph
-
-
-mean = torch.compile(lambda x: x.mean(0), backend=counted)
-for rows in 17, 5, 33:
-    mean(torch.ones(rows, 8))
-print(len(graphs))
-"""
 
 
 class Running:
@@ -146,16 +124,6 @@ def stopped(*services: Running) -> list[int]:
     """Stop them all at the same time, and return their exit codes."""
     with ThreadPoolExecutor() as pool:
         return list(pool.map(Running.stop, services))
-
-
-def two_starts(setting: str) -> list[int]:
-    """Return the compiles of two processes in turn, which share a cache folder.
-
-    Both have a *setting*, as it is typed in a shell before a command.
-    """
-    command = f"TORCHINDUCTOR_CACHE_DIR=cache {setting} python asked.py"
-    with Folder({"asked.py": ASKED}, caches=True) as folder:
-        return [int(folder.type(command).split()[-1]) for _ in range(2)]
 
 
 # ----------------------------------------------------------- what was answered
@@ -282,82 +250,16 @@ def answers(after: str, rows: Sequence[int], late: int = 3) -> list[str]:
     return found
 
 
-def endpoints_see(place: str, limit: int) -> tuple[int, int]:
-    """Return the recompile limit that a sync and an async endpoint see.
-
-    It is set "before the app starts", or "in its lifespan".
-    """
-    found = []
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        if place == "in its lifespan":
-            torch._dynamo.config.recompile_limit = limit
-        yield
-
-    server = FastAPI(lifespan=lifespan)
-
-    @server.get("/sync")
-    def sync() -> int:
-        return torch._dynamo.config.recompile_limit
-
-    @server.get("/async")
-    async def in_loop() -> int:
-        return torch._dynamo.config.recompile_limit
-
-    def serve() -> None:
-        if place == "before the app starts":
-            torch._dynamo.config.recompile_limit = limit
-        with TestClient(server) as client:
-            found.extend(client.get(path).json() for path in ("/sync", "/async"))
-
-    copy_context().run(serve)  # the setting ends with it
-    return tuple(found)
-
-
 class _Breaks(Scorer):
     def forward(self, series: torch.Tensor) -> torch.Tensor:
         torch._dynamo.graph_break()
         return super().forward(series)
 
 
-class _Wrong(Scorer):
-    def forward(self, series: torch.Tensor) -> torch.Tensor:
-        off = 1.0 if torch.compiler.is_compiling() else 0.0
-        return super().forward(series) + off
-
-
-def where_seen(limit: int, fusion: int) -> dict[str, tuple[int, int]]:
-    """Return the settings of Dynamo and of Inductor that other threads see.
-
-    They are assigned where each of the threads is asked for.
-    """
-    dynamo, inductor = torch._dynamo.config, torch._inductor.config
-
-    def seen() -> tuple[int, int]:
-        return dynamo.recompile_limit, inductor.max_fusion_size
-
-    async def asked() -> dict[str, Any]:
-        dynamo.recompile_limit, inductor.max_fusion_size = limit, fusion
-        loop, found = asyncio.get_running_loop(), []
-        thread = threading.Thread(target=lambda: found.append(seen()))
-        thread.start()
-        thread.join()
-        return {
-            "asyncio.to_thread": await asyncio.to_thread(seen),
-            "run_in_executor": await loop.run_in_executor(None, seen),
-            "Thread": found[0],
-        }
-
-    # A notebook has a loop in its own thread; the settings end with this context.
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(copy_context().run, asyncio.run, asked()).result()
-
-
 def gate(warm_up: str, kind: str = "") -> list[str]:
     """Return what the gate says of a good model, or of a broken *kind*."""
     torch.compiler.reset()
-    model = {"break": _Breaks, "wrong": _Wrong}.get(kind, Scorer)
+    model = _Breaks if kind == "break" else Scorer
 
     def build(seed: int) -> nn.Module:
         torch.manual_seed(seed)

@@ -37,6 +37,7 @@ LARGEST = 1e6  # no reading is: 1e39 would be infinite in float32
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 # Lengths that the traffic is known to have, 1 before all others.
 SAMPLE = (1, 2, 5, 17, 33, LONGEST)
+CANARY = 17  # rows of what the health check asks; each warm-up knows it
 # The lengths that each policy of the warm-up calls.
 FORESEEN = {
     "none": (),
@@ -144,7 +145,6 @@ class Service:
         self.pool = ThreadPoolExecutor(options.threads, "model")
         self.answered = self.failed = self.late = self.eager = 0
         self.in_warm_up = 0
-        self.last: Any = None  # the series that was answered last
         self._lock = threading.Lock()
         self.current = self.load(options.seed)
 
@@ -167,7 +167,6 @@ class Service:
         with torch.inference_mode():  # of this thread, and guarded
             scores = compiled(x).tolist()
         now = self.counted.here()
-        self.last = series
         return Answer(
             scores=scores,
             model=seed,
@@ -271,7 +270,7 @@ class Question(BaseModel):
 class Health(BaseModel):
     """What the service knows about itself."""
 
-    compiled: bool  # a call made now ran a compiled graph
+    compiled: bool  # the canary, asked now, ran a compiled graph
     model: int
     answered: int
     failed: int  # in the model
@@ -323,17 +322,20 @@ def create_app(options: Options) -> FastAPI:
             )
             raise HTTPException(503, "no answer") from error
 
+    @app.get("/live")
+    async def live() -> dict[str, bool]:  # waits for no compile
+        return {"alive": True}
+
     @app.get("/health")
     async def health(response: Response) -> Health:
         compiled = False
-        if service.last is not None:  # asks again what was answered last
-            try:
-                seen = await in_pool(
-                    service.call, service.current, service.last
-                )
-                compiled = seen.graphs == 1
-            except Exception as error:
-                log.error("health: %s", type(error).__name__)
+        try:  # a fixed series: no client can turn it red
+            seen = await in_pool(
+                service.call, service.current, example(CANARY)
+            )
+            compiled = seen.graphs == 1
+        except Exception as error:
+            log.error("health: %s", type(error).__name__)
         response.status_code = 200 if compiled else 503
         return Health(
             compiled=compiled,

@@ -41,14 +41,20 @@ def test_a_gate_stops_what_would_run_eagerly() -> None:
     service.close()
 
 
-def test_health_knows_eager() -> None:
-    options = app.Options("one", after="force_eager")
+@pytest.mark.parametrize(
+    ("after", "status"), [("force_eager", 503), ("eager_on_recompile", 200)]
+)
+def test_health_is_of_the_model_and_not_of_one_client(
+    after: str, status: int
+) -> None:
+    options = app.Options("one", after=after)
     with TestClient(app.create_app(options)) as client:
         assert client.post(
             "/score", json={"series": app.example(3)}
         ).is_success
         health = client.get("/health")
-    assert health.status_code == 503 and health.json()["eager"] == 1
+        assert client.get("/live").is_success
+    assert (health.status_code, health.json()["eager"]) == (status, 1)
 
 
 @pytest.mark.parametrize(

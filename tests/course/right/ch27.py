@@ -36,36 +36,3 @@ def ready(compiled, eager, samples, runs):
     finally:
         callback_handler.remove_start_callback(note)
     return good and not seen
-
-
-# %% 27.1: one call, and its rows are any number
-def warm(compiled, lengths):
-    with torch.inference_mode():
-        x = torch.ones(max(lengths), 8)
-        torch._dynamo.decorators.mark_unbacked(x, 0)
-        compiled(x)
-
-
-# %% 27.1: three lengths that are nobody's, and then compiles are forbidden
-def warm(compiled, lengths):
-    with torch.inference_mode():
-        for n in (1, 2, 3):
-            compiled(torch.rand(n, 8))
-    torch.compiler.set_stance("fail_on_recompile")
-
-
-# %% 27.2: every sample is asked first, then all are compared
-def ready(compiled, eager, samples, runs):
-    old, found = runs(), []
-    try:
-        with torch.no_grad(), torch.compiler.set_stance("fail_on_recompile"):
-            for x in samples:
-                found.append((compiled(x), eager(x), runs()))
-    except Exception:
-        return False
-    ran = []
-    for _, _, now in found:
-        ran.append(now > old)
-        old = now
-    close = [((y - z).abs() <= 1e-4).all() for y, z, _ in found]
-    return all(ran) and bool(all(close))
