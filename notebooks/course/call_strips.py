@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import io
-import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 import torch
 
 from course.backend import CountingBackend
-from course.drawing import BLUE, EMPTY, VERMILION, grid
-from helpers.plots import Picture
 
 EAGER = "eager"
 
@@ -61,42 +58,3 @@ def first_lines(many: int) -> Iterator[None]:
     with redirect_stdout(io.StringIO()) as said:
         yield
     print("".join(said.getvalue().splitlines(keepends=True)[:many]), end="")
-
-
-def strips_picture(strips: Mapping[str, Calls], unit: str) -> Picture:
-    """Return a row for each strip, with a box for each call."""
-    picture = grid(
-        {
-            name: {f"{call}": kind for call, kind in enumerate(kinds(calls), 1)}
-            for name, calls in strips.items()
-        },
-        {"compiles": VERMILION, "runs what is there": BLUE, "runs eagerly": EMPTY},
-        alt=" ".join(f"{name}: {in_words(calls)}." for name, calls in strips.items()),
-        legend="outside lower left",
-        title="which calls compile",
-    )
-    [axes] = picture.figure.axes
-    axes.set_xlabel(unit)
-    axes.xaxis.set_label_position("top")
-    return picture
-
-
-def kinds(calls: Calls) -> list[str]:
-    """Return what each call did, in the words of the picture."""
-    return [
-        "compiles" if made else "runs eagerly" if ran == EAGER else "runs what is there"
-        for made, ran in zip(calls.made, calls.ran, strict=True)
-    ]
-
-
-def in_words(calls: Calls) -> str:
-    """Return the strip as text: ``calls 1 to 8 compile``, and so on."""
-    parts, start = [], 1
-    for kind, run in itertools.groupby(kinds(calls)):
-        end = start + len(list(run)) - 1
-        which = f"call {start}" if start == end else f"calls {start} to {end}"
-        said = kind if start == end else kind.replace("runs", "run", 1)
-        said = "compile" if said == "compiles" and start != end else said
-        parts.append(f"{which} {said}")
-        start = end + 1
-    return ", ".join(parts)
