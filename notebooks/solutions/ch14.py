@@ -2,7 +2,7 @@
 
 
 # %% 14.1
-class Mended(torch.nn.Module):
+class Fixed(torch.nn.Module):
     """A layer whose part grows from nothing to all in ten calls."""
 
     def __init__(self, width):
@@ -14,11 +14,3 @@ class Mended(torch.nn.Module):
         self.step += 1
         part = (self.step / 10).clamp(max=1)
         return x + part * self.layer(x)
-
-
-# %% 14.2
-def compile_step(step, backend):
-    """Return a compiled step(x) that keeps an exact version for 64 rows."""
-    exact = torch.compile(step, backend=backend, dynamic=False)
-    any_size = torch.compile(step, backend=backend, dynamic=True)
-    return lambda x: exact(x) if len(x) == 64 else any_size(x)

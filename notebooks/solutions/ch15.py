@@ -2,12 +2,6 @@
 
 
 # %% 15.1
-def mended(x):
-    """Return what distances returns, for any number of rows."""
-    return (x - x.mean(0)).norm(dim=1)
-
-
-# %% 15.2
 def warm_up(compiled, make, sizes):
     """Call compiled until it needs no compile for any of the sizes."""
     kinds = {n if n < 2 else 2 + n % 2: n for n in sizes}

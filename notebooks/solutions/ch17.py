@@ -29,17 +29,3 @@ class Free(torch.Tensor):
 
         dense = pytree.tree_map_only(cls, lambda t: t.raw * t.scale, args)
         return op(*dense, **(kwargs or {}))
-
-
-# %% 17.2
-def serve(work, backend):
-    """Return a function of a list of tensors, with what *work* makes of it."""
-    compiled = torch.compile(work, backend=backend)
-
-    def served(texts):
-        values = torch.cat(texts)
-        lengths = [0, *map(len, texts)]
-        ends = torch.tensor(lengths, device=values.device).cumsum(0)
-        return compiled(torch.nested.nested_tensor_from_jagged(values, ends))
-
-    return served

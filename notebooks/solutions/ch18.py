@@ -19,21 +19,3 @@ def first_wrong(fn, *inputs):
         if not torch.allclose(got, wanted, rtol=1e-3, atol=1e-3):
             return backend
     return None
-
-
-# %% 18.2
-def why_different(fn, compiled, *inputs):
-    eager, other = fn(*inputs), compiled(*inputs)
-    exact = {"rtol": 0, "atol": 0, "equal_nan": True}
-    if torch.allclose(eager, other, **exact):
-        return "same"
-    if not torch.allclose(eager, fn(*inputs), **exact):
-        return "random"
-    truth = fn(*(t.double() for t in inputs))
-
-    def off(result):
-        same = torch.isclose(result.double(), truth, **exact)
-        return (result.double() - truth).masked_fill(same, 0).abs().max()
-
-    own, its = off(eager), off(other)
-    return "rounding" if its <= 5 * own else "bug"

@@ -2,26 +2,6 @@
 
 
 # %% 19.1
-def compiles_in(calls):
-    from torch._dynamo.callback import callback_handler
-
-    seen, counts = [], []
-
-    def note(args):
-        seen.append(args)
-
-    callback_handler.register_start_callback(note)
-    try:
-        for call in calls:
-            before = len(seen)
-            call()
-            counts.append(len(seen) - before)
-    finally:
-        callback_handler.remove_start_callback(note)
-    return counts
-
-
-# %% 19.2
 def diagnose(eager, compiled, x):
     from torch._dynamo.utils import get_compilation_metrics
     from torch.profiler import profile

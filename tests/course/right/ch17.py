@@ -26,29 +26,3 @@ class Free(torch.Tensor):
             return a.dense if isinstance(a, cls) else a
 
         return op(*tree_map(plain, args), **(kwargs or {}))
-
-
-# %% 17.2: the shortest and the longest are said, and the same for all
-def serve(work, backend):
-    compiled = torch.compile(work, backend=backend)
-
-    def served(texts):
-        ends = torch.tensor([0, *(len(text) for text in texts)]).cumsum(0)
-        jagged = torch.nested.nested_tensor_from_jagged(
-            torch.cat(texts), ends, min_seqlen=1, max_seqlen=1024
-        )
-        return compiled(jagged)
-
-    return served
-
-
-# %% 17.2: compiled for any size from the start
-def serve(work, backend):
-    compiled = torch.compile(work, backend=backend, dynamic=True)
-
-    def served(texts):
-        lengths = torch.tensor([text.shape[0] for text in texts])
-        ends = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
-        return compiled(torch.nested.nested_tensor_from_jagged(torch.cat(texts), ends))
-
-    return served

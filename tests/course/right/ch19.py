@@ -1,36 +1,7 @@
 # Other right answers to the exercises of notebook 19.
 
 
-# %% 19.1: by the records of compiles, of which torch keeps the last ones
-def compiles_in(calls):
-    from torch._dynamo.utils import get_compilation_metrics
-
-    counts = []
-    for call in calls:
-        before = get_compilation_metrics()
-        call()
-        after = get_compilation_metrics()
-        counts.append(sum(record not in before for record in after))
-    return counts
-
-
-# %% 19.1: by the ends, a callback for each call
-def compiles_in(calls):
-    from torch._dynamo.callback import callback_handler
-
-    counts = []
-    for call in calls:
-        seen = []
-        callback_handler.register_end_callback(seen.append)
-        try:
-            call()
-        finally:
-            callback_handler.remove_end_callback(seen.append)
-        counts.append(len(seen))
-    return counts
-
-
-# %% 19.2: the last record is another one
+# %% 19.1: the last record is another one
 def diagnose(eager, compiled, x):
     from torch._dynamo.utils import get_compilation_metrics
     from torch.profiler import profile
@@ -47,7 +18,7 @@ def diagnose(eager, compiled, x):
     return "fine" if last == get_compilation_metrics()[-1:] else "slow"
 
 
-# %% 19.2: a stance that refuses a compile
+# %% 19.1: a stance that refuses a compile
 def diagnose(eager, compiled, x):
     from torch.profiler import profile
 
