@@ -17,19 +17,6 @@ def choose(races, calls):
 
 
 # %% 12.2
-def graphed(f, record):
-    """Return g, with g(x) as f(x): one recording a shape, results to keep."""
-    replays = {}
-
-    def g(x):
-        if x.shape not in replays:
-            replays[x.shape] = record(f, x)
-        return replays[x.shape](x).clone()
-
-    return g
-
-
-# %% 12.3
 def culprits(f, options, *inputs):
     """Return the names of the options that alone change the kernels of f."""
     from helpers import output_code

@@ -1,5 +1,6 @@
 # Answers of lesson 13. Open them after you have tried.
 
+
 # %% 13.1
 def running_total(compile_):
     """Return a function total(x): the sum of all x so far, to keep."""
@@ -11,14 +12,3 @@ def running_total(compile_):
     held, fast = torch.zeros(4), compile_(add)
     torch._dynamo.mark_static_address(held)
     return lambda x: fast(held, x).clone()
-
-
-# %% 13.2
-def accumulate(loss_of, parameters, batches):
-    """Leave in each p.grad the sum of the gradients of loss_of(batch)."""
-    for p in parameters:
-        if p.grad is None:
-            p.grad = torch.zeros_like(p)
-        p.grad.zero_()
-    for batch in batches:
-        loss_of(batch).backward()

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from course.ch13.driver import Recorder
-from course.ch13.results import fate
 
 PATCHED = ("CUDAGraph", "graph", "device", "synchronize", "Stream")
 
@@ -17,7 +16,7 @@ def forgotten():
 
 
 def phases(recorder):
-    return [step.what for step in recorder.take()]
+    return [line.split(",")[0] for line in recorder.did]
 
 
 def aliases(x):
@@ -74,7 +73,7 @@ def test_it_trains_as_eager_does():
 def test_a_lost_result_raises_the_words_of_torch():
     fast = torch.compile(torch.sin, backend=Recorder())
     first = fast(torch.ones(4))
-    assert fate(first, torch.ones(4).sin()) == "right"
+    torch.testing.assert_close(first + 0, torch.ones(4).sin())
     fast(torch.zeros(4))
     with pytest.raises(RuntimeError, match="clone the tensor outside of"):
         first + 1

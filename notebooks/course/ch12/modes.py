@@ -1,4 +1,4 @@
-"""Modes on pages: what they set, what was timed, what a template wrote."""
+"""Modes on pages: what they set, and what was timed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from course.lowering import past_the_caches
 from helpers.text import Table, mark
 
 _NUMBER = re.compile(r"\d+\.\d+(?: ms| seconds|%)?")
-_LEFT_OUT = re.compile(r"(?<=[(\s])(\w+) \+ .*")
 
 
 def options_table(modes: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -49,25 +48,3 @@ def candidates(f: Callable[..., Any], *inputs: Any, mode: str) -> str:
     return "\n".join(
         _NUMBER.sub(lambda found: mark(found[0]), line) for line in [*top, *rows, *end]
     )
-
-
-def epilogue(source: str) -> str:
-    """Return the lines of a C++ template that multiply and finish a block.
-
-    The many lines about sizes are left out, and so are indices and lengths.
-    """
-    lines = [line.strip() for line in source.split("\n")]
-    product = next(line for line in lines if "fmadd(" in line)
-    shown = [
-        "// the product, for each row and column of a block",
-        product,
-        "// what is done with a block as soon as it is ready",
-    ]
-    start = next(n for n, line in enumerate(lines) if "GCC ivdep" in line)
-    for line in lines[start:]:
-        if line.startswith("auto tmp") or ".store(" in line:
-            bracket = ");" if line.count("(") else ";"
-            shown.append(_LEFT_OUT.sub(rf"\1 + ...{bracket}", line))
-        if ".store(" in line:
-            break
-    return "\n".join(shown)

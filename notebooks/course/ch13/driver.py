@@ -1,11 +1,9 @@
 """torch's own recorder of CUDA graphs, on a machine without CUDA.
 
-    Recorder()    a back end for torch.compile: recordings on the CPU, and what was done
-
-What decides is torch's: Inductor's front says which inputs are static, and the class
-``CUDAGraphTreeManager`` says of each call whether it warms up, records, replays or runs
-as it is, and whose memory is free.  What it asks of the driver is answered here, since
-there is none: a recording is the graph of a call and the tensors that it used, a replay
+`Recorder` is a backend for ``torch.compile``.  What decides is torch's: Inductor says
+which inputs are static, and the class ``CUDAGraphTreeManager`` says whether a call
+warms up, records, replays or runs as it is, and whose memory is free.  The driver is
+imitated: a recording is the graph of a call and the tensors that it used, and a replay
 runs that graph again on the same tensors, and writes to the same places.
 """
 
@@ -14,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 from unittest import mock
@@ -25,123 +22,73 @@ from torch._dynamo.backends.debugging import boxed_nop
 from torch._functorch import config as functorch_config
 from torch._inductor import compile_fx, cudagraph_trees, cudagraph_utils
 from torch._inductor.cudagraph_trees import CUDAGraphTreeManager
-from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils import _pytree as pytree
 
-Model = Callable[[list[Any]], Sequence[Any]]
 _OPTIONS = {"triton.cudagraphs": True, "fx_graph_cache": False}
 
 
-@dataclass(frozen=True)
-class Step:
-    """What torch did in one call of one graph."""
-
-    what: str
-    """"warm-up", "record", "replay", or "as it is": the graph without a recording."""
-
-    phase: str  # forward, backward or inference
-    copied: tuple[tuple[int, ...], ...] = ()
-    """The shapes of the inputs that were copied to where the recording reads."""
-
-    def __str__(self) -> str:
-        shapes = ", ".join(str(list(shape)) for shape in self.copied)
-        return f"{self.what}, copies {shapes}" if shapes else self.what
-
-
-@dataclass(eq=False)  # Dynamo compares back ends, and each is its own
 class Recorder:
-    """A back end for ``torch.compile``: CUDA graphs of the CPU's tensors.
+    """A backend for ``torch.compile``: CUDA graphs of the CPU's tensors.
 
-    ``did`` has a step for each run of a graph, in order.
+    ``did`` has a line for each run of a graph: "warm-up", "record", "replay" or "as it
+    is", and the shapes of the inputs that were copied to where a recording reads.
     """
 
-    did: list[Step] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.did: list[str] = []
 
-    def __call__(
-        self, graph: torch.fx.GraphModule, inputs: Sequence[Any], **_: Any
-    ) -> Callable[..., Any]:
+    def __call__(self, graph: Any, inputs: Sequence[Any], **_: Any) -> Any:
         with functorch_config.patch(enable_autograd_cache=False):
             return compile_fx.compile_fx(
                 graph, inputs, inner_compile=self._wrap, config_patches=_OPTIONS
             )
 
-    def take(self) -> list[Step]:
-        """Return what was done since the last call of this."""
-        steps = self.did[:]
-        self.did.clear()
-        return steps
-
-    def gave_away(self, tensor: torch.Tensor) -> bool:
-        """Return whether torch gave away the memory in which *tensor* lies.
-
-        On a device every use of it raises from then on.  Here only the tensors that
-        were handed out raise, and not others that share their memory.
-        """
-        if isinstance(tensor, Overwritten):
-            return True
-        mine = tensor.untyped_storage()._cdata
-        return any(freed.cdata == mine for freed in _FREED)
-
     def reset(self) -> None:
         """Forget all recordings; ``torch.compiler.reset`` calls this."""
         cudagraph_trees.reset_cudagraph_trees()
 
-    def _wrap(
-        self,
-        graph: torch.fx.GraphModule,
-        inputs: Sequence[Any],
-        *,
-        static_input_idxs: Sequence[int] | None = None,
-        cudagraphs: Any = True,
-        is_backward: bool = False,
-        is_inference: bool = False,
-        boxed_forward_device_index: Any = None,
-        **_: Any,
-    ) -> Callable[..., Any]:
+    def _wrap(self, graph: Any, inputs: Sequence[Any], **how: Any) -> Any:
         """Return one graph, as Inductor hands it to torch's recorder."""
-        phase = "backward" if is_backward else "forward"
-        phase = "inference" if is_inference else phase
         run = boxed_nop(graph, inputs)
-        if boxed_forward_device_index is not None and phase == "forward":
-            boxed_forward_device_index.set(0)
-        if cudagraphs:
+        kind = {k: how.get(k, False) for k in ("is_backward", "is_inference")}
+        place = how.get("boxed_forward_device_index")
+        if place is not None and not any(kind.values()):
+            place.set(0)
+        if how.get("cudagraphs", True):
+            mutated = dynamo_cudagraphs.find_input_mutations(graph.graph)
             run = compile_fx.cudagraphify(
                 partial(_capturable, run),
-                static_input_idxs=static_input_idxs or (),
+                static_input_idxs=how.get("static_input_idxs") or (),
                 device_index=0,
                 stack_traces=dynamo_cudagraphs.get_stack_traces(graph),
-                is_backward=is_backward,
-                is_inference=is_inference,
                 placeholders=cudagraph_utils.get_placeholder_info(graph.graph),
-                mutated_input_idxs=tuple(
-                    dynamo_cudagraphs.find_input_mutations(graph.graph)
-                ),
+                mutated_input_idxs=tuple(mutated),
+                **kind,
             )
 
         def watched(values: list[Any]) -> Any:
             before = len(self.did)
-            with _driver(self, phase):
+            with _driver(self.did):
                 result = run(values)
             if len(self.did) == before:
-                self.did.append(Step("as it is", phase))
+                self.did.append("as it is")
             return result
 
         watched._boxed_call = True
         return watched
 
 
-# --- a driver for a device that is not there ------------------------------------------
+# --- a driver for a device that isn't there -------------------------------------------
 
 
 class Graph:
-    """What stands for ``torch.cuda.CUDAGraph``: how a call is run again."""
+    """The part of ``torch.cuda.CUDAGraph``: how a call is run again."""
+
+    again: Callable[[], None] = staticmethod(lambda: None)
 
     def replay(self) -> None:
         """Run what was captured again, on the same tensors."""
         self.again()
-
-    def again(self) -> None:
-        """Nothing has been captured yet."""
 
     def register_generator_state(self, _: object) -> None:
         """Random numbers are drawn anew in each replay, as they are on a device."""
@@ -160,13 +107,6 @@ class Overwritten(torch.Tensor):
         raise RuntimeError(next(x.message for x in used if isinstance(x, Overwritten)))
 
 
-_FREED: list[StorageWeakRef] = []  # what torch gave away; it is kept from no one
-
-
-def _free(storage: int) -> None:
-    _FREED.append(StorageWeakRef(torch.UntypedStorage._new_with_weak_ptr(storage)))
-
-
 def _overwrite(tensor: torch.Tensor, message: str) -> None:
     tensor.__class__ = Overwritten
     tensor.message = message
@@ -176,7 +116,7 @@ _POOL: dict[int, torch.Tensor] = {}  # by address: the memory of all recordings
 _capturing: list[Graph] = []
 
 
-def _capturable(model: Model, inputs: list[Any]) -> Sequence[Any]:
+def _capturable(model: Callable[..., Any], inputs: list[Any]) -> Sequence[Any]:
     """Run *model*; while a recording is made, note how to run it again."""
     if not _capturing:
         return model(inputs)
@@ -187,9 +127,11 @@ def _capturable(model: Model, inputs: list[Any]) -> Sequence[Any]:
     for x, old in zip(kept, before, strict=True):  # a capture changes nothing
         if _is_tensor(x):
             x.copy_(old)
-    theirs = {x.untyped_storage().data_ptr() for x in kept if _is_tensor(x)}
+    theirs = {_address(x) for x in kept if _is_tensor(x)}
     moved: dict[int, torch.UntypedStorage] = {}
-    placed = [_held(x) if _lies_in(x, theirs) else _placed(x, moved) for x in results]
+    own = [_is_tensor(x) and _address(x) not in theirs for x in results]
+    pairs = zip(results, own, strict=True)
+    placed = [_placed(x, moved) if is_own else _held(x) for x, is_own in pairs]
     places = [_held(x) for x in placed]
 
     def again() -> None:
@@ -205,15 +147,15 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor)
 
 
-def _lies_in(value: Any, addresses: set[int]) -> bool:
-    return not _is_tensor(value) or value.untyped_storage().data_ptr() in addresses
+def _address(value: torch.Tensor) -> int:
+    return value.untyped_storage().data_ptr()
 
 
 def _held(value: Any) -> Any:
     """Return *value* for a replay; memory of the pool has no owner but the pool."""
     if not _is_tensor(value):
         return value
-    if value.untyped_storage().data_ptr() not in _POOL:
+    if _address(value) not in _POOL:
         return value.detach()
     data = _described(value)
     return _tensor(data, _storage(data["data_ptr"], data["nbytes"]))
@@ -266,42 +208,30 @@ def _nothing(*_: Any, **__: Any) -> None:
     """Do nothing: there is no device."""
 
 
+def _yes(*_: Any) -> bool:
+    return True
+
+
 def _no_context(*_: Any, **__: Any) -> contextlib.nullcontext[None]:
     return contextlib.nullcontext()
 
 
-class _Stream:
-    wait_stream = synchronize = _nothing
-
-
-_CUDA = {
-    "synchronize": _nothing,
-    "Stream": _Stream,
-    "current_stream": lambda *_: _Stream(),
-    "CUDAGraph": Graph,
-    "graph_pool_handle": lambda: (0, 0),
-    "graph": _capture,
-    "device": _no_context,
-}
-_TREES = dict.fromkeys(
-    (
-        "_use_cuda_memory_pool_manager",
-        "disable_conv_cache_emptying",
-        "clear_cublas_manager",
-        "_update_current_stream_external_object",
-    ),
-    _no_context,
-)
-_TREES["static_input"] = _input_in_pool
+_CUDA = {"synchronize": _nothing, "device": _no_context, "graph": _capture}
+_CUDA |= {"CUDAGraph": Graph, "graph_pool_handle": lambda: (0, 0)}
+_CUDA |= dict.fromkeys(("Stream", "current_stream"), mock.Mock())
+_TREES = {"_use_cuda_memory_pool_manager": _no_context, "static_input": _input_in_pool}
+_TREES |= {"disable_conv_cache_emptying": _no_context}
+_TREES |= {"clear_cublas_manager": _no_context}
+_TREES |= {"_update_current_stream_external_object": _no_context}
 _C = {
     "_cuda_getCheckpointState": lambda *_: object(),
     "_cuda_setCheckpointPoolState": _nothing,
     "_cuda_cudaCachingAllocator_raw_delete": _nothing,
-    "_cuda_checkPoolLiveAllocations": lambda *_: True,
-    "_free_And_Remove_DeleterFn": _free,
+    "_cuda_checkPoolLiveAllocations": _yes,
+    "_free_And_Remove_DeleterFn": _nothing,
     "_set_storage_access_error_msg": _overwrite,
     "_set_storage_data_ptr_access_error_msg": _nothing,
-    "_has_Standard_Deleter": lambda *_: True,
+    "_has_Standard_Deleter": _yes,
     "_tensors_data_ptrs_at_indices_equal": _same_places,
     "_construct_CUDA_Tensor_From_Storage_And_Metadata": _tensor,
 }
@@ -309,43 +239,38 @@ _LOCK = threading.RLock()  # what is patched belongs to the whole process
 
 
 @contextlib.contextmanager
-def _driver(recorder: Recorder, phase: str) -> Iterator[None]:
+def _driver(did: list[str]) -> Iterator[None]:
     """Answer what torch's recorder asks of the driver, and note what it does."""
-    run_eager, record, execute = (
-        getattr(CUDAGraphTreeManager, name)
-        for name in ("run_eager", "record_function", "execute_node")
-    )
+    manager = CUDAGraphTreeManager
+    run_eager, record = manager.run_eager, manager.record_function
+    execute = manager.execute_node
 
-    def warms_up(manager: Any, inputs: Any, function: Any) -> Any:
-        recorder.did.append(Step("warm-up", phase))
-        return run_eager(manager, inputs, function)
+    def warms_up(self: Any, *given: Any) -> Any:
+        did.append("warm-up")
+        return run_eager(self, *given)
 
-    def records(manager: Any, inputs: Any, function: Any) -> Any:
-        result = record(manager, inputs, function)
-        recorder.did.append(Step("record", phase, _copied(manager.current_node)))
+    def records(self: Any, *given: Any) -> Any:
+        result = record(self, *given)
+        did.append(f"record{_copied(self.current_node)}")
         return result
 
-    def replays(manager: Any, node: Any, inputs: Any) -> Any:
-        recorder.did.append(Step("replay", phase, _copied(node)))
-        return execute(manager, node, inputs)
+    def replays(self: Any, node: Any, inputs: Any) -> Any:
+        did.append(f"replay{_copied(node)}")
+        return execute(self, node, inputs)
 
     watched = {"run_eager": warms_up, "record_function": records}
     watched["execute_node"] = replays
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(_LOCK)
-        for owner, names in (
-            (torch.cuda, _CUDA),
-            (cudagraph_trees, _TREES),
-            (torch._C, _C),
-            (torch.Tensor, {"is_cuda": True}),
-            (CUDAGraphTreeManager, watched),
-        ):
+    patched = {torch.cuda: _CUDA, cudagraph_trees: _TREES, torch._C: _C}
+    patched |= {torch.Tensor: {"is_cuda": True}, manager: watched}
+    with _LOCK, contextlib.ExitStack() as stack:
+        for owner, names in patched.items():
             for name, value in names.items():
                 patch = mock.patch.object(owner, name, value, create=True)
                 stack.enter_context(patch)
         yield
 
 
-def _copied(node: Any) -> tuple[tuple[int, ...], ...]:
+def _copied(node: Any) -> str:
     inputs = [node.reconstructed_inputs[n] for n in node.non_static_input_idx]
-    return tuple(tuple(x.shape) for x in inputs if _is_tensor(x))
+    shapes = [str([*x.shape]) for x in inputs if _is_tensor(x)]
+    return f", copies {', '.join(shapes)}" if shapes else ""
