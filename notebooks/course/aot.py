@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -81,25 +79,3 @@ def ops(module: torch.fx.GraphModule) -> list[str]:
     """Return the names of a graph's operations, without their overloads."""
     calls = [n for n in module.graph.nodes if n.op == "call_function"]
     return [n.target.__name__.split(".")[0] for n in calls]
-
-
-def skip_metadata() -> None:
-    """Leave the one long line of metadata out of the log of aot_graphs."""
-    for part in ("graph_capture", "graph_compile"):
-        name = f"torch._functorch._aot_autograd.{part}.__aot_graphs"
-        logging.getLogger(name).addFilter(_is_no_metadata)
-
-
-def _is_no_metadata(record: logging.LogRecord) -> bool:
-    return not record.getMessage().startswith("aot_config id")
-
-
-def largest_loop(source: str) -> int:
-    """Return how many elements the largest loop of a kernel runs over."""
-    triton = r"[xyr]\w*numel = (\d+)"
-    cpp = r"[xr]\d+<static_cast<int64_t>\((\d+)L\)"
-    bounds = re.findall(f"{triton}|{cpp}", source)
-    numbers = [int(a or b) for a, b in bounds]
-    if not numbers:
-        raise ValueError("no loop was found in the code")
-    return max(numbers)

@@ -26,7 +26,10 @@ from helpers import graphs
 from helpers.text import Table
 
 TEXT = (Path(__file__).parent / "zoo.txt").read_text()
-GROUPS = dict(re.findall(r"^== (.*)\n((?:(?!== ).*\n)*)", TEXT, re.M))
+GROUPS = {
+    name: rows.strip()
+    for name, rows in re.findall(r"^== (.*)\n((?:(?!== ).*\n)*)", TEXT, re.M)
+}
 NAMES = """
 import bisect, collections, contextlib, copy, dataclasses, functools, gc, itertools
 import json, logging, math, os, pickle, threading, time, warnings
@@ -49,7 +52,7 @@ def table(group: str) -> Table:
     rows = []
     for name, code, fix, instead in re.findall(
         r"^-- (.*)\n((?:(?!--|->).*\n)+)(?:-> (.*)\n((?:(?!--).*\n)*))?",
-        GROUPS[group],
+        GROUPS[group] + "\n",
         re.M,
     ):
         given = function(code)
