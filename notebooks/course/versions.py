@@ -1,4 +1,4 @@
-"""Which version of a compiled function serves a call, and what was asked.
+"""Which version of a compiled function would serve a call, and what is asked.
 
 A code object has a list of compiled versions.  A call asks the guards of one
 after the other, and the first version whose guards all hold runs.
@@ -6,9 +6,8 @@ after the other, and the first version whose guards all hold runs.
 
 from __future__ import annotations
 
-import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,78 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 
-from course.backend import CountingBackend
-from course.words import unlogged
-from helpers import recompiles, session
 from helpers.plots import COLOURS, QUIET, Picture, styled
-from helpers.text import Table, count
-
-# ---------------------------------------------------- what each call ran
-
-
-def versions_run(
-    function: Callable[..., Any],
-    calls: Sequence[tuple[Any, ...]],
-    stance: str = "default",
-    **options: Any,
-) -> list[int | str]:
-    """Return for each call the number of the version that ran, or "eager".
-
-    *function* is compiled anew, with *options* as for ``torch.compile`` and a
-    backend that numbers its graphs from 0 and notes which of them runs.
-    """
-    served: list[int | str] = []
-    backend = CountingBackend()
-    with session.undisturbed(function), unlogged(logging.DEBUG):
-        apart = session.compile_apart(function, backend=backend, **options)
-        for inputs in calls:
-            with torch.compiler.set_stance(stance):
-                served.append(backend.served(apart, *inputs))
-    return served
-
-
-def compiles_before_it_raises(
-    function: Callable[..., Any],
-    calls: Sequence[tuple[Any, ...]],
-    **options: Any,
-) -> int:
-    """Return how many calls pass before the recompile limit is an error."""
-    with session.undisturbed(function):
-        apart = session.compile_apart(function, backend="eager", **options)
-        for done, inputs in enumerate(calls):
-            try:
-                apart(*inputs)
-            except torch._dynamo.exc.FailOnRecompileLimitHit:
-                return done
-    return len(calls)
-
-
-def reasons_after(
-    lines: Sequence[str], make: Callable[[], Any], x: torch.Tensor
-) -> Table:
-    """Return, for each line, what the call in it costs a model compiled for x.
-
-    A line may use ``model`` and ``x``, and ``call``, which calls the compiled
-    model.  Each line begins with a fresh model that was called once.
-    """
-    rows = []
-    for line in lines:
-        torch.compiler.reset()
-        model, seen = make(), []
-        compiled = torch.compile(model, backend="eager")
-        compiled(x)
-
-        def call(
-            x: torch.Tensor, compiled: Any = compiled, seen: list[Any] = seen
-        ) -> None:
-            seen.extend(recompiles(compiled, [(x,)]).calls)
-
-        exec(line, {"torch": torch, "model": model, "x": x, "call": call})
-        rows.append([line, seen[0].compiles, "; ".join(seen[0].reasons)])
-    return Table.of(["after this line", "compiles", "why"], rows)
-
-
-# -------------------------------------------------------------- what was asked
+from helpers.text import count
 
 
 @dataclass(frozen=True)
@@ -105,12 +34,6 @@ def versions(function: Callable[..., Any]) -> list[Any]:
     """Return torch's versions of a function, in the order of asking."""
     original = getattr(function, "_torchdynamo_orig_callable", function)
     return list(_debug_get_cache_entry_list(original))
-
-
-def guards(function: Callable[..., Any]) -> int:
-    """Return how many guards the one version of a compiled function has."""
-    [version] = versions(function)
-    return len(re.findall(r"\+- [A-Z_]+: ", str(version.guard_manager)))
 
 
 def asked(function: Callable[..., Any], name: str, **inputs: Any) -> list[Asked]:
@@ -144,18 +67,11 @@ def _short(failed: str) -> str:
     return _local(failed.split("  #")[0]).replace("tensor 'x' ", "")
 
 
-# ----------------------------------------------------------------- the picture
-
-
-def path_picture(function: Callable[..., Any], rows: int, gain: Any) -> Picture:
-    """Return a picture of the versions of scale, and of a call's way."""
-    x = torch.empty(rows, len(gain), device=gain.device)
-    return way_picture(rows, asked(function, "x", x=x, gain=gain))
-
-
 @styled
-def way_picture(rows: int, steps: Sequence[Asked]) -> Picture:
-    """Return a picture of what a call of so many rows was told."""
+def path_picture(function: Callable[..., Any], rows: int, gain: Any) -> Picture:
+    """Return a picture of the versions of scale, and of the path of a call."""
+    x = torch.empty(rows, len(gain), device=gain.device)
+    steps = asked(function, "x", x=x, gain=gain)
     figure = Figure(figsize=(9.5, 1.1 + 1.15 * len(steps)))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, 9.5), ylim=(-1.15 * len(steps) - 0.1, 1))

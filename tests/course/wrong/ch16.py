@@ -10,16 +10,6 @@ def in_graph(x, limit):
     return x, turns
 
 
-# %% 16.1: x is not what halved returns
-def in_graph(x, limit):
-    turns = torch.zeros((), dtype=torch.int64)
-    for _ in range(100):  # a bound, and a mask
-        large = x.abs().max() > limit
-        x = torch.where(large, x / 2, x)
-        turns = turns + large
-    return x, turns
-
-
 # %% 16.1: for 1994 turns, x is not what halved returns
 def in_graph(x, limit):
     turns = torch.zeros((), dtype=torch.int64)
@@ -58,23 +48,3 @@ def in_graph(x, limit):
 # + ones
 # - (x, start)
 # + (x / 2, start)
-
-
-# %% 16.1: the number of turns is tensor(4, dtype=torch.int32), not tensor(4)
-# - dtype=torch.int64
-# + dtype=torch.int32
-
-
-# %% 16.1: the number of turns is tensor([4]), not tensor(4)
-# - torch.zeros(()
-# + torch.zeros((1,)
-
-
-# %% 16.1: the loop does not end
-# - return x / 2, turns + 1
-# + return x.clone(), turns + 1
-
-
-# %% 16.1: the loop does not end
-# - return x.abs().max() > limit
-# + return turns >= 0
