@@ -1,8 +1,8 @@
-"""A small language model of today's parts, and Alice in Wonderland to read.
+"""A small language model, and Alice in Wonderland to read.
 
-The parts are those of Llama: RMSNorm, rotary positions, causal attention and
-a gated MLP.  Its weights are random: counts and times depend on shapes, and
-not on what a model has learnt.
+Its parts are those of Llama: RMSNorm, rotary positions, causal attention and
+a gated MLP.  Its weights are random: counts and times depend on shapes, not
+on what a model has learned.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def norm(x: torch.Tensor, gain: torch.Tensor) -> torch.Tensor:
 
 
 def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """Return x, each pair of its numbers turned by the angle of its place."""
+    """Return x with each pair of its numbers rotated by the angle of its position."""
     a, b = x.chunk(2, -1)
     return x * cos + torch.cat([-b, a], -1) * sin
 
@@ -57,7 +57,7 @@ class Block(nn.Module):
 
 
 class Reader(nn.Module):
-    """Scores each letter of the alphabet as the next one, at each place."""
+    """Scores each letter of the alphabet as the next one, at each position."""
 
     def __init__(self, width: int = 128, heads: int = 4, blocks: int = 2) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class Reader(nn.Module):
         self.register_buffer("sin", angle.sin(), persistent=False)
 
     def forward(self, text: torch.Tensor) -> torch.Tensor:
-        """Return the scores of the next letter, for each place of text."""
+        """Return the scores of the next letter, for each position in text."""
         x, length = self.letters(text), text.shape[1]
         for block in self.blocks:
             x = block(x, self.cos[:length], self.sin[:length])
@@ -80,7 +80,7 @@ class Reader(nn.Module):
 
     @torch.no_grad()
     def generate(self, text: torch.Tensor, steps: int) -> torch.Tensor:
-        """Return text moved on by so many letters, one at a time."""
+        """Return text continued by *steps* letters, one at a time."""
         for _ in range(steps):
             letter = self(text)[:, -1:].argmax(-1)
             text = torch.cat([text[:, 1:], letter], dim=1)
@@ -88,6 +88,6 @@ class Reader(nn.Module):
 
 
 def pages(rows: int, length: int = LENGTH) -> torch.Tensor:
-    """Return the beginning of the book as numbers, cut into rows."""
+    """Return the beginning of the book as numbers, in rows of *length*."""
     beginning = TEXT[: rows * length]
     return torch.tensor([ALPHABET.index(c) for c in beginning]).view(rows, -1)

@@ -33,7 +33,7 @@ from torch.nn import functional as F
 
 log = logging.getLogger("uvicorn.error")
 WIDE, LONGEST = 8, 64
-LARGEST = 1e6  # no reading is: 1e39 would be infinite in float32
+LARGEST = 1e6  # of a reading: 1e39 would be infinite in float32
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 # Lengths that the traffic is known to have, 1 before all others.
 SAMPLE = (1, 2, 5, 17, 33, LONGEST)
@@ -46,7 +46,7 @@ FORESEEN = {
     "unbacked": (17,),
     "shapes": SAMPLE,
 }
-# What is said of the rows in a warm-up of one call: they vary.
+# What marks the rows as varying in a warm-up of one call.
 MARKS = {
     "dynamic": torch._dynamo.mark_dynamic,  # 2 or more
     "unbacked": torch._dynamo.decorators.mark_unbacked,  # any number
@@ -177,9 +177,9 @@ class Service:
     def warm(self, model: tuple[int, Callable[..., Any]]) -> None:
         """Compile what the policy foresees, each call in its turn in the pool.
 
-        Beside the traffic, in a thread of its own, it could make a call of the
-        traffic compile: torch 2.13 does not lock a function's compiled code
-        while it looks for the right one (PyTorch's pull request 195355).
+        In its own thread, it could make a call of the traffic compile:
+        torch 2.13 does not lock a function's compiled code while it looks for
+        the right one (PyTorch's pull request 195355).
         A stance is the process's, so meanwhile the traffic may compile, too.
         """
         mark = MARKS.get(self.options.warm_up)
@@ -194,7 +194,7 @@ class Service:
         torch.compiler.set_stance(self.options.after)
 
     def answer(self, series: Any) -> Answer:
-        """Answer a request of the traffic, and watch for late compiles."""
+        """Answer a request, and watch for late compiles."""
         try:
             found = self.call(self.current, series)
         except Exception:
@@ -225,7 +225,7 @@ class Service:
 
 
 def problems(service: Service, lengths: Sequence[int] = SAMPLE) -> list[str]:
-    """Return what speaks against serving: the gate of a deployment."""
+    """Return the reasons not to serve: the gate of a deployment."""
     try:
         service.begin()
     except Exception as error:
