@@ -87,7 +87,7 @@ class restored:
             elif isinstance(item, torch.Tensor):
                 if item.is_leaf:
                     self._gradients.append((item, item.grad))
-                if _has_values(item):
+                if has_values(item):
                     memory = item.detach()
                     self.values.append((item, memory, memory.clone()))
 
@@ -288,7 +288,7 @@ def _ids(table: Any) -> list[int]:
     return [*map(id, (*table, *values))]
 
 
-def _has_values(t: torch.Tensor) -> bool:
+def has_values(t: torch.Tensor) -> bool:
     """Return whether *t* has values in memory that can be compared and copied."""
     lazy = isinstance(t, torch.nn.parameter.UninitializedTensorMixin)
     plain = type(t).__torch_dispatch__ is torch.Tensor.__torch_dispatch__
