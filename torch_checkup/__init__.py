@@ -1,4 +1,4 @@
-"""What torch.compile does to a model of one's own, and what to try.
+"""What torch.compile does to your model, and what to try.
 
     from torch_checkup import checkup
 
@@ -12,16 +12,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the same names as _HOME, for editors and type checkers
-    from .checkups import checkup
-    from .composition import composes
+    from .composing import composes
     from .explain import explain_error
     from .helpers.results import load
-    from .starts import cold_start
+    from .report import checkup
+    from .start import cold_start
 
 _HOME = {
-    "checkup": "checkups",
-    "cold_start": "starts",
-    "composes": "composition",
+    "checkup": "report",
+    "cold_start": "start",
+    "composes": "composing",
     "explain_error": "explain",
     "load": "helpers.results",
 }

@@ -1,7 +1,8 @@
 """The part ``next``: what to try next, each tried and held against the present.
 
 Breaks and versions are counted, and come before seconds; of seconds there is a ratio
-with its interval, or "cannot tell".  What does not give eager's answers helps nobody.
+with its interval, or "cannot tell".  An option whose answers are not eager's does not
+help.
 """
 
 from __future__ import annotations
@@ -16,9 +17,7 @@ from typing import Any
 
 import torch
 
-from . import breaks, cures
-from .checkups import Part
-from .cures import Cure
+from . import capture, options
 from .helpers import stats, text
 from .helpers._torch import needed_for
 from .helpers.benchmark import Comparison
@@ -27,7 +26,9 @@ from .helpers.errors import one_line
 from .helpers.session import compile_apart, restored, undisturbed
 from .helpers.tensors import clone, tensors
 from .helpers.text import Table, mark
-from .patient import Call, Patient, race
+from .model import Call, Model, race
+from .options import Option, Tried
+from .report import Part
 
 with needed_for("first calls without a cache"):
     from torch._dynamo.pgo import reset_code_state
@@ -44,12 +45,12 @@ _PATIENCE = 20.0  # seconds after which two first calls of each side must do
 
 
 @dataclass(frozen=True)
-class Try:
-    """A line to write, and what it does.
+class Outcome:
+    """A line to write, and its effect.
 
-    *kind* is one of `KINDS`.  *gain* is how many breaks or versions are saved, or by
-    how much the ratio's interval is beyond what is worth it; it helps if above 0.
-    *agrees* says whether the answers are eager's, None where that was not decided.
+    *kind* is one of `KINDS`.  *gain* is how many breaks or versions it saves, or by how
+    much the interval of the ratio is above `_WORTH`; it helps if above 0.  *agrees*
+    says whether the answers are eager's, None where that was not decided.
     """
 
     line: str
@@ -65,11 +66,11 @@ class Try:
         return self.gain > 0 and self.agrees is not False
 
 
-def next_steps(p: Patient) -> Part:
-    """What to try next: all of it is tried, and held against the present state."""
-    found = tried(p)
+def part(m: Model) -> Part:
+    """What to try next: all of it is tried, and compared with the present state."""
+    found = all_tried(m)
     rows = [(t.line, t.effect, _ANSWERS[t.agrees], t.costs) for t in found]
-    table = str(Table.of(["tried", "effect", "answers", "costs"], rows))
+    table = Table.of(["tried", "effect", "answers", "costs"], rows)
     helps = [t for t in found if t.helps]
     # Of its own settings alone: other parts may have advice.
     says = [f"{t.line}: {t.effect}" for t in helps] or ["no setting tried here helps"]
@@ -81,46 +82,47 @@ def next_steps(p: Patient) -> Part:
     return Part("next", verdict, says[0], {}, (table,), advice)
 
 
-def tried(p: Patient) -> list[Try]:
+def all_tried(m: Model) -> list[Outcome]:
     """Return all that was tried: first what helps, and of that what weighs most.
 
     When half of the part's time is spent, it begins no other.
     """
-    found, begin = list[Try](), time.monotonic()
-    with torch.set_grad_enabled(p.gradients):
+    found, begin = list[Outcome](), time.monotonic()
+    with torch.set_grad_enabled(m.gradients):
         torch.compile(lambda x: x + 1)(torch.ones(2))  # its first steps cost nobody
-        for one in chain(_mended_breaks(p), _dynamic_sizes(p), _timed(p)):
+        for one in chain(_breaks(m), _dynamic_sizes(m), _timed(m)):
             found.append(one)
-            if time.monotonic() - begin > p.order["timeout"] / 2:
-                found.append(Try("the rest", KINDS[-1], "not tried: timeout=", 0, None))
+            if time.monotonic() - begin > m.order["timeout"] / 2:
+                late = "not tried: timeout="
+                found.append(Outcome("the rest", KINDS[-1], late, 0, None))
                 break
     return sorted(found, key=lambda t: (not t.helps, KINDS.index(t.kind), -t.gain))
 
 
 def _attempt(
-    kind: str, work: Callable[..., Try | None], line: str, *more: Any
-) -> Iterator[Try]:
+    kind: str, work: Callable[..., Outcome | None], line: str, *more: Any
+) -> Iterator[Outcome]:
     """Yield what *work* finds of a *line*, or that it failed."""
     try:
         done = work(line, *more)
     except Exception as error:
-        done = Try(line, kind, f"fails: {one_line(error):.100}", 0, None)
+        done = Outcome(line, kind, f"fails: {one_line(error):.100}", 0, None)
     if done:
         yield done
 
 
-def _compiling(p: Patient, **options: Any) -> Callable[[], Callable[..., Any]]:
+def _compiling(m: Model, **how: Any) -> Callable[[], Callable[..., Any]]:
     """Return what compiles the model, as where no sizes were seen before."""
 
     def compiling() -> Callable[..., Any]:
         reset_code_state()
-        return compile_apart(p.fn, **options)
+        return compile_apart(m.fn, **how)
 
     return compiling
 
 
 def _agreement(
-    p: Patient,
+    m: Model,
     compiling: Callable[[], Callable[..., Any]],
     calls: list[Call],
     cold: bool = False,
@@ -135,127 +137,126 @@ def _agreement(
     cache = fresh_cache() if cold else nullcontext()
     for inputs, kwargs in map(clone, calls):
         begin = time.perf_counter()
-        with cache, restored(p.fn):
-            p.run(compiled)(*inputs, **kwargs)
+        with cache, restored(m.fn):
+            m.run(compiled)(*inputs, **kwargs)
         seconds.append(time.perf_counter() - begin)
         cache = nullcontext()
-    judged = calls[:1] if p.draws else calls
-    agreed = [p.answers(compiled, call, compiling).matches for call in judged]
-    agrees = False if False in agreed else None if None in agreed else True
+    judged = calls[:1] if m.draws else calls
+    agrees = m.judged(compiled, judged, compiling).matches
     return agrees, seconds[0], compiled
 
 
 # ------------------------------------------------------- breaks, and versions: counted
 
 
-def _mended_breaks(p: Patient) -> Iterator[Try]:
-    """Yield the settings with which Dynamo captures what it stops at now."""
+def _breaks(m: Model) -> Iterator[Outcome]:
+    """Yield the options with which Dynamo captures more, judged with kernels."""
 
-    def judged(line: str, one: breaks.Mended) -> Try:
-        with torch._dynamo.config.patch(one.cure.settings):
-            agrees, *_ = _agreement(p, _compiling(p), p.calls[:1])
-        return Try(line, "breaks", one.effect, one.saved, agrees, one.cure.costs)
+    def judged(line: str, one: Tried) -> Outcome:
+        with torch._dynamo.config.patch(one.option.settings):
+            agrees, *_ = _agreement(m, _compiling(m), m.calls[:1])
+        return Outcome(line, "breaks", one.effect, one.saved, agrees, one.option.costs)
 
-    for one in breaks.mended(p):
-        yield from _attempt("breaks", judged, one.cure.line, one)
+    for one in capture.helpful(m):
+        yield from _attempt("breaks", judged, one.option.line, one)
 
 
-def _dynamic_sizes(p: Patient) -> Iterator[Try]:
+def _dynamic_sizes(m: Model) -> Iterator[Outcome]:
     """Yield what makes fewer versions of calls whose sizes differ."""
-    marks = [*cures.marked(p)]
-    if not marks or (now := recompiles(p.fn, p.calls).total) < 2:
+    marks = [*options.marked(m)]
+    if not marks or (now := recompiles(m.fn, m.calls).total) < 2:
         return
 
-    def counted(line: str, cure: Cure) -> Try:
-        calls = cure.calls(p.calls)
-        then = recompiles(p.fn, calls, **cure.options).total
-        agrees, first, _ = _agreement(p, _compiling(p, **cure.options), calls, True)
+    def counted(line: str, option: Option) -> Outcome:
+        calls = option.calls(m.calls)
+        then = recompiles(m.fn, calls, **option.options).total
+        agrees, first, _ = _agreement(m, _compiling(m, **option.options), calls, True)
         effect = f"{text.count(now, 'version')}, then {then}"
         costs = f"compiles for {mark(text.seconds(first))}"
-        return Try(line, "versions", effect, now - then, agrees, costs)
+        return Outcome(line, "versions", effect, now - then, agrees, costs)
 
     found = []
-    for cure in (*marks, *cures.dynamic()):
+    for option in (*marks, *options.dynamic()):
         if not any(one.helps and one.gain == now - 1 for one in found):
-            found += _attempt("versions", counted, cure.line, cure)
+            found += _attempt("versions", counted, option.line, option)
     yield from found
 
 
 # -------------------------------------------------------------------- seconds: timed
 
 
-def _timed(p: Patient) -> Iterator[Try]:
+def _timed(m: Model) -> Iterator[Outcome]:
     """Yield what is raced against the model as it is compiled now."""
     try:
-        *_, now = _agreement(p, _compiling(p), p.calls)  # it stays so through all races
+        *_, now = _agreement(m, _compiling(m), m.calls)  # it stays so through all races
     except Exception as error:
         effect = f"not raced, as it fails now: {one_line(error)}"
-        yield Try("other options", "each call", effect, 0, None)
+        yield Outcome("other options", "each call", effect, 0, None)
         return
-    yield from _options(p, now)
-    yield from _by_blocks(p, now)
+    yield from _modes(m, now)
+    yield from _by_blocks(m, now)
 
 
-def _options(p: Patient, now: Callable[..., Any]) -> Iterator[Try]:
+def _modes(m: Model, now: Callable[..., Any]) -> Iterator[Outcome]:
     """Yield what each call takes with other options of torch.compile."""
-    if any(tensor.is_cuda for tensor in tensors(p.calls)):
+    if any(tensor.is_cuda for tensor in tensors(m.calls)):
         modes = "reduce-overhead", "max-autotune"
     else:  # there it has kernels of its own for products with weights that stay
-        modes = () if p.train else ("max-autotune-no-cudagraphs",)
-    ways: dict[str, dict[str, Any]] = {f'mode="{m}"': {"mode": m} for m in modes}
-    if cures.varying(p):
+        modes = () if m.train else ("max-autotune-no-cudagraphs",)
+    ways: dict[str, dict[str, Any]] = {f'mode="{one}"': {"mode": one} for one in modes}
+    if options.varying(m):
         ways["dynamic=False"] = {"dynamic": False}
 
-    def raced(line: str, options: dict[str, Any]) -> Try:
-        agrees, first, then = _agreement(p, _compiling(p, **options), p.calls, True)
-        result = _race(p, now, then)
+    def raced(line: str, how: dict[str, Any]) -> Outcome:
+        agrees, first, then = _agreement(m, _compiling(m, **how), m.calls, True)
+        result = _race(m, now, then)
         gain = result.interval[0] - _WORTH
         costs = f"compiles for {mark(text.seconds(first))}"
-        if "dynamic" in options:
-            count = recompiles(p.fn, p.calls, **options).total
+        if "dynamic" in how:
+            count = recompiles(m.fn, m.calls, **how).total
             costs += f", {text.count(count, 'version')}"
-        return Try(line, "each call", mark(result.ratio()), gain, agrees, costs)
+        return Outcome(line, "each call", mark(result.ratio()), gain, agrees, costs)
 
-    def frozen(line: str) -> Try:
+    def frozen(line: str) -> Outcome:
         with inductor_config.patch(freezing=True):
             one = raced(line, {})
         return replace(one, costs=f"{one.costs}, no gradients: under torch.no_grad()")
 
-    for words, options in ways.items():
+    for words, how in ways.items():
         line = f"torch.compile(model, {words})"
-        yield from _attempt("each call", raced, line, options)
-    if p.module and not p.gradients:
+        yield from _attempt("each call", raced, line, how)
+    if m.module and not m.gradients:
         yield from _attempt("each call", frozen, _FREEZING)
 
 
-def _race(p: Patient, now: Callable[..., Any], then: Callable[..., Any]) -> Comparison:
+def _race(m: Model, now: Callable[..., Any], then: Callable[..., Any]) -> Comparison:
     """Race *then* against the present state, over all calls in turn."""
 
     def all_calls(model: Callable[..., Any]) -> Callable[..., Any]:
-        run = p.run(model)
+        run = m.run(model)
         return lambda *calls: [run(*inputs, **kwargs) for inputs, kwargs in calls]
 
     sides, names = (all_calls(now), all_calls(then)), ("now", "then")
-    how = {"budget": p.order["budget"] / 4, "names": names, "same_answer": False}
-    return race(sides, p.calls, **how)
+    how = {"budget": m.order["budget"] / 4, "names": names, "same_answer": False}
+    return race(sides, m.calls, **how)
 
 
-def _by_blocks(p: Patient, now: Callable[..., Any]) -> Iterator[Try]:
+def _by_blocks(m: Model, now: Callable[..., Any]) -> Iterator[Outcome]:
     """Yield the first call when each repeated block is compiled in place of all."""
 
-    def by_blocks(line: str) -> Try | None:
-        if p.made_again() is p.fn:  # made once only: its blocks are the present's too
+    def by_blocks(line: str) -> Outcome | None:
+        if m.made_again() is m.fn:  # made once only: its blocks are the present's too
             return None
 
         def compiling() -> Callable[..., Any]:
-            model, drawn = p.made_again(), torch._inductor.config.fallback_random
+            model, drawn = m.made_again(), torch._inductor.config.fallback_random
             for block in model.get_submodule(name):
                 block.compile(options={"fallback_random": drawn})
             return model
 
-        agrees, _, model = _agreement(p, compiling, p.calls)
-        costs = f"each call {mark(_race(p, now, model).ratio())}"
-        whole, parts = _first_calls(p, model)
+        agrees, _, model = _agreement(m, compiling, m.calls)
+        costs = f"each call {mark(_race(m, now, model).ratio())}"
+        whole, parts = _first_calls(m, model)
         ratios = [a / b for a, b in zip(whole, parts, strict=True)]
         confidence = 1 - 2.0 ** (1 - len(ratios))  # that lowest to highest has
         between = stats.Interval(min(ratios), max(ratios), confidence)
@@ -265,9 +266,9 @@ def _by_blocks(p: Patient, now: Callable[..., Any]) -> Iterator[Try]:
             f"times as fast in {len(ratios)} rounds"
         )
         gain = between.low - _WORTH
-        return Try(line, "first call", mark(effect), gain, agrees, costs)
+        return Outcome(line, "first call", mark(effect), gain, agrees, costs)
 
-    if name := _blocks(p.module):
+    if name := _blocks(m.module):
         line = f"for block in model.{name}: block.compile()"
         yield from _attempt("first call", by_blocks, line)
 
@@ -284,7 +285,7 @@ def _blocks(module: torch.nn.Module | None) -> str:
     return max(found, key=found.get, default="")
 
 
-def _first_calls(p: Patient, model: Callable[..., Any]) -> tuple[list[float], ...]:
+def _first_calls(m: Model, model: Callable[..., Any]) -> tuple[list[float], ...]:
     """Return seconds of first calls of the present state and of *model*, in turn.
 
     Nothing was compiled or kept before any of them.
@@ -294,10 +295,10 @@ def _first_calls(p: Patient, model: Callable[..., Any]) -> tuple[list[float], ..
     for turn in range(3):
         if turn > 1 and time.monotonic() - begin > _PATIENCE:
             break
-        for side, each in enumerate((compile_apart(p.fn), model)):
+        for side, each in enumerate((compile_apart(m.fn), model)):
             torch.compiler.reset()
-            inputs, kwargs = clone(p.calls[0])
-            run = p.run(each)
+            inputs, kwargs = clone(m.calls[0])
+            run = m.run(each)
             with fresh_cache(), undisturbed(run):
                 before = time.perf_counter()
                 run(*inputs, **kwargs)

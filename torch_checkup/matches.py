@@ -10,27 +10,27 @@ from typing import Any
 
 import torch
 
-from .checkups import BISECT, Part
-from .differences import Difference
 from .helpers import text
 from .helpers._torch import cpp_compiler
+from .helpers.differences import Difference
 from .helpers.errors import InputError, one_line
+from .helpers.judge import Judgement
 from .helpers.session import compile_apart
 from .helpers.tensors import tensors
 from .helpers.text import Table
-from .judge import Judgement, judged
-from .patient import Patient, without_backward
+from .model import Model, without_backward
+from .report import BISECT, Part
 
 
-def answered(p: Patient) -> Part:
+def part(m: Model) -> Part:
     """Does compiled code give eager's answers?"""
-    what = "answers and gradients" if p.train else "answers"
-    with without_backward(p):
-        found = judged(p, p.compiled(), again=p.compiled, running=p.running)
+    what = "answers and gradients" if m.train else "answers"
+    with without_backward(m):
+        found = m.judged(m.compiled(), again=m.compiled)
     bad = [one for one in found.differences if not one.look]
-    if len(p.fails) == len(found.off) and not bad:
-        raise InputError(f"both sides raise in every call: {one_line(p.fails[0])}")
-    words = _words(p, found)
+    if len(m.fails) == len(found.off) and not bad:
+        raise InputError(f"both sides raise in every call: {one_line(m.fails[0])}")
+    words = _words(m, found)
     numbers = defaultdict[str, list[str]](list)
     for number, word in enumerate(words, 1):
         numbers[word].append(str(number))
@@ -40,7 +40,7 @@ def answered(p: Patient) -> Part:
     if bad:
         verdict = "bad"
         says = _says(what, numbers["RAISES"], numbers["DIFFER"], bad)
-        cure = _fixed_sizes(p) if numbers["RAISES"] else _rounded(p)
+        cure = _fixed_sizes(m) if numbers["RAISES"] else _rounded(m)
         advice = (cure or BISECT,)
     elif found.undecided:
         verdict = "cannot tell"
@@ -51,14 +51,14 @@ def answered(p: Patient) -> Part:
             f"; {found.differences[0].place} has another {found.differences[0].field}"
         )
     counts = {"matches": False if bad else found.matches}
-    evidence = (_table(what, words, found), *found.notes, *_about(p, len(words)))
+    evidence = (_table(what, words, found), *found.notes, *_about(m, len(words)))
     return Part(
         *("matches", verdict, says, counts, evidence, advice),
         differences=found.differences,
     )
 
 
-def _words(p: Patient, found: Judgement) -> list[str]:
+def _words(m: Model, found: Judgement) -> list[str]:
     """Return in a word how each call is."""
     by_call = defaultdict[int, list[Difference]](list)
     for one in found.differences:
@@ -67,7 +67,7 @@ def _words(p: Patient, found: Judgement) -> list[str]:
 
     def word(n: int) -> str:
         if n not in by_call:
-            none = "both raise" if n - 1 in p.fails else "agree"
+            none = "both raise" if n - 1 in m.fails else "agree"
             return "not decided" if n in found.undecided else none
         only = [d for d in by_call[n] if d.field == "raises" and d.eager == "runs"]
         return "RAISES" if only else "DIFFER"
@@ -93,27 +93,27 @@ def _says(
     return f"compiled {what} {', and '.join(said)}: {bad[0].short}"
 
 
-def _table(what: str, words: list[str], found: Judgement) -> str:
+def _table(what: str, words: list[str], found: Judgement) -> Table:
     rows = []
     for number, (word, off) in enumerate(zip(words, found.off, strict=True), 1):
         far = ", ".join(f"{e:.2g}" for e in off) if off else "not known"
         rows.append((str(number), word, text.mark(far)))
-    return str(Table.of(["inputs", what, "off from float64: eager, compiled"], rows))
+    return Table.of(["inputs", what, "off from float64: eager, compiled"], rows)
 
 
-def _about(p: Patient, calls: int) -> list[str]:
+def _about(m: Model, calls: int) -> list[str]:
     """Return what else belongs to the judgement: order, what is compiled inside."""
     said = []
     if calls > 1:
         said.append("the calls were made in a row, from one state")
-    if p.inside:
-        left = "compiled with all around it" if p.whole else "compiled as they are"
-        names = ", ".join(p.inside[:3]) + (", …" if len(p.inside) > 3 else "")
+    if m.inside:
+        left = "compiled with all around it" if m.whole else "compiled as they are"
+        names = ", ".join(m.inside[:3]) + (", …" if len(m.inside) > 3 else "")
         said.append(
-            f"it compiles {text.count(len(p.inside), 'piece')} of itself ({names}): "
+            f"it compiles {text.count(len(m.inside), 'piece')} of itself ({names}): "
             f"eager runs them eagerly, and the other side has them {left}"
         )
-    said += [f"inputs {n + 1}: eager raises {one_line(e)}" for n, e in p.fails.items()]
+    said += [f"inputs {n + 1}: eager raises {one_line(e)}" for n, e in m.fails.items()]
     return said
 
 
@@ -125,9 +125,9 @@ def _refuse_without_compiler(raises: list[str], calls: int) -> None:
             raise InputError(f"Inductor found no C++ compiler ({why})")
 
 
-def _fixed_sizes(p: Patient) -> str:
+def _fixed_sizes(m: Model) -> str:
     """Return that code for fixed sizes gives all of eager's answers, if it does."""
-    if _right(p, dynamic=False):
+    if _right(m, dynamic=False):
         return (
             "torch.compile(model, dynamic=False): eager's answers for all these "
             "inputs; what failed is code for sizes that vary"
@@ -138,14 +138,14 @@ def _fixed_sizes(p: Patient) -> str:
 _HALF = (torch.bfloat16, torch.float16)
 
 
-def _rounded(p: Patient) -> str:
+def _rounded(m: Model) -> str:
     """Return that code which rounds where eager does gives its answers, if it does.
 
     Kernels keep float32 between the operations on half precision, which is meant.
     """
-    if not any(t.dtype in _HALF for t in tensors((p.calls, p.module))):
+    if not any(t.dtype in _HALF for t in tensors((m.calls, m.module))):
         return ""
-    if _right(p, options={"emulate_precision_casts": True}):
+    if _right(m, options={"emulate_precision_casts": True}):
         return (
             'torch.compile(model, options={"emulate_precision_casts": True}): eager\'s '
             "answers for all these inputs; half precision is rounded between operations"
@@ -153,9 +153,9 @@ def _rounded(p: Patient) -> str:
     return ""
 
 
-def _right(p: Patient, **options: Any) -> bool | None:
+def _right(m: Model, **options: Any) -> bool | None:
     """Return whether all answers are eager's with other *options* of torch.compile."""
-    again: Callable = partial(compile_apart, p.fn, **options)
+    again: Callable = partial(compile_apart, m.fn, **options)
     with suppress(InputError):
-        return judged(p, p.compiled(**options), again=again).matches
+        return m.judged(m.compiled(**options), again=again).matches
     return None

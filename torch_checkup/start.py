@@ -1,32 +1,36 @@
 """cold_start(): what the first call of a compiled function costs, and what saves it.
 
-Each start is a process of its own (`start_child`) with a folder of its own, as
-in a new container: an empty one, one that a process has filled, a copy of its cache,
-or an empty one and a file of artifacts.  Seconds by phase, and what the caches found,
-are torch's own records.
+Each start is a process with its own folder, as in a new container: an empty one, one
+that a process has filled, a copy of its cache, or an empty one and a file of artifacts.
+Seconds by phase, and what the caches found, are torch's own records.  The process
+imports torch in a stage of its own, so nothing here does at its top.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import msgspec
 
-from .guest import ADVICE, folders_of, target_of
+from . import sandbox
 from .helpers import children, text
 from .helpers.errors import InputError
 from .helpers.results import Measured, TableResult
 from .helpers.text import Table, mark
+from .report import Part, shown
+from .sandbox import ADVICE, Report, made_by, target_of, trained
 
 WAYS = {
     "empty": "nothing was ever compiled here",
@@ -338,17 +342,219 @@ def one_start(
     own = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary))
     own |= {"TORCHINDUCTOR_CACHE_DIR": str(cache), **(env or {})}
     found: dict[str, Any] = {}
-    child = f"{__package__}.start_child"
-    for news in children.reports(
-        child,
-        whole,
-        timeout,
-        memory,
-        env=own,
-        folder=place,
-        path=folders_of(order["target"]),
-        advice=ADVICE,
-    ):
+    limits = timeout, memory
+    for news in sandbox.reports("start:first_call", whole, *limits, own, place):
         found |= news
     found["libraries"] = len(set(cache.rglob("*.so")) - before)
     return msgspec.convert(found, Start)  # which has no field for a stage
+
+
+# ----------------------------------------------------------- in the process of a start
+
+
+def first_call(order: dict[str, Any], report: Report) -> None:
+    """Call a compiled function for the first time: a sandbox runs this."""
+    report.stage("import torch")
+    import torch
+
+    report.stage("load the compiler")
+    for name in ("async_compile", "compile_fx"):  # or the first compile loads them
+        import_module(f"torch._inductor.{name}")
+
+    from .helpers import _torch, correctness
+
+    report.stage("make the model")
+    fn, inputs, kwargs, loss = made_by(order["target"])
+    if order["load"]:
+        report.stage("load the artifacts")
+        info = torch.compiler.load_cache_artifacts(Path(order["load"]).read_bytes())
+        report.end("load_s")
+        report.put(loaded=info is not None)
+
+    report.stage("the first call")
+    compiled = torch.compile(fn, **order["options"])  # which may load already
+    sides = [fn, compiled]
+    if order["train"]:
+        sides = [trained(side, loss or correctness.weighted_sum) for side in sides]
+    eager, ours = (partial(side, *inputs, **kwargs) for side in sides)
+    with torch.set_grad_enabled(order["train"]), _torch.trace() as events:
+        ours()
+        report.end("first_s")
+    report.put(phases=phases(), lookups=lookups(events))
+    if order["save"]:
+        report.stage("save the artifacts")
+        saved = torch.compiler.save_cache_artifacts()
+        if saved is not None:
+            Path(order["save"]).write_bytes(saved[0])
+    report.stage("compare with eager")
+    with torch.set_grad_enabled(order["train"]):
+        report.put(agrees=agrees(eager, ours))
+
+
+# Each kind of cache: torch's counters of what was found, not found, and not looked
+# for, and how torch's events of it begin.
+_CACHES = {
+    "AOTAutogradCache": ("aot_autograd", "autograd_cache", "aotautograd_cache_"),
+    "FxGraphCache": ("inductor", "fxgraph_cache", "fx_graph_cache_"),
+}
+
+
+def whole(phase: str, records: Iterable[Any] | None = None) -> float:
+    """Return the seconds of one of torch's phases, with all that lies inside it.
+
+    *phase* has torch's name: ``dynamo``, in which lies ``aot_autograd``, in which lies
+    ``inductor``, in which lies ``inductor_code_gen``; or ``backward``.  *records* are
+    some of those that torch keeps of compiles, by default the last 64 of this process.
+    """
+    field = f"{phase}_cumulative_compile_time_us"
+    from .helpers import _torch
+
+    chosen = _torch.compile_history if records is None else records
+    return sum(getattr(record, field, None) or 0 for record in chosen) / 1e6
+
+
+def phases(records: Sequence[Any] | None = None) -> dict[str, float]:
+    """Return the seconds that each phase took for itself.
+
+    Without *records*, of this process: there, code that was found in a cache is loaded
+    by Inductor, and ``build`` is the time of compilers and linkers.  Of *records* (as
+    for `whole`) it is how long each compile waited for these.
+    """
+
+    from .helpers import _torch
+
+    def timed(name: str) -> float:
+        return sum(_torch.compile_seconds.get(name, ()))
+
+    aot, lowered = whole("aot_autograd", records), whole("inductor", records)
+    loads = 0.0
+    if records is None:
+        # A graph that was found is not lowered, but its code is loaded.
+        loads = timed("AOTAutogradCache.inductor_load") or (
+            0.0 if lowered else timed("PyCodeCache.load_by_key_path")
+        )
+        waited = timed("compile_file")
+    else:  # named for Triton, and counts the wait for C++ as well
+        waited = sum(record.triton_compile_time_us or 0 for record in records) / 1e6
+    inductor = min(lowered + loads, aot)
+    building = min(waited, inductor)
+    return {
+        "Dynamo": max(whole("dynamo", records) - aot, 0.0),
+        "AOTAutograd": aot - inductor,
+        "Inductor": inductor - building,
+        "build": building,
+    }
+
+
+def lookups(events: list[Any]) -> list[dict[str, Any]]:
+    """Return what each kind of cache found, why not, and its newest key's parts."""
+    from .helpers import _torch
+
+    found = []
+    for kind, (group, prefix, begins) in _CACHES.items():
+        counts = _torch.counters[group]
+        hits, misses, bypasses = (
+            counts[f"{prefix}_{word}"] for word in ("hit", "miss", "bypass")
+        )
+        reasons, parts = [], dict[str, str]()
+        for event in events:
+            if event.kind.startswith(begins) and event.payload[:1] == "{":
+                told = json.loads(event.payload)
+                reasons.append(told.get("cache_bypass_reason") or "")
+                parts.update(components(told.get("components") or []))
+        row = {"kind": kind, "hits": hits, "misses": misses, "bypasses": bypasses}
+        why = tuple(dict.fromkeys(filter(None, reasons)))
+        found.append({**row, "reasons": why, "parts": parts})
+    return found
+
+
+def components(lines: list[str]) -> dict[str, str]:
+    """Return the hash of each part of a key, by the name that torch gives the part."""
+    parts = {}
+    for line in lines:
+        number, _, rest = line.partition("] ")
+        parts[rest.partition(": ")[0]] = number.lstrip("[")
+    return parts
+
+
+def agrees(eager: Callable[[], Any], compiled: Callable[[], Any]) -> bool | None:
+    """Return whether both give the same answer and gradients; None: nothing to see.
+
+    What *eager* compiles inside runs eagerly, too.
+    """
+
+    import torch
+
+    from .helpers.judge import agreement
+    from .helpers.outcomes import Trial
+
+    def usual() -> Any:
+        with torch.compiler.set_stance("force_eager"):
+            return eager()
+
+    trial = Trial([((), {})], usual, compiled, detail="numbers")
+    with trial.state:
+        try:
+            first = trial.outcome("compiled", compiled)
+            return agreement(trial, first).matches
+        except InputError:
+            return None
+
+
+# --------------------------------------------------------------------- the part
+
+_OWN_BACKWARD = (
+    "torch._functorch.config.autograd_cache_allow_custom_autograd_functions = True"
+)
+_WORTH_SHIPPING = 0.2  # of the first call, what a cache must save to be advised
+
+
+def part(order: dict[str, Any]) -> Part:
+    """Where do the first call's seconds go?"""
+    limits = {name: order[name] for name in ("timeout", "memory")}
+    found = cold_start(order["target"], train=order["trains"], **limits)
+    if found.interrupted:
+        raise KeyboardInterrupt
+    return judged(found)
+
+
+def judged(found: ColdStart) -> Part:
+    """Return the verdict on the first call, cold and with a cache."""
+    problems = [f"{way.name}: {way.problem}" for way in found.ways if way.problem]
+    saved = {way.name: found.saved(way.name) for way in found.ways if not way.problem}
+    says = f"{mark(text.seconds(found['empty'].seconds()))} until the first answer"
+    counts: dict[str, Any] = {"saved": None, "found_in_cache": None}
+    verdict, advice = "look" if problems else "good", ()
+    if "warm" in saved:
+        says += f", {mark(text.seconds(found['warm'].seconds()))} with a warm cache"
+        lookups, counts["saved"] = found["warm"].first.lookups, round(saved["warm"], 3)
+        hits = counts["found_in_cache"] = sum(one.hits for one in lookups)
+        phases = found["empty"].first.phases
+        if not hits and phases.get("Inductor", 0) + phases.get("build", 0):
+            verdict = "bad"
+            says = f"a second process finds nothing in the cache: {says}"
+            whys = [reason for one in lookups for reason in one.reasons]
+            whys += [
+                f"{part} of its key is another"
+                for part in found.missed().get("warm", ())
+            ]
+            advice = (f"look why: {'; '.join(whys) or 'are caches switched off?'}",)
+        elif verdict == "good" and (passed := [one for one in lookups if one.bypasses]):
+            kinds = ", ".join(one.kind for one in passed)
+            verdict, says = "look", f"a second process passes {kinds} by: {says}"
+            advice = tuple(map(_passed_by, passed))
+    best = max(saved, key=lambda way: (way != "warm", saved[way]))
+    if verdict == "good" and saved[best] > _WORTH_SHIPPING:
+        ships = mark(text.size(found[best].ships))
+        share = mark(f"{saved[best]:.0%}")
+        advice = (f"{best!r} ships {ships} and saves {share} of the first call",)
+    return Part("start", verdict, says, counts, (*shown(found), *problems), advice)
+
+
+def _passed_by(found: Lookup) -> str:
+    """Return why a cache was not asked, in torch's words, and what lets it be."""
+    why = " ".join("; ".join(found.reasons).split()) or "torch does not say why"
+    said = f"{found.kind} is not asked, so its part is done in each process: {why}"
+    if re.search("FunctionCtx|autograd_function_apply", why):
+        said += f": untried: {_OWN_BACKWARD}, where such a function has no state"
+    return said

@@ -1,7 +1,10 @@
-"""A process in which a model of somebody else's project is a guest.
+"""A process for somebody else's model: it reports as it goes, and ends with its parent.
 
-It reports to the process that started it, ends with it, and finds the model by its
-name.  It imports torch nowhere: `start_child` does that where it times it.
+    python -m torch_checkup.sandbox < order.json
+
+The order names a function of this package, such as ``model:look``, which gets the order
+and a `Report`.  One that is ended has reported what it found until then.  Here is no
+torch: a first call is timed in such a process.
 """
 
 from __future__ import annotations
@@ -12,18 +15,19 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
+from .helpers import children
 from .helpers.errors import InputError
 
 HOW_TO_NAME = (
-    'Give "module:function", "path/to/file.py:function", or a function that stands in '
-    "a module. One written in a notebook exists in no file: put `%%writefile model.py` "
-    'above its cell, and name it "model.py:make".'
+    'Give "module:function", "path/to/file.py:function", or a function of a module. '
+    "One written in a notebook exists in no file: put `%%writefile model.py` above its "
+    'cell, and name it "model.py:make".'
 )
 ADVICE = {  # for a stage and what went wrong there, as `children.explained` has them
     "^make the model: .*(No module|module .* has no attribute)": HOW_TO_NAME,
@@ -33,6 +37,54 @@ ADVICE = {  # for a stage and what went wrong there, as `children.explained` has
 }
 FRUGAL = {"TORCH_WARM_POOL": "0"}
 """Processes that compile Triton code start when there is some, and not before."""
+_News = dict[str, Any]
+
+
+def reports(
+    function: str,
+    order: _News,
+    timeout: float,
+    memory: int | None = None,
+    env: Mapping[str, str] = FRUGAL,
+    folder: Path | None = None,
+) -> Iterator[_News]:
+    """Yield what *function* reports in a sandbox: see `children.reports`."""
+    return children.reports(
+        *_asked(function, order),
+        timeout,
+        memory,
+        env,
+        folder,
+        folders_of(order["target"]),
+        ADVICE,
+    )
+
+
+def parts(
+    function: str,
+    order: _News,
+    names: Sequence[str],
+    timeout: float,
+    memory: int | None = None,
+    env: Mapping[str, str] = FRUGAL,
+) -> Iterator[tuple[str, _News]]:
+    """Yield what *function* finds of each part in a sandbox: see `children.parts`."""
+    path = folders_of(order["target"])
+    asked = _asked(function, order)
+    return children.parts(*asked, names, timeout, memory, path, ADVICE, env)
+
+
+def _asked(function: str, order: _News) -> tuple[str, _News]:
+    return f"{__package__}.sandbox", {**order, "function": function}
+
+
+def main(order: _News) -> None:
+    """Run the function that an *order* names, and report that it is done."""
+    end_with_parent()
+    report = Report(order["report"])
+    module, _, function = order["function"].partition(":")
+    getattr(import_module(f"{__package__}.{module}"), function)(order, report)
+    report.put(done=True)
 
 
 class Report:
@@ -72,8 +124,8 @@ def end_with_parent() -> None:
 def folders_of(target: str) -> list[str]:
     """Return where the imports of ``file.py:function`` or ``module:function`` begin.
 
-    A file finds what stands beside it, and in a package its neighbours.  Raises
-    InputError where a file of the check-up's own name would be found first.
+    A file finds its neighbours, also those of its package.  Raises InputError where a
+    file with the check-up's name would be found first.
     """
     path, folders = _file_of(target), [Path.cwd()]
     if path:
@@ -107,7 +159,7 @@ def module_function(target: str) -> Callable[[], Any]:
     path = _file_of(target)
     if path:
         name = _package_of(path)[0]
-    if path and name == path.stem:  # whatever else has its name
+    if path and name == path.stem:  # whatever else has that name
         spec = spec_from_file_location(name, path)
         module = sys.modules[name] = module_from_spec(spec)  # importlib's own recipe
         spec.loader.exec_module(module)
@@ -117,7 +169,7 @@ def module_function(target: str) -> Callable[[], Any]:
 
 
 def given(make: Callable[[], Any]) -> tuple[Callable, Any, Callable | None]:
-    """Return what *make* gives: a function or module, inputs, and a loss or None."""
+    """Return the function or module of *make*, its inputs, and a loss or None."""
     made = make()
     if not isinstance(made, tuple) or len(made) not in (2, 3) or not callable(made[0]):
         raise TypeError(
@@ -129,7 +181,7 @@ def given(make: Callable[[], Any]) -> tuple[Callable, Any, Callable | None]:
 
 def made_by(target: str) -> tuple[Callable, tuple, dict[str, Any], Callable | None]:
     """Return the function or module, what its first call is given, and its loss."""
-    from .helpers.capture import given_calls  # here, for both import torch
+    from .helpers.capture import given_calls  # these import torch
     from .helpers.session import uncompiled
 
     fn, inputs, loss = given(module_function(target))
@@ -167,3 +219,7 @@ def target_of(make: str | Callable[[], tuple]) -> str:
             f"{make!r} cannot be imported by another process. {HOW_TO_NAME}"
         )
     return f"{module}:{name}"
+
+
+if __name__ == "__main__":
+    main(json.load(sys.stdin))

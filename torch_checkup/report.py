@@ -1,7 +1,7 @@
-"""checkup(): what torch.compile does to a model of yours, and what to do about it.
+"""checkup(): what torch.compile does to a model, part by part; the report, its rules.
 
-The model runs in a process of its own (`checkup_child`), which is ended when a part
-takes too long or too much memory; the parts that are left go on in a new one.
+The model runs in a sandbox, which is ended when a part takes too much time or memory;
+the parts that are left go on in a new one.  Here is no torch: a report is read without.
 """
 
 from __future__ import annotations
@@ -13,29 +13,33 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from . import composition, differences, starts, where
-from .differences import Difference
-from .guest import ADVICE, FRUGAL, folders_of, target_of
-from .helpers import children, results, text
+from . import sandbox, where
+from .helpers import children, differences, results, text
+from .helpers.differences import Difference
 from .helpers.errors import InputError, Unavailable
 from .helpers.results import Measured, TableResult
-from .helpers.text import Table, mark
+from .helpers.text import Table
+from .sandbox import FRUGAL, target_of
 from .where import Where
 
 QUESTIONS = {  # each part, what it answers, and the lesson that explains it
-    "matches": ("Does compiled code give eager's answers?", "16"),
-    "capture": ("Is everything captured?", "04"),
-    "recompiles": ("What compiles again over these inputs?", "13"),
-    "silent": ("Is something silently eager, stale or ignored?", "17"),
+    "matches": ("Does compiled code give eager's answers?", "18"),
+    "capture": ("Is everything captured?", "05"),
+    "recompiles": ("What compiles again over these inputs?", "14"),
+    "silent": ("Is something silently eager, stale or ignored?", "19"),
     "traffic": ("What do kernels and library calls move?", "10"),
     "speed": ("Is it faster, and after how many calls is it paid back?", "02"),
-    "start": ("Where do the first call's seconds go?", "22"),
-    "composes": ("Does training bear what people put around it?", "20"),
+    "start": ("Where do the first call's seconds go?", "25"),
+    "composes": (
+        "Does a training step still work with autocast, hooks, DDP and more?",
+        "20",
+    ),
     "gpu": ("What would a GPU run?", "08"),
     "next": ("What to try next?", "12"),
 }
@@ -65,16 +69,14 @@ _WORSE_IF_MORE = (
     *("gpu_kernels", "gpu_spilled"),
 )
 _WORSE_IF_NONE = ("matches", "graphs", "compiled", "found_in_cache")
-_APART = ("start", "composes")  # parts that start processes of their own
+_APART = {"start": "start", "composes": "composing"}
+"""Parts that start processes themselves, and their modules."""
 BISECT = (
     "find the layer that is wrong: torch.compile(model, backend='aot_eager'), and the "
     "bisector (lesson 18)"
 )
-"""What there is to do where it could not be looked for."""
-_OWN_BACKWARD = (
-    "torch._functorch.config.autograd_cache_allow_custom_autograd_functions = True"
-)
-_WORTH_SHIPPING = 0.2  # of the first call, what a cache must save to be advised
+"""The advice where the search found nothing."""
+_WIDTH = 88  # characters of a line in a terminal
 _MOST = 12  # differences that a terminal shows
 _MOST_NAMED = 4  # places that a sentence names
 _SIGNS = {
@@ -92,16 +94,17 @@ class Part:
     """One question, its verdict in a word and in a sentence, and the evidence.
 
     *verdict* is ``good``, ``look``, ``bad``, ``cannot tell``, ``failed`` or ``not
-    run``.  *counts* are facts by name, for `Checkup.require`.  *advice* has lines to
-    write, *pictures* are HTML with the data inline.  *differences* name what is not
-    eager's, and *where* says where the first of them comes from.
+    run``.  *counts* are facts by name, for `Checkup.require`.  *evidence* has tables
+    and texts, *advice* lines to write, *pictures* HTML with the data inline.
+    *differences* name what is not eager's, and *where* says where the first of them
+    comes from.
     """
 
     name: str
     verdict: str
     says: str
     counts: dict[str, int | float | bool | str | None] = field(default_factory=dict)
-    evidence: tuple[str, ...] = ()
+    evidence: tuple[Table | str, ...] = ()
     advice: tuple[str, ...] = ()
     pictures: tuple[str, ...] = ()
     differences: tuple[Difference, ...] = ()
@@ -158,13 +161,29 @@ class Checkup(Measured, TableResult):
         return Table.of(["", "part", "verdict", "lesson", "found"], rows)
 
     def _last(self) -> str:
-        lines = [f"{part.name}: {line}" for part in self.parts for line in part.advice]
+        lines = [
+            "\n  ".join(_broken(f"{part.name}: {line}", _WIDTH, _WIDTH - 2))
+            for part in self.parts
+            for line in part.advice
+        ]
         for part in self.parts:
             if part.differences:
                 lines += ["", f"{part.name}, what differs:", *_listed(part.differences)]
         if self.interrupted:
             lines.append("interrupted: these are the parts that were done")
         return "\n".join(lines)
+
+    def __str__(self) -> str:
+        """Return the report for a terminal, its long lines broken."""
+        table = self.table()
+        *heads, _ = zip(table.headings, *table.rows, strict=True)
+        room = _WIDTH - sum(max(map(len, column)) + 2 for column in heads)
+        rows = []
+        for *head, says in table.rows:
+            first, *more = _broken(says, room, room)
+            rows += [(*head, first), *(("",) * 4 + (line,) for line in more)]
+        last = self._last()
+        return "\n".join([str(Table.of(table.headings, rows)), *[last] * bool(last)])
 
     def to_html(self) -> str:
         """Return the report as one HTML page that needs no network and no script."""
@@ -220,6 +239,30 @@ class Checkup(Measured, TableResult):
         return worse
 
 
+def _broken(line: str, first: int, rest: int) -> list[str]:
+    """Return a line in pieces: *first* characters, then *rest*.
+
+    It breaks behind a fact where it can, else between words.  Marked values count as
+    one character: each machine breaks it in the same places.
+    """
+    lines, room = [""], first
+    for fact in re.split(r"(?<=;) ", line):
+        if lines[-1] and len(text.unmark(f"{lines[-1]} {fact}")) > room:
+            lines, room = [*lines, ""], rest
+        for word in re.split(r" (?![^⟨]*⟩)", fact):
+            longer = f"{lines[-1]} {word}".lstrip()
+            if lines[-1] and len(text.unmark(longer)) > room:
+                lines, room, longer = [*lines, ""], rest, word
+            lines[-1] = longer
+    return lines
+
+
+def shown(found: TableResult) -> tuple[Table | str, ...]:
+    """Return the table of a result, and the text below it, as evidence of a part."""
+    table, last = found.table(), found._last()
+    return (*[table] * bool(table.rows), *[last] * bool(last))
+
+
 def _listed(found: Sequence[Difference]) -> list[str]:
     """Return a table of what differs, and how much more there is."""
     shown = [str(differences.table(found[:_MOST]))]
@@ -255,39 +298,38 @@ def checkup(
     memory: int | None = None,
     search: bool = True,
     repro: str | os.PathLike[str] | None = None,
-    emit_test: str | os.PathLike[str] | None = None,
-    issue: str | os.PathLike[str] | None = None,
 ) -> Checkup:
     """Return what torch.compile does to a model, and what to try next.
 
-    *make* is ``"module:function"``, ``"path/to/file.py:function"``, or a function that
-    stands in a module.  Called without arguments, in a process of its own, it returns a
-    model or function and its inputs: a tuple, a dictionary of keyword arguments, or a
-    list of several of these that differ as those of real calls do.  A third value is a
-    loss: a function of what the model returns.  With it, or with *train*, which takes
-    a weighted sum of what is returned, a backward belongs to each call.  Of a model
-    that is compiled already, what was given to ``torch.compile`` is looked at.
+    *make* is ``"module:function"``, ``"path/to/file.py:function"``, or a function of a
+    module.  Called without arguments, in a sandbox, it returns a model or function and
+    its inputs: a tuple, a dictionary of keyword arguments, or a list of several of
+    these that differ as those of real calls do.  A third value is a loss: a function of
+    the model's result.  With it, or with *train*, which takes a weighted sum of the
+    result, a backward belongs to each call.  Of a model that is compiled already, the
+    one given to ``torch.compile`` is examined.
 
     *only* names parts to do (`QUESTIONS`); else all, with ``gpu`` where a *gpu* such as
     ``"h100"`` is named.  *budget* is in seconds of timing for each part that times.
-    A part that is not done after *timeout* seconds, or whose process has more than
+    A part that isn't done after *timeout* seconds, or whose process has more than
     *memory* bytes (by default three quarters of what is free), is ended, says so in its
     place, and the others go on: after compiled answers that never came, they share as
     much time.  Ctrl-C keeps the parts that are done.
 
-    Where compiled answers are wrong, where that comes from is looked for, once more for
-    at most *timeout* seconds, unless *search* is false.  The program that shows it is
-    in the report, and goes to the folder *repro*; a test of pytest goes to the file
-    *emit_test*, and the draft of an issue, as Markdown, to *issue*.
+    Where compiled answers are wrong, a search for the cause takes at most *timeout*
+    seconds more, unless *search* is false.  The program that shows it is in the report;
+    the folder *repro* gets that program, the same as a test of pytest, and the draft of
+    an issue.
 
-    Nothing of the model's weights, and no variable of the environment, is kept.  (Where
-    no other input shows what is wrong, *repro* gets a file with that of one operation.)
+    The report holds none of the model's weights, and no variable of the environment.
+    (Where no other input shows the difference, *repro* gets a file with the inputs of
+    one operation.)
 
     Raises InputError when *make* cannot be found or does not give a model and inputs,
-    or a file cannot be written.
+    or when *repro* cannot be written.
     """
-    files = where.Files(repro, emit_test, issue)
-    files.check()
+    if repro:
+        check_writable(Path(repro) / "repro.py")
     target = target_of(make)
     names = children.chosen(only, QUESTIONS)
     if not only and not gpu:
@@ -316,7 +358,7 @@ def checkup(
                     about |= found
             if search and "matches" in done and done["matches"].verdict == "bad":
                 sought = order | about | {"timeout": timeout}
-                done.put("matches", _with_where(done["matches"], sought, files))
+                done.put("matches", _with_where(done["matches"], sought, repro))
             for name in _APART:
                 if name in names and (about["trains"] or name != "composes"):
                     done.put(name, _apart(name, order | about))
@@ -338,16 +380,15 @@ def checkup(
 def _found(
     names: list[str], order: dict[str, Any], env: dict[str, str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield what parts find, as `children.parts` does; they have one process.
+    """Yield what parts find, as `sandbox.parts` does; they share one process.
 
     Where compiled answers never came, all other parts share the time that it took: the
     *order* has theirs.
     """
-    child, path = f"{__package__}.checkup_child", folders_of(order["target"])
 
     def parts(names: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
         limits = order["timeout"], order["memory"]
-        return children.parts(child, order, names, *limits, path, ADVICE, env)
+        return sandbox.parts("model:look", order, names, *limits, env)
 
     for name, found in parts(names):
         yield name, found
@@ -359,7 +400,7 @@ def _found(
 
 
 class _Done(dict[str, Part]):
-    """The parts that are done: each verdict is told as it comes, with its seconds."""
+    """The parts that are done: each verdict is printed as it comes, with seconds."""
 
     def __init__(self, names: Sequence[str], bar: Any) -> None:
         super().__init__()
@@ -382,22 +423,24 @@ class _Done(dict[str, Part]):
         self._bar.set_description_str(f"checkup, {left[0]}" if left else "checkup")
 
 
-def _with_where(part: Part, order: dict[str, Any], files: where.Files) -> Part:
+def _with_where(
+    part: Part, order: dict[str, Any], repro: str | os.PathLike[str] | None
+) -> Part:
     """Return a part whose answers are wrong with where that comes from."""
-    limits = order["timeout"], order["memory"]
     first = next((one for one in part.differences if not one.look), None)
     if first is None:
         return part
+    limits = order["timeout"], order["memory"]
     with tempfile.TemporaryDirectory(prefix="repro-") as place:
         try:
             found = where.searched(first, order, *limits, Path(place))
-            found = files.write(found, Path(place))
+            found = where.written(found, Path(place), repro)
         except (InputError, Unavailable, OSError) as error:  # what is known is kept
-            said = f"where it comes from was not looked for: {error}"
+            said = f"the search for the cause did not run: {error}"
             return replace(part, evidence=(*part.evidence, said))
     evidence = (*part.evidence, *filter(None, [found.repro.rstrip()]))
-    cures = (line for line in part.advice if line != BISECT or not found.stage)
-    advice = (str(found), *_not_searched(first, part.differences), *cures)
+    rest = (line for line in part.advice if line != BISECT or not found.stage)
+    advice = (str(found), *_not_searched(first, part.differences), *rest)
     return replace(part, evidence=evidence, advice=advice, where=found)
 
 
@@ -415,25 +458,18 @@ def _not_searched(first: Difference, found: Sequence[Difference]) -> Iterator[st
 
 
 def _apart(name: str, order: dict[str, Any]) -> Part:
-    """Return a part that starts processes of its own: no model is made in this one."""
-    target, limits = order["target"], {n: order[n] for n in ("timeout", "memory")}
+    """Return a part that starts processes itself: no model is made in this one."""
     try:
-        if name == "composes":
-            around = composition.composes(target, **limits)
-        else:
-            around = starts.cold_start(target, train=order["trains"], **limits)
+        return import_module(f".{_APART[name]}", __package__).part(order)
     except (InputError, Unavailable, OSError) as error:  # the other parts are kept
         return Part(name, "failed", str(error))
-    if around.interrupted:
-        raise KeyboardInterrupt
-    return training_part(around) if name == "composes" else start_part(around)
 
 
 def ended_part(name: str, problem: str, running: str, how: str) -> Part:
-    """Return a part that never came to its end, by which side was *running* then.
+    """Return a part that was ended, or ended its process, while a side was *running*.
 
     Where eager ran, compiled code that dies, hangs or takes all memory is bad, and so
-    is a build that does, but for one that is not done in time: it may be slow.
+    is a build that does; but a build that is not done in time may only be slow.
     """
     if name != "matches" or running not in ("compiled", "the build"):
         return Part(name, "failed", problem)
@@ -441,72 +477,9 @@ def ended_part(name: str, problem: str, running: str, how: str) -> Part:
         return Part(name, "failed", f"{problem} (it was still compiling)")
     why = problem.removeprefix(f"failed at: {name}: ")
     found = Difference(1, "the call", "raises", "runs", why, ended=how)
-    says = f"eager runs, and compiled it comes to no answer: {why}"
+    says = f"eager runs; compiled, it never gives an answer: {why}"
     counts = {"matches": False}
     return Part(name, "bad", says, counts, differences=(found,))
-
-
-def start_part(found: starts.ColdStart) -> Part:
-    """Return where the first call's seconds go, cold and with what a cache keeps."""
-    problems = [f"{way.name}: {way.problem}" for way in found.ways if way.problem]
-    saved = {way.name: found.saved(way.name) for way in found.ways if not way.problem}
-    says = f"{mark(text.seconds(found['empty'].seconds()))} until the first answer"
-    counts: dict[str, Any] = {"saved": None, "found_in_cache": None}
-    verdict, advice = "look" if problems else "good", ()
-    if "warm" in saved:
-        says += f", {mark(text.seconds(found['warm'].seconds()))} with a warm cache"
-        lookups, counts["saved"] = found["warm"].first.lookups, round(saved["warm"], 3)
-        hits = counts["found_in_cache"] = sum(one.hits for one in lookups)
-        phases = found["empty"].first.phases
-        if not hits and phases.get("Inductor", 0) + phases.get("build", 0):
-            verdict = "bad"
-            says = f"a second process finds nothing in the cache: {says}"
-            whys = [reason for one in lookups for reason in one.reasons]
-            whys += [
-                f"{part} of its key is another"
-                for part in found.missed().get("warm", ())
-            ]
-            advice = (f"look why: {'; '.join(whys) or 'are caches switched off?'}",)
-        elif verdict == "good" and (passed := [one for one in lookups if one.bypasses]):
-            kinds = ", ".join(one.kind for one in passed)
-            verdict, says = "look", f"a second process passes {kinds} by: {says}"
-            advice = tuple(map(_passed_by, passed))
-    best = max(saved, key=lambda way: (way != "warm", saved[way]))
-    if verdict == "good" and saved[best] > _WORTH_SHIPPING:
-        ships = mark(text.size(found[best].ships))
-        share = mark(f"{saved[best]:.0%}")
-        advice = (f"{best!r} ships {ships} and saves {share} of the first call",)
-    return Part("start", verdict, says, counts, (str(found), *problems), advice)
-
-
-def _passed_by(found: starts.Lookup) -> str:
-    """Return why a cache was not asked, in torch's words, and what lets it be."""
-    why = " ".join("; ".join(found.reasons).split()) or "torch does not say why"
-    said = f"{found.kind} is not asked, so its part is done in each process: {why}"
-    if re.search("FunctionCtx|autograd_function_apply", why):
-        said += f": untried: {_OWN_BACKWARD}, where such a function has no state"
-    return said
-
-
-def training_part(found: composition.Composition) -> Part:
-    """Return how a training step bears what people put around it."""
-    agrees, differs = found.named("agrees"), found.named("differs")
-    raises, ended = found.named("raises"), found.named("not done")
-    says = f"{len(agrees)} of {len(found.situations)} agree"
-    ills = {"differs in silence": differs, "raises": raises, "had to be ended": ended}
-    for ill, names in ills.items():
-        if names:
-            says += f"; {ill}: {', '.join(names)}"
-    known = [composition.OF_EVERY_MODEL.get(name) for name in differs + raises]
-    if found.ok and known:
-        says += ", as in every compiled model"
-    own = {verdict: found.named(verdict, own=True) for verdict in ("differs", "raises")}
-    counts = {"silently_different": len(own["differs"]), "raises": len(own["raises"])}
-    verdict = "bad" if own["differs"] else "look" if own["raises"] + ended else "good"
-    if not agrees + differs + raises:
-        verdict, counts = "cannot tell", dict.fromkeys(counts)  # nothing was judged
-    advice = tuple(filter(None, known))
-    return Part("composes", verdict, says, counts, (str(found),), advice)
 
 
 _REPORTS = {
@@ -523,10 +496,16 @@ def check_report(path: str | os.PathLike[str]) -> str:
     """
     if (kind := Path(path).suffix) not in _REPORTS:
         raise InputError(f"a report ends in .html, .json or .txt, not in {kind!r}")
-    home = next(folder for folder in Path(path).absolute().parents if folder.exists())
-    if not os.access(home, os.W_OK):
-        raise InputError(f"{path} cannot be written: name a folder that can")
+    check_writable(path)
     return kind
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise InputError where nobody may write a file at *path*."""
+    place = Path(path).absolute()
+    home = next(folder for folder in place.parents if folder.exists())
+    if place.is_dir() or not home.is_dir() or not os.access(home, os.W_OK):
+        raise InputError(f"{path} cannot be written: name a place that can")
 
 
 def write_report(found: Checkup, path: str | os.PathLike[str]) -> Path:

@@ -1,33 +1,36 @@
-"""The model that ``checkup`` and ``composes`` look at, part by part."""
+"""Somebody's model, its calls, eager and compiled; and one part after another."""
 
 from __future__ import annotations
 
 import functools
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from importlib import import_module
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import torch
 
-from .guest import Report, end_with_parent, given, module_function, trained
 from .helpers import correctness
 from .helpers._torch import is_compiled, needed_for
 from .helpers.benchmark import Comparison, compare
 from .helpers.capture import given_calls
-from .helpers.correctness import Trial
-from .helpers.errors import InputError, UsedUp
+from .helpers.errors import CompiledRaises, InputError, UsedUp, one_line
+from .helpers.judge import Judgement, judged
 from .helpers.session import (
     check_callable,
-    compile_apart,
     fresh_code,
     placed,
     uncompiled,
     undisturbed,
 )
 from .helpers.tensors import clone
+from .report import Part
+from .sandbox import Report, given, module_function, trained
 
 with needed_for("first calls without a cache"):
     from torch._inductor import compile_fx
@@ -42,7 +45,7 @@ with needed_for("asking for vector instructions once"):
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-class Patient:
+class Model:
     """A model or function, its calls, and whether a backward belongs to each."""
 
     def __init__(self, order: dict[str, Any]) -> None:
@@ -62,7 +65,7 @@ class Patient:
         return uncompiled(fn), *rest  # compiled, it would be held against itself
 
     fails: Mapping[int, Exception] = {}
-    """What eager raises, by the number of the call."""
+    """The exceptions of eager, by the number of the call."""
     whole = True
     """Whether its owner compiles all of it, and not only what is inside."""
 
@@ -110,7 +113,7 @@ class Patient:
         return tuple(dict.fromkeys(found)) or tuple(self._met)
 
     running: Callable[[str], None] = staticmethod(lambda side: None)
-    """Is told which side runs, or is built: it is known if that ends the process."""
+    """Reports which side runs, or is built: known even if that ends the process."""
     _met: Sequence[str] = ()
 
     @functools.cached_property
@@ -127,7 +130,7 @@ class Patient:
         return eager
 
     def try_out(self) -> None:
-        """Call it eagerly, as its owner does: what fails here is not the compiler's.
+        """Call it eagerly, as its owner does: the compiler has no part in what fails.
 
         A call that raises is kept in `fails`.  Raises what it raised where no call
         runs, neither eagerly nor compiled, and InputError for inputs that cannot be
@@ -166,10 +169,9 @@ class Patient:
 
     @functools.cached_property
     def gradients(self) -> bool:
-        """Whether a try needs grad mode: in training, or where a call takes its own.
+        """Whether grad mode is needed: in training, or where a call calls autograd.
 
-        Elsewhere, kernels for a backward would be built for nobody.  The answers
-        themselves are judged, and raced, as the owner's call has them.
+        Elsewhere, kernels for a backward would be built in vain.
         """
         if self.train:
             return True
@@ -198,26 +200,20 @@ class Patient:
             return self.fn
         return torch.compile(fresh_code(self.fn), **options)
 
-    def answers(
+    def judged(
         self,
         compiled: Callable[..., Any],
-        call: Call,
+        calls: Sequence[Call] | None = None,
         again: Callable[[], Callable[..., Any]] | None = None,
-    ) -> correctness.Agreement:
-        """Hold what *compiled* gives against eager, by float64.
+    ) -> Judgement:
+        """Compare *compiled* with the model, run eagerly, in *calls* or all of them.
 
         *again* compiles once more in the same way, where random numbers are drawn.
         """
-        ours, usual = self.run(compiled), self.run(self.eager)
-        inputs, kwargs = call
-
-        def fresh() -> Callable[..., Any]:
-            return self.run(again() if again else compile_apart(compiled))
-
-        trial = Trial((usual, ours), inputs, kwargs)
-        with correctness.seeded(0), trial.state:
-            first = trial.outcome("compiled", ours)
-            return correctness.agreement(trial, usual, ours, first, fresh=fresh)
+        loss = self.loss if self.train else False
+        how = {"gradients": loss, "model": self.fn, "again": again}
+        calls = self.every_call if calls is None else calls
+        return judged(self.eager, compiled, calls, running=self.running, **how)
 
 
 def _generators() -> list[Any]:
@@ -229,14 +225,14 @@ def _generators() -> list[Any]:
 
 
 @contextmanager
-def without_backward(p: Patient) -> Iterator[None]:
+def without_backward(m: Model) -> Iterator[None]:
     """Build no kernels of a backward before it is called, in the block.
 
     Where a size varies, torch lowers it with the forward; where that fails, it waits
     for the call.  In training there is one.
     """
     usual = getattr(compile_fx, "compile_fx_backward", None)  # not in each torch
-    if p.train or not usual:
+    if m.train or not usual:
         yield
         return
 
@@ -314,27 +310,70 @@ def doubled(_module: torch.nn.Module, _inputs: Any, out: Any) -> Any:
     return out * 2 if isinstance(out, torch.Tensor) else None
 
 
-def in_turn(
-    order: dict[str, Any], find: Callable[[Patient, str], dict[str, Any]]
-) -> None:
-    """Make the model of an *order*, and report what *find* finds of each of its parts.
+def answer_of(fn: Callable[..., Any], call: Call) -> list[torch.Tensor]:
+    """Return the tensors that a call of *fn* returns."""
+    inputs, kwargs = call
+    return correctness.values_of(fn(*inputs, **kwargs))
 
-    This is all that a process for `children.parts` does.
-    """
-    end_with_parent()
-    report = Report(order["report"])
+
+def near(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
+    """Return whether tensors are roughly equal: a stale answer is off by more."""
+    return [t.shape for t in some] == [t.shape for t in others] and all(
+        correctness.close(a.to(b.dtype), b, rtol=1e-2, atol=1e-3)
+        for a, b in zip(some, others, strict=True)
+    )
+
+
+# ------------------------------------------------------------ one part after another
+
+_UNCALLED = ("matches", "gpu")
+"""Parts that are asked even where eager raises in every call."""
+_BUILT = ("matches", "traffic", "speed", "next")
+"""Parts that build kernels."""
+
+
+def look(order: dict[str, Any], report: Report) -> None:
+    """Look at the model of an *order*, part by part: a sandbox runs this."""
+    in_turn(order, report, found_of)
+
+
+def in_turn(
+    order: dict[str, Any],
+    report: Report,
+    find: Callable[[Model, str], dict[str, Any]],
+) -> None:
+    """Make the model of an *order*, and report what *find* finds of each part."""
     report.stage("make the model")
-    patient = Patient(order)
-    patient.running = lambda side: report.put(running=side)
+    m = Model(order)
+    m.running = lambda side: report.put(running=side)
     if order["parts"] != ["gpu"]:
         report.stage("call it eagerly")
         try:
-            patient.try_out()
+            m.try_out()
         except Exception:
             if "gpu" not in order["parts"]:
-                raise  # its own kernels may want the GPU that is not here
-    report.put(calls=len(patient.every_call), trains=patient.train)
+                raise  # its own kernels may need the GPU that is missing
+    report.put(calls=len(m.every_call), trains=m.train)
     for name in order["parts"]:
         report.stage(name)
-        report.put(part={"name": name, **find(patient, name)})
-    report.put(done=True)
+        report.put(part={"name": name, **find(m, name)})
+
+
+def found_of(m: Model, name: str) -> dict[str, Any]:
+    """Return what one part finds, or how it failed: the others go on."""
+    try:
+        if m.fails and not m.calls and name not in _UNCALLED:
+            why = one_line(m.fails[0])
+            part = Part(name, "not run", f"eager raises in every call: {why}")
+        else:
+            if name in _BUILT:
+                ask_for_instructions()
+            part = import_module(f"{__package__}.{name}").part(m)
+    except InputError as error:
+        first, *rest = str(error).splitlines()
+        ours = not isinstance(error, CompiledRaises)
+        part = Part(name, "failed" if ours else "bad", first, advice=tuple(rest))
+    except (Exception, SystemExit) as error:
+        part = Part(name, "failed", one_line(error))
+    # The clock is one for all processes of a machine: some parts are read at once.
+    return asdict(part) | {"when": time.monotonic()}
