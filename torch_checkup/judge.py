@@ -10,27 +10,27 @@ from .helpers.differences import Difference
 from .helpers.judge import Judgement
 
 if TYPE_CHECKING:
-    from .model import Call, Patient
+    from .model import Call, Model
 
 
 def differences(
-    p: Patient, compiled: Callable[..., Any], **how: Any
+    m: Model, compiled: Callable[..., Any], **how: Any
 ) -> tuple[Difference, ...]:
-    """Return all in which *compiled* is not what the model of *p* is, run eagerly."""
-    return judged(p, compiled, **how).differences
+    """Return all in which *compiled* is not what the model of *m* is, run eagerly."""
+    return judged(m, compiled, **how).differences
 
 
 def judged(
-    p: Patient,
+    m: Model,
     compiled: Callable[..., Any],
     *,
     calls: Sequence[Call] | None = None,
     **how: Any,
 ) -> Judgement:
-    """Compare *compiled* with the model of *p*, run eagerly, in *calls* or those of *p*.
+    """Compare *compiled* with the model of *m*, run eagerly, in *calls* or those of *m*.
 
     The rest is as for `helpers.judge.judged`.
     """
-    calls = p.every_call if calls is None else calls
-    loss = p.loss if p.train else False
-    return judge.judged(p.eager, compiled, calls, gradients=loss, model=p.fn, **how)
+    calls = m.every_call if calls is None else calls
+    loss = m.loss if m.train else False
+    return judge.judged(m.eager, compiled, calls, gradients=loss, model=m.fn, **how)

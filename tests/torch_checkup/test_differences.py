@@ -13,12 +13,12 @@ from tests.helpers.test_judge import (  # noqa: F401 (other tests take them from
     shared_cache,
 )
 from torch_checkup.judge import differences
-from torch_checkup.model import Patient
+from torch_checkup.model import Model
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-class Given(Patient):
+class Given(Model):
     """A model and its calls, given as they are."""
 
     def __init__(self, fn, *calls, train=False, loss=None):
