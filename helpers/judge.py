@@ -10,7 +10,7 @@ import math
 import re
 import reprlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -106,38 +106,33 @@ def agreement(
     """
     asked = rtol is not None or atol is not None
     usual = Eager(trial, 0, (rtol or 0.0, atol or 0.0) if asked else None)
-    x, y = trial.paired(checked("eager", usual.seen[0]), first)
-    if usual.draws:
-        return _of_random_numbers(usual)
-    found = list(usual.against({0: first}))
-    notes = []
-    inputs = [one for p, one in x.left.items() if p.startswith("input ")]
-    if any(one.changed for one in inputs):
-        notes.append("changes its inputs: each timed call sees other numbers")
-    if not usual.truth and not asked and not _identical(x, y):
-        notes.append("float64 could not run: the tolerance of the dtype decided")
-    bad = [d for d in found if not d.look]
-    if bad:
-        same = x.tensors and all(d.place in {**x.left, **y.left} for d in bad)
-        notes.append(CHANGES_DIFFER if same else _DIFFER)
-    return Agreement(not bad, _largest(x, y), usual.off(0, first), tuple(notes))
-
-
-def _of_random_numbers(usual: Eager) -> Agreement:
-    """Compare a fresh compile that draws eager's numbers, where there can be one."""
-    trial = usual.trial
-    if not usual.steady:
+    x, notes = checked("eager", usual.seen[0]), []
+    if not usual.draws:
+        found = list(usual.against({0: first}))
+        if any(one.changed for p, one in x.left.items() if p.startswith("input ")):
+            notes.append("changes its inputs: each timed call sees other numbers")
+        if not usual.truth and not asked and not _identical(*trial.paired(x, first)):
+            notes.append("float64 could not run: the tolerance of the dtype decided")
+    elif not usual.steady:
         return Agreement(None, notes=("each call gives another result, seed or not",))
-    note = "draws random numbers: "
-    if not _torch.is_compiled(trial.compiled):
-        note += "results were not held against each other"
-        return Agreement(None, notes=(note,))
-    note += "a fresh compile that draws those of eager (fallback_random) was compared"
-    bad = [d for d in usual.against_drawn() if not d.look]
+    elif not _torch.is_compiled(trial.compiled):
+        says = "draws random numbers: results were not held against each other"
+        return Agreement(None, notes=(says,))
+    else:
+        usual.draw()
+        first = checked("compiled", usual.drawn[0])
+        found = [*usual.against(usual.drawn), *usual.against_drawn()]
+        notes.append(
+            "draws random numbers: a fresh compile that draws those of eager "
+            "(fallback_random) was compared"
+        )
+    x, y = trial.paired(x, first)
+    if bad := [d for d in found if not d.look]:
+        same = x.tensors and not usual.draws
+        same = same and all(d.place in {**x.left, **y.left} for d in bad)
+        notes.append(CHANGES_DIFFER if same else _DIFFER)
     matches = False if bad else None if usual.undecided else True
-    notes = (note, _DIFFER) if bad else (note,)
-    x, y = trial.paired(usual.seen[0], usual.drawn[0])
-    return Agreement(matches, _largest(x, y), notes=notes)
+    return Agreement(matches, _largest(x, y), usual.off(0, first), tuple(notes))
 
 
 # ------------------------------------------------------------------ for a check-up
@@ -269,15 +264,19 @@ class Eager:
         return len(self.seen) > 1 and (any(changed) or len(held) > 1)
 
     @cached_property
+    def _others(self) -> dict[int, Outcome]:
+        """What it gives with other random numbers."""
+        return self._round(seed=1000)
+
+    @cached_property
     def draws(self) -> bool:
         """Whether random numbers are drawn."""
-        return not self._gives(self._round(seed=1000))
+        return not self._gives(self._others)
 
     @cached_property
     def varies(self) -> set[str]:
         """The fields of a form that random numbers decide."""
-        other = self._round(seed=1000)
-        both = [(n, x, other[n]) for n, x in self.seen.items()]
+        both = [(n, x, self._others[n]) for n, x in self.seen.items()]
         forms = [_forms(n, x, y) for n, x, y in both if not (x.error or y.error)]
         return {d.field for found in forms for d in found}
 
@@ -291,7 +290,7 @@ class Eager:
         for n, x in self.seen.items():
             if (x.error is None) != (other[n].error is None):
                 return False
-            found = [*_values(n, x, other[n])]
+            found = [*_Numbers(n, x, other[n]).differ()]
             if not x.error:
                 found += _forms(n, x, other[n])
             if any(one.field in _DRAWN for one in found):
@@ -311,15 +310,11 @@ class Eager:
     @cached_property
     def moved(self) -> list[dict[int, Outcome]]:
         """What it gives where last digits of its numbers are moved."""
-        state = self.trial.state
-
-        def nudged(turn: int, reached: Any) -> AbstractContextManager:
-            return _nudging(state, turn, reached)
-
         found = []
         for turn in range(correctness.NUDGES):
             with suppress(Exception):
-                found.append(self._round(around=partial(nudged, turn)))
+                around = partial(_nudging, self.trial.state, turn)
+                found.append(self._round(around=around))
         return found
 
     def draw(self, again: _Compiling | None = None) -> None:
@@ -348,7 +343,7 @@ class Eager:
     def _lists(self, n: int, x: Outcome, y: Outcome) -> Iterator[Difference]:
         """Yield where a list has other things, but for times and the like."""
         lost = [place for place in x.lists if x.lists[place] != y.lists.get(place)]
-        again = self._round(seed=1000)[n] if lost else x
+        again = self._others[n] if lost else x
         for place in lost:
             if again.lists.get(place) == x.lists[place]:
                 theirs = y.lists.get(place)
@@ -363,13 +358,10 @@ class Eager:
         for n, y in self.drawn.items():
             if self.seen[n].error or y.error:
                 continue
-            truth = self.truth.get(n)
-            if (
-                truth
-                and correctness.relative_error(*_numbers(truth, self.seen[n])) > _ROUGH
-            ):
+            x, truth = self.seen[n], self.truth.get(n)
+            if truth and correctness.relative_error(*_numbers(truth, x)) > _ROUGH:
                 truth = None  # it draws others in float64
-            x, y = self.trial.paired(self.seen[n], y)
+            x, y = self.trial.paired(x, y)
             differ = list(self._values(n, x, y, truth))
             exact = self.tolerance or again
             rough = [d for d in differ if exact or _apart(x, y, d.place) > _ROUGH]
@@ -383,7 +375,7 @@ class Eager:
         def moved() -> list[Outcome]:
             return [one[n] for one in self.moved if not one[n].error]
 
-        yield from _values(n, x, y, truth, moved, self.tolerance)
+        return _Numbers(n, x, y, truth, moved, self.tolerance).differ()
 
     def off(self, n: int, y: Outcome) -> tuple[float, float] | None:
         """Return how far results are from float64, of eager and of compiled."""
@@ -533,91 +525,74 @@ def _identical(x: Outcome, y: Outcome) -> bool:
     )
 
 
-_Moved = Callable[[], Iterable[Outcome]]
+@dataclass
+class _Numbers:
+    """The numbers that one call gives on both sides.
 
+    *truth* is eager in float64, and *moved* eager where last digits are moved.
+    """
 
-def _values(
-    n: int,
-    x: Outcome,
-    y: Outcome,
-    truth: Outcome | None = None,
-    moved: _Moved = list,
-    tolerance: tuple[float, float] | None = None,
-) -> Iterator[Difference]:
-    """Yield where numbers differ by more than rounding, or in the sign of a zero."""
-    if x.error or y.error:
-        return
-    yield from _results(n, x, y, truth, moved, tolerance)
-    for place in [p for p in x.left if p in y.left]:
-        exact = truth.left.get(place) if truth else None
-        yield from _change(n, place, x, y, exact, moved, tolerance)
+    n: int
+    x: Outcome
+    y: Outcome
+    truth: Outcome | None = None
+    moved: Callable[[], Iterable[Outcome]] = list
+    tolerance: tuple[float, float] | None = None
 
+    def differ(self) -> Iterator[Difference]:
+        """Yield where they differ by more than rounding, or in the sign of a zero."""
+        if not (self.x.error or self.y.error):
+            yield from self._results()
+            for place in [p for p in self.x.left if p in self.y.left]:
+                yield from self._change(place)
 
-def _results(
-    n: int,
-    x: Outcome,
-    y: Outcome,
-    truth: Outcome | None,
-    moved: _Moved,
-    tolerance: tuple[float, float] | None,
-) -> Iterator[Difference]:
-    ours, theirs = x.tensors, y.tensors
-    places = [p for p in ours if p in theirs and _alike(ours[p], theirs[p])]
-    exact = truth.tensors if truth else ours
-    if truth:
-        share = correctness.share_of(*([t[p] for p in ours] for t in (exact, ours)))
-    else:
-        share = correctness.coarsest(
-            t.dtype for t in (*ours.values(), *x.left.values())
-        )
-    sorted_alike = correctness.in_order_of(
-        *([t[p] for p in places] for t in (ours, theirs))
-    )
-    for place, b in zip(places, sorted_alike, strict=True):
-        a, t = ours[place], exact[place] if truth else None
-        if tolerance:
-            right = correctness.close(a, theirs[place], *tolerance)
-        elif not (right := correctness.right(a, b, t, share)):
-            others = [o.tensors[place] for o in moved() if place in o.tensors]
-            right = correctness.right(a, b, t, share, others)
+    def _results(self) -> Iterator[Difference]:
+        ours, theirs = self.x.tensors, self.y.tensors
+        places = [p for p in ours if p in theirs and _alike(ours[p], theirs[p])]
+        exact = self.truth.tensors if self.truth else {}
+        if exact:
+            sides = ([side[p] for p in ours] for side in (exact, ours))
+            share = correctness.share_of(*sides)
+        else:
+            dtypes = (t.dtype for t in (*ours.values(), *self.x.left.values()))
+            share = correctness.coarsest(dtypes)
+        sides = ([side[p] for p in places] for side in (ours, theirs))
+        for place, b in zip(places, correctness.in_order_of(*sides), strict=True):
+            a, t = ours[place], exact.get(place)
+            if self.tolerance:
+                right = correctness.close(a, theirs[place], *self.tolerance)
+            elif not (right := correctness.right(a, b, t, share)):
+                near = [o.tensors[place] for o in self.moved() if place in o.tensors]
+                right = correctness.right(a, b, t, share, near)
+            if not right:
+                yield _wrong(self.n, place, a, b, t)
+            elif count := _signs(a, b):
+                zeros = "0 and -0, each in its place", "other signs"
+                how_many = count, a.numel()
+                yield Difference(self.n + 1, place, "sign of zero", *zeros, *how_many)
+
+    def _change(self, place: str) -> Iterator[Difference]:
+        """Yield that a tensor which is left behind differs, if it does."""
+        a, b = self.x.left[place], self.y.left[place]
+        if (a.shape, a.dtype) != (b.shape, b.dtype) or not (a.changed or b.changed):
+            return
+        if a.known != b.known and not (a.changed and b.changed):
+            return  # the place of one has the other one: its aliases tell
+        zero = torch.zeros_like(a.change if a.changed else b.change)
+        old, new = (zero if one.change is None else one.change for one in (a, b))
+        exact, judge = self.truth and self.truth.left.get(place), old
+        if exact and exact.shape == a.shape and exact.known == a.known:
+            judge = torch.zeros_like(zero, dtype=exact.dtype)
+            judge = judge if exact.change is None else exact.change
+        if self.tolerance:
+            right = size_of(old, new)[0] <= a.noise
+            right = right or correctness.close(old, new, *self.tolerance)
+        elif not (right := correctness.right_change(old, new, judge, a.noise)):
+            near = [o.left[place].change for o in self.moved() if place in o.left]
+            near = [zero if one is None else one for one in near]
+            right = correctness.right_change(old, new, judge, a.noise, near)
         if not right:
-            yield _wrong(n, place, a, b, t)
-        elif count := _signs(a, b):
-            zeros = "0 and -0, each in its place", "other signs"
-            yield Difference(n + 1, place, "sign of zero", *zeros, count, a.numel())
-
-
-def _change(
-    n: int,
-    place: str,
-    x: Outcome,
-    y: Outcome,
-    exact: Left | None,
-    moved: _Moved,
-    tolerance: tuple[float, float] | None,
-) -> Iterator[Difference]:
-    """Yield that a tensor which is left behind differs, if it does."""
-    a, b = x.left[place], y.left[place]
-    if (a.shape, a.dtype) != (b.shape, b.dtype) or not (a.changed or b.changed):
-        return
-    if a.known != b.known and not (a.changed and b.changed):
-        return  # the place of one has the other one: its aliases tell
-    known = a.change if a.changed else b.change
-    zero = torch.zeros_like(known)
-    old, new = (zero if one.change is None else one.change for one in (a, b))
-    judge = old
-    if exact is not None and exact.shape == a.shape and exact.known == a.known:
-        judge = torch.zeros_like(zero, dtype=exact.dtype)
-        judge = judge if exact.change is None else exact.change
-    if tolerance:
-        right = size_of(old, new)[0] <= a.noise
-        right = right or correctness.close(old, new, *tolerance)
-    elif not (right := correctness.right_change(old, new, judge, a.noise)):
-        others = [o.left[place].change for o in moved() if place in o.left]
-        others = [zero if one is None else one for one in others]
-        right = correctness.right_change(old, new, judge, a.noise, others)
-    if not right:
-        yield _wrong(n, place, old, new, None if judge is old else judge)
+            yield _wrong(self.n, place, old, new, None if judge is old else judge)
 
 
 def _alike(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -639,20 +614,15 @@ def _wrong(
     digits = correctness.digits_of(a.dtype)
     if a.is_floating_point() and a.itemsize == 1:  # which has no arithmetic
         a, b = a.float(), b.float()
-    judge = a if truth is None else truth
+    t = a if truth is None else truth
     if a.dtype == torch.bool or not (a.is_floating_point() or a.is_complex()):
         wrong, far = a != b, (a != b).double()
     else:
-        wide = torch.complex128 if a.is_complex() else torch.float64
-        x, y, t = (side.to(wide) for side in (a, b, judge))
-        far = (y - t).abs().nan_to_num(math.inf, math.inf)
-        far = far.masked_fill((y == t) | (y.isnan() & t.isnan()), 0.0)
-        usual = (x - t).abs().nan_to_num(math.inf, math.inf)
-        usual = usual.masked_fill((x == t) | (x.isnan() & t.isnan()), 0.0)
+        far, usual = _distance(b, t), _distance(a, t)
         finite = usual[usual.isfinite()]
         least = 2 * float(finite.max()) if finite.numel() else 0.0
-        wrong = (far > digits * t.abs() + least) & ~(x == y)
-        wrong = wrong if bool(wrong.any()) else x != y
+        wrong = (far > digits * t.abs() + least) & ~(a == b)
+        wrong = wrong if bool(wrong.any()) else a != b
     name = "values"
     if a.is_floating_point() and bool((a.isfinite() != b.isfinite()).any()):
         name, wrong = "nan/inf", a.isfinite() != b.isfinite()
@@ -666,6 +636,14 @@ def _wrong(
         off = [size_of(truth, side)[1] for side in (a, b)]
     counted = int(wrong.sum()), a.numel()
     return Difference(n + 1, place, name, f"{ours}{at}", theirs, *counted, *off)
+
+
+def _distance(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Return how far apart each number is; infinite for a NaN on one side only."""
+    wide = torch.complex128 if x.is_complex() else torch.float64
+    x, y = x.to(wide), y.to(wide)
+    far = (x - y).abs().nan_to_num(math.inf, math.inf)
+    return far.masked_fill((x == y) | (x.isnan() & y.isnan()), 0.0)
 
 
 def _apart(x: Outcome, y: Outcome, place: str) -> float:

@@ -145,29 +145,6 @@ def plot_sweep(sweep: Sweep) -> Picture:
     return Picture(figure, alt)
 
 
-@styled
-def plot_bytes(eager: Any, compiled: Any) -> Picture:
-    """Return a picture of the bytes that each side moves to and from memory.
-
-    *eager* and *compiled* are numbers of bytes or results that have ``.bytes``.
-    """
-    moved = [getattr(side, "bytes", side) for side in (eager, compiled)]
-    if max(moved) <= 0:
-        raise ValueError("neither side moves a byte: there is nothing to draw")
-    names, sizes = ("eager", "compiled"), [text.size(n) for n in moved]
-    power = max(p for p in range(4) if 1024**p <= max(moved))
-    figure, (axes,) = _figure(7, 3)
-    for row, n in enumerate(moved):
-        style = {"color": COLOURS[row], "hatch": HATCHES[row], "edgecolor": "white"}
-        bar = axes.barh(row, n / 1024**power, 0.6, **style)
-        axes.bar_label(bar, [sizes[row]], padding=6)
-    axes.set(title="moved to and from memory", yticks=[0, 1], yticklabels=names)
-    axes.set(xlabel=("bytes", "KiB", "MiB", "GiB")[power], ylim=(1.6, -0.6))
-    axes.set_xlim(0, 1.25 * max(moved) / 1024**power)
-    axes.grid(axis="y", visible=False)
-    return Picture(figure, f"Bytes moved: eager {sizes[0]}, compiled {sizes[1]}.")
-
-
 # --- parts of a picture --------------------------------------------------------
 
 

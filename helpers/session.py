@@ -32,7 +32,7 @@ import torch
 from . import _torch
 from ._torch import needed_for
 from .errors import CompiledRaises, InputError, Unavailable, one_line
-from .tensors import CONTAINERS, clone, tensors
+from .tensors import CONTAINERS, Trail, clone, found, tensors
 
 with needed_for("leaving the session as it was"):
     from torch._dynamo import external_utils, pgo
@@ -151,25 +151,13 @@ def placed(roots: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         yield reduce(_on, ways[::-1]).removesuffix("."), item
 
 
-_Trail = tuple[Any, Any]
-"""Where something was found: the trail to what holds it, None of a root, and a way."""
+def _found(roots: Mapping[Any, Any]) -> Iterator[tuple[Trail, Any]]:
+    """Yield all that the *roots* hold, with the trail that leads there.
 
-
-def _found(roots: Mapping[Any, Any]) -> Iterator[tuple[_Trail, Any]]:
-    """Yield all that the *roots* hold, each once, with the trail that leads there.
-
-    Trails become words in `placed` alone: most of those who look want none.
+    Only `placed` needs the words of a trail.
     """
     homes = _homes(tuple(roots.values()))
-    seen = dict[int, Any]()
-    todo = [((None, name), root) for name, root in roots.items()][::-1]
-    while todo:
-        trail, item = todo.pop()
-        if id(item) not in seen:
-            seen[id(item)] = item  # kept alive, or an id could come again
-            yield trail, item
-            inside = [((trail, way), one) for way, one in _inside(item, homes)]
-            todo += inside[::-1]
+    return found(roots, lambda item: _inside(item, homes))
 
 
 def _on(place: str, way: str) -> str:

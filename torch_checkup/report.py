@@ -19,8 +19,8 @@ from typing import Any
 
 import msgspec
 
-from . import sandbox, where
-from .helpers import children, differences, results, text
+from . import children, sandbox, where
+from .helpers import differences, results, text
 from .helpers.differences import Difference
 from .helpers.errors import InputError, Unavailable
 from .helpers.results import Measured, TableResult
@@ -511,3 +511,14 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 def write_report(found: Checkup, path: str | os.PathLike[str]) -> Path:
     """Write *found* as HTML, text or JSON, by the ending of *path*; return the path."""
     return results.write_atomically(path, _REPORTS[check_report(path)](found))
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Return the result in a file; ResultError or OSError say what is wrong."""
+    for module in (
+        "composing",
+        "explain",
+        "start",
+    ):  # a kind is known once its module is
+        import_module(f"{__package__}.{module}")
+    return results.load(path)

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from .. import children, session
+from .. import children, correctness, session
 from .._torch import needed_for
 from ..errors import InputError, one_line
 from ..results import TableResult
@@ -107,11 +107,10 @@ def check_numerics(dump: Any, limit_s: float = 120.0) -> Numerics:
     """Return how each Triton kernel of *dump* compares with eager, run on the CPU.
 
     Inputs are those of the call that was dumped; a backward gets what eager's forward
-    saved, and normal numbers for its gradients.  An output agrees within 8 times this:
-    the relative tolerance of ``torch.testing`` for the graph's narrowest type, of the
-    element or the output's root mean square, whichever is larger; plus how far eager
-    itself is from the same graph in float64.  A graph may take *limit_s* seconds, the
-    start of the interpreter not counted: a loop without end is stopped then.
+    saved, and normal numbers for its gradients.  An output agrees where `correctness`
+    finds it right by the same graph in float64, or off by no more than 8 times the
+    tolerance of ``torch.testing`` for the graph's narrowest type.  A graph may take
+    *limit_s* seconds after the interpreter has started: an endless loop is stopped.
 
     Raises InputError for a dump that was read from a file: it holds no graphs.
     """
@@ -221,32 +220,22 @@ def _verdict(graph: Any, eager: Any, computed: Any, exact: Any) -> dict[str, Any
 def _difference(
     eager: Any, kernel: Any, exact: Any, tolerance: float
 ) -> tuple[float, float, bool]:
-    """Return the largest absolute and relative difference, and whether it is fine.
+    """Return the largest absolute and relative difference, and whether it's rounding.
 
-    Eager rounds, too, and a kernel that rounds otherwise is not wrong: so it may be
-    off by *tolerance* of the size, and by as much as eager is off *exact*, which is
-    the same in float64; both times `SLACK`.  The size of an element is its own, or
-    the tensor's root mean square: after a subtraction, little but rounding is left.
-    Whole numbers have to be equal.
+    *exact* is eager in float64.  The relative one is over the root mean square of what
+    is finite: after a subtraction, little but rounding is left of an element.
     """
     if not isinstance(eager, torch.Tensor):
         return 0.0, 0.0, eager == kernel
     if not isinstance(kernel, torch.Tensor) or _kind(eager) != _kind(kernel):
         return math.inf, math.inf, False
-    if eager.is_complex():
-        eager, kernel, exact = map(torch.view_as_real, (eager, kernel, exact))
-    a, b, c = eager.double(), kernel.double(), exact.double()
-    off = torch.where((a == b) | (a.isnan() & b.isnan()), 0.0, (a - b).abs())
-    off = off.nan_to_num(math.inf, math.inf)  # NaN on one side only
-    if not off.any():
+    off = correctness.size_of(eager, kernel)[1]
+    if not off:
         return 0.0, 0.0, True
-    finite = a.nan_to_num(0.0, 0.0, 0.0)
-    mean = max(float(finite.square().mean().sqrt()), sys.float_info.min)
-    size = finite.abs().clamp(min=mean)
-    unsure = float((a - c).abs().nan_to_num(0.0, 0.0).max())
-    allowed = SLACK * (tolerance * size + unsure)
-    fine = eager.is_floating_point() and bool((off <= allowed).all())
-    return float(off.max()), float((off / size).max()), fine
+    finite = torch.where(eager.isfinite(), eager, torch.zeros_like(eager))
+    size = max(correctness.size_of(finite)[0], sys.float_info.min)
+    fine = correctness.right(eager, kernel, exact, SLACK * tolerance)
+    return off, off / size, fine
 
 
 # --- the eager side ------------------------------------------------------------------

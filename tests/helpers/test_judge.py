@@ -17,7 +17,6 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils import _pytree as pytree
 
-from helpers.differences import Difference, table
 from helpers.judge import differences, judged
 from helpers.session import fresh_code
 
@@ -522,12 +521,6 @@ def test_an_eager_call_that_raises_refuses_no_other():
     assert (one.call, one.field, one.compiled) == (2, "raises", "runs")
 
 
-def test_a_table_has_only_the_columns_that_say_something():
-    one = Difference(2, "output", "dtype", "float32", "float64")
-    assert table([one]).headings == ("call", "place", "field", "eager", "compiled")
-    assert table([one]).rows == (("2", "output", "dtype", "float32", "float64"),)
-
-
 # ------------------------------------------------------------- how a difference is told
 
 X = torch.linspace(0.5, 2, 3)
@@ -598,22 +591,6 @@ def test_what_a_call_leaves_behind_is_told_with_its_form(way, differs):
     assert one == (1, "kept after the call", *differs, "")
 
 
-def test_what_is_kept_may_be_rounded_less_often_than_eager_does():
-    def chain(x, exact):
-        y = x.float() if exact else x.bfloat16()
-        for _ in range(20):
-            y = y * 1.01 + 0.1
-        return y.bfloat16()
-
-    x = torch.linspace(0, 1, 99)
-    assert not torch.equal(chain(x, True), chain(x, False))
-    assert told(KeepsAs(chain), (x,)) == []
-    wrong = KeepsAs(lambda x, c: chain(x, c) + c)
-    assert [one[1:3] for one in told(wrong, (x,))] == [
-        ("kept after the call", "values")
-    ]
-
-
 class WritesAll(nn.Module):
     """Writes into what it holds, and is given."""
 
@@ -639,48 +616,6 @@ def test_what_is_written_to_has_the_name_of_what_it_is():
             *("plain after the call", "input x after the call"),
         )
     }
-
-
-class Loads(nn.Module):
-    """Rewrites old checkpoints by a method of its own, as Mamba does."""
-
-    def __init__(self):
-        super().__init__()
-        self.register_load_state_dict_pre_hook(self.renames)
-        self.body = nn.Linear(3, 3)
-
-    def renames(self, *_):
-        pass
-
-    def forward(self, x):
-        return self.body(x)
-
-
-def test_a_method_that_is_a_hook_of_its_module_renames_no_parameter():
-    assert told(Loads(), (X,)) == []
-
-
-def test_a_stride_says_something_of_dimensions_longer_than_1_alone():
-    def strided(one, other):
-        base = torch.arange(12.0)
-
-        def way(x, compiled):
-            strides = other if compiled else one
-            return torch.as_strided(base + x[0], (3, 1, 2), strides)
-
-        return told(Fresh(way), (X,))
-
-    assert strided((1, 9, 3), (1, 5, 3)) == []
-    assert {one[2] for one in strided((1, 9, 3), (2, 9, 1))} == {"values", "stride"}
-
-
-@pytest.mark.parametrize(
-    ("eager", "compiled", "kinds"),
-    [("a", None, ("str", "NoneType")), (1, 1.0, ("int", "float"))],
-)
-def test_a_result_of_another_kind_is_told_by_its_kind(eager, compiled, kinds):
-    [one] = told(Fresh(lambda x, c: (x + 1, compiled if c else eager)), (X,))
-    assert one == (1, "output[1]", "type", *kinds, "")
 
 
 class Opened:

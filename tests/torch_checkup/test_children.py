@@ -1,4 +1,4 @@
-"""Parts of a work in a process of its own: what ends one, and what is told of it."""
+"""Parts of the work in a child process: what ends it, and what is reported then."""
 
 import re
 import subprocess
@@ -9,14 +9,14 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from helpers import children
-from helpers.errors import InputError, Unavailable, one_line
+from torch_checkup import children
+from torch_checkup.helpers.errors import InputError, Unavailable
 
 LIMIT = 6.0  # seconds
 CHILD = """
 import json, os, subprocess, sys, time
 from pathlib import Path
-from torch_checkup.guest import Report
+from torch_checkup.sandbox import Report
 
 def sleeps():
     half = Path(__file__).with_name("half.so")  # as of a compiler at work
@@ -155,16 +155,6 @@ def test_the_last_report_of_a_process_names_its_stage(child):
     assert told[-1] == {"stage": "raises", "problem": problem, "ended": "raised"}
 
 
-def test_what_was_found_is_kept_when_no_other_process_starts(child, tmp_path):
-    """A part kills its process, and the next has no room to make the model."""
-    once = f"open({str(tmp_path / 'once')!r}, 'x')"
-    names = ["works", "dies", "raises"]
-    found = dict(children.parts(child(once), {"target": "it"}, names, 60.0))
-    assert found["works"]["says"] == "done"
-    assert "died of SIGSEGV" in found["dies"]["problem"]
-    assert "make the model: FileExistsError" in found["raises"]["problem"]
-
-
 ADVICE = {"^the first call: .*No space": "Free some", "denied|No space": "Ask for it"}
 
 
@@ -183,11 +173,6 @@ ADVICE = {"^the first call: .*No space": "Free some", "denied|No space": "Ask fo
 def test_a_failure_is_told_in_one_line(said, told):
     first = "failed at: the first call: "
     assert children.explained("the first call", said, ADVICE) == first + told
-
-
-def test_an_error_in_one_line_is_its_kind_and_the_first_line_that_it_says():
-    assert one_line(OSError(" no room on X:\n a\n b")) == "OSError: no room on X"
-    assert one_line(KeyError()) == "KeyError"
 
 
 def test_names_are_chosen_in_their_order_and_unknown_ones_are_told():
@@ -245,26 +230,6 @@ def test_how_a_process_ends_that_reports_nothing(program, limits, how, says, tmp
     found = children.awaited(process, said, *limits)
     assert found.how == how and found.says.endswith(says), found
     assert process.returncode is not None
-
-
-def test_memory_that_processes_share_counts_once_where_the_system_tells_it(monkeypatch):
-    known = [
-        SimpleNamespace(
-            memory_info=lambda: SimpleNamespace(rss=10),
-            memory_full_info=lambda full=full: SimpleNamespace(rss=10, **full),
-        )
-        for full in ({"pss": 4}, {})
-    ]
-    monkeypatch.setattr(children, "family", lambda _: known)
-    assert (children._held(1), children._held(1, "pss")) == (20, 14)
-
-
-def test_without_a_limit_a_process_may_have_most_of_the_memory_that_is_free(
-    monkeypatch,
-):
-    memory = SimpleNamespace(available=1000)
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
-    assert (children.memory_limit(None), children.memory_limit(1200)) == (750, 1200)
 
 
 def test_a_process_imports_what_this_one_can(tmp_path):
