@@ -29,7 +29,7 @@ from torch.utils._pytree import tree_map_only
 from torch.utils.checkpoint import checkpoint
 
 from . import explain, sandbox
-from .helpers import children, correctness, text
+from .helpers import correctness, text
 from .helpers.errors import InputError, one_line
 from .helpers.judge import CHANGES_DIFFER, agreement
 from .helpers.outcomes import Trial
@@ -39,7 +39,7 @@ from .helpers.tensors import clone, tensors
 from .helpers.text import Table, mark
 from .model import Model, ask_for_instructions, doubled, in_turn
 from .report import Part, shown
-from .sandbox import ADVICE, Report, end_with_parent, target_of
+from .sandbox import Report, end_with_parent, target_of
 
 SITUATIONS = {  # each by its name, and what is done in it
     "autocast": "forward under torch.autocast, in bfloat16",
@@ -152,13 +152,13 @@ def composes(
     Raises InputError when *make* cannot be found, or gives nothing that can be trained.
     """
     target = target_of(make)
-    names = children.chosen(only, SITUATIONS)
+    names = sandbox.chosen(only, SITUATIONS)
     order = {"target": target, "train": True}
     done: dict[str, Situation] = {}
     interrupted = False
     with text.progress("composes", len(names), "situations") as bar:
         try:
-            tried = sandbox.parts("composing:look", order, names, timeout, memory)
+            tried = sandbox.parts(".composing:look", order, names, timeout, memory)
             for name, found in tried:
                 if problem := found.get("problem"):
                     done[name] = Situation(name, "not done", problem)
@@ -327,7 +327,7 @@ class TrainingStep:
             try:
                 spawn(_rank, (self.m.order, Path(folder), way), nprocs=2)
             except (ProcessRaisedException, ProcessExitedException) as error:
-                said = children.explained("in one rank", str(error), ADVICE)
+                said = sandbox.explained("in one rank", str(error))
                 raise RuntimeError(said.removeprefix("failed at: ")) from error
             results = [torch.load(f"{folder}/{r}", weights_only=True) for r in (0, 1)]
         for leaf, gradient in zip(self.leaves, results[0][1:], strict=True):

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from . import children, sandbox, where
+from . import sandbox, where
 from .helpers import differences, results, text
 from .helpers.differences import Difference
 from .helpers.errors import InputError, Unavailable
@@ -331,7 +331,7 @@ def checkup(
     if repro:
         check_writable(Path(repro) / "repro.py")
     target = target_of(make)
-    names = children.chosen(only, QUESTIONS)
+    names = sandbox.chosen(only, QUESTIONS)
     if not only and not gpu:
         names.remove("gpu")
     order = {"target": target, "train": train, "gpu": gpu or "h100"}
@@ -388,7 +388,7 @@ def _found(
 
     def parts(names: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
         limits = order["timeout"], order["memory"]
-        return sandbox.parts("model:look", order, names, *limits, env)
+        return sandbox.parts(".model:look", order, names, *limits, env)
 
     for name, found in parts(names):
         yield name, found

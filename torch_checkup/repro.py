@@ -21,7 +21,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from .helpers import children
+from . import sandbox
+from .helpers.children import start
 from .helpers.differences import Difference
 from .helpers.tensors import tensors
 from .model import Model
@@ -101,11 +102,11 @@ class Repro:
         other case.
         """
         self.write(folder)
-        said, limit = folder / "said", children.memory_limit(memory)
+        said, limit = folder / "said", sandbox.memory_limit(memory)
         with said.open("w") as errors:
             pipes = {"stdout": subprocess.DEVNULL, "stderr": errors}
-            child = children.start(_NAME, path=path, cwd=folder, **pipes)
-            end = children.awaited(child, said, max(timeout, 0.1), limit)
+            child = start(_NAME, path=path, cwd=folder, **pipes)
+            end = sandbox.awaited(child, said, max(timeout, 0.1), limit)
         said.unlink()
         if self.ends:
             return end.how == self.ends
@@ -126,7 +127,7 @@ class Check:
 
     *found* is an expression of the names that the program has: ``out``, ``given``.
     *assertion* is a line, *raises* names the exception that is the difference, and
-    *ends* says how it ends its process (`children.End`), if it does.
+    *ends* says how it ends its process (`sandbox.End`), if it does.
     """
 
     found: str

@@ -2,9 +2,10 @@
 
     python -m torch_checkup.sandbox < order.json
 
-The order names a function of this package, such as ``model:look``, which gets the order
-and a `Report`.  One that is ended has reported what it found until then.  Here is no
-torch: a first call is timed in such a process.
+The order, JSON on its input, names a function, such as ``.model:look``, which gets the
+order and a `Report`: a file with a line of JSON for each thing found.  A process that
+is ended has reported what it found until then.  Nothing in this module
+imports torch, because a first call is timed in such a process.
 """
 
 from __future__ import annotations
@@ -12,16 +13,25 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import re
+import signal
+import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
-from .helpers import children
+import psutil
+
+from .helpers import text
+from .helpers.children import end, family, start
 from .helpers.errors import InputError
 
 HOW_TO_NAME = (
@@ -29,7 +39,7 @@ HOW_TO_NAME = (
     "One written in a notebook exists in no file: put `%%writefile model.py` above its "
     'cell, and name it "model.py:make".'
 )
-ADVICE = {  # for a stage and what went wrong there, as `children.explained` has them
+_ADVICE = {  # for "stage: error", and below it all that the process said
     "^make the model: .*(No module|module .* has no attribute)": HOW_TO_NAME,
     "No space left": "The disk is full: free some, or name another with folder=",
     "^(?!make the model|call it eagerly).*(Permission denied|Read-only)": "The cache "
@@ -40,24 +50,7 @@ FRUGAL = {"TORCH_WARM_POOL": "0"}
 _News = dict[str, Any]
 
 
-def reports(
-    function: str,
-    order: _News,
-    timeout: float,
-    memory: int | None = None,
-    env: Mapping[str, str] = FRUGAL,
-    folder: Path | None = None,
-) -> Iterator[_News]:
-    """Yield what *function* reports in a sandbox: see `children.reports`."""
-    return children.reports(
-        *_asked(function, order),
-        timeout,
-        memory,
-        env,
-        folder,
-        folders_of(order["target"]),
-        ADVICE,
-    )
+# ------------------------------------------------------------------------ the parent
 
 
 def parts(
@@ -68,14 +61,197 @@ def parts(
     memory: int | None = None,
     env: Mapping[str, str] = FRUGAL,
 ) -> Iterator[tuple[str, _News]]:
-    """Yield what *function* finds of each part in a sandbox: see `children.parts`."""
-    path = folders_of(order["target"])
-    asked = _asked(function, order)
-    return children.parts(*asked, names, timeout, memory, path, ADVICE, env)
+    """Yield (name, what it found) as the parts end, and ('', news) of the whole.
+
+    *order* goes to *function* with the ``parts`` to do; the other arguments are those
+    of `reports`.  A part that had to be ended, or that killed its process, found a
+    ``problem`` and how it ``ended``, and those that are left go on in a new process.
+
+    Raises InputError where no process comes to a first part.
+    """
+    left, began = list(names), False
+    while left or not began:  # without parts, there is the news of the whole
+        stage, began = "", True
+        whole = {**order, "parts": left}
+        for news in reports(function, whole, timeout, memory, env):
+            stage = news.get("stage", stage)
+            if part := news.get("part"):
+                left.remove(part["name"])
+                yield part["name"], part
+            elif problem := news.get("problem"):
+                if stage not in left and len(left) == len(names):  # nothing was done
+                    raise InputError(f"{order['target']}: {problem}")
+                for name in [stage] if stage in left else [*left]:
+                    left.remove(name)
+                    yield name, {"problem": problem, "ended": news["ended"]}
+            elif "stage" not in news:
+                yield "", news
 
 
-def _asked(function: str, order: _News) -> tuple[str, _News]:
-    return f"{__package__}.sandbox", {**order, "function": function}
+def reports(
+    function: str,
+    order: _News,
+    timeout: float,
+    memory: int | None = None,
+    env: Mapping[str, str] = FRUGAL,
+    folder: Path | None = None,
+) -> Iterator[_News]:
+    """Yield what *function* reports in a sandbox, as it comes.
+
+    The sandbox is ended when one of its stages takes more than *timeout* seconds, or
+    when it and what it started have more than *memory* bytes, by default three quarters
+    of what is free.  Then, and where it fails, the last is the ``stage``, a ``problem``
+    and how it ``ended`` (`End`).  *env* has variables for it; its report is kept in
+    *folder*, or the system's for temporary files, while it runs.  It finds what the
+    ``target`` of the order imports.
+
+    Raises Unavailable where no process can be started.
+    """
+    limit, path = memory_limit(memory), folders_of(order["target"])
+    with tempfile.TemporaryDirectory(dir=folder, prefix="report-") as place:
+        report, said = Path(place) / "report", Path(place) / "said"
+        whole = {**order, "function": function, "report": str(report)}
+        words = "-m", f"{__package__}.sandbox"
+        with said.open("w") as errors:
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL}
+            child = start(*words, path=path, env=env, **pipes, stderr=errors, text=True)
+        try:
+            with suppress(BrokenPipeError):  # it may have died: its status tells
+                child.stdin.write(json.dumps(whole))
+                child.stdin.close()
+            stage, why = yield from _followed(child, report, timeout, limit)
+        finally:
+            end(child)
+        if why is not None:
+            problem = explained(stage, why.says)
+            yield {"stage": stage, "problem": problem, "ended": why.how}
+
+
+@dataclass(frozen=True)
+class End:
+    """How a process ended, in a word to compare and in a sentence.
+
+    *how* is ``time`` or ``memory`` where it had to be ended; of one that ended by
+    itself the name of the signal, such as ``SIGSEGV``, or ``status 3``; and ``raised``
+    where *says* is what an exception said.
+    """
+
+    how: str
+    says: str
+
+
+def memory_limit(memory: int | None) -> int:
+    """Return the bytes that a process may have: by default most of what is free."""
+    return memory or int(0.75 * psutil.virtual_memory().available)
+
+
+def _followed(
+    child: subprocess.Popen, report: Path, timeout: float, limit: int
+) -> Generator[_News, None, tuple[str, End | None]]:
+    """Yield the news of *child* as its report grows; return its last stage, and why.
+
+    That is why it ended, or None if all is done.
+    """
+    begin, place, stage = time.monotonic(), 0, "start Python"
+    while True:
+        status = child.poll()
+        lines = report.read_text("utf-8").split("\n") if report.exists() else []
+        for line in lines[place:-1]:  # after the last break, half a line may stand
+            news, place = json.loads(line), place + 1
+            if "stage" in news:
+                begin, stage = time.monotonic(), news["stage"]
+            if "done" in news:
+                return stage, None
+            yield news
+        if status is not None:
+            said = report.with_name("said").read_text(errors="replace")
+            return stage, _death(status, said)
+        if why := _too_much(child, begin, timeout, limit):
+            return stage, why
+        time.sleep(0.2)
+
+
+def awaited(child: subprocess.Popen, said: Path, timeout: float, limit: int) -> End:
+    """Return how a process ends that writes its errors to *said*.
+
+    One that takes more than *timeout* seconds, or *limit* bytes of memory, is ended.
+    """
+    begin = time.monotonic()
+    try:
+        while (status := child.poll()) is None:
+            if why := _too_much(child, begin, timeout, limit):
+                return why
+            time.sleep(0.1)
+        return _death(status, said.read_text(errors="replace"))
+    finally:
+        end(child)
+
+
+def _too_much(
+    child: subprocess.Popen, begin: float, timeout: float, limit: int
+) -> End | None:
+    """Return why a process has to be ended, if it has."""
+    if time.monotonic() - begin > timeout:
+        return End(
+            "time", f"not done after {timeout:g} seconds: give a longer timeout="
+        )
+    held = _held(child.pid)
+    if held > limit and (held := _held(child.pid, "pss")) > limit:
+        took = f"{text.size(held)} of memory, more than {text.size(limit)}"
+        return End("memory", f"it took {took}")
+    return None
+
+
+def _death(status: int, said: str) -> End:
+    """Return how a process ended by itself; what it *said*, for an exception."""
+    if status < 0:
+        name = signal.Signals(-status).name
+        full = ", as of a system whose memory is full" if name == "SIGKILL" else ""
+        return End(name, f"its process died of {name}{full}")
+    if status == 1:
+        return End("raised", said)
+    last = (said.strip().splitlines() or ["nothing"])[-1]
+    says = f"it ended its process, with status {status}; it said: {last}"
+    return End(f"status {status}", says)
+
+
+def _held(pid: int, kind: str = "rss") -> int:
+    """Return the memory of a process and of all that it started, in bytes.
+
+    Of kind ``pss``, what they share counts once, where the system tells it: that takes
+    longer.
+    """
+    total = 0
+    for one in family(pid):
+        with suppress(psutil.Error):
+            info = one.memory_full_info() if kind == "pss" else one.memory_info()
+            total += getattr(info, kind, info.rss)
+    return total
+
+
+def explained(stage: str, said: str) -> str:
+    """Return in one line where a process failed, how, and what to do."""
+    errors = re.findall(r"^(?:\w+\.)*(\w+(?:Error|Failed|Exception)\b.*)$", said, re.M)
+    last = (errors or said.strip().splitlines() or ["it said nothing"])[-1]
+    last = last.removeprefix("InputError: ")  # ours: it says what to do
+    last = re.sub(r"(?<![\w.])/(?:[^\s/'\"]+/)+", "…/", last)  # folders that are gone
+    told = f"{stage}: {last}\n{said}"
+    does = [f". {does}" for words, does in _ADVICE.items() if re.search(words, told)]
+    return f"failed at: {stage}: {last}{''.join(does[:1])}"
+
+
+def chosen(only: Sequence[str], every: Iterable[str]) -> list[str]:
+    """Return the names among *every* that are in *only*, or all where that is empty.
+
+    Raises InputError for one that is not there.
+    """
+    if unknown := set(only) - set(every):
+        names = ", ".join(sorted(unknown))
+        raise InputError(f"there is no {names}: there are {', '.join(every)}")
+    return [name for name in every if name in only or not only]
+
+
+# ----------------------------------------------------------------------- the process
 
 
 def main(order: _News) -> None:
@@ -83,7 +259,7 @@ def main(order: _News) -> None:
     end_with_parent()
     report = Report(order["report"])
     module, _, function = order["function"].partition(":")
-    getattr(import_module(f"{__package__}.{module}"), function)(order, report)
+    getattr(import_module(module, __package__), function)(order, report)
     report.put(done=True)
 
 

@@ -25,12 +25,12 @@ from typing import Any
 import msgspec
 
 from . import sandbox
-from .helpers import children, text
+from .helpers import text
 from .helpers.errors import InputError
 from .helpers.results import Measured, TableResult
 from .helpers.text import Table, mark
 from .report import Part, shown
-from .sandbox import ADVICE, Report, made_by, target_of, trained
+from .sandbox import Report, made_by, target_of, trained
 
 WAYS = {
     "empty": "nothing was ever compiled here",
@@ -295,7 +295,7 @@ def _started(way: str, home: Path, one: Callable[..., Start]) -> Start:
     except OSError as error:  # a copy tells it for each file
         last = re.findall(r"\[Errno \d+\] [^:'\"]+", str(error))
         said = f"OSError: {(last or [error])[-1]}"
-        return Start(problem=children.explained("copy the cache", said, ADVICE))
+        return Start(problem=sandbox.explained("copy the cache", said))
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
@@ -343,7 +343,7 @@ def one_start(
     own |= {"TORCHINDUCTOR_CACHE_DIR": str(cache), **(env or {})}
     found: dict[str, Any] = {}
     limits = timeout, memory
-    for news in sandbox.reports("start:first_call", whole, *limits, own, place):
+    for news in sandbox.reports(".start:first_call", whole, *limits, own, place):
         found |= news
     found["libraries"] = len(set(cache.rglob("*.so")) - before)
     return msgspec.convert(found, Start)  # which has no field for a stage

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from . import sandbox
-from .helpers import children, results, text
+from .helpers import results, text
 from .helpers.differences import Difference
 from .helpers.results import Machine, Result
 
@@ -119,11 +119,11 @@ def searched(
     known = {n: getattr(found, n) for n in _SOUGHT}
     order = {**order, "memory": memory, "difference": dataclasses.asdict(found)}
     if found.ended == "memory":  # a program of the search takes as much as well
-        memory = 2 * children.memory_limit(memory)
+        memory = 2 * sandbox.memory_limit(memory)
     # Torch's bisector empties folders: it gets one that nobody else has.
     with tempfile.TemporaryDirectory(prefix="bisect-") as cache:
         whole = {**order, "seconds": timeout, "keep": str(keep), "cache": cache}
-        news = sandbox.reports("search:look", whole, timeout, memory)
+        news = sandbox.reports(".search:look", whole, timeout, memory)
         for one in news:
             known |= one.get("where", {})
             if problem := one.get("problem"):

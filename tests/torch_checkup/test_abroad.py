@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.refresh import ROOT, ran
-from torch_checkup.guest import folders_of
 from torch_checkup.helpers.errors import InputError
+from torch_checkup.sandbox import folders_of
 
 MODEL = """
 {first}
@@ -91,7 +91,7 @@ PROJECTS = {  # what is asked for, and files: the model, and what stands beside 
 # A process of a check-up, and what starts it; torch would take its time.
 LOOK = """
 import json, sys
-from torch_checkup.guest import Report, module_function
+from torch_checkup.sandbox import Report, module_function
 
 order = json.load(sys.stdin)
 report = Report(order["report"])
@@ -101,8 +101,8 @@ report.put(done=True)
 """
 START = """
 import sys
-from torch_checkup.guest import folders_of, target_of
-from torch_checkup.helpers import children
+from torch_checkup.sandbox import folders_of, target_of
+from torch_checkup import children
 
 target = target_of(sys.argv[1])
 print(*children.reports("look", {"target": target}, 60, path=folders_of(target)))

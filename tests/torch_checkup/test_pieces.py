@@ -27,18 +27,6 @@ def names(nodes):
 # ------------------------------------------------------------------- where it is wrong
 
 
-@pytest.mark.parametrize("first", [1, 2, 5, 6, 9])
-def test_the_first_place_that_is_wrong_is_found_in_few_looks(first):
-    places, looks = [0, 1, 2, 5, 6, 9], []
-
-    def wrong(place):
-        looks.append(place)
-        return place >= first
-
-    assert pieces.smallest(places, wrong) == first
-    assert len(looks) <= 3 and not {0, 9} & {*looks}
-
-
 @pytest.mark.parametrize(
     ("needs", "left"),
     [({0}, [0, 1]), ({7}, [7, 8]), ({3}, [3, 4]),  ({3, 4}, [*range(9)]),
@@ -122,20 +110,6 @@ def test_each_piece_gives_what_the_whole_needs_of_it():
                 assert isinstance(one, torch.Tensor)
 
 
-def test_what_a_piece_is_given_has_the_names_of_its_owner():
-    [graph] = graphs_of(Model(), X)
-    head = pieces.body(graph.graph)[0]
-    module, given, gives = pieces.cut_out(graph.graph, 0, 1)
-    inputs = module.graph.find_nodes(op="placeholder")
-    assert names(inputs) == ["weight", "bias", "x"] or sorted(names(inputs)) == [
-        *("bias", "weight", "x"),
-    ]
-    assert gives == [head] and {*given} == {*head.all_input_nodes}
-    both = pieces.cut_out(graph.graph, 0, len(pieces.body(graph.graph)))[0]
-    inputs = names(both.graph.find_nodes(op="placeholder"))
-    assert sorted(inputs) == ["bias", "bias_2", "weight", "weight_2", "x"]
-
-
 def test_a_size_that_is_a_symbol_goes_with_each_piece():
     def sized(x):
         return x.sin().reshape(-1).cos() * x.shape[0]
@@ -190,16 +164,6 @@ def test_the_stage_compiles_what_was_chosen_and_no_more(how, compiled, monkeypat
     assert torch.equal(torch.compile(broken, backend=backend)(X), broken(X))
     assert [re.sub(r"\W", "", str(name)) for name in seen] == compiled
     assert [len(one.body) for one in backend.graphs] == [1, 1, 2]
-
-
-def test_a_wrong_stage_makes_only_its_piece_wrong(monkeypatch):
-    def stage(graph, inputs):
-        return lambda *values: [one + 1 for one in graph(*values)]
-
-    monkeypatch.setattr(pieces, "lookup_backend", {"mine": stage}.get)
-    torch.compiler.reset()
-    run = torch.compile(broken, backend=OnePiece("mine", Piece(2, 0, 1)))
-    assert torch.equal(run(X), (X.sin().cos().tan() + 1).exp())
 
 
 def test_a_backward_passes_through_a_piece():

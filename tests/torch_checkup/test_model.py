@@ -6,11 +6,23 @@ from functools import partial
 
 import pytest
 import torch
+from torch import nn
 
-from torch_checkup import patient as module
+from torch_checkup import model as module
 from torch_checkup.helpers.errors import InputError, UsedUp
-from torch_checkup.judge import judged
-from torch_checkup.patient import Patient
+from torch_checkup.model import Model
+from torch_checkup.sandbox import Report
+
+
+class Given(Model):
+    """A model and its calls, given as they are."""
+
+    def __init__(self, fn, *calls, train=False, loss=None):
+        self.order, self.fn = {"timeout": 100.0, "budget": 0.1}, fn
+        self.module = fn if isinstance(fn, nn.Module) else None
+        self.train, self.loss = train, loss or (lambda out: out.square().sum())
+        self._calls = [(inputs, {}) for inputs in calls]
+
 
 MODEL = """
 import functools
@@ -67,51 +79,51 @@ def differentiates(): return inner, (torch.rand(3, requires_grad=True),)
 
 
 @pytest.fixture
-def patient(tmp_path):
-    (tmp_path / "patient_models.py").write_text(MODEL)
+def given(tmp_path):
+    (tmp_path / "given_models.py").write_text(MODEL)
 
     def make(name, train=False, **order):
-        target = f"{tmp_path / 'patient_models.py'}:{name}"
-        return Patient({"target": target, "train": train, **order})
+        target = f"{tmp_path / 'given_models.py'}:{name}"
+        return Model({"target": target, "train": train, **order})
 
     yield make
-    sys.modules.pop("patient_models", None)
+    sys.modules.pop("given_models", None)
 
 
-def test_it_is_made_with_the_same_numbers_each_time(patient):
-    first, torch_seed = patient("made"), torch.initial_seed()
+def test_it_is_made_with_the_same_numbers_each_time(given):
+    first, torch_seed = given("made"), torch.initial_seed()
     torch.manual_seed(77)
-    second = patient("made")
+    second = given("made")
     assert torch.equal(first.fn.layer.weight, second.fn.layer.weight)
     assert torch.equal(first.calls[0][0][0], second.calls[0][0][0])
     assert torch.equal(first.as_given().layer.weight, first.fn.layer.weight)
     torch.manual_seed(torch_seed)
 
 
-def test_a_loss_makes_it_a_training_step(patient):
-    plain, trained, lossy = patient("made"), patient("made", True), patient("lossy")
+def test_a_loss_makes_it_a_training_step(given):
+    plain, trained, lossy = given("made"), given("made", True), given("lossy")
     assert [p.train for p in (plain, trained, lossy)] == [False, True, True]
     assert plain.run(plain.fn) is plain.fn
     x = lossy.calls[0][0][0]
     assert lossy.run(lossy.fn)(x).item() == pytest.approx(lossy.fn(x).sum().item() * 3)
     assert lossy.fn.layer.weight.grad is not None
-    assert plain.module is plain.fn and patient("hidden").module is None
+    assert plain.module is plain.fn and given("hidden").module is None
 
 
-def test_calls_are_copies_and_what_they_share_the_copies_share(patient):
-    p = patient("made")
+def test_calls_are_copies_and_what_they_share_the_copies_share(given):
+    p = given("made")
     (x,), kwargs = p.calls[0]
     x.zero_()
     assert p.calls[0][0][0].any() and kwargs == {}
     assert p.calls[1][0] == () and p.calls[1][1]["scale"] == 2
-    (first,), (second,) = (inputs for inputs, _ in patient("cached").calls)
+    (first,), (second,) = (inputs for inputs, _ in given("cached").calls)
     assert first is second
     with pytest.raises(InputError, match="the inputs cannot be copied: cannot"):
-        patient("generated").calls  # noqa: B018
+        given("generated").calls  # noqa: B018
 
 
-def test_a_model_made_again_has_the_numbers_of_the_first(patient):
-    p = patient("made")
+def test_a_model_made_again_has_the_numbers_of_the_first(given):
+    p = given("made")
     with torch.no_grad():
         p.fn.layer.weight.add_(1)
     again = p.made_again()
@@ -119,16 +131,16 @@ def test_a_model_made_again_has_the_numbers_of_the_first(patient):
     assert not torch.equal(p.as_given().layer.weight, p.fn.layer.weight)
 
 
-def test_what_is_compiled_is_taken_off_and_what_is_inside_is_named(patient):
-    p = patient("whole")
+def test_what_is_compiled_is_taken_off_and_what_is_inside_is_named(given):
+    p = given("whole")
     assert p.whole and type(p.fn).__name__ == "Counts" and p.inside == ()
     assert p.eager is p.fn
-    p = patient("parts")
+    p = given("parts")
     assert not p.whole and p.inside == ("0",)
     assert p.compiled() is p.fn  # as its owner has it
     assert p.compiled(backend="eager") is not p.fn
-    assert patient("listed").inside == ("LISTED[0]",)
-    p = patient("hidden")
+    assert given("listed").inside == ("LISTED[0]",)
+    p = given("hidden")
     assert p.inside == ()
     del p.inside
     p.try_out()
@@ -137,33 +149,33 @@ def test_what_is_compiled_is_taken_off_and_what_is_inside_is_named(patient):
     assert torch.equal(p.eager(x), x.sin())
 
 
-def test_a_call_in_which_eager_raises_is_left_out(patient):
-    p = patient("some")
+def test_a_call_in_which_eager_raises_is_left_out(given):
+    p = given("some")
     p.try_out()
     assert [str(error) for error in p.fails.values()] == ["not three"]
     assert (list(p.fails), len(p.calls), len(p.every_call)) == ([1], 2, 3)
     with pytest.raises(ValueError, match="not three"):
-        patient("none").try_out()
+        given("none").try_out()
 
 
-def test_trying_out_leaves_the_model_as_it_was(patient):
-    p = patient("made")
+def test_trying_out_leaves_the_model_as_it_was(given):
+    p = given("made")
     p.try_out()
     assert p.fails == {} and p.fn.n == 0
     assert p.draws is False and p.fn.n == 0
-    assert patient("dropped").draws is True
+    assert given("dropped").draws is True
 
 
-def test_grad_mode_is_needed_in_training_and_where_a_call_differentiates(patient):
-    assert [patient("made", train).gradients for train in (False, True)] == [
+def test_grad_mode_is_needed_in_training_and_where_a_call_differentiates(given):
+    assert [given("made", train).gradients for train in (False, True)] == [
         False,
         True,
     ]
-    assert patient("differentiates").gradients is True
+    assert given("differentiates").gradients is True
 
 
-def test_answers_are_held_against_eager(patient):
-    p = patient("made")
+def test_answers_are_held_against_eager(given):
+    p = given("made")
     p.try_out()
     for wrong in (False, True):
 
@@ -171,21 +183,21 @@ def test_answers_are_held_against_eager(patient):
             return lambda *inputs: [one + wrong for one in graph(*inputs)]
 
         compiled = p.compiled(backend=backend)
-        for call in p.calls:
-            assert p.answers(compiled, call).matches is not wrong
+        assert p.judged(compiled).matches is not wrong
+        assert p.judged(compiled, p.calls[1:]).matches is not wrong
     assert p.fn.n == 0
 
 
-def test_a_draw_is_compiled_once_more_in_the_same_way(patient):
-    p = patient("dropped")
+def test_a_draw_is_compiled_once_more_in_the_same_way(given):
+    p = given("dropped")
     asked = []
 
     def again():
         asked.append(1)
         return p.compiled(backend="eager")
 
-    assert p.answers(p.compiled(backend="eager"), p.calls[0], again).matches
-    p.answers(p.compiled(backend="inductor"), p.calls[0], again)
+    assert p.judged(p.compiled(backend="eager"), again=again).matches
+    p.judged(p.compiled(backend="inductor"), again=again)
     assert asked
 
 
@@ -206,22 +218,16 @@ def test_a_race_goes_on_with_copies_where_inputs_are_used_up(monkeypatch):
     assert raced == [{"budget_s": 3}] * 2
 
 
-def test_a_hook_doubles_tensors_alone():
-    layer = torch.nn.Identity()
-    layer.register_forward_hook(module.doubled)
-    assert layer(torch.ones(2)).tolist() == [2, 2] and layer("text") == "text"
-
-
-def test_a_process_reports_its_parts_in_turn(patient, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "end_with_parent", lambda: None)
-    target = patient("some").order["target"]
-    order = {"target": target, "train": False, "report": str(tmp_path / "report")}
+def test_a_process_reports_its_parts_in_turn(given, tmp_path, monkeypatch):
+    target = given("some").order["target"]
+    order = {"target": target, "train": False}
 
     def find(p, name):
         p.running("compiled")
         return {"says": f"{name} of {len(p.calls)}"}
 
-    module.in_turn({**order, "parts": ["capture", "speed"]}, find)
+    report = Report(str(tmp_path / "report"))
+    module.in_turn({**order, "parts": ["capture", "speed"]}, report, find)
     lines = (tmp_path / "report").read_text().splitlines()
     assert [*map(json.loads, lines)] == [
         {"stage": "make the model"},
@@ -233,21 +239,19 @@ def test_a_process_reports_its_parts_in_turn(patient, tmp_path, monkeypatch):
         {"stage": "speed"},
         {"running": "compiled"},
         {"part": {"name": "speed", "says": "speed of 2"}},
-        {"done": True},
     ]
 
 
 @pytest.mark.parametrize("parts", [["gpu"], ["gpu", "speed"], ["speed"]])
-def test_a_model_that_runs_nowhere_here_may_still_be_dumped(parts, patient, tmp_path):
-    order = {**patient("none").order, "report": str(tmp_path / "report")}
-    run = partial(module.in_turn, {**order, "parts": parts}, lambda p, name: {})
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "end_with_parent", lambda: None)
-        if "gpu" in parts:
+def test_a_model_that_runs_nowhere_here_may_still_be_dumped(parts, given, tmp_path):
+    report = Report(str(tmp_path / "report"))
+    order = {**given("none").order, "parts": parts}
+    run = partial(module.in_turn, order, report, lambda p, name: {})
+    if "gpu" in parts:
+        run()
+    else:
+        with pytest.raises(ValueError, match="not three"):
             run()
-        else:
-            with pytest.raises(ValueError, match="not three"):
-                run()
     told = [json.loads(line) for line in (tmp_path / "report").read_text().splitlines()]
     tried = ["call it eagerly"] if parts != ["gpu"] else []
     asked = parts if "gpu" in parts else []
@@ -255,8 +259,8 @@ def test_a_model_that_runs_nowhere_here_may_still_be_dumped(parts, patient, tmp_
     assert stages == ["make the model", *tried, *asked]
 
 
-def test_a_build_is_told_from_what_runs_then(patient):
-    p, told = patient("whole"), []
+def test_a_build_is_told_from_what_runs_then(given):
+    p, told = given("whole"), []
     p.running = told.append
-    judged(p, p.compiled(backend="eager"), running=p.running)
+    p.judged(p.compiled(backend="eager"))
     assert [*dict.fromkeys(told)] == ["eager", "the build", "compiled"]

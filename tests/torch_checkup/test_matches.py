@@ -1,10 +1,11 @@
-"""The part ``matches`` says in words what was judged, and asks for what may cure it."""
+"""The part ``matches`` says in words what was judged, and asks for what may fix it."""
 
 import pytest
 import torch
 
-from tests.torch_checkup.test_differences import Blocks, Fresh, Given, either, on_first
-from torch_checkup import answers
+from tests.helpers.test_judge import Blocks, Fresh, on_first
+from tests.torch_checkup.test_model import Given
+from torch_checkup import matches
 from torch_checkup.helpers.errors import InputError
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -17,19 +18,18 @@ IN_A_ROW = "the calls were made in a row, from one state"
 def answered(monkeypatch):
     """A function that judges a model without kernels; what it asks for is `asked`."""
     monkeypatch.setattr(
-        answers, "_right", lambda p, **how: asked.append(how) or right[0]
+        matches, "_right", lambda p, **how: asked.append(how) or right[0]
     )
     asked, right = [], [None]
 
-    def look(model, *calls, cured=None, backend="eager", **how):
-        right[0] = cured
+    def look(model, *calls, fixed=None, backend="eager", **how):
+        right[0] = fixed
         asked.clear()
         p = model if isinstance(model, Given) else Given(Fresh(model), *calls, **how)
         p.compiled = lambda **_: Given.compiled(p, backend=backend)
         p.try_out()
-        found = answers.answered(p)
-        words = [line.split()[:2] for line in found.evidence[0].splitlines()[2:]]
-        return found, [tuple(two) for two in words]
+        found = matches.part(p)
+        return found, [row[:2] for row in found.evidence[0].rows]
 
     look.asked = asked
     return look
@@ -48,7 +48,7 @@ def test_what_agrees_is_good_for_each_call(answered):
 def test_in_training_gradients_are_spoken_of_too(answered):
     found, _ = answered(lambda x, c: x * 2, (X.clone().requires_grad_(),), train=True)
     assert found.says == AS_NEAR.replace("answers", "answers and gradients")
-    assert "answers and gradients" in found.evidence[0]
+    assert "answers and gradients" in found.evidence[0].headings
 
 
 def test_the_calls_that_differ_are_named_with_the_first_difference(answered):
@@ -61,7 +61,7 @@ def test_the_calls_that_differ_are_named_with_the_first_difference(answered):
     assert found.says == f"compiled answers are not eager's: {first}"
     assert first == "call 2, output, values: eager ⟨4 at [2]⟩, compiled ⟨6⟩"
     assert words == [("1", "agree"), ("2", "DIFFER")]
-    assert found.advice == (answers.BISECT,) and answered.asked == []
+    assert found.advice == (matches.BISECT,) and answered.asked == []
 
 
 @on_first
@@ -83,21 +83,21 @@ def test_what_raises_only_when_compiled_is_tried_with_fixed_sizes(answered):
         "compiled answers fail for inputs 2, where eager's come, and are not eager's "
         "for inputs 3: call 2, the call, raises: eager runs, compiled ValueError: no th"
     )
-    assert answered.asked == [{"dynamic": False}] and found.advice == (answers.BISECT,)
-    found, _ = answered(doubles, (LONGER,), (X,), cured=True, backend=raising)
+    assert answered.asked == [{"dynamic": False}] and found.advice == (matches.BISECT,)
+    found, _ = answered(doubles, (LONGER,), (X,), fixed=True, backend=raising)
     [advice] = found.advice
     assert advice.startswith("torch.compile(model, dynamic=False): eager's answers")
     found, _ = answered(doubles, (X,), backend=raising)
     assert found.says.startswith("compiled answers fail, where eager's come: call 1")
 
 
-@pytest.mark.parametrize("cured", [True, None])
-def test_half_precision_is_tried_with_eagers_roundings(cured, answered):
-    found, _ = answered(lambda x, c: x * (3 if c else 2), (X.half(),), cured=cured)
+@pytest.mark.parametrize("fixed", [True, None])
+def test_half_precision_is_tried_with_eagers_roundings(fixed, answered):
+    found, _ = answered(lambda x, c: x * (3 if c else 2), (X.half(),), fixed=fixed)
     assert answered.asked == [{"options": {"emulate_precision_casts": True}}]
     [advice] = found.advice
-    assert ("emulate_precision_casts" in advice) == bool(cured)
-    assert (advice == answers.BISECT) != bool(cured)
+    assert ("emulate_precision_casts" in advice) == bool(fixed)
+    assert (advice == matches.BISECT) != bool(fixed)
 
 
 def test_what_changes_no_answer_is_worth_a_look(answered):
@@ -112,7 +112,7 @@ def test_what_was_not_decided_is_not_good(answered):
         return x + next(TURNS)
 
     found, words = answered(unsteady, (X,))
-    assert (found.verdict, words) == ("cannot tell", [("1", "not")])
+    assert (found.verdict, words) == ("cannot tell", [("1", "not decided")])
     assert found.says == "whether answers agree was not decided"
     assert found.counts == {"matches": None}
     assert found.evidence[1] == "each call gives another result, seed or not"
@@ -141,7 +141,7 @@ def both_raise(x, compiled):
 def test_a_call_that_raises_on_both_sides_is_told(answered):
     found, words = answered(both_raise, (LONGER,), (X,))
     assert found.verdict == "good"
-    assert words == [("1", "agree"), ("2", "both")]
+    assert words == [("1", "agree"), ("2", "both raise")]
     assert found.evidence[-1] == "inputs 2: eager raises ValueError: no three"
     p = Given(Fresh(both_raise), (X,))
     p.try_out = lambda: setattr(p, "fails", {0: ValueError("no three")})
@@ -152,7 +152,7 @@ def test_a_call_that_raises_on_both_sides_is_told(answered):
 
 
 def test_without_a_compiler_nothing_is_judged(answered, monkeypatch):
-    monkeypatch.setattr(answers, "cpp_compiler", lambda: ("", "no g++"))
+    monkeypatch.setattr(matches, "cpp_compiler", lambda: ("", "no g++"))
     with pytest.raises(
         InputError, match=r"^Inductor found no C\+\+ compiler \(no g\+\+"
     ):
@@ -172,8 +172,7 @@ def test_pieces_that_it_compiles_itself_are_named(answered):
 
 
 def test_other_options_are_judged_in_the_same_way():
-    wrong = either(lambda x, c: x * (3 if c else 2), (X,))()
-    right = either(lambda x, c: x * 2, (X,))()
-    for p, is_right in ((wrong, False), (right, True)):
+    for factor, is_right in ((3, False), (2, True)):
+        p = Given(Fresh(lambda x, c, factor=factor: x * (factor if c else 2)), (X,))
         p.try_out()
-        assert answers._right(p, backend="eager") is is_right
+        assert matches._right(p, backend="eager") is is_right

@@ -1,6 +1,6 @@
 """Models for `checkup`: a healthy one, and the same with one planted ill.
 
-Each function at the end is a target: ``tests/torch_checkup/sick_models.py:healthy``.
+Each function at the end is a target: ``tests/torch_checkup/broken_models.py:healthy``.
 """
 
 from __future__ import annotations

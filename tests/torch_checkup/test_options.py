@@ -1,0 +1,375 @@
+"""Options and what they bring, without a model to compile."""
+
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from torch_checkup import capture, model, options, recompiles, silent
+from torch_checkup.helpers.capture import (
+    Call,
+    GraphBreak,
+    Guard,
+    Recompiles,
+)
+from torch_checkup.options import Option, Versions
+from torch_checkup.silent import Change
+
+# ----------------------------------------------------------------- what is captured
+
+
+def stop(file="mine.py", **more):
+    usual = {"reason": "Why", "line": 4, "source": "y = g(x)", "function": "f"}
+    return GraphBreak(**{**usual, "fix": "", "file": file, **more})
+
+
+PLACE = "line 4 of mine.py, in f: y = g(x)"
+CALLER = "line 2 of mine.py, in make: g()"
+SETTING = "Set torch._dynamo.config.capture_scalar_outputs = True"
+HINTS = ("Do this.", "Please file an issue.", SETTING, "Or that.")
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (stop(fix="no .item()", hints=HINTS), f"{PLACE}: untried: no .item()"),
+        (stop(hints=HINTS), f"{PLACE}: untried: Do this.; Or that."),
+        (stop(hints=HINTS[1:3], explanation="It can't."), f"{PLACE}: It can't."),
+        (stop(), f"{PLACE}: Why"),
+        (
+            stop("site-packages/lib/a.py", way=(CALLER,), explanation="It can't."),
+            f"{CALLER}: it stops inside a library, line 4 of site-packages/lib/a.py, "
+            "`y = g(x)`: It can't.",
+        ),
+        (
+            stop("site-packages/torch/a.py", source="if x:"),
+            "line 4 of site-packages/torch/a.py, in f: if x: it stops inside torch, "
+            "line 4 of site-packages/torch/a.py, `if x:`: torch's own, it can be left",
+        ),
+    ],
+)
+def test_of_a_break_it_is_told_what_may_be_changed_or_why_it_stops(found, said):
+    assert capture._untried(found) == said
+
+
+# ---------------------------------------------------------------- what compiles again
+
+LIMIT = "the recompile limit is hit: then new ones run eagerly"
+AGAIN = "inputs that it has seen compile again"
+ONE_SET = "one set of inputs was given: give a list of those that come"
+
+
+@pytest.mark.parametrize(
+    ("counts", "calls", "more", "verdict", "says"),
+    [
+        ((1, 0, 0, 0), 2, {}, "good", "no second version"),
+        ((1, 1, 0, 0), 2, {}, "good", "one more version serves the rest"),
+        ((1, 1, 1, 0, 0, 0), 3, {}, "look", "these inputs compile 2 more versions"),
+        ((1, 1, 1, 0, 0, 0), 2, {}, "look", f"{AGAIN}: 1 time in 3 rounds"),
+        ((1, 1, 1, 1), 2, {}, "bad", f"{AGAIN}: 2 times in 2 rounds"),
+        (
+            *((1, 1, 1, 0, 0, 0), 2, {"stopped": "it took long"}),
+            *("bad", f"{AGAIN}: 1 time in 3 rounds; it took long"),
+        ),
+        (
+            *((1, 1, 1, 0, 0, 0), 2, {"limit_hit": True}),
+            *("bad", f"{AGAIN}: 1 time in 3 rounds, until {LIMIT}"),
+        ),
+        (
+            *((1, 1, 0, 0), 2, {"limit_hit": True}),
+            *("bad", f"these inputs compile until {LIMIT}"),
+        ),
+        ((1, 0), 1, {}, "good", f"no second version; {ONE_SET}"),
+    ],
+)
+def test_the_verdict_on_versions(counts, calls, more, verdict, says):
+    found = tuple(Call(number, (), ()) for number in counts)
+    seen = Recompiles(found, **{"limit_hit": False, **more})
+    p = SimpleNamespace(calls=[None] * calls, fails=[])
+    numbers = sum(counts[calls:]), sum(counts[1:calls]), len(counts) // calls
+    assert recompiles._verdict(p, seen, *numbers) == (verdict, says)
+
+
+def test_versions_are_told_with_the_limit_and_those_without_an_end_are_worse():
+    many, few = Versions(8, True, False), Versions(1, False, True)
+    assert many.then(few) == "8 versions and the recompile limit, then 1"
+    assert few.then(many) == "1 version, then 8 and the recompile limit"
+    endless = Versions(3, False, False)
+    assert sorted([endless, many, few], key=lambda v: v.issues) == [few, endless, many]
+    assert Versions(3, True, True).issues == endless.issues
+
+
+ANOTHER_SIZE = "tensor '{}' size mismatch at index {}. expected 2, actual 3"
+GUARDS = {  # torch's words of a guard that failed, and ours
+    ANOTHER_SIZE.format("x", 1): "x has another size in dimension 1",
+    f"{ANOTHER_SIZE.format('p', 0)}. Guard failed on a parameter": (
+        "the parameter p has another size in dimension 0"
+    ),
+    "L['a'].size()[0] == L['b'].size()[1]": (
+        "sizes of a and b were equal by chance in the first call"
+    ),
+    "2 <= L['x'].size()[0]": "a size of x is outside of what was compiled",
+    "n == 3": "n is a constant in compiled code",
+    "kwargs['n'] == 3": "n is a constant in compiled code",
+    "self.flag == True": "self.flag is a choice",
+    "name == 'a'": "name is another text",
+    "len(xs) == 3": "xs has another length",
+    "Duplicate tensors found": "one tensor is given twice in some calls",
+    "___check_obj_id(key, 7)": "key is another object",
+    "___stack0 == 3": "the result of `n = x.item()` is another",
+}
+
+
+@pytest.mark.parametrize("test", GUARDS)
+def test_a_guard_is_told_in_the_names_of_the_users_code(test):
+    guard = Guard(test, "line 4 of mine.py, in f: if n:", "n = x.item()")
+    [found] = recompiles.findings([guard, Guard(test, "another line", "n = x.item()")])
+    assert found.words == GUARDS[test]
+    assert (found.guard, found.place) == (guard, " (line 4 of mine.py, in f: if n)")
+
+
+def tried(counts, guards=(), limit_hit=False, compiling=None):
+    failed = tuple(Guard(test, PLACE) for test in guards)
+    found = tuple(Call(number, (), (), failed) for number in counts)
+    p = SimpleNamespace(calls=[None] * 2, order={"timeout": 300.0})
+    return recompiles.Attempts(p, Recompiles(found, limit_hit), 2, compiling)
+
+
+def test_the_versions_without_a_option_are_those_that_were_seen():
+    assert tried((1, 1, 1, 0)).now == Versions(3, False, False)
+    assert tried((1, 1, 0, 0), limit_hit=True).now == Versions(2, True, True)
+
+
+@pytest.mark.parametrize(
+    ("limit_hit", "helped", "compiling", "lines"),
+    [
+        (True, False, None, ["torch._dynamo.config.recompile_limit = 64"]),
+        (True, True, None, []),
+        (
+            *(True, True, torch.compile),
+            [
+                "torch._dynamo.config.recompile_limit = 64",
+                "block.compile(isolate_recompiles=True)",
+            ],
+        ),
+        (False, False, torch.compile, []),
+    ],
+)
+def test_room_for_more_versions_is_tried_where_the_limit_is_hit(
+    limit_hit, helped, compiling, lines
+):
+    found = [*tried((1, 1), (), limit_hit, compiling)._limits(helped)]
+    assert [option.line for option in found] == lines
+    wanted = [{"recompile_limit": 64}, {}], [{}, {"isolate_recompiles": True}]
+    assert [option.settings for option in found] == wanted[0][: len(found)]
+    assert [option.options for option in found] == wanted[1][: len(found)]
+
+
+def test_of_several_options_the_best_is_told_and_what_is_left_is_untried(monkeypatch):
+    counts = {"helps": Versions(2, False, True), "helps most": Versions(1, False, True)}
+    counts |= {"helps nothing": Versions(4, False, True)}
+
+    def made(self, found):
+        if found.words == "x has another dtype":
+            yield from map(Option, [*counts, "is wrong", "fails"])
+
+    def counted(p, compiling, rounds, option):
+        if option.line == "fails":
+            raise ValueError("no such size")
+        wrong = option.line == "is wrong"
+        return counts["helps most" if wrong else option.line], not wrong
+
+    monkeypatch.setattr(recompiles.Attempts, "_made", made)
+    monkeypatch.setattr(options, "versions", counted)
+    looked = tried((1, 1, 1, 1), ["tensor 'x' dtype mismatch", "len(xs) == 3"])
+    assert [*looked.lines()] == [
+        f"x has another dtype ({PLACE}): helps most: 4 versions, then 1",
+        f"xs has another length ({PLACE}): untried: always as many: fill it before the "
+        "first call, or give one tensor",
+    ]
+    for line in ("is wrong", "fails"):
+        assert not looked.try_(Option(line)).helps
+    assert looked.try_(Option("fails")).why == "no such size"
+
+
+# ------------------------------------------------------------ what no guard has seen
+
+RESET = "call torch.compiler.reset() after the change: it is noticed then"
+
+
+class Probe:
+    """Notices what it is told to: changes by name, with a setting or after a reset."""
+
+    def __init__(self, after_reset=(), **with_setting):
+        self.after_reset, self.with_setting = after_reset, with_setting
+
+    def anew(self, setting):
+        return Probe(self.with_setting.get(setting, ()))
+
+    def notices(self, change, reset=True):
+        return change.name in self.after_reset
+
+
+def change(name, setting=""):
+    return Change(name, None, setting=setting)
+
+
+@pytest.mark.parametrize(
+    ("probe", "said"),
+    [
+        (
+            Probe("ab", s="a"),
+            ["torch._dynamo.config.s = False: a: noticed then", RESET],
+        ),
+        (Probe("ab", s="b"), [RESET]),
+        (Probe("b", s="a"), ["torch._dynamo.config.s = False: a: noticed then"]),
+        (Probe(), []),
+    ],
+)
+def test_what_makes_compiled_code_follow_is_tried_and_told(probe, said):
+    assert silent._fixes(probe, [change("a", "s"), change("b")]) == said
+    assert silent._fixes(probe, []) == []
+
+
+# ----------------------------------------------------------------------------- options
+
+
+def test_options_at_once_do_what_each_of_them_does():
+    done = []
+
+    def option(name, order=(), costs=""):
+        @contextmanager
+        def around():
+            done.append(f"around {name}")
+            yield
+
+        return Option(
+            *(name, {name: 1}, {f"{name} too": 2}, lambda calls: [*calls, name]),
+            *(order, around, lambda: done.append(name), costs),
+        )
+
+    some = (
+        option("a"),
+        option("b", (1, 0), "time"),
+        option("c", (0, 1), "space"),
+        option("a"),
+    )
+    every = options.together(some)
+    assert every.line == "all at once: a; b; c"
+    assert every.settings == {"a": 1, "b": 1, "c": 1}
+    assert every.options == {"a too": 2, "b too": 2, "c too": 2}
+    assert every.calls(["call"]) == ["call", "a", "b", "c", "a"]
+    assert (every.order, every.costs) == ((1, 0), "time; space")
+    with every.around():
+        every.before()
+    assert done == [*(f"around {name}" for name in "abca"), *"abca"]
+    assert options.together(some[:1]).order == ()
+
+
+def test_global_settings_are_put_back_and_a_option_keeps_them():
+    with options.kept_settings() as before:
+        option = options.settings_kept(["unheard_of", "default_dtype", "grad_mode"])
+        torch.set_default_dtype(torch.float64)
+        torch.set_grad_enabled(False)
+        option.before()
+        assert torch.get_default_dtype() == torch.float32 == before["default_dtype"]
+        assert torch.is_grad_enabled()
+        torch.set_default_dtype(torch.float64)
+    assert torch.get_default_dtype() == torch.float32
+    sets = "torch.set_default_dtype; torch.set_grad_enabled, no_grad() or inference_mo"
+    assert option.line.startswith(sets)
+    assert option.line.endswith(": once, before the first call, and not again")
+    assert options.settings_kept(["unheard_of"]) is None
+
+
+@pytest.mark.parametrize("name", options.SETTINGS)
+def test_each_global_setting_can_be_asked_and_changed(name):
+    ask, change, _ = options.SETTINGS[name]
+    others = {
+        "default_dtype": torch.float64,
+        "num_threads": torch.get_num_threads() + 1,
+    }
+    other = others.get(name, not ask())
+    with options.kept_settings() as before:
+        change(other)
+        assert ask() == other != before[name]
+    assert ask() == before[name]
+
+
+@pytest.mark.parametrize(
+    ("some", "others", "roughly"),
+    [
+        ([1.0, 2.0], [1.005, 2.0], True),
+        ([1.0, 2.0], [1.05, 2.0], False),
+        ([0.0], [0.0005], True),
+        ([1.0], [1.0, 1.0], False),
+    ],
+)
+def test_what_is_roughly_equal_is_no_stale_answer(some, others, roughly):
+    some, others = torch.tensor(some), torch.tensor(others)
+    assert model.near([some], [others]) is roughly
+    assert model.near([some.double()], [others]) is roughly
+    assert model.near([some], [others, others]) is False
+
+
+def f(batch, n, *, scale=1.0):
+    return batch["x"] * n * scale
+
+
+def patient():
+    calls = [(({"x": torch.ones(2, n)}, n), {"scale": n / 2}) for n in (3, 5)]
+    return SimpleNamespace(fn=f, module=None, calls=calls)
+
+
+def test_inputs_have_the_names_of_the_models_forward():
+    p = patient()
+    names = [name for name, _ in options.named(p, p.calls[0])]
+    assert names == ["batch['x']", "n", "scale"]
+    assert options.varying(p) == {"batch['x']": [1]}
+    [mark] = options.marked(p)
+    assert mark.line.endswith("call: torch._dynamo.mark_dynamic(batch['x'], 1)")
+
+    def change(name, leaf):
+        return 2 * leaf if name in ("n", "scale") else name
+
+    changed = options.changed(p, change, p.calls)
+    assert changed == [(({"x": "batch['x']"}, 2 * n), {"scale": n}) for n in (3, 5)]
+
+
+@pytest.mark.parametrize("name", ["n", "scale", "batch['x']", "batch", "unheard_of"])
+def test_a_number_that_is_given_becomes_a_tensor(name):
+    p = patient()
+    found = [*options.given(p, name)]
+    if name not in ("n", "scale"):
+        assert found == []
+        return
+    [option] = found
+    assert option.line == f"pass {name} as a tensor, torch.tensor({name})"
+    for given, (inputs, kwargs) in zip(p.calls, option.calls(p.calls), strict=True):
+        every = {"n": inputs[1], "scale": kwargs["scale"]}
+        usual = {"n": given[0][1], "scale": given[1]["scale"]}
+        assert torch.equal(every.pop(name), torch.tensor(usual.pop(name)))
+        assert every == usual
+
+
+class Held:
+    def __init__(self):
+        self.step, self.name = 3, "a"
+
+
+HELD = Held()
+
+
+def uses(x):
+    return x * HELD.step
+
+
+def test_a_number_that_is_held_becomes_a_tensor_for_a_while(monkeypatch):
+    monkeypatch.setattr(HELD, "step", 3)  # it is put back after the test
+    p = SimpleNamespace(fn=uses, module=None, calls=[])
+    [option] = options.held(p, "self.step")
+    assert option.line == "make self.step a tensor, torch.tensor(self.step)"
+    with option.around():
+        assert torch.equal(HELD.step, torch.tensor(3))
+    assert [*options.held(p, "self.name"), *options.held(p, "HELD")] == []
