@@ -44,7 +44,7 @@ _IN_A_ROW = 3
 """Calls of the warm-up from one state: more may use up room in a cache."""
 _FEWEST = 6  # rounds for an interval at 95 %
 _FIRST_LOOK = 11  # rounds before the interval is first asked whether it is narrow
-_ENOUGH = 15  # undisturbed rounds, beside which disturbed ones are of no matter
+_ENOUGH = 15  # so many undisturbed rounds that the disturbed ones no longer matter
 _PRECISE = 0.004
 """Half the width of an interval, as a share, at which a race ends before its budget."""
 _OPEN = 1.05
@@ -114,8 +114,14 @@ class Comparison(Measured, TableResult):
             f"{low:.3g} to {high:.3g}"
         )
 
+    def plot(self) -> Any:
+        """Return a picture of the times and of the speed-up with its interval."""
+        from .plots import plot_comparison
+
+        return plot_comparison(self)
+
     def facts(self) -> tuple[tuple[str, str], ...]:
-        """Return what was found as (label, text) pairs, nothing marked."""
+        """Return the findings as (label, text) pairs, nothing marked."""
         a, b = self.names
         calls = {
             "faster": f"{self.calls_to_pay_back:.0f} calls",

@@ -23,10 +23,10 @@ def start(
     env: Mapping[str, str] | None = None,
     **options: Any,
 ) -> subprocess.Popen:
-    """Start this Python with *words* after it, in a session of its own.
+    """Start this Python with *words* after it, in its own session.
 
     It imports what this process can, and looks in the folders of *path* first.  *env*
-    has variables for it beside those of this process; *options* are those of
+    has variables for it in addition to those of this process; *options* are those of
     ``subprocess.Popen``.  `end` ends it.
 
     Raises Unavailable where none can start.

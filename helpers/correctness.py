@@ -1,9 +1,7 @@
-"""Correctness before speed: do two functions give the same answer?
+"""Is a number off by rounding, or wrong?  The same function in float64 decides.
 
-A timing of a wrong answer is worth nothing, so ``compare`` asks this first.  What a
-call gave is what it returned and what it changed: inputs, parameters, gradients, the
-state of an optimizer.  The judge is the same function in float64, since compiled code
-is often nearer to the truth than eager, not farther.
+Compiled code is often nearer to the truth than eager, not farther.  `judge` asks this
+of each tensor that a call returns or changes.
 """
 
 from __future__ import annotations
@@ -68,7 +66,7 @@ class _Allowance:
 # Another order of the same sums is off by about as much as eager's.
 _FOR_A_RESULT = _Allowance(times=2, spread=4)
 # An update is a small difference of large numbers, and an optimizer may turn noise into
-# a full step: no more is asked than that it is the same step, and not of each element.
+# a full step: it only has to be the same step, and not in each element.
 _FOR_A_CHANGE = _Allowance(times=4, share=_SAME_STEP)
 
 _Tensors = Sequence[torch.Tensor]
@@ -179,11 +177,11 @@ def noise_of(held: _Tensors, changes: Sequence[torch.Tensor | None]) -> list[flo
 
 
 def usual_and_exact(function: Callable, *inputs: Any, **kwargs: Any) -> tuple[Any, Any]:
-    """Return what a call of *function* returns, and what it returns in float64.
+    """Return the result of a call of *function*, and its result in float64.
 
     Both calls start from the same state, random numbers too, with copies of the inputs,
-    and it is put back.  For the second, all floating-point tensors that *function* can
-    reach, also in a closure, are float64.  What is returned are copies.
+    which is put back.  For the second, all floating-point tensors that *function* can
+    reach, also in a closure, are float64.  Both are copies.
 
     Raises InputError where one of these tensors can't be put back, or memory lacks.
     """
@@ -291,7 +289,7 @@ def _nudged_digits(values: torch.Tensor, turn: int) -> torch.Tensor:
 
 
 def _memory(tensor: torch.Tensor) -> Any:
-    """Return what is equal for tensors that share memory."""
+    """Return the key of a tensor's memory: tensors that share it have the same key."""
     if not tensor.numel():
         return id(tensor)
     return tensor.untyped_storage().data_ptr(), tensor.dtype

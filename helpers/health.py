@@ -80,7 +80,7 @@ def _one_line(value: Any) -> str:
 
 
 def doctor(compile: bool = True) -> Diagnosis:
-    """Return what this machine has, part by part; never raises.
+    """Return the state of this machine, part by part; never raises.
 
     With *compile*, a small function is compiled, run and differentiated on each
     device.  That pays for what is built once per machine, so no later call has to.

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
+import numpy as np
 import torch
 
 from . import _torch, correctness
@@ -217,7 +218,7 @@ def _in_rounds(rounds: list[list[Difference]]) -> list[Difference]:
 def _together(
     found: list[Difference], alone: list[Difference], asked: bool
 ) -> tuple[Difference, ...]:
-    """Return what differs in the sequence, and what in a call by itself alone."""
+    """Return the differences in the sequence, and those in a call by itself."""
     known = {(d.call, d.where) for d in found}
     single = {(d.call, d.where) for d in alone}
     if asked:
@@ -444,7 +445,7 @@ def _raised(n: int, x: Outcome, y: Outcome) -> Iterator[Difference]:
 
 
 def _said(one: Outcome) -> str:
-    """Return what was raised in one line, without the folders of this machine."""
+    """Return the error in one line, without the folders of this machine."""
     if not one.error:
         return "runs"
     return re.sub(r"(?<![\w.])/(?:[^\s/'\"]+/)+", "…/", one_line(one.error))
@@ -478,7 +479,7 @@ def _form(x: Value, y: Value) -> Iterator[tuple[str, str, str]]:
         yield "type", x.kind, y.kind
         return
     if not isinstance(x.value, torch.Tensor):
-        if x.value != y.value:
+        if not np.all(x.value == y.value):
             yield "values", repr(x.value), repr(y.value)
         return
     if x.value.dtype != y.value.dtype:

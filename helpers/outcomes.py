@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
@@ -216,7 +217,7 @@ class Trial:
         return {f"input {name}": value for name, value in given.items()}
 
     def _left(self, model: Any, held: dict[str, torch.Tensor]) -> dict[str, Left]:
-        """Return what is left behind, by the name of each place."""
+        """Return the tensors that are left behind, by the name of each place."""
         dense = {p: t for p, t in held.items() if has_values(t)}
         values = [t.detach() for t in dense.values()]
         changes = [
@@ -263,7 +264,7 @@ class Trial:
         )
 
     def _in_order(self, left: dict[str, Left]) -> list[tuple[str, Left]]:
-        """Return what is left behind in the order of the state; new tensors follow."""
+        """Return the tensors in the order of the state; new ones follow."""
         last = len(self.order)
         return sorted(left.items(), key=lambda one: self.order.get(one[1].known, last))
 
@@ -314,7 +315,7 @@ def _named(place: str, tensor: torch.Tensor, buffer: bool) -> str:
 def _values(
     returned: dict[str, Any], held: dict[str, torch.Tensor], detail: Detail
 ) -> dict[str, Value]:
-    """Return what was returned, each place by itself, and what each one shares."""
+    """Return the value at each place of a result, and what it shares memory with."""
     before = {p: t for p, t in held.items() if not p.endswith(".grad")}
     found = {}
     for name, result in returned.items():
@@ -322,11 +323,15 @@ def _values(
             if isinstance(leaf, torch.Tensor):
                 value = _tensor(leaf, before)
                 before[place] = leaf
-            elif isinstance(leaf, (bool, int, float, complex)):
+            elif _is_number(leaf):
                 number = torch.tensor(leaf, dtype=_WIDE.get(type(leaf)))
                 value = Value(number, type(leaf).__name__)
+            elif isinstance(leaf, np.ndarray) and leaf.dtype.kind in "bif":
+                value = Value(torch.from_numpy(leaf.copy()), "ndarray")
             else:
                 value = Value(leaf, type(leaf).__name__)
+            if not isinstance(leaf, (torch.Tensor, *_PLAIN)) and detail != "values":
+                continue
             if detail == "all":
                 found[place] = value
             elif detail == "values":
@@ -334,6 +339,12 @@ def _values(
             elif isinstance(value.value, torch.Tensor):
                 found[place] = Value(value.value, "")
     return found
+
+
+def _is_number(leaf: Any) -> bool:
+    """Return whether *leaf* is a number that a tensor can hold."""
+    whole = isinstance(leaf, int) and leaf.bit_length() < 64
+    return whole or isinstance(leaf, (float, complex))
 
 
 _WIDE = {float: torch.float64, complex: torch.complex128}
@@ -351,9 +362,14 @@ def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
             for key, part in zip(keys, parts, strict=True):
                 yield from _leaves(f"{place}[{key!r}]", part)
         else:
-            for at, one in placed({place: leaf}):
-                if isinstance(one, torch.Tensor) and not at.endswith(".grad"):
-                    yield at, one
+            found = [
+                (at, one)
+                for at, one in placed({place: leaf})
+                if isinstance(one, torch.Tensor) and not at.endswith(".grad")
+            ]
+            yield from found
+            if not found and type(leaf).__eq__ is not object.__eq__:
+                yield place, leaf  # such as a Counter
 
 
 def _nameless(value: Any) -> bool:
@@ -396,12 +412,12 @@ def _bare(place: str) -> str:
 
 
 def _memory(tensor: torch.Tensor) -> int:
-    """Return what is equal for tensors that share memory, and 0 for one without."""
+    """Return the address of a tensor's memory, and 0 for one without."""
     if tensor.layout is not torch.strided or tensor.is_nested or not tensor.numel():
         return 0
     try:
         return tensor.untyped_storage().data_ptr()
-    except (NotImplementedError, RuntimeError):  # a subclass without memory of its own
+    except (NotImplementedError, RuntimeError):  # a subclass without memory
         return 0
 
 

@@ -107,7 +107,7 @@ def nvidia_driver() -> str | None:
 
 
 def command() -> str:
-    """Return what was run, without the folders it lies in."""
+    """Return the command that was run, without its folders."""
     if kernel_shell():
         return "notebook"
     words = [Path(word).name for word in sys.argv[:2]]
@@ -170,7 +170,7 @@ class Result:
     @classmethod
     def from_json(cls, text: str) -> Any:
         """Return the result that *text* holds; ResultError when it holds none."""
-        import msgspec  # who only measures goes without it
+        import msgspec  # not needed to measure
 
         try:
             whole = json.loads(text)
@@ -225,7 +225,7 @@ class TableResult(Result):
     """A result that prints as its ``table()``, where that has rows, and a last line."""
 
     def _last(self) -> str:
-        """Return what stands below the table."""
+        """Return the text below the table."""
         return ""
 
     def __str__(self) -> str:

@@ -387,7 +387,7 @@ def compile_apart(fn: Callable[..., Any], **options: Any) -> Callable[..., Any]:
 
 
 def uncompiled(fn: Any) -> Any:
-    """Return what was given to ``torch.compile``, and let a module run eagerly.
+    """Return the function given to ``torch.compile``, and let a module run eagerly.
 
     What is compiled inside it stays as it is.
     """
@@ -398,7 +398,7 @@ def uncompiled(fn: Any) -> Any:
 
 
 def fresh_code(fn: Any) -> Any:
-    """Return a copy of *fn* with a code object of its own, the rest shared."""
+    """Return a copy of *fn* with its own code object, the rest shared."""
     if isinstance(fn, torch.nn.Module):
         module = object.__new__(type(fn))  # copy.copy refuses a parametrized module
         vars(module).update(vars(fn), _compiled_call_impl=None)
@@ -423,7 +423,7 @@ def inductor(
     options: dict[str, Any] | None = None,
     dynamic: bool | None = None,
 ) -> Callable[..., Any]:
-    """Return Inductor as a back end of its own, which never reads a cached graph.
+    """Return Inductor as a back end that never reads a cached graph.
 
     Raises ValueError for a mode or an option that Inductor does not know.
     """
@@ -547,7 +547,7 @@ def both_ways(fn: Callable[..., Any], backward: bool | None) -> Callable[..., No
                 "x.requires_grad_() on an input first"
             )
         if roots and backward is not False:
-            with _disable_current_modes():  # who counts calls counts the function's
+            with _disable_current_modes():
                 ones = [torch.ones_like(tensor) for tensor in roots]
             torch.autograd.grad(roots, _leaves(roots), ones, allow_unused=True)
 

@@ -31,7 +31,7 @@ def tensors(value: Any) -> Iterator[torch.Tensor]:
 
 
 def inside(item: Any) -> Iterable[Any]:
-    """Return what is one step inside *item*; nothing is in a tensor or a module."""
+    """Return the objects one step inside *item*; a tensor or module has none."""
     if isinstance(item, (torch.Tensor, torch.nn.Module, *_OPAQUE)):
         return ()
     if isinstance(item, Mapping):

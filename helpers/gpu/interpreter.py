@@ -1,7 +1,7 @@
 """Run the kernels of a dump on the CPU, and compare what comes out with eager.
 
 Triton has an interpreter, which runs a kernel program by program on the CPU.  The
-switch for it is read when Triton is imported, so it runs in a process of its own
+switch for it is read when Triton is imported, so it runs in its own process
 (`interpreter_child`).  That gets the whole module Inductor wrote for a graph, and the
 inputs the program had.  Here, eager runs the graph the module was made from, on the
 same inputs.  What the two give is compared; a launch agrees when all of its graph does.
@@ -191,7 +191,7 @@ def _homes(source: str) -> list[str]:
 
 
 def _named(graph: Any, outputs: Sequence[Any], inputs: Sequence[Any]) -> dict[str, Any]:
-    """Return what is compared, by name."""
+    """Return the values that are compared, by name."""
     named = {f"output {i}": value for i, value in enumerate(outputs)}
     if graph.phase != "backward":  # which may write to what was saved for it
         named |= {f"input {i} after the call": x for i, x in enumerate(inputs)}
@@ -255,7 +255,7 @@ class Eager(torch.fx.Interpreter):
         self.lowered, self.fourfold, self.wide = graph, fourfold, wide
 
     def values(self, inputs: Sequence[Any]) -> dict[str, Any]:
-        """Return what the graph gives for *inputs*, which stay as they are, by name."""
+        """Return the results of the graph by name; *inputs* stay as they are."""
         inputs = [self._adapted(value) for value in clone(list(inputs))]
         torch.manual_seed(SEED)
         with torch.no_grad():
@@ -399,7 +399,7 @@ def philox(seed: int, rounds: int) -> np.ndarray:
 
 
 def attention(operation: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-    """Return what an attention kernel of a GPU gives for CPU tensors, or its gradients.
+    """Return the result of a GPU's attention kernel for CPU tensors, or its gradients.
 
     Computed by the definition; shapes, strides and types are those of *operation*.
     What only its own backward reads, such as sums of the rows, is zeros.
@@ -463,7 +463,7 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(data: bytes) -> Any:
-    """Return what ``pack`` was given; nothing else is ever built from *data*."""
+    """Return the value given to ``pack``; nothing else is ever built from *data*."""
     return torch.load(io.BytesIO(data), weights_only=True)
 
 
@@ -480,7 +480,7 @@ class Interpreter:
         gpu: str = "h100",
         constants: dict[str, torch.Tensor] | None = None,
     ) -> dict[str, Any]:
-        """Return what `interpreter_child.run_module` does for a module and its inputs.
+        """Return the result of `interpreter_child.run_module`.
 
         *gpu* is the one that it was written for; *constants* are globals of the module.
         Of one that takes longer than *limit_s*, or crashes, only the error comes back:

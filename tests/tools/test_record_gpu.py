@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from course.ch13.driver import Recorder
-from helpers import compare, dump_triton, load, results
+from helpers import compare, dump_triton, results
 from helpers.gpu import gpus
 from tests.refresh import python
 from tools import record_gpu
@@ -39,7 +39,7 @@ def test_a_case_that_fails_is_kept_as_failed_and_tried_again(tmp_path, capsys):
     assert f'"failed": "{said}\\nand more"' in failed.read_text()
     before = done.read_text()
     assert record(tmp_path, {"modes/a/1": measured, "modes/a/2": measured}) == 0
-    assert load(failed).matches and done.read_text() == before
+    assert results.load(failed).matches and done.read_text() == before
 
 
 def test_an_interrupt_loses_nothing_that_was_measured(tmp_path):
@@ -80,7 +80,7 @@ def test_what_is_kept_is_what_was_measured_whatever_the_clock_says(
         return found[0]
 
     record(tmp_path, {"a/b/1": watched})
-    assert load(tmp_path / "a" / "b" / "1.json") == found[0]
+    assert results.load(tmp_path / "a" / "b" / "1.json") == found[0]
     assert found[0].when.startswith("2030-01-01")
 
 

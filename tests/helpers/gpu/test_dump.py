@@ -7,9 +7,10 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from helpers import dump_triton, load
+from helpers import dump_triton
 from helpers.__main__ import main
 from helpers.errors import InputError
+from helpers.results import load
 from helpers.text import plain
 from tests.kinds import KINDS, dumped, randn
 from tests.refresh import ROOT
