@@ -39,7 +39,7 @@ from tests.refresh import ROOT
 from tools.commands import command
 
 MODULES = ("helpers", "torch_checkup")
-JUDGED = "tests/torch_checkup/test_differences.py tests/torch_checkup/test_judge.py"
+JUDGED = "tests/helpers/test_judge.py tests/helpers/test_correctness.py"
 LOWERED = "tests/helpers/test_codegen.py tests/helpers/gpu/test_dump.py"
 ADVICE = "tests/torch_checkup/test_advice.py tests/torch_checkup/test_cures.py"
 CHECKUPS = " ".join(
@@ -51,8 +51,14 @@ COMPOSED = (
 )
 TESTED_BY = {  # where several modules are tested through what they do together
     "helpers/codegen.py": LOWERED,
-    "helpers/errors.py": "tests/helpers/test_children.py",
+    "helpers/children.py": "tests/torch_checkup/test_children.py",
+    "helpers/correctness.py": JUDGED,
+    "helpers/differences.py": JUDGED,
+    "helpers/errors.py": "tests/torch_checkup/test_children.py",
     "helpers/gpu/interpreter_child.py": "tests/helpers/gpu/test_interpreter.py",
+    "helpers/judge.py": JUDGED,
+    "helpers/lazy.py": "tests/helpers/test_imports.py",
+    "helpers/outcomes.py": JUDGED,
     "torch_checkup/__main__.py": "tests/torch_checkup/test_command.py",
     "torch_checkup/breaks.py": ADVICE,
     "torch_checkup/checkup_child.py": "tests/torch_checkup/test_checkup.py",
@@ -60,8 +66,6 @@ TESTED_BY = {  # where several modules are tested through what they do together
     "torch_checkup/composition.py": COMPOSED,
     "torch_checkup/cures.py": ADVICE,
     "torch_checkup/inner.py": ADVICE,
-    "torch_checkup/judge.py": JUDGED,
-    "torch_checkup/seen.py": JUDGED,
     "torch_checkup/silent.py": ADVICE,
     "torch_checkup/versions.py": ADVICE,
     "torch_checkup/where.py": "tests/torch_checkup/test_told.py",
