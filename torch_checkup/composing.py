@@ -294,7 +294,7 @@ class TrainingStep:
 
     def _trained(self) -> list[torch.Tensor]:
         if not self.leaves:
-            raise _NotHere("neither it nor what it is given has a gradient of its own")
+            raise _NotHere("neither it nor its inputs have a gradient")
         return self.leaves
 
     def gradient_hook(self, call: tuple) -> torch.Tensor:
@@ -350,7 +350,7 @@ def _answer(fn: Callable[..., Any], inputs: tuple, kwargs: dict[str, Any]) -> An
 
 
 def _both_ranks(step: TrainingStep, call: tuple) -> torch.Tensor:
-    """Do here what two ranks do.  Each has buffers of its own, so these stay."""
+    """Do the work of two ranks.  Each has its own buffers, so these stay."""
     buffers = [*step.m.module.buffers()]
     before = clone(buffers)
     loss = step.accumulation(call)

@@ -40,16 +40,15 @@ def part(m: Model) -> Part:
     if bad:
         verdict = "bad"
         says = _says(what, numbers["RAISES"], numbers["DIFFER"], bad)
-        cure = _fixed_sizes(m) if numbers["RAISES"] else _rounded(m)
-        advice = (cure or BISECT,)
+        fix = _fixed_sizes(m) if numbers["RAISES"] else _rounded(m)
+        advice = (fix or BISECT,)
     elif found.undecided:
         verdict = "cannot tell"
         says = f"whether {what} agree was not decided"
     elif found.differences:
         verdict = "look"
-        says += (
-            f"; {found.differences[0].place} has another {found.differences[0].field}"
-        )
+        first = found.differences[0]
+        says += f"; {first.place} has a different {first.field}"
     counts = {"matches": False if bad else found.matches}
     evidence = (_table(what, words, found), *found.notes, *_about(m, len(words)))
     return Part(

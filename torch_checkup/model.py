@@ -12,7 +12,6 @@ from importlib import import_module
 from typing import Any
 from unittest import mock
 
-import numpy as np
 import torch
 
 from .helpers import correctness
@@ -58,7 +57,7 @@ class Model:
         self.module = self.fn if isinstance(self.fn, torch.nn.Module) else None
 
     def _made(self) -> tuple[Callable[..., Any], Any, Callable[..., Any] | None]:
-        """Return what is given; what draws its numbers is the same in each process."""
+        """Return the model, inputs and loss: random numbers are the same each time."""
         with correctness.seeded(0):
             fn, *rest = given(self._make)
         self.whole = is_compiled(fn)
@@ -87,12 +86,12 @@ class Model:
             raise InputError(f"the inputs cannot be copied: {error}") from error
 
     def as_given(self) -> Callable[..., Any]:
-        """Return what its owner made, anew, with all that is compiled inside it."""
+        """Return the owner's model, made anew, with all that is compiled inside it."""
         with correctness.seeded(0):
             return given(self._make)[0]
 
     def made_again(self) -> Callable[..., Any]:
-        """Return the model anew, as nobody has called it yet."""
+        """Return a new model, which was never called."""
         fresh = self._made()[0]
         if isinstance(fresh, torch.nn.Module) and self.module is not None:
             fresh.load_state_dict(self.module.state_dict())
@@ -102,7 +101,7 @@ class Model:
     def inside(self) -> tuple[str, ...]:
         """The names of what the model compiles by itself: blocks, functions it calls.
 
-        Where nothing that is compiled has a name here, and yet is called: its line.
+        Where something compiled is called that has no name: that.
         """
         found = [
             place.lstrip(".") or "forward"
@@ -147,7 +146,7 @@ class Model:
                 raise self.fails[0]
 
     def _failures(self, run: Callable[..., Any], stance: str) -> dict[int, Exception]:
-        """Return what calls raise, by their number, each from the first state."""
+        """Return the exceptions of calls by number, each from the first state."""
         failed = dict[int, Exception]()
         for number, (inputs, kwargs) in enumerate(self.every_call):
             with undisturbed(run), torch.compiler.set_stance(stance):
@@ -156,16 +155,6 @@ class Model:
                 except Exception as error:
                     failed[number] = error
         return failed
-
-    @functools.cached_property
-    def draws(self) -> bool:
-        """Whether a call draws random numbers, as dropout does."""
-        inputs, kwargs = self.calls[0]
-        run = self.run(self.eager)
-        with undisturbed(run):
-            before = _generators()
-            run(*inputs, **kwargs)
-            return before != _generators()
 
     @functools.cached_property
     def gradients(self) -> bool:
@@ -193,7 +182,7 @@ class Model:
         A model that compiles parts of itself only is what its owner has: with no
         *options*, it is left as it is.
         """
-        torch.compiler.reset()  # it forgets who is told of builds, too
+        torch.compiler.reset()  # this forgets callbacks, too
         callback_handler.register_start_callback(lambda _: self.running("the build"))
         callback_handler.register_end_callback(lambda _: self.running("compiled"))
         if self.inside and not self.whole and not options:
@@ -216,14 +205,6 @@ class Model:
         return judged(self.eager, compiled, calls, running=self.running, **how)
 
 
-def _generators() -> list[Any]:
-    """Return the states of what draws in another way when compiled: torch and NumPy."""
-    on_gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
-    _, key, position, *_ = np.random.get_state()
-    states = [torch.get_rng_state(), *on_gpus]
-    return [*(state.tolist() for state in states), key.tolist(), position]
-
-
 @contextmanager
 def without_backward(m: Model) -> Iterator[None]:
     """Build no kernels of a backward before it is called, in the block.
@@ -238,7 +219,7 @@ def without_backward(m: Model) -> Iterator[None]:
 
     def in_backward(*inputs: Any, **options: Any) -> Any:
         if torch._C._current_graph_task_id() < 0:
-            raise NotImplementedError("nobody has called this backward")
+            raise NotImplementedError("this backward was not called")
         return usual(*inputs, **options)
 
     log = logging.getLogger("torch._functorch._aot_autograd.graph_compile")
@@ -269,7 +250,7 @@ def ask_for_instructions() -> None:
     """Let torch find this machine's vector instructions, which it keeps for a process.
 
     It builds the same short program for each set of them, though the first set that
-    works is the one it takes, and the others are parts of that: here it is built once.
+    works is the one it takes, and the others are parts of that: this builds it once.
     """
     usual, works = VecISA.check_build, dict[str, bool]()
 
@@ -360,7 +341,7 @@ def in_turn(
 
 
 def found_of(m: Model, name: str) -> dict[str, Any]:
-    """Return what one part finds, or how it failed: the others go on."""
+    """Return the findings of one part, or how it failed: the others go on."""
     try:
         if m.fails and not m.calls and name not in _UNCALLED:
             why = one_line(m.fails[0])

@@ -37,7 +37,7 @@ with needed_for("first calls without a cache"):
 
 KINDS = ("breaks", "versions", "first call", "each call")  # the first weigh most
 _WORTH = 1.05
-"""What is faster by less may be slower in another process, where memory lands anew."""
+"""A smaller gain may be a loss in another process, with other memory addresses."""
 _ANSWERS = {True: "agree", False: "DIFFER", None: "not decided"}
 # As an option of torch.compile it is accepted, and freezes nothing.
 _FREEZING = "torch._inductor.config.freezing = True, before torch.compile(model)"
@@ -73,7 +73,9 @@ def part(m: Model) -> Part:
     table = Table.of(["tried", "effect", "answers", "costs"], rows)
     helps = [t for t in found if t.helps]
     # Of its own settings alone: other parts may have advice.
-    says = [f"{t.line}: {t.effect}" for t in helps] or ["no setting tried here helps"]
+    says = [f"{t.line}: {t.effect}" for t in helps] or [
+        "no option that was tried helps"
+    ]
     advice = tuple(
         f"{said} ({t.costs})" if t.costs else said
         for said, t in zip(says, helps, strict=False)
@@ -89,7 +91,7 @@ def all_tried(m: Model) -> list[Outcome]:
     """
     found, begin = list[Outcome](), time.monotonic()
     with torch.set_grad_enabled(m.gradients):
-        torch.compile(lambda x: x + 1)(torch.ones(2))  # its first steps cost nobody
+        torch.compile(lambda x: x + 1)(torch.ones(2))  # the first one costs more
         for one in chain(_breaks(m), _dynamic_sizes(m), _timed(m)):
             found.append(one)
             if time.monotonic() - begin > m.order["timeout"] / 2:
@@ -112,7 +114,7 @@ def _attempt(
 
 
 def _compiling(m: Model, **how: Any) -> Callable[[], Callable[..., Any]]:
-    """Return what compiles the model, as where no sizes were seen before."""
+    """Return a function that compiles the model, as if it had seen no sizes."""
 
     def compiling() -> Callable[..., Any]:
         reset_code_state()
@@ -129,9 +131,8 @@ def _agreement(
 ) -> tuple[bool | None, float, Callable[..., Any]]:
     """Return whether all answers are eager's, seconds of the first call, and its code.
 
-    *compiling* compiles the model; where it draws random numbers, once more, and the
-    first call alone is judged: each judgement would compile for its sizes again.  With
-    *cold*, the first call finds an empty cache; all else finds what the check-up built.
+    *compiling* compiles the model.  With *cold*, the first call finds an empty cache;
+    all else finds what the check-up built.
     """
     compiled, seconds = compiling(), []
     cache = fresh_cache() if cold else nullcontext()
@@ -141,9 +142,7 @@ def _agreement(
             m.run(compiled)(*inputs, **kwargs)
         seconds.append(time.perf_counter() - begin)
         cache = nullcontext()
-    judged = calls[:1] if m.draws else calls
-    agrees = m.judged(compiled, judged, compiling).matches
-    return agrees, seconds[0], compiled
+    return m.judged(compiled, calls, compiling).matches, seconds[0], compiled
 
 
 # ------------------------------------------------------- breaks, and versions: counted
@@ -201,7 +200,7 @@ def _modes(m: Model, now: Callable[..., Any]) -> Iterator[Outcome]:
     """Yield what each call takes with other options of torch.compile."""
     if any(tensor.is_cuda for tensor in tensors(m.calls)):
         modes = "reduce-overhead", "max-autotune"
-    else:  # there it has kernels of its own for products with weights that stay
+    else:  # it has special kernels for products with constant weights
         modes = () if m.train else ("max-autotune-no-cudagraphs",)
     ways: dict[str, dict[str, Any]] = {f'mode="{one}"': {"mode": one} for one in modes}
     if options.varying(m):

@@ -144,7 +144,7 @@ def tried(
 
 
 def captured(m: Model, number: int, option: Option) -> tuple[Captured, bool]:
-    """Return what is captured of a call with an option, and whether answers agree."""
+    """Return the graphs of a call with an option, and whether answers agree."""
     with undisturbed(m.fn), option.on():
         inputs, kwargs = option.calls(m.calls)[number]
         option.before()
@@ -223,12 +223,6 @@ def together(options: Sequence[Option]) -> Option:
 # -------------------------------------------------------------------------- settings
 
 
-def _state(module: Any, name: str) -> tuple[Callable[[], Any], Callable[[Any], None]]:
-    return partial(getattr, module, name), partial(setattr, module, name)
-
-
-_FP16 = "allow_fp16_reduced_precision_reduction"
-_MATMUL = torch.backends.cuda.matmul
 SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any], str]] = {
     # torch's name of a global setting: how to ask, how to set, and what sets it
     "grad_mode": (
@@ -255,14 +249,6 @@ SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any], str]] = {
         partial(torch.is_autocast_enabled, "cpu"),
         partial(torch.set_autocast_enabled, "cpu"),
         "torch.autocast",
-    ),
-    "allow_tf32": (
-        *_state(_MATMUL, "allow_tf32"),
-        "torch.backends.cuda.matmul.allow_tf32",
-    ),
-    "allow_fp16_reduce": (
-        *_state(_MATMUL, _FP16),
-        f"torch.backends.cuda.matmul.{_FP16}",
     ),
 }
 
@@ -336,7 +322,7 @@ def changed(
 
 
 def varying(m: Model) -> dict[str, list[int]]:
-    """Return the dimensions of each tensor whose size is another in another call."""
+    """Return the dimensions of each tensor whose size varies between calls."""
     shapes = defaultdict[str, list[torch.Size]](list)
     with suppress(TypeError, ValueError):  # no signature, as of a builtin
         for call in m.calls:
@@ -373,7 +359,7 @@ def marked(m: Model, kind: str = "mark_dynamic") -> Iterator[Option]:
 def given(m: Model, name: str) -> Iterator[Option]:
     """Yield the option that makes a tensor of a number among a call's arguments.
 
-    *name* is an argument, or stands in one: ``n``, ``batch['scale']``, ``config.n``.
+    *name* is an argument, or is inside one: ``n``, ``batch['scale']``, ``config.n``.
     """
 
     def tensors(calls: list[Call]) -> list[Call]:

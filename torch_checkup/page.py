@@ -39,18 +39,18 @@ _ABOUT = {
         "Leave the part at fault eager until it is fixed, and report it.",
     ),
     "capture": (
-        "What lies in one graph is optimised together. A break ends a graph, and the "
-        "line at which it ends runs in Python.",
+        "The operations of one graph are optimised together. A break ends a graph, and "
+        "the line at which it ends runs in Python.",
         "Remove the breaks in what runs often; elsewhere they may stay.",
     ),
     "recompiles": (
-        "A compiled version serves the inputs that its guards admit; another input "
-        "compiles another version, up to a limit. After it, the model runs eagerly.",
+        "A compiled version serves the inputs that its guards admit; other inputs "
+        "compile a new version, up to a limit. After it, the model runs eagerly.",
         "Keep what changes out of the guards, or say beforehand what will change.",
     ),
     "silent": (
-        "Compiled code keeps what was true when it was made. Here things are changed "
-        "after the first call, to see whether it follows.",
+        "Compiled code keeps what was true when it was made. This part changes "
+        "things after the first call, to see whether it notices.",
         "Change it before the first call, or call torch.compiler.reset() after.",
     ),
     "traffic": (
@@ -60,19 +60,19 @@ _ABOUT = {
     ),
     "speed": (
         "Both are timed in turn, on this machine, with these inputs.",
-        "If nothing is won, do not compile it; a busy machine decides nothing.",
+        "If it is not faster, do not compile it; a busy machine decides nothing.",
     ),
     "start": (
-        "The first call compiles. A cache, or files that you ship, spare most of it.",
+        "The first call compiles. A cache, or files that you ship, save most of it.",
         "Ship the cache with the model, or warm up before users come.",
     ),
     "composes": (
-        "A training step seldom comes alone: autocast, checkpoints, hooks and DDP are "
-        "put around it, one after the other, and the gradients are judged.",
+        "Autocast, checkpoints, hooks and DDP are put around the training step, one "
+        "after the other, and the gradients are judged.",
         "Of what differs, use the way that agrees, or leave that piece eager.",
     ),
     "gpu": (
-        "The kernels that Inductor writes for this GPU, compiled here without one.",
+        "The kernels that Inductor writes for this GPU, compiled without one.",
         "Registers that spill go through memory: smaller pieces may be faster.",
     ),
     "next": (
@@ -166,8 +166,8 @@ footer { border-top: 1px solid var(--line); font-size: .85rem; }
 {% for verdict, words in verdicts.items() %}
 <dt class="{{ verdict.split()[-1] }}">{{ verdict }}</dt><dd>{{ words }}</dd>
 {% endfor %}
-</dl><p>Numbers between ⟨ and ⟩ were measured here, and
-differ elsewhere; all else comes out the same on every machine with this torch.</p>
+</dl><p>Numbers between ⟨ and ⟩ were measured on this machine,
+and differ elsewhere; the rest is the same on every machine with this torch.</p>
 </details>
 {% for part in it.parts %}
 <section id="{{ part.name }}">

@@ -50,7 +50,8 @@ def part(m: Model) -> Part:
     extra = sum(seen.counts[1 : len(m.calls)])
     verdict, says = _verdict(m, seen, later, extra, rounds)
     if names:
-        says = f"{_of_blocks(m, names, seen)}; {says}"
+        made = f"{text.count(len(names), 'block')} compiled one by one"
+        says = f"{made}: {text.count(seen.total, 'version')}; {says}"
     guards = list(dict.fromkeys(g for call in seen.calls for g in call.guards))
     counts = {
         "recompiles": extra + later,
@@ -222,23 +223,23 @@ _MOST_AT_ONCE = 8
 KINDS = (  # the first that fits counts; what torch's own hint names is tried, too
     Kind(
         rf"{_SIZE}.*Guard failed on a parameter",
-        "the parameter {0} has another size in dimension {1}",
+        "the parameter {0} has a different size in dimension {1}",
     ),
     Kind(
         _SIZE,
-        "{0} has another size in dimension {1}",
+        "{0} has a different size in dimension {1}",
         (_marked, _dynamic, _unbacked, _another_first),
         "pad it to a few sizes",
     ),
     Kind(
         r"tensor '(.+?)' dtype mismatch",
-        "{0} has another dtype",
+        "{0} has a different dtype",
         (_one_dtype,),
         "bring it to one dtype before the call",
     ),
     Kind(
         r"tensor '(.+?)' rank mismatch",
-        "{0} has another number of dimensions",
+        "{0} has a different number of dimensions",
         untried="bring it to one number of dimensions before the call",
     ),
     Kind(
@@ -256,22 +257,22 @@ KINDS = (  # the first that fits counts; what torch's own hint names is tried, t
         r"(\S+)\.size\(\)",
         "a size of {0} is outside of what was compiled",
         (_unbacked, _another_first),
-        "a size of 0 or 1 has a version of its own: pad it",
+        "a size of 0 or 1 has its own version: pad it",
     ),
     Kind(
         rf"len\({_NAME}\) == ",
-        "{0} has another length",
+        "{0} has a different length",
         untried="always as many: fill it before the first call, or give one tensor",
     ),
     Kind(
         r"^(___stack\d+)\b",
-        "{0} is another",
+        "{0} is a different value",
         (_scalars,),
         "keep it a tensor, and choose with torch.where",
     ),
     Kind(
         rf"^{_NAME} == ['\"]",
-        "{0} is another text",
+        "{0} is a different text",
         untried="put what it chooses among into one tensor, and index that",
     ),
     Kind(rf"^{_NAME} == (?:True|False|None)", "{0} is a choice"),
@@ -288,7 +289,7 @@ KINDS = (  # the first that fits counts; what torch's own hint names is tried, t
     ),
     Kind(
         rf"check_obj_id\({_NAME}|check_type_id\({_NAME}",
-        "{0} is another object",
+        "{0} is a different object",
         untried="make it once, outside, and give the same one each time",
     ),
     Kind("", "", untried="see what changes there"),
@@ -458,48 +459,6 @@ def compiling(m: Model) -> Compiling:
         return model
 
     return compiled
-
-
-def _of_blocks(m: Model, names: Sequence[str], found: Recompiles) -> str:
-    """Return in words how many versions the blocks have, and which run eagerly."""
-    said = (
-        f"{text.count(len(names), 'block')} compiled one by one: "
-        f"{text.count(found.total, 'version')}"
-    )
-    if found.limit_hit and (eager := _eager(m, names)):
-        said += f", and {', '.join(eager)} run eagerly"
-    return said
-
-
-def _eager(m: Model, names: Sequence[str]) -> list[str]:
-    """Return the blocks that run without a graph in a call after the first ones."""
-    ran, now = set[str](), [""]
-
-    def backend(graph: torch.fx.GraphModule, _: Any) -> Callable[..., Any]:
-        def run(*inputs: Any) -> Any:
-            ran.add(now[0])
-            return graph(*inputs)
-
-        return run
-
-    def named(name: str, block: torch.nn.Module) -> Callable[..., Any]:
-        compiled = block._compiled_call_impl
-
-        def call(*inputs: Any, **kwargs: Any) -> Any:
-            now[0] = name
-            return compiled(*inputs, **kwargs)
-
-        return call
-
-    with undisturbed(m.fn), correctness.seeded(0):
-        model = compiling(m)(backend=backend)
-        for name in names:
-            block = model.get_submodule(name)
-            block._compiled_call_impl = named(name, block)
-        for inputs, kwargs in m.calls:
-            ran.clear()
-            model(*inputs, **kwargs)
-    return [name for name in names if name not in ran]
 
 
 def compiles(m: Model) -> tuple[str, ...]:

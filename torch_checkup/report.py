@@ -216,7 +216,7 @@ class Checkup(Measured, TableResult):
             raise AssertionError("; ".join(unmet))
 
     def worse_than(self, before: Checkup) -> list[str]:
-        """Return what became worse since *before*, another checkup of the model."""
+        """Return the facts that are worse than *before*, an earlier checkup."""
         worse = []
         ours, theirs = self.counts, before.counts
         for name in _WORSE_IF_MORE:
@@ -337,7 +337,7 @@ def checkup(
     order = {"target": target, "train": train, "gpu": gpu or "h100"}
     order |= {"budget": budget, "timeout": timeout, "memory": memory}
     about: dict[str, Any] = {"trains": train, "calls": 0}
-    why = "nothing trains here: give a loss"
+    why = "nothing is trained: give a loss"
     with (
         text.progress("checkup", len(names), "parts") as bar,
         # What one part has built, the others find: and nothing that was there before.
@@ -492,7 +492,7 @@ _REPORTS = {
 def check_report(path: str | os.PathLike[str]) -> str:
     """Return the ending of *path*.
 
-    Raises InputError where no report has it, or where nobody may write there.
+    Raises InputError where no report has it, or it cannot be written.
     """
     if (kind := Path(path).suffix) not in _REPORTS:
         raise InputError(f"a report ends in .html, .json or .txt, not in {kind!r}")
@@ -501,7 +501,7 @@ def check_report(path: str | os.PathLike[str]) -> str:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise InputError where nobody may write a file at *path*."""
+    """Raise InputError where no file can be written at *path*."""
     place = Path(path).absolute()
     home = next(folder for folder in place.parents if folder.exists())
     if place.is_dir() or not home.is_dir() or not os.access(home, os.W_OK):

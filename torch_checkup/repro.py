@@ -1,7 +1,7 @@
 """A program of a few lines that shows one difference, and says it with one assertion.
 
 It is written from a piece of a captured graph, or calls the user's own ``make``, and it
-is run in a process of its own before anybody is given it.
+is run in its own process before you get it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _DATA = "repro.pt"
 class Repro:
     """A program that shows a difference: what stands before its check, and the check.
 
-    *saved* are inputs that a file beside it holds.
+    *saved* are inputs in a file next to it.
     """
 
     setup: str
@@ -77,7 +77,7 @@ class Repro:
 
     @property
     def lines(self) -> int:
-        """How many lines it has, beside those that make inputs, and empty ones."""
+        """How many lines it has, without those that make inputs, and empty ones."""
         text = re.sub(r"def inputs\(\):\n(?: .*\n|\n)*", "", self.source)
         return sum(bool(line.strip()) for line in text.splitlines())
 
@@ -228,7 +228,7 @@ def _in_model(place: str, m: Model) -> str:
 
 
 def beside(target: str) -> list[str]:
-    """Return the lines that import, and let a program find what *target* stands in.
+    """Return the lines that import, and let a program find the module of *target*.
 
     It is run where the check-up was: no folder of this machine is written into it.
     """
@@ -251,7 +251,7 @@ def of_piece(
 
     *compiling* is how it is compiled: ``torch.compile(f)``.  With *exact*, inputs have
     the values that they had, those that are long in a file; else these come from a
-    seed.  *target* is the user's, whose module may register operators of its own.
+    seed.  *target* is the user's, whose module may register operators.
     """
     names = [n.name for n in module.graph.find_nodes(op="placeholder")]
     heads, body = _code(module, target)
@@ -336,7 +336,7 @@ def as_test(repro: Repro, name: str) -> str:
 
 
 def module_of(target: str) -> str:
-    """Return the name by which a program imports what *target* stands in."""
+    """Return the name by which a program imports the module of *target*."""
     home = target.rpartition(":")[0]
     return Path(home).stem if home.endswith(".py") else home
 

@@ -156,7 +156,7 @@ def _followed(
     while True:
         status = child.poll()
         lines = report.read_text("utf-8").split("\n") if report.exists() else []
-        for line in lines[place:-1]:  # after the last break, half a line may stand
+        for line in lines[place:-1]:  # after the last break may be half a line
             news, place = json.loads(line), place + 1
             if "stage" in news:
                 begin, stage = time.monotonic(), news["stage"]

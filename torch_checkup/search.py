@@ -96,7 +96,7 @@ class Progress:
             self.notes.append(words)
         self.put()
 
-    def spend(self, work: Callable[[], bool]) -> bool:
+    def spend(self, work: Callable[[], Any]) -> Any:
         """Return the answer of *work*, which compiles.
 
         Raises TimeoutError where too little time is left.
@@ -118,10 +118,14 @@ def _same(sought: Difference, found: Difference) -> bool:
     return sought.field not in ("raises", "exception") or kinds[0] == kinds[1]
 
 
+def _found(m: Model, compiling: Compiling) -> tuple[Difference, ...]:
+    """Return all in which a model, compiled so, differs from eager."""
+    return m.judged(compiling(), again=compiling).differences
+
+
 def _wrong(m: Model, sought: Difference, compiling: Compiling) -> bool:
     """Return whether a model, compiled so, differs in the same place and field."""
-    found = m.judged(compiling(), again=compiling).differences
-    return any(_same(sought, one) for one in found)
+    return any(_same(sought, one) for one in _found(m, compiling))
 
 
 class Alone(Model):
@@ -173,8 +177,7 @@ class Search:
 
     def run(self) -> None:
         """Report where the difference comes from, as far as the time goes."""
-        with contextlib.suppress(Exception):  # eager may raise: that is the difference
-            correctness.draw_eager_numbers(self.m.draws)  # both draw the same
+        correctness.draw_eager_numbers()  # both draw the same
         if often := re.search(r"in (\d+) of (\d+) rounds", self.sought.note):
             self.progress.put(often=[*map(int, often.groups())])
             self.progress.note("not narrowed further: it is not always wrong")
@@ -340,19 +343,10 @@ class Search:
         for inputs in _distinct(captured.runs):
             alone = Alone(captured.module, inputs, self.m)
             culprit = Culprit(captured, inputs, self.sought, alone)
-            compiling, found = culprit.compiling(backend=stage), list[Difference]()
-
-            def differs(
-                alone: Alone = alone, compiling: Compiling = compiling, found=found
-            ) -> bool:
-                made = alone.judged(compiling(), again=compiling)
-                found += [
-                    one for one in made.differences if not one.look or self.sought.look
-                ]
-                return bool(found)
-
+            made, compiling = (), culprit.compiling(backend=stage)
             with contextlib.suppress(InputError):
-                self.progress.spend(differs)
+                made = self.progress.spend(partial(_found, alone, compiling))
+            found = [one for one in made if not one.look or self.sought.look]
             same = [one for one in found if one.field == self.sought.field]
             if found:
                 return replace(culprit, difference=(same or found)[0])
@@ -388,9 +382,7 @@ class Search:
         m = self.m
         self.progress.put(doing="while a setting was tried on the whole model")
         with inductor_config.patch(change.config_field, change.config_value):
-            left = self.progress.spend(
-                lambda: bool(m.judged(m.compiled(), again=m.compiled).differences)
-            )
+            left = self.progress.spend(partial(_found, m, m.compiled))
         does = "leaves the whole model wrong" if left else "makes the whole model right"
         self.progress.note(f"torch._inductor.config.{_as_set(change)} {does}")
 
@@ -413,7 +405,7 @@ class Search:
         progress.put(doing="while modules were left to eager")
         module = self.without_module()
         raises = self.sought.field in ("raises", "exception")
-        does = "stops at it" if raises else "captured another program"
+        does = "stops at it" if raises else "captured a different program"
         progress.note(f"Dynamo {does}{' there' if module else ''}")
         progress.put(doing="while lines were left to eager")
         try:

@@ -85,7 +85,7 @@ def _why_eager(m: Model) -> str:
 
 
 def _let_pass(m: Model) -> str:
-    """Return what fails to compile, where the model's owner lets such errors pass."""
+    """Return the error of the compiler, where the owner suppresses such errors."""
     if not torch._dynamo.config.suppress_errors:
         return ""
     inputs, kwargs = m.calls[0]
@@ -101,7 +101,7 @@ def _let_pass(m: Model) -> str:
 
 
 def _fixes(probe: Probe, stale: list[Change]) -> list[str]:
-    """Return what makes compiled code follow the changes that it does not notice."""
+    """Return what makes compiled code notice the changes that it misses."""
     said = []
     for change in stale:
         if change.setting and probe.anew(change.setting).notices(change):
@@ -112,7 +112,7 @@ def _fixes(probe: Probe, stale: list[Change]) -> list[str]:
 
 
 def _of_every_model(probe: Probe, missed: list[Change]) -> str:
-    """Return the sentence on what no compiled model notices, and what helps here."""
+    """Return the sentence on changes that no compiled model notices."""
     said = (
         f"As in every compiled model, not seen is {'; '.join(c.name for c in missed)}: "
         "do it before the first call, or call torch.compiler.reset() after."

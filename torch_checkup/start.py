@@ -3,7 +3,7 @@
 Each start is a process with its own folder, as in a new container: an empty one, one
 that a process has filled, a copy of its cache, or an empty one and a file of artifacts.
 Seconds by phase, and what the caches found, are torch's own records.  The process
-imports torch in a stage of its own, so nothing here does at its top.
+imports torch in a stage, so this module does not at its top.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -33,7 +33,7 @@ from .report import Part, shown
 from .sandbox import Report, made_by, target_of, trained
 
 WAYS = {
-    "empty": "nothing was ever compiled here",
+    "empty": "nothing was compiled before",
     "warm": "a second process in the same place",
     "copied": "a new place, with a copy of TORCHINDUCTOR_CACHE_DIR",
     "image": "the same, and a copy of the precompiled header in the temporary folder",
@@ -75,12 +75,6 @@ class Start:
     agrees: bool | None = None
     problem: str = ""
     """Where and how the process failed; '' when it did not."""
-
-    def __str__(self) -> str:
-        said = self.problem or {True: "answers agree", False: "answers DIFFER"}.get(
-            self.agrees, "answers unknown"
-        )
-        return f"{self.found}, {said}"
 
     @property
     def wait_s(self) -> float:
@@ -218,8 +212,8 @@ def cold_start(
 ) -> ColdStart:
     """Return what a first call costs, for several ways to start.
 
-    *make* is ``"module:function"``, ``"path/to/file.py:function"``, or a function that
-    stands in a module.  Called without arguments in a fresh process, it returns a model
+    *make* is ``"module:function"``, ``"path/to/file.py:function"``, or a function of
+    a module.  Called without arguments in a fresh process, it returns a model
     or function and its inputs: a tuple, or a dictionary of keyword arguments; of a list
     of several, the first are taken.  A third value, a function of what the model
     returns, is the loss of the backward.
@@ -284,7 +278,7 @@ def _shipped(way: str, home: Path) -> list[Path]:
 
 
 def _started(way: str, home: Path, one: Callable[..., Start]) -> Start:
-    """Return *one* more start, in a place of its own unless it is warm."""
+    """Return *one* more start, in a new place unless it is warm."""
     if way == "warm":
         return one(home / "filled")
     place, shipped = home / "new", _shipped(way, home)
@@ -399,47 +393,32 @@ _CACHES = {
 }
 
 
-def whole(phase: str, records: Iterable[Any] | None = None) -> float:
-    """Return the seconds of one of torch's phases, with all that lies inside it.
+def phases() -> dict[str, float]:
+    """Return the seconds that each phase of this process took for itself.
 
-    *phase* has torch's name: ``dynamo``, in which lies ``aot_autograd``, in which lies
-    ``inductor``, in which lies ``inductor_code_gen``; or ``backward``.  *records* are
-    some of those that torch keeps of compiles, by default the last 64 of this process.
+    Inductor loads code that was found in a cache, and ``build`` is the time of
+    compilers and linkers.
     """
-    field = f"{phase}_cumulative_compile_time_us"
     from .helpers import _torch
 
-    chosen = _torch.compile_history if records is None else records
-    return sum(getattr(record, field, None) or 0 for record in chosen) / 1e6
-
-
-def phases(records: Sequence[Any] | None = None) -> dict[str, float]:
-    """Return the seconds that each phase took for itself.
-
-    Without *records*, of this process: there, code that was found in a cache is loaded
-    by Inductor, and ``build`` is the time of compilers and linkers.  Of *records* (as
-    for `whole`) it is how long each compile waited for these.
-    """
-
-    from .helpers import _torch
+    def whole(phase: str) -> float:
+        field = f"{phase}_cumulative_compile_time_us"
+        return (
+            sum(getattr(one, field, None) or 0 for one in _torch.compile_history) / 1e6
+        )
 
     def timed(name: str) -> float:
         return sum(_torch.compile_seconds.get(name, ()))
 
-    aot, lowered = whole("aot_autograd", records), whole("inductor", records)
-    loads = 0.0
-    if records is None:
-        # A graph that was found is not lowered, but its code is loaded.
-        loads = timed("AOTAutogradCache.inductor_load") or (
-            0.0 if lowered else timed("PyCodeCache.load_by_key_path")
-        )
-        waited = timed("compile_file")
-    else:  # named for Triton, and counts the wait for C++ as well
-        waited = sum(record.triton_compile_time_us or 0 for record in records) / 1e6
+    aot, lowered = whole("aot_autograd"), whole("inductor")
+    # A graph that was found is not lowered, but its code is loaded.
+    loads = timed("AOTAutogradCache.inductor_load") or (
+        0.0 if lowered else timed("PyCodeCache.load_by_key_path")
+    )
     inductor = min(lowered + loads, aot)
-    building = min(waited, inductor)
+    building = min(timed("compile_file"), inductor)
     return {
-        "Dynamo": max(whole("dynamo", records) - aot, 0.0),
+        "Dynamo": max(whole("dynamo") - aot, 0.0),
         "AOTAutograd": aot - inductor,
         "Inductor": inductor - building,
         "build": building,
@@ -478,25 +457,20 @@ def components(lines: list[str]) -> dict[str, str]:
 
 
 def agrees(eager: Callable[[], Any], compiled: Callable[[], Any]) -> bool | None:
-    """Return whether both give the same answer and gradients; None: nothing to see.
+    """Return whether both agree, blocks that eager compiles run eagerly too.
 
-    What *eager* compiles inside runs eagerly, too.
+    None where nothing is returned.
     """
-
     import torch
 
     from .helpers.judge import agreement
     from .helpers.outcomes import Trial
 
-    def usual() -> Any:
-        with torch.compiler.set_stance("force_eager"):
-            return eager()
-
+    usual = torch.compiler.set_stance("force_eager")(eager)
     trial = Trial([((), {})], usual, compiled, detail="numbers")
     with trial.state:
         try:
-            first = trial.outcome("compiled", compiled)
-            return agreement(trial, first).matches
+            return agreement(trial, trial.outcome("compiled", compiled)).matches
         except InputError:
             return None
 
@@ -535,8 +509,7 @@ def judged(found: ColdStart) -> Part:
             says = f"a second process finds nothing in the cache: {says}"
             whys = [reason for one in lookups for reason in one.reasons]
             whys += [
-                f"{part} of its key is another"
-                for part in found.missed().get("warm", ())
+                f"{part} of its key differs" for part in found.missed().get("warm", ())
             ]
             advice = (f"look why: {'; '.join(whys) or 'are caches switched off?'}",)
         elif verdict == "good" and (passed := [one for one in lookups if one.bypasses]):

@@ -184,7 +184,7 @@ def issue(found: Where) -> str:
         *(f"- {name}: {value}" for name, value in where if value),
         *(f"- {note}" for note in found.notes),
         "",
-        f"## Repro, which {does[found.still_fails]} in a process of its own",
+        f"## Repro, which {does[found.still_fails]} in its own process",
         "",
         "```python",
         found.repro.rstrip(),

@@ -89,11 +89,6 @@ def test_what_is_not_run_is_recognised_and_is_in_torch(name):
         assert entry["words"] in re.sub(r'"\s+f?"', "", source.read_text())
 
 
-def test_a_compiler_that_names_a_header_does_not_miss_it():
-    log = "In file included from /usr/include/python3.11/Python.h:43,\nerror: no type x"
-    assert "headers of Python" not in str(explain_error(log))
-
-
 def test_there_are_enough_and_each_has_a_lesson():
     assert len(ENTRIES) == len(WHOLE["entry"]) >= 110
     assert {e["lesson"] for e in ENTRIES.values()} <= {p.name[:2] for p in notebooks()}
@@ -135,7 +130,7 @@ def test_a_general_meaning_gives_way_to_a_special_one():
 def test_an_unknown_message_says_where_to_look():
     explanation = explain_error("the moon is full")
     assert not explanation.meanings
-    assert "not known here" in str(explanation) and "TORCH_LOGS" in str(explanation)
+    assert "not known" in str(explanation) and "TORCH_LOGS" in str(explanation)
 
 
 def test_all_causes_of_a_log_are_told_and_what_is_unknown_is_said():
@@ -152,20 +147,11 @@ def test_all_causes_of_a_log_are_told_and_what_is_unknown_is_said():
     found = explain_error(log)
     names = [one.name for one in found.meanings]
     assert names == ["a backend that failed", "a backend that does not exist"]
-    assert "not known here: KeyError: 'a star'" in found.advice
+    assert "not known: KeyError: 'a star'" in found.advice
     assert "GB0144" in found.advice and "a moon" not in found.advice
     # One exception and its cause are one message: the special meaning is enough.
     special = explain_error(chain.format("Invalid backend: 'x'")).meanings
     assert [one.name for one in special] == ["a backend that does not exist"]
-
-
-def test_a_graph_break_is_told_in_the_words_of_the_text():
-    said = explain_error(
-        "  Explanation: no `f` here\n  Hint: Avoid\n visit gb0000.html"
-    )
-    assert "Explanation: no `f` here\nHint: Avoid" in said.advice
-    listed = explain_error("visit gb0000.html").advice
-    assert "overrides for function … returned" in listed and "{" not in listed
 
 
 def test_an_unknown_graph_break_has_the_words_of_torch():

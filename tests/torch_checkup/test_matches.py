@@ -45,12 +45,6 @@ def test_what_agrees_is_good_for_each_call(answered):
     assert len(found.evidence) == 1
 
 
-def test_in_training_gradients_are_spoken_of_too(answered):
-    found, _ = answered(lambda x, c: x * 2, (X.clone().requires_grad_(),), train=True)
-    assert found.says == AS_NEAR.replace("answers", "answers and gradients")
-    assert "answers and gradients" in found.evidence[0].headings
-
-
 def test_the_calls_that_differ_are_named_with_the_first_difference(answered):
     def only_three(x, compiled):
         return x * 2 if len(x) > 3 else x * (3 if compiled else 2)
@@ -103,7 +97,7 @@ def test_half_precision_is_tried_with_eagers_roundings(fixed, answered):
 def test_what_changes_no_answer_is_worth_a_look(answered):
     found, words = answered(lambda x, c: x * (0.0 if c else -0.0), (X,))
     assert (found.verdict, words) == ("look", [("1", "agree")])
-    assert found.says == f"{AS_NEAR}; output has another sign of zero"
+    assert found.says == f"{AS_NEAR}; output has a different sign of zero"
     assert found.counts == {"matches": True}
 
 
@@ -169,10 +163,3 @@ def test_pieces_that_it_compiles_itself_are_named(answered):
     )
     p.whole = False
     assert answered(p)[0].evidence[-1].endswith("has them compiled as they are")
-
-
-def test_other_options_are_judged_in_the_same_way():
-    for factor, is_right in ((3, False), (2, True)):
-        p = Given(Fresh(lambda x, c, factor=factor: x * (factor if c else 2)), (X,))
-        p.try_out()
-        assert matches._right(p, backend="eager") is is_right

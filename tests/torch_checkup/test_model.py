@@ -122,15 +122,6 @@ def test_calls_are_copies_and_what_they_share_the_copies_share(given):
         given("generated").calls  # noqa: B018
 
 
-def test_a_model_made_again_has_the_numbers_of_the_first(given):
-    p = given("made")
-    with torch.no_grad():
-        p.fn.layer.weight.add_(1)
-    again = p.made_again()
-    assert again is not p.fn and torch.equal(again.layer.weight, p.fn.layer.weight)
-    assert not torch.equal(p.as_given().layer.weight, p.fn.layer.weight)
-
-
 def test_what_is_compiled_is_taken_off_and_what_is_inside_is_named(given):
     p = given("whole")
     assert p.whole and type(p.fn).__name__ == "Counts" and p.inside == ()
@@ -162,8 +153,6 @@ def test_trying_out_leaves_the_model_as_it_was(given):
     p = given("made")
     p.try_out()
     assert p.fails == {} and p.fn.n == 0
-    assert p.draws is False and p.fn.n == 0
-    assert given("dropped").draws is True
 
 
 def test_grad_mode_is_needed_in_training_and_where_a_call_differentiates(given):
@@ -186,19 +175,6 @@ def test_answers_are_held_against_eager(given):
         assert p.judged(compiled).matches is not wrong
         assert p.judged(compiled, p.calls[1:]).matches is not wrong
     assert p.fn.n == 0
-
-
-def test_a_draw_is_compiled_once_more_in_the_same_way(given):
-    p = given("dropped")
-    asked = []
-
-    def again():
-        asked.append(1)
-        return p.compiled(backend="eager")
-
-    assert p.judged(p.compiled(backend="eager"), again=again).matches
-    p.judged(p.compiled(backend="inductor"), again=again)
-    assert asked
 
 
 def test_a_race_goes_on_with_copies_where_inputs_are_used_up(monkeypatch):
@@ -257,10 +233,3 @@ def test_a_model_that_runs_nowhere_here_may_still_be_dumped(parts, given, tmp_pa
     asked = parts if "gpu" in parts else []
     stages = [one["stage"] for one in told if "stage" in one]
     assert stages == ["make the model", *tried, *asked]
-
-
-def test_a_build_is_told_from_what_runs_then(given):
-    p, told = given("whole"), []
-    p.running = told.append
-    p.judged(p.compiled(backend="eager"))
-    assert [*dict.fromkeys(told)] == ["eager", "the build", "compiled"]

@@ -3,7 +3,6 @@
 import re
 import sys
 import textwrap
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -133,16 +132,6 @@ def test_a_size_that_varies_is_marked_by_its_name(patient):
     assert not [*next_part._dynamic_sizes(patient("stops"))]
 
 
-def test_where_a_mark_promises_too_much_all_sizes_are_asked_for(patient):
-    marked, dynamic = next_part._dynamic_sizes(patient("chooses"))
-    assert marked.line == "before the first call: torch._dynamo.mark_dynamic(x, [0, 1])"
-    broken = "a marked size does not keep its promise: You marked L"
-    assert marked.effect.startswith(f"fails: CompiledRaises: {broken}")
-    assert (marked.gain, marked.agrees, marked.helps) == (0, None, False)
-    assert dynamic.line == "torch.compile(model, dynamic=True)"
-    assert (dynamic.effect, dynamic.gain) == ("2 versions, then 2", 0)
-
-
 def test_what_draws_numbers_is_judged_with_the_options_that_are_tried(patient):
     def doubles(graph, _):
         return lambda *inputs: [2 * tensor for tensor in graph(*inputs)]
@@ -185,18 +174,6 @@ def test_the_blocks_that_have_most_weights_are_named():
     assert next_part._blocks(model) == "most"
     for none in (torch.nn.ModuleDict(others), blocks(4, 4), None):
         assert next_part._blocks(none) == ""
-
-
-def test_first_calls_find_nothing_compiled(patient, monkeypatch):
-    """By a clock that counts the graphs that Inductor has to compile."""
-    counters = torch._dynamo.utils.counters
-    misses = lambda: counters["inductor"]["fxgraph_cache_miss"]  # noqa: E731
-    clock = SimpleNamespace(monotonic=time.monotonic, perf_counter=misses)
-    monkeypatch.setattr(next_part, "time", clock)
-    monkeypatch.setattr(next_part, "_PATIENCE", 0.0)
-    p = patient("differs")
-    whole, parts = next_part._first_calls(p, p.made_again())
-    assert (whole, parts) == ([1, 1], [0, 0])  # for that model is not compiled at all
 
 
 def test_what_gives_other_answers_or_hardly_helps_is_not_advised(patient, monkeypatch):
@@ -284,5 +261,5 @@ def test_what_helps_is_advised_with_what_it_costs(monkeypatch):
     ]
     monkeypatch.setattr(next_part, "all_tried", lambda _: [wrong])
     part = next_part.part(None)
-    nothing = "no setting tried here helps"
+    nothing = "no option tried helps"
     assert (part.verdict, part.says, part.advice) == ("good", nothing, ())

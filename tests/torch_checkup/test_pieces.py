@@ -27,18 +27,6 @@ def names(nodes):
 # ------------------------------------------------------------------- where it is wrong
 
 
-@pytest.mark.parametrize(
-    ("needs", "left"),
-    [({0}, [0, 1]), ({7}, [7, 8]), ({3}, [3, 4]),  ({3, 4}, [*range(9)]),
-     ({4, 5}, [4, 5, 6])],
-)  # fmt: skip
-def test_a_piece_is_halved_while_one_half_is_wrong(needs, left):
-    def wrong(start, stop):
-        return needs <= {*range(start, stop)}
-
-    assert [*pieces.halved(range(9), wrong)] == left
-
-
 # ------------------------------------------------------------------ where it may be cut
 
 
@@ -108,24 +96,6 @@ def test_each_piece_gives_what_the_whole_needs_of_it():
             assert len(stage.piece.body) == stop - start
             for one in stage.piece.module(*given):
                 assert isinstance(one, torch.Tensor)
-
-
-def test_a_size_that_is_a_symbol_goes_with_each_piece():
-    def sized(x):
-        return x.sin().reshape(-1).cos() * x.shape[0]
-
-    [graph] = graphs_of(sized, X, dynamic=True)
-    assert pieces.Captured(graph).dynamic
-    last = len(pieces.body(graph.graph))
-    _, given, _ = pieces.cut_out(graph.graph, 0, 1)
-    symbols = [n for n in given if isinstance(n.meta["example_value"], torch.SymInt)]
-    assert symbols and given[: len(symbols)] == symbols
-    assert not pieces.Captured(graphs_of(sized, X, dynamic=False)[0]).dynamic
-    for stop in range(1, last + 1):
-        stage = OnePiece("eager", Piece(0, 0, stop))
-        torch.compiler.reset()
-        compiled = torch.compile(sized, backend=stage, dynamic=True)
-        assert torch.equal(compiled(X), sized(X))
 
 
 # ------------------------------------------------------------ what the stage is given
@@ -206,15 +176,3 @@ def test_a_node_has_its_users_line_and_module():
     ]
     file, line, text = pieces.users_line(body[0])
     assert file == __file__ and text in linecache.getline(file, line)
-
-
-def test_a_node_without_a_line_has_that_of_those_that_use_it():
-    graph = torch.fx.Graph()
-    x = graph.placeholder("x")
-    first = graph.call_method("sin", (x,))
-    assert pieces.users_line(first) == ("", 0, "")
-    second = graph.call_method("cos", (first,))
-    inside = 'File "/a/mine.py", line 7, in f\n    y = g(x)\n'
-    within = f'File "{pieces._TORCH}nn/x.py", line 9, in g\n    return 1\n'
-    second.meta["stack_trace"] = inside + within
-    assert pieces.users_line(first) == ("/a/mine.py", 7, "y = g(x)")

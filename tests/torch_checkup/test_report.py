@@ -89,7 +89,7 @@ def test_a_gpu_is_asked_for_and_training_needs_a_loss(parts, bar):
     parts(found)
     done = checkup(target("healthy"), only=["gpu", "composes"], gpu="a100")
     assert [(p.name, p.verdict, p.says) for p in done.parts] == [
-        ("composes", "not run", "nothing trains here: give a loss"),
+        ("composes", "not run", "nothing is trained: give a loss"),
         ("gpu", "good", "a100"),
     ]
     assert bar.made == ("checkup", 2, "parts") and bar.n == 1

@@ -284,35 +284,3 @@ def test_a_place_of_a_model_is_an_expression(place, expression):
     found = replace(SHAPE, place=place)
     assert repro.check_of_model(found, m).found == expression
     assert repro.check_of_model(replace(found, place="somewhere"), m) is None
-
-
-@pytest.mark.parametrize(
-    ("eager", "compiled", "ended", "check"),
-    [
-        ("runs", "E: no", "", Check("out", raises="E: no")),
-        (
-            *("runs", "SystemExit: 5", ""),
-            Check("out", raises="SystemExit: 5", ends="status 5"),
-        ),
-        ("runs", "it died", "SIGSEGV", Check("out", raises="it died", ends="SIGSEGV")),
-        ("E: no", "runs", "", Check("", "assert compiled == eager, (compiled, eager)")),
-    ],
-)
-def test_what_is_raised_is_checked(eager, compiled, ended, check):
-    found = Difference(1, "the call", "raises", eager, compiled, ended=ended)
-    assert repro.check_of_model(found, None) == check
-    piece = fx.symbolic_trace(lambda x: x.sin())
-    backward = replace(found, place="the backward")
-    assert repro.check_of_piece(backward, piece, True) == replace(check, train=True)
-
-
-@pytest.mark.parametrize(
-    ("off", "tolerance"),
-    [((1e-8, 12.0), ""), ((1e-9, 4e-6), "atol=1e-06"), ((0.3, 9.0), "atol=2)")],
-    ids=["torch's own", "a small one", "eager is off, too"],
-)
-def test_an_assertion_of_values_lets_rounding_pass(off, tolerance):
-    both = dict(zip(("off_eager", "off_compiled"), off, strict=True))
-    found = replace(SHAPE, field="values", **both)
-    assertion = repro.check_of(found, "out", False).assertion
-    assert tolerance in assertion and ("atol" in assertion) == bool(tolerance)

@@ -1,6 +1,5 @@
 """A model that another process has to find, and what is told where it cannot."""
 
-import json
 import os
 import re
 import subprocess
@@ -114,16 +113,6 @@ def test_a_target_in_text_must_name_a_function_and_a_file_that_is_there(project)
 # ---------------------------------------------------------------------- what it gives
 
 
-@pytest.mark.parametrize("made", [(len,), (len, (), None, 1), ("len", ()), len])
-def test_what_make_gives_instead_is_told(made):
-    def build():
-        return made
-
-    said = rf"^build\(\) must return .*; it returned {type(made).__name__}$"
-    with pytest.raises(TypeError, match=said):
-        sandbox.given(build)
-
-
 def test_a_first_call_and_its_backward(tmp_path):
     path = tmp_path / "given.py"
     path.write_text(
@@ -146,21 +135,6 @@ def test_a_first_call_and_its_backward(tmp_path):
 
 
 # ---------------------------------------------------------------------- what it tells
-
-
-def test_a_report_is_read_while_it_is_written(tmp_path, monkeypatch):
-    clock = iter([0.0, 10.0, 10.5])
-    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
-    report = sandbox.Report(str(tmp_path / "report"))
-    report.stage("find")
-    report.put(calls=2, says="⟨2⟩")
-    report.end("find_s")
-    lines = (tmp_path / "report").read_text("utf-8").splitlines()
-    assert [json.loads(line) for line in lines] == [
-        {"stage": "find"},
-        {"calls": 2, "says": "⟨2⟩"},
-        {"find_s": 0.5},
-    ]
 
 
 CHILD = """
@@ -322,18 +296,6 @@ def test_what_never_comes_to_its_first_part_is_an_error(begin, said, child):
     order = {"target": "it"}
     with pytest.raises(InputError, match=said):
         list(sandbox.parts(child(begin), order, ["works"], 60.0))
-
-
-def test_the_last_report_of_a_process_names_its_stage(child):
-    order = {"target": "it", "parts": ["works", "raises"]}
-    told = [*sandbox.reports(child(""), order, 60.0)]
-    assert told[2:-1] == [
-        {"stage": "works"},
-        {"part": {"name": "works", "says": "done"}},
-        {"stage": "raises"},
-    ]
-    problem = f"failed at: raises: {ENDS['raises']}"
-    assert told[-1] == {"stage": "raises", "problem": problem, "ended": "raised"}
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,6 @@ from torch_checkup.start import (
     Start,
     Way,
     cold_start,
-    components,
     one_start,
 )
 
@@ -109,18 +108,6 @@ def test_text_form_and_json():
     )
     assert rows[1][:3] == ("copied", "1 found", "full")
     assert Result.from_json(result.to_json()) == result
-
-
-def test_which_part_of_the_key_missed():
-    filled = started(lookups=(lookup(gm="a", threads="2"), lookup("AOT", gm="x")))
-    other = started(lookups=(lookup(gm="a", threads="8", new="n"), lookup("AOT")))
-    assert other.missed(filled) == ("threads", "new")
-    assert filled.missed(filled) == ()
-    result = found(empty=[filled], warm=[other], copied=[filled])
-    assert result.missed() == {"warm": ("threads", "new")}
-    assert "warm found less: other parts of its keys: threads, new" in str(result)
-    lines = ["[abc] gm: <lambda>()\n\ndef f(x): y", "[def] config[a.b]: {'c': 1}"]
-    assert components(lines) == {"gm": "abc", "config[a.b]": "def"}
 
 
 # --- which processes are started ------------------------------------------------------
@@ -254,18 +241,6 @@ def kept(monkeypatch):
     return put
 
 
-def test_each_phase_is_told_without_what_lies_inside(kept):
-    two = [compiled(7, 5, 3, waited=1), compiled(1.5, 0.5, 0.25)]
-    kept(history=[compiled(100, 100, 100)])
-    assert start.whole("dynamo", two) == 8.5
-    assert start.phases(two) == {
-        "Dynamo": 3.0,
-        "AOTAutograd": 2.25,
-        "Inductor": 2.25,
-        "build": 1.0,
-    }
-
-
 LOAD, FILE = "AOTAutogradCache.inductor_load", "PyCodeCache.load_by_key_path"
 
 
@@ -389,18 +364,3 @@ def test_its_eager_side_is_eager_where_blocks_are_compiled_inside(tmp_path):
 
 
 # --- what cannot work ----------------------------------------------------------------
-
-
-def test_ways_and_repeat_are_checked(model):
-    with pytest.raises(ValueError, match="ways are some of empty"):
-        cold_start(f"{model}:make", ["lukewarm"])
-    with pytest.raises(ValueError, match="ways"):
-        cold_start(f"{model}:make", [])
-    with pytest.raises(ValueError, match="repeat"):
-        cold_start(f"{model}:make", repeat=0)
-
-
-def test_a_folder_that_cannot_be_written(model, tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="name a folder that can be written"):
-        cold_start(f"{model}:make", folder=tmp_path / "file")
