@@ -73,9 +73,7 @@ def part(m: Model) -> Part:
     table = Table.of(["tried", "effect", "answers", "costs"], rows)
     helps = [t for t in found if t.helps]
     # Of its own settings alone: other parts may have advice.
-    says = [f"{t.line}: {t.effect}" for t in helps] or [
-        "no option that was tried helps"
-    ]
+    says = [f"{t.line}: {t.effect}" for t in helps] or ["no option tried helps"]
     advice = tuple(
         f"{said} ({t.costs})" if t.costs else said
         for said, t in zip(says, helps, strict=False)
