@@ -154,17 +154,6 @@ def test_what_compiles_again_has_a_cause_a_line_and_a_cure_that_was_counted(
     held_against(advised(body, "recompiles"), patterns)
 
 
-def test_what_a_graph_break_left_has_the_line_that_made_it(advised):
-    same = calls(
-        "x, y", "same = torch.equal(x, y)", "return x.sin() if same else y.cos()"
-    )
-    found = advised(
-        same + "def make(): return f, [(X, X + n) for n in (0, 1)]", "recompiles"
-    )
-    assert "the result of `same = torch.equal(x, y)` is no longer True" in str(found)
-    assert "___stack0" not in str(found["evidence"])
-
-
 HEALTHY = {
     "one size": calls("x", "return x * 2") + sizes(3),
     "sizes that one more version serves": calls("x", "return x * 2") + sizes(3, 4, 5),

@@ -1,7 +1,6 @@
 """The command torch-checkup: what it takes, what it gives to a script, what it says."""
 
 import io
-import os
 import re
 import sys
 from dataclasses import replace
@@ -9,9 +8,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.torch_checkup import test_start
 from tests.torch_checkup.test_report import result, target
-from torch_checkup import report, start
+from torch_checkup import report
 from torch_checkup.__main__ import main
 from torch_checkup.helpers import graphs
 from torch_checkup.helpers.results import Machine
@@ -50,31 +48,6 @@ def test_each_option_is_one_of_the_function(words, monkeypatch):
     )
     assert main(["m:make", *words.split()]) == 0
     assert asked == [(("m:make",), {**USUAL, **GIVEN.get(words, {})})]
-
-
-def test_each_option_of_cold_start_is_one_of_the_function(
-    monkeypatch, tmp_path, capsys
-):
-    asked, found = [], test_start.found(empty=[test_start.started()])
-
-    def cold_start(*given, **how):
-        asked.append((given, how))
-        return found
-
-    monkeypatch.setattr(start, "cold_start", cold_start)
-    assert main(["cold-start", "m:make"]) == 0
-    place = tmp_path / "found.json"
-    words = f"--repeat 2 --train --timeout 9 --to {place}"
-    assert main(["cold-start", "m:make", *words.split()]) == 0
-    usual = {"repeat": 1, "timeout": 600.0, "train": False}
-    other = {"repeat": 2, "timeout": 9.0, "train": True}
-    assert asked == [(("m:make",), usual), (("m:make",), other)]
-    assert f"written to {place}" in capsys.readouterr().out
-    assert start.ColdStart.from_json(place.read_text()) == found
-    found = test_start.found(empty=[test_start.started(problem="it died")])
-    assert main(["cold-start", "m:make"]) == 1
-    found = replace(found, interrupted=True)
-    assert main(["cold-start", "m:make"]) == 2
 
 
 # --- what it says -------------------------------------------------------------------
@@ -186,9 +159,3 @@ def test_a_wrong_file_is_refused_before_anything_runs(
         option = [*option, str(graphs(abs, torch.ones(2)).save(tmp_path / "b.json"))]
     assert main([target("healthy"), *option]) == 2
     assert said in capsys.readouterr().err
-
-
-def test_a_place_for_the_report_that_is_closed_is_told_at_once(monkeypatch, capsys):
-    monkeypatch.setattr(os, "access", lambda *_: False)
-    assert main([target("healthy"), "--to", "new/report.html"]) == 2
-    assert "new/report.html cannot be written" in capsys.readouterr().err

@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 import torch
 
-from torch_checkup import composes, composing, sandbox
+from torch_checkup import composes, sandbox
 from torch_checkup.composing import (
     WAYS,
     Composition,
@@ -210,13 +210,6 @@ def test_a_function_is_trained_by_what_it_holds_or_is_given(judge):
     assert layers.verdict == "not decided" and "it is a function" in layers.says
 
 
-def test_a_model_that_takes_no_tensor_has_a_device(judge):
-    [row] = judge("takes_a_number", "autocast")
-    assert row.verdict == "agrees", row.says
-    [row] = judge("frozen", "state_dict")
-    assert row.verdict == "not decided" and "have a gradient" in row.says
-
-
 @pytest.fixture
 def a_step(models):
     """A function that returns a training step of ``line``, and its first call."""
@@ -248,22 +241,6 @@ def test_each_situation_has_its_loss_and_gradient(name, loss, gradient, a_step):
     step.begin(call)
     assert weight.grad is None
     assert step.step(call).item() == 3.0, "a hook is left"
-
-
-def test_a_step_is_taken_under_autocast_and_in_a_checkpoint(a_step, monkeypatch):
-    step, call = a_step()
-    seen = []
-    step.fn.register_forward_hook(
-        lambda *_: seen.append(torch.is_autocast_enabled("cpu"))
-    )
-    step.loss(call)
-    step.autocast(call)
-    assert seen == [False, True]
-    kept = mock.Mock(wraps=composing.checkpoint)
-    monkeypatch.setattr(composing, "checkpoint", kept)
-    step.checkpoint(call)
-    [call] = kept.call_args_list
-    assert call.args[0] is step.fn and call.kwargs == {"use_reentrant": False}
 
 
 @pytest.mark.parametrize("way", [*WAYS["state_dict"], ""])

@@ -15,7 +15,6 @@ import torch
 from tests.refresh import ROOT, notebooks, ran
 from torch_checkup import explain_error
 from torch_checkup.explain import Explanation
-from torch_checkup.helpers.errors import InputError
 
 FILE = ROOT / "torch_checkup" / "errors.toml"
 WHOLE = tomllib.loads(FILE.read_text(encoding="utf-8"))
@@ -152,17 +151,6 @@ def test_all_causes_of_a_log_are_told_and_what_is_unknown_is_said():
     # One exception and its cause are one message: the special meaning is enough.
     special = explain_error(chain.format("Invalid backend: 'x'")).meanings
     assert [one.name for one in special] == ["a backend that does not exist"]
-
-
-def test_an_unknown_graph_break_has_the_words_of_torch():
-    text = str(explain_error("please visit: https://site/gb/gb0144.html"))
-    assert "Unsupported custom jvp" in text and "gb0144.html" in text
-
-
-@pytest.mark.parametrize("nothing", ["  \n", None, b"text"])
-def test_what_is_no_message_is_refused(nothing):
-    with pytest.raises(InputError, match="text of a log or a traceback"):
-        explain_error(nothing)
 
 
 def test_it_reads_its_own_json_and_shows_html():

@@ -187,10 +187,3 @@ def test_a_chosen_line_is_in_no_graph_and_the_others_are_compiled(mine):
         assert captured(mine.chained) == [["cos"]]
     with lines.eagerly([middle], breaks=True):
         assert captured(mine.chained) == [["sin"], ["cos"], ["tanh"]]
-
-
-def test_functions_that_share_their_code_are_chosen_together(mine):
-    inner, _ = lines.lines_of(lambda: mine.both(X))
-    assert captured(mine.both) == [["mul", "mul", "add"]]
-    with lines.eagerly([inner]):
-        assert captured(mine.both) == [["add"]]

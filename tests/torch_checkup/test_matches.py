@@ -101,31 +101,6 @@ def test_what_changes_no_answer_is_worth_a_look(answered):
     assert found.counts == {"matches": True}
 
 
-def test_what_was_not_decided_is_not_good(answered):
-    def unsteady(x, compiled):
-        return x + next(TURNS)
-
-    found, words = answered(unsteady, (X,))
-    assert (found.verdict, words) == ("cannot tell", [("1", "not decided")])
-    assert found.says == "whether answers agree was not decided"
-    assert found.counts == {"matches": None}
-    assert found.evidence[1] == "each call gives another result, seed or not"
-
-
-class Turns:
-    """Another number each time, of which no compiler knows."""
-
-    def __init__(self):
-        self.n = 0
-
-    def __next__(self):
-        self.n += 1
-        return float(torch.tensor(self.n).item())
-
-
-TURNS = Turns()
-
-
 def both_raise(x, compiled):
     if len(x) == 3:
         raise ValueError("no three")

@@ -6,7 +6,6 @@ import textwrap
 from types import SimpleNamespace
 
 import pytest
-import torch
 
 from torch_checkup import next as next_part
 from torch_checkup.model import Model
@@ -132,16 +131,6 @@ def test_a_size_that_varies_is_marked_by_its_name(patient):
     assert not [*next_part._dynamic_sizes(patient("stops"))]
 
 
-def test_what_draws_numbers_is_judged_with_the_options_that_are_tried(patient):
-    def doubles(graph, _):
-        return lambda *inputs: [2 * tensor for tensor in graph(*inputs)]
-
-    p = patient("draws")
-    for backend, agrees in (("eager", True), (doubles, False)):
-        compiling = next_part._compiling(p, backend=backend)
-        assert next_part._agreement(p, compiling, p.calls)[0] is agrees
-
-
 def test_blocks_are_compiled_one_by_one(patient, monkeypatch):
     p = patient("draws")
     seconds = iter([9.0, 10.0, 11.0])
@@ -157,23 +146,6 @@ def test_blocks_are_compiled_one_by_one(patient, monkeypatch):
         True,
         "each call ⟨0.8 times⟩",
     )
-
-
-def test_the_blocks_that_have_most_weights_are_named():
-    def blocks(*sizes):
-        return torch.nn.Sequential(*map(block, sizes))
-
-    def block(size):
-        return torch.nn.Sequential(torch.nn.Linear(size, size))
-
-    leaves = torch.nn.ModuleList(torch.nn.Linear(9, 9) for _ in range(2))
-    unlike = torch.nn.ModuleList([block(9), torch.nn.Bilinear(9, 9, 9)])
-    lists = {"few": blocks(2, 2, 2), "most": blocks(4, 4)}
-    others = {"one": blocks(9), "leaves": leaves, "unlike": unlike}
-    model = torch.nn.ModuleDict({**lists, **others})
-    assert next_part._blocks(model) == "most"
-    for none in (torch.nn.ModuleDict(others), blocks(4, 4), None):
-        assert next_part._blocks(none) == ""
 
 
 def test_what_gives_other_answers_or_hardly_helps_is_not_advised(patient, monkeypatch):

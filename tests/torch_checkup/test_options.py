@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from torch_checkup import capture, options, recompiles, silent
+from torch_checkup import capture, options, recompiles
 from torch_checkup.helpers.capture import (
     Call,
     GraphBreak,
@@ -14,7 +14,6 @@ from torch_checkup.helpers.capture import (
     Recompiles,
 )
 from torch_checkup.options import Option, Versions
-from torch_checkup.silent import Change
 
 # ----------------------------------------------------------------- what is captured
 
@@ -54,41 +53,6 @@ def test_of_a_break_it_is_told_what_may_be_changed_or_why_it_stops(found, said):
 
 
 # ---------------------------------------------------------------- what compiles again
-
-LIMIT = "the recompile limit is hit: then new ones run eagerly"
-AGAIN = "inputs that it has seen compile again"
-ONE_SET = "one set of inputs was given: give a list of those that come"
-
-
-@pytest.mark.parametrize(
-    ("counts", "calls", "more", "verdict", "says"),
-    [
-        ((1, 0, 0, 0), 2, {}, "good", "no second version"),
-        ((1, 1, 0, 0), 2, {}, "good", "one more version serves the rest"),
-        ((1, 1, 1, 0, 0, 0), 3, {}, "look", "these inputs compile 2 more versions"),
-        ((1, 1, 1, 0, 0, 0), 2, {}, "look", f"{AGAIN}: 1 time in 3 rounds"),
-        ((1, 1, 1, 1), 2, {}, "bad", f"{AGAIN}: 2 times in 2 rounds"),
-        (
-            *((1, 1, 1, 0, 0, 0), 2, {"stopped": "it took long"}),
-            *("bad", f"{AGAIN}: 1 time in 3 rounds; it took long"),
-        ),
-        (
-            *((1, 1, 1, 0, 0, 0), 2, {"limit_hit": True}),
-            *("bad", f"{AGAIN}: 1 time in 3 rounds, until {LIMIT}"),
-        ),
-        (
-            *((1, 1, 0, 0), 2, {"limit_hit": True}),
-            *("bad", f"these inputs compile until {LIMIT}"),
-        ),
-        ((1, 0), 1, {}, "good", f"no second version; {ONE_SET}"),
-    ],
-)
-def test_the_verdict_on_versions(counts, calls, more, verdict, says):
-    found = tuple(Call(number, (), ()) for number in counts)
-    seen = Recompiles(found, **{"limit_hit": False, **more})
-    p = SimpleNamespace(calls=[None] * calls, fails=[])
-    numbers = sum(counts[calls:]), sum(counts[1:calls]), len(counts) // calls
-    assert recompiles._verdict(p, seen, *numbers) == (verdict, says)
 
 
 def test_versions_are_told_with_the_limit_and_those_without_an_end_are_worse():
@@ -165,42 +129,6 @@ def test_of_several_options_the_best_is_told_and_what_is_left_is_untried(monkeyp
 
 # ------------------------------------------------------------ what no guard has seen
 
-RESET = "call torch.compiler.reset() after the change: it is noticed then"
-
-
-class Probe:
-    """Notices what it is told to: changes by name, with a setting or after a reset."""
-
-    def __init__(self, after_reset=(), **with_setting):
-        self.after_reset, self.with_setting = after_reset, with_setting
-
-    def anew(self, setting):
-        return Probe(self.with_setting.get(setting, ()))
-
-    def notices(self, change, reset=True):
-        return change.name in self.after_reset
-
-
-def change(name, setting=""):
-    return Change(name, None, setting=setting)
-
-
-@pytest.mark.parametrize(
-    ("probe", "said"),
-    [
-        (
-            Probe("ab", s="a"),
-            ["torch._dynamo.config.s = False: a: noticed then", RESET],
-        ),
-        (Probe("ab", s="b"), [RESET]),
-        (Probe("b", s="a"), ["torch._dynamo.config.s = False: a: noticed then"]),
-        (Probe(), []),
-    ],
-)
-def test_what_makes_compiled_code_follow_is_tried_and_told(probe, said):
-    assert silent._fixes(probe, [change("a", "s"), change("b")]) == said
-    assert silent._fixes(probe, []) == []
-
 
 # ----------------------------------------------------------------------------- options
 
@@ -275,41 +203,3 @@ def test_inputs_have_the_names_of_the_models_forward():
 
     changed = options.changed(p, change, p.calls)
     assert changed == [(({"x": "batch['x']"}, 2 * n), {"scale": n}) for n in (3, 5)]
-
-
-@pytest.mark.parametrize("name", ["n", "scale", "batch['x']", "batch", "unheard_of"])
-def test_a_number_that_is_given_becomes_a_tensor(name):
-    p = patient()
-    found = [*options.given(p, name)]
-    if name not in ("n", "scale"):
-        assert found == []
-        return
-    [option] = found
-    assert option.line == f"pass {name} as a tensor, torch.tensor({name})"
-    for given, (inputs, kwargs) in zip(p.calls, option.calls(p.calls), strict=True):
-        every = {"n": inputs[1], "scale": kwargs["scale"]}
-        usual = {"n": given[0][1], "scale": given[1]["scale"]}
-        assert torch.equal(every.pop(name), torch.tensor(usual.pop(name)))
-        assert every == usual
-
-
-class Held:
-    def __init__(self):
-        self.step, self.name = 3, "a"
-
-
-HELD = Held()
-
-
-def uses(x):
-    return x * HELD.step
-
-
-def test_a_number_that_is_held_becomes_a_tensor_for_a_while(monkeypatch):
-    monkeypatch.setattr(HELD, "step", 3)  # it is put back after the test
-    p = SimpleNamespace(fn=uses, module=None, calls=[])
-    [option] = options.held(p, "self.step")
-    assert option.line == "make self.step a tensor, torch.tensor(self.step)"
-    with option.around():
-        assert torch.equal(HELD.step, torch.tensor(3))
-    assert [*options.held(p, "self.name"), *options.held(p, "HELD")] == []

@@ -127,36 +127,6 @@ def test_health_is_not_doubted(looked_at):
         assert part["verdict"] not in ("bad", "failed"), part
 
 
-PRODUCTS = """
-A, B, BUSY = torch.ones(256, 256), torch.ones(1 << 22), []
-def f(x):
-    BUSY.append(1)
-    if len(BUSY) == {busy}:  # the machine does something else for a while
-        B.sin().cos().tan().sin().cos().tan()
-    for _ in range(8):
-        x = {step}
-    return x
-def make():
-    return f, (torch.ones(256, 256),)
-"""
-
-
-@pytest.mark.parametrize(
-    ("step", "least", "most"),
-    [("x @ A", 0.5, 1), ("x + x @ A", 0.1, 1), ("x + A", 0, 0)],
-)
-@pytest.mark.parametrize("busy", [0, 2])
-def test_the_share_of_libraries_is_not_that_of_one_call(
-    step, least, most, busy, tmp_path
-):
-    path = written(tmp_path, PRODUCTS.format(step=step, busy=busy))
-    order = {"budget": 60, "timeout": 300.0, "gpu": "h100", "train": False}
-    try:
-        assert least <= traffic._library_share(Model({"target": path, **order})) <= most
-    finally:
-        sys.modules.pop("mine", None)
-
-
 @pytest.mark.parametrize(
     ("ours", "wider", "verdict"),
     [
@@ -439,17 +409,3 @@ def test_what_eats_memory_only_when_compiled_is_bad_and_the_rest_is_kept(tmp_pat
     assert (matches.where.stage, matches.where.still_fails) == ("eager", True), found
     assert "import make" in (tmp_path / "wrong" / "repro.py").read_text()
     assert capture.verdict == "failed" and "it took" in capture.says
-
-
-def test_what_leaves_python_only_when_compiled_is_bad(looked_at):
-    body = """
-        import sys
-        def f(x):
-            if torch.compiler.is_compiling():
-                sys.exit(5)
-            return x + 1
-        def make(): return f, (torch.ones(3),)
-        """
-    [matches] = looked_at(body, "matches")
-    assert matches["verdict"] == "bad", matches
-    assert matches["differences"][0]["compiled"] == "SystemExit: 5"

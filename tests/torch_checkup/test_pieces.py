@@ -1,9 +1,7 @@
 """A piece of a captured graph is compiled alone, and the whole means what it meant."""
 
 import linecache
-import re
 
-import pytest
 import torch
 
 from torch_checkup import pieces
@@ -99,64 +97,6 @@ def test_each_piece_gives_what_the_whole_needs_of_it():
 
 
 # ------------------------------------------------------------ what the stage is given
-
-
-def broken(x):
-    x = x.sin()
-    torch._dynamo.graph_break()
-    x = x.cos()
-    torch._dynamo.graph_break()
-    return x.tan().exp()
-
-
-@pytest.mark.parametrize(
-    ("how", "compiled"),
-    [
-        ({}, []),
-        ({"whole": 2}, ["sin", "cos"]),
-        ({"piece": Piece(1, 0, 1)}, ["cos"]),
-        ({"piece": Piece(1, 0, 1, after=True)}, ["sin", "cos"]),
-        ({"piece": Piece(2, 0, 2)}, ["tan", "exp"]),
-        ({"piece": Piece(2, 1, 2)}, ["exp"]),
-        ({"piece": Piece(2, 0, 1, after=True)}, ["sin", "cos", "tan"]),
-    ],
-)
-def test_the_stage_compiles_what_was_chosen_and_no_more(how, compiled, monkeypatch):
-    seen = []
-
-    def stage(graph, inputs):
-        seen.extend(node.target for node in pieces.body(graph.graph))
-        return graph.forward
-
-    monkeypatch.setattr(pieces, "lookup_backend", {"mine": stage}.get)
-    backend = OnePiece("mine", **how)
-    torch.compiler.reset()
-    assert torch.equal(torch.compile(broken, backend=backend)(X), broken(X))
-    assert [re.sub(r"\W", "", str(name)) for name in seen] == compiled
-    assert [len(one.body) for one in backend.graphs] == [1, 1, 2]
-
-
-def test_a_backward_passes_through_a_piece():
-    model = Model()
-
-    def gradients(run):
-        model.zero_grad()
-        x = X.clone().requires_grad_()
-        out, _ = run(x)
-        out.sum().backward()
-        return [x.grad, *(p.grad.clone() for p in model.parameters())]
-
-    right = gradients(model)
-    for stage in (
-        OnePiece("aot_eager", Piece(0, 1, 4)),
-        OnePiece("eager", Piece(0, 1, 4), keep=True),
-    ):
-        torch.compiler.reset()
-        found = gradients(torch.compile(model, backend=stage))
-        for one, other in zip(found, right, strict=True):
-            torch.testing.assert_close(one, other)
-    [(given, *_)] = stage.piece.runs
-    assert given.is_leaf and given.requires_grad
 
 
 # ----------------------------------------------------------------- what the user wrote

@@ -1,6 +1,5 @@
 """The report of a check-up: its parts, the gate, the terminal, the page and JSON."""
 
-import dataclasses
 import re
 import time
 from dataclasses import asdict, replace
@@ -191,22 +190,6 @@ def test_what_is_worth_shipping_is_the_best_way_that_can_be_shipped():
     assert set(found.counts.values()) == {None}
 
 
-def test_why_a_second_process_finds_nothing_is_told_by_the_parts_of_its_key():
-    first, second = (
-        test_start.started(s, lookups=(test_start.lookup(hits=0, threads=n),))
-        for s, n in ((10, "2"), (9, "8"))
-    )
-    missed = {"empty": [first], "warm": [second]}
-    [advice] = start.judged(test_start.found(**missed)).advice
-    assert "threads" in advice
-    missed["warm"] = [replace(second, lookups=first.lookups)]
-    [advice] = start.judged(test_start.found(**missed)).advice
-    assert "switched off" in advice
-    nothing = replace(first, phases={"Dynamo": 1.0})  # was built: nothing to find
-    missed["empty"] = [nothing]
-    assert start.judged(test_start.found(**missed)).verdict == "good"
-
-
 @pytest.mark.parametrize(
     ("verdicts", "verdict", "unmet"),
     [
@@ -334,15 +317,6 @@ def test_each_part_says_why_it_is_asked_and_only_a_bad_one_what_to_do():
         )
         assert len(re.findall("<p>", bad)) - len(re.findall("<p>", good)) == 1, name
         assert "1 good" in good and "1 bad" in bad
-
-
-def test_its_foot_says_on_which_machine_without_what_is_unknown():
-    machine = Machine("a CPU", 2, None, 3 * 2**30, None, None, "s", "3", "2", None)
-    found = dataclasses.replace(Checkup("mine:make", (), False, 1), machine=machine)
-    foot = found.to_html().split("<footer>")[1]
-    known = dict(re.findall(r"(\w+): ([^<\n]+?)(?= ·|\n)", foot))
-    assert known["cpu"] == "a CPU" and known["memory"] == "3 GiB"
-    assert "threads" not in known and "triton" not in known
 
 
 def test_it_names_each_lesson_as_it_is_called_and_links_it_on_a_site(monkeypatch):

@@ -248,23 +248,6 @@ def test_what_is_shared_is_looked_for_among_inputs_and_outputs():
 
 
 @pytest.mark.parametrize(
-    ("place", "found", "train"),
-    [
-        ("output[0]", "out[0]", False),
-        ("input w after the call", "given[1]", False),
-        ("gradient of input w", "given[1].grad", True),
-        ("gradient of x", "given[0].grad", True),
-        ("input 1", "given[1]", False),
-        ("buffer n", "", False),
-    ],
-)
-def test_a_place_of_a_piece_is_an_expression(place, found, train):
-    piece = fx.symbolic_trace(lambda x, w: x @ w)
-    check = repro.check_of_piece(replace(SHAPE, place=place), piece, train)
-    assert (check and (check.found, check.train)) == ((found, train) if found else None)
-
-
-@pytest.mark.parametrize(
     ("place", "expression"),
     [
         ("output['y']", "out['y']"),

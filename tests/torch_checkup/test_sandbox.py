@@ -85,22 +85,6 @@ def test_a_function_is_found_in_its_own_module(target, name, file, project):
     assert hasattr(sys.modules[name], "make")
 
 
-def test_imports_begin_where_python_would_begin_them(project):
-    pkg = project / "pkg" / "sub"
-    assert sandbox.folders_of("mine:make") == [str(project)]
-    assert sandbox.folders_of("alone/mine.py:make") == [
-        *[str(project / "alone")] * 2,
-        str(project),
-    ]
-    assert sandbox.folders_of("pkg/sub/mine.py:make") == [
-        *map(str, (project, pkg, project))
-    ]
-    (pkg / "torch_checkup.py").touch()
-    assert sandbox.folders_of("alone/mine.py:make")
-    with pytest.raises(InputError, match=r"another name to torch_checkup\.py$"):
-        sandbox.folders_of("pkg/sub/mine.py:make")
-
-
 def test_a_target_in_text_must_name_a_function_and_a_file_that_is_there(project):
     assert sandbox.target_of("pkg.sub.mine:make") == "pkg.sub.mine:make"
     for wrong in ("mine:1", "mine:a.b", ":make"):
@@ -311,14 +295,6 @@ def test_what_never_comes_to_its_first_part_is_an_error(begin, said, child):
 def test_a_failure_is_told_in_one_line(said, told):
     first = "failed at: the first call: "
     assert explained("the first call", said) == first + told
-
-
-def test_names_are_chosen_in_their_order_and_unknown_ones_are_told():
-    assert sandbox.chosen(["c", "a"], "abc") == ["a", "c"]
-    assert sandbox.chosen([], "abc") == ["a", "b", "c"]
-    said = "^there is no x, y: there are a, b, c$"
-    with pytest.raises(InputError, match=said):
-        sandbox.chosen(["y", "a", "x"], "abc")
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,6 @@ from tests.refresh import ROOT
 from torch_checkup import sandbox, start
 from torch_checkup.helpers import _torch
 from torch_checkup.helpers.errors import InputError
-from torch_checkup.helpers.results import Result
-from torch_checkup.sandbox import Report
 from torch_checkup.start import (
     ColdStart,
     Lookup,
@@ -91,23 +89,6 @@ def test_the_share_saved_is_of_the_median_and_loading_counts():
     assert found(warm=[ended])["warm"].seconds() == 0
     with pytest.raises(KeyError, match="no way 'copied'"):
         result["copied"]
-
-
-def test_text_form_and_json():
-    result = found(empty=[started(10), started(12)], warm=[started(3, agrees=False)])
-    text = str(result)
-    assert "1 found" in text and "agree " in text and "DIFFER" in text
-    assert "⟨11 s (10 s to 12 s)⟩" in text and "a second process" in text
-    assert "<table>" in result._repr_html_()
-    table = found(empty=[started(10)], copied=[started(problem="full")]).table()
-    heads, rows = table.headings, table.rows
-    assert heads == ("way", "caches", "answers", "built", "ships", "wait", "of which")
-    assert rows[0] == (
-        *("empty", "1 found", "agree", "⟨0⟩", "⟨7 B⟩", "⟨10 s⟩"),
-        "⟨Dynamo 500 ms, AOTAutograd 500 ms, Inductor 1 s, build 8 s⟩",
-    )
-    assert rows[1][:3] == ("copied", "1 found", "full")
-    assert Result.from_json(result.to_json()) == result
 
 
 # --- which processes are started ------------------------------------------------------
@@ -337,30 +318,6 @@ def test_one_real_start_and_what_a_second_finds(model, tmp_path):
     assert "fx_kwargs[is_inference]" in again.missed(first)
     third = one_start(order, cache)
     assert third.found == "2 found" and third.missed(first) == ()
-
-
-def test_its_eager_side_is_eager_where_blocks_are_compiled_inside(tmp_path):
-    (tmp_path / "mine.py").write_text(
-        "import torch\n"
-        "class Block(torch.nn.Module):\n"
-        "    def forward(self, x):\n"
-        "        return x * (3 if torch.compiler.is_compiling() else 2)\n"
-        "def make():\n"
-        "    block = Block()\n"
-        "    block.compile(backend='eager')\n"
-        "    return torch.nn.Sequential(block), (torch.ones(3),)\n"
-    )
-    order = {"target": f"{tmp_path / 'mine.py'}:make", "train": False, "load": ""}
-    options, report = {"backend": "eager"}, tmp_path / "report"
-    whole = {**order, "options": options, "save": ""}
-    start.first_call(whole, Report(str(report)))
-    lines = [*map(json.loads, report.read_text().splitlines())]
-    assert {"agrees": False} in lines
-    # The last of them says where a process was that was ended.
-    assert [line["stage"] for line in lines if "stage" in line] == [
-        *("import torch", "load the compiler", "make the model"),
-        *("the first call", "compare with eager"),
-    ]
 
 
 # --- what cannot work ----------------------------------------------------------------

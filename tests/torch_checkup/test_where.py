@@ -17,7 +17,7 @@ from tests.torch_checkup.test_parts import written
 from torch_checkup import repro, sandbox, search, where
 from torch_checkup.helpers.differences import Difference
 from torch_checkup.model import Model
-from torch_checkup.pieces import OnePiece, Piece
+from torch_checkup.pieces import OnePiece
 from torch_checkup.search import Progress, Search, bisected
 from torch_checkup.where import Where
 
@@ -266,19 +266,6 @@ def test_a_search_whose_time_is_spent_tells_what_it_knows(searched):
     assert known["trying"] == "eager" and "stage" not in known
 
 
-def test_the_smallest_piece_so_far_is_told_when_the_time_is_spent(
-    searched, monkeypatch
-):
-    def piece(self, *_):
-        self.smallest = Piece(0, 3, 5)
-        raise TimeoutError
-
-    monkeypatch.setattr(Search, "piece", piece)
-    known = searched(WHOLE, wrong_sin)
-    assert known["piece"] == 2 and known["code"] == "z = y * 2"
-    assert known["notes"][0] == "it ends there, and begins up to 1 operations before"
-
-
 def test_what_is_not_always_wrong_is_not_searched(searched):
     known = searched(
         WHOLE, wrong_sin, change=lambda one: replace(one, note="in 1 of 3 rounds")
@@ -286,38 +273,6 @@ def test_what_is_not_always_wrong_is_not_searched(searched):
     assert known["often"] == [1, 3] and known["compiles"] == 0
     found = Where(1, "output", "values", "1", "2", often=(1, 3))
     assert "wrong in 1 of 3 runs" in str(found)
-
-
-def test_a_compile_that_would_not_fit_is_not_begun(monkeypatch):
-    now = [1.0]
-    monkeypatch.setattr(search, "time", mock.Mock(monotonic=lambda: now[0]))
-    progress = Progress(News(), seconds=10.0)
-
-    def work():
-        now[0] += 4
-        return True
-
-    assert progress.spend(work) and progress.spend(work)
-    with pytest.raises(TimeoutError):
-        progress.spend(work)
-    progress.note("known")
-    progress.note("known")
-    known = {"notes": ["known"], "seconds": 8.0, "compiles": 2}
-    assert progress._report.known == known and progress.left == 2.0
-
-
-@pytest.mark.parametrize(
-    ("sought", "found", "same"),
-    [
-        ((1, "output", "values", "1", "2"), (2, "output", "values", "5", "6"), True),
-        ((1, "output", "values", "1", "2"), (1, "output", "dtype", "1", "2"), False),
-        ((1, "output", "values", "1", "2"), (1, "input 0", "values", "1", "2"), False),
-        ((1, "c", "raises", "runs", "A: x"), (1, "c", "raises", "", "A: y"), True),
-        ((1, "c", "raises", "", "A: x"), (1, "c", "raises", "", "B: x"), False),
-    ],
-)
-def test_the_same_place_and_field_is_sought(sought, found, same):
-    assert search._same(Difference(*sought), Difference(*found)) is same
 
 
 # --- pass, lowering, setting --------------------------------------------------------
@@ -341,26 +296,6 @@ def test_the_bisector_names_the_part_and_empties_no_cache(tmp_path, monkeypatch)
         assert bisected(differs, stage, private) == ("decomposition", "of aten.gelu")
     assert own.exists()
     assert bisected(lambda: True, "inductor", private) == ("", "")
-
-
-@pytest.mark.parametrize(
-    ("subsystem", "name", "words"),
-    [
-        ("joint_graph_passes", "fuse", ("pass joint_graph_passes #2", "fuse")),
-        ("lowerings", "aten.sin", ("lowering", "of aten.sin")),
-        ("lowerings", None, ("lowering", "#2")),
-        ("decomposition", "x op='aten.gelu' y", ("decomposition", "of aten.gelu")),
-        (
-            *("inductor_emulate_precision_casts", None),
-            ("right", "with emulate_precision_casts = True"),
-        ),
-    ],
-)
-def test_what_the_bisector_names_is_said_in_words(subsystem, name, words):
-    found = mock.Mock(
-        backend="inductor", subsystem=subsystem, bisect_number=2, debug_info=name
-    )
-    assert search._in_words(found) == words
 
 
 @pytest.mark.parametrize(
