@@ -7,7 +7,6 @@ python -m helpers dump module:function    the Triton code of a function
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -25,29 +24,16 @@ TARGET = (
     "inputs, a tuple of tensors"
 )
 STATUSES = "exit status: 0 done, 1 something is missing, 2 it cannot be done"
-_MOVED = {"checkup": [], "cold-start": ["cold-start"], "explain": ["explain"]}
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; return its exit status: 0 pass, 1 fail, 2 it cannot be done."""
-    words = sys.argv[1:] if arguments is None else arguments
-    if words and words[0] in _MOVED:
-        return _moved(*words)
-    chosen = _parser().parse_args(words)
+    chosen = _parser().parse_args(arguments)
     try:
         return chosen.run(chosen)
     except (ValueError, Unavailable, OSError) as error:
         print(f"{chosen.command}: {error}", file=sys.stderr)
         return 2
-
-
-def _moved(name: str, *rest: str) -> int:
-    """Run a command of ``torch-checkup`` under its old name, and say the new one."""
-    new = " ".join(["torch-checkup", *_MOVED[name]])
-    print(f"python -m helpers {name} is {new} now", file=sys.stderr)
-    words = ["--train" if word == "--training" else word for word in rest]
-    program = [sys.executable, "-m", "torch_checkup"]
-    return subprocess.call([*program, *_MOVED[name], *words])
 
 
 def _parser() -> argparse.ArgumentParser:

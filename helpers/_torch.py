@@ -152,7 +152,7 @@ def broken_promise(error: BaseException) -> str:
     reason = next((line for line in lines if line.lstrip()[:1] == "-"), lines[0])
     return (
         f"a marked size does not keep its promise: {reason.strip(' -')}\n"
-        "Take the mark (mark_dynamic) away, change its bounds, or mend that line."
+        "Take the mark (mark_dynamic) away, change its bounds, or fix that line."
     )
 
 

@@ -18,10 +18,10 @@ from typing import Any
 
 import torch
 
-from . import _torch, correctness, stats, text
+from . import _torch, correctness, judge, stats, text
 from .capture import Watch
-from .correctness import Trial
 from .errors import InputError, UsedUp, one_line
+from .outcomes import Outcome, Trial
 from .results import Measured, TableResult
 from .stats import Interval
 from .tensors import walk
@@ -44,7 +44,7 @@ _IN_A_ROW = 3
 """Calls of the warm-up from one state: more may use up room in a cache."""
 _FEWEST = 6  # rounds for an interval at 95 %
 _FIRST_LOOK = 11  # rounds before the interval is first asked whether it is narrow
-_ENOUGH = 15  # undisturbed rounds, beside which disturbed ones are of no matter
+_ENOUGH = 15  # so many undisturbed rounds that the disturbed ones no longer matter
 _PRECISE = 0.004
 """Half the width of an interval, as a share, at which a race ends before its budget."""
 _OPEN = 1.05
@@ -114,8 +114,14 @@ class Comparison(Measured, TableResult):
             f"{low:.3g} to {high:.3g}"
         )
 
+    def plot(self) -> Any:
+        """Return a picture of the times and of the speed-up with its interval."""
+        from .plots import plot_comparison
+
+        return plot_comparison(self)
+
     def facts(self) -> tuple[tuple[str, str], ...]:
-        """Return what was found as (label, text) pairs, nothing marked."""
+        """Return the findings as (label, text) pairs, nothing marked."""
         a, b = self.names
         calls = {
             "faster": f"{self.calls_to_pay_back:.0f} calls",
@@ -204,19 +210,19 @@ def compare(
             "torch.compile(f), x)"
         )
     device = correctness.device_of((inputs, kwargs), eager, compiled)
-    trial = Trial((eager, compiled), inputs, kwargs)
+    trial = Trial([(inputs, dict(kwargs or {}))], eager, compiled, detail="numbers")
     # Timed calls may draw numbers, and train, but not at the caller's cost.
     with correctness.seeded(), trial.state:
         timer = clock or clock_for(device)
         with Watch() as first:
             cold_start_s, answer = _first_call(trial, timer, eager, compiled)
-            held = [tensor for tensor, *_ in trial.state.values]
-            if any(t.is_cuda for t in (*held, *answer.results)):  # as in a closure
+            held = [*answer.tensors.values(), *(t for t, *_ in trial.state.values)]
+            if any(t.is_cuda for t in held):  # as in a closure
                 device, timer = "cuda", clock or clock_for("cuda")
             compiled_s = _warm(trial, timer, compiled, first)
-        agreed = correctness.NOT_ASKED
+        agreed = judge.NOT_ASKED
         if same_answer:
-            agreed = correctness.agreement(trial, eager, compiled, answer, rtol, atol)
+            agreed = judge.agreement(trial, answer, rtol, atol)
         with Watch() as watch:
             eager_s = _warm(trial, timer, eager, watch)
         plans = plans_for((eager_s, compiled_s), timer.sample_s)
@@ -256,7 +262,7 @@ def compare(
 
 def _first_call(
     trial: Trial, clock: Clock, eager: Callable, compiled: Callable
-) -> tuple[float, correctness.Outcome]:
+) -> tuple[float, Outcome]:
     """Return seconds of the first call of the compiled side, and what it gave."""
     seconds: list[float] = []
 
@@ -266,7 +272,7 @@ def _first_call(
         return result.pop()
 
     try:
-        answer = trial.outcome("compiled", compiled, timed)
+        answer = trial.outcome("compiled", compiled, run=timed)
     except InputError:
         trial.outcome("eager", eager)  # the fault may be in both
         raise

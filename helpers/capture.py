@@ -214,7 +214,7 @@ def _installed_in(folder: PurePath) -> PurePath | None:
     """Return where the package was installed to whose files stand in *folder*.
 
     That may be any environment's, a user's, a system's, or what ``pip install
-    --target`` filled: each package leaves its .dist-info beside it.
+    --target`` filled: each package leaves its .dist-info next to it.
     """
     for place in (folder, *folder.parents):
         known = place.name in ("site-packages", "dist-packages")
@@ -268,7 +268,7 @@ _ANOTHER = "*** While handling this graph break, another"
 def _sections(message: str) -> tuple[str, tuple[str, ...], str]:
     """Return torch's title, its hints and its explanation; of two messages, the first.
 
-    A message is a title, and then sections, each below a heading of its own.
+    A message is a title, and then sections, each below its heading.
     """
     title, *rest = _SECTION.split(message.partition(_ANOTHER)[0])
     sections = [
@@ -324,7 +324,7 @@ _ADVICE = {
 
 
 def _advice(reason: str, at: FrameSummary) -> str:
-    """Return what removes a break with this *reason* at this line, or ''."""
+    """Return the fix for a break with this *reason* at this line, or ''."""
     line = at.line or ""
     if "Data-dependent branching" in reason:
         # No torch.where replaces a branch that raises, prints or leaves a loop.
@@ -601,7 +601,7 @@ def given_calls(inputs: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
 def compiles_of(
     fn: Callable[..., Any], pairs: Sequence[Any], budget: float = 300
 ) -> Recompiles:
-    """Return what each call of *fn* compiles, where parts of it are compiled inside.
+    """Return the compiles of each call of *fn*, where parts of it are compiled inside.
 
     *pairs* has the inputs and the keyword arguments of each call, as `each_call` gives
     them.  *budget* and errors are those of `recompiles`.

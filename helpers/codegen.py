@@ -176,7 +176,7 @@ def _fused(schedule: Any, apart: bool = False) -> list[Any]:
     """Return the fused groups of a schedule, which also holds markers.
 
     With *apart*, what was fused with a mix-order reduction counts alone: it has a
-    launch of its own.
+    separate launch.
     """
     nodes = [n for n in schedule if hasattr(n, "scheduler") and hasattr(n, "get_name")]
     groups = []
@@ -289,7 +289,7 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+), in .*\n(.*)')
 
 
 def _op(node: Any) -> tuple[Any, str]:
-    """Return what identifies an operation of the program, and its name."""
+    """Return the identity of an operation of the program, and its name."""
     aten = node.meta.get("original_aten")
     if getattr(aten, "is_view", False) or "unsafe_view" in str(aten):  # moves nothing
         return None, ""

@@ -1,9 +1,7 @@
-"""Correctness before speed: do two functions give the same answer?
+"""Is a number off by rounding, or wrong?  The same function in float64 decides.
 
-A timing of a wrong answer is worth nothing, so ``compare`` asks this first.  What a
-call gave is what it returned and what it changed: inputs, parameters, gradients, the
-state of an optimizer.  The judge is the same function in float64, since compiled code
-is often nearer to the truth than eager, not farther.
+Compiled code is often nearer to the truth than eager, not farther.  `judge` asks this
+of each tensor that a call returns or changes.
 """
 
 from __future__ import annotations
@@ -12,8 +10,8 @@ import math
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -23,17 +21,14 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from . import _torch
-from .errors import CompiledRaises, InputError, one_line
-from .session import compile_apart, one_device, random_state, restored, tensors_of
+from .errors import InputError
+from .session import one_device, random_state, restored, tensors_of
 from .tensors import clone, tensors, with_gaps
 
 _PIECE = 1 << 22  # elements compared at a time, so that it takes little memory
 _RTOL = {torch.float16: 1e-3, torch.bfloat16: 1.6e-2, torch.float32: 1.3e-6}
 COARSER = 1e-5
 """An error above this share of a result is of a dtype shorter than float32."""
-_ROUGH = 0.05
-"""Above this share of its size, a difference of random results is no rounding."""
 _SAME_STEP = 0.02
 """Updates that are no farther apart than this share of their size are one step."""
 _TURNED = 1 / 256
@@ -71,32 +66,10 @@ class _Allowance:
 # Another order of the same sums is off by about as much as eager's.
 _FOR_A_RESULT = _Allowance(times=2, spread=4)
 # An update is a small difference of large numbers, and an optimizer may turn noise into
-# a full step: no more is asked than that it is the same step, and not of each element.
+# a full step: it only has to be the same step, and not in each element.
 _FOR_A_CHANGE = _Allowance(times=4, share=_SAME_STEP)
 
-_Run = Callable[[Callable[[], Any]], Any]
 _Tensors = Sequence[torch.Tensor]
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """What running both sides once told.
-
-    *matches* is None when it was not decided, because the function draws random
-    numbers or two different computations are raced.  Errors are the largest
-    absolute differences of what is returned: between the sides, and of each from
-    float64.
-    """
-
-    matches: bool | None
-    max_error: float = 0.0
-    error64: tuple[float, float] | None = None
-    notes: tuple[str, ...] = ()
-
-
-NOT_ASKED = Agreement(None, notes=("two different computations, on purpose",))
-_DIFFER = "results differ: the speed-up is that of another computation"
-CHANGES_DIFFER = "what is returned agrees; a gradient, or what else changes, differs"
 
 
 def device_of(inputs: Any, *functions: Any) -> str:
@@ -167,80 +140,6 @@ def weighted_sum(result: Any) -> torch.Tensor:
 # --- one call, from the same state each time -----------------------------------
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What one call returned, and what it changed of the tensors that it can reach."""
-
-    results: list[torch.Tensor]
-    forms: list[tuple[torch.Size, torch.dtype]]
-    """Of each tensor that the function and its inputs hold after the call."""
-    changes: list[torch.Tensor | None]
-    """Of the same tensors: new minus old value, all of a new one, None for none."""
-    noise: list[float]
-    """Of the same tensors: what of a change is rounding, above 0 for gradients."""
-    inputs_changed: bool
-
-
-class Trial:
-    """What both sides are called with: copies of the inputs, and a state to go back to.
-
-    They share it, so that each call finds the same numbers in the same memory.
-    """
-
-    def __init__(
-        self,
-        functions: tuple[Callable, ...],
-        inputs: tuple[Any, ...],
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.inputs, self.kwargs = clone((inputs, dict(kwargs or {})))
-        self.state = restored(*functions, self.inputs, self.kwargs)
-
-    def call(self, function: Callable) -> Callable[[], Any]:
-        """Put the state back, and return the call of *function* without arguments."""
-        with self.state:
-            pass
-        return partial(function, *self.inputs, **self.kwargs)
-
-    def outcome(
-        self, side: str, function: Callable, run: _Run = lambda f: f(), seed: int = 0
-    ) -> Outcome:
-        """Return what one call of *function* gives, from the state put back.
-
-        *run* runs the call it is given.  Raises InputError, in which *side* names the
-        function, when it fails or nothing shows what it computes.
-        """
-        old = {id(tensor): value for tensor, _, value in self.state.values}
-        place = {key: position for position, key in enumerate(old)}
-        try:
-            with seeded(seed):
-                call = self.call(function)
-                known = tensors_of(call)
-                result = run(call)
-        except InputError:
-            raise
-        except Exception as error:
-            raise _failed(side, error) from error
-        results = values_of(result)
-        if any(t.is_meta for t in results):
-            raise InputError("a tensor on meta has no numbers: make it on the cpu")
-        # In the order of the state, which both sides share, and then what is new.
-        held = sorted(tensors_of(call), key=lambda t: place.get(id(t), len(place)))
-        skipped = {id(t) for t in known} - old.keys()  # those that cannot be compared
-        held = [t for t in held if id(t) not in skipped and t.layout is torch.strided]
-        changes = [change_of(t.detach(), old.get(id(t))) for t in held]
-        changed = {id(t) for t, c in zip(held, changes, strict=True) if c is not None}
-        if not results and not changed:
-            raise InputError(
-                f"the {side} function returned no tensor or number, and changed none, "
-                "so nothing shows that both sides compute the same: return a result"
-            )
-        ours = {id(t) for t in tensors((self.inputs, self.kwargs))}
-        forms = [(t.shape, t.dtype) for t in held]
-        noise = noise_of(held, changes)
-        return Outcome(results, forms, changes, noise, not changed.isdisjoint(ours))
-
-
 def values_of(result: Any) -> list[torch.Tensor]:
     """Return copies of the tensors of *result*, and its numbers as tensors."""
     values = []
@@ -274,141 +173,27 @@ def noise_of(held: _Tensors, changes: Sequence[torch.Tensor | None]) -> list[flo
     return [noise if id(t) in gradients else 0.0 for t in held]
 
 
-def _failed(side: str, error: Exception) -> InputError:
-    """Return what to say when the function of one *side* raised."""
-    if promise := _torch.broken_promise(error):
-        return CompiledRaises(promise)
-    advice = {
-        "eager": "Call it by itself first and mend that; there is nothing to time yet.",
-        "compiled": f"Eager ran, so compiling failed: `python -m {__package__} doctor` "
-        "checks the compiler and triton, and graphs(fn, *inputs) shows how far Dynamo "
-        "came.",
-    }
-    kind = CompiledRaises if side == "compiled" else InputError
-    return kind(f"the {side} function raised {one_line(error)}\n{advice[side]}")
-
-
 # --- the judgement -------------------------------------------------------------
 
 
-def agreement(
-    trial: Trial,
-    eager: Callable,
-    compiled: Callable,
-    first: Outcome,
-    rtol: float | None = None,
-    atol: float | None = None,
-    fresh: Callable[[], Callable] | None = None,
-) -> Agreement:
-    """Hold *first*, what *compiled* gave, against eager, and both against float64.
-
-    With *rtol* or *atol*, what is returned must agree within them, and without them as
-    ``torch.testing.assert_close`` has it for the dtype, or else be about as near to
-    float64 as eager is (`_near`).  Where random numbers are drawn, *fresh* makes
-    another compile, which draws eager's; without it, *compiled* is compiled again, if
-    it can be.
-    """
-    out = trial.outcome("eager", eager)
-    # Not to the bit: on a GPU, sums in another order differ in their last digits.
-    if not _matches(out, trial.outcome("eager", eager, seed=1)):
-        if fresh is None and _torch.is_compiled(compiled):
-            fresh = partial(compile_apart, compiled)
-        return _with_random_numbers(trial, eager, fresh, out, rtol, atol)
-    notes = []
-    if out.inputs_changed:
-        notes.append("changes its inputs: each timed call sees other numbers")
-    reference = _in_float64(trial, eager, out)
-    matches = _matches(out, first, reference, rtol, atol)
-    if not matches and rtol is None and atol is None:
-        matches = _matches(out, first, reference, others=_nudged(trial, eager, out))
-    if reference is None and rtol is None and atol is None and _apart(out, first):
-        notes.append("float64 could not run: the tolerance of the dtype decided")
-    if not matches:
-        same = out.results and _forms(out.results) == _forms(first.results)
-        same = same and all(map(close, out.results, first.results))
-        notes.append(CHANGES_DIFFER if same else _DIFFER)
-    error64 = None
-    if reference is not None:
-        error64 = _largest(reference, out), _largest(reference, first)
-    return Agreement(matches, _largest(out, first), error64, tuple(notes))
-
-
-def _with_random_numbers(
-    trial: Trial,
-    eager: Callable,
-    fresh: Callable[[], Callable] | None,
-    out: Outcome,
-    rtol: float | None,
-    atol: float | None,
-) -> Agreement:
-    """Compare a fresh compile that draws eager's numbers, where there can be one."""
-    if not _matches(out, trial.outcome("eager", eager)):
-        return Agreement(None, notes=("each call gives another result, seed or not",))
-    note = "draws random numbers: "
-    if fresh is None:
-        note += "results were not held against each other"
-        return Agreement(None, notes=(note,))
-    with eager_numbers():
-        first = trial.outcome("compiled", fresh())
-    note += "a fresh compile that draws those of eager (fallback_random) was compared"
-    matches: bool | None
-    if rtol is not None or atol is not None:
-        matches = _matches(out, first, None, rtol, atol)
-    elif _apart(out, first) > _ROUGH:
-        matches = False
-    else:
-        reference = _in_float64(trial, eager, out)
-        if reference and relative_error(reference.results, out.results) > _ROUGH:
-            reference = None  # it draws others in float64
-        matches = _matches(out, first, reference) or None
-    notes = (note, _DIFFER) if matches is False else (note,)
-    return Agreement(matches, _largest(out, first), notes=notes)
-
-
-def _in_float64(trial: Trial, eager: Callable, out: Outcome) -> Outcome | None:
-    """Return what *eager*, which gave *out*, gives in float64; None if it cannot.
-
-    All floating-point tensors that it can reach, also in a closure, are made float64
-    where they are, for this call: the state that is put back has them as they were.
-    """
-
-    def run(call: Callable[[], Any]) -> Any:
-        wide = partial(torch.tensor, dtype=torch.float64)
-        with in_float64(trial.state, call) as widened:
-            if not widened:
-                raise InputError("nothing to widen")
-            return pytree.tree_map_only(float, wide, call())
-
-    try:
-        # What is compiled inside must not be compiled again for this.
-        with torch.compiler.set_stance("force_eager"):
-            outcome = trial.outcome("eager", eager, run)
-    except Exception:  # a dtype it cannot do is no reason to stop
-        return None
-    if [t.shape for t in outcome.results] != [t.shape for t in out.results]:
-        return None
-    wide = all(_wide(t.dtype) == t.dtype for t in outcome.results)
-    # What ends in float32 is a judge of what is rounded further, as under autocast.
-    coarse = relative_error(outcome.results, out.results) > COARSER
-    return outcome if wide or coarse else None
-
-
 def usual_and_exact(function: Callable, *inputs: Any, **kwargs: Any) -> tuple[Any, Any]:
-    """Return what a call of *function* returns, and what it returns in float64.
+    """Return the result of a call of *function*, and its result in float64.
 
     Both calls start from the same state, random numbers too, with copies of the inputs,
-    and it is put back.  For the second, all floating-point tensors that *function* can
-    reach, also in a closure, are float64.  What is returned are copies.
+    which is put back.  For the second, all floating-point tensors that *function* can
+    reach, also in a closure, are float64.  Both are copies.
 
-    Raises InputError where one of these tensors could not be put back, or memory lacks.
+    Raises InputError where one of these tensors can't be put back, or memory lacks.
     """
-    trial = Trial((function,), inputs, kwargs)
-    with trial.state, seeded():
-        usual = clone(trial.call(function)())
-    with trial.state, seeded():
-        call = trial.call(function)
-        with in_float64(trial.state, call):
-            exact = clone(call())
+    inputs, kwargs = clone((inputs, kwargs))
+    state, call = (
+        restored(function, inputs, kwargs),
+        partial(function, *inputs, **kwargs),
+    )
+    with state, seeded():
+        usual = clone(call())
+    with state, seeded(), in_float64(state, call):
+        exact = clone(call())
     return usual, exact
 
 
@@ -503,24 +288,8 @@ def _nudged_digits(values: torch.Tensor, turn: int) -> torch.Tensor:
     return torch.where(values == values.round(), values, moved)
 
 
-def _nudged(trial: Trial, eager: Callable, out: Outcome) -> list[Outcome]:
-    """Return what *eager* gives where last digits of its numbers are moved."""
-    found = []
-    for turn in range(NUDGES):
-
-        def run(call: Callable[[], Any], turn: int = turn) -> Any:
-            nudge(kept(trial.state, tensors_of(call)), turn)
-            return call()
-
-        with suppress(InputError):  # a sum of rounding may leave a domain
-            other = trial.outcome("eager", eager, run)
-            if _forms(other.results) == _forms(out.results):
-                found.append(other)
-    return found
-
-
 def _memory(tensor: torch.Tensor) -> Any:
-    """Return what is equal for tensors that share memory."""
+    """Return the key of a tensor's memory: tensors that share it have the same key."""
     if not tensor.numel():
         return id(tensor)
     return tensor.untyped_storage().data_ptr(), tensor.dtype
@@ -539,69 +308,6 @@ def _free_bytes(tensor: torch.Tensor) -> int:
 
 
 # --- rounding, or another answer? ----------------------------------------------
-
-
-def _matches(
-    out: Outcome,
-    other: Outcome,
-    reference: Outcome | None = None,
-    rtol: float | None = None,
-    atol: float | None = None,
-    others: Sequence[Outcome] = (),
-) -> bool:
-    """Return whether *other* is *out* up to rounding, given *out* in float64 or not.
-
-    *others* are what eager gives where last digits of its numbers are moved.
-    """
-    changes = _paired_changes(out, other, reference, others)
-    if _forms(out.results) != _forms(other.results) or changes is None:
-        return False
-    if rtol is not None or atol is not None:
-        pairs = [*zip(out.results, other.results, strict=True)]
-        pairs += [(x, y) for x, y, _, noise, _ in changes if size_of(x, y)[0] > noise]
-        return all(close(x, y, rtol or 0.0, atol or 0.0) for x, y in pairs)
-    truths = reference.results if reference else out.results
-    dtypes = (dtype for _, dtype in (*out.forms, *_forms(out.results)))
-    share = share_of(truths, out.results) if reference else coarsest(dtypes)
-    results = in_order_of(out.results, other.results)
-    return all(
-        right(x, y, reference and truths[at], share, [o.results[at] for o in others])
-        for at, (x, y) in enumerate(zip(out.results, results, strict=True))
-    ) and all(right_change(*change) for change in changes)
-
-
-def _paired_changes(
-    out: Outcome,
-    other: Outcome,
-    reference: Outcome | None,
-    others: Sequence[Outcome] = (),
-) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor, float, _Tensors]] | None:
-    """Return (eager, compiled, float64, noise, moved) of each change, None if unpaired.
-
-    Both sides may hold one model or each its own: what counts is the order.
-    """
-    truths = out.changes
-    if reference and len(reference.changes) == len(out.changes):
-        truths = reference.changes
-    more = [o.changes for o in others if len(o.changes) == len(out.changes)]
-    moved = list(zip(*more, strict=True)) or [()] * len(out.changes)
-    ours = list(zip(out.changes, truths, out.noise, moved, strict=True))
-    theirs = other.changes
-    if out.forms != other.forms:  # one holds more: pair what was changed
-        ours = [change for change in ours if change[0] is not None]
-        theirs = [y for y in theirs if y is not None]
-    if len(ours) != len(theirs):
-        return None
-    paired = []
-    for (x, truth, noise, near), y in zip(ours, theirs, strict=True):
-        known = x if x is not None else y
-        if known is not None:
-            zero = torch.zeros_like(known)
-            three = [zero if t is None else t for t in (x, y, truth)]
-            if len({t.shape for t in three}) > 1:
-                return None
-            paired.append((*three, noise, [t for t in near if t is not None]))
-    return paired
 
 
 def share_of(truths: _Tensors, results: _Tensors) -> float:
@@ -792,26 +498,6 @@ def _pieces(
     x, y = x.reshape(-1), y.reshape(-1)
     for a, b in zip(x.split(_PIECE), y.split(_PIECE), strict=True):
         yield (a.float(), b.float()) if float8 else (a, b)
-
-
-def _largest(out: Outcome, other: Outcome) -> float:
-    """Return the largest absolute difference, infinite where the forms differ."""
-    changes = [[c for c in side.changes if c is not None] for side in (out, other)]
-    a, b = (out.results, other.results) if out.results else changes
-    if [t.shape for t in a] != [t.shape for t in b]:
-        return math.inf
-    return max(size_of(x, y)[1] for x, y in zip(a, b, strict=True))
-
-
-def _apart(out: Outcome, other: Outcome) -> float:
-    """Return the largest difference of a result or change, as a share of its size."""
-    changes = _paired_changes(out, other, None)
-    if _forms(out.results) != _forms(other.results) or changes is None:
-        return math.inf
-    pairs = [*zip(out.results, other.results, strict=True)]
-    pairs += [(x, y) for x, y, _, noise, _ in changes if size_of(x, y)[0] > noise]
-    far = [(size_of(x, y)[0], size_of(x)[0]) for x, y in pairs]
-    return max((apart / (size or apart or 1.0) for apart, size in far), default=0.0)
 
 
 def _forms(values: _Tensors) -> list[tuple[torch.Size, torch.dtype]]:

@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 from typing import Any
 
 from . import results, text
@@ -79,7 +80,7 @@ def _one_line(value: Any) -> str:
 
 
 def doctor(compile: bool = True) -> Diagnosis:
-    """Return what this machine has, part by part; never raises.
+    """Return the state of this machine, part by part; never raises.
 
     With *compile*, a small function is compiled, run and differentiated on each
     device.  That pays for what is built once per machine, so no later call has to.
@@ -124,8 +125,10 @@ def _torch_version() -> tuple[str, ...]:
         status = "missing" if release < (2, 11) else "note"
         return found, status, "Tested on 2.11 to 2.15. make setup"
     try:  # modules need private names of torch, and say what is lost
-        for module in results.all_modules():
-            import_module(module)
+        package = import_module(__package__)
+        for module in walk_packages(package.__path__, f"{__package__}."):
+            if not module.name.endswith(("__main__", "_child")):
+                import_module(module.name)
     except Unavailable as error:
         return found, "note", str(error)
     return (found,)

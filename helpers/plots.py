@@ -19,9 +19,7 @@ from matplotlib.style import context
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from . import text
-from .benchmark import Comparison
 from .stats import SAME
-from .sweeps import Sweep
 from .text import mark, plain
 
 # Okabe & Ito, Color Universal Design, 2008: blue, vermilion, bluish green.
@@ -70,9 +68,7 @@ class Picture:
 
 
 @styled
-def plot_comparison(
-    *comparisons: Comparison, labels: Sequence[str] | None = None
-) -> Picture:
+def plot_comparison(*comparisons: Any, labels: Sequence[str] | None = None) -> Picture:
     """Return a picture of one or more results of ``compare``.
 
     Per result: the median times of both sides in seconds, and the speed-up with
@@ -112,7 +108,7 @@ def plot_comparison(
 
 
 @styled
-def plot_sweep(sweep: Sweep) -> Picture:
+def plot_sweep(sweep: Any) -> Picture:
     """Return a picture of a sweep: both times, and below them the speed-up."""
     if not sweep.points:
         raise ValueError("this sweep has no points: run sweep() again")
@@ -145,29 +141,6 @@ def plot_sweep(sweep: Sweep) -> Picture:
     return Picture(figure, alt)
 
 
-@styled
-def plot_bytes(eager: Any, compiled: Any) -> Picture:
-    """Return a picture of the bytes that each side moves to and from memory.
-
-    *eager* and *compiled* are numbers of bytes or results that have ``.bytes``.
-    """
-    moved = [getattr(side, "bytes", side) for side in (eager, compiled)]
-    if max(moved) <= 0:
-        raise ValueError("neither side moves a byte: there is nothing to draw")
-    names, sizes = ("eager", "compiled"), [text.size(n) for n in moved]
-    power = max(p for p in range(4) if 1024**p <= max(moved))
-    figure, (axes,) = _figure(7, 3)
-    for row, n in enumerate(moved):
-        style = {"color": COLOURS[row], "hatch": HATCHES[row], "edgecolor": "white"}
-        bar = axes.barh(row, n / 1024**power, 0.6, **style)
-        axes.bar_label(bar, [sizes[row]], padding=6)
-    axes.set(title="moved to and from memory", yticks=[0, 1], yticklabels=names)
-    axes.set(xlabel=("bytes", "KiB", "MiB", "GiB")[power], ylim=(1.6, -0.6))
-    axes.set_xlim(0, 1.25 * max(moved) / 1024**power)
-    axes.grid(axis="y", visible=False)
-    return Picture(figure, f"Bytes moved: eager {sizes[0]}, compiled {sizes[1]}.")
-
-
 # --- parts of a picture --------------------------------------------------------
 
 
@@ -181,7 +154,7 @@ def _figure(
     return figure, list(panels.flat)
 
 
-def _interval(axes: Axes, race: Comparison, place: tuple[Any, Any], error: str) -> None:
+def _interval(axes: Axes, race: Any, place: tuple[Any, Any], error: str) -> None:
     """Draw a speed-up with its interval."""
     low, high = race.interval
     sizes = [[max(0, race.speedup - low)], [max(0, high - race.speedup)]]
@@ -189,7 +162,7 @@ def _interval(axes: Axes, race: Comparison, place: tuple[Any, Any], error: str) 
     axes.errorbar(*([at] for at in place), **style)
 
 
-def _ratio_axis(axis: Any, comparisons: Sequence[Comparison]) -> None:
+def _ratio_axis(axis: Any, comparisons: Sequence[Any]) -> None:
     """Show the intervals, 1 with its band, and a logarithmic axis once they spread."""
     line, band = {
         "x": (axis.axes.axvline, axis.axes.axvspan),
@@ -209,9 +182,7 @@ def _ratio_axis(axis: Any, comparisons: Sequence[Comparison]) -> None:
     axis.set_major_formatter(lambda value, _: f"{value:.4g}x")
 
 
-def _time_axis(
-    axis: Any, comparisons: Sequence[Comparison], room: float = 0.08
-) -> None:
+def _time_axis(axis: Any, comparisons: Sequence[Any], room: float = 0.08) -> None:
     """Show seconds with their unit: from 0, or logarithmic once they spread."""
     seconds = [value for race in comparisons for value in race.median_s]
     spread = max(seconds) > 20 * min(seconds)

@@ -9,7 +9,6 @@ import dataclasses
 import functools
 import json
 import os
-import pkgutil
 import platform
 import secrets
 import subprocess
@@ -20,12 +19,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from .errors import ResultError, Unavailable
-from .text import Table, kernel_shell, mark, pre
+from .text import kernel_shell, pre
 
 FORMAT = 1
+_HOMES = (
+    *("benchmark", "capture", "codegen", "health", "sweeps", "timing", "traffic"),
+    *("gpu.compile", "gpu.dump", "gpu.interpreter", "gpu.templates"),
+)
+"""The modules that have kinds of results."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,7 @@ def nvidia_driver() -> str | None:
 
 
 def command() -> str:
-    """Return what was run, without the folders it lies in."""
+    """Return the command that was run, without its folders."""
     if kernel_shell():
         return "notebook"
     words = [Path(word).name for word in sys.argv[:2]]
@@ -142,40 +146,11 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> Path
     return target
 
 
-def all_modules() -> Iterator[str]:
-    """Yield the name of each module of this package, and of one that has it inside.
-
-    To import one can raise Unavailable, where torch or Triton lacks what it needs.
-    """
-    for name in dict.fromkeys((__package__, __package__.partition(".")[0])):
-        package = import_module(name)
-        for found in pkgutil.walk_packages(package.__path__, f"{name}."):
-            if not found.name.endswith(("__main__", "_child")):
-                yield found.name
-
-
 class Result:
     """What every result can do besides its own text form.
 
     A subclass is a frozen dataclass, made with ``repr=False``, that has __str__.
     """
-
-    _kinds: ClassVar[dict[str, type[Result]]] = {}
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Note the kind: a file names one of these, and never a module."""
-        super().__init_subclass__(**options)
-        Result._kinds[cls.__name__] = cls
-
-    @staticmethod
-    def _kind(name: str) -> type[Result]:
-        """Return the class of that *name*; KeyError when there is none."""
-        for module in all_modules():  # its own may not have been needed yet
-            if name in Result._kinds:
-                break
-            with suppress(Unavailable):  # one that lacks something hides no other
-                import_module(module)
-        return Result._kinds[name]
 
     def __repr__(self) -> str:
         return str(self)
@@ -195,27 +170,36 @@ class Result:
     @classmethod
     def from_json(cls, text: str) -> Any:
         """Return the result that *text* holds; ResultError when it holds none."""
-        import msgspec  # who only measures goes without it
+        import msgspec  # not needed to measure
 
         try:
             whole = json.loads(text)
             stored, name = whole["format"], whole["kind"]
             if stored != FORMAT:
                 raise ValueError(f"it has format {stored}, and here it is {FORMAT}")
+            known = {kind.__name__: kind for kind in _kinds(cls)}
+            if name not in known:
+                raise ResultError(f"this file holds a {name}, not a {cls.__name__}")
             # convert() holds each value against the annotation of its field.
-            result = msgspec.convert(whole["result"], cls._kind(name))
+            return msgspec.convert(whole["result"], known[name])
+        except ResultError:
+            raise
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise ResultError(
                 "this is no results file, or it is damaged "
                 f"({type(error).__name__}: {error}): measure again"
             ) from error
-        if not isinstance(result, cls):
-            raise ResultError(f"this file holds a {name}, not a {cls.__name__}")
-        return result
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the result as JSON, whole or not at all; return the path."""
         return write_atomically(path, self.to_json())
+
+
+def _kinds(kind: type[Result]) -> Iterator[type[Result]]:
+    """Yield *kind* and its subclasses: a file names one of these, never a module."""
+    yield kind
+    for one in kind.__subclasses__():
+        yield from _kinds(one)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -241,7 +225,7 @@ class TableResult(Result):
     """A result that prints as its ``table()``, where that has rows, and a last line."""
 
     def _last(self) -> str:
-        """Return what stands below the table."""
+        """Return the text below the table."""
         return ""
 
     def __str__(self) -> str:
@@ -257,24 +241,10 @@ class TableResult(Result):
 
 def load(path: str | os.PathLike[str]) -> Any:
     """Return the result in a file; ResultError or OSError say what is wrong."""
+    for module in _HOMES:  # a kind is known once its module is
+        with suppress(Unavailable):
+            import_module(f"{__package__}.{module}")
     try:
         return Result.from_json(Path(path).read_text(encoding="utf-8"))
     except (ResultError, UnicodeDecodeError) as error:
         raise ResultError(f"{Path(path).name}: {error}") from error
-
-
-def side_by_side(*results: Any, labels: tuple[str, ...] | None = None) -> Table:
-    """Return a table with one column per comparison: two laptops, two versions.
-
-    Ratios travel between machines, seconds do not, so the speed-up and its
-    interval come first.  *labels* names the columns; else A, B, C and so on.
-    """
-    if not results or any(not hasattr(r, "facts") for r in results):
-        raise TypeError("side_by_side takes one or more results of compare()")
-    labels = labels or tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(results)])
-    facts = zip(*(result.facts() for result in results), strict=True)
-    machines = [dataclasses.asdict(result.machine) for result in results]
-    rows = [[line[0][0], *(mark(value) for _, value in line)] for line in facts]
-    for key in ("gpu", "cpu", "cores", "torch", "triton", "python"):
-        rows.append([key, *(mark(m[key]) for m in machines)])
-    return Table.of(["", *labels], rows)

@@ -32,7 +32,7 @@ import torch
 from . import _torch
 from ._torch import needed_for
 from .errors import CompiledRaises, InputError, Unavailable, one_line
-from .tensors import CONTAINERS, clone, tensors
+from .tensors import CONTAINERS, Trail, clone, found, tensors
 
 with needed_for("leaving the session as it was"):
     from torch._dynamo import external_utils, pgo
@@ -87,7 +87,7 @@ class restored:
             elif isinstance(item, torch.Tensor):
                 if item.is_leaf:
                     self._gradients.append((item, item.grad))
-                if _has_values(item):
+                if has_values(item):
                     memory = item.detach()
                     self.values.append((item, memory, memory.clone()))
 
@@ -151,25 +151,13 @@ def placed(roots: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         yield reduce(_on, ways[::-1]).removesuffix("."), item
 
 
-_Trail = tuple[Any, Any]
-"""Where something was found: the trail to what holds it, None of a root, and a way."""
+def _found(roots: Mapping[Any, Any]) -> Iterator[tuple[Trail, Any]]:
+    """Yield all that the *roots* hold, with the trail that leads there.
 
-
-def _found(roots: Mapping[Any, Any]) -> Iterator[tuple[_Trail, Any]]:
-    """Yield all that the *roots* hold, each once, with the trail that leads there.
-
-    Trails become words in `placed` alone: most of those who look want none.
+    Only `placed` needs the words of a trail.
     """
     homes = _homes(tuple(roots.values()))
-    seen = dict[int, Any]()
-    todo = [((None, name), root) for name, root in roots.items()][::-1]
-    while todo:
-        trail, item = todo.pop()
-        if id(item) not in seen:
-            seen[id(item)] = item  # kept alive, or an id could come again
-            yield trail, item
-            inside = [((trail, way), one) for way, one in _inside(item, homes)]
-            todo += inside[::-1]
+    return found(roots, lambda item: _inside(item, homes))
 
 
 def _on(place: str, way: str) -> str:
@@ -288,7 +276,7 @@ def _ids(table: Any) -> list[int]:
     return [*map(id, (*table, *values))]
 
 
-def _has_values(t: torch.Tensor) -> bool:
+def has_values(t: torch.Tensor) -> bool:
     """Return whether *t* has values in memory that can be compared and copied."""
     lazy = isinstance(t, torch.nn.parameter.UninitializedTensorMixin)
     plain = type(t).__torch_dispatch__ is torch.Tensor.__torch_dispatch__
@@ -399,7 +387,7 @@ def compile_apart(fn: Callable[..., Any], **options: Any) -> Callable[..., Any]:
 
 
 def uncompiled(fn: Any) -> Any:
-    """Return what was given to ``torch.compile``, and let a module run eagerly.
+    """Return the function given to ``torch.compile``, and let a module run eagerly.
 
     What is compiled inside it stays as it is.
     """
@@ -410,7 +398,7 @@ def uncompiled(fn: Any) -> Any:
 
 
 def fresh_code(fn: Any) -> Any:
-    """Return a copy of *fn* with a code object of its own, the rest shared."""
+    """Return a copy of *fn* with its own code object, the rest shared."""
     if isinstance(fn, torch.nn.Module):
         module = object.__new__(type(fn))  # copy.copy refuses a parametrized module
         vars(module).update(vars(fn), _compiled_call_impl=None)
@@ -435,7 +423,7 @@ def inductor(
     options: dict[str, Any] | None = None,
     dynamic: bool | None = None,
 ) -> Callable[..., Any]:
-    """Return Inductor as a back end of its own, which never reads a cached graph.
+    """Return Inductor as a back end that never reads a cached graph.
 
     Raises ValueError for a mode or an option that Inductor does not know.
     """
@@ -559,7 +547,7 @@ def both_ways(fn: Callable[..., Any], backward: bool | None) -> Callable[..., No
                 "x.requires_grad_() on an input first"
             )
         if roots and backward is not False:
-            with _disable_current_modes():  # who counts calls counts the function's
+            with _disable_current_modes():
                 ones = [torch.ones_like(tensor) for tensor in roots]
             torch.autograd.grad(roots, _leaves(roots), ones, allow_unused=True)
 

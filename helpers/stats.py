@@ -70,7 +70,7 @@ def speedup(a: Sequence[float], b: Sequence[float]) -> tuple[float, Interval | N
 
 
 def verdict(interval: Interval) -> str:
-    """Return what an interval of a/b says about b.
+    """Return the verdict about b that an interval of a/b allows.
 
     ``faster`` or ``slower`` when the whole interval is beyond SAME of 1,
     ``same`` when the whole interval is within, else ``cannot tell``.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import types
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -31,7 +31,7 @@ def tensors(value: Any) -> Iterator[torch.Tensor]:
 
 
 def inside(item: Any) -> Iterable[Any]:
-    """Return what is one step inside *item*; nothing is in a tensor or a module."""
+    """Return the objects one step inside *item*; a tensor or module has none."""
     if isinstance(item, (torch.Tensor, torch.nn.Module, *_OPAQUE)):
         return ()
     if isinstance(item, Mapping):
@@ -43,13 +43,32 @@ def inside(item: Any) -> Iterable[Any]:
 
 def walk(value: Any) -> Iterator[Any]:
     """Yield *value* and all that is `inside` it, in order, each object once."""
-    seen, todo = dict[int, Any](), [value]  # kept alive, or an id could come again
+
+    def steps(item: Any) -> Iterator[tuple[None, Any]]:
+        return ((None, one) for one in inside(item))
+
+    return (item for _, item in found({None: value}, steps))
+
+
+Trail = tuple[Any, Any]
+"""Where something was found: the trail to what holds it, None of a root, and a way."""
+
+
+def found(
+    roots: Mapping[Any, Any], steps: Callable[[Any], Iterable[tuple[Any, Any]]]
+) -> Iterator[tuple[Trail, Any]]:
+    """Yield all that the *roots* hold, each once, with the trail that leads there.
+
+    *steps* gives what an object holds, with the way to each.
+    """
+    seen = dict[int, Any]()
+    todo = [((None, name), root) for name, root in roots.items()][::-1]
     while todo:
-        item = todo.pop()
+        trail, item = todo.pop()
         if id(item) not in seen:
-            seen[id(item)] = item
-            yield item
-            todo += reversed(list(inside(item)))
+            seen[id(item)] = item  # kept alive, or an id could come again
+            yield trail, item
+            todo += [((trail, way), one) for way, one in steps(item)][::-1]
 
 
 def clone(value: Any) -> Any:

@@ -208,7 +208,7 @@ class _InPlace(io.TextIOBase):
         self._place = display(HTML(""), display_id=True)
 
     def write(self, text: str) -> int:
-        # A bar within another one's work moves the cursor, to a line of its own.
+        # A bar within another one's work moves the cursor, to its own line.
         if not re.fullmatch(r"(?:\r|\n|\x1b\[A)*", text):
             shown = text.strip("\r\n ")
             self._place.update(self._html(pre(shown) if shown else ""))

@@ -182,7 +182,7 @@ def block(clock: Clock, call: Callable[[], Any], plan: Plan) -> Block:
 
     What the system does besides only ever adds time, so a low quantile is the
     steadier value.  A wait of ours for a core is seen in the sample where it happens,
-    and beside a busy process most short samples have none.  Where fewer than a
+    and next to a busy process most short samples have none.  Where fewer than a
     quarter were undisturbed, the sample that waited least is taken, with its wait.
     """
     samples = []  # (seconds, seconds waited by all our threads together)
@@ -221,7 +221,7 @@ def quiet_interpreter() -> Iterator[None]:
 
 @contextmanager
 def pinned_threads() -> Iterator[bool]:
-    """Give each OpenMP thread a core of its own; yield whether that was done.
+    """Give each OpenMP thread its own core; yield whether that was done.
 
     Left alone, the kernel may pile two threads on one core while another is
     idle, and a parallel loop then waits for the slower.  Only for several

@@ -44,7 +44,7 @@ def eager_bytes(
     kwargs: dict[str, Any] | None = None,
     backward: bool | None = None,
 ) -> EagerBytes:
-    """Return what ``fn(*inputs, **kwargs)`` moves when it runs eagerly.
+    """Return the bytes that ``fn(*inputs, **kwargs)`` moves when it runs eagerly.
 
     Each aten call reads its tensors and writes its results, each once; views and empty
     tensors move nothing, and of a table that is indexed only the rows that are named

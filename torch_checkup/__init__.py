@@ -1,4 +1,4 @@
-"""What torch.compile does to a model of one's own, and what to try.
+"""What torch.compile does to your model, and what to try.
 
     from torch_checkup import checkup
 
@@ -6,38 +6,22 @@
 module when it is first used.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from .helpers.lazy import names
 
-if TYPE_CHECKING:  # the same names as _HOME, for editors and type checkers
-    from .checkups import checkup
-    from .composition import composes
+if TYPE_CHECKING:  # the same names, for editors and type checkers
+    from .composing import composes
     from .explain import explain_error
-    from .helpers.results import load
-    from .starts import cold_start
+    from .report import checkup, load
+    from .start import cold_start
 
-_HOME = {
-    "checkup": "checkups",
-    "cold_start": "starts",
-    "composes": "composition",
-    "explain_error": "explain",
-    "load": "helpers.results",
-}
-__all__ = sorted(_HOME)
-
-
-def __getattr__(name: str) -> Any:
-    """Return the public *name*, importing its module on first use."""
-    if name not in _HOME:
-        raise AttributeError(
-            f"torch_checkup has no {name!r}; it has: {', '.join(__all__)}", name=name
-        )
-    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value  # so that the next use is a plain look-up
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__, __all__ = names(
+    __name__,
+    {
+        "composing": "composes",
+        "explain": "explain_error",
+        "report": "checkup load",
+        "start": "cold_start",
+    },
+)

@@ -1,4 +1,4 @@
-"""torch-checkup: what torch.compile does to a model of yours, and what to try.
+"""torch-checkup: what torch.compile does to your model, and what to try.
 
     torch-checkup model.py:make --to report.html
 
@@ -18,12 +18,12 @@ import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
-from .helpers.errors import Unavailable
+from .helpers.errors import InputError, Unavailable
 from .helpers.results import versions
 
 Options = argparse.Namespace
 TARGET = "what returns (model, inputs): module:function, or path/to/file.py:function"
-_DOES = {  # each command beside the check-up itself
+_DOES = {  # each command besides the check-up itself
     "cold-start": "what a first call costs, phase by phase, and what a cache saves",
     "explain": "what messages of torch.compile mean, and what to do",
 }
@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
         description=_DOES[name] if name else f"{__doc__}\n{_parts()}",
         epilog=textwrap.fill(f"exit status: {_STATUSES[name]}", 79),
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,  # lest a new option changes what an old script says
+        allow_abbrev=False,  # a new option must not change an old script
     )
     parser.add_argument("--version", action="version", version=versions())
     build(parser.add_argument)
@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
         status = run(chosen)
         sys.stdout.flush()
         return status
-    except BrokenPipeError:  # as of `| head`: nobody reads on
+    except BrokenPipeError:  # as of `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (ValueError, Unavailable, OSError) as error:
@@ -65,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parts() -> str:
     """Return a line for each part, and the facts that rules may name."""
-    from .checkups import NAMES, QUESTIONS
+    from .report import NAMES, QUESTIONS
 
     width = max(map(len, QUESTIONS))
     asked = {name: question for name, (question, _) in QUESTIONS.items()}
@@ -89,10 +89,10 @@ def _checkup_options(option: Callable) -> None:
     option("--memory", type=float, metavar="GIB", help=most)
     to = "write the report there: .html, .json or .txt; may be given again"
     option("--to", action="append", default=[], metavar="FILE", help=to)
-    repro = "write a program there that shows what is wrong"
+    repro = "write a program there that shows what is wrong, a test, and an issue"
     option("--repro", metavar="FOLDER", help=repro)
-    option("--emit-test", metavar="FILE", help="the same as a test of pytest")
-    option("--issue", metavar="FILE", help="the draft of an issue, in Markdown")
+    for old in ("--emit-test", "--issue"):
+        option(old, metavar="FILE", help=argparse.SUPPRESS)
     rules = 'what must hold, such as "breaks=0,matches"'
     option("--require", default="", metavar="RULES", help=rules)
     earlier = "an earlier report (--to): it may not become worse"
@@ -114,7 +114,7 @@ def _explain_options(option: Callable) -> None:
 
 
 def _cold_start(chosen: Options) -> int:
-    from .starts import cold_start
+    from .start import cold_start
 
     options = {"repeat": chosen.repeat, "timeout": chosen.timeout}
     found = cold_start(chosen.target, train=chosen.train, **options)
@@ -127,15 +127,17 @@ def _cold_start(chosen: Options) -> int:
 
 
 def _checkup(chosen: Options) -> int:
-    from . import checkups
+    from . import report
 
+    if chosen.emit_test or chosen.issue:
+        raise InputError("--emit-test and --issue: --repro FOLDER writes all three now")
     for path in chosen.to:  # before the minutes that it takes
-        checkups.check_report(path)
-    checkups.rules_of(chosen.require)
+        report.check_report(path)
+    report.rules_of(chosen.require)
     before = None
     if chosen.against:
-        before = checkups.Checkup.from_json(Path(chosen.against).read_text("utf-8"))
-    found = checkups.checkup(
+        before = report.Checkup.from_json(Path(chosen.against).read_text("utf-8"))
+    found = report.checkup(
         chosen.target,
         only=[part.strip() for part in chosen.only.split(",") if part.strip()],
         train=chosen.train,
@@ -144,12 +146,10 @@ def _checkup(chosen: Options) -> int:
         timeout=chosen.timeout,
         memory=int(chosen.memory * 2**30) if chosen.memory else None,
         repro=chosen.repro,
-        emit_test=chosen.emit_test,
-        issue=chosen.issue,
     )
     print(found)
     for path in chosen.to:
-        print(f"written to {checkups.write_report(found, path)}")
+        print(f"written to {report.write_report(found, path)}")
     unmet = [f"required: {line}" for line in found.unmet(chosen.require)]
     unmet += [f"worse: {line}" for line in found.worse_than(before)] if before else []
     if unmet:

@@ -1,7 +1,7 @@
 """What a message of torch.compile means: ``explain_error``.
 
-The entries stand in ``errors.toml``, each with a program that shows the message
-and a twin that is mended.  The tests run both, so an entry cannot outlive what it says.
+The entries are in ``errors.toml``, each with a program that shows the message
+and a twin that is fixed.  The tests run both, so an entry cannot outlive its message.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ class Meaning:
     def __str__(self) -> str:
         about = {
             "why": self.why,
-            "mend": self.mend,
+            "fix": self.mend,
             "lesson": self.lesson,
             "checked": self.evidence,
         }
         lines = [self.name.upper(), f"  {self.line}"]
         lines += [_wrapped(said, f"{title + ':':9}") for title, said in about.items()]
         if self.program:
-            for title, code in (("shown by", self.program), ("mended", self.twin)):
+            for title, code in (("shown by", self.program), ("fixed", self.twin)):
                 lines += [f"{title}:", *(f"  {line}" for line in code.splitlines())]
         return "\n".join(line.rstrip() for line in lines)
 
@@ -188,9 +188,9 @@ def _unknown(text: str) -> str:
     if not number:
         failed = [*re.finditer(_FAILED, text, re.MULTILINE)]
         last = f": {failed[-1][0]:.200}" if failed else ""
-        return f"This message is not known here{last}."
+        return f"This message is not known{last}."
     name = f"GB{number[1]}"
-    said = [f"{name} is a graph break without an entry here. torch says of it:"]
+    said = [f"{name} is a graph break without an entry. torch says of it:"]
     own = re.findall(r"^.*?((?:Explanation|Hint): .*)$", text, re.MULTILINE)
     said += own or _registered(name)
     return "\n".join([*said, _BREAK_PAGE.format(name.lower())])

@@ -1,6 +1,6 @@
 """Lines of the functions that a call runs: chosen ones run eagerly, the rest compiled.
 
-What Dynamo captures wrongly stands in no graph, so it is looked for in the code itself:
+What Dynamo captures wrongly is in no graph, so the search is in the code itself:
 an expression that is run eagerly in the place of a line breaks the graph there.
 """
 
@@ -45,7 +45,7 @@ class Line:
 
     @property
     def file(self) -> str:
-        """The file that it stands in."""
+        """The file that holds it."""
         return self.functions[0].__code__.co_filename
 
     @property
@@ -123,7 +123,7 @@ def _works(value: ast.expr | None) -> bool:
 
 
 class _WithSelf(ast.NodeTransformer):
-    """Writes ``super()`` out: it finds nothing in a function of its own."""
+    """Writes ``super()`` out: it finds nothing in a separate function."""
 
     def __init__(self, tree: ast.FunctionDef) -> None:
         self.first = [one.arg for one in (*tree.args.posonlyargs, *tree.args.args)][:1]
@@ -148,7 +148,7 @@ def _changed(tree: ast.FunctionDef, numbers: Collection[int], how: str) -> None:
 def _compiled(
     function: types.FunctionType, tree: ast.FunctionDef
 ) -> types.CodeType | None:
-    """Return the code of a changed function, if it can stand in the old one's place."""
+    """Return the code of a changed function, if it can replace the old one."""
     old = function.__code__
     tree.decorator_list = []
     outer = ast.parse(f"def outer({', '.join(old.co_freevars)}): pass")

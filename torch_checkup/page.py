@@ -3,50 +3,54 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import os
-import re
 from collections import Counter
 from typing import Any
 
 from jinja2 import Environment
 from markupsafe import Markup
 
-from .differences import table
-from .helpers.text import Table, as_html, count, plain, size
+from .helpers import differences
+from .helpers.text import as_html, count, plain, size
 
-_LESSONS = {
-    "02": "How much faster is it really?",
-    "04": "How do I mend a graph break?",
-    "08": "What would an H100 run?",
-    "10": "Why does fusion win?",
-    "12": "Which mode do I need?",
-    "13": "Why did it compile again?",
-    "16": "Which layer is wrong?",
-    "17": "Why is it slow, stale or silent?",
-    "20": "Which lines of a training loop break it?",
-    "22": "Who pays for the first call?",
+_LESSONS = {  # the title and the file of each
+    "02": ("How much faster is it really?", "02_how_much_faster_is_it_really"),
+    "05": ("How do I fix a graph break?", "05_how_do_i_fix_a_graph_break"),
+    "08": ("What would an H100 run?", "08_what_would_an_h100_run"),
+    "10": ("Why does fusion win?", "10_why_does_fusion_win"),
+    "12": ("Which mode do I need?", "12_which_mode_do_i_need"),
+    "14": ("Why did it compile again?", "14_why_did_it_compile_again"),
+    "18": (
+        "Which layer is wrong, and would I notice?",
+        "18_which_layer_is_wrong_and_would_i_notice",
+    ),
+    "19": ("Why is it slow, stale or silent?", "19_why_is_it_slow_stale_or_silent"),
+    "20": ("Does it still train the same?", "20_does_it_still_train_the_same"),
+    "25": (
+        "What does the first call cost, and how do I start warm?",
+        "25_what_does_the_first_call_cost",
+    ),
 }
 # Of each part: why it is asked, and what to do where it is not good.
 _ABOUT = {
     "matches": (
         "Compiled code must give what the model gives: results, gradients, and what a "
         "call changes. Where the two differ, float64 says which is right.",
-        "Leave the part at fault eager until it is mended, and report it.",
+        "Leave the part at fault eager until it is fixed, and report it.",
     ),
     "capture": (
-        "What lies in one graph is optimised together. A break ends a graph, and the "
-        "line at which it ends runs in Python.",
-        "Mend the breaks in what runs often; elsewhere they may stay.",
+        "The operations of one graph are optimised together. A break ends a graph, and "
+        "the line at which it ends runs in Python.",
+        "Remove the breaks in what runs often; elsewhere they may stay.",
     ),
     "recompiles": (
-        "A compiled version serves the inputs that its guards admit; another input "
-        "compiles another version, up to a limit. After it, the model runs eagerly.",
+        "A compiled version serves the inputs that its guards admit; other inputs "
+        "compile a new version, up to a limit. After it, the model runs eagerly.",
         "Keep what changes out of the guards, or say beforehand what will change.",
     ),
     "silent": (
-        "Compiled code keeps what was true when it was made. Here things are changed "
-        "after the first call, to see whether it follows.",
+        "Compiled code keeps what was true when it was made. This part changes "
+        "things after the first call, to see whether it notices.",
         "Change it before the first call, or call torch.compiler.reset() after.",
     ),
     "traffic": (
@@ -56,19 +60,19 @@ _ABOUT = {
     ),
     "speed": (
         "Both are timed in turn, on this machine, with these inputs.",
-        "If nothing is won, do not compile it; a busy machine decides nothing.",
+        "If it is not faster, do not compile it; a busy machine decides nothing.",
     ),
     "start": (
-        "The first call compiles. A cache, or files that you ship, spare most of it.",
+        "The first call compiles. A cache, or files that you ship, save most of it.",
         "Ship the cache with the model, or warm up before users come.",
     ),
     "composes": (
-        "A training step seldom comes alone: autocast, checkpoints, hooks and DDP are "
-        "put around it, one after the other, and the gradients are judged.",
+        "Autocast, checkpoints, hooks and DDP are put around the training step, one "
+        "after the other, and the gradients are judged.",
         "Of what differs, use the way that agrees, or leave that piece eager.",
     ),
     "gpu": (
-        "The kernels that Inductor writes for this GPU, compiled here without one.",
+        "The kernels that Inductor writes for this GPU, compiled without one.",
         "Registers that spill go through memory: smaller pieces may be faster.",
     ),
     "next": (
@@ -86,7 +90,20 @@ _VERDICTS = {
 }
 _LONG = 12  # rows, above which a table is folded
 _PAGE = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
-    """<!doctype html>
+    """{% macro table_of(table) %}
+{% set folded = table.rows | length > long %}
+{% if folded %}<details><summary>{{ table.rows | length }} rows: {{
+table.headings | select | join(", ") }}</summary>{% endif %}
+<div class="wide" tabindex="0"><table>
+<thead><tr>{% for cell in table.headings %}<th scope="col">{{ marked(cell) }}</th>
+{% endfor %}</tr></thead>
+{% for row in table.rows %}
+<tr>{% for cell in row %}<td>{{ marked(cell) }}</td>{% endfor %}</tr>
+{% endfor %}
+</table></div>
+{% if folded %}</details>{% endif %}
+{% endmacro %}
+<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -149,8 +166,8 @@ footer { border-top: 1px solid var(--line); font-size: .85rem; }
 {% for verdict, words in verdicts.items() %}
 <dt class="{{ verdict.split()[-1] }}">{{ verdict }}</dt><dd>{{ words }}</dd>
 {% endfor %}
-</dl><p>Numbers between ⟨ and ⟩ were measured here, and
-differ elsewhere; all else comes out the same on every machine with this torch.</p>
+</dl><p>Numbers between ⟨ and ⟩ were measured on this machine,
+and differ elsewhere; the rest is the same on every machine with this torch.</p>
 </details>
 {% for part in it.parts %}
 <section id="{{ part.name }}">
@@ -169,7 +186,8 @@ differ elsewhere; all else comes out the same on every machine with this torch.<
 {% for picture in part.pictures %}
 <p>{{ safe(picture) }}</p>
 {% endfor %}
-{% for piece in pieces(part) %}
+{% if part.differences %}{{ table_of(differs(part.differences)) }}{% endif %}
+{% for piece in part.evidence %}
 {% if piece is string %}
 {% if "\n" in piece %}
 <pre>{{ marked(piece) }}</pre>
@@ -177,17 +195,7 @@ differ elsewhere; all else comes out the same on every machine with this torch.<
 <p>{{ marked(piece) }}</p>
 {% endif %}
 {% else %}
-{% set folded = piece.rows | length > long %}
-{% if folded %}<details><summary>{{ piece.rows | length }} rows: {{
-piece.headings | select | join(", ") }}</summary>{% endif %}
-<div class="wide" tabindex="0"><table>
-<thead><tr>{% for cell in piece.headings %}<th scope="col">{{ marked(cell) }}</th>
-{% endfor %}</tr></thead>
-{% for row in piece.rows %}
-<tr>{% for cell in row %}<td>{{ marked(cell) }}</td>{% endfor %}</tr>
-{% endfor %}
-</table></div>
-{% if folded %}</details>{% endif %}
+{{ table_of(piece) }}
 {% endif %}
 {% endfor %}
 <p>Lesson {{ lesson(part.lesson) }}</p>
@@ -203,49 +211,12 @@ piece.headings | select | join(", ") }}</summary>{% endif %}
 
 
 def lesson(number: str) -> str:
-    """Return a lesson's title and file, or a link where the course's site is named.
-
-    On which site it can be read, only TORCH_CHECKUP_COURSE can say.
-    """
-    words = re.sub(r"\W+", "_", _LESSONS[number].lower()).strip("_")
-    title, page = f"{number} · {_LESSONS[number]}", f"{number}_{words}"
+    """Return a lesson's title and file; a link if TORCH_CHECKUP_COURSE has a site."""
+    title, page = _LESSONS[number]
+    title = f"{number} · {title}"
     if site := os.environ.get("TORCH_CHECKUP_COURSE", "").rstrip("/"):
         return Markup('<a href="{}/{}.html">{}</a>').format(site, page, title)
     return f"{title} (notebooks/{page}.ipynb)"
-
-
-def pieces(part: Any) -> list[str | Table]:
-    """Return the evidence of a part: its tables, and the text around them."""
-    found = [piece for evidence in part.evidence for piece in _pieces(evidence)]
-    return [table(part.differences), *found] if part.differences else found
-
-
-def _pieces(evidence: str) -> list[str | Table]:
-    """Return a text with the table in it, if there is one, as a table."""
-    lines = evidence.splitlines()
-    rules = [at for at, line in enumerate(lines) if re.fullmatch("─+( +─+)*", line)]
-    if not rules or rules[0] == 0:
-        return [evidence]
-    rule = rules[0]
-    head, *rows = (_cells(line, lines[rule]) for line in lines[rule - 1 :])
-    rows = list(itertools.takewhile(lambda row: len(row) == len(head), rows[1:]))
-    before = "\n".join(lines[: rule - 1])
-    after = "\n".join(lines[rule + 1 + len(rows) :]).strip("\n")
-    rest = _pieces(after) if after else []
-    return [*filter(None, [before]), Table.of(head, rows), *rest]
-
-
-def _cells(line: str, rule: str) -> list[str]:
-    """Return the cells of a line of a `Table`, under whose headings stands *rule*.
-
-    Marked cells do not count for a column's width, so a line with marks is cut at its
-    gaps; any other has each cell in its place, an empty one too.
-    """
-    places = [match.span() for match in re.finditer("─+", rule)]
-    gaps = {place for _, end in places[:-1] for place in (end, end + 1)}
-    if "⟨" in line or not line or any(line[at : at + 1].strip() for at in gaps):
-        return re.split(" {2,}", line)
-    return [line[begin:end].strip() for begin, end in places]
 
 
 def headline(parts: Any) -> str:
@@ -255,7 +226,7 @@ def headline(parts: Any) -> str:
 
 
 def page(found: Any) -> str:
-    """Return *found*, a `Checkup`, as a page of its own."""
+    """Return *found*, a `Checkup`, as one HTML page."""
     machine = dataclasses.asdict(found.machine)
     machine["memory"] = size(machine.pop("memory_bytes") or 0)
     return _PAGE.render(
@@ -267,7 +238,7 @@ def page(found: Any) -> str:
         verdicts=_VERDICTS,
         long=_LONG,
         marked=as_html,
-        pieces=pieces,
+        differs=differences.table,
         lesson=lesson,
         safe=Markup,
         kind=lambda part: part.verdict.split()[-1],

@@ -1,12 +1,12 @@
 """A program of a few lines that shows one difference, and says it with one assertion.
 
 It is written from a piece of a captured graph, or calls the user's own ``make``, and it
-is run in a process of its own before anybody is given it.
+is run in its own process before you get it.
 """
 
 from __future__ import annotations
 
-import ast
+import inspect
 import math
 import re
 import subprocess
@@ -21,9 +21,11 @@ from typing import Any
 import torch
 from torch import fx
 
-from .helpers import children
+from . import sandbox
+from .helpers.children import start
+from .helpers.differences import Difference
 from .helpers.tensors import tensors
-from .looks import Look
+from .model import Model
 
 _SHORT = 16
 """So many numbers of a tensor are written out; longer ones are made from a seed."""
@@ -37,6 +39,20 @@ BACKWARD = (  # of a loss in which each number has its own weight
     "loss = sum((t * (n % 13 - 6)).sum() for t, n in zip(roots, places))",
     "loss.backward()",
 )
+_USUAL = 1e-4
+"""Torch's own tolerance decides where one side is nearer than this, the other not."""
+_COMPARED = {  # of each field, what must hold of both sides
+    "dtype": "compiled.dtype == eager.dtype, (compiled.dtype, eager.dtype)",
+    "shape": "compiled.shape == eager.shape, (compiled.shape, eager.shape)",
+    "requires_grad": "compiled.requires_grad == eager.requires_grad",
+    "stride": "compiled.stride() == eager.stride()",
+    "missing": "(compiled is None) == (eager is None)",
+    "extra": "(compiled is None) == (eager is None)",
+    "type": "type(compiled) is type(eager), (type(compiled), type(eager))",
+    "identity": "compiled == eager, (compiled, eager)",
+    "alias": "compiled == eager, (compiled, eager)",
+    "sign of zero": "compiled.signbit().equal(eager.signbit())",
+}
 _NAME = "repro.py"
 _DATA = "repro.pt"
 
@@ -45,7 +61,7 @@ _DATA = "repro.pt"
 class Repro:
     """A program that shows a difference: what stands before its check, and the check.
 
-    *saved* are inputs that a file beside it holds.
+    *saved* are inputs in a file next to it.
     """
 
     setup: str
@@ -61,7 +77,7 @@ class Repro:
 
     @property
     def lines(self) -> int:
-        """How many lines it has, beside those that make inputs, and empty ones."""
+        """How many lines it has, without those that make inputs, and empty ones."""
         text = re.sub(r"def inputs\(\):\n(?: .*\n|\n)*", "", self.source)
         return sum(bool(line.strip()) for line in text.splitlines())
 
@@ -86,11 +102,11 @@ class Repro:
         other case.
         """
         self.write(folder)
-        said, limit = folder / "said", children.memory_limit(memory)
+        said, limit = folder / "said", sandbox.memory_limit(memory)
         with said.open("w") as errors:
             pipes = {"stdout": subprocess.DEVNULL, "stderr": errors}
-            child = children.start(_NAME, path=path, cwd=folder, **pipes)
-            end = children.awaited(child, said, max(timeout, 0.1), limit)
+            child = start(_NAME, path=path, cwd=folder, **pipes)
+            end = sandbox.awaited(child, said, max(timeout, 0.1), limit)
         said.unlink()
         if self.ends:
             return end.how == self.ends
@@ -102,11 +118,117 @@ class Repro:
         )
 
 
-# ------------------------------------------------------------------ what it looks like
+# -------------------------------------------------------------------- what it checks
+
+
+@dataclass(frozen=True)
+class Check:
+    """An expression that shows a difference, and the assertion that fails for it.
+
+    *found* is an expression of the names that the program has: ``out``, ``given``.
+    *assertion* is a line, *raises* names the exception that is the difference, and
+    *ends* says how it ends its process (`sandbox.End`), if it does.
+    """
+
+    found: str
+    assertion: str = ""
+    train: bool = False
+    raises: str = ""
+    ends: str = ""
+
+
+def check_of_piece(
+    found: Difference, module: fx.GraphModule, train: bool
+) -> Check | None:
+    """Return the check for a difference of a piece; None where there is none."""
+    names = [n.name for n in module.graph.find_nodes(op="placeholder")]
+    place, gradient = found.place, found.place.startswith("gradient")
+    if found.field in ("raises", "exception"):
+        return _of_error(found, train and place == "the backward")
+    if place.startswith("output"):
+        expression = "out" + place.removeprefix("output")
+    elif match := re.match(r"(?:gradient of )?(?:input )?(\w+)", place):
+        known = dict(zip(names, range(len(names)), strict=True))
+        number = known.get(match[1], match[1])
+        if not str(number).isdigit():
+            return None
+        expression = f"given[{number}]" + ".grad" * gradient
+    else:
+        return None
+    return check_of(found, expression, train=gradient)
+
+
+def _of_error(found: Difference, train: bool = False) -> Check:
+    """Return the check for an exception: that of compiled code, if it raises."""
+    if found.eager == "runs":
+        left = re.match(r"SystemExit: (\d+)", found.compiled)
+        ends = f"status {left[1]}" if left else found.ended
+        return Check("out", train=train, raises=found.compiled, ends=ends)
+    return Check("", "assert compiled == eager, (compiled, eager)", train)
+
+
+def check_of(found: Difference, expression: str, train: bool) -> Check | None:
+    """Return the check for *found* in an expression; None for an unknown field."""
+    memory = "untyped_storage().data_ptr()"
+    many = "[{} for one in (*given, *out){}]"
+    if found.field == "identity":
+        expression = many.format(f"one is {expression}", "")
+    elif found.field == "alias":
+        same = f"one.{memory} == {expression}.{memory}"
+        expression = many.format(same, " if torch.is_tensor(one)")
+    if found.field in ("values", "nan/inf"):
+        return Check(expression, _close(found), train)
+    compared = _COMPARED.get(found.field)
+    return Check(expression, f"assert {compared}", train) if compared else None
+
+
+def _close(found: Difference) -> str:
+    """Return torch's own assertion on values, or a tighter one for small ones."""
+    usual = "torch.testing.assert_close(compiled, eager, equal_nan=True)"
+    if found.off_eager is None or found.off_compiled is None:
+        return usual
+    if 4 * found.off_eager < _USUAL < found.off_compiled / 4:
+        return usual
+    limit = max(4 * found.off_eager, found.off_compiled / 4)
+    close = limit < found.off_compiled
+    return f"{usual[:-1]}, rtol=0, atol={limit:.1g})" if close else usual
+
+
+def check_of_model(found: Difference, m: Model) -> Check | None:
+    """Return the check for a difference of the user's model; None if there is none."""
+    if found.field in ("raises", "exception"):
+        return _of_error(found)
+    expression = _in_model(found.place, m)
+    check = check_of(found, expression, False) if expression else None
+    return None if check and "given" in check.found else check
+
+
+def _in_model(place: str, m: Model) -> str:
+    """Return the expression for a place of the user's model or its inputs; or ''."""
+    if place.startswith("output"):
+        return "out" + place.removeprefix("output")
+    if match := re.fullmatch(r"(gradient of )?input (\w+)(?: after the call)?", place):
+        names = [*inspect.signature(getattr(m.fn, "forward", m.fn)).parameters]
+        given = m.calls[0][0]
+        known = match[2] in names and names.index(match[2]) < len(given)
+        key = names.index(match[2]) if known else f'"{match[2]}"'
+        return f"call[{key}]" + ".grad" * bool(match[1])
+    for kind, get, end in (
+        ("gradient of ", "get_parameter", ".grad"),
+        ("parameter ", "get_parameter", ""),
+        ("buffer ", "get_buffer", ""),
+    ):
+        if place.startswith(kind):
+            name = place.removeprefix(kind).removesuffix(" after the call")
+            return f'fn.{get}("{name}"){end}'
+    return ""
+
+
+# ----------------------------------------------------------------- the whole program
 
 
 def beside(target: str) -> list[str]:
-    """Return the lines that import, and let a program find what *target* stands in.
+    """Return the lines that import, and let a program find the module of *target*.
 
     It is run where the check-up was: no folder of this machine is written into it.
     """
@@ -120,7 +242,7 @@ def beside(target: str) -> list[str]:
 def of_piece(
     module: fx.GraphModule,
     given: Sequence[Any],
-    look: Look,
+    check: Check,
     compiling: str,
     exact: bool,
     target: str = "",
@@ -129,7 +251,7 @@ def of_piece(
 
     *compiling* is how it is compiled: ``torch.compile(f)``.  With *exact*, inputs have
     the values that they had, those that are long in a file; else these come from a
-    seed.  *target* is the user's, whose module may register operators of its own.
+    seed.  *target* is the user's, whose module may register operators.
     """
     names = [n.name for n in module.graph.find_nodes(op="placeholder")]
     heads, body = _code(module, target)
@@ -149,16 +271,16 @@ def of_piece(
             f"    return {arguments}{comma}" if names else "    return ()",
             "",
             "",
-            *_seen("given = inputs()", "fn(*given)", look),
+            *_seen("given = inputs()", "fn(*given)", check),
             "",
         ]
     )
-    check = _checked(look, "f", compiling)
-    return Repro(setup, check, look.raises, look.ends, saved)
+    shows = _checked(check, "f", compiling)
+    return Repro(setup, shows, check.raises, check.ends, saved)
 
 
 def of_make(
-    target: str, call: Callable[[str], list[str]], look: Look, how: str
+    target: str, call: Callable[[str], list[str]], check: Check, how: str
 ) -> Repro:
     """Return the program that calls the user's own *target*.
 
@@ -174,39 +296,33 @@ def of_make(
         "    torch.manual_seed(0)",
         f"    fn, given, *loss = {name}()",
         f"    run = {how} if compiled else fn",
-        *_guarded(call("run"), look),
+        *_guarded(call("run"), check),
         "",
     ]
-    check = f"eager, compiled = seen(False), seen(True)\n{look.check}"
-    if look.raises:
-        check = f"seen(False)\nseen(True)  # {look.raises}"
-    return Repro("\n".join(setup), check, look.raises, look.ends)
+    shows = _checked(check, "False", "True")
+    return Repro("\n".join(setup), shows, check.raises, check.ends)
 
 
-def _guarded(lines: list[str], look: Look) -> list[str]:
+def _guarded(lines: list[str], check: Check) -> list[str]:
     """Return the lines of a call, and of what is looked at after it."""
-    if look.found:
-        return [f"    {line}" for line in [*lines, f"return {look.found}"]]
+    if check.found:
+        return [f"    {line}" for line in [*lines, f"return {check.found}"]]
     tried = [f"        {line}" for line in lines]
     handled = ["    except Exception as error:", "        return type(error).__name__"]
     return ["    try:", *tried, *handled]
 
 
-def _seen(making: str, call: str, look: Look) -> list[str]:
+def _seen(making: str, call: str, check: Check) -> list[str]:
     """Return the lines of a function that calls one side, and looks at it."""
-    lines = ["def seen(fn):", f"    {making}"]
-    if not look.found:
-        return [*lines, *_guarded([f"out = {call}"], look)]
-    lines.append(f"    out = {call}")
-    if look.train:
-        lines += [f"    {line}" for line in BACKWARD]
-    return [*lines, f"    return {look.found}"]
+    backward = BACKWARD if check.train and check.found else ()
+    lines = _guarded([f"out = {call}", *backward], check)
+    return ["def seen(fn):", f"    {making}", *lines]
 
 
-def _checked(look: Look, name: str, compiling: str) -> str:
-    if look.raises:
-        return f"seen({name})\nseen({compiling})  # {look.raises}"
-    return f"eager, compiled = seen({name}), seen({compiling})\n{look.check}"
+def _checked(check: Check, name: str, compiling: str) -> str:
+    if check.raises:
+        return f"seen({name})\nseen({compiling})  # {check.raises}"
+    return f"eager, compiled = seen({name}), seen({compiling})\n{check.assertion}"
 
 
 def as_test(repro: Repro, name: str) -> str:
@@ -220,7 +336,7 @@ def as_test(repro: Repro, name: str) -> str:
 
 
 def module_of(target: str) -> str:
-    """Return the name by which a program imports what *target* stands in."""
+    """Return the name by which a program imports the module of *target*."""
     home = target.rpartition(":")[0]
     return Path(home).stem if home.endswith(".py") else home
 
@@ -396,11 +512,3 @@ def _shaped(made: str, flat: torch.Tensor, shape: tuple[int, ...]) -> str:
     if made.startswith(("torch.full", "torch.randint")):
         return re.sub(rf"\({n},\)", str(shape), made, count=1)
     return f"{made}.view({shape})"
-
-
-def is_python(source: str) -> bool:
-    """Return whether a text is a program at all."""
-    with suppress(SyntaxError):
-        ast.parse(source)
-        return True
-    return False

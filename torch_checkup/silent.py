@@ -1,7 +1,7 @@
 """The part ``silent``: is something silently eager, stale or ignored?
 
-What people change after the first call is changed here: compiled code follows, by a
-guard, or it does not.  Guards notice, not kernels, so none are built.
+Each thing that people change after the first call is changed: compiled code notices, by
+a guard, or it does not.  Guards notice, not kernels, so none are built.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from unittest import mock
 
 import torch
 
-from .breaks import seen_of
-from .checkups import Part
-from .cures import answer_of, near
+from .capture import least_captured
 from .helpers import correctness, text
 from .helpers.errors import one_line
 from .helpers.session import restored, undisturbed
 from .helpers.text import Table
-from .patient import Patient, doubled
+from .model import Model, answer_of, doubled, near
+from .report import Part
 
 _MOST_NUMBERS = 6
 """So many attributes are changed after the first call: each change compiles."""
@@ -35,25 +34,25 @@ _TIED = "skip_no_tensor_aliasing_guards_on_parameters"
 # ------------------------------------------------------------------------- the part
 
 
-def silent(p: Patient) -> Part:
+def part(m: Model) -> Part:
     """Is something silently eager, stale or ignored?"""
-    if why := _let_pass(p) if seen_of(p).now.count else _why_eager(p):
+    if why := _let_pass(m) if least_captured(m)[0].count else _why_eager(m):
         return Part("silent", "bad", why, {"compiled": False, "stale": 0})
-    probe = Probe(p, "aot_eager" if _writes(p) else "eager")
-    found = [(change, probe.notices(change)) for change in _changes(p)]
+    probe = Probe(m, "aot_eager" if _writes(m) else "eager")
+    found = [(change, probe.notices(change)) for change in _changes(m)]
     noticed = [change for change, seen in found if seen]
     missed = [change for change, seen in found if seen is False]
     stale = [change for change in missed if not change.of_all]
     rows = [(change.name, "noticed") for change in noticed]
     rows += [(change.name, "NOT NOTICED") for change in stale]
-    names, advice = [change.name for change in stale], _mends(probe, stale)
-    if _later_call_differs(p):
+    names, advice = [change.name for change in stale], _fixes(probe, stale)
+    if _later_call_differs(m):
         rows.insert(0, ("nothing: a second call in the same way", "DIFFERS from eager"))
         names.insert(0, "what the first call itself changed, such as a hook or a list")
-        if not _later_call_differs(p, calls_before=1):
+        if not _later_call_differs(m, calls_before=1):
             advice.insert(0, "call the model once before torch.compile: it agrees then")
     table = Table.of(["changed after the first call", "compiled code"], rows)
-    evidence = [str(table)] if rows else []
+    evidence = [table] if rows else []
     if of_all := [change for change in missed if change.of_all]:
         evidence.append(_of_every_model(probe, of_all))
     counts = {"compiled": True, "stale": len(names)}
@@ -65,34 +64,34 @@ def silent(p: Patient) -> Part:
     return Part("silent", verdict, says, counts, tuple(evidence), tuple(advice))
 
 
-def _writes(p: Patient) -> bool:
+def _writes(m: Model) -> bool:
     """Return whether a call writes to parameters, which AOTAutograd puts back later."""
-    weights = list(p.module.parameters()) if p.module else []
+    weights = list(m.module.parameters()) if m.module else []
     before = [weight._version for weight in weights]
-    inputs, kwargs = p.calls[0]
-    with undisturbed(p.fn):
-        p.fn(*inputs, **kwargs)
+    inputs, kwargs = m.calls[0]
+    with undisturbed(m.fn):
+        m.fn(*inputs, **kwargs)
         return before != [weight._version for weight in weights]
 
 
-def _why_eager(p: Patient) -> str:
+def _why_eager(m: Model) -> str:
     """Return why no graph runs, as far as it is known."""
     says = "no graph ran: the call is eager"
-    if seen_of(p).now.breaks:
+    if least_captured(m)[0].breaks:
         return f"{says}; see capture"
     if torch._dynamo.config.disable:
         return f"{says}: TORCH_COMPILE_DISABLE is set"
     return f"{says}: no operation of torch was found to capture"
 
 
-def _let_pass(p: Patient) -> str:
-    """Return what fails to compile, where the model's owner lets such errors pass."""
+def _let_pass(m: Model) -> str:
+    """Return the error of the compiler, where the owner suppresses such errors."""
     if not torch._dynamo.config.suppress_errors:
         return ""
-    inputs, kwargs = p.calls[0]
-    with undisturbed(p.fn), torch._dynamo.config.patch(suppress_errors=False):
+    inputs, kwargs = m.calls[0]
+    with undisturbed(m.fn), torch._dynamo.config.patch(suppress_errors=False):
         try:
-            p.run(p.compiled())(*inputs, **kwargs)
+            m.run(m.compiled())(*inputs, **kwargs)
         except Exception as error:
             return (
                 "it runs eagerly: torch._dynamo.config.suppress_errors lets pass that "
@@ -101,8 +100,8 @@ def _let_pass(p: Patient) -> str:
     return ""
 
 
-def _mends(probe: Probe, stale: list[Change]) -> list[str]:
-    """Return what makes compiled code follow the changes that it does not notice."""
+def _fixes(probe: Probe, stale: list[Change]) -> list[str]:
+    """Return what makes compiled code notice the changes that it misses."""
     said = []
     for change in stale:
         if change.setting and probe.anew(change.setting).notices(change):
@@ -113,7 +112,7 @@ def _mends(probe: Probe, stale: list[Change]) -> list[str]:
 
 
 def _of_every_model(probe: Probe, missed: list[Change]) -> str:
-    """Return the sentence on what no compiled model notices, and what helps here."""
+    """Return the sentence on changes that no compiled model notices."""
     said = (
         f"As in every compiled model, not seen is {'; '.join(c.name for c in missed)}: "
         "do it before the first call, or call torch.compiler.reset() after."
@@ -150,7 +149,7 @@ class Change(NamedTuple):
 class Probe:
     """A model that is compiled once, and looked at again and again as it changes."""
 
-    p: Patient
+    m: Model
     backend: str
     setting: str = ""
     before: dict[bool, list[torch.Tensor] | None] = field(default_factory=dict)
@@ -158,11 +157,11 @@ class Probe:
     def __post_init__(self) -> None:
         torch.compiler.reset()
         # Itself: a copy would not see what changes.
-        self.compiled = torch.compile(self.p.fn, backend=self.backend)
+        self.compiled = torch.compile(self.m.fn, backend=self.backend)
 
     def anew(self, setting: str) -> Probe:
         """Return another look, where a setting of ``torch._dynamo.config`` is off."""
-        return Probe(self.p, self.backend, setting)
+        return Probe(self.m, self.backend, setting)
 
     def notices(self, change: Change, reset: bool = False) -> bool | None:
         """Return whether compiled code follows; None if the change changes nothing.
@@ -177,8 +176,8 @@ class Probe:
             before = self._before(change.backward)
             if before is None:
                 return None
-            with restored(self.p.fn), change.make():
-                after = self._answer(self.p.eager, change.backward)
+            with restored(self.m.fn), change.make():
+                after = self._answer(self.m.eager, change.backward)
                 if near(before, after):
                     return None
                 if reset:
@@ -187,14 +186,14 @@ class Probe:
                 if near(now, after):
                     return True
                 # Numbers that are drawn then, as in training, need not be eager's.
-                other = self._answer(self.p.eager, change.backward, seed=1)
+                other = self._answer(self.m.eager, change.backward, seed=1)
                 return not near(other, after) and not near(now, before)
         return None
 
     def _before(self, backward: bool) -> list[torch.Tensor] | None:
         """Return what it gives before a change; None where that changes by itself."""
         if backward not in self.before:
-            first, second = (self._answer(self.p.eager, backward) for _ in range(2))
+            first, second = (self._answer(self.m.eager, backward) for _ in range(2))
             self._answer(self.compiled, backward)  # the first call
             self.before[backward] = first if near(first, second) else None
         return self.before[backward]
@@ -206,18 +205,18 @@ class Probe:
 
         `undisturbed` would forget what is compiled.
         """
-        inputs, kwargs = self.p.calls[0]
+        inputs, kwargs = self.m.calls[0]
         around = restored if fn is self.compiled else undisturbed
-        with around(self.p.fn), correctness.seeded(seed):
+        with around(self.m.fn), correctness.seeded(seed):
             if not backward:
                 with torch.no_grad():
                     return correctness.values_of(fn(*inputs, **kwargs))
-            self.p.run(fn)(*inputs, **kwargs)
-            weights = self.p.module.parameters() if self.p.module else ()
+            self.m.run(fn)(*inputs, **kwargs)
+            weights = self.m.module.parameters() if self.m.module else ()
             return [w.grad.clone() for w in weights if w.grad is not None]
 
 
-def _later_call_differs(p: Patient, calls_before: int = 0) -> bool:
+def _later_call_differs(m: Model, calls_before: int = 0) -> bool:
     """Return whether the third of three calls differs, where the first agreed.
 
     A call can change what the next one does: a hook that it adds, a number that it
@@ -231,14 +230,14 @@ def _later_call_differs(p: Patient, calls_before: int = 0) -> bool:
         state = undisturbed(fn)  # make() may return the same model each time
         with state, torch.no_grad(), correctness.seeded(0):
             for _ in range(calls_before):
-                answer_of(first, p.calls[0])
-            return [answer_of(fn, p.calls[0]) for _ in range(3)]
+                answer_of(first, m.calls[0])
+            return [answer_of(fn, m.calls[0]) for _ in range(3)]
 
     try:
-        model = p.made_again()
+        model = m.made_again()
         eager = three(model, model)
         torch.compiler.reset()
-        model = p.made_again()
+        model = m.made_again()
         ours = three(torch.compile(model, backend="aot_eager"), model)
     except Exception:  # it fails in another part too, and is reported there
         return False
@@ -248,18 +247,18 @@ def _later_call_differs(p: Patient, calls_before: int = 0) -> bool:
 # ----------------------------------------------------------------------- the changes
 
 
-def _changes(p: Patient) -> Iterator[Change]:
+def _changes(m: Model) -> Iterator[Change]:
     """Yield changes that people make after the first call."""
-    if p.module:
-        modules = dict(p.module.named_modules())
-        yield from _hooks(p, modules)
-        mode = not p.module.training
+    if m.module:
+        modules = dict(m.module.named_modules())
+        yield from _hooks(m, modules)
+        mode = not m.module.training
         name = "train()" if mode else "eval()"
-        yield Change(name, _once(partial(p.module.train, mode)))
+        yield Change(name, _once(partial(m.module.train, mode)))
         yield from _numbers(modules)
         yield from _parameters(modules)
         yield _method(modules)
-    function = inspect.unwrap(getattr(p.fn, "forward", p.fn))
+    function = inspect.unwrap(getattr(m.fn, "forward", m.fn))
     function = getattr(function, "__func__", function)
     if isinstance(function, types.FunctionType):
         scope = function.__globals__
@@ -280,13 +279,13 @@ def _once(change: Callable[[], Any]) -> Callable[[], Any]:
     return changed
 
 
-def _hooks(p: Patient, modules: dict[str, torch.nn.Module]) -> Iterator[Change]:
+def _hooks(m: Model, modules: dict[str, torch.nn.Module]) -> Iterator[Change]:
     """Yield late hooks on the first and the last layer, which no guard sees."""
     leaves = [n for n, part in modules.items() if n and not list(part.children())]
     for name in dict.fromkeys(leaves[:1] + leaves[-1:]):
         hook = partial(modules[name].register_forward_hook, doubled)
         yield Change(f"a hook on {name}", _once(hook), True, _HOOKS)
-    if p.train and leaves:
+    if m.train and leaves:
         hook = partial(modules[leaves[-1]].register_full_backward_hook, _doubled_back)
         name = f"a backward hook on {leaves[-1]}"
         yield Change(name, _once(hook), True, _HOOKS, backward=True)

@@ -1,7 +1,7 @@
 """Where a wrong answer comes from: the stage, the pass, the line, and a repro that ran.
 
-Only what is known to be wrong is looked into, in a process of its own (`where_child`),
-which tells what it has found as it goes: one that is ended has told what it knew.
+The search (`search`) runs in a sandbox and reports as it goes: one that is ended has
+reported what it knew.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from typing import Any
 
 import msgspec
 
-from .differences import Difference
-from .guest import ADVICE, FRUGAL, folders_of
-from .helpers import children, results, text
-from .helpers.errors import InputError
+from . import sandbox
+from .helpers import results, text
+from .helpers.differences import Difference
 from .helpers.results import Machine, Result
 
 LADDER = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
@@ -34,15 +33,16 @@ _STAGES = {
 
 @dataclass(frozen=True, repr=False)
 class Where(Result):
-    """Where one difference comes from, as far as the search came.
+    """Where one difference comes from, as far as it was found.
 
     *stage* is the first backend of `LADDER` that is wrong; *step* the pass, lowering or
-    setting of it that torch's bisector names; *kernel* what Inductor made of it.
+    setting of it that torch's bisector names; *kernel* the one that Inductor made.
     *file*, *line*, *code* and *module* are the user's, of the last operation of the
     smallest *piece* that is wrong: so many operations of the graph *graph* (from 1),
-    which has *operations*.  *repro* is a program, *still_fails* what it did in a
-    process of its own, and *files* what lies beside it.  *often* is how many of how
-    many runs were wrong.  *notes* say what was not found out, and why.
+    which has *operations*.  *repro* is a program, *test* the same as a test of pytest,
+    *still_fails* whether it failed when it was run, and *files* the names of what it
+    loads.  *often* is how many of how many runs were wrong.  *notes* say what was not
+    found out, and why.
     """
 
     call: int
@@ -112,28 +112,18 @@ def searched(
     memory: int | None,
     keep: Path,
 ) -> Where:
-    """Return where a difference of a model comes from, as far as the search comes.
+    """Return where a difference of a model comes from, as far as it was found.
 
-    It takes at most *timeout* seconds.  Its files are written to *keep*.  A process
-    that dies, or is ended, has told what it knew.
+    The search takes at most *timeout* seconds, and writes its files to *keep*.
     """
     known = {n: getattr(found, n) for n in _SOUGHT}
     order = {**order, "memory": memory, "difference": dataclasses.asdict(found)}
-    if found.ended == "memory":  # a program of the search eats as much beside it
-        memory = 2 * children.memory_limit(memory)
-    child = f"{__package__}.where_child"
+    if found.ended == "memory":  # a program of the search takes as much as well
+        memory = 2 * sandbox.memory_limit(memory)
+    # Torch's bisector empties folders: it gets one that nobody else has.
     with tempfile.TemporaryDirectory(prefix="bisect-") as cache:
         whole = {**order, "seconds": timeout, "keep": str(keep), "cache": cache}
-        news = children.reports(
-            # Torch's bisector empties folders: it gets one that nobody else has.
-            child,
-            whole,
-            timeout,
-            memory,
-            env=FRUGAL,
-            path=folders_of(order["target"]),
-            advice=ADVICE,
-        )
+        news = sandbox.reports(".search:look", whole, timeout, memory)
         for one in news:
             known |= one.get("where", {})
             if problem := one.get("problem"):
@@ -143,9 +133,9 @@ def searched(
 
 
 def _ended(known: dict[str, Any], why: str, same: bool) -> dict[str, Any]:
-    """Return what there is to add when the search was ended, or died.
+    """Return the facts to add when the search was ended, or died.
 
-    It may be the *same* end as that which is sought.
+    *same* says whether it died as the compiled model did.
     """
     doing = known.get("doing", "")
     said = ", ".join(filter(None, (f"not narrowed further: {why}", doing)))
@@ -153,52 +143,26 @@ def _ended(known: dict[str, Any], why: str, same: bool) -> dict[str, Any]:
     return {"stage": stage, "notes": [*known.get("notes", ()), said]}
 
 
-# ------------------------------------------------------------------------ files of it
+def written(found: Where, kept: Path, folder: str | os.PathLike[str] | None) -> Where:
+    """Write the program, the same as a test, and a draft of an issue to *folder*.
 
-
-@dataclass(frozen=True)
-class Files:
-    """Where what was found goes: a folder, a test of pytest, the draft of an issue."""
-
-    repro: str | os.PathLike[str] | None = None
-    test: str | os.PathLike[str] | None = None
-    issue: str | os.PathLike[str] | None = None
-
-    def check(self) -> None:
-        """Raise InputError where one of them cannot be written."""
-        folder = Path(self.repro) / "repro.py" if self.repro else None
-        for path in filter(None, (folder, self.test, self.issue)):
-            place = Path(path).absolute()
-            home = next(one for one in place.parents if one.exists())
-            if place.is_dir() or not home.is_dir() or not os.access(home, os.W_OK):
-                raise InputError(f"{path} cannot be written: name a place that can")
-
-    def write(self, found: Where, kept: Path) -> Where:
-        """Write what was asked for; return *found*, which says what it lacks elsewhere.
-
-        *kept* is the folder of the search, with the inputs that a program loads.
-        """
-        written = {}
-        if found.repro:
-            written |= (
-                {Path(self.repro) / "repro.py": found.repro} if self.repro else {}
-            )
-            written |= {Path(self.test): found.test} if self.test else {}
-        for path, content in written.items():
-            results.write_atomically(path, content)
-            for name in found.files:
-                data = (kept / name).read_bytes()
-                results.write_atomically(path.with_name(name), data)
-        if self.issue:
-            results.write_atomically(self.issue, issue(found))
-        if found.files and not written:
-            lacks = f"it loads {', '.join(found.files)}, which --repro FOLDER keeps"
-            return replace(found, notes=(*found.notes, lacks))
-        return found
+    *kept* is the folder of the search, with the inputs that a program loads.  Return
+    *found*, with a note if it lacks these.
+    """
+    if not folder:
+        lacks = f"it loads {', '.join(found.files)}, which --repro FOLDER keeps"
+        return replace(found, notes=(*found.notes, lacks)) if found.files else found
+    texts = {"repro.py": found.repro, "test_repro.py": found.test}
+    for name, content in {**texts, "issue.md": issue(found)}.items():
+        if content:
+            results.write_atomically(Path(folder) / name, content)
+    for name in found.files:
+        results.write_atomically(Path(folder) / name, (kept / name).read_bytes())
+    return found
 
 
 def issue(found: Where) -> str:
-    """Return a draft of a report for who maintains torch, in Markdown."""
+    """Return a draft of an issue for torch's maintainers, in Markdown."""
     machine = Machine.here()
     versions = {"torch": machine.torch, "triton": machine.triton}
     versions |= {"python": machine.python, "system": machine.system}
@@ -220,7 +184,7 @@ def issue(found: Where) -> str:
         *(f"- {name}: {value}" for name, value in where if value),
         *(f"- {note}" for note in found.notes),
         "",
-        f"## Repro, which {does[found.still_fails]} in a process of its own",
+        f"## Repro, which {does[found.still_fails]} in its own process",
         "",
         "```python",
         found.repro.rstrip(),

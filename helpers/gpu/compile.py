@@ -105,9 +105,9 @@ def configs(source: str, gpu: Gpu) -> tuple[Config, ...]:
 
 
 def neighbours(source: str, gpu: Gpu, config: int = 0) -> tuple[Config, ...]:
-    """Return what coordinate descent would time next, if *config* were the fastest.
+    """Return the configurations that coordinate descent would time next after *config*.
 
-    These are the fewest: each that is faster has neighbours of its own.  None where the
+    These are the fewest: each that is faster has neighbours in turn.  None where the
     mode did not ask for it.  Source: Inductor's own tuner, with equal times.
     """
     with _loaded(source, gpu) as tuner:
@@ -253,7 +253,7 @@ def _tuner(source: str) -> Any:
 def _compiled(
     tuner: Any, config: Any, lines: bool, again: bool = False
 ) -> tuple[Any, str]:
-    """Return what Triton makes of a kernel, and what ptxas said meanwhile."""
+    """Return Triton's compiled kernel, and the output of ptxas."""
     with _asking(lines, again) as log:
         return tuner._precompile_config(config).kernel, log.getvalue()
 

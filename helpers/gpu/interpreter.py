@@ -1,7 +1,7 @@
 """Run the kernels of a dump on the CPU, and compare what comes out with eager.
 
 Triton has an interpreter, which runs a kernel program by program on the CPU.  The
-switch for it is read when Triton is imported, so it runs in a process of its own
+switch for it is read when Triton is imported, so it runs in its own process
 (`interpreter_child`).  That gets the whole module Inductor wrote for a graph, and the
 inputs the program had.  Here, eager runs the graph the module was made from, on the
 same inputs.  What the two give is compared; a launch agrees when all of its graph does.
@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from .. import children, session
+from .. import children, correctness, session
 from .._torch import needed_for
 from ..errors import InputError, one_line
 from ..results import TableResult
@@ -107,11 +107,10 @@ def check_numerics(dump: Any, limit_s: float = 120.0) -> Numerics:
     """Return how each Triton kernel of *dump* compares with eager, run on the CPU.
 
     Inputs are those of the call that was dumped; a backward gets what eager's forward
-    saved, and normal numbers for its gradients.  An output agrees within 8 times this:
-    the relative tolerance of ``torch.testing`` for the graph's narrowest type, of the
-    element or the output's root mean square, whichever is larger; plus how far eager
-    itself is from the same graph in float64.  A graph may take *limit_s* seconds, the
-    start of the interpreter not counted: a loop without end is stopped then.
+    saved, and normal numbers for its gradients.  An output agrees where `correctness`
+    finds it right by the same graph in float64, or off by no more than 8 times the
+    tolerance of ``torch.testing`` for the graph's narrowest type.  A graph may take
+    *limit_s* seconds after the interpreter has started: an endless loop is stopped.
 
     Raises InputError for a dump that was read from a file: it holds no graphs.
     """
@@ -192,7 +191,7 @@ def _homes(source: str) -> list[str]:
 
 
 def _named(graph: Any, outputs: Sequence[Any], inputs: Sequence[Any]) -> dict[str, Any]:
-    """Return what is compared, by name."""
+    """Return the values that are compared, by name."""
     named = {f"output {i}": value for i, value in enumerate(outputs)}
     if graph.phase != "backward":  # which may write to what was saved for it
         named |= {f"input {i} after the call": x for i, x in enumerate(inputs)}
@@ -221,32 +220,22 @@ def _verdict(graph: Any, eager: Any, computed: Any, exact: Any) -> dict[str, Any
 def _difference(
     eager: Any, kernel: Any, exact: Any, tolerance: float
 ) -> tuple[float, float, bool]:
-    """Return the largest absolute and relative difference, and whether it is fine.
+    """Return the largest absolute and relative difference, and whether it's rounding.
 
-    Eager rounds, too, and a kernel that rounds otherwise is not wrong: so it may be
-    off by *tolerance* of the size, and by as much as eager is off *exact*, which is
-    the same in float64; both times `SLACK`.  The size of an element is its own, or
-    the tensor's root mean square: after a subtraction, little but rounding is left.
-    Whole numbers have to be equal.
+    *exact* is eager in float64.  The relative one is over the root mean square of what
+    is finite: after a subtraction, little but rounding is left of an element.
     """
     if not isinstance(eager, torch.Tensor):
         return 0.0, 0.0, eager == kernel
     if not isinstance(kernel, torch.Tensor) or _kind(eager) != _kind(kernel):
         return math.inf, math.inf, False
-    if eager.is_complex():
-        eager, kernel, exact = map(torch.view_as_real, (eager, kernel, exact))
-    a, b, c = eager.double(), kernel.double(), exact.double()
-    off = torch.where((a == b) | (a.isnan() & b.isnan()), 0.0, (a - b).abs())
-    off = off.nan_to_num(math.inf, math.inf)  # NaN on one side only
-    if not off.any():
+    off = correctness.size_of(eager, kernel)[1]
+    if not off:
         return 0.0, 0.0, True
-    finite = a.nan_to_num(0.0, 0.0, 0.0)
-    mean = max(float(finite.square().mean().sqrt()), sys.float_info.min)
-    size = finite.abs().clamp(min=mean)
-    unsure = float((a - c).abs().nan_to_num(0.0, 0.0).max())
-    allowed = SLACK * (tolerance * size + unsure)
-    fine = eager.is_floating_point() and bool((off <= allowed).all())
-    return float(off.max()), float((off / size).max()), fine
+    finite = torch.where(eager.isfinite(), eager, torch.zeros_like(eager))
+    size = max(correctness.size_of(finite)[0], sys.float_info.min)
+    fine = correctness.right(eager, kernel, exact, SLACK * tolerance)
+    return off, off / size, fine
 
 
 # --- the eager side ------------------------------------------------------------------
@@ -266,7 +255,7 @@ class Eager(torch.fx.Interpreter):
         self.lowered, self.fourfold, self.wide = graph, fourfold, wide
 
     def values(self, inputs: Sequence[Any]) -> dict[str, Any]:
-        """Return what the graph gives for *inputs*, which stay as they are, by name."""
+        """Return the results of the graph by name; *inputs* stay as they are."""
         inputs = [self._adapted(value) for value in clone(list(inputs))]
         torch.manual_seed(SEED)
         with torch.no_grad():
@@ -410,7 +399,7 @@ def philox(seed: int, rounds: int) -> np.ndarray:
 
 
 def attention(operation: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-    """Return what an attention kernel of a GPU gives for CPU tensors, or its gradients.
+    """Return the result of a GPU's attention kernel for CPU tensors, or its gradients.
 
     Computed by the definition; shapes, strides and types are those of *operation*.
     What only its own backward reads, such as sums of the rows, is zeros.
@@ -474,7 +463,7 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(data: bytes) -> Any:
-    """Return what ``pack`` was given; nothing else is ever built from *data*."""
+    """Return the value given to ``pack``; nothing else is ever built from *data*."""
     return torch.load(io.BytesIO(data), weights_only=True)
 
 
@@ -491,7 +480,7 @@ class Interpreter:
         gpu: str = "h100",
         constants: dict[str, torch.Tensor] | None = None,
     ) -> dict[str, Any]:
-        """Return what `interpreter_child.run_module` does for a module and its inputs.
+        """Return the result of `interpreter_child.run_module`.
 
         *gpu* is the one that it was written for; *constants* are globals of the module.
         Of one that takes longer than *limit_s*, or crashes, only the error comes back:

@@ -303,7 +303,7 @@ def _cast(self: Any, source: Any, dtype: Any) -> Any:
 
 
 def _computed(self: Any, original: Callable[..., Any], *args: Any) -> Any:
-    """Return what *original* does in float32 where numpy lacks the type."""
+    """Return the result of *original* in float32 where numpy lacks the type."""
     *values, operation = args
     result, dtype = original(self, *map(_widened, values), operation), values[0].dtype
     narrow = dtype.scalar in _NARROW and result.data.dtype != bool  # a comparison
@@ -357,7 +357,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {  # where torch has another name, o
 
 
 def _call_library(function: str, *args: Any, **_: Any) -> Any:
-    """Return what torch gives for a *function* of CUDA's library for mathematics."""
+    """Return torch's result for a *function* of CUDA's math library."""
     known = _FUNCTIONS.get(function) or getattr(torch, function, None)
     known = known or getattr(torch.special, function, None)
     known = known or getattr(torch.special, f"bessel_{function}", None)  # j0 and so on

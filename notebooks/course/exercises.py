@@ -332,62 +332,27 @@ def near(value: Any, wanted: Any, tolerance: float = 1e-5) -> bool:
 
     *tolerance* is relative and absolute: rounding is no difference.
     """
-    return difference(lambda: value, lambda: wanted, [()], tolerance) is None
-
-
-def difference(
-    answer: Callable[..., Any],
-    reference: Callable[..., Any],
-    inputs: Iterable[tuple[Any, ...]],
-    tolerance: float = 1e-5,
-) -> str | None:
-    """Say where *answer* does not return what *reference* does; None: nowhere.
-
-    Both are called with copies of each of *inputs*, tuples of tensors, and return
-    a tensor.  *tolerance* is relative and absolute: rounding is no difference.
-    """
-    import torch
-
-    for arguments in inputs:
-        result = answer(*(x.clone() for x in arguments))
-        wanted = reference(*(x.clone() for x in arguments))
-        given = "given " + " and ".join(f"{[*x.shape]}" for x in arguments)
-        if type(result) is not torch.Tensor:
-            kind = type(result).__name__
-            return f"{given}, it returned {kind}, and a tensor was asked for"
-        if result.shape != wanted.shape:
-            shapes = f"{[*result.shape]}, not {[*wanted.shape]}"
-            return f"{given}, the result has shape {shapes}"
-        if result.dtype != wanted.dtype:
-            return f"{given}, the result is {result.dtype}, not {wanted.dtype}"
-        if not torch.allclose(result, wanted, rtol=tolerance, atol=tolerance):
-            worst = (result.double() - wanted.double()).abs().max().item()
-            return f"{given}, the numbers are off by up to {worst:.1g}"
-    return None
+    torch = _torch()
+    return (
+        type(value) is torch.Tensor
+        and (value.shape, value.dtype) == (wanted.shape, wanted.dtype)
+        and torch.allclose(value, wanted, rtol=tolerance, atol=tolerance)
+    )
 
 
 def what_differs(
     answer: Callable[..., Any],
     reference: Callable[..., Any],
-    calls: Iterable[Call],
+    calls: Sequence[Call],
     gradient: bool = False,
 ) -> str | None:
     """Say where *answer* does not do what *reference* does; None: nowhere."""
-    from course.values import right_values
+    from helpers.judge import differences
 
-    for call in calls:
-        tensors = [x for x in call if isinstance(x, _torch().Tensor)]
-        given = "given " + " and ".join(f"{[*x.shape]}" for x in tensors)
-        before = _copied(call)
-        wanted, result = reference(*_copied(call)), answer(*before)
-        if isinstance(wanted, _torch().Tensor):
-            told = difference(lambda r=result: r, lambda w=wanted: w, [()])
-            if told:
-                return told.replace("given ,", f"{given},")
-        elif not same(result, wanted) and not isinstance(wanted, (tuple, list, dict)):
-            return f"{given}, it returned {result!r}, and {wanted!r} was wanted"
-        if not right_values(reference, answer, *call):
-            return f"{given}, a result or a gradient differs"
+    for found in differences(reference, answer, calls, gradients=gradient):
+        inputs = [x for x in calls[found.call - 1] if isinstance(x, _torch().Tensor)]
+        given = " and ".join(f"{[*x.shape]}" for x in inputs)
+        return f"given {given}, {found.says}"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Are compiled results right?  float64 judges them, forward and backward."""
+"""Are compiled results right?  The judge of `compare` says so, by float64."""
 
 from __future__ import annotations
 
@@ -8,32 +8,28 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from helpers.correctness import usual_and_exact
+from helpers.correctness import right, share_of
+from helpers.judge import differences
 from helpers.tensors import tensors
 
 
 def right_values(
     eager: Callable[..., Any], compiled: Callable[..., Any], *inputs: Any
 ) -> bool:
-    """Return whether *compiled* is as near to float64 as *eager* is.
+    """Return whether *compiled* is about as near to float64 as *eager* is.
 
     Both are called with copies of *inputs*; outputs and the gradients of all
-    floating-point inputs are compared.  A result may be off by four times what
-    eager is off, and by four roundings of its dtype.
+    floating-point inputs and parameters are compared.
     """
-    usual, exact = usual_and_exact(lambda: forward_and_backward(eager, inputs))
-    ours = forward_and_backward(compiled, inputs)
-    sides = [pytree.tree_leaves(side) for side in (exact, usual, ours)]
-    return len(sides[2]) == len(sides[1]) and all(map(as_near, *sides))
+    return not differences(eager, compiled, [inputs], gradients=True)
 
 
 def right_answer(
     eager: Callable[..., Any], answer: Any, *inputs: Any, **kwargs: Any
 ) -> bool:
-    """Return whether *answer* is as near to float64 as what *eager* returns."""
-    usual, exact = usual_and_exact(eager, *inputs, **kwargs)
-    sides = [list(tensors(side)) for side in (exact, usual, answer)]
-    return len(sides[2]) == len(sides[1]) and all(map(as_near, *sides))
+    """Return whether *answer* is about as near to float64 as what *eager* returns."""
+    found = differences(eager, lambda *_, **__: answer, [(inputs, kwargs)])
+    return not any(one.place.startswith("output") for one in found)
 
 
 def forward_and_backward(
@@ -79,23 +75,10 @@ def _start(root: torch.Tensor) -> torch.Tensor:
 
 
 def as_near(exact: Any, usual: Any, ours: Any) -> bool:
-    """Return whether *ours* is as near to *exact* as *usual* is, about.
+    """Return whether *ours* is about as near to *exact* as *usual* is.
 
-    It may be off by four times what *usual* is off, and by four roundings of
-    the largest number.  What is no number must be the same in both.
+    Anything but a tensor must be the same in both.
     """
     if not (isinstance(usual, torch.Tensor) and isinstance(ours, torch.Tensor)):
         return type(usual) is type(ours) and usual == ours
-    if exact.shape != ours.shape or usual.dtype != ours.dtype:
-        return False
-    if not ours.is_floating_point():
-        return torch.equal(usual, ours)
-    finite = usual.isfinite()
-    if not torch.allclose(usual[~finite], ours[~finite], 0, 0, equal_nan=True):
-        return False
-    if not finite.any():
-        return True
-    exact, usual, mine = (x[finite].double() for x in (exact, usual, ours))
-    rounding = torch.finfo(ours.dtype).eps * exact.abs().max()
-    off, usually_off = ((x - exact).abs().max() for x in (mine, usual))
-    return bool(off <= 4 * (usually_off + rounding))
+    return right(usual, ours, exact, share_of([exact], [usual]))

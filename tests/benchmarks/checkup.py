@@ -12,7 +12,7 @@ from helpers.text import plain
 from tests.benchmarks.common import FOLDER, record
 from tests.proof.browser import chromium
 from tests.refresh import ROOT
-from torch_checkup.checkups import checkup, write_report
+from torch_checkup.report import checkup, write_report
 
 PICTURE = FOLDER / "checkup.png"
 TARGET = f"{ROOT / 'tests' / 'models' / 'targets.py'}:detector"

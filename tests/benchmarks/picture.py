@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from helpers import compare, keep_memory, plot_comparison
+from helpers import compare, keep_memory
+from helpers.plots import plot_comparison
 from helpers.results import Machine
 from helpers.text import plain
 from tests.benchmarks.common import FOLDER, record

@@ -84,10 +84,12 @@ def test_a_constant_in_a_closure_is_float64_too():
     assert not right_answer(share, X / 3.00001, X)
 
 
-def test_what_cannot_be_put_back_is_not_judged():
+def test_what_cannot_be_put_back_is_not_judged_by_float64():
     weight = torch.eye(6).to_sparse_csr()
     with pytest.raises(InputError, match="cannot be put back"):
-        right_answer(lambda x: weight @ x, X.T, X.T)
+        usual_and_exact(lambda x: weight @ x, X.T)
+    assert right_answer(lambda x: weight @ x, X.T, X.T)
+    assert not right_answer(lambda x: weight @ x, X.T * 1.001, X.T)
 
 
 def test_what_is_no_number_must_be_the_same():

@@ -29,7 +29,7 @@ from tests.field.corpus import ASKED, RAISED, Case, cases, judged, judged_by_wor
 from tests.refresh import ROOT
 from tools.commands import command
 from torch_checkup import checkup
-from torch_checkup.checkups import Checkup
+from torch_checkup.report import Checkup
 
 KEPT = ROOT / "data" / "proofs" / "field.json"
 README = ROOT / "torch_checkup" / "README.md"
@@ -109,7 +109,7 @@ def _said(what: str, program: Path, **env: str) -> str:
 
 
 def _parsed(trace: Path) -> str:
-    """Return the pages of tlparse that name an ill, each after its file's name."""
+    """Return the pages of tlparse that name an issue, each after its file's name."""
     [*logs] = trace.glob("*.log")
     out = trace.with_name("pages")
     command = [_TLPARSE, *map(str, logs[:1]), "--no-browser", "-o", str(out)]

@@ -13,7 +13,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from torch_checkup.checkups import Checkup
+from torch_checkup.report import Checkup
 
 FILE = Path(__file__).with_name("corpus.toml")
 ASKED = ("matches", "capture", "recompiles", "silent")
@@ -95,13 +95,13 @@ def judged(case: Case, found: Checkup) -> Judgement:
     others = [p for p in found.parts if p.name not in (case.part, *case.also)]
     clean = not any(p.verdict in ("bad", "failed") for p in others)
     differ = map(str, part.differences)
-    text = "\n".join((part.says, *part.evidence, *part.advice, *differ))
+    text = "\n".join((part.says, *map(str, part.evidence), *part.advice, *differ))
     verdict = part.verdict == case.verdict and clean
     return _judgement(case, verdict, text)
 
 
 def judged_by_words(case: Case, text: str, stands: str) -> Judgement:
-    """Return whether a tool of torch said it: *stands* is how it names an ill.
+    """Return whether a tool of torch said it: *stands* is how it names an issue.
 
     No tool of torch holds answers against eager's: of those it says nothing, but where
     compiled code raises.

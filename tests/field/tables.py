@@ -9,7 +9,7 @@ from typing import Any
 from tests.field.corpus import Case
 from tests.records import table
 
-RIVALS = {  # each tool of torch, and what a line says that names an ill
+RIVALS = {  # each tool of torch, and the words of a line that names an issue
     "explain": r"Graph break:|in 0 graphs",
     "logs": r"Graph break in user|Recompiling|recompile_limit",
     "tlparse": r"graph_break_reason|recompile_reasons",
@@ -24,7 +24,7 @@ Rows = Mapping[str, Mapping[str, Any]]
 
 
 def text(known: Mapping[str, Case], rows: Rows, origin: str) -> str:
-    """Return all that stands in the README: totals, what is wrong, each program."""
+    """Return the text for the README: totals, misjudged programs, each program."""
     wrong = [name for name in rows if not _right(rows[name], "torch-checkup")]
     listed = ", ".join(_linked(known[name]) for name in wrong)
     missing = ", ".join(_linked(case) for n, case in known.items() if n not in rows)
@@ -53,17 +53,17 @@ def commits(rows: Rows) -> str:
 def totals(known: Mapping[str, Case], rows: Rows) -> str:
     """Return a row for each tool: how many programs it judged rightly."""
     healthy = [row for name, row in rows.items() if known[name].healthy]
-    ill = [row for name, row in rows.items() if not known[name].healthy]
-    heads = ["tool", "ills found", "with the cause", "with the line"]
-    heads += ["healthy left alone"]
-    return table(heads, (_total(tool, ill, healthy) for tool in TOOLS))
+    wrong = [row for name, row in rows.items() if not known[name].healthy]
+    heads = ["tool", "issues found", "with the cause", "with the line"]
+    heads += ["no false alarm"]
+    return table(heads, (_total(tool, wrong, healthy) for tool in TOOLS))
 
 
 def _total(
-    tool: str, ill: list[Mapping[str, Any]], healthy: list[Mapping[str, Any]]
+    tool: str, wrong: list[Mapping[str, Any]], healthy: list[Mapping[str, Any]]
 ) -> list[str]:
     """Return the cells of a tool; of lines only where one is to be named."""
-    told = [row["tools"][tool] for row in ill if tool in row["tools"]]
+    told = [row["tools"][tool] for row in wrong if tool in row["tools"]]
     alone = [row["tools"][tool] for row in healthy if tool in row["tools"]]
     lines = [one for one in told if one["line"] is not None]
     counts = {
@@ -97,10 +97,10 @@ def _right(row: Mapping[str, Any], tool: str) -> bool:
 
 
 def _named(case: Case, told: Mapping[str, Any]) -> str:
-    """Return in words what a tool named of a program."""
+    """Return in words what a tool said of a program."""
     if case.healthy:
-        return "left alone" if told["verdict"] else "false alarm"
+        return "no alarm" if told["verdict"] else "false alarm"
     if not told["verdict"]:
         return "–"
-    names = ["ill", *(name for name in ("cause", "line") if told[name])]
+    names = ["found", *(name for name in ("cause", "line") if told[name])]
     return ", ".join(names)

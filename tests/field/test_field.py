@@ -10,7 +10,7 @@ from tests.field import __main__ as field
 from tests.field import tables
 from tests.field.corpus import RAISED, Judgement, cases, judged, judged_by_words
 from torch_checkup import checkup
-from torch_checkup.checkups import Checkup, Part
+from torch_checkup.report import Checkup, Part
 
 DOZEN = (
     "a write through dropout's result",
@@ -59,26 +59,30 @@ def found_with(**verdicts):
 
 
 def test_a_wrong_judgement_is_one():
-    sick = cases()["a counter in the model"]
+    broken = cases()["a counter in the model"]
     cause = Part(
-        "recompiles", "bad", "self.count", advice=(f"line {sick.number} of a",)
+        "recompiles", "bad", "self.count", advice=(f"line {broken.number} of a",)
     )
     right = Checkup("program.py:make", (cause,), False, 1)
-    assert judged(sick, right) == Judgement(True, True, True)
-    assert judged(sick, found_with(recompiles="good")) == Judgement(False, False, False)
+    assert judged(broken, right) == Judgement(True, True, True)
+    assert judged(broken, found_with(recompiles="good")) == Judgement(
+        False, False, False
+    )
     beside = found_with(recompiles="bad", capture="bad")
-    assert not judged(sick, beside).verdict  # a false alarm beside the truth
-    assert judged(replace(sick, also=("capture",)), beside).verdict
+    assert not judged(broken, beside).verdict  # a false alarm beside the truth
+    assert judged(replace(broken, also=("capture",)), beside).verdict
     healthy = cases()["whether it is a dataclass"]
     assert judged(healthy, found_with(capture="good", matches="good")).verdict
     assert not judged(healthy, found_with(capture="good", matches="bad")).verdict
 
 
 def test_words_of_torch_count_where_they_stand_and_not_for_answers():
-    sick = cases()["a counter in the model"]
-    text = f"Recompiling function forward in program.py:{sick.number}\n self.count == 0"
-    assert judged_by_words(sick, text, "Recompiling") == Judgement(True, True, True)
-    assert not judged_by_words(sick, "self.count", "Recompiling").cause
+    broken = cases()["a counter in the model"]
+    text = (
+        f"Recompiling function forward in program.py:{broken.number}\n self.count == 0"
+    )
+    assert judged_by_words(broken, text, "Recompiling") == Judgement(True, True, True)
+    assert not judged_by_words(broken, "self.count", "Recompiling").cause
     wrong = cases()["a tensor made from a size"]
     assert not judged_by_words(wrong, "Recompiling shape", "Recompiling").verdict
     raised = judged_by_words(wrong, f"{RAISED} shape", "Recompiling")
@@ -118,14 +122,14 @@ def test_rows_are_kept_one_by_one_and_forgotten_with_their_program(
     assert changed.name not in field.known()
 
 
-def test_tables_count_ills_and_healthy_programs_apart():
+def test_tables_count_issues_and_healthy_programs_apart():
     rows = {row["program"]: row for row in ROWS}
     totals = tables.totals(cases(), rows).splitlines()
     assert totals[2] == ("| `torch-checkup` | 2 of 2 | 1 of 2 | 0 of 2 | 0 of 1 |")
     assert totals[3].startswith("| `torch._dynamo.explain` | 0 of 0 |")
     text = tables.text(cases(), rows, "*here*")
     assert "misjudges 2: [a tensor made from a size](https://" in text
-    assert "false alarm" in text and "| ill, cause |" in text
+    assert "false alarm" in text and "| found, cause |" in text
     assert "changed: [a write through dropout's result](https://" in text
 
 

@@ -1,22 +1,17 @@
 """compare(): known ratios on a fake clock, real compiles, what it says and keeps."""
 
-import contextlib
 import dataclasses
 import gc
-import itertools
 import random
-import sys
-from types import SimpleNamespace
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers import benchmark, capture, stats, text
+from helpers import benchmark, stats
 from helpers.benchmark import Comparison, Round, compare, estimate
 from helpers.errors import InputError
-from helpers.text import unmark
 from helpers.timing import Faults
 from tests.helpers.test_timing import FakeClock
 
@@ -82,12 +77,6 @@ def test_noise_too_great_is_cannot_tell_and_takes_the_whole_budget():
     assert len(fake(2.0, budget=1e-9).rounds) == 6  # in any case
 
 
-def test_noise_that_is_little_ends_a_race_when_it_is_looked_at():
-    """Each time a quarter more rounds, for a look costs time."""
-    ended = {len(fake(2.0, clock=shaky(1e-5, seed)).rounds) for seed in range(6)}
-    assert ended == {13, 16, 20, 38}  # and so may 11, 25 and 31 be
-
-
 @pytest.mark.parametrize(
     ("per_call", "samples"),
     [(1.0, 7), (2**-6, 9)],  # the first call; of each side three, or 50 ms
@@ -96,47 +85,6 @@ def test_each_side_is_warmed_up_before_two_samples_a_round(per_call, samples):
     clock = FakeClock(per_call=per_call)
     compare(chain, chain, torch.ones(4), clock=clock, budget=1e-9)
     assert clock.samples == samples + 6 * 2 * 2
-
-
-def test_what_compiles_on_every_call_is_warmed_up_64_times(monkeypatch):
-    clock = FakeClock(per_call=2**-5)
-
-    class Restless(capture.Watch):
-        compiles = property(lambda self: clock.samples)
-
-    monkeypatch.setattr(benchmark, "Watch", Restless)
-    found = compare(chain, chain, torch.ones(4), clock=clock, budget=1e-9)
-    assert clock.samples == 1 + 64 + 64 + 6 * 2 * 2
-    assert not any(r.clean for r in found.rounds)
-    (said,) = [note for note in found.notes if "recompiled" in note]
-    assert "being timed (torch gives no reason): those rounds" in said
-
-
-def test_a_side_is_warm_after_three_calls_that_compile_nothing(monkeypatch):
-    """The first call, two that compile, three of each side, and two samples a round."""
-    clock = FakeClock(per_call=1.0)
-
-    class Slowly(capture.Watch):
-        compiles = property(lambda self: min(clock.samples, 3))
-
-    monkeypatch.setattr(benchmark, "Watch", Slowly)
-    compare(chain, chain, torch.ones(4), clock=clock, budget=1e-9)
-    assert clock.samples == 1 + 2 + 3 + 3 + 6 * 2 * 2
-
-
-def test_the_clock_is_that_of_the_device(monkeypatch):
-    clocks = {"cpu": FakeClock(per_call=1.0), "cuda": FakeClock(per_call=2.0)}
-    monkeypatch.setattr(benchmark, "clock_for", clocks.__getitem__)
-    how = {"same_answer": False, "budget": 1e-9}
-    found = compare(chain, chain, torch.ones(4), **how)
-    assert (found.device, found.median_s) == ("cpu", (1.0, 1.0))
-    # A function may hold tensors on another device than its inputs: its answer tells.
-    there = SimpleNamespace(results=[SimpleNamespace(is_cuda=True)])
-    monkeypatch.setattr(benchmark, "_first_call", lambda *_: (9.0, there))
-    monkeypatch.setattr(benchmark, "peak_bytes", lambda f, device: {"cuda": 7}[device])
-    found = compare(chain, chain, torch.ones(4), **how)
-    assert (found.device, found.median_s) == ("cuda", (2.0, 2.0))
-    assert found.page_faults is None and found.peak_bytes == (7, 7)
 
 
 def rounds(clean, disturbed, waited=0.0):
@@ -152,17 +100,6 @@ def test_undisturbed_rounds_alone_count_when_there_are_enough():
     assert (interval.low, interval.high) == pytest.approx((2, 2))
     used, ratio, _ = estimate(rounds(5, 40))
     assert len(used) == 45 and ratio == pytest.approx(10)
-
-
-@pytest.mark.parametrize(
-    ("clean", "others", "low"), [(15, 9, 2), (14, 9, 1), (7, 0, 2)]
-)
-def test_a_wide_interval_is_left_alone_where_enough_rounds_were_undisturbed(
-    clean, others, low
-):
-    found = [Round(2.0 + i % 2, 1.0, True, True) for i in range(clean)]
-    _, _, interval = estimate(found + rounds(0, others))
-    assert (interval.low, interval.high) == pytest.approx((low, 3))
 
 
 @pytest.mark.parametrize(
@@ -247,67 +184,6 @@ def test_a_real_compile():
     assert not any("captured" in note for note in (*found.notes, *again.notes))
 
 
-def test_what_the_compiler_did_is_said():
-    def broken(x):
-        y = x + 1
-        torch._dynamo.graph_break()
-        return y * 2
-
-    found = compare(
-        broken, torch.compile(broken, backend="eager"), torch.ones(8), **QUICK
-    )
-    assert found.graphs == 2 and "1 graph break: see graphs()" in found.notes
-
-    never = torch.compiler.disable(lambda x: x + 1)
-
-    def outer(x):
-        return never(x)
-
-    for compiled in (outer, torch.compile(outer, backend="eager")):
-        found = compare(outer, compiled, torch.ones(8), **QUICK)
-        assert "nothing was captured: this is eager against eager" in found.notes
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_the_recompile_limit_is_said():
-    compiled = torch.compile(lambda x, n: x * n, dynamic=False, backend="eager")
-
-    def burst(x):
-        return [compiled(x, n) for n in range(2, 14)][-1]
-
-    found = compare(lambda x: x * 13, burst, torch.randn(64), **QUICK)
-    said = "the recompile limit was hit: from then on it ran eagerly"
-    assert said in found.notes
-
-
-def test_odd_inputs_are_said_if_they_are_dense_and_the_readers():
-    def summed(x, *rest):
-        return x.sum()
-
-    for inputs, words in (
-        ([torch.zeros(2)], ["input 0 is all zeros: use random numbers"]),
-        (
-            [torch.ones(2), torch.full((64,), 1e-40)],
-            ["input 1 holds denormal numbers, which are slow"],
-        ),
-        ([torch.tensor([1.0, float("nan")])], ["input 0 holds NaN or infinity"]),
-        ([torch.zeros(1), torch.tensor([0.0, 1.0])], []),
-        ([torch.eye(8), torch.rand(1 << 17)], []),
-        ([torch.full((64,), 1e-6).half()], []),
-        ([torch.zeros(64, dtype=torch.int64)], []),
-        ([torch.zeros(8, 8).to_sparse()], []),
-        ([torch.ones(2), torch.nn.BatchNorm1d(4)], []),
-    ):
-        clock = FakeClock(per_call=1)
-        *odd, last = compare(summed, summed, *inputs, clock=clock, **QUICK).notes
-        assert last.startswith("nothing was captured") and odd == words
-
-
-def test_where_page_faults_are_not_told_none_are_claimed(monkeypatch):
-    monkeypatch.setattr(sys, "platform", "win32")
-    assert compare(chain, chain, torch.randn(9), budget=1e-3).page_faults is None
-
-
 def test_memory_is_that_of_a_call_of_each_side(monkeypatch):
     bytes_of = {20: 2048, 30: 512, 40: None}
     monkeypatch.setattr(benchmark, "page_faults", lambda f: Faults(int(f()), 0.9))
@@ -326,57 +202,6 @@ def test_memory_is_that_of_a_call_of_each_side(monkeypatch):
         "page faults dominate: call keep_memory() first to time the arithmetic"
     )
     assert raced(20).peak_bytes is None
-
-
-def test_rounds_are_timed_on_pinned_threads_beside_a_bar_of_seconds(monkeypatch):
-    bars = []
-
-    class Bar:
-        def __init__(self, *words):
-            self.words, self.n = words, 0.0
-            bars.append(self)
-
-        def update(self, seconds):
-            self.n += seconds
-
-    @contextlib.contextmanager
-    def pinned():
-        bars.append("pinned")
-        yield True
-
-    monkeypatch.setattr(text, "progress", lambda *w: contextlib.nullcontext(Bar(*w)))
-    monkeypatch.setattr(benchmark, "pinned_threads", pinned)
-    fake(2.0, budget=0.05)
-    assert bars[0] == "pinned" and bars[1].words == ("timing", 0.05, "s")
-    assert bars[1].n == pytest.approx(0.05)
-
-
-@pytest.mark.parametrize("at", [(3_000,), (3_000, 5_000)])
-def test_a_fault_that_passes_is_noted_and_changes_no_plan(at):
-    """In the race, where a sample has five calls of 20 µs, as after the warm-up."""
-
-    def compared(*at):
-        clock, calls = FakeClock(), itertools.count()
-
-        def fails(x):
-            clock.spend(2e-5)
-            if next(calls) in at:
-                raise RuntimeError("the network is away")
-            return x + 1
-
-        two = fails, spending(clock, 2e-5)
-        return compare(*two, torch.ones(4), clock=clock, budget=0.3), clock.samples
-
-    (usual, samples), (found, more) = compared(), compared(*at)
-    assert len(found.rounds) == len(usual.rounds)
-    assert found.median_s == pytest.approx(usual.median_s)
-    assert 0 < more - samples <= 160 * len(at)  # those of rounds that are timed again
-    *others, said = found.notes
-    assert said == (
-        f"{text.count(len(at), 'block')} failed, timed again: RuntimeError: the "
-        "network is away"
-    )
-    assert tuple(others) == usual.notes
 
 
 def test_a_function_that_uses_room_up_is_timed_in_blocks_of_three_calls():
@@ -417,16 +242,6 @@ def test_what_cannot_be_raced():
             compare(*two, torch.ones(2))
 
 
-def test_keywords_and_both_tolerances_are_taken():
-    def moved(x, *, by):
-        return x + by
-
-    how = {"kwargs": {"by": 0.5}, "clock": FakeClock(per_call=1.0), **QUICK}
-    for options, matches in (({}, False), ({"rtol": 0.6}, True), ({"atol": 0.6}, True)):
-        found = compare(lambda x, by: x * 1, moved, torch.ones(4), **how, **options)
-        assert found.matches is matches and found.max_error == 0.5
-
-
 def test_races_that_are_not_meant_to_agree_are_not_compared():
     found = fake(2.0, same_answer=False, names=("old", "new"))
     assert found.matches is None and found.names == ("old", "new")
@@ -452,24 +267,6 @@ def test_an_interrupt_keeps_the_rounds_that_are_timed():
         assert len(found.rounds) == rounds
         assert f"interrupted after {rounds} rounds" in found.notes
         assert found.page_faults is found.peak_bytes is None
-
-
-def test_an_interrupt_after_the_rounds_keeps_them_all():
-    clock = FakeClock(per_call=1.0)
-
-    def f(x):
-        if clock.samples == 7 + 6 * 4:
-            raise KeyboardInterrupt
-        return x + 1
-
-    found = compare(f, f, torch.ones(4), clock=clock, budget=1e-9)
-    assert found.interrupted is True and found.page_faults is found.peak_bytes is None
-    assert "interrupted after 6 rounds" in found.notes
-
-
-def test_an_interrupt_before_there_is_an_interval_says_so():
-    with pytest.raises(KeyboardInterrupt, match=r"^3 rounds .*, 6 are .*none given$"):
-        interrupted_at(7 + 3 * 4)
 
 
 # ------------------------------------------------------------------------- what it says
@@ -499,42 +296,3 @@ def made(**changed):
         device="cpu",
     )
     return dataclasses.replace(usual, **changed)
-
-
-def test_every_fact_is_the_one_that_was_measured():
-    assert dict(made().facts()) == {
-        "verdict": "faster: 2x, 96% interval 1.9 to 2.1",
-        "eager, median call": "2 ms",
-        "compiled, median call": "1 ms",
-        "compiled, first call": "3 s",
-        "paid back after": "2999 calls",
-        "page faults a call": "3, 4",
-        "peak memory": "2 KiB, 512 B",
-        "largest difference": "1e-07 (from float64: eager 2e-07, compiled 3e-07)",
-        "measured in": "3 rounds, 2 undisturbed, 2 threads, caches hot",
-        "notes": "a note; another",
-    }
-
-
-def test_what_is_not_known_is_not_made_up():
-    unknown = dict.fromkeys(("page_faults", "peak_bytes", "error64"))
-    bare = made(verdict="cannot tell", notes=(), threads=1, **unknown)
-    facts = dict(bare.facts())
-    assert facts["paid back after"] == "cannot tell"
-    assert facts["page faults a call"] == facts["peak memory"] == "not known"
-    assert facts["largest difference"] == "1e-07" and facts["notes"] == "none"
-    for verdict in ("same", "slower"):
-        facts = dict(made(verdict=verdict).facts())
-        assert facts["paid back after"] == "no number of calls"
-
-
-def test_the_table_starts_with_the_answers_and_marks_what_was_measured():
-    for matches, word in ((True, "agree"), (False, "DIFFER"), (None, "not compared")):
-        found = made(names=("old", "new"), matches=matches)
-        table = found.table()
-        assert table.headings == ("", "new against old")
-        assert table.rows[0] == ("answers", word)
-        assert table.rows[1:] == tuple((k, f"⟨{v}⟩") for k, v in found.facts())
-        assert str(found) == repr(found) == str(table)
-        assert found._repr_html_() == table._repr_html_()
-        assert unmark(found.sentence()) == "new against old: ⟨…⟩"

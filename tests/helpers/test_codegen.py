@@ -28,12 +28,6 @@ def gelu(x):
     return torch.nn.functional.gelu(x)
 
 
-def broken(x):
-    y = x.sin()
-    print(end="")
-    return y.cos()
-
-
 def test_a_chain_is_one_read_and_one_write():
     ops = 3
 
@@ -105,37 +99,12 @@ def test_library_calls_are_listed_as_such_in_launch_order():
     assert rest.bytes == (64 * 64 + 64) * 4
 
 
-def test_other_library_calls():
-    linear = torch.nn.Linear(8, 8)
-
-    def calls(image, weights, queries, x):
-        image = torch.nn.functional.conv2d(image, weights)
-        attention = torch.nn.functional.scaled_dot_product_attention
-        attended = attention(queries.sin(), queries, queries)
-        return image, attended, x.cos().sort()[0] * 2, linear(x.cos())
-
-    shapes = [(1, 3, 8, 8), (4, 3, 3, 3), (1, 2, 8, 4), (4, 8)]
-    lowered = kernels(calls, *map(torch.randn, shapes), backward=False)
-    ops = [kernel.ops for kernel in lowered.library]
-    own = [("addmm",), ("conv2d",), ("scaled_dot_product_attention",), ("sort",)]
-    assert sorted(ops) == own, "and not what only feeds them"
-    names = [kernel.name for kernel in lowered.library]
-    for name in ("convolution", "attention", "sort", "mm"):
-        assert any(name in called for called in names), names
-
-
 @torch.library.custom_op("course::twice", mutates_args=())
 def twice(x: torch.Tensor) -> torch.Tensor:
     return x * 2
 
 
 twice.register_fake(torch.empty_like)
-
-
-def test_an_operation_of_the_callers_is_a_library_call_of_its_name():
-    (kernel,) = kernels(twice, X).library
-    assert (kernel.name, kernel.ops) == ("course.twice", ("twice",))
-    assert (kernel.phase, kernel.bytes) == ("inference", 8 * N)
 
 
 def test_the_backward_runs_by_default_when_an_output_needs_it():
@@ -154,13 +123,6 @@ def test_the_backward_runs_by_default_when_an_output_needs_it():
     assert eager_bytes(gelu, x).bytes == 8 * N + 12 * N
 
 
-def test_reading_a_part_moves_a_part():
-    x = torch.randn(100, 100)
-    (kernel,) = kernels(lambda x: x[:, :4] * 2, x).kernels
-    assert (kernel.bytes, kernel.ops) == (2 * 400 * 4, ("mul",))
-    assert eager_bytes(lambda x: x[:, :4] * 2, x).bytes == 2 * 400 * 4
-
-
 def test_modes_options_and_dynamic_shapes_are_used():
     with_mode = kernels(chain, X, mode="max-autotune")
     assert with_mode.bytes == 8 * N
@@ -171,56 +133,12 @@ def test_modes_options_and_dynamic_shapes_are_used():
     assert "ks0" in output_code(chain, X, dynamic=True).text
 
 
-def test_partly_compiled_says_so():
-    lowered = kernels(lambda x: broken(x) + 1, X)
-    assert [kernel.ops for kernel in lowered.kernels] == [("sin",), ("cos",), ("add",)]
-    assert lowered.breaks == 1
-    last = str(lowered).splitlines()[-1]
-    assert last.startswith("3 kernels, 0 library calls, 23.44 KiB; only partly")
-    assert "graphs(f, x)" in last
-
-
 def test_a_backward_that_nothing_needs_says_what_to_do():
     for look in (kernels, output_code):  # eager_bytes: see test_traffic
         with pytest.raises(InputError, match="requires_grad_"):
             look(chain, X, backward=True)
         with pytest.raises(InputError, match="cpu and meta"):
             look(torch.add, X, X.to("meta"))
-
-
-def test_what_returns_a_number_or_nothing_still_has_its_kernels():
-    x = torch.ones(N)
-    assert kernels(lambda x: x.add_(1) is None, x).bytes == 8 * N
-    (kernel,) = kernels(lambda x: float(x.sin().sum()), x).kernels
-    assert (kernel.ops, kernel.reductions) == (("sin", "sum"), 1)
-
-
-def named(x, *, scale):
-    return {"y": x["x"] * scale}
-
-
-def test_inputs_may_be_nested_and_named():
-    inputs, kwargs = {"x": X}, {"scale": torch.tensor(2.0)}
-    lowered = kernels(named, inputs, kwargs=kwargs)
-    assert [kernel.ops for kernel in lowered.kernels] == [("mul",)]
-    code = output_code(named, inputs, kwargs=kwargs)
-    assert len(code.names) == 1
-
-
-def test_dropout_in_training():
-    lowered = kernels(torch.nn.Dropout(0.5), X.clone().requires_grad_())
-    assert {kernel.phase for kernel in lowered.kernels} == {"forward", "backward"}
-    (seed,) = lowered.library
-    assert (seed.ops, seed.lines) == (("randint",), ())
-    assert any("dropout" in k.ops or "rand" in k.ops for k in lowered.kernels)
-
-
-def test_what_is_not_captured_says_so():
-    lowered = kernels(torch.compiler.disable(chain), X)
-    assert lowered.kernels == ()
-    assert "nothing was captured" in str(lowered) and "graphs(f, x)" in str(lowered)
-    code = output_code(torch.compiler.disable(chain), X)
-    assert "nothing was captured" in str(code)
 
 
 def test_output_code_has_the_source_by_phase_and_by_kernel():
@@ -239,26 +157,6 @@ def test_output_code_has_the_source_by_phase_and_by_kernel():
         Code(()).kernel()
     assert "Generated code (forward, backward): ⟨C++, " in str(code)
     assert f" lines: {', '.join(code.names)}⟩" in str(code)
-
-
-def test_two_graphs_may_have_a_kernel_of_one_name():
-    def cut(x, y):
-        x = x.sin()
-        torch._dynamo.graph_break()
-        return x, y.sin()
-
-    code = output_code(cut, X, X[:9])
-    first, second = code.names
-    assert second == f"{first} (2)" and code.kernel(first) != code.kernel(second)
-
-
-def test_output_code_of_one_kernel_is_highlighted():
-    code = output_code(chain, X)
-    assert code.kernel().startswith("#include") and "ks0" not in code.text
-    shown = code._repr_html_()
-    assert ">#include</span>" in shown and "color: #" in shown
-    assert "⟨" not in shown and shown.count("#include") == 1
-    assert str(code).startswith("Generated code (inference): ⟨C++, ")
 
 
 TRITON = """# AOT ID: ['3_forward']
@@ -320,13 +218,3 @@ TORCHS = f'File "{torch.__file__}", line 7, in g\n    return h(x)\n'
 )
 def test_an_operation_has_the_line_of_its_caller_or_the_name_of_its_module(meta, line):
     assert program_line(SimpleNamespace(meta=meta)) == line
-
-
-def test_a_bare_module_has_a_plain_name_for_its_line():
-    lowered = kernels(torch.nn.Linear(4, 4), torch.randn(2, 4), backward=False)
-    assert [kernel.lines for kernel in lowered.kernels] == [("self: Linear",)]
-    net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
-    lowered = kernels(net, torch.randn(2, 4, requires_grad=True)).kernels
-    for way in ("forward", "backward"):
-        lines = {line for k in lowered if k.phase == way for line in k.lines}
-        assert lines == {"0: Linear", "1: ReLU"}

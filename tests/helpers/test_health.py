@@ -12,7 +12,6 @@ import torch
 
 from helpers import _torch, health
 from helpers.__main__ import main
-from helpers.text import unmark
 from tests.refresh import ran
 
 PARTS = [
@@ -25,31 +24,6 @@ def row(name, *, compile=False):
     found = health.doctor(compile=compile)
     assert [part.name for part in found.rows] == PARTS
     return next(part for part in found.rows if part.name == name)
-
-
-def test_the_command_names_its_versions_and_its_exit_statuses(capsys):
-    for option, word in (
-        ("--version", f"torch {torch.__version__}"),
-        ("--help", "2 it"),
-    ):
-        with pytest.raises(SystemExit) as ended:
-            main([option])
-        assert ended.value.code == 0 and word in capsys.readouterr().out
-
-
-def test_no_compile_leaves_it_out(capsys):
-    assert main(["doctor", "--no-compile"]) == 0
-    printed = capsys.readouterr().out
-    assert "not tried" in printed and "ready to compile: yes" in printed
-
-
-def test_without_a_terminal_one_line_says_what_takes_long(monkeypatch, capsys):
-    monkeypatch.setenv("HELPERS_QUIET", "0")
-    monkeypatch.setattr(health, "doctor", lambda compile: health.Diagnosis(()))
-    assert main(["doctor", "--no-compile"]) == 0
-    assert capsys.readouterr().err == ""
-    assert main(["doctor"]) == 0
-    assert capsys.readouterr().err == f"doctor: {health.WAITING}\n"
 
 
 def test_no_compiler_is_told_in_words(tmp_path, monkeypatch, capsys):
@@ -69,16 +43,6 @@ def test_a_torch_that_does_not_import_is_a_row(tmp_path):
     assert "fails with OSError: libcudart.so: no such file" in done.stdout
     assert "torch: Nothing runs. make clean setup." in done.stdout
     assert "Traceback" not in done.stderr
-
-
-def test_only_marks_differ_between_machines(monkeypatch):
-    here = health.doctor(compile=False)
-    monkeypatch.setattr(_torch, "cpp_compiler", lambda: (None, "none"))
-    monkeypatch.setattr(_torch, "triton_pair", lambda: ("3.7.1", None, False))
-    there = health.doctor(compile=False)
-    assert not there.ok
-    assert str(there) != str(here)
-    assert unmark(str(there)) == unmark(str(here))
 
 
 def raises(error):
@@ -190,33 +154,6 @@ def test_what_is_so_on_a_machine_is_said_in_its_row(
     found = row(name)
     assert found.status == status
     assert f"{found.found} {found.advice}".endswith(last)
-
-
-def test_a_container_allows_less_than_the_machine_has(monkeypatch, tmp_path):
-    (tmp_path / "cpu.max").write_text("100000 100000\n")
-    (tmp_path / "memory.max").write_text(f"{3 << 30}\n")
-    (tmp_path / "memory.current").write_text(f"{2 << 30}\n")
-    monkeypatch.setattr(health, "_CGROUP", tmp_path)
-    monkeypatch.setattr("torch.get_num_threads", lambda: 4)
-    threads, memory = row("threads"), row("memory")
-    assert threads.status == memory.status == "note"
-    assert threads.found == "4 threads on 1 core"
-    assert "OMP_NUM_THREADS=1" in threads.advice
-    assert memory.found == "1 GiB of 3 GiB free" and memory.advice
-    (tmp_path / "memory.current").write_text(f"{1 << 30}\n")
-    monkeypatch.setattr("torch.get_num_threads", lambda: 1)
-    assert row("threads") == health.Finding("threads", "1 thread on 1 core")
-    assert row("memory") == health.Finding("memory", "2 GiB of 3 GiB free")
-
-
-@pytest.mark.skipif(os.name != "posix", reason="doctor says it of POSIX only")
-def test_a_cache_folder_with_a_space(tmp_path, monkeypatch):
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "my cache"))
-    found = row(CACHE)
-    assert (found.status, found.found) == ("missing", "a space in its name")
-    assert "TORCHINDUCTOR_CACHE_DIR" in found.advice
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "Ærø東京"))
-    assert row(CACHE).status != "missing"
 
 
 def sine_for_cosine(graph, inputs):

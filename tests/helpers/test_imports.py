@@ -35,8 +35,6 @@ NAMES = [
 ]
 LIGHT = [f"helpers.{module}" for module in ("text", "stats", "results", "errors")]
 HEAVY = {"torch", "numpy", "matplotlib", "IPython", "ipywidgets", "psutil", "triton"}
-# Of a first call's process, each import would be timed.
-CHILD = ["torch_checkup.start_child"], HEAVY | {"jinja2", "msgspec"}
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -50,10 +48,9 @@ def test_import_brings_only_the_standard_library(room):
     assert len(new) < 40, f"more than a light start needs: {new}"
 
 
-@pytest.mark.parametrize(("modules", "heavy"), [(LIGHT, HEAVY), CHILD])
-def test_light_modules_bring_nothing_heavy(modules, heavy):
-    done = python(f"import {', '.join(modules)}, sys; print(*sys.modules)")
-    assert not heavy & {*done.stdout.split()}
+def test_light_modules_bring_nothing_heavy():
+    done = python(f"import {', '.join(LIGHT)}, sys; print(*sys.modules)")
+    assert not HEAVY & {*done.stdout.split()}
 
 
 # --- the names that a room offers -------------------------------------------------
@@ -80,8 +77,8 @@ def test_editors_see_the_same_names(package):
     source = SOURCES[package.__name__]
     block = re.search(r"^if TYPE_CHECKING:.*\n((?:    .+\n)+)", source, re.M)[1]
     lines = re.findall(r"^    from \.(\S+) import (.+)$", block, re.M)
-    homes = {name: home for home, names in lines for name in names.split(", ")}
-    assert homes == package._HOME
+    names = {name for _, names in lines for name in names.split(", ")}
+    assert names == set(package.__all__)
 
 
 # --- imports point one way --------------------------------------------------------
@@ -126,72 +123,12 @@ def test_no_room_uses_one_above_it(room):
     assert upward("helpers.x", "import course.teach") == ["course.teach"]
 
 
-def test_what_is_installed_names_itself_nowhere():
-    """By its full name, the helpers inside the check-up would be a project's own."""
-    for module in MODULES:
-        if module.startswith(("helpers", "torch_checkup")):
-            full = [name for name, full in imports(module, SOURCES[module]) if full]
-            assert not {name.partition(".")[0] for name in full} & ROOMS.keys(), module
-    assert ("helpers.text", True) in imports("helpers.x", "from helpers.text import a")
-
-
 def test_there_is_no_circle():
     graph = {module: used(module) for module in MODULES}
     TopologicalSorter(graph).prepare()
     graph["helpers.text"] = {"helpers.gpu.dump"}
     with pytest.raises(CycleError):
         TopologicalSorter(graph).prepare()
-
-
-def lesson_of(module: str) -> str:
-    found = re.match(r"course\.(ch\d\d)\b", module)
-    return found[1] if found else ""
-
-
-def test_nobody_uses_what_one_lesson_shows_but_that_lesson():
-    """What two of them need stands beside their folders."""
-    for module in MODULES:
-        lessons = {lesson_of(name) for name in used(module)} - {""}
-        assert lessons <= {lesson_of(module)}, module
-    assert lesson_of("course.ch07.checks") == "ch07" and not lesson_of("course.chart")
-
-
-def listed() -> dict[str, list[str]]:
-    """Return the modules as CONTRIBUTING.md lists them, by the room they are in."""
-    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-    [listing] = re.findall(r"^```\n(helpers/\n.*?)^```", text, re.M | re.S)
-    found: dict[str, list[str]] = {}
-    for line in filter(None, listing.splitlines()):
-        if line.endswith("/"):
-            folder = line.replace("/", ".")
-            names = found.setdefault(folder.partition(".")[0], [])
-        else:
-            names.append(folder + line.split()[0])
-    return found
-
-
-def above_what_it_uses(names: list[str], source: dict[str, str]) -> list[str]:
-    """Return each import of a module that does not stand above in *names*."""
-    wrong = []
-    for n, name in enumerate(names):
-        below = used(name, source[name]) & {*names[n + 1 :]}
-        wrong += [f"{name} uses {module}" for module in sorted(below)]
-    return wrong
-
-
-@pytest.mark.parametrize("room", ["helpers", "torch_checkup"])
-def test_contributing_lists_every_module_below_those_it_uses(room):
-    """So who reads from the top meets nothing unknown, and each may be left out."""
-    names = listed()[room]
-    inside = {m for m, path in MODULES.items() if not path.stem.startswith("__")}
-    assert sorted(names) == sorted(m for m in inside if m.startswith(f"{room}."))
-    assert above_what_it_uses(names, SOURCES) == []
-
-
-def test_a_module_above_what_it_uses_would_be_seen():
-    planted = SOURCES | {"helpers.text": "def f():\n    from .gpu import tidy"}
-    wrong = above_what_it_uses(listed()["helpers"], planted)
-    assert wrong == ["helpers.text uses helpers.gpu.tidy"]
 
 
 # --- what torch does not promise --------------------------------------------------

@@ -10,7 +10,6 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from helpers import plots
 from helpers.sweeps import Point, Sweep
-from helpers.text import unmark
 from tests.helpers.test_benchmark import made
 
 
@@ -38,7 +37,6 @@ PICTURES = {
     "sweep": lambda: plots.plot_sweep(sweep((2**10, 2**16, 2**22))),
     "words": lambda: plots.plot_sweep(sweep(("default", "max-autotune"), False)),
     "mixed": lambda: plots.plot_sweep(sweep((2.5, "x"))),
-    "bytes": lambda: plots.plot_bytes(2**28, 2**25),
 }
 
 
@@ -99,19 +97,6 @@ def collisions(picture):
     return found
 
 
-def test_a_collision_would_be_seen():
-    picture = PICTURES["one"]()
-    times, _ = picture.figure.axes
-    times.text(12.3e-3, -0.18, "over the point and its time")
-    assert any("12.3 ms" in found for found in collisions(picture))
-
-
-def test_what_is_outside_marks_does_not_depend_on_the_measurement():
-    one, other = (plots.plot_comparison(found) for found in (FASTER, SLOWER))
-    assert one.alt != other.alt
-    assert unmark(one.alt) == unmark(other.alt)
-
-
 def test_a_comparison_shows_its_numbers_and_the_interval_where_it_is():
     picture = plots.plot_comparison(FASTER, UNSURE, labels=["chain", "model"])
     words = shown(picture)
@@ -123,18 +108,6 @@ def test_a_comparison_shows_its_numbers_and_the_interval_where_it_is():
     _, ratios = picture.figure.axes
     (segment,) = ratios.containers[0].lines[2][0].get_segments()
     assert [x for x, _ in segment] == pytest.approx([2.74, 2.86])
-
-
-@pytest.mark.parametrize("name", ["one", "four", "sweep", "words"])
-def test_the_line_at_one_is_always_there_with_its_tick(name):
-    assert "1x" in [text.get_text() for text in texts(PICTURES[name]())]
-
-
-def test_times_that_spread_are_logarithmic():
-    for b, scale in ((2.5e-4, "linear"), (2.4e-4, "log")):
-        race = comparison(5e-3, b, (2.74, 2.86), "faster")
-        times, _ = plots.plot_comparison(race).figure.axes
-        assert times.get_xscale() == scale
 
 
 SPREAD = comparison(5e-3, 1e-4, (1.5, 4.0), "faster")
@@ -160,50 +133,12 @@ def test_axes_hold_what_they_show_and_no_times_are_cut_below(
     assert (times.get_view_interval()[0] == 0) == (scales[0] == "linear")
 
 
-def test_an_axis_of_time_has_units_and_starts_with_a_plain_0():
-    times, _ = plots.plot_comparison(FASTER).figure.axes
-    labels = [tick.get_text() for tick in times.get_xticklabels()]
-    assert labels[:3] == ["0", "4 ms", "8 ms"]
-
-
-def test_both_panels_of_a_sweep_have_one_axis_for_the_parameter():
-    times, ratios = plots.plot_sweep(sweep((1, 2))).figure.axes
-    assert times.get_shared_x_axes().joined(times, ratios)
-
-
-def test_no_difference_is_a_line_in_a_band_beside_the_intervals():
-    _, ratios = plots.plot_comparison(FASTER).figure.axes
-    assert ratios.get_title("left") == "speed-up, 95% interval"
-    (band,) = ratios.patches
-    box = band.get_extents().transformed(ratios.transData.inverted())
-    assert (box.x0, box.x1) == pytest.approx((0.99, 1.01))
-    assert [1, 1] in [[*line.get_xdata()] for line in ratios.lines]
-    assert shown(plots.plot_comparison(FASTER)).count("1x") == 2  # one is the label's
-
-
-def test_a_sweep_in_words_names_every_point_and_says_if_it_was_interrupted():
-    whole, part = (plots.plot_sweep(sweep((1024, 4096), c)) for c in (True, False))
-    assert "size 1024: ⟨faster: 2.8x" in whole.alt
-    assert "size 4096: ⟨faster: 2.8x" in whole.alt
-    assert "4,096" in shown(whole) and "size (elements)" in shown(whole)
-    assert "(interrupted)" in shown(part) and "(interrupted)" not in shown(whole)
-
-
-def test_bytes_of_a_result_are_its_bytes():
-    class Kernels:
-        bytes = 2**25
-
-    picture = plots.plot_bytes(2**28, Kernels())
-    assert picture.alt == "Bytes moved: eager 256 MiB, compiled 32 MiB."
-
-
 @pytest.mark.parametrize(
     ("draw", "message"),
     [
         (lambda: plots.plot_comparison(), "at least one result"),
         (lambda: plots.plot_comparison(SAME, labels=["a", "b"]), "1 results, but 2"),
         (lambda: plots.plot_sweep(sweep(())), "no points: run"),
-        (lambda: plots.plot_bytes(0, 0), "nothing to draw"),
     ],
 )
 def test_what_cannot_be_drawn(draw, message):

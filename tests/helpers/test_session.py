@@ -4,22 +4,13 @@ import copy
 import functools
 import logging
 import random
-import warnings
-from collections import OrderedDict, deque
-from types import SimpleNamespace
+from collections import deque
 from typing import ClassVar
 from unittest import mock
 
-import ipywidgets
 import numpy as np
 import pytest
 import torch
-import traitlets
-from ipykernel.displayhook import ZMQDisplayHook
-from IPython.display import HTML
-from matplotlib.figure import Figure
-from torch._dynamo.testing import CompileCounter
-from tqdm import tqdm
 
 from helpers import compare, session
 from helpers.capture import Watch, graphs, recompiles
@@ -133,30 +124,6 @@ def test_what_raises_only_when_compiled_is_not_its_owner_s_fault(name):
     assert "Call it yourself" not in str(it.value)
 
 
-@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
-def test_bad_input_says_what_to_do(look):
-    for fn in (lambda x: x.reshape(7, 7), lambda x: 1 / 0, lambda x, y: x):
-        with pytest.raises(InputError, match=r"^the function raised ") as caught:
-            look(fn, X)
-        assert "Call it yourself, uncompiled" in str(caught.value)
-        assert caught.value.__cause__ is not None
-    said = r"(?s)a function or a module, not tensor\(.*graphs\(f, x\)"
-    with pytest.raises(InputError, match=said) as caught:
-        look(X.sin(), X)
-    assert len(str(caught.value)) < 250, "of a large tensor only the beginning"
-    if look is not LOOKS["recompiles"]:  # each of its calls has a device of its own
-        with pytest.raises(InputError, match=r"cpu and meta.*to\(device\)"):
-            look(lambda both: both[0] + both[1], (X, X.to("meta")))
-
-
-def test_inputs_have_one_device_but_a_scalar_goes_with_any():
-    scalar = torch.ones((), device="meta")
-    assert session.one_device([X, scalar]) == session.one_device(3) == X.device
-    assert session.one_device({"x": X.to("meta")}).type == "meta"
-    with pytest.raises(InputError, match=r"on cpu and meta: .*\.to\(device\)"):
-        session.one_device((X.to("meta"), X))
-
-
 def test_both_ways_runs_a_backward_where_one_is_asked_for_or_needed():
     x, by = X.clone().requires_grad_(), torch.full_like(X, 2).requires_grad_()
     gradients = {}
@@ -174,50 +141,6 @@ def test_both_ways_runs_a_backward_where_one_is_asked_for_or_needed():
     assert x.grad is None
     with pytest.raises(InputError, match=r"backward=True, .*x\.requires_grad_\(\)"):
         session.both_ways(scaled, True)(X, by=2)
-
-
-def test_only_warnings_are_silent_inside():
-    told, log = [], logging.getLogger("torch.course")
-    handler = logging.Handler()
-    handler.emit = lambda record: told.append(record.getMessage())
-    log.addHandler(handler)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with session.undisturbed():
-            warnings.warn("not told", stacklevel=1)
-            log.warning("not told")
-            log.error("told")
-        log.warning("told again")
-        with pytest.raises(UserWarning):
-            warnings.warn("told", stacklevel=1)
-    log.removeHandler(handler)
-    assert told == ["told", "told again"]
-
-
-def test_a_scripted_module_or_one_without_memory_says_what_to_do():
-    x, layer = torch.ones(2, 4), torch.nn.Linear(4, 4)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch.jit is on its way out
-        scripted = torch.jit.script(layer)
-    with pytest.raises(InputError, match=r"torch\.jit .*: give the module or function"):
-        kernels(scripted, x)
-    assert kernels(lambda x: x.sin() + scripted(x).sum(), x).breaks == 1
-    for fn, given in ((torch.sin, x.to("meta")), (layer.to("meta"), 3)):
-        with pytest.raises(InputError, match=r"meta hold no numbers.*to_empty\("):
-            kernels(fn, given)
-
-
-def test_no_cpp_compiler_says_so():
-    from torch._inductor import config, cpp_builder
-
-    cpp_builder.cpp_compiler_search.cache_clear()
-    with (
-        torch._inductor.utils.fresh_cache(),
-        config.patch({"cpp.cxx": ("no-such-compiler",)}),
-        pytest.raises(InputError, match=r"no C\+\+ compiler.*doctor"),
-    ):
-        kernels(lambda x: x.sin() * 1234.5, X)
-    cpp_builder.cpp_compiler_search.cache_clear()
 
 
 def test_a_compiler_that_fails_is_told_from_a_function_that_raises():
@@ -265,13 +188,6 @@ def test_no_recompile_limit_is_used_up():
     assert "looped" in [m.co_name for m in history if m.fail_type], "looked at"
 
 
-def test_modules_of_torch_share_no_limit():
-    torch.compile(torch.nn.ReLU(), backend="eager")(X)  # the caller's, and stays
-    limit = torch._dynamo.config.recompile_limit
-    found = [graphs(torch.nn.Linear(4, n + 1), X).count for n in range(limit + 1)]
-    assert found == [1] * (limit + 1)
-
-
 def test_shapes_seen_by_a_helper_do_not_make_the_caller_dynamic():
     def f(x):
         return x * 3
@@ -285,12 +201,6 @@ def test_shapes_seen_by_a_helper_do_not_make_the_caller_dynamic():
 
     torch.compile(f, backend=backend)(torch.ones(9))
     assert seen == [["Tensor"]], "a SymInt input would mean a dynamic graph"
-
-
-def test_a_stance_of_the_caller_neither_blocks_nor_changes():
-    with torch.compiler.set_stance("force_eager"):
-        assert graphs(lambda x: x.sin(), torch.ones(3)).count == 1
-        assert torch._dynamo.eval_frame._stance.stance == "force_eager"
 
 
 def test_fresh_code_keeps_defaults_closure_and_method():
@@ -311,60 +221,6 @@ def test_fresh_code_keeps_defaults_closure_and_method():
     assert module._compiled_call_impl is None
     for bound in (session.fresh_code(module.forward), new.forward):
         assert bound.__func__.__code__ is not Noisy.forward.__code__
-
-
-THERE_IS = (
-    r"\. A mode is one of default, reduce-overhead, max-autotune and max-autotune-no-"
-    r"cudagraphs; options are Inductor's, such as max_autotune$"
-)
-
-
-@pytest.mark.parametrize(
-    ("setting", "named"),
-    [
-        ({"mode": "fast"}, f"mode=fast.*{THERE_IS}"),
-        ({"options": {"faster": True}}, f"faster.*{THERE_IS}"),
-        ({"options": {"max_autotune": 3}}, f"max_autotune.*{THERE_IS}"),
-        ({"mode": "default", "options": {"max_autotune": True}}, "^give mode or opt"),
-    ],
-)
-def test_an_unknown_mode_or_option_names_what_there_is(setting, named):
-    with pytest.raises(ValueError, match=named) as caught:
-        kernels(lambda x: x, torch.ones(3), **setting)
-    assert len(str(caught.value)) < 400
-
-
-def test_a_parametrized_module_can_be_looked_at():
-    layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(4, 4))
-    assert graphs(layer, torch.ones(2, 4)).count == 1
-    assert layer(torch.ones(2, 4)).shape == (2, 4)
-
-
-def narrow(x):
-    return x + torch.ones(4, 3)
-
-
-def race(fn, x):
-    return compare(fn, torch.compile(fn), x, budget=0.1)
-
-
-@pytest.mark.parametrize(
-    ("look", "bounds", "reason"),
-    [
-        (graphs, {}, r"your code specialized it to be a constant \(4\)"),
-        (race, {"min": 2, "max": 3}, "4 not in"),
-    ],
-)
-def test_a_promise_that_a_size_breaks_is_not_blamed_on_the_function(
-    look, bounds, reason
-):
-    x = torch.ones(4, 3)
-    torch._dynamo.mark_dynamic(x, 0, **bounds)
-    with pytest.raises(CompiledRaises, match=reason) as raised:
-        look(narrow, x)
-    assert "does not keep its promise" in str(raised.value)
-    assert "mark_dynamic" in str(raised.value)
-    assert "raised" not in str(raised.value)
 
 
 # ------------------------------------------------- what functions hold is put back
@@ -525,31 +381,6 @@ def test_what_a_function_holds_is_put_back(fn):
         assert torch.equal(fn(x), expected)
 
 
-def test_an_input_is_put_back_as_well():
-    given, x = Cache(), X.clone().requires_grad_()
-    x.grad = X.clone()
-    with warnings.catch_warnings(action="error"), restored(given, [x, x * 2]):
-        given.update(x.detach())
-        x.detach().add_(1)
-        x.grad.add_(1)
-    assert given.keys is None and [*given.last] == [0]
-    assert torch.equal(x, X) and torch.equal(x.grad, X)
-
-
-def test_the_globals_of_other_files_are_left_alone():
-    space = {"held": X}
-    other = eval("lambda: held", space)
-    assert session.tensors_of(lambda: other(space)) == []
-    assert session.tensors_of(other) == [X]
-
-
-def test_the_classes_of_other_files_are_left_alone():
-    kind = type("Kind", (torch.nn.Module,), {"seen": [X], "__module__": "json"})
-    assert session.tensors_of(kind()) == []
-    kind.__module__, kind.forward = __name__, lambda self, x: x
-    assert session.tensors_of(kind()) == [X]
-
-
 @pytest.mark.parametrize(
     ("kind", "settings"),
     [(torch.optim.SGD, {"momentum": 0.9}), (torch.optim.AdamW, {"lr": 0.1})],
@@ -577,14 +408,6 @@ def test_a_training_step_can_be_repeated_from_the_same_state(kind, settings):
     assert all(p.grad is g for p, g in zip(model.parameters(), gradients, strict=True))
 
 
-def test_tensors_without_values_in_memory_are_left_alone():
-    sparse, lazy = torch.eye(2).to_sparse(), torch.nn.LazyLinear(2)
-    state = restored([sparse, torch.ones(2, device="meta")], lazy)
-    with state:
-        pass
-    assert state.values == []
-
-
 def test_what_did_not_change_is_not_written():
     model, optimizer = training()
     compiled = torch.compile(
@@ -598,45 +421,6 @@ def test_what_did_not_change_is_not_written():
         compiled(X)
     assert watch.compiles == 0
     assert [p._version for p in model.parameters()] == versions
-
-
-class Registry(OrderedDict):
-    """Builds what it is asked for, as the activations of transformers do."""
-
-    def __getitem__(self, name):
-        return super().__getitem__(name)()
-
-
-registry = Registry(gelu=torch.nn.GELU)
-
-
-def test_a_registry_keeps_the_classes_that_it_builds_from():
-    def looks_up(x):
-        return registry["gelu"](x)
-
-    with restored(looks_up):
-        looks_up(X)
-    assert [*registry.values()] == [torch.nn.GELU]
-
-
-@pytest.mark.parametrize(
-    "tool",
-    [
-        logging.getLogger("course"),
-        tqdm(disable=True),
-        Figure(),
-        ipywidgets.IntSlider(),
-        traitlets.HasTraits(),
-        HTML("text"),
-        ZMQDisplayHook(session=None, pub_socket=None),
-        CompileCounter(),
-    ],
-    ids=lambda tool: type(tool).__name__,
-)
-def test_tools_behind_an_object_are_not_touched(tool):
-    tool.held = X
-    assert session.tensors_of(SimpleNamespace(tool=tool)) == []
-    assert session.tensors_of(SimpleNamespace(held=X)) == [X]
 
 
 def test_a_compiled_module_stays_compiled_after_compare():

@@ -95,17 +95,6 @@ def test_a_clone_has_the_gradient_of_a_leaf_and_stays_a_parameter():
     assert one.grad.data_ptr() == other.grad.data_ptr() != weight.grad.data_ptr()
 
 
-def test_a_copy_has_the_marks_of_its_dimensions():
-    x = torch.ones(4, 4, 4)
-    torch._dynamo.mark_dynamic(x, 0, min=2, max=10, specialize_on=[bool])
-    torch._dynamo.mark_static(x, 1)
-    torch._dynamo.decorators.mark_unbacked(x, 2)
-    marks, copied = vars(x), vars(clone(x))
-    assert copied == marks != {}
-    shared = [mark for name, mark in marks.items() if copied[name] is mark]
-    assert shared == [True], "of a table, the copy has its own"
-
-
 def test_a_small_view_of_a_large_tensor_is_copied_alone():
     rows = torch.arange(1 << 25)[:100].view(10, 10)[:, :4]  # of 256 MiB
     new = clone(rows)

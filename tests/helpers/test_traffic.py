@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.errors import InputError
-from helpers.traffic import EagerBytes, eager_bytes
+from helpers.traffic import eager_bytes
 
 N = 100  # float32: 400 bytes
 
@@ -79,24 +79,6 @@ def test_what_a_call_moves(fn, shapes, moved):
     assert eager_bytes(fn, *map(torch.ones, shapes)).bytes == moved
 
 
-def test_a_gather_reads_the_rows_that_it_takes():
-    table, index = torch.ones(1000, 8), torch.tensor([3, 5])
-    rows, indices = 2 * 8 * 4, 2 * 8
-    for fn in (
-        lambda t, i: t[i],
-        lambda t, i: torch.nn.functional.embedding(i, t),
-        lambda t, i: t.index_select(0, i),
-    ):
-        ((_, moved),) = calls(fn, table, index)
-        assert moved == rows + rows + indices
-    ((_, moved),) = calls(lambda t, i: torch.take(t, i), table, index)
-    assert moved == 8 + 8 + indices  # two numbers there and back, and where they are
-    bag = torch.nn.functional.embedding_bag
-    moved = dict(calls(lambda t, i: bag(i, t, i.new_zeros(1)), table, index))
-    (bagged,) = (moved[name] for name in moved if name.startswith("embedding_bag"))
-    assert rows + indices < bagged < 2 * rows + 4 * indices
-
-
 @pytest.mark.parametrize(
     ("fn", "x", "message"),
     [
@@ -123,46 +105,6 @@ def test_the_backward_counts_where_an_output_needs_it():
     with pytest.raises(InputError, match="no output requires gradients"):
         eager_bytes(torch.sin, x.detach(), backward=True)
     assert x.grad is None
-
-
-def test_the_backward_starts_at_every_output_and_reaches_every_leaf():
-    a, b = torch.ones(N, requires_grad=True), torch.ones(N, requires_grad=True)
-
-    def outputs(a, b):
-        return {"x": a * 2, "y": [(b * 3, torch.zeros(1), 3)]}
-
-    large = [name for name, moved in calls(outputs, a, b) if moved == 800]
-    assert large == ["mul"] * 4
-    assert a.grad is None and b.grad is None
-
-
-def test_what_returns_no_tensor_is_counted_as_well():
-    model = torch.nn.Linear(4, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-
-    def step(x):
-        optimizer.zero_grad()
-        loss = model(x).sum()
-        loss.backward()
-        optimizer.step()
-        return loss.item()
-
-    assert "addmm" in [name for name, _ in calls(step, torch.ones(2, 4))]
-    assert calls(lambda x: x.add_(1) and None, torch.ones(1)) != ()
-    with pytest.raises(InputError, match="no output requires gradients"):
-        eager_bytes(step, torch.ones(2, 4), backward=True)
-
-
-def test_the_answer_as_text():
-    answer = EagerBytes((("sin", 800), ("cos", 1600)))
-    words = [line.split() for line in str(answer).splitlines()]
-    assert words[0] == ["op", "bytes"]
-    assert words[2:4] == [["sin", "800", "B"], ["cos", "1.562", "KiB"]]
-    assert str(answer).endswith("\n2 calls, 2.344 KiB") and answer.bytes == 2400
-    assert str(EagerBytes(())) == "0 calls, 0 B"
-    assert (
-        answer._repr_html_().startswith("<pre") and "1.562 KiB" in answer._repr_html_()
-    )
 
 
 TABLE, VALUES = torch.ones(1000, 8), torch.ones(2, 8)
@@ -196,16 +138,3 @@ def set_rows(table, index, rows):
 def test_a_write_in_place_moves_what_an_index_names(fn, index, times):
     ((_, moved),) = calls(fn, TABLE, index, VALUES)
     assert moved == index.nbytes + times * VALUES.nbytes
-
-
-@pytest.mark.parametrize(
-    "fn",
-    [
-        lambda t, i, v: t.index_add(0, i, v),
-        lambda t, i, v: t.index_copy(0, i, v),
-        lambda t, i, v: t.index_put((i,), v),
-    ],
-)
-def test_out_of_place_the_whole_table_is_read_and_written(fn):
-    moved = eager_bytes(fn, TABLE, ROWS, VALUES).bytes
-    assert moved == 2 * TABLE.nbytes + ROWS.nbytes + VALUES.nbytes

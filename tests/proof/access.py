@@ -21,7 +21,7 @@ from tests.proof import common
 from tests.proof.browser import chromium
 from tests.refresh import ROOT
 from tools.commands import command
-from torch_checkup.checkups import checkup, write_report
+from torch_checkup.report import checkup, write_report
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -39,7 +39,7 @@ PAGES = {
     "claims": "claims.html",
     "check-up": "",  # a report, made here
 }
-MODEL = f"{ROOT / 'tests' / 'torch_checkup' / 'sick_models.py'}:breaks"
+MODEL = f"{ROOT / 'tests' / 'torch_checkup' / 'broken_models.py'}:breaks"
 PARTS = ("matches", "capture", "recompiles", "silent", "traffic")
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 OPTIONS = {"runOnly": RULES, "resultTypes": ["violations"]}

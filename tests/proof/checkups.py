@@ -23,7 +23,7 @@ from tests.proof import common
 from tests.proof.browser import chromium
 from tests.refresh import ROOT
 from tools.commands import command
-from torch_checkup.checkups import Checkup, checkup, write_report
+from torch_checkup.report import Checkup, checkup, write_report
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext

@@ -39,33 +39,32 @@ from tests.refresh import ROOT
 from tools.commands import command
 
 MODULES = ("helpers", "torch_checkup")
-JUDGED = "tests/torch_checkup/test_differences.py tests/torch_checkup/test_judge.py"
+JUDGED = "tests/helpers/test_judge.py tests/helpers/test_correctness.py"
 LOWERED = "tests/helpers/test_codegen.py tests/helpers/gpu/test_dump.py"
-ADVICE = "tests/torch_checkup/test_advice.py tests/torch_checkup/test_cures.py"
-CHECKUPS = " ".join(
-    f"tests/torch_checkup/test_{name}.py"
-    for name in ("checkups", "command", "progress")
-)
-COMPOSED = (
-    "tests/torch_checkup/test_composition.py tests/torch_checkup/test_checkups.py"
-)
+SANDBOX = "tests/torch_checkup/test_sandbox.py"
+PARTS = "tests/torch_checkup/test_parts.py"
+ADVICE = "tests/torch_checkup/test_advice.py tests/torch_checkup/test_options.py"
+REPORT = "tests/torch_checkup/test_report.py tests/torch_checkup/test_command.py"
 TESTED_BY = {  # where several modules are tested through what they do together
     "helpers/codegen.py": LOWERED,
-    "helpers/errors.py": "tests/helpers/test_children.py",
+    "helpers/children.py": SANDBOX,
+    "helpers/correctness.py": JUDGED,
+    "helpers/differences.py": JUDGED,
+    "helpers/errors.py": SANDBOX,
     "helpers/gpu/interpreter_child.py": "tests/helpers/gpu/test_interpreter.py",
+    "helpers/judge.py": JUDGED,
+    "helpers/lazy.py": "tests/helpers/test_imports.py",
+    "helpers/outcomes.py": JUDGED,
     "torch_checkup/__main__.py": "tests/torch_checkup/test_command.py",
-    "torch_checkup/breaks.py": ADVICE,
-    "torch_checkup/checkup_child.py": "tests/torch_checkup/test_checkup.py",
-    "torch_checkup/checkups.py": CHECKUPS,
-    "torch_checkup/composition.py": COMPOSED,
-    "torch_checkup/cures.py": ADVICE,
-    "torch_checkup/inner.py": ADVICE,
-    "torch_checkup/judge.py": JUDGED,
-    "torch_checkup/seen.py": JUDGED,
+    "torch_checkup/capture.py": ADVICE,
+    "torch_checkup/gpu.py": PARTS,
+    "torch_checkup/page.py": REPORT,
+    "torch_checkup/recompiles.py": ADVICE,
+    "torch_checkup/report.py": REPORT,
+    "torch_checkup/search.py": "tests/torch_checkup/test_where.py",
     "torch_checkup/silent.py": ADVICE,
-    "torch_checkup/versions.py": ADVICE,
-    "torch_checkup/where.py": "tests/torch_checkup/test_told.py",
-    "torch_checkup/where_child.py": "tests/torch_checkup/test_where.py",
+    "torch_checkup/speed.py": PARTS,
+    "torch_checkup/traffic.py": PARTS,
 }
 COUNTS = ("noticed", "survived")
 # torch has threads: a worker is forked from a process that imported it and ran nothing.

@@ -6,7 +6,7 @@ import dataclasses
 import pytest
 import torch
 
-from helpers import compare, dump_triton, load, results
+from helpers import compare, dump_triton, results
 from helpers.gpu import gpus
 from tests.refresh import python
 from tools import record_gpu
@@ -34,7 +34,7 @@ def test_a_case_that_fails_is_kept_as_failed_and_tried_again(tmp_path, capsys):
     assert f'"failed": "{said}\\nand more"' in failed.read_text()
     before = done.read_text()
     assert record(tmp_path, {"modes/a/1": measured, "modes/a/2": measured}) == 0
-    assert load(failed).matches and done.read_text() == before
+    assert results.load(failed).matches and done.read_text() == before
 
 
 def test_an_interrupt_loses_nothing_that_was_measured(tmp_path):

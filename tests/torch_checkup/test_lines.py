@@ -146,26 +146,6 @@ def test_every_expression_is_a_line_and_inner_functions_come_first(mine):
     ]
 
 
-def test_a_line_knows_its_file_its_place_and_all_functions_with_its_code(mine):
-    inner, _ = lines.lines_of(lambda: mine.both(X))
-    assert {*inner.functions} == {mine.twice, mine.thrice}
-    assert (inner.file, inner.number) == (mine.__file__, 0)
-    assert MINE.splitlines()[inner.line - 1] == "        return x * factor"
-
-
-def test_a_model_is_looked_at_while_somebody_else_profiles(mine):
-    seen = []
-    sys.setprofile(lambda frame, event, _: seen.append(event))
-    before = sys.getprofile()
-    try:
-        lines.lines_of(lambda: mine.chained(X))
-        with pytest.raises(ZeroDivisionError):
-            lines.lines_of(lambda: 1 / 0)
-        assert sys.getprofile() is before
-    finally:
-        sys.setprofile(None)
-
-
 @pytest.mark.parametrize("breaks", [False, True])
 @pytest.mark.parametrize("call", ["Model", "both", "counted", "chained"])
 def test_a_line_means_what_it_meant_and_comes_back_as_it_was(call, breaks, mine):
@@ -207,10 +187,3 @@ def test_a_chosen_line_is_in_no_graph_and_the_others_are_compiled(mine):
         assert captured(mine.chained) == [["cos"]]
     with lines.eagerly([middle], breaks=True):
         assert captured(mine.chained) == [["sin"], ["cos"], ["tanh"]]
-
-
-def test_functions_that_share_their_code_are_chosen_together(mine):
-    inner, _ = lines.lines_of(lambda: mine.both(X))
-    assert captured(mine.both) == [["mul", "mul", "add"]]
-    with lines.eagerly([inner]):
-        assert captured(mine.both) == [["add"]]

@@ -1,9 +1,7 @@
 """A piece of a captured graph is compiled alone, and the whole means what it meant."""
 
 import linecache
-import re
 
-import pytest
 import torch
 
 from torch_checkup import pieces
@@ -25,30 +23,6 @@ def names(nodes):
 
 
 # ------------------------------------------------------------------- where it is wrong
-
-
-@pytest.mark.parametrize("first", [1, 2, 5, 6, 9])
-def test_the_first_place_that_is_wrong_is_found_in_few_looks(first):
-    places, looks = [0, 1, 2, 5, 6, 9], []
-
-    def wrong(place):
-        looks.append(place)
-        return place >= first
-
-    assert pieces.smallest(places, wrong) == first
-    assert len(looks) <= 3 and not {0, 9} & {*looks}
-
-
-@pytest.mark.parametrize(
-    ("needs", "left"),
-    [({0}, [0, 1]), ({7}, [7, 8]), ({3}, [3, 4]),  ({3, 4}, [*range(9)]),
-     ({4, 5}, [4, 5, 6])],
-)  # fmt: skip
-def test_a_piece_is_halved_while_one_half_is_wrong(needs, left):
-    def wrong(start, stop):
-        return needs <= {*range(start, stop)}
-
-    assert [*pieces.halved(range(9), wrong)] == left
 
 
 # ------------------------------------------------------------------ where it may be cut
@@ -122,107 +96,7 @@ def test_each_piece_gives_what_the_whole_needs_of_it():
                 assert isinstance(one, torch.Tensor)
 
 
-def test_what_a_piece_is_given_has_the_names_of_its_owner():
-    [graph] = graphs_of(Model(), X)
-    head = pieces.body(graph.graph)[0]
-    module, given, gives = pieces.cut_out(graph.graph, 0, 1)
-    inputs = module.graph.find_nodes(op="placeholder")
-    assert names(inputs) == ["weight", "bias", "x"] or sorted(names(inputs)) == [
-        *("bias", "weight", "x"),
-    ]
-    assert gives == [head] and {*given} == {*head.all_input_nodes}
-    both = pieces.cut_out(graph.graph, 0, len(pieces.body(graph.graph)))[0]
-    inputs = names(both.graph.find_nodes(op="placeholder"))
-    assert sorted(inputs) == ["bias", "bias_2", "weight", "weight_2", "x"]
-
-
-def test_a_size_that_is_a_symbol_goes_with_each_piece():
-    def sized(x):
-        return x.sin().reshape(-1).cos() * x.shape[0]
-
-    [graph] = graphs_of(sized, X, dynamic=True)
-    assert pieces.Captured(graph).dynamic
-    last = len(pieces.body(graph.graph))
-    _, given, _ = pieces.cut_out(graph.graph, 0, 1)
-    symbols = [n for n in given if isinstance(n.meta["example_value"], torch.SymInt)]
-    assert symbols and given[: len(symbols)] == symbols
-    assert not pieces.Captured(graphs_of(sized, X, dynamic=False)[0]).dynamic
-    for stop in range(1, last + 1):
-        stage = OnePiece("eager", Piece(0, 0, stop))
-        torch.compiler.reset()
-        compiled = torch.compile(sized, backend=stage, dynamic=True)
-        assert torch.equal(compiled(X), sized(X))
-
-
 # ------------------------------------------------------------ what the stage is given
-
-
-def broken(x):
-    x = x.sin()
-    torch._dynamo.graph_break()
-    x = x.cos()
-    torch._dynamo.graph_break()
-    return x.tan().exp()
-
-
-@pytest.mark.parametrize(
-    ("how", "compiled"),
-    [
-        ({}, []),
-        ({"whole": 2}, ["sin", "cos"]),
-        ({"piece": Piece(1, 0, 1)}, ["cos"]),
-        ({"piece": Piece(1, 0, 1, after=True)}, ["sin", "cos"]),
-        ({"piece": Piece(2, 0, 2)}, ["tan", "exp"]),
-        ({"piece": Piece(2, 1, 2)}, ["exp"]),
-        ({"piece": Piece(2, 0, 1, after=True)}, ["sin", "cos", "tan"]),
-    ],
-)
-def test_the_stage_compiles_what_was_chosen_and_no_more(how, compiled, monkeypatch):
-    seen = []
-
-    def stage(graph, inputs):
-        seen.extend(node.target for node in pieces.body(graph.graph))
-        return graph.forward
-
-    monkeypatch.setattr(pieces, "lookup_backend", {"mine": stage}.get)
-    backend = OnePiece("mine", **how)
-    torch.compiler.reset()
-    assert torch.equal(torch.compile(broken, backend=backend)(X), broken(X))
-    assert [re.sub(r"\W", "", str(name)) for name in seen] == compiled
-    assert [len(one.body) for one in backend.graphs] == [1, 1, 2]
-
-
-def test_a_wrong_stage_makes_only_its_piece_wrong(monkeypatch):
-    def stage(graph, inputs):
-        return lambda *values: [one + 1 for one in graph(*values)]
-
-    monkeypatch.setattr(pieces, "lookup_backend", {"mine": stage}.get)
-    torch.compiler.reset()
-    run = torch.compile(broken, backend=OnePiece("mine", Piece(2, 0, 1)))
-    assert torch.equal(run(X), (X.sin().cos().tan() + 1).exp())
-
-
-def test_a_backward_passes_through_a_piece():
-    model = Model()
-
-    def gradients(run):
-        model.zero_grad()
-        x = X.clone().requires_grad_()
-        out, _ = run(x)
-        out.sum().backward()
-        return [x.grad, *(p.grad.clone() for p in model.parameters())]
-
-    right = gradients(model)
-    for stage in (
-        OnePiece("aot_eager", Piece(0, 1, 4)),
-        OnePiece("eager", Piece(0, 1, 4), keep=True),
-    ):
-        torch.compiler.reset()
-        found = gradients(torch.compile(model, backend=stage))
-        for one, other in zip(found, right, strict=True):
-            torch.testing.assert_close(one, other)
-    [(given, *_)] = stage.piece.runs
-    assert given.is_leaf and given.requires_grad
 
 
 # ----------------------------------------------------------------- what the user wrote
@@ -242,15 +116,3 @@ def test_a_node_has_its_users_line_and_module():
     ]
     file, line, text = pieces.users_line(body[0])
     assert file == __file__ and text in linecache.getline(file, line)
-
-
-def test_a_node_without_a_line_has_that_of_those_that_use_it():
-    graph = torch.fx.Graph()
-    x = graph.placeholder("x")
-    first = graph.call_method("sin", (x,))
-    assert pieces.users_line(first) == ("", 0, "")
-    second = graph.call_method("cos", (first,))
-    inside = 'File "/a/mine.py", line 7, in f\n    y = g(x)\n'
-    within = f'File "{pieces._TORCH}nn/x.py", line 9, in g\n    return 1\n'
-    second.meta["stack_trace"] = inside + within
-    assert pieces.users_line(first) == ("/a/mine.py", 7, "y = g(x)")

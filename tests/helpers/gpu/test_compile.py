@@ -1,23 +1,18 @@
 """Generated kernels, compiled for GPUs that are not here."""
 
-import linecache
-import os
 import re
 from unittest import mock
 
 import pytest
-import torch
-from torch._inductor.runtime import hints, triton_heuristics
+from torch._inductor.runtime import triton_heuristics
 
-from helpers import _torch
-from helpers.errors import InputError, Unavailable
+from helpers.errors import InputError
 from helpers.gpu.compile import (
     Config,
     MachineCode,
     compile_kernel,
     configs,
     grid,
-    neighbours,
 )
 from helpers.gpu.gpus import GPUS, find, occupancy
 from tests.kinds import dumped
@@ -50,21 +45,6 @@ def test_a_pointwise_kernel_on_every_gpu(gpu):
     assert second == used and str(code).endswith(f"\n{code.occupancy}")
     assert first == f"{code.kernel} on {gpu}: {code.config}"
     assert re.match(r"0000  \S.*;\n0010  ", code.sass) and "loc(" not in code.ttgir
-
-
-def test_coordinate_descent_goes_one_step_in_each_direction():
-    kernel = source("pointwise chain")
-    assert neighbours(kernel, H100) == ()
-    asked = "inductor_meta={"
-    descends = kernel.replace(asked, asked + "'coordinate_descent_tuning': True, ")
-    descends = descends.replace("'coordinate_descent_tuning': False", "")
-    for number, start in enumerate(configs(descends, H100)):
-        found = neighbours(descends, H100, number)
-        assert found and not {*map(str, found)} & {*map(str, configs(descends, H100))}
-        for each in found:
-            blocks = each.blocks["XBLOCK"] / start.blocks["XBLOCK"]
-            moved = blocks, each.num_warps / start.num_warps
-            assert sorted(moved) in ([0.5, 1], [1, 2])
 
 
 def test_candidates_in_inductors_order_and_one_by_number():
@@ -105,26 +85,6 @@ def test_templates_and_foreach_kernels(kind, blocks, grid):
     assert kernel.grid == grid
 
 
-def test_registers_that_do_not_fit_are_counted_and_arrays_are_not():
-    small = find("t4")  # FlexAttention was written for an H100
-    tight = compile_kernel(source("FlexAttention", -1), small)
-    stored = re.findall(r"\bSTL(\.64|\.128|)\b", tight.sass)
-    words = sum({"": 1, ".64": 2, ".128": 4}[each] for each in stored)
-    assert tight.registers == 255 and tight.spills == words > 100
-    assert f" {words} spilled, " in str(tight)
-    assert compile_kernel(source("FlexAttention", -1), small) == tight  # cached
-    wave = compile_kernel(source("pointwise chain"), H100)
-    assert "STL" in wave.sass and wave.spills == 0  # sin has a table in local memory
-
-
-def test_machine_code_is_made_once_for_each_gpu_and_configuration():
-    kernel = dumped("pointwise chain").kernels[0]
-    assert kernel.on() is kernel.on("H100") is kernel.on(config=kernel.chosen)
-    assert kernel.on("a100") is not kernel.on() and "sm_80" in kernel.on("a100").ptx
-    for name in ("ptx", "sass", "registers", "spills"):
-        assert getattr(kernel, name) == getattr(kernel.on(), name)
-
-
 def test_fp8_needs_a_gpu_that_has_it():
     kernel = source("mixed dtypes").replace("'*bf16'", "'*fp8e4nv'")
     assert "*fp8e4nv" in kernel and compile_kernel(kernel, H100).registers > 0
@@ -133,39 +93,3 @@ def test_fp8_needs_a_gpu_that_has_it():
     with handled as logged, pytest.raises(InputError, match=message):
         compile_kernel(kernel, find("t4"))
     logged.assert_not_called()  # the caller is told once
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("x = 1", "one generated kernel is wanted, and this holds 0$"),
-        ("import nope", "not a kernel that Inductor wrote: No module named 'nope'$"),
-        ("def (", "not a .*: invalid syntax .<generated kernel>, line 1.$"),
-    ],
-)
-def test_what_is_no_kernel_is_refused(text, message):
-    with pytest.raises(InputError, match=f"^{message}"):
-        compile_kernel(text, H100)
-
-
-def test_nothing_stays_behind(tmp_path, monkeypatch):
-    kernel, cache = source("two outputs"), tmp_path / "cache"
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(cache))
-    before = dict(os.environ), hints.DeviceProperties, torch.version.hip
-    compile_kernel(kernel, H100)
-    assert before == (dict(os.environ), hints.DeviceProperties, torch.version.hip)
-    assert not triton_heuristics.log.disabled
-    assert "<generated kernel>" not in linecache.cache
-    assert {path.name for path in tmp_path.iterdir()} <= {"cache", "course-home"}
-    assert any(cache.rglob("*.cubin"))
-    monkeypatch.delenv("TRITON_CACHE_DIR")
-    configs(kernel, H100)
-    assert "TRITON_CACHE_DIR" not in os.environ
-
-
-def test_without_triton_it_says_what_to_do(monkeypatch):
-    kernel = source("two outputs")
-    monkeypatch.setattr(_torch, "version_of", lambda name: None)
-    with pytest.raises(Unavailable, match="pip install 'triton==3"):
-        configs(kernel, H100)

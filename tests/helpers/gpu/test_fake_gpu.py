@@ -16,24 +16,22 @@ from torch._inductor import list_mode_options
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 from torch._inductor.graph import GraphLowering
 from torch.nn import functional as F
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import _triton as triton_support
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 from helpers import dump_triton, output_code
-from helpers.errors import InputError, Unavailable
+from helpers.errors import InputError
 from helpers.gpu import gpus
 from helpers.gpu.fake_gpu import (
     LoweredGraph,
     Lowering,
     LoweringHere,
     Stopped,
-    gpu,
     gpu_attention,
 )
 from helpers.gpu.gpus import find
-from tests.kinds import KINDS, dumped, randn
+from tests.kinds import KINDS, randn
 
 pytest.importorskip("triton")
 
@@ -65,19 +63,6 @@ def test_the_session_is_as_it_was():
     with pytest.raises(InputError, match="Call it yourself"):
         dump_triton(lambda x: x @ x, randn(3, 4))
     assert state() == before
-
-
-def test_indexing_a_gpu_that_is_not_here_fails_again_afterwards():
-    """The device guard that stands in is taken away."""
-    if torch.version.cuda:
-        pytest.skip("this build of torch has a guard of its own")
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    dump_triton(torch.sin, randn(4))
-    with FakeTensorMode():
-        there = torch.empty(4, device="cuda")
-        with pytest.raises(RuntimeError, match="not linked with support for cuda"):
-            there[torch.tensor([0])]
 
 
 def test_what_the_caller_compiled_is_still_compiled_for_the_cpu():
@@ -123,12 +108,6 @@ def test_from_several_threads():
 # --- as on a GPU, not as on the CPU it was traced on ----------------------------------
 
 
-def test_statistics_of_a_half_precision_norm_stay_wide():
-    forward = dumped("bfloat16 LayerNorm, training").kernels[0]
-    signature = forward.generated.split("'signature': {")[1].split("}")[0]
-    assert signature.count("*fp32") == 2 and "*bf16" in signature
-
-
 def test_products_norms_and_biases_take_the_gpus_steps():
     dump = dump_triton(torch.mm, randn(1, 64), randn(64, 1))
     assert [k.kind for k in dump.launches] == ["library"]
@@ -140,70 +119,10 @@ def test_products_norms_and_biases_take_the_gpus_steps():
     assert backward == ["persistent reduction", "library"]  # the bias is summed apart
 
 
-def test_constants_are_folded():
-    dump = dump_triton(lambda x: (x * 0 + torch.ones(4) * 3) * x, randn(4))
-    assert [(k.loads, k.stores) for k in dump.kernels] == [(1, 1)]
-
-
-@pytest.mark.parametrize(
-    ("fn", "shape", "training"),
-    [
-        (lambda x: x * torch.tensor(2.0), (8,), False),
-        (lambda x: x * torch.tensor([0.5, 0.4])[:, None], (2, 3), True),
-        (lambda x: x[torch.tensor([0, 2])] * 2, (3, 4), True),
-        (lambda x: x + torch.as_tensor([1.0, 2.0], device=x.device), (3, 2), False),
-    ],
-)
-def test_constants_made_inside_are_on_the_gpu(fn, shape, training):
-    dump = dump_triton(fn, randn(*shape), training=training)
-    assert {k.kind for k in dump.launches} == {"pointwise"}
-    assert "cpp" not in dump.source and all(min(k.grid) > 0 for k in dump.kernels)
-
-
-def test_attention_that_runs_again_in_the_backward():
-    def attend(q):
-        return F.scaled_dot_product_attention(q.sin(), q, q)
-
-    dump = dump_triton(
-        lambda q: checkpoint(attend, q, use_reentrant=False),
-        randn(1, 2, 16, 32),
-        training=True,
-    )
-    assert [call.phase for call in dump.library] == ["forward", "backward", "backward"]
-
-
 def test_the_gpu_is_the_one_asked_for():
     fn, inputs = KINDS["pointwise chain"].make()
     source = dump_triton(fn, *inputs, gpu="b200").source
     assert "cc=100" in source and "multi_processor_count=148" in source
-
-
-@pytest.mark.parametrize(
-    ("version", "message"), [(None, "here is none: pip"), ("1.0.0", "here is 1.0.0")]
-)
-def test_without_the_right_triton(version, message, monkeypatch):
-    from helpers import _torch
-
-    monkeypatch.setattr(_torch, "version_of", lambda name: version)
-    said = "; elsewhere output_code\\(f, x\\) shows the C\\+\\+ code$"
-    with pytest.raises(
-        Unavailable, match=rf"{message}.* It exists for Linux only{said}"
-    ):
-        dump_triton(torch.sin, randn(4))
-
-
-def test_the_gpu_answers_in_the_place_of_one():
-    for name, knows_bfloat16 in (("t4", False), ("a100", True)):
-        with gpu(find(name)):
-            assert CudaInterface.is_available()
-            for owner in (torch.cuda, CudaInterface):
-                assert (owner.current_device(), owner.device_count()) == (0, 1)
-                assert owner.is_bf16_supported() is knows_bfloat16
-                properties = owner.get_device_properties(0)
-                assert properties.multi_processor_count == find(name).multiprocessors
-            random = torch.cuda.get_rng_state()
-            assert (random.shape, random.dtype) == ((16,), torch.uint8)
-            torch.cuda.set_rng_state(random)
 
 
 # --- the kernel that a GPU has for attention ------------------------------------------
@@ -261,42 +180,7 @@ def test_attention_is_what_the_gpu_has(gpu, dtype, width, options, name, rest):
     assert called.call == ((fed, fed, *rest) if rest else ())
 
 
-@pytest.mark.parametrize("shape", [(2, 3, 16, 34), (3, 16, 32)])
-def test_attention_without_a_kernel_is_computed(shape):
-    q, mask, options = randn(*shape), randn(16, 16), {"scale": 0.3}
-    for more in ({"attn_mask": mask}, {"is_causal": True}, {"dropout_p": 0.5}):
-        torch.manual_seed(0)
-        result, name = gpu_attention(
-            find("h100"), q, q.sin(), q.cos(), **more, **options
-        )
-        torch.manual_seed(0)
-        with sdpa_kernel(SDPBackend.MATH):
-            wanted = F.scaled_dot_product_attention(
-                q, q.sin(), q.cos(), **more, **options
-            )
-        assert name == MATH and torch.equal(result, wanted)
-
-
-def test_the_choice_follows_what_is_switched_off_and_what_needs_gradients():
-    q = torch.empty(1, 2, 16, 32, dtype=HALF, device="meta", requires_grad=True)
-    with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION), Called() as called:
-        assert gpu_attention(find("h100"), q, q, q)[1] == EFFICIENT
-    assert called.call[2:] == (None, True)  # with what the backward needs
-    with sdpa_kernel(SDPBackend.MATH):
-        assert gpu_attention(find("h100"), q, q, q)[1] == MATH
-
-
 # --- the back ends --------------------------------------------------------------------
-
-
-def lowering(fn, *inputs):
-    """Return the back end with which *fn* was compiled, and called twice."""
-    backend = Lowering(find("h100"), None)
-    compiled = torch.compile(fn, backend=backend)
-    with torch.no_grad():
-        for each in (inputs, [x + 1 for x in inputs]):
-            torch.testing.assert_close(compiled(*each), fn(*each))
-    return backend
 
 
 def three_graphs(x):
@@ -320,38 +204,6 @@ def test_a_mode_is_followed_as_far_as_it_needs_no_device():
     names = ", ".join(list_mode_options())
     with pytest.raises(InputError, match=f"^no mode 'turbo': there are {names}$"):
         Lowering(find("h100"), "turbo")
-
-
-def test_a_back_end_notes_its_graphs_and_the_inputs_of_the_first_call():
-    x = randn(4, 4)
-    backend = lowering(lambda x: x.sin() @ x, x)
-    [graph] = backend.graphs
-    assert (graph.index, graph.phase, backend.count) == (0, "inference", 1)
-    assert torch.equal(graph.inputs[0], x) and graph.inputs[0] is not x
-    assert (backend.autocast, backend.stopped, backend.attention) == (False, "", set())
-    assert [graph.index for graph in lowering(three_graphs, x).graphs] == [0, 1, 2]
-    either = lowering(lambda x: torch.cond(x.sum() > 0, torch.sin, torch.exp, (x,)), x)
-    assert len(either.graphs[0].kernels) == 3
-    half = lowering(
-        lambda x: F.scaled_dot_product_attention(x, x, x), randn(1, 2, 4, 8)
-    )
-    assert half.attention == {EFFICIENT}
-
-
-def test_autocast_is_noted():
-    def inside(x):
-        with torch.autocast("cpu", BRAIN):
-            return x @ x
-
-    x = randn(4, 4)
-    assert lowering(inside, x).autocast
-    for device in ("cpu", "cuda"):
-        before = torch.is_autocast_enabled(device)
-        torch.set_autocast_enabled(device, True)
-        try:
-            assert lowering(torch.sin, x).autocast
-        finally:
-            torch.set_autocast_enabled(device, before)
 
 
 def test_what_needs_a_gpu_stops_the_program():

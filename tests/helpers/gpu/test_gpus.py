@@ -25,37 +25,7 @@ def test_each_row_fits_together(gpu):
     assert gpu.properties.shared_memory_per_block_optin == gpu.shared_optin
 
 
-def test_a_gpu_by_the_names_people_use():
-    names = {"RTX 4090": "rtx4090", "NVIDIA H100": "h100", "rtx-3090": "rtx3090"}
-    assert {given: find(given).name for given in names} == names
-
-
-@pytest.mark.parametrize("name", ["L40", "A100 40GB", "H100 PCIe", ""])
-def test_another_gpu_is_not_taken_for_one_of_these(name):
-    with pytest.raises(InputError, match="there are t4, a100"):
-        find(name)
-
-
 # From the data sheets: cores (per multiprocessor times how many), GB, MB of L2.
-@pytest.mark.parametrize(
-    ("name", "each", "cores", "gigabytes", "l2"),
-    [
-        ("t4", 64, 2560, 16, 4),
-        ("a100", 64, 6912, 80, 40),
-        ("rtx3090", 128, 10496, 24, 6),
-        ("rtx4090", 128, 16384, 24, 72),
-        ("l4", 128, 7424, 24, 48),
-        ("h100", 128, 16896, 80, 50),
-        ("h200", 128, 16896, 141, 60),
-        ("b200", 128, 18944, 180, 126),
-    ],
-)
-def test_the_numbers_are_those_of_the_data_sheet(name, each, cores, gigabytes, l2):
-    gpu = GPUS[name]
-    assert gpu.multiprocessors * each == cores
-    assert gpu.l2 == l2 * 2**20
-    # Some is kept for error correction, and a sheet may count 1e9 or 2**30.
-    assert 0.9 * gigabytes * 2**30 <= gpu.memory <= 1.07 * gigabytes * 2**30
 
 
 def test_the_gpu_of_this_machine(monkeypatch):
@@ -84,34 +54,6 @@ def test_the_gpu_of_this_machine(monkeypatch):
     assert (here.target, here.multiprocessors) == (86, 46)
     assert (here.memory, here.l2) == (12 * 2**30, 4 * 2**20)
     assert gpus.find("RTX 3070") is here and gpus.here() is here
-
-
-def test_occupancy_is_explained_step_by_step():
-    fits = occupancy(find("h100"), 100, 33, 3000)
-    assert fits.formula.splitlines() == [
-        "warps: 64 // 4 = 16 blocks",
-        "blocks: 32 at most",
-        "registers: 16384 // 1280 = 12 warps for each of 4 schedulers, so 12 blocks",
-        "shared memory: 233472 // 4096 = 57 blocks",
-    ]
-    assert str(fits).splitlines()[0] == (
-        "75% occupancy: 48 warps in 12 blocks per multiprocessor, limited by registers"
-    )
-    assert str(fits) == repr(fits) and str(fits).endswith(fits.formula)
-    bare = occupancy(find("t4"), 32, 0, 0)
-    assert bare.formula.splitlines() == [
-        "warps: 32 // 1 = 32 blocks",
-        "blocks: 16 at most",
-    ]
-    assert (bare.warps, bare.fraction, bare.limit) == (16, 0.5, "blocks")
-    assert occupancy(find("h100"), 1024, 32, 0).limit == "warps"
-    assert occupancy(find("h100"), 128, 32, 50_000).limit == "shared memory"
-
-
-@pytest.mark.parametrize("threads", [0, 1025])
-def test_a_block_that_cannot_be_is_refused(threads):
-    with pytest.raises(InputError, match="1 to 1024"):
-        occupancy(find("h100"), threads, 32, 0)
 
 
 _ASK = """

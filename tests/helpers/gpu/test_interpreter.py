@@ -20,18 +20,13 @@ import triton.language as tl
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from helpers.errors import InputError
-from helpers.gpu import gpus
 from helpers.gpu import interpreter as interpreting
-from helpers.gpu.dump import Dump, dump_triton
+from helpers.gpu.dump import dump_triton
 from helpers.gpu.interpreter import (
-    CheckedKernel,
-    Numerics,
     attention,
     check_numerics,
     interpreter,
 )
-from helpers.text import unmark
 from tests.kinds import dumped, randn
 
 NAMES = (
@@ -136,13 +131,6 @@ def test_a_program_that_is_right_agrees(name):
     assert 0 < result.checked == len(result.kernels), result
 
 
-def test_a_gpu_that_only_this_process_knows(monkeypatch):
-    """Such is one of a kind that is in no table, described by its driver."""
-    own = dataclasses.replace(gpus.find("h100"), name="own", multiprocessors=46)
-    monkeypatch.setitem(gpus.GPUS, "own", own)
-    assert dump_triton(torch.sin, randn(8), gpu="own").check_numerics().checked == 1
-
-
 def test_the_state_of_the_program_stays_as_it_was():
     cache = SimpleNamespace(values=torch.zeros(4, 8), length=torch.tensor([2]))
 
@@ -224,9 +212,9 @@ def test_a_planted_bug_is_seen(name, programs):
 
 
 def test_an_output_may_be_off_by_eight_times_the_tolerance(programs):
-    """The limit is 1.7e-5 here, and a bit more for what eager itself is off."""
+    """The limit is 1.3e-5 here."""
     size = float((randn(4096).cos() + 1).square().mean().sqrt())
-    for off, status in ((1.5e-5, "agrees"), (2.5e-5, "differs")):
+    for off, status in ((1.2e-5, "agrees"), (2.5e-5, "differs")):
         dump, _ = planted(programs["two"], ONE, f"tl.full([1], {1 + off}")
         [kernel] = dump.check_numerics().kernels
         assert kernel.status == status
@@ -261,13 +249,6 @@ def test_a_backward_gets_what_eager_saved_and_normal_gradients():
     assert error == pytest.approx(1e3 * float(randn(8).abs().max()))
 
 
-def test_many_programs_become_fewer():
-    result = dump_triton(lambda x: x.t() + 1, torch.rand(600, 500)).check_numerics()
-    (kernel,) = result.kernels
-    assert kernel.status == "agrees" and 0 < kernel.programs <= 256
-    assert " for " in kernel.blocks and kernel.blocks in str(result)
-
-
 @pytest.mark.parametrize("kind", ["flash", "efficient"])
 def test_attention_of_a_gpu_is_that_of_the_definition(kind):
     """Both sides compute it so: a comparison of the two would not tell."""
@@ -298,35 +279,6 @@ def test_attention_of_a_gpu_is_that_of_the_definition(kind):
 
 # --- the result --------------------------------------------------------------------
 
-ROW = CheckedKernel("poi", 0, "forward", "agrees", 1e-7, 2e-7, 4, "XBLOCK 128")
-LOST = CheckedKernel("red", 0, "backward", "not run", reason="stopped after 1 s")
-
-
-def test_a_dump_from_a_file_says_what_to_do():
-    dump = dump_triton(torch.sin, torch.ones(8))
-    again = Dump.from_json(dump.to_json())
-    assert again == dump and dump.lowered and not again.lowered
-    with pytest.raises(InputError, match=r"dump again, .* dump_triton\(f, x\)\.check_"):
-        check_numerics(again)
-
-
-def test_the_text_is_the_same_on_every_machine():
-    once = Numerics((ROW, LOST))
-    other = Numerics((dataclasses.replace(ROW, error=3e-7, relative=9.123e-7), LOST))
-    assert str(once) != str(other) and unmark(str(once)) == unmark(str(other))
-    headings = ("graph", "status", "programs", "blocks", "name", "error")
-    assert once.table().headings == headings
-    assert once.table().rows == (
-        ("0 forward", "agrees", "4", "XBLOCK 128", "poi", "⟨2e-07⟩"),
-        ("0 backward", "not run", "", "", "red", ""),
-    )
-    last = "\n1 of 2 kernels agrees with eager\nred: stopped after 1 s"
-    assert str(once).endswith(last)
-    assert "\n2 of 2 kernels agree with eager" in str(Numerics((ROW, ROW)))
-    assert "red: stopped after 1 s" in once._repr_html_()
-    assert str(Numerics(())) == "no Triton kernel to run"
-    assert Numerics.from_json(once.to_json()) == once
-
 
 # --- a kernel of the caller's --------------------------------------------------------
 
@@ -342,77 +294,6 @@ def wrong(x, out, n, BLOCK: tl.constexpr):
     """Raise in a function that it calls."""
     i = tl.arange(0, BLOCK)
     tl.store(out + i, inner(tl.load(x + i, mask=i < n)), mask=i < n)
-
-
-def ran(kernel, x):
-    """Return what *kernel* writes in the interpreter."""
-
-    def launch(x):
-        out = torch.empty_like(x)
-        kernel[(triton.cdiv(x.numel(), 64),)](x, out, x.numel(), BLOCK=64)
-        return out
-
-    [graph] = dump_triton(launch, x, dynamic=False).graphs
-    [out] = interpreting.run(graph.source, [x])
-    return out
-
-
-def test_an_error_of_the_callers_is_shown_as_theirs():
-    with pytest.raises(InputError) as caught:
-        ran(wrong, randn(50))
-    first, *frames = str(caught.value).splitlines()
-    assert first == "ValueError: arange's range must be a power of 2"
-    places = [frame.split(":")[0].strip() for frame in frames]
-    assert places == ["in wrong", "in inner"]
-    assert "return value + tl.arange(0, 3)" in frames[-1]
-
-
-@triton.jit
-def in_bfloat16(x, out, n, BLOCK: tl.constexpr):
-    """Compute without a cast."""
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    a = tl.load(x + i, mask=i < n)
-    tl.store(out + i, tl.where(a > 0, -a + 1.5, tl.abs(a) * a), mask=i < n)
-
-
-def test_a_kernel_of_the_callers_computes_in_bfloat16():
-    x = randn(50).bfloat16()
-    wanted = torch.where(x > 0, -x + 1.5, x.abs() * x)
-    torch.testing.assert_close(ran(in_bfloat16, x), wanted)
-
-
-def test_an_operator_of_the_callers_runs_where_a_module_defines_it():
-    from tests.helpers.gpu.triton_kernel import in_a_module
-
-    @torch.library.custom_op("tests::on_a_page", mutates_args=())
-    def on_a_page(x: torch.Tensor) -> torch.Tensor:
-        return x + 1
-
-    on_a_page.register_fake(torch.empty_like)
-    nowhere = "it calls an operator of your own, which stands in no module"
-    for operator, said in ((in_a_module, ""), (on_a_page, nowhere)):
-        dump = dump_triton(lambda x, f=operator: f(x.sin()).cos(), randn(50))
-        kernels = dump.check_numerics().kernels
-        assert len(kernels) == 2
-        for kernel in kernels:
-            assert kernel.status == ("not run" if said else "agrees")
-            assert kernel.reason == said
-
-
-def test_a_gradient_whose_size_depends_on_data_is_not_run():
-    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
-        dump = dump_triton(lambda x: x[x > 0].sin(), randn(64), training=True)
-    reasons = {kernel.reason for kernel in dump.check_numerics().kernels}
-    assert "the size of a gradient depends on data" in reasons
-
-
-def test_a_branch_is_not_run():
-    def either(x):
-        return torch.cond(x.sum() > 0, torch.sin, torch.exp, (x,))
-
-    result = dump_triton(either, randn(64)).check_numerics()
-    assert result.kernels[0].reason == "a branch or loop: 2 launches of 3 kernels"
-    assert {kernel.status for kernel in result.kernels} == {"not run"}
 
 
 # --- the process -------------------------------------------------------------------

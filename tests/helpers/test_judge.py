@@ -1,0 +1,725 @@
+"""The judge names what differs by place and field, and raises no false alarms.
+
+Each program is wrong by a bug that torch 2.13 has, or by a fault that is planted where
+compilers have theirs: in the graph, in what runs it, in a backward.
+"""
+
+import collections
+import math
+import time
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils import _pytree as pytree
+
+from helpers.judge import differences, judged
+from helpers.session import fresh_code
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+class Given:
+    """A model and its calls."""
+
+    def __init__(self, fn, *calls, train=False, eager=None):
+        self.fn, self.eager = fn, eager or fn
+        self.calls = [(inputs, {}) for inputs in calls]
+        self.loss = (lambda out: out.square().sum()) if train else False
+
+
+def found(p, backend="aot_eager"):
+    """Return the judgement on a model that *backend* compiles."""
+
+    def compiling():
+        torch.compiler.reset()
+        return torch.compile(fresh_code(p.fn), backend=backend)
+
+    compiled = p.fn if p.eager is not p.fn else compiling()
+    return judged(
+        p.eager, compiled, p.calls, gradients=p.loss, model=p.fn, again=compiling
+    )
+
+
+def faulty(change):
+    """Return a back end whose results *change* makes others."""
+
+    def backend(graph, _):
+        return lambda *inputs: change(list(graph(*inputs)), inputs)
+
+    return backend
+
+
+def on_first(change):
+    def of_all(results, _):
+        return [change(results[0]), *results[1:]]
+
+    return faulty(of_all)
+
+
+def seed():
+    torch.manual_seed(0)
+
+
+# ------------------------------------------------------------------------- false alarms
+
+
+class Keeps(nn.Module):
+    """Keeps its last two inputs."""
+
+    def __init__(self):
+        super().__init__()
+        self.kept = collections.deque(maxlen=2)
+
+    def forward(self, x):
+        self.kept.append(x)
+        return torch.stack(list(self.kept)).sum(0)
+
+
+class Numbered(nn.Module):
+    """Keeps the numbers of its calls for all of its kind."""
+
+    calls: ClassVar = []
+
+    def forward(self, x):
+        Numbered.calls.append(len(Numbered.calls))
+        return x * len(Numbered.calls)
+
+
+class Counted(nn.Module):
+    """Counts the calls of all of its kind."""
+
+    calls = 0
+
+    def forward(self, x):
+        type(self).calls += 1
+        return x * self.calls
+
+
+SCALE = torch.linspace(0.5, 1.5, 3)
+
+
+class Scaled(nn.Module):
+    """Reads a tensor that stands in its file."""
+
+    def forward(self, x):
+        return x * SCALE
+
+
+class Writes(nn.Module):
+    """Counts its calls in a buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("n", torch.zeros(()))
+
+    def forward(self, x):
+        self.n += 1
+        return x * self.n
+
+
+class Rows:
+    def __init__(self):
+        self.rows = []
+
+
+def appended(x, cache):
+    cache.rows.append(x)
+    return torch.cat(cache.rows).sum(0)
+
+
+def shared_cache():
+    cache = Rows()
+    return [(torch.rand(1, 4), cache) for _ in range(3)]
+
+
+def detected(x):
+    keep = x[:, 0] > 2
+    return x[keep], keep.nonzero()
+
+
+def detector(boxes, scores):
+    order = scores.argsort(descending=True)
+    return boxes[order], scores[order]
+
+
+def chaotic(x):
+    for _ in range(30):
+        x = 3.9 * x * (1 - x)
+    return x
+
+
+def in_place(x):
+    y = x.view(-1)
+    y[::2].mul_(2)
+    return y, x.t()
+
+
+def norm():
+    return nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.ReLU())
+
+
+ALIKE = {
+    "dropout": lambda: Given(nn.Dropout(), (torch.rand(64),)),
+    "dropout, trained": lambda: Given(
+        nn.Sequential(nn.Linear(8, 8), nn.Dropout()), (torch.rand(16, 8),), train=True
+    ),
+    "numbers of NumPy": lambda: Given(
+        lambda x: x * torch.from_numpy(np.random.rand(64)), (torch.rand(64),)
+    ),
+    "BatchNorm, trained": lambda: Given(norm(), (torch.rand(16, 8),), train=True),
+    "views and writes": lambda: Given(in_place, (torch.rand(4, 4),)),
+    "bfloat16": lambda: Given(norm().bfloat16(), (torch.rand(16, 8).bfloat16(),)),
+    "ties": lambda: Given(
+        detector, (torch.rand(5, 4), torch.tensor([0.5, 0.5, 0.9, 0.1, 0.5]))
+    ),
+    "sparse": lambda: Given(
+        lambda x: x.to_sparse() if x.dim() > 9 else (x @ x).sin(), (torch.eye(4),)
+    ),
+    "ill-conditioned": lambda: Given(chaotic, (torch.rand(64),)),
+    "nothing is found": lambda: Given(detected, (torch.rand(5, 3),)),
+    "no numbers": lambda: Given(lambda x: x + 1, (torch.zeros(0, 3),)),
+    "noise around 0": lambda: Given(
+        lambda x: x.softmax(-1).sum(-1) - 1, (torch.rand(16, 7),)
+    ),
+    "NaN on purpose": lambda: Given(
+        lambda x: (x / x * math.inf).softmax(-1), (torch.rand(3, 3),)
+    ),
+    "a deque that is read": lambda: Given(Keeps(), (torch.ones(3),)),
+    "a tensor of the file": lambda: Given(Scaled(), (torch.ones(3),)),
+    "a counter": lambda: Given(Writes(), *[(torch.rand(3),)] * 3),
+    "a list of the class": lambda: Given(Numbered(), *[(torch.rand(3),)] * 3),
+    "one cache for all calls": lambda: Given(appended, *shared_cache()),
+    "both raise": lambda: Given(
+        lambda x, at: F.embedding(at, x),
+        (torch.rand(3, 2), torch.tensor([2])),
+        (torch.rand(3, 2), torch.tensor([7])),
+    ),
+    "the input comes back": lambda: Given(lambda x: (x, x[0], x + 1), (torch.rand(2),)),
+    "a text and a number": lambda: Given(
+        lambda x: {"name": "a", "n": x.shape[0], "x": x.sin()}, (torch.rand(2),)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_what_only_looks_wrong_is_no_difference(name):
+    seed()
+    judgement = found(ALIKE[name]())
+    assert judgement.differences == () and judgement.matches is True, judgement
+
+
+def test_rounding_that_turns_a_whole_number_is_no_difference():
+    """Eager itself gives others, where the last digit of what it is given moves."""
+    seed()
+    layer, x = nn.Linear(64, 64), torch.randn(512, 64)
+
+    def rounds(x):
+        return (layer(x) * 4000).round().to(torch.int64)
+
+    def otherwise(graph, _):
+        def run(weight, bias, x):
+            sums = sum(
+                a @ b.t()
+                for a, b in zip(x.split(16, 1), weight.split(16, 1), strict=True)
+            )
+            return [((sums + bias) * 4000).round().to(torch.int64)]
+
+        return lambda *inputs: run(*sorted_inputs(inputs))
+
+    def sorted_inputs(inputs):
+        bias = next(t for t in inputs if t.dim() == 1)
+        weight = next(t for t in inputs if t.shape == (64, 64))
+        return weight, bias, next(t for t in inputs if t.shape == (512, 64))
+
+    p = Given(rounds, (x,))
+    compiled = torch.compile(fresh_code(rounds), backend=otherwise)
+    assert not torch.equal(compiled(x), rounds(x))
+    assert found(p, otherwise).differences == ()
+    wrong = on_first(lambda y: y + (torch.arange(64) == 7))
+    assert [d.where for d in found(p, wrong).differences] == [("output", "values")]
+
+
+# -------------------------------------------------------------------------------- wrong
+
+
+class Halves(torch.autograd.Function):
+    """The identity, whose backward is wrong in what *how* makes of it when compiled."""
+
+    @staticmethod
+    def forward(ctx, x, how):
+        ctx.how = how
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        if not torch.compiler.is_compiling():
+            return gradient, None
+        if ctx.how == "row":
+            return gradient * (torch.arange(len(gradient)) != 7)[:, None], None
+        return None, None
+
+
+class Trained(nn.Module):
+    def __init__(self, how):
+        super().__init__()
+        self.body, self.how = nn.Linear(8, 4000, bias=False), how
+
+    def forward(self, x):
+        return x @ Halves.apply(self.body.weight, self.how).t()
+
+
+class Fresh(nn.Module):
+    """Takes another way when it is compiled."""
+
+    def __init__(self, way):
+        super().__init__()
+        self.way = way
+
+    def forward(self, x):
+        return self.way(x, torch.compiler.is_compiling())
+
+
+def either(way, *calls, **how):
+    return lambda: Given(Fresh(way), *(calls or [(torch.rand(3, 3),)]), **how)
+
+
+def copies_back(state):
+    new = torch.select_scatter(state, torch.ones(4), 0, 2)
+    state.copy_(new)
+    return new
+
+
+def fills(base):
+    base.expand(3, -1).fill_(2.0)
+    return base * 1
+
+
+@torch._dynamo.allow_in_graph
+def checked(x):
+    if type(x) is not torch.Tensor:
+        raise TypeError(f"want a Tensor, got {type(x).__name__}")
+    return x * 2
+
+
+def typed(x):
+    return checked(x) + 1
+
+
+def drawn(x, compiled):
+    return x * torch.from_numpy(np.random.rand(3)) * (1.5 if compiled else 1)
+
+
+def dropped(x, compiled):
+    y = F.dropout(x)
+    return y.double() if compiled else y
+
+
+class Blocks(nn.Module):
+    """Compiles its blocks by itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(
+            Fresh(lambda x, c: x * (1.5 if c else 1)) for _ in range(2)
+        )
+        for block in self.blocks:
+            block.compile(backend="eager")
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+def own_blocks():
+    model = Blocks()
+
+    def eager(x):
+        with torch.compiler.set_stance("force_eager"):
+            return model(x)
+
+    return Given(model, (torch.rand(3),), eager=eager)
+
+
+def small(x, compiled):
+    return x * 1e-6 * (1.01 if compiled else 1)
+
+
+def one_column(x, compiled):
+    scale = torch.tensor([1.0, 1e-7 if compiled else 1e-6, 1.0])
+    return x * scale
+
+
+WRONG = {  # a model, its back end, and where its first difference is
+    "bug: a copy back": (
+        lambda: Given(copies_back, (torch.rand(4, 4),)),
+        "inductor",
+        (1, "output", "identity"),
+    ),
+    "bug: a number of the class": (
+        lambda: Given(Counted(), *[(torch.rand(3),)] * 3),
+        "inductor",
+        (1, "output", "values"),
+    ),
+    "bug: a write to an expanded view": (
+        lambda: Given(fills, (torch.zeros(4),)),
+        "aot_eager",
+        (1, "output", "values"),
+    ),
+    "bug: a deque of inputs": (
+        lambda: Given(Keeps(), *[(torch.full((3,), float(i)),) for i in range(1, 5)]),
+        "eager",
+        (3, "output", "values"),
+    ),
+    "bug: celu of alpha 0": (
+        lambda: Given(partial(F.celu, alpha=0.0), (torch.randn(4),)),
+        "inductor",
+        (1, "the call", "raises"),
+    ),
+    "a check of types": (
+        lambda: Given(typed, (torch.rand(3),)),
+        "eager",
+        (1, "the call", "raises"),
+    ),
+    "blocks compiled one by one": (own_blocks, "eager", (1, "output", "values")),
+    "another dtype": (
+        either(lambda x, c: x.double() if c else x * 1),
+        "eager",
+        (1, "output", "dtype"),
+    ),
+    "another value of NumPy's": (either(drawn), "eager", (1, "output", "values")),
+    "another dtype under dropout": (either(dropped), "eager", (1, "output", "dtype")),
+    "another shape": (
+        either(lambda x, c: {"boxes": x[:2] * 1 if c else x * 1}),
+        "eager",
+        (1, "output['boxes']", "shape"),
+    ),
+    "a missing result": (
+        either(lambda x, c: [x + 1] if c else [x + 1, x + 2]),
+        "eager",
+        (1, "output[1]", "missing"),
+    ),
+    "one result more": (
+        either(lambda x, c: [x + 1, x + 2] if c else [x + 1]),
+        "eager",
+        (1, "output[1]", "extra"),
+    ),
+    "another type": (
+        either(lambda x, c: (x + 1,) if c else [x + 1]),
+        "eager",
+        (1, "output", "type"),
+    ),
+    "NaN": (
+        either(lambda x, c: x / 0 * 0 if c else x * 1),
+        "eager",
+        (1, "output", "nan/inf"),
+    ),
+    "requires_grad": (
+        either(
+            lambda x, c: x.detach() * 2 if c else x * 2,
+            (torch.rand(3, requires_grad=True),),
+        ),
+        "eager",
+        (1, "output", "requires_grad"),
+    ),
+    "an alias of the input": (
+        either(lambda x, c: x[0] if c else x[0].clone()),
+        "eager",
+        (1, "output", "alias"),
+    ),
+    "two results that share": (
+        either(lambda x, c: (y := x + 1, y[0] if c else y[0].clone())),
+        "eager",
+        (1, "output[1]", "alias"),
+    ),
+    "a write to an input": (
+        either(lambda x, c: x.add_(2 if c else 1).sum() * 0),
+        "eager",
+        (1, "input x after the call", "values"),
+    ),
+    "another stride": (
+        either(lambda x, c: (x + 1).t().contiguous() if c else (x + 1).t()),
+        "eager",
+        (1, "output", "stride"),
+    ),
+    "another sign of zero": (
+        either(lambda x, c: x * (0.0 if c else -0.0)),
+        "eager",
+        (1, "output", "sign of zero"),
+    ),
+    "small numbers": (either(small), "eager", (1, "output", "values")),
+    "a column of small ones": (either(one_column), "eager", (1, "output", "values")),
+    "a lost row of a gradient": (
+        lambda: Given(Trained("row"), (torch.rand(64, 8),), train=True),
+        "aot_eager",
+        (1, "gradient of body.weight", "values"),
+    ),
+    "an input's other name": (
+        either(lambda x, c: x.resize_(2, 2) if c and x.numel() == 9 else x.mul_(1)),
+        "eager",
+        (1, "output", "shape"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_differs_is_named(name):
+    seed()
+    make, backend, first = WRONG[name]
+    torch.compiler.reset()
+    judgement = found(make(), backend)
+    assert judgement.differences, judgement
+    one = judgement.differences[0]
+    assert (one.call, *one.where) == first, judgement
+    assert one.eager != one.compiled
+    assert judgement.matches is one.look
+    assert one.look == (one.field in ("stride", "sign of zero"))
+
+
+def test_a_number_of_many_is_counted_and_shown():
+    x = torch.arange(1.0, 13).view(3, 4)
+    wrong = on_first(lambda y: y.index_fill(0, torch.tensor(1), 0))
+    [one] = found(Given(lambda x: x * 2, (x,)), wrong).differences
+    assert (one.count, one.of, one.eager, one.compiled) == (4, 12, "16 at [1, 3]", "0")
+    assert (one.off_eager, one.off_compiled) == (0, 16)
+    assert str(one) == (
+        "call 1, output, values: eager ⟨16 at [1, 3]⟩, compiled ⟨0⟩; 4 of 12; "
+        "off from float64 (eager, compiled): ⟨0, 16⟩"
+    )
+
+
+def test_a_wrong_answer_that_comes_once_is_told_so():
+    calls = iter(range(100))
+    wrong = on_first(lambda y: y + (next(calls) == 1))
+    judgement = found(Given(lambda x: x * 2, (torch.rand(3),)), wrong)
+    [one] = judgement.differences
+    assert one.note == "in 1 of 3 rounds" and judgement.matches is False
+
+
+def test_what_is_wrong_only_after_other_calls_says_so():
+    calls = [(torch.full((3,), float(i)),) for i in range(1, 5)]
+    third, fourth = found(Given(Keeps(), *calls), "eager").differences
+    assert (third.call, fourth.call) == (3, 4)
+    assert {third.note, fourth.note} == {"only after the calls before it"}
+
+
+def test_an_eager_call_that_raises_refuses_no_other():
+    calls = [(torch.rand(2, 4), torch.tensor([0, at])) for at in (1, 9)]
+    assert found(Given(F.nll_loss, *calls), "aot_eager").matches is True
+
+    def passes(x, compiled):
+        return x * 1 if compiled or len(x) < 3 else x.view(7)
+
+    [one] = found(
+        Given(Fresh(passes), (torch.rand(2),), (torch.rand(3),)), "eager"
+    ).differences
+    assert (one.call, one.field, one.compiled) == (2, "raises", "runs")
+
+
+# ------------------------------------------------------------- how a difference is told
+
+X = torch.linspace(0.5, 2, 3)
+
+
+class Counts(nn.Module):
+    """Counts its calls; compiled, it is wrong where the second is the first."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("n", torch.zeros(()))
+
+    def forward(self, x, second):
+        self.n += 1
+        first = (self.n == 1) & torch.compiler.is_compiling()
+        return x + first * second
+
+
+def told(model, *calls, **how):
+    torch.compiler.reset()
+    judgement = found(Given(model, *calls, **how), "eager")
+    return [
+        (one.call, one.place, one.field, one.eager, one.compiled, one.note)
+        for one in judgement.differences
+    ]
+
+
+def test_what_is_wrong_in_a_call_by_itself_alone_says_so():
+    [one] = told(Counts(), (X, torch.zeros(())), (X, torch.ones(())))
+    assert one == (2, "output", "values", "0.5 at [0]", "1.5", "called by itself")
+
+
+def raises_of_two(x, compiled):
+    if x[0] < 0:
+        raise TypeError("of torch") if compiled else ValueError("of eager")
+    return x * 2
+
+
+def test_another_exception_has_its_call_and_both_messages():
+    [one] = told(Fresh(raises_of_two), (X,), (-X,))
+    said = "ValueError: of eager", "TypeError: of torch"
+    assert one == (2, "the call", "exception", *said, "")
+
+
+class KeepsAs(nn.Module):
+    """Keeps what *way* makes of its input."""
+
+    def __init__(self, way):
+        super().__init__()
+        self.way = way
+
+    def forward(self, x):
+        self.kept = self.way(x, torch.compiler.is_compiling())
+        return x + 1
+
+
+@pytest.mark.parametrize(
+    ("way", "differs"),
+    [
+        (lambda x, c: None if c else x * 2, ("missing", "float32 (3,)", "nothing")),
+        (lambda x, c: x.int() if c else None, ("extra", "nothing", "int32 (3,)")),
+        (lambda x, c: x.int() if c else x * 2, ("dtype", "float32", "int32")),
+        (lambda x, c: x[:1] * 1 if c else x * 1, ("shape", "(3,)", "(1,)")),
+    ],
+)
+def test_what_a_call_leaves_behind_is_told_with_its_form(way, differs):
+    [one] = told(KeepsAs(way), (X,))
+    assert one == (1, "kept after the call", *differs, "")
+
+
+class WritesAll(nn.Module):
+    """Writes into what it holds, and is given."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("n", torch.zeros(2))
+        self.scale = nn.Parameter(torch.ones(2))
+        self.plain = torch.ones(2)
+
+    def forward(self, x):
+        one = 2 if torch.compiler.is_compiling() else 1
+        with torch.no_grad():
+            for held in (x, self.n, self.scale, self.plain):
+                held[0].add_(one)
+        return x.sum() * 0 + 1
+
+
+def test_what_is_written_to_has_the_name_of_what_it_is():
+    assert {one[1:4] for one in told(WritesAll(), (torch.ones(2),))} == {
+        (place, "values", "1 at [0]")
+        for place in (
+            *("buffer n", "parameter scale after the call"),
+            *("plain after the call", "input x after the call"),
+        )
+    }
+
+
+class Opened:
+    """What a library returns, of which torch knows the parts, but not their places."""
+
+    def __init__(self, *parts):
+        self.parts = parts
+
+
+pytree.register_pytree_node(Opened, lambda o: (o.parts, None), lambda p, _: Opened(*p))
+
+
+def test_what_torch_opens_without_names_is_judged_part_by_part():
+    [one] = told(Fresh(lambda x, compiled: (x, Opened(x * 2, x * 3 + compiled))), (X,))
+    assert one[:3] == (1, "output[1][1]", "values")
+
+
+class Notes(nn.Module):
+    """Notes each call in a list, as *way* has it."""
+
+    def __init__(self, way):
+        super().__init__()
+        self.way, self.notes = way, []
+
+    def forward(self, x):
+        self.way(self.notes)
+        return x + 1
+
+
+def when_eager(notes):
+    if not torch.compiler.is_compiling():
+        notes.append("seen")
+
+
+def test_what_is_lost_of_a_list_is_told_unless_it_is_new_each_time():
+    for healthy in (lambda n: n.append(len(n)), lambda n: n.append(time.time_ns())):
+        assert told(Notes(healthy), (X,)) == []
+    [one] = told(Notes(when_eager), (X,))
+    assert one == (1, "notes after the call", "values", "['seen']", "as before", "")
+
+
+# ------------------------------------------------------------------------ two functions
+
+ONES = torch.ones(3)
+TWO_FUNCTIONS = {  # reference, answer, inputs, gradients, and what is said
+    "numbers": (lambda a, b: a + b, lambda p, q: p - q, (3, 4), False,
+                ["output is -1 instead of 7"]),
+    "a text": (lambda a: {"a": "u"}, lambda a: {"a": "v"}, (3,), False,
+               ["output['a'] is 'v' instead of 'u'"]),
+    "a Counter": (collections.Counter, lambda a: collections.Counter(a + a), ("a",),
+                  False, ["output is Counter({'a': 2}) instead of Counter({'a': 1})"]),
+    "an array": (lambda a: a + 1, lambda a: a + 2, (np.ones(2),), False,
+                 ["output is 3 instead of 2 at [0] (2 of 2 differ)"]),
+    "a huge number": (lambda a: 2**a, lambda a: 2**a + 1, (64,), False,
+                      [f"output is {2**64 + 1} instead of {2**64}"]),
+    "a type": (lambda a: a, float, (3,), False,
+               ["output has type float instead of int"]),
+    "a key": (lambda a: {"a": a}, lambda a: {"b": a}, (3,), False,
+              ["output['a'] is missing: int64 ()", "output['b'] is extra: int64 ()"]),
+    "a list that is written to": (
+        lambda a: a.append(3), lambda b: b.append(4), ([1],), False,
+        ["input a after the call is [1, 4] instead of [1, 3]"]),
+    "a tensor that is not": (
+        lambda a: a.add_(1).sum(), lambda b: (b + 1).sum(), (ONES,), False,
+        ["input a after the call changed by 0 instead of 1 at [0] (3 of 3 differ)"]),
+    "a dtype": (lambda a: a.sum(), lambda a: a.sum().double(), (ONES,), False,
+                ["output has dtype float64 instead of float32"]),
+    "an error": (lambda a: a, lambda a: 1 / 0, (ONES,), False,
+                 ["raises ZeroDivisionError: division by zero"]),
+    "a gradient": (
+        lambda x: x * 2, lambda x: (x * 2).detach() + 0 * x, (ONES,), True,
+        ["gradient of input x is -0 instead of -12 at [0] (3 of 3 differ)"]),
+    "random numbers": (
+        lambda x: x * torch.rand(3), lambda x: x * torch.rand(3) * 1.001, (ONES,),
+        False, ["output is 0.76899 instead of 0.768222 at [1] (3 of 3 differ)"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TWO_FUNCTIONS)
+def test_two_functions_are_compared_by_what_they_give(name):
+    eager, other, inputs, gradients, says = TWO_FUNCTIONS[name]
+    found = differences(eager, other, [inputs], gradients)
+    assert [one.says for one in found] == says
+    assert differences(eager, eager, [inputs], gradients) == ()
+
+
+def test_two_functions_may_differ_in_strides_aliases_and_names():
+    weight = torch.rand(3, 3, requires_grad=True)
+    layer = nn.Linear(3, 3, bias=False)
+    layer.weight = nn.Parameter(weight.detach().clone())
+
+    def eager(x):
+        return x @ weight.t(), x
+
+    def other(y):
+        return layer(y.t().contiguous().t()).t().contiguous().t(), y.clone()
+
+    calls = [(torch.rand(3, 3),), {"x": torch.rand(3, 3)}]
+    assert differences(eager, other, calls[:1], gradients=True) == ()
+    with pytest.raises(TypeError):  # of eager
+        differences(lambda: 1, other, calls)
+
+
+def test_a_compile_that_draws_eager_s_numbers_is_compared():
+    model = nn.Sequential(nn.Dropout(), nn.Linear(3, 3))
+    compiled = torch.compile(model, backend="eager")
+    assert differences(model, compiled, [(torch.rand(9, 3),)], gradients=True) == ()

@@ -1,0 +1,288 @@
+"""``composes``: what people put around a training step, and what becomes of it."""
+
+import dataclasses
+import sys
+from functools import partial
+from unittest import mock
+
+import pytest
+import torch
+
+from torch_checkup import composes, sandbox
+from torch_checkup.composing import (
+    WAYS,
+    Composition,
+    Situation,
+    TrainingStep,
+    judged,
+)
+from torch_checkup.helpers.errors import InputError
+from torch_checkup.model import Model
+
+MODELS = """
+import os
+
+import numpy
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self, does=""):
+        super().__init__()
+        torch.manual_seed(0)
+        self.up, self.down = nn.Linear(8, 16), nn.Linear(16, 3)
+        self.drop, self.norm = nn.Dropout(0.2), nn.BatchNorm1d(16)
+        self.does = does  # under autocast
+
+    def forward(self, x):
+        out = self.down(self.drop(torch.relu(self.norm(self.up(x)))))
+        compiling = torch.compiler.is_compiling()
+        if not torch.is_autocast_enabled("cpu"):
+            return out
+        if self.does == "die":
+            os._exit(3)
+        if self.does == "raise" or (self.does == "raise eagerly" and not compiling):
+            raise RuntimeError("it has no autocast")
+        return out * 1.2 if compiling else out
+
+
+class Noisy(Net):  # draws with NumPy, which compiled code would leave to torch
+    def forward(self, x):
+        return super().forward(x) + torch.from_numpy(numpy.random.rand(3)).float()
+
+
+class Strips(Net):  # what a compiled one adds to its keys
+    def load_state_dict(self, state, *rest):
+        state = {key.removeprefix("_orig_mod."): value for key, value in state.items()}
+        return super().load_state_dict(state, *rest)
+
+
+class Alone(nn.Sequential):  # where DDP has it compiled, one rank fails
+    def named_modules(self, memo=None, prefix="", remove_duplicate=True):
+        if prefix == "_orig_mod" and torch.distributed.get_rank() == 0:
+            raise RuntimeError("no prefix in rank 0")
+        return super().named_modules(memo, prefix, remove_duplicate)
+
+
+def loss(out):
+    return nn.functional.cross_entropy(out, torch.arange(len(out)) % 3)
+
+
+def inputs():
+    torch.manual_seed(1)
+    return [(torch.randn(6, 8),), (torch.randn(4, 8),)]
+
+
+def maker(kind, *does):
+    return lambda: (kind(*does), inputs(), loss)
+
+
+differs, strips = maker(Net), maker(Strips)
+raises, raises_eagerly = maker(Net, "raise"), maker(Net, "raise eagerly")
+
+
+def dies():  # no loss: a weighted sum is trained
+    return Noisy("die"), inputs()
+
+
+def alone():
+    target = numpy.random.rand()
+    model = Alone(nn.Linear(4, 4))
+    return model, (torch.rand(3, 4),), lambda out: ((out - target)**2).sum()
+
+
+def function():
+    return torch.sin, (torch.ones(3, requires_grad=True),)
+
+
+WEIGHT = torch.ones(3, requires_grad=True)
+
+
+def moved(x):  # wrong once the weight is no longer 1
+    return (x * WEIGHT).sin() + 1e6 * (WEIGHT - 1)**2 * torch.compiler.is_compiling()
+
+
+def with_a_weight():
+    return moved, (torch.ones(3),)
+
+
+def line():  # its gradient is the input, and its loss the sum of the output
+    model = nn.Sequential(nn.Linear(2, 1, bias=False), nn.Identity())
+    nn.init.ones_(model[0].weight)
+    calls = [(torch.tensor([[1.0, 2.0]]),), (torch.tensor([[3.0, 5.0]]),)]
+    return model, calls, torch.sum
+
+
+def nothing():
+    return torch.sin, (torch.ones(3),)
+
+
+class Fixed(nn.Module):  # takes no tensor, and trains none of its layer
+    def __init__(self):
+        super().__init__()
+        self.layer, self.scale = nn.Linear(4, 4), nn.Parameter(torch.ones(4))
+        self.layer.requires_grad_(False)
+
+    def forward(self, n):
+        return self.layer(self.scale * n)
+
+
+def takes_a_number():
+    return Fixed(), (2.0,)
+
+
+def frozen():
+    return Fixed().requires_grad_(False), (torch.ones(4, requires_grad=True),)
+"""
+
+
+@pytest.fixture
+def models(tmp_path):
+    path = tmp_path / "models_around.py"
+    path.write_text(MODELS)
+    yield path
+    sys.modules.pop("models_around", None)
+
+
+@pytest.fixture
+def judge(models, monkeypatch):
+    """A function that judges a model here, compiled without kernels: quicker."""
+    light = partial(torch.compile, backend="aot_eager")
+    monkeypatch.setattr(torch, "compile", light)
+
+    def judge(name, *situations):
+        patient = Model({"target": f"{models}:{name}", "train": True})
+        patient.try_out()
+        return [Situation(around, **judged(patient, around)) for around in situations]
+
+    return judge
+
+
+def test_what_kills_its_process_leaves_the_others(models):
+    """Else the model is healthy.  Lesson 20 has all situations within one process."""
+    usual = {"autocast": "not done", "retain_graph": "raises", "late hook": "differs"}
+    usual |= {"worker process": "agrees", "two ranks": "agrees"}
+    found = composes(f"{models}:dies", only=list(usual))
+    assert {one.name: one.verdict for one in found.situations} == usual
+    assert "status 3" in found["autocast"].says
+    assert found["retain_graph"].known == "donated buffers"
+    assert found.ok  # the two are those of every compiled model
+    assert Composition.from_json(found.to_json()) == found
+    assert "donated buffers" in str(found)
+    assert "compiled ⟨" in found._repr_html_()  # numbers are marked, as in the text
+
+
+def test_what_differs_in_silence_is_found(judge):
+    autocast, checkpoint = judge("differs", "autocast", "checkpoint")
+    assert (autocast.verdict, checkpoint.verdict) == ("differs", "agrees")
+    assert not Composition("m:make", (autocast, checkpoint)).ok
+
+
+def test_where_eager_raises_the_row_says_so(judge):
+    said = "RuntimeError: it has no autocast"
+    for model, says in (("raises_eagerly", f"eager alone: {said}"), ("raises", said)):
+        [row] = judge(model, "autocast")
+        assert (row.verdict, row.says) == ("eager raises", says)
+
+
+def test_of_two_ways_it_names_the_one_that_fails(judge):
+    [row] = judge("strips", "state_dict")
+    good, bad = WAYS["state_dict"]
+    assert row.verdict == "raises"
+    assert row.says.startswith(f"{good} agrees: off from float64"), row.says
+    assert f"; {bad} raises: " in row.says, row.says
+
+
+@pytest.mark.weekly
+def test_of_two_ranks_the_one_that_failed_first_says_why(judge):
+    [row] = judge("alone", "two ranks")
+    assert row.verdict == "raises"
+    assert row.says.endswith("in one rank: RuntimeError: no prefix in rank 0"), row.says
+
+
+def test_a_function_is_trained_by_what_it_holds_or_is_given(judge):
+    around = "gradient hook", "scheduler", "late hook"
+    rows = judge("with_a_weight", *around[:2])
+    assert [row.verdict for row in rows] == ["agrees", "differs"], rows
+    *rows, layers = judge("function", *around)
+    assert [row.verdict for row in rows] == ["agrees", "agrees"], rows
+    assert layers.verdict == "not decided" and "it is a function" in layers.says
+
+
+@pytest.fixture
+def a_step(models):
+    """A function that returns a training step of ``line``, and its first call."""
+
+    def a_step(compiling=False, way=""):
+        patient = Model({"target": f"{models}:line", "train": True})
+        return TrainingStep(patient, compiling, way), patient.calls[0]
+
+    return a_step
+
+
+@pytest.mark.parametrize(
+    ("name", "loss", "gradient"),
+    [
+        ("step", 3.0, [1.0, 2.0]),
+        ("autocast", 3.0, [1.0, 2.0]),
+        ("checkpoint", 3.0, [1.0, 2.0]),
+        ("accumulation", 5.5, [2.0, 3.5]),  # the mean of both calls
+        ("retain_graph", 3.0, [2.0, 4.0]),  # two backwards
+        ("gradient_hook", 3.0, [2.0, 4.0]),
+        ("late_hook", 6.0, [2.0, 4.0]),
+    ],
+)
+def test_each_situation_has_its_loss_and_gradient(name, loss, gradient, a_step):
+    step, call = a_step()
+    assert getattr(step, name)(call).item() == loss
+    [weight] = step.leaves
+    assert weight.grad.tolist() == [gradient]
+    step.begin(call)
+    assert weight.grad is None
+    assert step.step(call).item() == 3.0, "a hook is left"
+
+
+@pytest.mark.parametrize("way", [*WAYS["state_dict"], ""])
+def test_a_state_goes_where_its_way_says(way, a_step, monkeypatch):
+    compiled = mock.Mock(side_effect=lambda fn, **_: fn)
+    monkeypatch.setattr(torch, "compile", compiled)
+    step, call = a_step(bool(way), way)
+    assert step.state_dict(call).item() == pytest.approx(3.0 - 1e-3 * 5)
+    compiles = {"": 0, "compiled into plain": 1, "plain into compiled": 2}
+    assert compiled.call_count == compiles[way]
+
+
+def test_bad_input_says_what_to_do(models, judge):
+    with pytest.raises(InputError, match="there is no dropout: there are autocast"):
+        composes(f"{models}:net", only=("dropout",))
+    with pytest.raises(InputError, match="return a loss"):
+        judge("nothing")
+
+
+def test_a_sandbox_is_asked_and_what_it_finds_is_kept(tmp_path, monkeypatch, bar):
+    asked, good = [], Situation("two ranks", "agrees", "near")
+
+    def parts(*given):
+        asked.append(given)
+        yield "", {"trains": True}
+        yield "autocast", {"problem": "it took more than 7 B", "ended": "memory"}
+        yield "two ranks", dataclasses.asdict(good)
+        if len(asked) > 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(sandbox, "parts", parts)
+    (tmp_path / "mine.py").touch()
+    target, only = f"{tmp_path}/mine.py:make", ["autocast", "two ranks", "scheduler"]
+    found = composes(target, only=only, timeout=9.0, memory=7)
+    ended = Situation("autocast", "not done", "it took more than 7 B")
+    assert (found.target, found.situations) == ("mine.py:make", (ended, good))
+    [(function, order, names, *limits)] = asked
+    assert function == ".composing:look" and sorted(names) == sorted(only)
+    assert order == {"target": target, "train": True} and limits == [9.0, 7]
+    assert (bar.made, bar.n) == (("composes", 3, "situations"), 2)
+    with pytest.raises(KeyError, match=r"no 'late hook': there are .*'two ranks'"):
+        found["late hook"]
+    again = composes(target, only=only)
+    assert again.interrupted and again.situations == found.situations
+    assert not found.interrupted and "interrupted" in str(again)

@@ -1,0 +1,235 @@
+"""The model that is looked at: as its owner made it, called on copies, run eagerly."""
+
+import json
+import sys
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+
+from torch_checkup import model as module
+from torch_checkup.helpers.errors import InputError, UsedUp
+from torch_checkup.model import Model
+from torch_checkup.sandbox import Report
+
+
+class Given(Model):
+    """A model and its calls, given as they are."""
+
+    def __init__(self, fn, *calls, train=False, loss=None):
+        self.order, self.fn = {"timeout": 100.0, "budget": 0.1}, fn
+        self.module = fn if isinstance(fn, nn.Module) else None
+        self.train, self.loss = train, loss or (lambda out: out.square().sum())
+        self._calls = [(inputs, {}) for inputs in calls]
+
+
+MODEL = """
+import functools
+
+import torch
+from torch import nn
+
+class Counts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+        self.register_buffer("n", torch.zeros(()))
+    def forward(self, x, scale=1):
+        self.n += 1
+        return self.layer(x) * scale
+
+def made(): return Counts(), [(torch.rand(2, 3),), {"x": torch.rand(4, 3), "scale": 2}]
+def lossy(): return Counts(), (torch.rand(2, 3),), lambda out: out.sum() * 3
+def whole(): return torch.compile(Counts(), backend="eager"), (torch.rand(2, 3),)
+
+def parts():
+    model = nn.Sequential(Counts(), nn.ReLU())
+    model[0].compile(backend="eager")
+    return model, (torch.rand(2, 3),)
+
+LISTED = [torch.compile(lambda x: x.sin(), backend="eager")]
+def takes_one(x): return LISTED[0](x)
+def listed(): return takes_one, (torch.rand(3),)
+
+@functools.cache
+def hidden_one(): return torch.compile(lambda x: x.sin(), backend="eager")
+def calls_one(x): return hidden_one()(x) + torch.compiler.is_compiling()
+def hidden(): return calls_one, (torch.rand(3),)
+
+def picky(x):
+    if len(x) == 3:
+        raise ValueError("not three")
+    return x * 2
+def some(): return picky, [(torch.rand(n),) for n in (2, 3, 4)]
+def none(): return picky, (torch.rand(3),)
+
+def grows(cache):
+    cache.append(1)
+    return torch.ones(2) * len(cache)
+def cached():
+    cache = []
+    return grows, [(cache,), (cache,)]
+
+def generated(): return sum, ((n for n in range(3)),)
+def dropped(): return nn.Dropout(), (torch.rand(64),)
+def inner(x): return torch.autograd.grad((x.square()).sum(), x)[0]
+def differentiates(): return inner, (torch.rand(3, requires_grad=True),)
+"""
+
+
+@pytest.fixture
+def given(tmp_path):
+    (tmp_path / "given_models.py").write_text(MODEL)
+
+    def make(name, train=False, **order):
+        target = f"{tmp_path / 'given_models.py'}:{name}"
+        return Model({"target": target, "train": train, **order})
+
+    yield make
+    sys.modules.pop("given_models", None)
+
+
+def test_it_is_made_with_the_same_numbers_each_time(given):
+    first, torch_seed = given("made"), torch.initial_seed()
+    torch.manual_seed(77)
+    second = given("made")
+    assert torch.equal(first.fn.layer.weight, second.fn.layer.weight)
+    assert torch.equal(first.calls[0][0][0], second.calls[0][0][0])
+    assert torch.equal(first.as_given().layer.weight, first.fn.layer.weight)
+    torch.manual_seed(torch_seed)
+
+
+def test_a_loss_makes_it_a_training_step(given):
+    plain, trained, lossy = given("made"), given("made", True), given("lossy")
+    assert [p.train for p in (plain, trained, lossy)] == [False, True, True]
+    assert plain.run(plain.fn) is plain.fn
+    x = lossy.calls[0][0][0]
+    assert lossy.run(lossy.fn)(x).item() == pytest.approx(lossy.fn(x).sum().item() * 3)
+    assert lossy.fn.layer.weight.grad is not None
+    assert plain.module is plain.fn and given("hidden").module is None
+
+
+def test_calls_are_copies_and_what_they_share_the_copies_share(given):
+    p = given("made")
+    (x,), kwargs = p.calls[0]
+    x.zero_()
+    assert p.calls[0][0][0].any() and kwargs == {}
+    assert p.calls[1][0] == () and p.calls[1][1]["scale"] == 2
+    (first,), (second,) = (inputs for inputs, _ in given("cached").calls)
+    assert first is second
+    with pytest.raises(InputError, match="the inputs cannot be copied: cannot"):
+        given("generated").calls  # noqa: B018
+
+
+def test_what_is_compiled_is_taken_off_and_what_is_inside_is_named(given):
+    p = given("whole")
+    assert p.whole and type(p.fn).__name__ == "Counts" and p.inside == ()
+    assert p.eager is p.fn
+    p = given("parts")
+    assert not p.whole and p.inside == ("0",)
+    assert p.compiled() is p.fn  # as its owner has it
+    assert p.compiled(backend="eager") is not p.fn
+    assert given("listed").inside == ("LISTED[0]",)
+    p = given("hidden")
+    assert p.inside == ()
+    del p.inside
+    p.try_out()
+    assert p.inside == ("a function that it calls",)
+    x = p.calls[0][0][0]
+    assert torch.equal(p.eager(x), x.sin())
+
+
+def test_a_call_in_which_eager_raises_is_left_out(given):
+    p = given("some")
+    p.try_out()
+    assert [str(error) for error in p.fails.values()] == ["not three"]
+    assert (list(p.fails), len(p.calls), len(p.every_call)) == ([1], 2, 3)
+    with pytest.raises(ValueError, match="not three"):
+        given("none").try_out()
+
+
+def test_trying_out_leaves_the_model_as_it_was(given):
+    p = given("made")
+    p.try_out()
+    assert p.fails == {} and p.fn.n == 0
+
+
+def test_grad_mode_is_needed_in_training_and_where_a_call_differentiates(given):
+    assert [given("made", train).gradients for train in (False, True)] == [
+        False,
+        True,
+    ]
+    assert given("differentiates").gradients is True
+
+
+def test_answers_are_held_against_eager(given):
+    p = given("made")
+    p.try_out()
+    for wrong in (False, True):
+
+        def backend(graph, _, wrong=wrong):
+            return lambda *inputs: [one + wrong for one in graph(*inputs)]
+
+        compiled = p.compiled(backend=backend)
+        assert p.judged(compiled).matches is not wrong
+        assert p.judged(compiled, p.calls[1:]).matches is not wrong
+    assert p.fn.n == 0
+
+
+def test_a_race_goes_on_with_copies_where_inputs_are_used_up(monkeypatch):
+    x, raced = torch.zeros(3), []
+
+    def compare(*sides_and_inputs, **how):
+        *sides, inputs = sides_and_inputs
+        raced.append(how)
+        if len(raced) == 1:
+            raise UsedUp("once")
+        return [side(inputs) for side in sides]
+
+    monkeypatch.setattr(module, "compare", compare)
+    sides = (lambda x: x.add_(1), lambda x: x.add_(2))
+    first, second = module.race(sides, (x,), budget_s=3)
+    assert (first[0], second[0], x[0]) == (1, 2, 0)
+    assert raced == [{"budget_s": 3}] * 2
+
+
+def test_a_process_reports_its_parts_in_turn(given, tmp_path, monkeypatch):
+    target = given("some").order["target"]
+    order = {"target": target, "train": False}
+
+    def find(p, name):
+        p.running("compiled")
+        return {"says": f"{name} of {len(p.calls)}"}
+
+    report = Report(str(tmp_path / "report"))
+    module.in_turn({**order, "parts": ["capture", "speed"]}, report, find)
+    lines = (tmp_path / "report").read_text().splitlines()
+    assert [*map(json.loads, lines)] == [
+        {"stage": "make the model"},
+        {"stage": "call it eagerly"},
+        {"calls": 3, "trains": False},
+        {"stage": "capture"},
+        {"running": "compiled"},
+        {"part": {"name": "capture", "says": "capture of 2"}},
+        {"stage": "speed"},
+        {"running": "compiled"},
+        {"part": {"name": "speed", "says": "speed of 2"}},
+    ]
+
+
+@pytest.mark.parametrize("parts", [["gpu"], ["gpu", "speed"], ["speed"]])
+def test_a_model_that_runs_nowhere_here_may_still_be_dumped(parts, given, tmp_path):
+    report = Report(str(tmp_path / "report"))
+    order = {**given("none").order, "parts": parts}
+    run = partial(module.in_turn, order, report, lambda p, name: {})
+    if "gpu" in parts:
+        run()
+    else:
+        with pytest.raises(ValueError, match="not three"):
+            run()
+    told = [json.loads(line) for line in (tmp_path / "report").read_text().splitlines()]
+    tried = ["call it eagerly"] if parts != ["gpu"] else []
+    asked = parts if "gpu" in parts else []
+    stages = [one["stage"] for one in told if "stage" in one]
+    assert stages == ["make the model", *tried, *asked]

@@ -1,0 +1,237 @@
+"""What to try next: counts come first, and what is not eager's answer helps nobody."""
+
+import re
+import sys
+import textwrap
+from types import SimpleNamespace
+
+import pytest
+
+from torch_checkup import next as next_part
+from torch_checkup.model import Model
+from torch_checkup.next import Outcome, all_tried
+
+MODELS = """
+import logging
+import torch
+from torch import nn
+
+log = logging.getLogger(__name__)
+
+class Stops(nn.Module):
+    def forward(self, x):
+        x = x / x.abs().max().item()
+        print("half done")
+        x = x.cos()
+        log.info("done")
+        return x.sin()
+
+class Sizes(nn.Module):
+    def forward(self, batch, scale):
+        return torch.relu(batch["x"]) * batch["mask"][..., None] * scale
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.drop = nn.Linear(8, 8), nn.Dropout(0.3)
+    def forward(self, x):
+        return x + self.drop(self.layer(x).relu())
+
+class Blocks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.heads = nn.ModuleList(nn.Linear(8, 64) for _ in range(2))
+        self.layers = nn.ModuleList(Block() for _ in range(3))
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+class Chooses(nn.Module):
+    def forward(self, x):
+        return x.sin() if len(x) == 5 else x.cos()
+
+class Differs(nn.Module):
+    def forward(self, x):
+        return x * 2 if torch.compiler.is_compiling() else x * 3
+
+class Fills(nn.Module):
+    def forward(self, x, cache):
+        end = int(cache["end"])
+        if end + 4 > len(cache["rows"]):
+            raise IndexError("the cache is full")
+        cache["rows"][end:end + 4] = x.sin()
+        cache["end"] += 4
+        return cache["rows"].sum()
+
+def fills():
+    return Fills(), (torch.rand(4), {"rows": torch.zeros(8), "end": torch.tensor(0)})
+def chooses(): return Chooses(), [(torch.rand(n, n),) for n in (5, 7, 9)]
+def stops(): return Stops(), [(torch.rand(4),), (torch.rand(4),)]
+def draws(): return Blocks(), (torch.rand(4, 8),)
+def layer(): return nn.Linear(8, 8), (torch.rand(4, 8),)
+def differs(): return Differs(), (torch.rand(4),)
+def sizes():
+    batches = [{"x": torch.rand(4, n, 8), "mask": torch.ones(4, n)} for n in (5, 7, 9)]
+    return Sizes(), [(batch, torch.ones(1)) for batch in batches]
+"""
+
+
+@pytest.fixture
+def patient(tmp_path):
+    path = tmp_path / "models_to_try.py"
+    path.write_text(textwrap.dedent(MODELS))
+    order = {"train": False, "budget": 0.2, "timeout": 300.0, "gpu": "h100"}
+    yield lambda name: Model({"target": f"{path}:{name}", **order})
+    sys.modules.pop("models_to_try", None)
+
+
+def raced(speedup):
+    return SimpleNamespace(
+        interval=(speedup - 0.01, speedup + 0.01),
+        cold_start_s=1.0,
+        ratio=lambda: f"{speedup} times",
+    )
+
+
+def test_settings_that_mend_breaks_are_found_alone_and_together(patient, monkeypatch):
+    p = patient("stops")
+    monkeypatch.setattr(  # the first of two calls stands for both
+        next_part, "_agreement", lambda _, __, calls: (len(calls) == 1, 1.0, None)
+    )
+    names = (
+        "capture_scalar_outputs",
+        "reorderable_logging_functions",
+        "ignore_logging_functions",
+    )
+    values = (
+        "= True",
+        "|= {print, warnings.warn}",
+        "|= {logging.Logger.info, logging.Logger.warning}",
+    )
+    costs = "", "they print when the graph is done", "they log nothing from then on"
+    then = "3 breaks in 4 graphs, then 2 in 3 graphs"
+    each = [
+        Outcome(f"torch._dynamo.config.{name} {value}", "breaks", then, 1, True, cost)
+        for name, value, cost in zip(names, values, costs, strict=True)
+    ]
+    line, cost = f"all at once: {'; '.join(t.line for t in each)}", "; ".join(costs[1:])
+    effect = "3 breaks in 4 graphs, then 0 in 1 graph"
+    together = Outcome(line, "breaks", effect, 3, True, cost)
+    assert [*next_part._breaks(p)] == [*each, together]
+
+
+def test_a_size_that_varies_is_marked_by_its_name(patient):
+    (marked,) = next_part._dynamic_sizes(patient("sizes"))
+    mark = "torch._dynamo.mark_dynamic(batch['{}'], 1)"
+    names = "; ".join(mark.format(name) for name in ("x", "mask"))
+    assert marked.line == f"before the first call: {names}"
+    assert (marked.effect, marked.helps) == ("2 versions, then 1", True)
+    assert re.fullmatch("compiles for ⟨.*s⟩", marked.costs) and marked.gain == 1
+    assert not [*next_part._dynamic_sizes(patient("stops"))]
+
+
+def test_blocks_are_compiled_one_by_one(patient, monkeypatch):
+    p = patient("draws")
+    seconds = iter([9.0, 10.0, 11.0])
+    monkeypatch.setattr(next_part, "_race", lambda *_: raced(0.8))
+    several = lambda *_: ([*seconds], [3.0, 5.0, 5.0])  # noqa: E731
+    monkeypatch.setattr(next_part, "_first_calls", several)
+    (one,) = next_part._by_blocks(p, p.compiled())
+    assert one == Outcome(
+        "for block in model.layers: block.compile()",
+        "first call",
+        "⟨first call faster: 10 s, then 5 s; 2 to 3 times as fast in 3 rounds⟩",
+        2 - 1.05,
+        True,
+        "each call ⟨0.8 times⟩",
+    )
+
+
+def test_what_gives_other_answers_or_hardly_helps_is_not_advised(patient, monkeypatch):
+    monkeypatch.setattr(next_part, "_race", lambda *_: raced(2.0))
+    p = patient("differs")
+    wrong = [*next_part._modes(p, p.compiled())]
+    lines = [one.line for one in wrong]
+    mode = 'torch.compile(model, mode="max-autotune-no-cudagraphs")'
+    assert lines == [mode, next_part._FREEZING]
+    assert {one.effect for one in wrong} == {"⟨2.0 times⟩"}
+    assert re.fullmatch("compiles for ⟨.*s⟩", wrong[0].costs)
+    assert wrong[1].costs.endswith("s⟩, no gradients: under torch.no_grad()")
+    results = {(one.kind, one.gain, one.agrees, one.helps) for one in wrong}
+    assert results == {("each call", 2.0 - 0.01 - 1.05, False, False)}
+    monkeypatch.setattr(next_part, "_race", lambda *_: raced(1.03))
+    monkeypatch.setattr(next_part, "_agreement", lambda *_: (True, 1.0, None))
+    hardly = [*next_part._modes(p, p.compiled())]
+    assert hardly and not any(one.helps for one in hardly)
+    p = patient("differs")
+    p.order["train"] = p.train = True  # where nothing is left to choose
+    assert [*next_part._modes(p, p.compiled())] == []
+    of_sizes = [*next_part._modes(patient("sizes"), p.compiled())]
+    static = next(
+        one for one in of_sizes if one.line.endswith("(model, dynamic=False)")
+    )
+    assert static.costs == "compiles for ⟨1 s⟩, 3 versions"
+
+
+def test_a_call_that_fills_a_cache_is_raced_on_copies(patient, monkeypatch):
+    budgets = []
+
+    def race(*sides, budget, **how):
+        budgets.append(budget)
+        return checkup_race(*sides, budget=budget, **how)
+
+    checkup_race = next_part.race
+    monkeypatch.setattr(next_part, "race", race)
+    p = patient("fills")
+    found = next_part._race(p, p.fn, p.fn)
+    assert len(found.rounds) >= 6 and not any("fail" in note for note in found.notes)
+    assert found.names == ("now", "then") and found.matches is None
+    assert budgets == [0.2 / 4]
+
+
+def test_counts_come_before_seconds_and_a_failure_is_told(patient, monkeypatch):
+    def fails(line):
+        raise RuntimeError("no such option")
+
+    def found(*_):
+        return [
+            *next_part._attempt("breaks", fails, "bad"),
+            Outcome("fast", "each call", "", 9.0, True),
+            Outcome("wrong", "breaks", "", 5, False),
+            Outcome("mended", "breaks", "", 1, None),
+            Outcome("marked", "versions", "", 3, True),
+        ]
+
+    monkeypatch.setattr(next_part, "_timed", found)
+    p = patient("differs")
+    order = [one.line for one in all_tried(p)]
+    assert order == ["mended", "marked", "fast", "wrong", "bad"]
+    p.order["timeout"] = 0.0
+    failed, rest = all_tried(p)
+    effect = "fails: RuntimeError: no such option"
+    assert failed == Outcome("bad", "breaks", effect, 0, None)
+    assert rest == Outcome("the rest", "each call", "not tried: timeout=", 0, None)
+
+
+def test_what_helps_is_advised_with_what_it_costs(monkeypatch):
+    mends = Outcome("a", "breaks", "1 break, then 0", 1, True)
+    costs = Outcome("b", "each call", "faster", 0.5, None, "compiles for 2 s")
+    wrong = Outcome("c", "each call", "much faster", 9.0, False)
+    monkeypatch.setattr(next_part, "all_tried", lambda _: [mends, costs, wrong])
+    part = next_part.part(None)
+    assert (part.name, part.verdict) == ("next", "look")
+    assert part.says == "a: 1 break, then 0"
+    assert part.advice == (part.says, "b: faster (compiles for 2 s)")
+    [table] = part.evidence
+    assert table.headings == ("tried", "effect", "answers", "costs")
+    rows = [[*row] for row in table.rows]
+    assert rows == [
+        ["a", "1 break, then 0", "agree", ""],
+        ["b", "faster", "not decided", "compiles for 2 s"],
+        ["c", "much faster", "DIFFER", ""],
+    ]
+    monkeypatch.setattr(next_part, "all_tried", lambda _: [wrong])
+    part = next_part.part(None)
+    nothing = "no option tried helps"
+    assert (part.verdict, part.says, part.advice) == ("good", nothing, ())

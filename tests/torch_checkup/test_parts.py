@@ -1,0 +1,411 @@
+"""checkup() names what is wrong with a model, and nothing that is not."""
+
+import sys
+import textwrap
+from functools import partial
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch._inductor import compile_fx
+
+from tests.refresh import ROOT
+from tests.torch_checkup.test_report import target
+from torch_checkup import checkup, matches, model, traffic
+from torch_checkup.helpers.codegen import Kernel, Kernels
+from torch_checkup.helpers.errors import CompiledRaises, InputError
+from torch_checkup.model import Model, found_of
+from torch_checkup.report import Part
+
+
+def written(folder, body, name="mine.py"):
+    """Write a file that imports torch, and return the target that it makes."""
+    path = folder / name
+    path.write_text("import torch\n" + textwrap.dedent(body))
+    return f"{path}:make"
+
+
+@pytest.fixture
+def looked_at(tmp_path, monkeypatch):
+    """A function that returns what parts find of a model, looked at in this process.
+
+    It is compiled without kernels, which is quicker, where it does not say `built`.
+    """
+    order = {"budget": 0.1, "timeout": 300.0, "gpu": "h100"}
+    light = partial(torch.compile, backend="aot_eager")
+
+    def look(make, *parts, train=False, built=False):
+        if not built:
+            monkeypatch.setattr(torch, "compile", light)
+        file = make if make.startswith(str(ROOT)) else written(tmp_path, make)
+        patient = Model({"target": file, "train": train, **order})
+        patient.try_out()
+        return [found_of(patient, part) for part in parts]
+
+    yield look
+    sys.modules.pop("mine", None)
+
+
+OWN = """
+SCALE = 3
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.scale = torch.nn.Linear(4, 4), 2.0
+    def forward(self, x):
+        y = self.layer(x) * self.scale * SCALE
+        return y * 2 if self.training else y
+def make():
+    return Model().eval(), (torch.ones(2, 4),)
+"""
+DEEP = """
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(64, 64) for _ in range(6))
+        self.scale = 1.3
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.nn.functional.gelu(layer(x)) * self.scale + x
+        return {result}
+def make():
+    torch.manual_seed(0)
+    return Model(){dtype}, (torch.randn(8, 64){dtype},)
+"""
+ONCE = """
+class Model(torch.nn.Module):
+    table = None
+    def forward(self, x):
+        if self.table is None:
+            self.table = torch.ones(4)
+        return x * self.table
+def make(): return Model(), (torch.ones(4),)
+"""
+ALREADY = """
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x * (2 if torch.compiler.is_compiling() else 1)
+def make():
+    model = Model()
+    return {0}, (torch.ones(3),)
+"""
+LATER = """
+def f(x, mask=None):
+    return x * 2 if mask is None else x * mask.sum().item()
+def make():
+    return f, [(torch.ones(3),), (torch.ones(3), torch.ones(3))]
+"""
+WIDER = DEEP.format(dtype=".bfloat16()", result="x.float()")
+ALL_NOTICED = "'says': 'its graph runs; 3 changes after the first call noticed'"
+VERDICTS = {  # a model, what a part must say of it, and some of its words
+    "breaks": (target("breaks"), "capture", "bad"),
+    "counter": (target("counter"), "recompiles", "bad"),
+    "hook": (target("hook"), "silent", "bad"),
+    "promotes": (target("promotes"), "traffic", "bad"),
+    "differs": (target("differs"), "matches", "bad"),
+    "compiled already": (ALREADY.format("torch.compile(model)"), "matches", "bad"),
+    "compiled in place": (ALREADY.format("model.compile() or model"), "matches", "bad"),
+    "breaks for later inputs": (LATER, "capture", "look", "'breaks': 1}"),
+    "makes a table once": (ONCE, "recompiles", "look", "again: 1 time in"),
+    "wider on purpose": (WIDER, "traffic", "look", "'promotes': True"),
+    "nothing is stale": (OWN, "silent", "good", ALL_NOTICED, "the attribute scale"),
+}
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_a_part_says_what_it_thinks_of_a_model(name, looked_at):
+    model, part, verdict, *said = VERDICTS[name]
+    [found] = looked_at(model, part)
+    assert found["verdict"] == verdict, found
+    assert [words for words in said if words not in str(found)] == [], found
+
+
+def test_health_is_not_doubted(looked_at):
+    found = looked_at(target("healthy"), "matches", "traffic", built=True)
+    found += looked_at(target("healthy"), "capture", "recompiles", "silent")
+    for part in found:
+        assert part["verdict"] not in ("bad", "failed"), part
+
+
+@pytest.mark.parametrize(
+    ("ours", "wider", "verdict"),
+    [
+        (94, "", "good"),
+        (96, "", "look"),
+        (94, "float32", "look"),
+        (94, "float64", "bad"),
+    ],
+)
+def test_what_kernels_move_is_held_against_eager(ours, wider, verdict, monkeypatch):
+    counts = 2, 1, 0, 9
+    one = Kernel("sin", "C++", "forward", ("sin",), 1, 1, 0, ours - 9)
+    product = Kernel("mm", "library", "forward", ("mm",), *counts)
+    lowered = Kernels((one, product))
+    usual = SimpleNamespace(bytes=100)
+    monkeypatch.setattr(traffic, "kernels", lambda *_, **__: lowered)
+    monkeypatch.setattr(traffic, "eager_bytes", lambda *_, **__: usual)
+    monkeypatch.setattr(traffic, "_library_share", lambda _: 0.5)
+    monkeypatch.setattr(traffic, "_promoted", lambda _: wider)
+    part = traffic.part(SimpleNamespace(calls=[((), {})], fn=1, eager=1, train=False))
+    assert part.verdict == verdict and ("wider" in part.says) == bool(wider)
+    found = {"kernels": 1, "library": 1, "bytes": ours, "eager_bytes": 100}
+    assert part.counts == {**found, "promotes": bool(wider)}
+    assert part.evidence[0] == lowered.table() and "2.0 times" in part.evidence[-1]
+    assert bool(part.advice) == bool(wider)
+
+
+def test_speed_is_that_of_the_race(looked_at):
+    [found] = looked_at(OWN, "speed")
+    counts = found["counts"]
+    assert counts["speedup_low"] <= counts["speedup"] <= counts["speedup_high"]
+    won = counts["speedup_low"] > 1, counts["speedup_high"] < 1
+    verdict = {(True, False): "good", (False, True): "bad"}.get(won)
+    assert verdict is None or found["verdict"] in (verdict, "look", "cannot tell")
+    assert found["pictures"] and found["evidence"]
+
+
+ONE_CALL, EAGER_RAISES = (), {0: ValueError("no such size")}
+FOUND = {  # a part, what it raises, whether eager raises in every call; what is said
+    "it finds": ("silent", None, ONE_CALL, "good", "found", ()),
+    "an input is wrong": (
+        "silent", InputError("no x\ngive it\nor not"), ONE_CALL,
+        "failed", "no x", ("give it", "or not"),
+    ),
+    "compiled code raises": (
+        "silent", CompiledRaises("it raises"), ONE_CALL, "bad", "it raises", (),
+    ),
+    "it breaks": (
+        "silent", KeyError("x"), ONE_CALL, "failed", "KeyError: 'x'", (),
+    ),
+    "it leaves": (
+        "traffic", SystemExit(3), ONE_CALL, "failed", "SystemExit: 3", (),
+    ),
+    "eager raises": (
+        "silent", None, EAGER_RAISES, "not run",
+        "eager raises in every call: ValueError: no such size", (),
+    ),
+    "eager may raise": ("matches", None, EAGER_RAISES, "good", "found", ()),
+    "eager need not run": ("gpu", None, EAGER_RAISES, "good", "found", ()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FOUND)
+def test_a_part_that_fails_leaves_the_others(case, monkeypatch):
+    name, raised, fails, verdict, says, advice = FOUND[case]
+
+    def part(m):
+        if raised:
+            raise raised
+        return Part(name, "good", "found")
+
+    monkeypatch.setattr(f"torch_checkup.{name}.part", part)
+    monkeypatch.setattr(model, "ask_for_instructions", lambda: None)
+    m = SimpleNamespace(fails=fails, calls=[] if fails else ["a call"])
+    found = found_of(m, name)
+    told = found["name"], found["verdict"], found["says"], found["advice"]
+    assert told == (name, verdict, says, advice) and found["when"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Triton is for Linux")
+def test_the_code_of_a_gpu_is_written_here_too(looked_at):
+    [gpu] = looked_at(OWN, "gpu", built=True)
+    assert gpu["verdict"] == "good", gpu
+    assert gpu["says"] == "on h100: 1 kernel of Triton and 1 library call"
+    assert gpu["counts"] == {"gpu_kernels": 1, "gpu_spilled": 0}
+
+
+# --- health that looks ill ---------------------------------------------------------
+
+NOISE = """
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.query, self.key = torch.nn.Linear(16, 16), torch.nn.Linear(16, 16)
+        self.conv, self.norm = torch.nn.Conv2d(1, 8, 3), torch.nn.BatchNorm2d(8)
+        self.drop = torch.nn.Dropout({drop})
+    def forward(self, x):
+        scores = self.drop(torch.softmax(self.query(x) @ self.key(x).mT, -1))
+        images = self.norm(self.conv((scores @ x)[:, None]))
+        return images.relu().mean((2, 3)) @ torch.ones(8, 4)
+def make():
+    torch.manual_seed(0)
+    return Model(), (torch.randn(16, 32, 16),), lambda out: out.square().sum()
+"""
+CACHE = """
+class Cache:
+    def __init__(self): self.keys, self.length = None, torch.tensor(0)
+    def update(self, new):
+        if self.keys is None: self.keys = torch.zeros(16, new.shape[1])
+        at = torch.arange(len(new)) + self.length
+        self.length.add_(len(new))
+        return self.keys.index_copy_(0, at, new)
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.key = torch.nn.Linear(4, 4)
+    def forward(self, x, cache):
+        return cache.update(self.key(x))
+def make():
+    sizes = (5, 11)
+    return Model(), [dict(x=torch.randn(n, 4), cache=Cache()) for n in sizes]
+"""
+
+
+@pytest.mark.parametrize("drop", [0.0, 0.1])
+def test_a_gradient_that_is_only_rounding_is_no_other_answer(drop, looked_at):
+    found = looked_at(NOISE.format(drop=drop), "matches", built=True)
+    found += looked_at(NOISE.format(drop=drop), "silent")
+    assert [one["verdict"] for one in found] == ["good", "good"], found
+
+
+def test_a_cache_among_the_inputs_is_put_back(looked_at):
+    matches, *others = looked_at(CACHE, "matches", "silent", "traffic", "speed")
+    assert matches["verdict"] == "good", matches
+    assert not [one for one in others if one["verdict"] == "failed"], others
+
+
+LENGTHS = """
+def f(x, w, grads=False):
+    y = (x @ w).sin() * x.shape[0]
+    return torch.autograd.grad(y.sum(), w)[0] if grads else y
+def make():
+    w = torch.ones(4, 4, requires_grad=True)
+    return f, [(torch.rand(n, 4), w{0}) for n in (3, 5, 7)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("grads", "train", "backwards"),
+    [("", False, 0), (", True", False, 1), ("", True, 1)],
+    ids=["nobody calls it", "the model calls it", "it is trained"],
+)
+def test_a_backward_is_built_for_who_calls_it(
+    grads, train, backwards, tmp_path, monkeypatch
+):
+    """Where a size varies, torch builds it with the forward."""
+    built, usual = [], compile_fx.compile_fx_backward
+
+    def noted(*inputs, **options):
+        built.append(1)
+        return usual(*inputs, **options)
+
+    monkeypatch.setattr(compile_fx, "compile_fx_backward", noted)
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+    made = written(tmp_path, LENGTHS.format(grads))
+    patient = Model({"target": made, "train": train, "timeout": 300.0})
+    patient.try_out()
+    try:
+        assert matches.part(patient).verdict == "good"
+    finally:
+        sys.modules.pop("mine", None)
+    assert bool(built) == bool(backwards)
+
+
+@pytest.mark.parametrize("compiler", ["no-such-compiler", "g++"])
+def test_what_errors_that_are_let_pass_leave_eager_is_told(looked_at, compiler):
+    body = f"""
+        import torch._inductor.config
+        torch._dynamo.config.suppress_errors = True
+        torch._inductor.config.cpp.cxx = ("{compiler}",)
+        def make(): return torch.sin, (torch.ones(7),)
+        """
+    before = {"cpp.cxx": torch._inductor.config.cpp.cxx}
+    dynamo = torch._dynamo.config.patch(suppress_errors=False)
+    with (
+        dynamo,
+        torch._inductor.config.patch(before),
+    ):  # what the model sets is put back
+        [silent] = looked_at(body, "silent", built=True)
+    assert silent["verdict"] == ("good" if compiler == "g++" else "bad")
+    assert ("suppress_errors" in silent["says"]) == (compiler != "g++")
+    assert not torch._dynamo.config.suppress_errors
+
+
+# --- bad input: said, and nothing stays -------------------------------------------
+
+ON = "def make(): return torch.nn.Linear(2, 2, device={0!r}), (torch.rand(3, {1}),)"
+BROKEN = {
+    "no inputs": ("def make(): return torch.nn.Linear(2, 2)", "must return"),
+    "without numbers": (ON.format("meta", 2), "meta"),
+}
+
+
+@pytest.mark.parametrize(("body", "said"), BROKEN.values(), ids=BROKEN)
+def test_what_cannot_be_called_is_an_error(body, said, looked_at):
+    with pytest.raises((TypeError, ValueError), match=said):
+        looked_at(body)
+
+
+def test_what_prints_and_changes_the_process_stays_in_its_process(tmp_path, capfd):
+    body = """
+        import os
+        def make():
+            print("hello")
+            os.environ["SECRET"] = "s3cret"
+            torch.set_default_dtype(torch.float64)
+            return torch.nn.Linear(2, 2), [{"input": torch.rand(3, 2)}]
+        """
+    found = checkup(written(tmp_path, body), only=["matches", "capture"])
+    assert found.ok and "hello" not in capfd.readouterr().out
+    assert "s3cret" not in found.to_json() and "s3cret" not in found.to_html()
+    assert str(tmp_path) not in found.to_json()
+
+
+# --- what is trained ----------------------------------------------------------------
+
+
+def test_a_gradient_that_a_normalization_hides_is_compared(looked_at):
+    """The plain sum of what LayerNorm returns has no gradient before it."""
+    body = """
+        class Doubled(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x.clone()
+            @staticmethod
+            def backward(ctx, gradient):
+                return gradient * (2 if torch.compiler.is_compiling() else 1)
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer, self.norm = torch.nn.Linear(8, 8), torch.nn.LayerNorm(8)
+            def forward(self, x):
+                return self.norm(Doubled.apply(self.layer(x)))
+        def make():
+            return Model(), (torch.randn(4, 8),)
+        """
+    [matches] = looked_at(body, "matches", train=True)
+    assert matches["verdict"] == "bad", matches
+    places = [one["place"] for one in matches["differences"]]
+    assert places == ["gradient of layer.weight", "gradient of layer.bias"]
+
+
+# --- what ends its process ----------------------------------------------------------
+
+
+EATS = """
+    import torch
+    @torch.library.custom_op("checkup_test::eats", mutates_args=())
+    def eats(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+    @eats.register_fake
+    def _(x):
+        rows = []
+        while True:
+            rows.append(b"x" * 2**26)
+    def make():
+        return lambda x: eats(x) + 1, (torch.ones(4),)
+    """
+
+
+def test_what_eats_memory_only_when_compiled_is_bad_and_the_rest_is_kept(tmp_path):
+    path = tmp_path / "eats.py"
+    path.write_text(textwrap.dedent(EATS))
+    only = ["matches", "capture"]
+    found = checkup(f"{path}:make", only=only, memory=2**31, repro=tmp_path / "wrong")
+    matches, capture = found.parts
+    assert (matches.verdict, matches.counts) == ("bad", {"matches": False}), found
+    assert "eager runs; compiled, it never gives an answer: it took" in matches.says
+    assert "more than 2 GiB" in matches.says
+    assert (matches.where.stage, matches.where.still_fails) == ("eager", True), found
+    assert "import make" in (tmp_path / "wrong" / "repro.py").read_text()
+    assert capture.verdict == "failed" and "it took" in capture.says

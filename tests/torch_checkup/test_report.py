@@ -1,0 +1,344 @@
+"""The report of a check-up: its parts, the gate, the terminal, the page and JSON."""
+
+import re
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from tests.refresh import ROOT, notebooks
+from tests.torch_checkup import test_start
+from torch_checkup import checkup, composing, load, report, sandbox, start, where
+from torch_checkup.composing import SITUATIONS, Composition, Situation
+from torch_checkup.helpers.differences import Difference
+from torch_checkup.helpers.errors import InputError
+from torch_checkup.helpers.results import Machine
+from torch_checkup.helpers.text import Table
+from torch_checkup.report import NAMES, QUESTIONS, Checkup, Part, ended_part
+from torch_checkup.where import Where
+
+
+def target(name):
+    return f"{ROOT / 'tests' / 'torch_checkup' / 'broken_models.py'}:{name}"
+
+
+def result(**counts):
+    by_part = {}
+    for name, value in counts.items():
+        by_part.setdefault(NAMES.get(name, "recompiles"), {})[name] = value
+    parts = [Part(name, "good", "as it should be", c) for name, c in by_part.items()]
+    return Checkup("mine:make", tuple(parts), False, 1, machine=Machine.here())
+
+
+@pytest.fixture
+def parts(monkeypatch):
+    """A function that puts a generator of parts in the place of the sandbox."""
+    return lambda found: monkeypatch.setattr(sandbox, "parts", found)
+
+
+# --- the parts, in their processes --------------------------------------------------
+
+
+def test_all_parts_are_asked_for_and_told_at_once(parts, monkeypatch, capsys):
+    monkeypatch.delenv("HELPERS_QUIET", raising=False)
+    told, asked = [], []
+
+    def found(function, order, names, *limits):
+        *limits, env = limits
+        asked.append((function, names, limits))
+        cache = Path(env["TORCHINDUCTOR_CACHE_DIR"])
+        assert cache.is_dir() and not any(cache.iterdir())
+        yield "", {"calls": 2, "trains": True}
+        begin = time.monotonic()
+        yield "capture", asdict(Part("capture", "good", "one")) | {"when": begin + 300}
+        told.append(capsys.readouterr().err)
+        yield "silent", {"problem": "failed at: silent: it died", "ended": "SIGKILL"}
+        told.append(capsys.readouterr().err)
+
+    def apart(name, order):
+        assert (order["trains"], order["timeout"]) == (True, 9.0)
+        return Part(name, "good", "")
+
+    parts(found)
+    monkeypatch.setattr(report, "_apart", apart)
+    only = ["capture", "silent", "composes", "start"]
+    done = checkup(target("healthy"), only=only, timeout=9.0, memory=7)
+    assert asked == [(".model:look", ["capture", "silent"], [9.0, 7])]
+    assert [part.name for part in done.parts] == [
+        "capture",
+        "silent",
+        "start",
+        *only[2:3],
+    ]
+    assert (done.target, done.trains, done.calls) == (
+        "broken_models.py:healthy",
+        True,
+        2,
+    )
+    assert told[0] == "✓ capture 300 s: good, one\n"
+    assert re.fullmatch(r"✗ silent .* \w+: failed.*it died\n", told[1])
+
+
+def test_a_gpu_is_asked_for_and_training_needs_a_loss(parts, bar):
+    def found(function, order, names, *_):
+        yield "", {"calls": 1, "trains": False}
+        yield from ((n, asdict(Part(n, "good", order["gpu"]))) for n in names)
+
+    parts(found)
+    done = checkup(target("healthy"), only=["gpu", "composes"], gpu="a100")
+    assert [(p.name, p.verdict, p.says) for p in done.parts] == [
+        ("composes", "not run", "nothing is trained: give a loss"),
+        ("gpu", "good", "a100"),
+    ]
+    assert bar.made == ("checkup", 2, "parts") and bar.n == 1
+
+
+def test_what_never_ends_is_not_waited_for_in_each_part_anew(parts):
+    asked = []
+
+    def found(function, order, names, timeout, *_):
+        asked.append((names, timeout))
+        if "matches" in names:
+            yield "matches", {"problem": "not done after 90 seconds", "ended": "time"}
+        yield from ((name, {}) for name in names if "matches" not in names)
+
+    parts(found)
+    order = {"target": target("healthy"), "timeout": 90.0, "memory": None}
+    names = ["matches", "capture", "silent", "next"]
+    assert [name for name, _ in report._found(names, order, {})] == names
+    assert asked == [(names, 90.0), (names[1:], 30.0)] and order["timeout"] == 30.0
+
+
+@pytest.mark.parametrize(
+    ("name", "running", "how", "verdict"),
+    [
+        ("matches", "compiled", "SIGSEGV", "bad"),
+        ("matches", "the build", "SIGSEGV", "bad"),
+        ("matches", "compiled", "time", "bad"),
+        ("matches", "the build", "time", "failed"),
+        ("matches", "eager", "SIGSEGV", "failed"),
+        ("speed", "compiled", "SIGSEGV", "failed"),
+    ],
+)
+def test_what_ends_the_process_only_when_compiled_is_bad(name, running, how, verdict):
+    part = ended_part(name, f"failed at: {name}: it died", running, how)
+    assert part.verdict == verdict and "it died" in part.says
+    wrong = [(d.field, d.eager, d.compiled, d.ended) for d in part.differences]
+    assert wrong == [("raises", "runs", "it died", how)] * (verdict == "bad")
+
+
+def test_a_wrong_answer_is_searched_for_unless_that_is_left_out(parts, monkeypatch):
+    places = ["output[0]", "output[0]", "output[1]", "buffer n", *"abc"]
+    fields = ["values", "dtype", *["values"] * 5]
+    wrong = [Difference(1, p, f, "1", "2") for p, f in zip(places, fields, strict=True)]
+    stride = Difference(1, "output[2]", "stride", "(2,)", "(1,)")
+    part = Part("matches", "bad", "", differences=(*wrong, stride))
+    news = [("", {"trains": False, "calls": 1}), ("matches", asdict(part))]
+    looked = Where(1, "output[0]", "values", "1", "2", stage="inductor")
+    parts(lambda *_: iter(news))
+    monkeypatch.setattr(where, "searched", lambda *_: looked)
+    found = checkup(target("healthy"), only=["matches"])["matches"]
+    assert found.where == looked
+    said = (
+        "output[1], buffer n, a, b and 1 more; run it again when output[0] is eager's"
+    )
+    assert found.advice[1].endswith(said)
+    found = checkup(target("healthy"), only=["matches"], search=False)["matches"]
+    assert found.where is None and found.advice == ()
+
+
+# --- parts with processes of their own ----------------------------------------------
+
+
+@pytest.mark.parametrize(("hits", "verdict"), [(2, "good"), (0, "bad")])
+def test_a_second_process_that_finds_nothing_is_bad(hits, verdict):
+    asked = test_start.lookup(hits=hits, misses=2 - hits)
+    first, second = test_start.started(10), test_start.started(2, lookups=(asked,))
+    part = start.judged(test_start.found(empty=[first], warm=[second]))
+    assert part.verdict == verdict
+    assert part.counts == {"saved": 0.8, "found_in_cache": hits}
+    assert part.evidence[0].headings[0] == "way"
+
+
+def test_a_cache_that_is_not_asked_is_named_with_its_reason():
+    why = "Unsupported call_function target FunctionCtx. \n Module: torch"
+    asked = test_start.lookup(hits=2)
+    passed = test_start.lookup("AOTAutogradCache", bypasses=1)
+    passed = replace(passed, reasons=(why,))
+    first = test_start.started(10)
+    second = test_start.started(2, lookups=(passed, asked))
+    part = start.judged(test_start.found(empty=[first], warm=[second]))
+    assert part.verdict == "look" and "passes AOTAutogradCache by" in part.says
+    [advice] = part.advice
+    assert re.search("AOTAutogradCache .*Ctx. Module: .*custom_autograd", advice)
+
+
+def test_what_is_worth_shipping_is_the_best_way_that_can_be_shipped():
+    def part(**seconds):
+        ways = {name: [test_start.started(s)] for name, s in seconds.items()}
+        return start.judged(test_start.found(**ways))
+
+    best = part(empty=10, warm=1, copied=5, image=4)
+    said = "ships ⟨7 B⟩ and saves ⟨60%⟩ of the first call"
+    assert (best.verdict, best.advice) == ("good", (f"'image' {said}",))
+    assert part(empty=10, warm=1, copied=8).advice == ()
+    ended = [test_start.started(problem="it was ended")]
+    found = start.judged(test_start.found(empty=[test_start.started(10)], warm=ended))
+    assert (found.verdict, found.advice) == ("look", ())
+    assert found.evidence[-1] == "warm: it was ended"
+    assert set(found.counts.values()) == {None}
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "verdict", "unmet"),
+    [
+        ({"late hook": "differs", "state_dict": "raises"}, "good", 0),
+        ({"autocast": "raises", "late hook": "differs"}, "look", 0),
+        ({"scheduler": "differs"}, "bad", 1),
+        ({"scheduler": "not done"}, "look", 0),
+        (dict.fromkeys(SITUATIONS, "not done"), "cannot tell", 1),
+    ],
+)
+def test_a_checkup_of_training_judges_what_is_this_models_own(verdicts, verdict, unmet):
+    every = {**dict.fromkeys(SITUATIONS, "agrees"), **verdicts}
+    situations = tuple(Situation(name, found, "") for name, found in every.items())
+    found = Composition("m:make", situations)
+    part = composing.verdict_on(found)
+    looked = Checkup("m:make", (part,), True, 1)
+    assert part.verdict == verdict
+    assert len(looked.unmet("silently_different=0")) == unmet
+    for name in verdicts:
+        assert name in part.says
+
+
+# --- the gate -----------------------------------------------------------------------
+
+
+def test_requirements_are_held_against_the_counts():
+    found = result(graphs=2, breaks=1, recompiles=3, matches=False)
+    assert found.unmet("graphs=2, breaks<2, recompiles<=3, recompiles>=3") == []
+    unmet = found.unmet("graphs=1,breaks=0,recompiles<3,matches,kernels<5")
+    assert [line.split(":")[0] for line in unmet] == [
+        *("graphs=1", "breaks=0", "recompiles<3", "matches", "kernels<5")
+    ]
+    with pytest.raises(AssertionError, match="breaks=0: it is 1"):
+        found.require("breaks=0")
+    for rule in ("speed=fast", "speedup>1..2"):
+        with pytest.raises(InputError, match=f"'{rule}' is no requirement"):
+            found.require(rule)
+
+
+def test_what_became_worse_is_named():
+    before = result(breaks=0, kernels=2, matches=True, speedup_low=1.8, guards="a")
+    same = result(breaks=0, kernels=2, matches=True, speedup_high=1.9, guards="a")
+    assert same.worse_than(before) == []
+    now = result(breaks=1, kernels=3, matches=False, speedup_high=1.2, guards="b")
+    assert [line.split(":")[0] for line in now.worse_than(before)] == [
+        *("breaks", "kernels", "matches", "guards that fail", "speedup")
+    ]
+    found = {"compiled": True, "found_in_cache": 2, "limit_hit": False}
+    lost = {"compiled": False, "found_in_cache": 0, "limit_hit": True}
+    worse = result(**lost).worse_than(result(**found))
+    assert [line.split(":")[0] for line in worse] == [
+        *("limit_hit", "compiled", "found_in_cache")
+    ]
+    assert result(found_in_cache=1).worse_than(result(**found)) == []
+    for fixed in ("", "a"):
+        assert result(guards=fixed).worse_than(result(guards="a; b")) == []
+    assert result(graphs=0).worse_than(result(graphs=1)) == ["graphs: 1 before, 0 now"]
+    good, failed = (
+        Checkup("m:make", (Part("speed", verdict, "it died"),), False, 1)
+        for verdict in ("good", "failed")
+    )
+    assert failed.worse_than(good) == ["speed: it fails now, it died"]
+    assert failed.worse_than(failed) == good.worse_than(failed) == []
+
+
+# --- the terminal, the page, JSON ---------------------------------------------------
+
+
+def test_a_row_for_each_part_and_below_them_their_advice():
+    parts = Part("speed", "bad", "slow", advice=("do",)), Part("start", "good", "quick")
+    found = Checkup("m:make", parts, False, 1, interrupted=True)
+    heads, _, *rows = str(found).splitlines()
+    assert heads.split() == ["part", "verdict", "lesson", "found"]
+    assert [row.split() for row in rows[:2]] == [
+        ["✗", "speed", "bad", "02", "slow"],
+        ["✓", "start", "good", "25", "quick"],
+    ]
+    assert rows[2] == "speed: do" and rows[3].startswith("interrupted")
+    with pytest.raises(KeyError, match="no part 'gpu'"):
+        found["gpu"]
+
+
+def test_long_lines_are_broken_in_the_same_places_on_each_machine():
+    def lines(number):
+        fact = f"a fact of ⟨{number} long⟩ words that go on; "
+        part = Part("matches", "bad", fact * 4 + "x" * 99, advice=(fact * 4 + "end",))
+        return str(Checkup("m:make", (part,), False, 1)).splitlines()
+
+    short, long = lines("1"), lines("1.23456789 and so many")
+    assert [re.sub("⟨[^⟩]*⟩", "", line) for line in short] == [
+        re.sub("⟨[^⟩]*⟩", "", line) for line in long
+    ]
+    assert max(len(line) for line in short if not re.search("xx|──", line)) <= 88
+    told = "".join(line.strip() for line in short)
+    assert told.count("a fact of") == 8 and "x" * 99 in told
+
+
+MANY = tuple(Difference(n, "output", "dtype", "int8", "int64") for n in range(1, 15))
+LONG = Table.of(["n", "x"], [(str(n), "⟨x  y⟩") for n in range(30)])
+
+
+def test_what_differs_stands_in_the_terminal_and_on_the_page_and_comes_back(tmp_path):
+    looked = Where(1, "output", "dtype", "int8", "int64", stage="inductor")
+    part = Part("matches", "bad", "a <b>", {"matches": False}, (LONG, "one\ntwo & "))
+    part = replace(part, differences=MANY, where=looked, advice=("write & run",))
+    found = Checkup("mine:make", (part,), False, 1, interrupted=True)
+    rows = re.findall(r"^(\d+) +output +dtype  int8   int64$", str(found), re.M)
+    assert [*map(int, rows)] == [*range(1, 13)] and "and 2 more" in str(found)
+    page = found.to_html()
+    assert page.startswith("<!doctype html>")
+    assert len(re.findall(r"<td>int64</td>", page)) == 14
+    assert len(re.findall(r"<tr><td>\d+</td><td>x  y</td>", page)) == 30
+    assert page.count("<details>") == 3, "what the words mean, and two long tables"
+    assert "&lt;b&gt;" in page and "two &amp; " in page and "write &amp; run" in page
+    assert "<script" not in page and "http" not in page and "Interrupted" in page
+    assert Checkup.from_json(found.to_json()) == found
+    assert load(found.save(tmp_path / "found.json")) == found
+
+
+def test_each_part_says_why_it_is_asked_and_only_a_bad_one_what_to_do():
+    for name in QUESTIONS:
+        good, bad = (
+            Checkup("m:make", (Part(name, verdict, "x"),), False, 1).to_html()
+            for verdict in ("good", "bad")
+        )
+        assert len(re.findall("<p>", bad)) - len(re.findall("<p>", good)) == 1, name
+        assert "1 good" in good and "1 bad" in bad
+
+
+def test_it_names_each_lesson_as_it_is_called_and_links_it_on_a_site(monkeypatch):
+    parts = tuple(Part(name, "good", "") for name in QUESTIONS)
+    found = Checkup("mine:make", parts, False, 1)
+    monkeypatch.delenv("TORCH_CHECKUP_COURSE", raising=False)
+    named = re.findall(
+        r"<p>Lesson (\d\d · [^(]+) \((notebooks/[^)]+)\)</p>", found.to_html()
+    )
+    files = {f"notebooks/{path.name}": path for path in notebooks()}
+    assert len(named) == len(QUESTIONS)
+    for title, file in named:
+        assert f'"# {title}' in files[file].read_text(encoding="utf-8")
+    monkeypatch.setenv("TORCH_CHECKUP_COURSE", "https://course.example/a&b/")
+    assert '<a href="https://course.example/a&amp;b/05_how_do' in found.to_html()
+
+
+def test_its_readme_names_each_part_fact_and_file():
+    package = ROOT / "torch_checkup"
+    text = (package / "README.md").read_text("utf-8")
+    named = set(re.findall(r"`([\w.]+)`", text))
+    files = {path.name for path in package.iterdir() if path.suffix in (".py", ".toml")}
+    assert {*QUESTIONS, *NAMES, *files} - named == {"__init__.py"}
+    for question, _ in QUESTIONS.values():
+        assert f"| {question}" in text

@@ -1,0 +1,114 @@
+"""The part ``capture``: is everything captured, and what lets Dynamo go on?
+
+Options that may remove a graph break are tried: the switches that torch's own words
+name, and those of `SWITCHES` that fit the line.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import re
+import warnings
+from collections.abc import Iterator
+
+from . import options
+from .helpers import text
+from .helpers.capture import GraphBreak, Graphs, graphs
+from .model import Model
+from .options import Captured, Option, Tried, captured, together, tried
+from .report import Part
+
+_LOGS = {logging.Logger.info, logging.Logger.warning}
+SWITCHES = {  # for words in the line of a break, or in torch's reason
+    r"print|warn": Option(
+        "torch._dynamo.config.reorderable_logging_functions |= {print, warnings.warn}",
+        {"reorderable_logging_functions": {print, warnings.warn}},
+        costs="they print when the graph is done",
+    ),
+    r"log": Option(
+        "torch._dynamo.config.ignore_logging_functions |= "
+        "{logging.Logger.info, logging.Logger.warning}",
+        {"ignore_logging_functions": _LOGS},
+        costs="they log nothing from then on",
+    ),
+}
+
+
+def part(m: Model) -> Part:
+    """Is everything captured?"""
+    now, _ = least_captured(m)
+    graph, stops = text.count(now.count, "graph"), len(now.breaks)
+    verdict, says = "good", "all of it is one graph"
+    if not now.count:
+        verdict, says = "bad", "nothing was captured: all of it runs eagerly"
+    elif stops:
+        verdict = "look"
+        says = f"{text.count(stops, 'graph break')} cut it into {graph}"
+    elif now.count > 1:
+        says = f"{graph}, without a graph break"
+    messages = filter(None, (stop.message for stop in now.breaks))
+    evidence = (*map(str, now.breaks), *messages)
+    counts = {"graphs": now.count, "breaks": stops}
+    return Part("capture", verdict, says, counts, evidence, tuple(_advice(m)))
+
+
+@functools.lru_cache(maxsize=1)  # several parts ask
+def least_captured(m: Model) -> tuple[Graphs, int]:
+    """Return what is captured of the call that is captured least, and its number."""
+    every = [graphs(m.fn, *inputs, **kwargs) for inputs, kwargs in m.calls]
+    least = max(every, key=lambda one: (not one.count, len(one.breaks), one.count))
+    return least, every.index(least)
+
+
+@functools.lru_cache(maxsize=1)
+def helpful(m: Model) -> tuple[Tried, ...]:
+    """Return what captures more, alone and, where several do, all of it at once."""
+    now, number = least_captured(m)
+    found = dict[str, Option]()
+    for stop in now.breaks:
+        words = f"{stop.reason}\n{stop.source}"
+        fits = [one for word, one in SWITCHES.items() if re.search(word, words)]
+        found |= {one.line: one for one in (*options.switches(stop.message), *fits)}
+    count = functools.partial(captured, m, number)
+    every = [tried(option, Captured(now), count) for option in found.values()]
+    helps = [one for one in every if one.helps]
+    if len(helps) > 1:
+        all_at_once = together([one.option for one in helps])
+        both = tried(all_at_once, Captured(now), count)
+        most = max(one.saved for one in helps)
+        helps += [both] if both.helps and both.saved > most else []
+    return tuple(helps)
+
+
+def _advice(m: Model) -> Iterator[str]:
+    """Yield the options that help, and of each break what else may be changed."""
+    for one in (helps := helpful(m)):
+        costs = f" ({one.option.costs})" if one.option.costs else ""
+        yield f"{one.option.line}: {one.effect}{costs}"
+    gone = [{stop.place for stop in one.after.graphs.breaks} for one in helps]
+    left = [
+        _untried(stop)
+        for stop in least_captured(m)[0].breaks
+        if stop.fix or all(stop.place in places for places in gone)
+    ]
+    yield from dict.fromkeys(left)
+
+
+_NO_HELP = re.compile(r"file an issue|report an issue|is fundamental|logging function")
+
+
+def _untried(stop: GraphBreak) -> str:
+    """Return a change of the user's source for a break, and where; or its cause."""
+    place = (stop.caller or stop.place).rstrip(":")
+    inside = f"line {stop.line} of {stop.file}, `{stop.source}`"
+    if stop.file.startswith("site-packages/torch/"):
+        return f"{place}: it stops inside torch, {inside}: torch's own, it can be left"
+    if stop.in_library:
+        return f"{place}: it stops inside a library, {inside}: {stop.explanation}"
+    if stop.fix:
+        return f"{place}: untried: {stop.fix}"
+    hints = [hint for hint in stop.hints if not _NO_HELP.search(hint)]
+    hints = [hint for hint in hints if not options.switches(hint)]
+    said = f"untried: {'; '.join(hints)}" if hints else stop.explanation
+    return f"{place}: {said or stop.reason}"

@@ -1,0 +1,160 @@
+"""The part ``matches``: does compiled code give eager's answers, and what differs?"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import torch
+
+from .helpers import text
+from .helpers._torch import cpp_compiler
+from .helpers.differences import Difference
+from .helpers.errors import InputError, one_line
+from .helpers.judge import Judgement
+from .helpers.session import compile_apart
+from .helpers.tensors import tensors
+from .helpers.text import Table
+from .model import Model, without_backward
+from .report import BISECT, Part
+
+
+def part(m: Model) -> Part:
+    """Does compiled code give eager's answers?"""
+    what = "answers and gradients" if m.train else "answers"
+    with without_backward(m):
+        found = m.judged(m.compiled(), again=m.compiled)
+    bad = [one for one in found.differences if not one.look]
+    if len(m.fails) == len(found.off) and not bad:
+        raise InputError(f"both sides raise in every call: {one_line(m.fails[0])}")
+    words = _words(m, found)
+    numbers = defaultdict[str, list[str]](list)
+    for number, word in enumerate(words, 1):
+        numbers[word].append(str(number))
+    _refuse_without_compiler(numbers["RAISES"], len(words))
+    verdict, says, advice = "good", f"compiled {what} are as near to float64 as", ()
+    says += " eager's"
+    if bad:
+        verdict = "bad"
+        says = _says(what, numbers["RAISES"], numbers["DIFFER"], bad)
+        fix = _fixed_sizes(m) if numbers["RAISES"] else _rounded(m)
+        advice = (fix or BISECT,)
+    elif found.undecided:
+        verdict = "cannot tell"
+        says = f"whether {what} agree was not decided"
+    elif found.differences:
+        verdict = "look"
+        first = found.differences[0]
+        says += f"; {first.place} has a different {first.field}"
+    counts = {"matches": False if bad else found.matches}
+    evidence = (_table(what, words, found), *found.notes, *_about(m, len(words)))
+    return Part(
+        *("matches", verdict, says, counts, evidence, advice),
+        differences=found.differences,
+    )
+
+
+def _words(m: Model, found: Judgement) -> list[str]:
+    """Return in a word how each call is."""
+    by_call = defaultdict[int, list[Difference]](list)
+    for one in found.differences:
+        if not one.look:
+            by_call[one.call].append(one)
+
+    def word(n: int) -> str:
+        if n not in by_call:
+            none = "both raise" if n - 1 in m.fails else "agree"
+            return "not decided" if n in found.undecided else none
+        only = [d for d in by_call[n] if d.field == "raises" and d.eager == "runs"]
+        return "RAISES" if only else "DIFFER"
+
+    return [word(n) for n in range(1, len(found.off) + 1)]
+
+
+def _says(
+    what: str, raises: list[str], differ: list[str], bad: list[Difference]
+) -> str:
+    """Return what is wrong in one sentence, with what differs first."""
+    said = []
+    if raises:
+        those = (
+            ""
+            if len(raises) == 1 == bad[0].call
+            else f" for inputs {', '.join(raises)}"
+        )
+        said.append(f"fail{those}, where eager's come")
+    if differ:
+        those = f" for inputs {', '.join(differ)}" if raises else ""
+        said.append(f"are not eager's{those}")
+    return f"compiled {what} {', and '.join(said)}: {bad[0].short}"
+
+
+def _table(what: str, words: list[str], found: Judgement) -> Table:
+    rows = []
+    for number, (word, off) in enumerate(zip(words, found.off, strict=True), 1):
+        far = ", ".join(f"{e:.2g}" for e in off) if off else "not known"
+        rows.append((str(number), word, text.mark(far)))
+    return Table.of(["inputs", what, "off from float64: eager, compiled"], rows)
+
+
+def _about(m: Model, calls: int) -> list[str]:
+    """Return what else belongs to the judgement: order, what is compiled inside."""
+    said = []
+    if calls > 1:
+        said.append("the calls were made in a row, from one state")
+    if m.inside:
+        left = "compiled with all around it" if m.whole else "compiled as they are"
+        names = ", ".join(m.inside[:3]) + (", …" if len(m.inside) > 3 else "")
+        said.append(
+            f"it compiles {text.count(len(m.inside), 'piece')} of itself ({names}): "
+            f"eager runs them eagerly, and the other side has them {left}"
+        )
+    said += [f"inputs {n + 1}: eager raises {one_line(e)}" for n, e in m.fails.items()]
+    return said
+
+
+def _refuse_without_compiler(raises: list[str], calls: int) -> None:
+    """Raise InputError where nothing compiles because this machine cannot."""
+    if len(raises) == calls:
+        compiler, why = cpp_compiler()
+        if not compiler:
+            raise InputError(f"Inductor found no C++ compiler ({why})")
+
+
+def _fixed_sizes(m: Model) -> str:
+    """Return that code for fixed sizes gives all of eager's answers, if it does."""
+    if _right(m, dynamic=False):
+        return (
+            "torch.compile(model, dynamic=False): eager's answers for all these "
+            "inputs; what failed is code for sizes that vary"
+        )
+    return ""
+
+
+_HALF = (torch.bfloat16, torch.float16)
+
+
+def _rounded(m: Model) -> str:
+    """Return that code which rounds where eager does gives its answers, if it does.
+
+    Kernels keep float32 between the operations on half precision, which is meant.
+    """
+    if not any(t.dtype in _HALF for t in tensors((m.calls, m.module))):
+        return ""
+    if _right(m, options={"emulate_precision_casts": True}):
+        return (
+            'torch.compile(model, options={"emulate_precision_casts": True}): eager\'s '
+            "answers for all these inputs; half precision is rounded between operations"
+        )
+    return ""
+
+
+def _right(m: Model, **options: Any) -> bool | None:
+    """Return whether all answers are eager's with other *options* of torch.compile."""
+    again: Callable = partial(compile_apart, m.fn, **options)
+    with suppress(InputError):
+        return m.judged(m.compiled(**options), again=again).matches
+    return None

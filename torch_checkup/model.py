@@ -1,0 +1,360 @@
+"""Somebody's model, its calls, eager and compiled; and one part after another."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from importlib import import_module
+from typing import Any
+from unittest import mock
+
+import torch
+
+from .helpers import correctness
+from .helpers._torch import is_compiled, needed_for
+from .helpers.benchmark import Comparison, compare
+from .helpers.capture import given_calls
+from .helpers.errors import CompiledRaises, InputError, UsedUp, one_line
+from .helpers.judge import Judgement, judged
+from .helpers.session import (
+    check_callable,
+    fresh_code,
+    placed,
+    uncompiled,
+    undisturbed,
+)
+from .helpers.tensors import clone
+from .report import Part
+from .sandbox import Report, given, module_function, trained
+
+with needed_for("first calls without a cache"):
+    from torch._inductor import compile_fx
+    from torch._inductor.utils import fresh_cache
+with needed_for("seeing what a model compiles inside"):
+    from torch._dynamo import eval_frame
+with needed_for("telling a build that is slow from code that never ends"):
+    from torch._dynamo.callback import callback_handler
+with needed_for("asking for vector instructions once"):
+    from torch._inductor.cpu_vec_isa import VecISA, valid_vec_isa_list
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+class Model:
+    """A model or function, its calls, and whether a backward belongs to each."""
+
+    def __init__(self, order: dict[str, Any]) -> None:
+        self.order = order
+        self._make = module_function(order["target"])
+        self.fn, inputs, loss = self._made()
+        self.loss = loss or correctness.weighted_sum
+        self._calls: list[Call] = given_calls(inputs)
+        self.train = bool(order["train"] or loss)
+        self.module = self.fn if isinstance(self.fn, torch.nn.Module) else None
+
+    def _made(self) -> tuple[Callable[..., Any], Any, Callable[..., Any] | None]:
+        """Return the model, inputs and loss: random numbers are the same each time."""
+        with correctness.seeded(0):
+            fn, *rest = given(self._make)
+        self.whole = is_compiled(fn)
+        return uncompiled(fn), *rest  # compiled, it would be held against itself
+
+    fails: Mapping[int, Exception] = {}
+    """The exceptions of eager, by the number of the call."""
+    whole = True
+    """Whether its owner compiles all of it, and not only what is inside."""
+
+    @property
+    def calls(self) -> list[Call]:
+        """Copies of the inputs of each call that eager can run.
+
+        A call may write to a cache among them; what calls share, the copies share.
+        Raises InputError for inputs that cannot be copied.
+        """
+        return [c for n, c in enumerate(self.every_call) if n not in self.fails]
+
+    @property
+    def every_call(self) -> list[Call]:
+        """Copies of the inputs of each call, also of those in which eager raises."""
+        try:
+            return clone(self._calls)
+        except Exception as error:
+            raise InputError(f"the inputs cannot be copied: {error}") from error
+
+    def as_given(self) -> Callable[..., Any]:
+        """Return the owner's model, made anew, with all that is compiled inside it."""
+        with correctness.seeded(0):
+            return given(self._make)[0]
+
+    def made_again(self) -> Callable[..., Any]:
+        """Return a new model, which was never called."""
+        fresh = self._made()[0]
+        if isinstance(fresh, torch.nn.Module) and self.module is not None:
+            fresh.load_state_dict(self.module.state_dict())
+        return fresh
+
+    @functools.cached_property
+    def inside(self) -> tuple[str, ...]:
+        """The names of what the model compiles by itself: blocks, functions it calls.
+
+        Where something compiled is called that has no name: that.
+        """
+        found = [
+            place.lstrip(".") or "forward"
+            for place, item in placed({"": self.fn})
+            if callable(item) and not place.endswith("._compiled_call_impl")
+            if is_compiled(item)
+        ]
+        return tuple(dict.fromkeys(found)) or tuple(self._met)
+
+    running: Callable[[str], None] = staticmethod(lambda side: None)
+    """Reports which side runs, or is built: known even if that ends the process."""
+    _met: Sequence[str] = ()
+
+    @functools.cached_property
+    def eager(self) -> Callable[..., Any]:
+        """The model, run eagerly: what is compiled inside it is taken off."""
+        fn = self.fn
+        if not self.inside:
+            return fn
+
+        def eager(*inputs: Any, **kwargs: Any) -> Any:
+            with torch.compiler.set_stance("force_eager"):
+                return fn(*inputs, **kwargs)
+
+        return eager
+
+    def try_out(self) -> None:
+        """Call it eagerly, as its owner does: the compiler has no part in what fails.
+
+        A call that raises is kept in `fails`.  Raises what it raised where no call
+        runs, neither eagerly nor compiled, and InputError for inputs that cannot be
+        copied, or have no numbers.
+        """
+        for call in self._calls:
+            check_callable(self.fn, call)
+        with _compiled_calls() as met:
+            self.fails = self._failures(self.run(self.fn), "force_eager")
+        self._met = met
+        if len(self.fails) == len(self._calls):
+            compiled = self._failures(self.run(self.compiled()), "default")
+            if len(compiled) == len(self._calls):
+                raise self.fails[0]
+
+    def _failures(self, run: Callable[..., Any], stance: str) -> dict[int, Exception]:
+        """Return the exceptions of calls by number, each from the first state."""
+        failed = dict[int, Exception]()
+        for number, (inputs, kwargs) in enumerate(self.every_call):
+            with undisturbed(run), torch.compiler.set_stance(stance):
+                try:
+                    run(*inputs, **kwargs)
+                except Exception as error:
+                    failed[number] = error
+        return failed
+
+    @functools.cached_property
+    def gradients(self) -> bool:
+        """Whether grad mode is needed: in training, or where a call calls autograd.
+
+        Elsewhere, kernels for a backward would be built in vain.
+        """
+        if self.train:
+            return True
+        inputs, kwargs = self.calls[0]
+        try:
+            with undisturbed(self.fn), torch.no_grad():
+                self.eager(*inputs, **kwargs)
+        except Exception:  # in grad mode it ran: see try_out
+            return True
+        return False
+
+    def run(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """Return *fn* as it is used: called, or called with a backward of the loss."""
+        return trained(fn, self.loss) if self.train else fn
+
+    def compiled(self, **options: Any) -> Callable[..., Any]:
+        """Return the model, compiled apart from all that was compiled before.
+
+        A model that compiles parts of itself only is what its owner has: with no
+        *options*, it is left as it is.
+        """
+        torch.compiler.reset()  # this forgets callbacks, too
+        callback_handler.register_start_callback(lambda _: self.running("the build"))
+        callback_handler.register_end_callback(lambda _: self.running("compiled"))
+        if self.inside and not self.whole and not options:
+            return self.fn
+        return torch.compile(fresh_code(self.fn), **options)
+
+    def judged(
+        self,
+        compiled: Callable[..., Any],
+        calls: Sequence[Call] | None = None,
+        again: Callable[[], Callable[..., Any]] | None = None,
+    ) -> Judgement:
+        """Compare *compiled* with the model, run eagerly, in *calls* or all of them.
+
+        *again* compiles once more in the same way, where random numbers are drawn.
+        """
+        loss = self.loss if self.train else False
+        how = {"gradients": loss, "model": self.fn, "again": again}
+        calls = self.every_call if calls is None else calls
+        return judged(self.eager, compiled, calls, running=self.running, **how)
+
+
+@contextmanager
+def without_backward(m: Model) -> Iterator[None]:
+    """Build no kernels of a backward before it is called, in the block.
+
+    Where a size varies, torch lowers it with the forward; where that fails, it waits
+    for the call.  In training there is one.
+    """
+    usual = getattr(compile_fx, "compile_fx_backward", None)  # not in each torch
+    if m.train or not usual:
+        yield
+        return
+
+    def in_backward(*inputs: Any, **options: Any) -> Any:
+        if torch._C._current_graph_task_id() < 0:
+            raise NotImplementedError("this backward was not called")
+        return usual(*inputs, **options)
+
+    log = logging.getLogger("torch._functorch._aot_autograd.graph_compile")
+    with (
+        mock.patch.object(compile_fx, "compile_fx_backward", in_backward),
+        mock.patch.object(log, "disabled", True),  # it tells that it waits
+    ):
+        yield
+
+
+@contextmanager
+def _compiled_calls() -> Iterator[list[str]]:
+    """Collect, in the block, a word for each thing that is compiled, and is called."""
+    met: list[str] = []
+    usual = eval_frame._callback_from_stance
+
+    def noted(callback: Any) -> Any:
+        if callback not in (None, False) and not met:
+            met.append("a function that it calls")
+        return usual(callback)
+
+    with mock.patch.object(eval_frame, "_callback_from_stance", noted):
+        yield met
+
+
+@functools.cache
+def ask_for_instructions() -> None:
+    """Let torch find this machine's vector instructions, which it keeps for a process.
+
+    It builds the same short program for each set of them, though the first set that
+    works is the one it takes, and the others are parts of that: this builds it once.
+    """
+    usual, works = VecISA.check_build, dict[str, bool]()
+
+    def once(isa: VecISA, code: str) -> bool:
+        works[code] = works.get(code) or usual(isa, code)
+        return works[code]
+
+    with (
+        mock.patch.object(VecISA, "check_build", once),
+        suppress(Exception),  # no compiler: what needs one says so
+    ):
+        valid_vec_isa_list()
+
+
+def race(sides: tuple[Callable, Callable], inputs: Any, **how: Any) -> Comparison:
+    """Return `compare` of both *sides*, on copies where a call uses its inputs up.
+
+    The time of these counts on both sides.
+    """
+
+    def on_copies(run: Callable[..., Any]) -> Callable[..., Any]:
+        def copied(*inputs: Any, **kwargs: Any) -> Any:
+            inputs, kwargs = clone((inputs, kwargs))
+            return run(*inputs, **kwargs)
+
+        return copied
+
+    try:
+        return compare(*sides, *inputs, **how)
+    except UsedUp:
+        torch.compiler.reset()  # what a first call takes is asked too
+        with fresh_cache():
+            return compare(*map(on_copies, sides), *inputs, **how)
+
+
+def doubled(_module: torch.nn.Module, _inputs: Any, out: Any) -> Any:
+    """Hook a layer: what it returns is twice as much."""
+    return out * 2 if isinstance(out, torch.Tensor) else None
+
+
+def answer_of(fn: Callable[..., Any], call: Call) -> list[torch.Tensor]:
+    """Return the tensors that a call of *fn* returns."""
+    inputs, kwargs = call
+    return correctness.values_of(fn(*inputs, **kwargs))
+
+
+def near(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
+    """Return whether tensors are roughly equal: a stale answer is off by more."""
+    return [t.shape for t in some] == [t.shape for t in others] and all(
+        correctness.close(a.to(b.dtype), b, rtol=1e-2, atol=1e-3)
+        for a, b in zip(some, others, strict=True)
+    )
+
+
+# ------------------------------------------------------------ one part after another
+
+_UNCALLED = ("matches", "gpu")
+"""Parts that are asked even where eager raises in every call."""
+_BUILT = ("matches", "traffic", "speed", "next")
+"""Parts that build kernels."""
+
+
+def look(order: dict[str, Any], report: Report) -> None:
+    """Look at the model of an *order*, part by part: a sandbox runs this."""
+    in_turn(order, report, found_of)
+
+
+def in_turn(
+    order: dict[str, Any],
+    report: Report,
+    find: Callable[[Model, str], dict[str, Any]],
+) -> None:
+    """Make the model of an *order*, and report what *find* finds of each part."""
+    report.stage("make the model")
+    m = Model(order)
+    m.running = lambda side: report.put(running=side)
+    if order["parts"] != ["gpu"]:
+        report.stage("call it eagerly")
+        try:
+            m.try_out()
+        except Exception:
+            if "gpu" not in order["parts"]:
+                raise  # its own kernels may need the GPU that is missing
+    report.put(calls=len(m.every_call), trains=m.train)
+    for name in order["parts"]:
+        report.stage(name)
+        report.put(part={"name": name, **find(m, name)})
+
+
+def found_of(m: Model, name: str) -> dict[str, Any]:
+    """Return the findings of one part, or how it failed: the others go on."""
+    try:
+        if m.fails and not m.calls and name not in _UNCALLED:
+            why = one_line(m.fails[0])
+            part = Part(name, "not run", f"eager raises in every call: {why}")
+        else:
+            if name in _BUILT:
+                ask_for_instructions()
+            part = import_module(f"{__package__}.{name}").part(m)
+    except InputError as error:
+        first, *rest = str(error).splitlines()
+        ours = not isinstance(error, CompiledRaises)
+        part = Part(name, "failed" if ours else "bad", first, advice=tuple(rest))
+    except (Exception, SystemExit) as error:
+        part = Part(name, "failed", one_line(error))
+    # The clock is one for all processes of a machine: some parts are read at once.
+    return asdict(part) | {"when": time.monotonic()}

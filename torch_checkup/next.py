@@ -1,0 +1,303 @@
+"""The part ``next``: what to try next, each tried and held against the present.
+
+Breaks and versions are counted, and come before seconds; of seconds there is a ratio
+with its interval, or "cannot tell".  An option whose answers are not eager's does not
+help.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from itertools import chain
+from statistics import median
+from typing import Any
+
+import torch
+
+from . import capture, options
+from .helpers import stats, text
+from .helpers._torch import needed_for
+from .helpers.benchmark import Comparison
+from .helpers.capture import recompiles
+from .helpers.errors import one_line
+from .helpers.session import compile_apart, restored, undisturbed
+from .helpers.tensors import clone, tensors
+from .helpers.text import Table, mark
+from .model import Call, Model, race
+from .options import Option, Tried
+from .report import Part
+
+with needed_for("first calls without a cache"):
+    from torch._dynamo.pgo import reset_code_state
+    from torch._inductor import config as inductor_config
+    from torch._inductor.utils import fresh_cache
+
+KINDS = ("breaks", "versions", "first call", "each call")  # the first weigh most
+_WORTH = 1.05
+"""A smaller gain may be a loss in another process, with other memory addresses."""
+_ANSWERS = {True: "agree", False: "DIFFER", None: "not decided"}
+# As an option of torch.compile it is accepted, and freezes nothing.
+_FREEZING = "torch._inductor.config.freezing = True, before torch.compile(model)"
+_PATIENCE = 20.0  # seconds after which two first calls of each side must do
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A line to write, and its effect.
+
+    *kind* is one of `KINDS`.  *gain* is how many breaks or versions it saves, or by how
+    much the interval of the ratio is above `_WORTH`; it helps if above 0.  *agrees*
+    says whether the answers are eager's, None where that was not decided.
+    """
+
+    line: str
+    kind: str
+    effect: str
+    gain: float
+    agrees: bool | None
+    costs: str = ""
+
+    @property
+    def helps(self) -> bool:
+        """Whether it may be advised."""
+        return self.gain > 0 and self.agrees is not False
+
+
+def part(m: Model) -> Part:
+    """What to try next: all of it is tried, and compared with the present state."""
+    found = all_tried(m)
+    rows = [(t.line, t.effect, _ANSWERS[t.agrees], t.costs) for t in found]
+    table = Table.of(["tried", "effect", "answers", "costs"], rows)
+    helps = [t for t in found if t.helps]
+    # Of its own settings alone: other parts may have advice.
+    says = [f"{t.line}: {t.effect}" for t in helps] or ["no option tried helps"]
+    advice = tuple(
+        f"{said} ({t.costs})" if t.costs else said
+        for said, t in zip(says, helps, strict=False)
+    )
+    verdict = "look" if helps else "good"
+    return Part("next", verdict, says[0], {}, (table,), advice)
+
+
+def all_tried(m: Model) -> list[Outcome]:
+    """Return all that was tried: first what helps, and of that what weighs most.
+
+    When half of the part's time is spent, it begins no other.
+    """
+    found, begin = list[Outcome](), time.monotonic()
+    with torch.set_grad_enabled(m.gradients):
+        torch.compile(lambda x: x + 1)(torch.ones(2))  # the first one costs more
+        for one in chain(_breaks(m), _dynamic_sizes(m), _timed(m)):
+            found.append(one)
+            if time.monotonic() - begin > m.order["timeout"] / 2:
+                late = "not tried: timeout="
+                found.append(Outcome("the rest", KINDS[-1], late, 0, None))
+                break
+    return sorted(found, key=lambda t: (not t.helps, KINDS.index(t.kind), -t.gain))
+
+
+def _attempt(
+    kind: str, work: Callable[..., Outcome | None], line: str, *more: Any
+) -> Iterator[Outcome]:
+    """Yield what *work* finds of a *line*, or that it failed."""
+    try:
+        done = work(line, *more)
+    except Exception as error:
+        done = Outcome(line, kind, f"fails: {one_line(error):.100}", 0, None)
+    if done:
+        yield done
+
+
+def _compiling(m: Model, **how: Any) -> Callable[[], Callable[..., Any]]:
+    """Return a function that compiles the model, as if it had seen no sizes."""
+
+    def compiling() -> Callable[..., Any]:
+        reset_code_state()
+        return compile_apart(m.fn, **how)
+
+    return compiling
+
+
+def _agreement(
+    m: Model,
+    compiling: Callable[[], Callable[..., Any]],
+    calls: list[Call],
+    cold: bool = False,
+) -> tuple[bool | None, float, Callable[..., Any]]:
+    """Return whether all answers are eager's, seconds of the first call, and its code.
+
+    *compiling* compiles the model.  With *cold*, the first call finds an empty cache;
+    all else finds what the check-up built.
+    """
+    compiled, seconds = compiling(), []
+    cache = fresh_cache() if cold else nullcontext()
+    for inputs, kwargs in map(clone, calls):
+        begin = time.perf_counter()
+        with cache, restored(m.fn):
+            m.run(compiled)(*inputs, **kwargs)
+        seconds.append(time.perf_counter() - begin)
+        cache = nullcontext()
+    return m.judged(compiled, calls, compiling).matches, seconds[0], compiled
+
+
+# ------------------------------------------------------- breaks, and versions: counted
+
+
+def _breaks(m: Model) -> Iterator[Outcome]:
+    """Yield the options with which Dynamo captures more, judged with kernels."""
+
+    def judged(line: str, one: Tried) -> Outcome:
+        with torch._dynamo.config.patch(one.option.settings):
+            agrees, *_ = _agreement(m, _compiling(m), m.calls[:1])
+        return Outcome(line, "breaks", one.effect, one.saved, agrees, one.option.costs)
+
+    for one in capture.helpful(m):
+        yield from _attempt("breaks", judged, one.option.line, one)
+
+
+def _dynamic_sizes(m: Model) -> Iterator[Outcome]:
+    """Yield what makes fewer versions of calls whose sizes differ."""
+    marks = [*options.marked(m)]
+    if not marks or (now := recompiles(m.fn, m.calls).total) < 2:
+        return
+
+    def counted(line: str, option: Option) -> Outcome:
+        calls = option.calls(m.calls)
+        then = recompiles(m.fn, calls, **option.options).total
+        agrees, first, _ = _agreement(m, _compiling(m, **option.options), calls, True)
+        effect = f"{text.count(now, 'version')}, then {then}"
+        costs = f"compiles for {mark(text.seconds(first))}"
+        return Outcome(line, "versions", effect, now - then, agrees, costs)
+
+    found = []
+    for option in (*marks, *options.dynamic()):
+        if not any(one.helps and one.gain == now - 1 for one in found):
+            found += _attempt("versions", counted, option.line, option)
+    yield from found
+
+
+# -------------------------------------------------------------------- seconds: timed
+
+
+def _timed(m: Model) -> Iterator[Outcome]:
+    """Yield what is raced against the model as it is compiled now."""
+    try:
+        *_, now = _agreement(m, _compiling(m), m.calls)  # it stays so through all races
+    except Exception as error:
+        effect = f"not raced, as it fails now: {one_line(error)}"
+        yield Outcome("other options", "each call", effect, 0, None)
+        return
+    yield from _modes(m, now)
+    yield from _by_blocks(m, now)
+
+
+def _modes(m: Model, now: Callable[..., Any]) -> Iterator[Outcome]:
+    """Yield what each call takes with other options of torch.compile."""
+    if any(tensor.is_cuda for tensor in tensors(m.calls)):
+        modes = "reduce-overhead", "max-autotune"
+    else:  # it has special kernels for products with constant weights
+        modes = () if m.train else ("max-autotune-no-cudagraphs",)
+    ways: dict[str, dict[str, Any]] = {f'mode="{one}"': {"mode": one} for one in modes}
+    if options.varying(m):
+        ways["dynamic=False"] = {"dynamic": False}
+
+    def raced(line: str, how: dict[str, Any]) -> Outcome:
+        agrees, first, then = _agreement(m, _compiling(m, **how), m.calls, True)
+        result = _race(m, now, then)
+        gain = result.interval[0] - _WORTH
+        costs = f"compiles for {mark(text.seconds(first))}"
+        if "dynamic" in how:
+            count = recompiles(m.fn, m.calls, **how).total
+            costs += f", {text.count(count, 'version')}"
+        return Outcome(line, "each call", mark(result.ratio()), gain, agrees, costs)
+
+    def frozen(line: str) -> Outcome:
+        with inductor_config.patch(freezing=True):
+            one = raced(line, {})
+        return replace(one, costs=f"{one.costs}, no gradients: under torch.no_grad()")
+
+    for words, how in ways.items():
+        line = f"torch.compile(model, {words})"
+        yield from _attempt("each call", raced, line, how)
+    if m.module and not m.gradients:
+        yield from _attempt("each call", frozen, _FREEZING)
+
+
+def _race(m: Model, now: Callable[..., Any], then: Callable[..., Any]) -> Comparison:
+    """Race *then* against the present state, over all calls in turn."""
+
+    def all_calls(model: Callable[..., Any]) -> Callable[..., Any]:
+        run = m.run(model)
+        return lambda *calls: [run(*inputs, **kwargs) for inputs, kwargs in calls]
+
+    sides, names = (all_calls(now), all_calls(then)), ("now", "then")
+    how = {"budget": m.order["budget"] / 4, "names": names, "same_answer": False}
+    return race(sides, m.calls, **how)
+
+
+def _by_blocks(m: Model, now: Callable[..., Any]) -> Iterator[Outcome]:
+    """Yield the first call when each repeated block is compiled in place of all."""
+
+    def by_blocks(line: str) -> Outcome | None:
+        if m.made_again() is m.fn:  # made once only: its blocks are the present's too
+            return None
+
+        def compiling() -> Callable[..., Any]:
+            model, drawn = m.made_again(), torch._inductor.config.fallback_random
+            for block in model.get_submodule(name):
+                block.compile(options={"fallback_random": drawn})
+            return model
+
+        agrees, _, model = _agreement(m, compiling, m.calls)
+        costs = f"each call {mark(_race(m, now, model).ratio())}"
+        whole, parts = _first_calls(m, model)
+        ratios = [a / b for a, b in zip(whole, parts, strict=True)]
+        confidence = 1 - 2.0 ** (1 - len(ratios))  # that lowest to highest has
+        between = stats.Interval(min(ratios), max(ratios), confidence)
+        effect = (
+            f"first call {stats.verdict(between)}: {text.seconds(median(whole))}, then "
+            f"{text.seconds(median(parts))}; {between.low:.3g} to {between.high:.3g} "
+            f"times as fast in {len(ratios)} rounds"
+        )
+        gain = between.low - _WORTH
+        return Outcome(line, "first call", mark(effect), gain, agrees, costs)
+
+    if name := _blocks(m.module):
+        line = f"for block in model.{name}: block.compile()"
+        yield from _attempt("first call", by_blocks, line)
+
+
+def _blocks(module: torch.nn.Module | None) -> str:
+    """Return the name of the list whose blocks, all alike, have most weights, or ''."""
+    found = {}
+    for name, part in module.named_modules() if module else ():
+        blocks = list(part.children())
+        listed = isinstance(part, (torch.nn.ModuleList, torch.nn.Sequential))
+        alike = len(blocks) > 1 and len({type(block) for block in blocks}) == 1
+        if name and listed and alike and [*blocks[0].children()]:
+            found[name] = sum(weight.numel() for weight in part.parameters())
+    return max(found, key=found.get, default="")
+
+
+def _first_calls(m: Model, model: Callable[..., Any]) -> tuple[list[float], ...]:
+    """Return seconds of first calls of the present state and of *model*, in turn.
+
+    Nothing was compiled or kept before any of them.
+    """
+    seconds: tuple[list[float], ...] = [], []
+    begin = time.monotonic()
+    for turn in range(3):
+        if turn > 1 and time.monotonic() - begin > _PATIENCE:
+            break
+        for side, each in enumerate((compile_apart(m.fn), model)):
+            torch.compiler.reset()
+            inputs, kwargs = clone(m.calls[0])
+            run = m.run(each)
+            with fresh_cache(), undisturbed(run):
+                before = time.perf_counter()
+                run(*inputs, **kwargs)
+                seconds[side].append(time.perf_counter() - before)
+    return seconds

@@ -1,0 +1,424 @@
+"""Options: what a user may change, how the check-up does the same, and what it brings.
+
+`tried` counts with an option and without.  `versions` counts what calls compile, and
+`captured` what is captured: without kernels, because Dynamo alone decides both.  An
+option whose answers are not eager's does not help.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from .helpers import correctness, text
+from .helpers.capture import Graphs, Guard, Watch, graphs
+from .helpers.session import compile_apart, undisturbed
+from .model import Call, Model, answer_of, near
+
+Compiling = Callable[..., Callable[..., Any]]
+"""Compiles the model, with options of ``torch.compile``."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """A *line* to write, and how to do the same in the check-up.
+
+    *settings* are of ``torch._dynamo.config``, *options* of ``torch.compile``.  *calls*
+    changes the inputs, *order* that of the first calls.  *around* is entered around all
+    calls, *before* is called before each.
+    """
+
+    line: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
+    calls: Callable[[list[Call]], list[Call]] = list
+    order: tuple[int, ...] = ()
+    around: Callable[[], AbstractContextManager] = nullcontext
+    before: Callable[[], object] = bool
+    costs: str = ""
+
+    @contextmanager
+    def on(self) -> Iterator[None]:
+        """Do around a block what the option does, and put global settings back."""
+        with kept_settings(), torch._dynamo.config.patch(self.settings), self.around():
+            yield
+
+
+# ------------------------------------------------------------------- tried, and counted
+
+
+@dataclass(frozen=True)
+class Captured:
+    """What is captured of a call."""
+
+    graphs: Graphs
+
+    @property
+    def issues(self) -> tuple[bool, int]:
+        """How much is wrong: whether nothing is captured, and the graph breaks."""
+        return not self.graphs.count, len(self.graphs.breaks)
+
+    def then(self, other: Captured) -> str:
+        """Return both in words: ``1 break in 2 graphs, then 0 in 1 graph``."""
+        were, are = (text.count(one.graphs.count, "graph") for one in (self, other))
+        breaks = text.count(self.issues[1], "break")
+        return f"{breaks} in {were}, then {other.issues[1]} in {are}"
+
+
+@dataclass(frozen=True)
+class Versions:
+    """How many versions calls need, whether these end, and which guards failed."""
+
+    count: int
+    limit_hit: bool
+    ends: bool
+    failed: tuple[Guard, ...] = ()
+
+    @property
+    def issues(self) -> tuple[bool, int]:
+        """How much is wrong: whether it has no end, and the versions."""
+        return self.limit_hit or not self.ends, self.count
+
+    def then(self, other: Versions) -> str:
+        """Return both in words: ``3 versions, then 1``."""
+        limits = [" and the recompile limit" * one.limit_hit for one in (self, other)]
+        versions = text.count(self.count, "version")
+        return f"{versions}{limits[0]}, then {other.count}{limits[1]}"
+
+
+@dataclass(frozen=True)
+class Tried:
+    """An option, the counts *before* and *after*, and whether answers are eager's.
+
+    *after* is None where it raised, and *why* has the message.
+    """
+
+    option: Option
+    before: Any
+    after: Any = None
+    agrees: bool | None = None
+    why: str = ""
+
+    @property
+    def saved(self) -> int:
+        """How many breaks or versions are saved by what helps: at least one."""
+        return max(self.before.issues[1] - self.after.issues[1], 1)
+
+    @property
+    def helps(self) -> bool:
+        """Whether fewer are left, and no answer was found to differ."""
+        better = self.after is not None and self.after.issues < self.before.issues
+        return better and self.agrees is not False
+
+    @property
+    def effect(self) -> str:
+        """The counts in words."""
+        return self.before.then(self.after)
+
+
+def tried(
+    option: Option, before: Any, count: Callable[[Option], tuple[Any, bool | None]]
+) -> Tried:
+    """Return what an *option* brings: *count* counts with it, and compares answers."""
+    try:
+        return Tried(option, before, *count(option))
+    except Exception as error:  # with this option it raises
+        return Tried(option, before, why=str(error))
+
+
+def captured(m: Model, number: int, option: Option) -> tuple[Captured, bool]:
+    """Return the graphs of a call with an option, and whether answers agree."""
+    with undisturbed(m.fn), option.on():
+        inputs, kwargs = option.calls(m.calls)[number]
+        option.before()
+        found = Captured(graphs(m.fn, *inputs, **kwargs))
+    with undisturbed(m.fn), option.on(), correctness.seeded(0):
+        option.before()
+        compiled = compile_apart(m.fn, backend="eager")
+        answer = answer_of(compiled, option.calls(m.calls)[number])
+    return found, near(answer, _eager(m, [number])[number])
+
+
+def versions(
+    m: Model, compiling: Compiling | None, rounds: int, option: Option
+) -> tuple[Versions, bool]:
+    """Return the versions of all calls with an option, and whether answers agree.
+
+    All calls run *rounds* times in turn.  Raises the model's exceptions, and the
+    compiler's where the option promises too much.
+    """
+    compiling = compiling or partial(compile_apart, m.fn)
+    order = option.order or tuple(range(len(m.calls)))
+    usual, watches, agrees = _eager(m, order), list[Watch](), True
+    with undisturbed(m.fn), option.on(), correctness.seeded(0):
+        compiled = compiling(backend="eager", **option.options)
+        for turn in range(rounds):
+            calls = option.calls(m.calls)  # at once, for they may share a state
+            for number in order:
+                option.before()
+                with Watch() as watch:
+                    answer = answer_of(compiled, calls[number])
+                watches.append(watch)
+                agrees &= bool(turn) or near(answer, usual[number])
+    found = Versions(
+        sum(watch.compiles for watch in watches),
+        any(watch.limit_hit for watch in watches),
+        not any(watch.compiles for watch in watches[-len(order) :]),
+        tuple(guard for watch in watches for guard in watch.failed),
+    )
+    return found, agrees
+
+
+def _eager(m: Model, order: Sequence[int]) -> dict[int, list[torch.Tensor]]:
+    """Return the answers of eager code for each call, in this order."""
+    with undisturbed(m.fn), kept_settings(), correctness.seeded(0):
+        calls = m.calls
+        return {number: answer_of(m.eager, calls[number]) for number in order}
+
+
+def together(options: Sequence[Option]) -> Option:
+    """Return all *options* at once; one by itself is returned as it is."""
+    if len(options) == 1:
+        return options[0]
+
+    def calls(given: list[Call]) -> list[Call]:
+        return functools.reduce(lambda calls, one: one.calls(calls), options, given)
+
+    @contextmanager
+    def around() -> Iterator[None]:
+        with ExitStack() as stack:
+            for option in options:
+                stack.enter_context(option.around())
+            yield
+
+    return Option(
+        f"all at once: {'; '.join(dict.fromkeys(one.line for one in options))}",
+        {name: value for one in options for name, value in one.settings.items()},
+        {name: value for one in options for name, value in one.options.items()},
+        calls,
+        next((one.order for one in options if one.order), ()),
+        around,
+        lambda: [one.before() for one in options],
+        "; ".join(one.costs for one in options if one.costs),
+    )
+
+
+# -------------------------------------------------------------------------- settings
+
+
+SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any], str]] = {
+    # torch's name of a global setting: how to ask, how to set, and what sets it
+    "grad_mode": (
+        torch.is_grad_enabled,
+        torch.set_grad_enabled,
+        "torch.set_grad_enabled, no_grad() or inference_mode()",
+    ),
+    "num_threads": (
+        torch.get_num_threads,
+        torch.set_num_threads,
+        "torch.set_num_threads",
+    ),
+    "default_dtype": (
+        torch.get_default_dtype,
+        torch.set_default_dtype,
+        "torch.set_default_dtype",
+    ),
+    "deterministic_algorithms": (
+        torch.are_deterministic_algorithms_enabled,
+        torch.use_deterministic_algorithms,
+        "torch.use_deterministic_algorithms",
+    ),
+    "autocast": (
+        partial(torch.is_autocast_enabled, "cpu"),
+        partial(torch.set_autocast_enabled, "cpu"),
+        "torch.autocast",
+    ),
+}
+
+
+@contextmanager
+def kept_settings() -> Iterator[dict[str, Any]]:
+    """Put the global settings back after the block; yields what they are before it."""
+    before = {name: ask() for name, (ask, _, _) in SETTINGS.items()}
+    try:
+        yield before
+    finally:
+        for name, value in before.items():
+            ask, put, _ = SETTINGS[name]
+            if ask() != value:
+                put(value)
+
+
+def settings_kept(names: Sequence[str]) -> Option | None:
+    """Return the option that fixes global settings before the first call."""
+    known = [name for name in names if name in SETTINGS]
+    if not known:
+        return None
+    first = {name: SETTINGS[name][0]() for name in known}
+
+    def before() -> None:
+        for name, value in first.items():
+            SETTINGS[name][1](value)
+
+    how = "; ".join(SETTINGS[name][2] for name in known)
+    return Option(f"{how}: once, before the first call, and not again", before=before)
+
+
+_SWITCH = re.compile(
+    r"torch\._dynamo\.(?:config\.)?(\w+)`?(?: *= *| to )`?(True|False)\b"
+)
+
+
+def switches(words: str) -> list[Option]:
+    """Return the switches of ``torch._dynamo.config`` that torch's *words* name."""
+    found = dict(_SWITCH.findall(words))
+    return [
+        Option(f"torch._dynamo.config.{name} = {value}", {name: value == "True"})
+        for name, value in found.items()
+        if hasattr(torch._dynamo.config, name)
+    ]
+
+
+# ---------------------------------------------------------------------------- inputs
+
+
+def named(m: Model, call: Call) -> Iterator[tuple[str, Any]]:
+    """Yield each leaf of a call's inputs, with its name inside the model's forward."""
+    arguments = _bound(m, call).arguments
+    for (argument, *path), leaf in pytree.tree_leaves_with_path(arguments):
+        yield argument.key + pytree.keystr(path), leaf
+
+
+def changed(
+    m: Model, change: Callable[[str, Any], Any], calls: Sequence[Call]
+) -> list[Call]:
+    """Return *calls* with what *change* makes of each leaf and its name."""
+    new = []
+    for call in calls:
+        bound = _bound(m, call)
+        bound.arguments = pytree.tree_map_with_path(
+            lambda path, leaf: change(path[0].key + pytree.keystr(path[1:]), leaf),
+            dict(bound.arguments),
+        )
+        new.append((bound.args, bound.kwargs))
+    return new
+
+
+def varying(m: Model) -> dict[str, list[int]]:
+    """Return the dimensions of each tensor whose size varies between calls."""
+    shapes = defaultdict[str, list[torch.Size]](list)
+    with suppress(TypeError, ValueError):  # no signature, as of a builtin
+        for call in m.calls:
+            for name, leaf in named(m, call):
+                if isinstance(leaf, torch.Tensor):
+                    shapes[name].append(leaf.shape)
+    found = {}
+    for name, seen in shapes.items():
+        if len({len(shape) for shape in seen}) == 1:
+            columns = enumerate(zip(*seen, strict=True))
+            found[name] = [d for d, sizes in columns if len(set(sizes)) > 1]
+    return {name: dimensions for name, dimensions in found.items() if dimensions}
+
+
+def marked(m: Model, kind: str = "mark_dynamic") -> Iterator[Option]:
+    """Yield the option that marks, in the first call, all sizes that vary."""
+    varies = varying(m)
+    mark = operator.attrgetter(kind)(torch._dynamo)
+
+    def marks(calls: list[Call]) -> list[Call]:
+        for name, leaf in named(m, calls[0]):
+            if name in varies:
+                mark(leaf, varies[name])
+        return calls
+
+    lines = [
+        f"torch._dynamo.{kind}({name}, {sizes[0] if len(sizes) == 1 else sizes})"
+        for name, sizes in varies.items()
+    ]
+    if lines:
+        yield Option(f"before the first call: {'; '.join(lines)}", calls=marks)
+
+
+def given(m: Model, name: str) -> Iterator[Option]:
+    """Yield the option that makes a tensor of a number among a call's arguments.
+
+    *name* is an argument, or is inside one: ``n``, ``batch['scale']``, ``config.n``.
+    """
+
+    def tensors(calls: list[Call]) -> list[Call]:
+        new = []
+        for call in calls:
+            bound = _bound(m, call)
+            _made_tensor(name, bound.arguments)
+            new.append((bound.args, bound.kwargs))
+        return new
+
+    if any(_number(name, _bound(m, call).arguments) is not None for call in m.calls):
+        yield Option(f"pass {name} as a tensor, torch.tensor({name})", calls=tensors)
+
+
+def held(m: Model, name: str) -> Iterator[Option]:
+    """Yield the option that makes a tensor of a number that the model holds.
+
+    *name* begins with ``self``, or what its owner calls it: that may be any module of
+    the model, or an object that its function knows, such as an optimizer.
+    """
+    root = re.match(r"\w+", name)[0]
+    known = inspect.getclosurevars(inspect.unwrap(getattr(m.fn, "forward", m.fn)))
+    owners = m.module.modules() if m.module else ()
+    owners = [*owners, *known.nonlocals.values(), *known.globals.values()]
+
+    @contextmanager
+    def tensors() -> Iterator[None]:
+        for owner in owners:
+            _made_tensor(name, {root: owner})
+        yield
+
+    if root != name and any(
+        _number(name, {root: owner}) is not None for owner in owners
+    ):
+        yield Option(f"make {name} a tensor, torch.tensor({name})", around=tensors)
+
+
+def _bound(m: Model, call: Call) -> inspect.BoundArguments:
+    """Return the arguments of a call by the names that the model's forward has."""
+    signature = inspect.signature(getattr(m.fn, "forward", m.fn))
+    return signature.bind(*call[0], **call[1])
+
+
+def _number(name: str, scope: dict[str, Any]) -> float | None:
+    """Return the number that has a *name* in this scope, if one has."""
+    with suppress(Exception):
+        value = eval(name, dict(scope))
+        return value if isinstance(value, (int, float)) else None
+    return None
+
+
+def _made_tensor(name: str, scope: dict[str, Any]) -> None:
+    """Put a tensor in the place of the number that has a *name*, if one has."""
+    if (value := _number(name, scope)) is not None:
+        whole = {**scope, "_tensor": torch.tensor(value)}
+        exec(f"{name} = _tensor", whole)
+        scope.update((key, whole[key]) for key in scope)
+
+
+def dynamic() -> Iterator[Option]:
+    """Yield the option that takes all sizes to vary."""
+    yield Option("torch.compile(model, dynamic=True)", options={"dynamic": True})

@@ -1,0 +1,482 @@
+"""The part ``recompiles``: what compiles again over these inputs, and what stops it.
+
+Guards that fail for one cause are one finding, with the user's line that needs what
+they test.  `KINDS` has the options for each kind of guard, and these are tried.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+from unittest import mock
+
+import torch
+from torch.fx.experimental import _config as shapes
+
+from . import options
+from .helpers import correctness, text
+from .helpers.capture import (
+    Guard,
+    Recompiles,
+    compiles_of,
+    in_words,
+    line_in,
+    named,
+    recompiles,
+    settings_in,
+)
+from .helpers.session import undisturbed
+from .model import Model
+from .options import Compiling, Option, Tried, Versions, together, tried
+from .report import Part, shown
+
+
+def part(m: Model) -> Part:
+    """What compiles again over these inputs?"""
+    rounds, names = max(2, 4 // len(m.calls)), blocks(m)
+    with options.kept_settings():
+        seen = _seen(m, rounds, names)
+    if not any(call.graphs for call in seen.calls):
+        counts = dict.fromkeys(("recompiles", "later_recompiles", "limit_hit"))
+        says = "nothing is compiled: see capture"
+        return Part("recompiles", "cannot tell", says, counts, advice=compiles(m))
+    later = sum(seen.counts[len(m.calls) :])
+    extra = sum(seen.counts[1 : len(m.calls)])
+    verdict, says = _verdict(m, seen, later, extra, rounds)
+    if names:
+        made = f"{text.count(len(names), 'block')} compiled one by one"
+        says = f"{made}: {text.count(seen.total, 'version')}; {says}"
+    guards = list(dict.fromkeys(g for call in seen.calls for g in call.guards))
+    counts = {
+        "recompiles": extra + later,
+        "later_recompiles": later,
+        "limit_hit": seen.limit_hit,
+        "guards": "; ".join(guards),
+    }
+    attempts = Attempts(m, seen, rounds, compiling(m) if names else None)
+    advice = () if verdict == "good" else tuple(attempts.lines())
+    return Part("recompiles", verdict, says, counts, shown(seen), advice + compiles(m))
+
+
+def _seen(m: Model, rounds: int, names: Sequence[str]) -> Recompiles:
+    """Return what all calls compile, in turn: blocks as they are compiled now.
+
+    What still compiles when half of the time is spent has no end.
+    """
+    calls = list(itertools.chain.from_iterable(m.calls for _ in range(rounds)))
+    half = m.order["timeout"] / 2
+    if not names:
+        return recompiles(m.fn, calls, budget=half)
+    torch.compiler.reset()  # a part before may have left their code at its limit
+    with undisturbed(m.fn):
+        return compiles_of(compiling(m)(backend="eager"), calls, half)
+
+
+def _verdict(
+    m: Model, seen: Recompiles, later: int, extra: int, rounds: int
+) -> tuple[str, str]:
+    """Return the verdict in a word and in a sentence."""
+    verdict, says = "good", "one more version serves the rest"
+    if later or seen.limit_hit:
+        ends = not any(seen.counts[-len(m.calls) :])  # as where a table is made once
+        verdict = "look" if ends and not (seen.limit_hit or seen.stopped) else "bad"
+        often = f"{text.count(later, 'time')} in {rounds} rounds"
+        says = f"inputs that it has seen compile again: {often}"
+        if seen.limit_hit:
+            says = f"{says}, until" if later else "these inputs compile until"
+            says += " the recompile limit is hit: then new ones run eagerly"
+    elif extra > 1:
+        verdict, says = "look", f"these inputs compile {extra} more versions"
+    elif not extra:
+        says = "no second version"
+    if m.fails:
+        says += f"; left out, as eager raises: {text.count(len(m.fails), 'call')}"
+    elif len(m.calls) == 1:
+        says += "; one set of inputs was given: give a list of those that come"
+    if seen.stopped:
+        says += f"; {seen.stopped}"
+    return verdict, says
+
+
+# ------------------------------------------------------------- guards that failed
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Guards that fail for one cause: their kind, in words, and the first of them."""
+
+    kind: Kind
+    words: str
+    guard: Guard
+    groups: tuple[str, ...]
+
+    @property
+    def place(self) -> str:
+        """The user's line behind it."""
+        return f" ({self.guard.place.rstrip(':')})" if self.guard.place else ""
+
+
+Maker = Callable[[Model, Finding], Iterable[Option]]
+
+
+class Kind(NamedTuple):
+    """A kind of guard: a pattern, its meaning in words, and options that may help.
+
+    *untried* is a change of the user's source, for where nothing that is tried helps.
+    """
+
+    pattern: str
+    words: str
+    options: tuple[Maker, ...] = ()
+    untried: str = ""
+
+
+def _marked(m: Model, _: Finding) -> Iterator[Option]:
+    yield from options.marked(m)
+
+
+def _unbacked(m: Model, _: Finding) -> Iterator[Option]:
+    """Of sizes 0 and 1, which have versions of their own, make sizes as all others.
+
+    For others it would hide that the code needs the number, as the key of a table.
+    """
+    sizes = {size for _, leaf in _tensors(m) for size in leaf.shape}
+    yield from options.marked(m, "decorators.mark_unbacked") if sizes & {0, 1} else ()
+
+
+def _tensors(m: Model) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield each tensor of all calls, with its name."""
+    for call in m.calls:
+        for name, leaf in options.named(m, call):
+            if isinstance(leaf, torch.Tensor):
+                yield name, leaf
+
+
+def _dynamic(_p: Model, _: Finding) -> Iterator[Option]:
+    yield from options.dynamic()
+
+
+def _another_first(m: Model, _: Finding) -> Iterator[Option]:
+    numbers = range(len(m.calls))
+    for first in dict.fromkeys((*numbers[:0:-1][:1], *numbers[1:2])):
+        order = (first, *(n for n in numbers if n != first))
+        yield Option(f"warm up with inputs {first + 1} first", order=order)
+
+
+def _no_duck(_p: Model, _: Finding) -> Iterator[Option]:
+    line = "torch.fx.experimental._config.use_duck_shape = False"
+    yield Option(line, around=lambda: shapes.patch(use_duck_shape=False))
+
+
+def _scalars(_p: Model, _: Finding) -> Iterator[Option]:
+    """What a graph break gave may be a size, and cannot stay a tensor."""
+    yield from options.switches("torch._dynamo.config.capture_scalar_outputs = True")
+
+
+def _settings(_p: Model, found: Finding) -> Iterator[Option]:
+    if option := options.settings_kept(settings_in(found.guard.test)):
+        yield option
+
+
+def _one_dtype(m: Model, found: Finding) -> Iterator[Option]:
+    [name] = found.groups
+    given = dict(options.named(m, m.calls[0])).get(name)
+    if isinstance(given, torch.Tensor):
+        line = f"{name}.to({given.dtype}) in each call"
+        yield _leaves(m, line, name, lambda leaf: leaf.to(given.dtype))
+
+
+def _detached(m: Model, found: Finding) -> Iterator[Option]:
+    [name] = found.groups
+    if not m.train:
+        line = f"{name}.detach(), where no gradient of it is needed"
+        yield _leaves(m, line, name, torch.Tensor.detach)
+
+
+def _number(m: Model, found: Finding) -> Iterator[Option]:
+    """A number as a tensor: an argument, or what an argument or the model holds."""
+    [name] = found.groups
+    yield from options.given(m, name)
+    yield from options.held(m, name)
+
+
+def _leaves(m: Model, line: str, name: str, change: Callable[[Any], Any]) -> Option:
+    """Return the option that changes what has a *name* in all calls."""
+
+    def changed(key: str, leaf: Any) -> Any:
+        return change(leaf) if key == name else leaf
+
+    return Option(line, calls=lambda calls: options.changed(m, changed, calls))
+
+
+_SIZE = r"tensor '(.+?)' size mismatch at index (\d+)"
+_NAME = r"(?:L\['?)?([\w.\[\]']+)"
+_LIMIT = 64
+_MOST_AT_ONCE = 8
+"""So many ways to help with several findings at once are tried."""
+KINDS = (  # the first that fits counts; what torch's own hint names is tried, too
+    Kind(
+        rf"{_SIZE}.*Guard failed on a parameter",
+        "the parameter {0} has a different size in dimension {1}",
+    ),
+    Kind(
+        _SIZE,
+        "{0} has a different size in dimension {1}",
+        (_marked, _dynamic, _unbacked, _another_first),
+        "pad it to a few sizes",
+    ),
+    Kind(
+        r"tensor '(.+?)' dtype mismatch",
+        "{0} has a different dtype",
+        (_one_dtype,),
+        "bring it to one dtype before the call",
+    ),
+    Kind(
+        r"tensor '(.+?)' rank mismatch",
+        "{0} has a different number of dimensions",
+        untried="bring it to one number of dimensions before the call",
+    ),
+    Kind(
+        r"tensor '(.+?)' requires_grad mismatch",
+        "{0} differs in whether it requires gradients",
+        (_detached,),
+    ),
+    Kind(r"GLOBAL_STATE changed: (.+)", "", (_settings,)),
+    Kind(
+        r"(\S+)\.size\(\)\[\d+\] == (\S+)\.size\(\)\[\d+\]",
+        "sizes of {0} and {1} were equal by chance in the first call",
+        (_no_duck, _marked, _another_first),
+    ),
+    Kind(
+        r"(\S+)\.size\(\)",
+        "a size of {0} is outside of what was compiled",
+        (_unbacked, _another_first),
+        "a size of 0 or 1 has its own version: pad it",
+    ),
+    Kind(
+        rf"len\({_NAME}\) == ",
+        "{0} has a different length",
+        untried="always as many: fill it before the first call, or give one tensor",
+    ),
+    Kind(
+        r"^(___stack\d+)\b",
+        "{0} is a different value",
+        (_scalars,),
+        "keep it a tensor, and choose with torch.where",
+    ),
+    Kind(
+        rf"^{_NAME} == ['\"]",
+        "{0} is a different text",
+        untried="put what it chooses among into one tensor, and index that",
+    ),
+    Kind(rf"^{_NAME} == (?:True|False|None)", "{0} is a choice"),
+    Kind(
+        rf"^{_NAME} == ",
+        "{0} is a constant in compiled code",
+        (_number,),
+        "keep the number out of the compiled function, or make it a tensor",
+    ),
+    Kind(
+        r"Duplicate tensors|^\S+ is (?:not )?\S+$",
+        "one tensor is given twice in some calls",
+        untried="give a copy, .clone()",
+    ),
+    Kind(
+        rf"check_obj_id\({_NAME}|check_type_id\({_NAME}",
+        "{0} is a different object",
+        untried="make it once, outside, and give the same one each time",
+    ),
+    Kind("", "", untried="see what changes there"),
+)
+
+
+def findings(guards: Iterable[Guard]) -> list[Finding]:
+    """Return the causes for which *guards* failed, each once."""
+    found = dict[str, Finding]()
+    for guard in guards:
+        kind = next(k for k in KINDS if re.search(k.pattern, guard.test))
+        groups = [g for g in re.search(kind.pattern, guard.test).groups() if g]
+        words = kind.words.format(*groups) or in_words(guard.test, guard.source)
+        words = re.sub(r"\bkwargs\['(\w+)'\]", r"\1", named(words, guard.source))
+        found.setdefault(words, Finding(kind, words, guard, tuple(groups[:1])))
+    return list(found.values())
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """What was tried for the guards that failed in *seen*, in so many *rounds*."""
+
+    m: Model
+    seen: Recompiles
+    rounds: int
+    compiling: Compiling | None = None
+    tried: dict[str, Tried] = field(default_factory=dict)
+    begin: float = field(default_factory=time.monotonic)
+
+    @property
+    def now(self) -> Versions:
+        """The versions without an option."""
+        ends = not any(self.seen.counts[-len(self.m.calls) :])
+        return Versions(self.seen.total, self.seen.limit_hit, ends)
+
+    @property
+    def _late(self) -> bool:
+        """Whether a third of the part's time is spent: nothing else is tried then."""
+        return time.monotonic() - self.begin > self.m.order["timeout"] / 3
+
+    def try_(self, *some: Option) -> Tried:
+        """Return what some options at once bring; each combination is tried once."""
+        option = together(some)
+        if option.line not in self.tried:
+            count = partial(options.versions, self.m, self.compiling, self.rounds)
+            self.tried[option.line] = tried(option, self.now, count)
+        return self.tried[option.line]
+
+    def lines(self) -> Iterator[str]:
+        """Yield the advice: options that help, and changes that cannot be tried."""
+        helps, rest = dict[str, list[Finding]](), list[Finding]()
+        every = findings(g for call in self.seen.calls for g in call.failed)
+        for found in every:
+            if best := self._best(found):
+                helps.setdefault(best.option.line, []).append(found)
+            else:
+                rest.append(found)
+        if both := self._together(every):
+            best, those = both
+            words = {one.words for one in those}
+            helps = {best.option.line: those}
+            rest = [found for found in rest if found.words not in words]
+        for line, those in helps.items():
+            words = "; ".join(f"{one.words}{one.place}" for one in those)
+            yield f"{words}: {line}: {self.tried[line].effect}"
+        for found in rest:
+            if not helps or found.kind.pattern != _SIZE:  # one issue may hide a fix
+                yield from self._untried(found)
+        for option in self._limits(bool(helps)):
+            if (one := self.try_(option)).helps:
+                yield f"{option.line}: {one.effect}"
+
+    def _limits(self, helped: bool) -> Iterator[Option]:
+        """Yield what leaves room for more versions, where these come to an end."""
+        if self.now.limit_hit and not (helped and not self.compiling):
+            line = f"torch._dynamo.config.recompile_limit = {_LIMIT}"
+            yield Option(line, {"recompile_limit": _LIMIT})
+        if self.now.limit_hit and self.compiling:
+            line = "block.compile(isolate_recompiles=True)"
+            yield Option(line, options={"isolate_recompiles": True})
+
+    def _made(self, found: Finding) -> Iterator[Option]:
+        """Yield the options for a finding."""
+        yield from options.switches(found.guard.hint)
+        for make in found.kind.options:
+            yield from make(self.m, found)
+
+    def _best(self, found: Finding) -> Tried | None:
+        """Return the option that leaves the fewest versions, if one helps."""
+        best = None
+        least = 1 if self.compiling else self.seen.counts[0]
+        for option in self._made(found):
+            if self._late or (best and best.after.count <= least):
+                break
+            one = self.try_(option)
+            if one.helps and (not best or one.after.issues < best.after.issues):
+                best = one
+        return best
+
+    def _together(self, every: Sequence[Finding]) -> tuple[Tried, list[Finding]] | None:
+        """Return options that help more at once than any alone, and what they are for.
+
+        A guard that fails hides the next one, and each may compile anew: to each
+        option, those are added for what still fails with it.
+        """
+        counted = [one for one in self.tried.values() if _counted(one)]
+        alone = min((one.after.issues for one in counted), default=None)
+        if not alone or alone[1] <= self.seen.counts[0]:
+            return None
+        chains = [([one], [option]) for one in every for option in self._made(one)]
+        chains = [chain for chain in chains if chain[1][0].line in self.tried]
+        for _ in range(_MOST_AT_ONCE):
+            chains = [chain for chain in chains if _counted(self.try_(*chain[1]))]
+            chains.sort(key=lambda chain: self.try_(*chain[1]).after.issues)
+            if not chains or self._late:
+                break
+            those, some = chains.pop(0)
+            longer = []
+            for found in findings(self.try_(*some).after.failed):
+                known = {one.words for one in those}
+                made = self._made(found) if found.words not in known else ()
+                longer += [([*those, found], [*some, option]) for option in made]
+            helps = [chain for chain in longer if self.try_(*chain[1]).helps]
+            key = lambda chain: self.try_(*chain[1]).after.issues  # noqa: E731
+            best = min(helps, key=key, default=None)
+            if best and key(best) < alone:
+                return self.try_(*best[1]), best[0]
+            chains += longer
+        return None
+
+    def _untried(self, found: Finding) -> Iterator[str]:
+        """Yield the change of the user's source that may help, and where."""
+        said = "\n".join(one.why for one in self.tried.values())
+        if found.kind.pattern == _SIZE and (needed := line_in(said)):
+            yield (
+                f"{found.words}: it is needed as a number, as a key of a table is "
+                f"({needed}): untried: make what depends on it once, for the largest "
+                "size, and cut that"
+            )
+        elif found.kind.untried:
+            yield f"{found.words}{found.place}: untried: {found.kind.untried}"
+
+
+def _counted(one: Tried) -> bool:
+    """Return whether it ran, and no answer differed."""
+    return one.after is not None and one.agrees is not False
+
+
+# ------------------------------------------------------- what a model compiles inside
+
+
+def blocks(m: Model) -> tuple[str, ...]:
+    """Return the names of the parts of a model that are compiled one by one."""
+    model = m.as_given()
+    modules = model.named_modules() if isinstance(model, torch.nn.Module) else ()
+    return tuple(name for name, one in modules if name and one._compiled_call_impl)
+
+
+def compiling(m: Model) -> Compiling:
+    """Return what compiles each block of the model anew, with options."""
+    names = blocks(m)
+
+    def compiled(**how: Any) -> Callable[..., Any]:
+        model = m.as_given()
+        for name in names:
+            model.get_submodule(name).compile(**how)
+        return model
+
+    return compiled
+
+
+def compiles(m: Model) -> tuple[str, ...]:
+    """Return the lines that call ``torch.compile`` inside the model, and what to do."""
+    lines, ours = dict[str, None](), len(traceback.extract_stack())
+
+    def noted(fn: Any = None, **_: Any) -> Any:
+        lines[line_in("".join(traceback.format_stack()[ours:-1]))] = None
+        return fn if fn is not None else lambda fn: fn
+
+    inputs, kwargs = m.calls[0]
+    with undisturbed(m.fn), correctness.seeded(0):
+        torch.compiler.set_stance("force_eager")  # what is compiled already
+        model = m.as_given()
+        with mock.patch.object(torch, "compile", noted):
+            model(*inputs, **kwargs)
+    return tuple(
+        f"torch.compile is called in each call ({line}): untried: compile once, where "
+        "the model is made"
+        for line in lines
+    )

@@ -1,0 +1,524 @@
+"""checkup(): what torch.compile does to a model, part by part; the report, its rules.
+
+The model runs in a sandbox, which is ended when a part takes too much time or memory;
+the parts that are left go on in a new one.  Here is no torch: a report is read without.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from . import sandbox, where
+from .helpers import differences, results, text
+from .helpers.differences import Difference
+from .helpers.errors import InputError, Unavailable
+from .helpers.results import Measured, TableResult
+from .helpers.text import Table
+from .sandbox import FRUGAL, target_of
+from .where import Where
+
+QUESTIONS = {  # each part, what it answers, and the lesson that explains it
+    "matches": ("Does compiled code give eager's answers?", "18"),
+    "capture": ("Is everything captured?", "05"),
+    "recompiles": ("What compiles again over these inputs?", "14"),
+    "silent": ("Is something silently eager, stale or ignored?", "19"),
+    "traffic": ("What do kernels and library calls move?", "10"),
+    "speed": ("Is it faster, and after how many calls is it paid back?", "02"),
+    "start": ("Where do the first call's seconds go?", "25"),
+    "composes": (
+        "Does a training step still work with autocast, hooks, DDP and more?",
+        "20",
+    ),
+    "gpu": ("What would a GPU run?", "08"),
+    "next": ("What to try next?", "12"),
+}
+_TESTS = {
+    "=": operator.eq,
+    "==": operator.eq,
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+COUNTS = {  # the facts that parts find, by the names that rules have for them
+    "matches": ("matches",),
+    "capture": ("graphs", "breaks"),
+    "recompiles": ("recompiles", "later_recompiles", "limit_hit"),
+    "silent": ("compiled", "stale"),
+    "traffic": ("kernels", "library", "bytes", "eager_bytes", "promotes"),
+    "speed": ("speedup", "speedup_low", "speedup_high", "paid_back"),
+    "start": ("saved", "found_in_cache"),
+    "composes": ("silently_different", "raises"),
+    "gpu": ("gpu_kernels", "gpu_spilled"),
+}
+NAMES = {name: part for part, names in COUNTS.items() for name in names}
+_WORSE_IF_MORE = (
+    *("breaks", "graphs", "recompiles", "later_recompiles", "limit_hit", "kernels"),
+    *("library", "bytes", "promotes", "stale", "silently_different", "raises"),
+    *("gpu_kernels", "gpu_spilled"),
+)
+_WORSE_IF_NONE = ("matches", "graphs", "compiled", "found_in_cache")
+_APART = {"start": "start", "composes": "composing"}
+"""Parts that start processes themselves, and their modules."""
+BISECT = (
+    "find the layer that is wrong: torch.compile(model, backend='aot_eager'), and the "
+    "bisector (lesson 18)"
+)
+"""The advice where the search found nothing."""
+_WIDTH = 88  # characters of a line in a terminal
+_MOST = 12  # differences that a terminal shows
+_MOST_NAMED = 4  # places that a sentence names
+_SIGNS = {
+    "good": "✓",
+    "look": "!",
+    "bad": "✗",
+    "cannot tell": "?",
+    "failed": "✗",
+    "not run": "–",
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One question, its verdict in a word and in a sentence, and the evidence.
+
+    *verdict* is ``good``, ``look``, ``bad``, ``cannot tell``, ``failed`` or ``not
+    run``.  *counts* are facts by name, for `Checkup.require`.  *evidence* has tables
+    and texts, *advice* lines to write, *pictures* HTML with the data inline.
+    *differences* name what is not eager's, and *where* says where the first of them
+    comes from.
+    """
+
+    name: str
+    verdict: str
+    says: str
+    counts: dict[str, int | float | bool | str | None] = field(default_factory=dict)
+    evidence: tuple[Table | str, ...] = ()
+    advice: tuple[str, ...] = ()
+    pictures: tuple[str, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    where: Where | None = None
+
+    @property
+    def question(self) -> str:
+        """What the part answers."""
+        return QUESTIONS[self.name][0]
+
+    @property
+    def lesson(self) -> str:
+        """The lesson that explains it."""
+        return QUESTIONS[self.name][1]
+
+
+@dataclass(frozen=True, repr=False)
+class Checkup(Measured, TableResult):
+    """What ``checkup`` found: a part for each question, in their order."""
+
+    target: str
+    parts: tuple[Part, ...]
+    trains: bool
+    calls: int
+    interrupted: bool = False
+
+    def __getitem__(self, name: str) -> Part:
+        for part in self.parts:
+            if part.name == name:
+                return part
+        raise KeyError(f"no part {name!r}: there are {[p.name for p in self.parts]}")
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        """All facts by name."""
+        return {k: v for part in self.parts for k, v in part.counts.items()}
+
+    @property
+    def wrong(self) -> bool:
+        """Whether an answer of compiled code is wrong, or stale."""
+        counts = self.counts
+        return counts.get("matches") is False or bool(counts.get("stale"))
+
+    @property
+    def ok(self) -> bool:
+        """Whether no part is bad, and none failed."""
+        return not any(part.verdict in ("bad", "failed") for part in self.parts)
+
+    def table(self) -> Table:
+        """Return a row for each part."""
+        rows = [
+            (_SIGNS[p.verdict], p.name, p.verdict, p.lesson, p.says) for p in self.parts
+        ]
+        return Table.of(["", "part", "verdict", "lesson", "found"], rows)
+
+    def _last(self) -> str:
+        lines = [
+            "\n  ".join(_broken(f"{part.name}: {line}", _WIDTH, _WIDTH - 2))
+            for part in self.parts
+            for line in part.advice
+        ]
+        for part in self.parts:
+            if part.differences:
+                lines += ["", f"{part.name}, what differs:", *_listed(part.differences)]
+        if self.interrupted:
+            lines.append("interrupted: these are the parts that were done")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        """Return the report for a terminal, its long lines broken."""
+        table = self.table()
+        *heads, _ = zip(table.headings, *table.rows, strict=True)
+        room = _WIDTH - sum(max(map(len, column)) + 2 for column in heads)
+        rows = []
+        for *head, says in table.rows:
+            first, *more = _broken(says, room, room)
+            rows += [(*head, first), *(("",) * 4 + (line,) for line in more)]
+        last = self._last()
+        return "\n".join([str(Table.of(table.headings, rows)), *[last] * bool(last)])
+
+    def to_html(self) -> str:
+        """Return the report as one HTML page that needs no network and no script."""
+        from .page import page
+
+        return page(self)
+
+    def unmet(self, requirements: str) -> list[str]:
+        """Return each of the *requirements* that does not hold, and what was found.
+
+        They are names of counts, alone or with a limit, with commas in between:
+        ``"graphs=1,breaks=0,recompiles<=2,matches"``.  Raises InputError for a name
+        that no part has.
+        """
+        says = {part.name: part.says for part in self.parts}
+        unmet = []
+        for rule in rules_of(requirements):
+            name, sign, limit = rule.groups()
+            value = self.counts.get(name)
+            if value is None:
+                why = says.get(NAMES[name], "its part was not run")
+                unmet.append(f"{rule[0]}: not known, {why}")
+            elif not (_TESTS[sign](value, float(limit)) if sign else value):
+                unmet.append(f"{rule[0]}: it is {str(value).lower()}")
+        return unmet
+
+    def require(self, requirements: str) -> None:
+        """Raise AssertionError that names all *requirements* that do not hold."""
+        if unmet := self.unmet(requirements):
+            raise AssertionError("; ".join(unmet))
+
+    def worse_than(self, before: Checkup) -> list[str]:
+        """Return the facts that are worse than *before*, an earlier checkup."""
+        worse = []
+        ours, theirs = self.counts, before.counts
+        for name in _WORSE_IF_MORE:
+            old, new = theirs.get(name), ours.get(name)
+            if old is not None and new is not None and new > old:
+                worse.append(f"{name}: {old} before, {new} now")
+        for name in _WORSE_IF_NONE:
+            if theirs.get(name) and ours.get(name) in (False, 0):
+                worse.append(f"{name}: {theirs[name]} before, {ours[name]} now")
+        old, new = (str(counts.get("guards") or "") for counts in (theirs, ours))
+        if old and set(new.split("; ")) - {*old.split("; "), ""}:
+            worse.append(f"guards that fail: {old!r} before, {new!r} now")
+        low, high = theirs.get("speedup_low"), ours.get("speedup_high")
+        if low and high and high < low:
+            worse.append(f"speedup: at least {low} before, at most {high} now")
+        failed = {part.name for part in before.parts if part.verdict == "failed"}
+        for part in self.parts:
+            if part.verdict == "failed" and part.name not in failed:
+                worse.append(f"{part.name}: it fails now, {part.says}")
+        return worse
+
+
+def _broken(line: str, first: int, rest: int) -> list[str]:
+    """Return a line in pieces: *first* characters, then *rest*.
+
+    It breaks behind a fact where it can, else between words.  Marked values count as
+    one character: each machine breaks it in the same places.
+    """
+    lines, room = [""], first
+    for fact in re.split(r"(?<=;) ", line):
+        if lines[-1] and len(text.unmark(f"{lines[-1]} {fact}")) > room:
+            lines, room = [*lines, ""], rest
+        for word in re.split(r" (?![^⟨]*⟩)", fact):
+            longer = f"{lines[-1]} {word}".lstrip()
+            if lines[-1] and len(text.unmark(longer)) > room:
+                lines, room, longer = [*lines, ""], rest, word
+            lines[-1] = longer
+    return lines
+
+
+def shown(found: TableResult) -> tuple[Table | str, ...]:
+    """Return the table of a result, and the text below it, as evidence of a part."""
+    table, last = found.table(), found._last()
+    return (*[table] * bool(table.rows), *[last] * bool(last))
+
+
+def _listed(found: Sequence[Difference]) -> list[str]:
+    """Return a table of what differs, and how much more there is."""
+    shown = [str(differences.table(found[:_MOST]))]
+    more = len(found) - _MOST
+    return shown + ([f"and {more} more: --to report.html has all"] if more > 0 else [])
+
+
+def rules_of(requirements: str) -> list[re.Match[str]]:
+    """Return name, sign and limit of each rule in *requirements*.
+
+    Raises InputError for what is no rule, or names what no part counts.
+    """
+    rules = []
+    for rule in filter(None, (r.strip() for r in requirements.split(","))):
+        match = re.fullmatch(r"(\w+)\s*(?:(==|=|<=|>=|<|>)\s*(-?\d*\.?\d+))?", rule)
+        if not match or match[1] not in NAMES:
+            raise InputError(
+                f"{rule!r} is no requirement: use {', '.join(sorted(NAMES))}, "
+                "alone or with a limit, such as breaks=0 or recompiles<=2"
+            )
+        rules.append(match)
+    return rules
+
+
+def checkup(
+    make: str | Callable[[], tuple],
+    *,
+    only: Sequence[str] = (),
+    train: bool = False,
+    gpu: str = "",
+    budget: float = 5.0,
+    timeout: float = 300.0,
+    memory: int | None = None,
+    search: bool = True,
+    repro: str | os.PathLike[str] | None = None,
+) -> Checkup:
+    """Return what torch.compile does to a model, and what to try next.
+
+    *make* is ``"module:function"``, ``"path/to/file.py:function"``, or a function of a
+    module.  Called without arguments, in a sandbox, it returns a model or function and
+    its inputs: a tuple, a dictionary of keyword arguments, or a list of several of
+    these that differ as those of real calls do.  A third value is a loss: a function of
+    the model's result.  With it, or with *train*, which takes a weighted sum of the
+    result, a backward belongs to each call.  Of a model that is compiled already, the
+    one given to ``torch.compile`` is examined.
+
+    *only* names parts to do (`QUESTIONS`); else all, with ``gpu`` where a *gpu* such as
+    ``"h100"`` is named.  *budget* is in seconds of timing for each part that times.
+    A part that isn't done after *timeout* seconds, or whose process has more than
+    *memory* bytes (by default three quarters of what is free), is ended, says so in its
+    place, and the others go on: after compiled answers that never came, they share as
+    much time.  Ctrl-C keeps the parts that are done.
+
+    Where compiled answers are wrong, a search for the cause takes at most *timeout*
+    seconds more, unless *search* is false.  The program that shows it is in the report;
+    the folder *repro* gets that program, the same as a test of pytest, and the draft of
+    an issue.
+
+    The report holds none of the model's weights, and no variable of the environment.
+    (Where no other input shows the difference, *repro* gets a file with the inputs of
+    one operation.)
+
+    Raises InputError when *make* cannot be found or does not give a model and inputs,
+    or when *repro* cannot be written.
+    """
+    if repro:
+        check_writable(Path(repro) / "repro.py")
+    target = target_of(make)
+    names = sandbox.chosen(only, QUESTIONS)
+    if not only and not gpu:
+        names.remove("gpu")
+    order = {"target": target, "train": train, "gpu": gpu or "h100"}
+    order |= {"budget": budget, "timeout": timeout, "memory": memory}
+    about: dict[str, Any] = {"trains": train, "calls": 0}
+    why = "nothing is trained: give a loss"
+    with (
+        text.progress("checkup", len(names), "parts") as bar,
+        # What one part has built, the others find: and nothing that was there before.
+        tempfile.TemporaryDirectory(
+            prefix="checkup-", ignore_cleanup_errors=True
+        ) as cache,
+    ):
+        done, env = _Done(names, bar), {**FRUGAL, "TORCHINDUCTOR_CACHE_DIR": cache}
+        try:
+            here = [n for n in names if n not in _APART]
+            for name, found in _found(here, order, env):
+                if problem := found.get("problem"):
+                    running = about.get("running", "")
+                    done.put(name, ended_part(name, problem, running, found["ended"]))
+                elif name:
+                    done.put(name, msgspec.convert(found, Part), found.get("when"))
+                else:
+                    about |= found
+            if search and "matches" in done and done["matches"].verdict == "bad":
+                sought = order | about | {"timeout": timeout}
+                done.put("matches", _with_where(done["matches"], sought, repro))
+            for name in _APART:
+                if name in names and (about["trains"] or name != "composes"):
+                    done.put(name, _apart(name, order | about))
+        except KeyboardInterrupt:
+            why = "interrupted"
+    if not only and not about["trains"]:
+        names.remove("composes")
+    for name in names:
+        done.setdefault(name, Part(name, "not run", why))
+    return Checkup(
+        target=Path(target).name,  # without its folder
+        parts=tuple(done[name] for name in names),
+        trains=about["trains"],
+        calls=about["calls"],
+        interrupted=why == "interrupted",
+    )
+
+
+def _found(
+    names: list[str], order: dict[str, Any], env: dict[str, str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield what parts find, as `sandbox.parts` does; they share one process.
+
+    Where compiled answers never came, all other parts share the time that it took: the
+    *order* has theirs.
+    """
+
+    def parts(names: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+        limits = order["timeout"], order["memory"]
+        return sandbox.parts(".model:look", order, names, *limits, env)
+
+    for name, found in parts(names):
+        yield name, found
+        if name == "matches" and found.get("ended") == "time":
+            left = [other for other in names if other != name]
+            order["timeout"] /= max(1, len(left))
+            yield from parts(left) if left else ()
+            return
+
+
+class _Done(dict[str, Part]):
+    """The parts that are done: each verdict is printed as it comes, with seconds."""
+
+    def __init__(self, names: Sequence[str], bar: Any) -> None:
+        super().__init__()
+        self._names, self._bar, self._begin = names, bar, time.monotonic()
+
+    def put(self, name: str, part: Part, when: float | None = None) -> None:
+        """Keep a part, and tell it once; the bar shows the next.
+
+        *when* it was done, by its process, which may report several at once; else now.
+        """
+        end = when or time.monotonic()
+        took, self._begin = text.seconds(end - self._begin), end
+        if name not in self:
+            says, verdict = part.says, part.verdict
+            said = says if f"{verdict}:" in says else f"{verdict}, {says}"
+            text.tell(f"{_SIGNS[verdict]} {name} {took}: {said}")
+            self._bar.update()
+        self[name] = part
+        left = [name for name in self._names if name not in self]
+        self._bar.set_description_str(f"checkup, {left[0]}" if left else "checkup")
+
+
+def _with_where(
+    part: Part, order: dict[str, Any], repro: str | os.PathLike[str] | None
+) -> Part:
+    """Return a part whose answers are wrong with where that comes from."""
+    first = next((one for one in part.differences if not one.look), None)
+    if first is None:
+        return part
+    limits = order["timeout"], order["memory"]
+    with tempfile.TemporaryDirectory(prefix="repro-") as place:
+        try:
+            found = where.searched(first, order, *limits, Path(place))
+            found = where.written(found, Path(place), repro)
+        except (InputError, Unavailable, OSError) as error:  # what is known is kept
+            said = f"the search for the cause did not run: {error}"
+            return replace(part, evidence=(*part.evidence, said))
+    evidence = (*part.evidence, *filter(None, [found.repro.rstrip()]))
+    rest = (line for line in part.advice if line != BISECT or not found.stage)
+    advice = (str(found), *_not_searched(first, part.differences), *rest)
+    return replace(part, evidence=evidence, advice=advice, where=found)
+
+
+def _not_searched(first: Difference, found: Sequence[Difference]) -> Iterator[str]:
+    """Yield the sentence on the other places that differ, if there are some."""
+    places = [one.place for one in found if not one.look and one.where != first.where]
+    if places := [*dict.fromkeys(place for place in places if place != first.place)]:
+        named = ", ".join(places[:_MOST_NAMED])
+        more = len(places) - _MOST_NAMED
+        named += f" and {more} more" if more > 0 else ""
+        yield (
+            f"not searched, for one cause may be behind all: {named}; run it again "
+            f"when {first.place} is eager's"
+        )
+
+
+def _apart(name: str, order: dict[str, Any]) -> Part:
+    """Return a part that starts processes itself: no model is made in this one."""
+    try:
+        return import_module(f".{_APART[name]}", __package__).part(order)
+    except (InputError, Unavailable, OSError) as error:  # the other parts are kept
+        return Part(name, "failed", str(error))
+
+
+def ended_part(name: str, problem: str, running: str, how: str) -> Part:
+    """Return a part that was ended, or ended its process, while a side was *running*.
+
+    Where eager ran, compiled code that dies, hangs or takes all memory is bad, and so
+    is a build that does; but a build that is not done in time may only be slow.
+    """
+    if name != "matches" or running not in ("compiled", "the build"):
+        return Part(name, "failed", problem)
+    if running == "the build" and how == "time":
+        return Part(name, "failed", f"{problem} (it was still compiling)")
+    why = problem.removeprefix(f"failed at: {name}: ")
+    found = Difference(1, "the call", "raises", "runs", why, ended=how)
+    says = f"eager runs; compiled, it never gives an answer: {why}"
+    counts = {"matches": False}
+    return Part(name, "bad", says, counts, differences=(found,))
+
+
+_REPORTS = {
+    ".html": Checkup.to_html,
+    ".json": Checkup.to_json,
+    ".txt": Checkup.__str__,
+}
+
+
+def check_report(path: str | os.PathLike[str]) -> str:
+    """Return the ending of *path*.
+
+    Raises InputError where no report has it, or it cannot be written.
+    """
+    if (kind := Path(path).suffix) not in _REPORTS:
+        raise InputError(f"a report ends in .html, .json or .txt, not in {kind!r}")
+    check_writable(path)
+    return kind
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise InputError where no file can be written at *path*."""
+    place = Path(path).absolute()
+    home = next(folder for folder in place.parents if folder.exists())
+    if place.is_dir() or not home.is_dir() or not os.access(home, os.W_OK):
+        raise InputError(f"{path} cannot be written: name a place that can")
+
+
+def write_report(found: Checkup, path: str | os.PathLike[str]) -> Path:
+    """Write *found* as HTML, text or JSON, by the ending of *path*; return the path."""
+    return results.write_atomically(path, _REPORTS[check_report(path)](found))
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Return the result in a file; ResultError or OSError say what is wrong."""
+    for module in (
+        "composing",
+        "explain",
+        "start",
+    ):  # a kind is known once its module is
+        import_module(f"{__package__}.{module}")
+    return results.load(path)

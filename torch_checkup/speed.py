@@ -1,0 +1,27 @@
+"""The part ``speed``: is it faster, and after how many calls is it paid back?"""
+
+from __future__ import annotations
+
+from .helpers import text
+from .helpers.plots import plot_comparison
+from .model import Model, race
+from .report import Part
+
+
+def part(m: Model) -> Part:
+    """Is it faster, and after how many calls is it paid back?"""
+    inputs, kwargs = m.calls[0]
+    sides = m.run(m.eager), m.run(m.compiled())
+    result = race(sides, inputs, kwargs=kwargs, budget=m.order["budget"])
+    counts = {
+        "speedup": round(result.speedup, 4),
+        "speedup_low": round(result.interval[0], 4),
+        "speedup_high": round(result.interval[1], 4),
+        "paid_back": min(result.calls_to_pay_back, 1e12),
+    }
+    verdict = {"faster": "good", "slower": "bad", "same": "look"}.get(
+        result.verdict, "cannot tell"
+    )
+    evidence, picture = (str(result),), plot_comparison(result)._repr_html_()
+    says = text.mark(result.ratio())
+    return Part("speed", verdict, says, counts, evidence, pictures=(picture,))

@@ -1,0 +1,533 @@
+"""cold_start(): what the first call of a compiled function costs, and what saves it.
+
+Each start is a process with its own folder, as in a new container: an empty one, one
+that a process has filled, a copy of its cache, or an empty one and a file of artifacts.
+Seconds by phase, and what the caches found, are torch's own records.  The process
+imports torch in a stage, so this module does not at its top.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import msgspec
+
+from . import sandbox
+from .helpers import text
+from .helpers.errors import InputError
+from .helpers.results import Measured, TableResult
+from .helpers.text import Table, mark
+from .report import Part, shown
+from .sandbox import Report, made_by, target_of, trained
+
+WAYS = {
+    "empty": "nothing was compiled before",
+    "warm": "a second process in the same place",
+    "copied": "a new place, with a copy of TORCHINDUCTOR_CACHE_DIR",
+    "image": "the same, and a copy of the precompiled header in the temporary folder",
+    "artifacts": "a new place, with a file of saved artifacts",
+}
+CACHE, HEADER = "cache", "temporary"  # folders of a place; torch keeps a
+# precompiled C++ header in the second, wherever TORCHINDUCTOR_CACHE_DIR is.
+PHASES = ("Dynamo", "AOTAutograd", "Inductor", "build")
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """What one kind of cache was asked in a process, and the parts of its last key."""
+
+    kind: str
+    hits: int
+    misses: int
+    bypasses: int
+    reasons: tuple[str, ...]
+    """Why torch did not even look, in torch's words."""
+    parts: dict[str, str]
+    """The hash of each part of the key that was looked for, by torch's name for it."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """One process: seconds until the first answer, and what was found on the way."""
+
+    load_s: float = 0.0
+    """Loading the artifacts."""
+    first_s: float = 0.0
+    """The first call (with its backward, if asked): compile and run."""
+    phases: dict[str, float] = field(default_factory=dict)
+    lookups: tuple[Lookup, ...] = ()
+    libraries: int = 0
+    """Libraries that appeared in the cache folder: what was built in this process."""
+    loaded: bool | None = None
+    """Whether torch took the artifacts; None where none were given."""
+    agrees: bool | None = None
+    problem: str = ""
+    """Where and how the process failed; '' when it did not."""
+
+    @property
+    def wait_s(self) -> float:
+        """Return the seconds for compiled code and its first answer, loading too."""
+        return self.load_s + self.first_s
+
+    @property
+    def found(self) -> str:
+        """Return in words what the caches were asked, such as ``2 found``."""
+        totals = {
+            "found": sum(one.hits for one in self.lookups),
+            "missed": sum(one.misses for one in self.lookups),
+            "bypassed": sum(one.bypasses for one in self.lookups),
+        }
+        return ", ".join(f"{n} {k}" for k, n in totals.items() if n) or "not asked"
+
+    def missed(self, filled: Start) -> tuple[str, ...]:
+        """Return the parts of the keys that differ from those of the start *filled*.
+
+        They say why an entry that *filled* wrote was not found.
+        """
+        theirs = {one.kind: one.parts for one in filled.lookups}
+        names = dict[str, None]()
+        for one in self.lookups:
+            before = theirs.get(one.kind) or one.parts
+            now = one.parts or before  # torch does not tell the parts of each key
+            names |= {n: None for n in {**before, **now} if before.get(n) != now.get(n)}
+        return tuple(names)
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to start, each of its processes, and the bytes that it ships."""
+
+    name: str
+    starts: tuple[Start, ...]
+    ships: int
+
+    @property
+    def first(self) -> Start:
+        """Return the first of the starts."""
+        return self.starts[0]
+
+    @property
+    def problem(self) -> str:
+        """Return the first problem of its starts, or ''."""
+        return next((one.problem for one in self.starts if one.problem), "")
+
+    @property
+    def done(self) -> tuple[Start, ...]:
+        """Return the starts that came to their end; all, where none did."""
+        return tuple(one for one in self.starts if not one.problem) or self.starts
+
+    def seconds(self, phase: str = "") -> float:
+        """Return the median seconds of one phase, or of the whole wait."""
+        return median(
+            o.phases.get(phase, 0.0) if phase else o.wait_s for o in self.done
+        )
+
+    def span(self) -> tuple[float, float]:
+        """Return the lowest and the highest seconds of waiting."""
+        every = [one.wait_s for one in self.done]
+        return min(every), max(every)
+
+
+@dataclass(frozen=True, repr=False)
+class ColdStart(Measured, TableResult):
+    """What ``cold_start`` found: a way for each that was asked."""
+
+    target: str
+    ways: tuple[Way, ...]
+    train: bool
+    options: dict[str, Any]
+    interrupted: bool = False
+
+    def __getitem__(self, name: str) -> Way:
+        for way in self.ways:
+            if way.name == name:
+                return way
+        raise KeyError(f"no way {name!r}: there are {[w.name for w in self.ways]}")
+
+    def saved(self, name: str) -> float:
+        """Return the share of the wait with nothing cached that *name* saves.
+
+        Below 0 it takes longer.
+        """
+        return 1 - self[name].seconds() / max(self["empty"].seconds(), 1e-9)
+
+    def missed(self) -> dict[str, tuple[str, ...]]:
+        """Return the parts of the keys in which a way differs from the empty one."""
+        filled = next((way.first for way in self.ways if way.name == "empty"), Start())
+        differing = {way.name: way.first.missed(filled) for way in self.ways}
+        return {name: parts for name, parts in differing.items() if parts}
+
+    def table(self) -> Table:
+        """Return a row for each way, measured values marked."""
+        rows = []
+        for way in self.ways:
+            low, high = way.span()
+            took = text.seconds(way.seconds())
+            if len(way.done) > 1:
+                took += f" ({text.seconds(low)} to {text.seconds(high)})"
+            parts = ", ".join(f"{p} {text.seconds(way.seconds(p))}" for p in PHASES)
+            answer = {True: "agree", False: "DIFFER", None: "unknown"}[way.first.agrees]
+            rows.append(
+                [way.name, way.first.found, way.problem or answer]
+                + [mark(v) for v in (way.first.libraries, text.size(way.ships))]
+                + [mark(took), mark(parts)]
+            )
+        heads = ["way", "caches", "answers", "built", "ships", "wait", "of which"]
+        return Table.of(heads, rows)
+
+    def _last(self) -> str:
+        said = [f"{way.name}: {WAYS[way.name]}" for way in self.ways]
+        for name, parts in self.missed().items():
+            said.append(
+                f"{name} found less: other parts of its keys: {', '.join(parts)}"
+            )
+        if self.interrupted:
+            said.append("interrupted: these are the ways that are finished")
+        return "\n".join(said)
+
+
+def cold_start(
+    make: str | Callable[[], tuple],
+    ways: Sequence[str] = ("empty", "warm", "copied", "artifacts"),
+    *,
+    repeat: int = 1,
+    train: bool = False,
+    env: Mapping[str, str] | None = None,
+    timeout: float = 600.0,
+    memory: int | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    **options: Any,
+) -> ColdStart:
+    """Return what a first call costs, for several ways to start.
+
+    *make* is ``"module:function"``, ``"path/to/file.py:function"``, or a function of
+    a module.  Called without arguments in a fresh process, it returns a model
+    or function and its inputs: a tuple, or a dictionary of keyword arguments; of a list
+    of several, the first are taken.  A third value, a function of what the model
+    returns, is the loss of the backward.
+
+    *ways* are some of ``empty``, ``warm``, ``copied``, ``image`` and ``artifacts``:
+    what a process finds when it starts (`WAYS`).  In each, the function is compiled
+    with *options* (those of ``torch.compile``) and called once; ``train=True`` adds a
+    backward of a weighted sum.  *repeat* starts each way as often, in turns.  *env* has
+    variables for all processes.  One in which a step takes more than *timeout* seconds,
+    or that has more than *memory* bytes (by default three quarters of what is free), is
+    ended, with all that it started, and so it is with Ctrl-C, which keeps what is
+    finished.
+
+    All folders are made in *folder*, else in the system's for temporary files, and
+    removed at the end.  Loading torch, and the modules of its compiler, is no part of
+    the wait for the first answer: no cache saves that.
+
+    Raises InputError when *make* cannot be found or fails, or when the first process,
+    which fills the cache, does not come to its end.  Where a later one fails, its way
+    says so, and the others are kept.
+    """
+    target = target_of(make)
+    if not ways or set(ways) - set(WAYS):
+        raise ValueError(f"ways are some of {', '.join(WAYS)}; not {list(ways)}")
+    if repeat < 1:
+        raise ValueError("repeat must be 1 or more")
+    order = {"target": target, "train": train, "options": options}
+    one = partial(one_start, order, timeout=timeout, env=env, memory=memory)
+    done: dict[str, list[Start]] = {way: [] for way in ways}
+    interrupted = False
+    with (
+        _workplace(folder) as place,
+        text.progress("starts", repeat * len(ways)) as bar,
+    ):
+        home = Path(place)
+        try:
+            first = one(home / "filled", save=home / "artifacts")
+            if first.problem:
+                raise InputError(f"{target}: {first.problem}")
+            ships = {way: sum(map(_bytes, _shipped(way, home))) for way in ways}
+            for turn, way in itertools.product(range(repeat), ways):
+                known = way == "empty" and turn == 0
+                done[way].append(first if known else _started(way, home, one))
+                bar.update()
+        except KeyboardInterrupt:
+            interrupted = True
+            if not any(done.values()):
+                raise
+    finished = [Way(way, tuple(s), ships[way]) for way, s in done.items() if s]
+    shown = Path(target).name  # without its folder
+    return ColdStart(shown, tuple(finished), train, options, interrupted)
+
+
+def _shipped(way: str, home: Path) -> list[Path]:
+    """Return what one *way* needs of the first start, whose place is below *home*."""
+    filled = home / "filled"
+    return {
+        "copied": [filled / CACHE],
+        "image": [filled / CACHE, filled / HEADER],
+        "artifacts": [home / "artifacts"],
+    }.get(way, [])
+
+
+def _started(way: str, home: Path, one: Callable[..., Start]) -> Start:
+    """Return *one* more start, in a new place unless it is warm."""
+    if way == "warm":
+        return one(home / "filled")
+    place, shipped = home / "new", _shipped(way, home)
+    try:
+        for part in filter(Path.is_dir, shipped):  # it may compile nothing
+            shutil.copytree(part, place / part.name)
+        return one(place, load=shipped[0] if way == "artifacts" else None)
+    except OSError as error:  # a copy tells it for each file
+        last = re.findall(r"\[Errno \d+\] [^:'\"]+", str(error))
+        said = f"OSError: {(last or [error])[-1]}"
+        return Start(problem=sandbox.explained("copy the cache", said))
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _workplace(folder: str | os.PathLike[str] | None) -> tempfile.TemporaryDirectory:
+    """Return a folder for a while; InputError where none can be made."""
+    try:
+        return tempfile.TemporaryDirectory(
+            dir=folder, prefix="cold-start-", ignore_cleanup_errors=True
+        )
+    except OSError as error:
+        raise InputError(
+            f"no cache can be kept in {folder or tempfile.gettempdir()} "
+            f"({error.strerror}): name a folder that can be written, folder=..."
+        ) from error
+
+
+def _bytes(path: Path) -> int:
+    """Return the bytes of a file, or of all files below a folder."""
+    files = filter(Path.is_file, (path, *path.rglob("*")))
+    return sum(file.stat().st_size for file in files)
+
+
+def one_start(
+    order: Mapping[str, Any],
+    place: Path,
+    timeout: float = 600.0,
+    load: Path | None = None,
+    save: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    memory: int | None = None,
+) -> Start:
+    """Return one start of what *order* says, with the folders in *place*.
+
+    *order* has a ``target``, and may have ``train`` and ``options``.  *load* and *save*
+    are files of artifacts, *env* variables for the process, *timeout* (seconds a step)
+    and *memory* (bytes) its limits.
+    """
+    cache, temporary = place / CACHE, place / HEADER
+    temporary.mkdir(parents=True, exist_ok=True)
+    before = set(cache.rglob("*.so"))
+    files = {"load": str(load or ""), "save": str(save or "")}
+    whole = {"train": False, "options": {}, **order, **files}
+    own = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary))
+    own |= {"TORCHINDUCTOR_CACHE_DIR": str(cache), **(env or {})}
+    found: dict[str, Any] = {}
+    limits = timeout, memory
+    for news in sandbox.reports(".start:first_call", whole, *limits, own, place):
+        found |= news
+    found["libraries"] = len(set(cache.rglob("*.so")) - before)
+    return msgspec.convert(found, Start)  # which has no field for a stage
+
+
+# ----------------------------------------------------------- in the process of a start
+
+
+def first_call(order: dict[str, Any], report: Report) -> None:
+    """Call a compiled function for the first time: a sandbox runs this."""
+    report.stage("import torch")
+    import torch
+
+    report.stage("load the compiler")
+    for name in ("async_compile", "compile_fx"):  # or the first compile loads them
+        import_module(f"torch._inductor.{name}")
+
+    from .helpers import _torch, correctness
+
+    report.stage("make the model")
+    fn, inputs, kwargs, loss = made_by(order["target"])
+    if order["load"]:
+        report.stage("load the artifacts")
+        info = torch.compiler.load_cache_artifacts(Path(order["load"]).read_bytes())
+        report.end("load_s")
+        report.put(loaded=info is not None)
+
+    report.stage("the first call")
+    compiled = torch.compile(fn, **order["options"])  # which may load already
+    sides = [fn, compiled]
+    if order["train"]:
+        sides = [trained(side, loss or correctness.weighted_sum) for side in sides]
+    eager, ours = (partial(side, *inputs, **kwargs) for side in sides)
+    with torch.set_grad_enabled(order["train"]), _torch.trace() as events:
+        ours()
+        report.end("first_s")
+    report.put(phases=phases(), lookups=lookups(events))
+    if order["save"]:
+        report.stage("save the artifacts")
+        saved = torch.compiler.save_cache_artifacts()
+        if saved is not None:
+            Path(order["save"]).write_bytes(saved[0])
+    report.stage("compare with eager")
+    with torch.set_grad_enabled(order["train"]):
+        report.put(agrees=agrees(eager, ours))
+
+
+# Each kind of cache: torch's counters of what was found, not found, and not looked
+# for, and how torch's events of it begin.
+_CACHES = {
+    "AOTAutogradCache": ("aot_autograd", "autograd_cache", "aotautograd_cache_"),
+    "FxGraphCache": ("inductor", "fxgraph_cache", "fx_graph_cache_"),
+}
+
+
+def phases() -> dict[str, float]:
+    """Return the seconds that each phase of this process took for itself.
+
+    Inductor loads code that was found in a cache, and ``build`` is the time of
+    compilers and linkers.
+    """
+    from .helpers import _torch
+
+    def whole(phase: str) -> float:
+        field = f"{phase}_cumulative_compile_time_us"
+        return (
+            sum(getattr(one, field, None) or 0 for one in _torch.compile_history) / 1e6
+        )
+
+    def timed(name: str) -> float:
+        return sum(_torch.compile_seconds.get(name, ()))
+
+    aot, lowered = whole("aot_autograd"), whole("inductor")
+    # A graph that was found is not lowered, but its code is loaded.
+    loads = timed("AOTAutogradCache.inductor_load") or (
+        0.0 if lowered else timed("PyCodeCache.load_by_key_path")
+    )
+    inductor = min(lowered + loads, aot)
+    building = min(timed("compile_file"), inductor)
+    return {
+        "Dynamo": max(whole("dynamo") - aot, 0.0),
+        "AOTAutograd": aot - inductor,
+        "Inductor": inductor - building,
+        "build": building,
+    }
+
+
+def lookups(events: list[Any]) -> list[dict[str, Any]]:
+    """Return what each kind of cache found, why not, and its newest key's parts."""
+    from .helpers import _torch
+
+    found = []
+    for kind, (group, prefix, begins) in _CACHES.items():
+        counts = _torch.counters[group]
+        hits, misses, bypasses = (
+            counts[f"{prefix}_{word}"] for word in ("hit", "miss", "bypass")
+        )
+        reasons, parts = [], dict[str, str]()
+        for event in events:
+            if event.kind.startswith(begins) and event.payload[:1] == "{":
+                told = json.loads(event.payload)
+                reasons.append(told.get("cache_bypass_reason") or "")
+                parts.update(components(told.get("components") or []))
+        row = {"kind": kind, "hits": hits, "misses": misses, "bypasses": bypasses}
+        why = tuple(dict.fromkeys(filter(None, reasons)))
+        found.append({**row, "reasons": why, "parts": parts})
+    return found
+
+
+def components(lines: list[str]) -> dict[str, str]:
+    """Return the hash of each part of a key, by the name that torch gives the part."""
+    parts = {}
+    for line in lines:
+        number, _, rest = line.partition("] ")
+        parts[rest.partition(": ")[0]] = number.lstrip("[")
+    return parts
+
+
+def agrees(eager: Callable[[], Any], compiled: Callable[[], Any]) -> bool | None:
+    """Return whether both agree, blocks that eager compiles run eagerly too.
+
+    None where nothing is returned.
+    """
+    import torch
+
+    from .helpers.judge import agreement
+    from .helpers.outcomes import Trial
+
+    usual = torch.compiler.set_stance("force_eager")(eager)
+    trial = Trial([((), {})], usual, compiled, detail="numbers")
+    with trial.state:
+        try:
+            return agreement(trial, trial.outcome("compiled", compiled)).matches
+        except InputError:
+            return None
+
+
+# --------------------------------------------------------------------- the part
+
+_OWN_BACKWARD = (
+    "torch._functorch.config.autograd_cache_allow_custom_autograd_functions = True"
+)
+_WORTH_SHIPPING = 0.2  # of the first call, what a cache must save to be advised
+
+
+def part(order: dict[str, Any]) -> Part:
+    """Where do the first call's seconds go?"""
+    limits = {name: order[name] for name in ("timeout", "memory")}
+    found = cold_start(order["target"], train=order["trains"], **limits)
+    if found.interrupted:
+        raise KeyboardInterrupt
+    return judged(found)
+
+
+def judged(found: ColdStart) -> Part:
+    """Return the verdict on the first call, cold and with a cache."""
+    problems = [f"{way.name}: {way.problem}" for way in found.ways if way.problem]
+    saved = {way.name: found.saved(way.name) for way in found.ways if not way.problem}
+    says = f"{mark(text.seconds(found['empty'].seconds()))} until the first answer"
+    counts: dict[str, Any] = {"saved": None, "found_in_cache": None}
+    verdict, advice = "look" if problems else "good", ()
+    if "warm" in saved:
+        says += f", {mark(text.seconds(found['warm'].seconds()))} with a warm cache"
+        lookups, counts["saved"] = found["warm"].first.lookups, round(saved["warm"], 3)
+        hits = counts["found_in_cache"] = sum(one.hits for one in lookups)
+        phases = found["empty"].first.phases
+        if not hits and phases.get("Inductor", 0) + phases.get("build", 0):
+            verdict = "bad"
+            says = f"a second process finds nothing in the cache: {says}"
+            whys = [reason for one in lookups for reason in one.reasons]
+            whys += [
+                f"{part} of its key differs" for part in found.missed().get("warm", ())
+            ]
+            advice = (f"look why: {'; '.join(whys) or 'are caches switched off?'}",)
+        elif verdict == "good" and (passed := [one for one in lookups if one.bypasses]):
+            kinds = ", ".join(one.kind for one in passed)
+            verdict, says = "look", f"a second process passes {kinds} by: {says}"
+            advice = tuple(map(_passed_by, passed))
+    best = max(saved, key=lambda way: (way != "warm", saved[way]))
+    if verdict == "good" and saved[best] > _WORTH_SHIPPING:
+        ships = mark(text.size(found[best].ships))
+        share = mark(f"{saved[best]:.0%}")
+        advice = (f"{best!r} ships {ships} and saves {share} of the first call",)
+    return Part("start", verdict, says, counts, (*shown(found), *problems), advice)
+
+
+def _passed_by(found: Lookup) -> str:
+    """Return why a cache was not asked, in torch's words, and what lets it be."""
+    why = " ".join("; ".join(found.reasons).split()) or "torch does not say why"
+    said = f"{found.kind} is not asked, so its part is done in each process: {why}"
+    if re.search("FunctionCtx|autograd_function_apply", why):
+        said += f": untried: {_OWN_BACKWARD}, where such a function has no state"
+    return said
