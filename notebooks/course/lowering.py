@@ -13,7 +13,6 @@ from torch._functorch import config as functorch_config
 from torch._inductor import config as inductor_config
 
 from course.page_log import logged
-from helpers import output_code
 from helpers.text import Table
 
 
@@ -97,15 +96,3 @@ def decisions(log: str) -> list[str]:
         raise ValueError("this log is not of log_of('fusion', ...)")
     kept = r"^(?:fusing|cannot fuse|completed fusion).*"
     return list(dict.fromkeys(re.findall(kept, log, re.MULTILINE)))
-
-
-def call_lines(fn: Callable[..., Any], *inputs: Any, **options: Any) -> list[str]:
-    """Return what the generated ``call()`` does with its inputs, stripped.
-
-    How it unpacks and checks them, comments, and its last line, are left out.
-    """
-    text = output_code(fn, *inputs, options=options).text
-    body = re.search(r"def call\(.*?\n(.*?)\n *return ", text, re.S)[1]
-    lines = [line.strip() for line in body.split("\n")]
-    before = r".* = args$|args\.|assert_|#"
-    return [line for line in lines if not re.match(before, line)]

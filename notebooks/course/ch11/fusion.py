@@ -49,11 +49,6 @@ class Asked:
         return len(self.launches) - self.generated
 
     @property
-    def nodes(self) -> int:
-        """With how many nodes the first round of fusion began."""
-        return sum(map(int, re.findall(r"\(1/10\): (\d+) nodes", self.log)))
-
-    @property
     def refused(self) -> dict[tuple[str, str], str]:
         """The reason for each pair of nodes that was refused."""
         found = re.findall(r"cannot fuse (\w+) with (\w+): (.+)", self.log)

@@ -16,7 +16,7 @@ class _Block(nn.Module):
 
 
 class _Net(nn.Module):
-    """Two blocks, and parts whose names are those of wrappers."""
+    """Two blocks, and a part with a wrapper's name."""
 
     def __init__(self):
         super().__init__()
@@ -30,7 +30,7 @@ class _Net(nn.Module):
 
 
 class _Odd(nn.Module):
-    """A part that is called as the compiler's wrapper calls its own, two buffers."""
+    """A part that has the name of the compiler's wrapper, and two buffers."""
 
     def __init__(self):
         super().__init__()
