@@ -6,7 +6,6 @@ import types
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from bootstrap import FIRST_IN_A_KERNEL
 from course import cell_errors
 from helpers import _torch
 from helpers.errors import Unavailable
@@ -103,22 +102,3 @@ def test_a_kernel_says_below_the_traceback_what_helps():
     assert "NameError" in shown[4] and "What to do: cell [3], `found = int(" in shown[4]
     for number in (5, 6):
         assert shown[number].count("What to do: where a cell above defines 'gone'") == 1
-
-
-def test_a_new_kernel_says_so_from_its_first_cell_on(tmp_path, monkeypatch):
-    startup = tmp_path / "profile_default" / "startup"
-    startup.mkdir(parents=True)
-    (startup / "torch_compile_course.py").write_text(
-        FIRST_IN_A_KERNEL, encoding="utf-8"
-    )
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
-    sources = ["x + 1", "y = x + 1", "y + 1", "z = 3", "y + 1"]
-    notebook = new_notebook(cells=[new_code_cell(source) for source in sources])
-    with course_environment():
-        runner = client(notebook, ROOT / "notebooks")
-        runner.allow_errors = True
-        runner.execute()
-    told = ["\n".join(c.outputs[0].traceback) for c in notebook.cells if c.outputs]
-    new = "What to do: this kernel knows nothing of the cells above"
-    assert [new in text for text in told] == [True, True, True, False]
-    assert "where a cell above defines 'y', it has not run" in told[3]

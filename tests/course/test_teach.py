@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,7 +22,6 @@ from course.teach import (
     reveal,
     start,
 )
-from helpers.text import unmark
 from tests.refresh import ROOT
 
 ASK = ("01.p1", "How many graphs?", ["1 graph", "2 graphs"])
@@ -109,17 +107,6 @@ def test_a_claim_that_cannot_fail_is_an_error(learner, condition):
 # Start.
 
 
-def test_start_says_what_the_notebook_runs_on_and_quietens_one_warning(said):
-    with warnings.catch_warnings(record=True) as shown:
-        start("01")
-        warnings.warn(f"{teach._NOISE} but not enabled.", stacklevel=1)
-        warnings.warn("something else", stacklevel=1)
-    assert [str(warning.message) for warning in shown] == ["something else"]
-    text = said()
-    assert text.startswith(f"Ready: notebook 01 on ⟨torch {torch.__version__}, triton")
-    assert unmark(text) == "Ready: notebook 01 on ⟨…⟩\n"
-
-
 ON_A_GPU = {
     "torch.cuda.is_available": lambda: True,
     "course.teach.version_of": {"torch": "2.13.0"}.get,
@@ -170,20 +157,6 @@ def test_a_right_guess(said, mine):
     }
     score("01")
     assert "predictions  1 of 1 made, 1 right" in said()
-
-
-def test_a_wrong_guess_lasts_until_the_next_kernel(said, monkeypatch):
-    predict(*ASK, mine=1)
-    reveal("01.p1", "2 graphs")
-    assert said().endswith("You said: 1 graph\n")
-    monkeypatch.setattr(lesson, "progress", Progress())
-    lesson.begin("01")
-    predict(*ASK)
-    assert "Your guess on record: 1 graph" in said()
-    score("01")
-    assert "predictions  1 of 1 made, 0 right" in said()
-    predict("01.p1", "How many graphs?", ["three graphs", "4 graphs"])
-    assert "none yet" in said()  # the course has changed the options
 
 
 @pytest.mark.parametrize("mine", [0, 3, "2", "3 graphs", "", 1.0, True, [1]])
@@ -259,19 +232,6 @@ def test_score_counts_this_pass_and_no_earlier_one(said, learner):
     assert "  exercises    0 of 0 passed\n" in said()
     score("02")
     assert said().startswith('Run the first cell, start("02")')
-
-
-def test_score_sums_up_all_lessons_and_says_what_to_read_again(said):
-    for key, guess in (("01.p1", 1), ("08.p2", 2), ("03.p1", 2)):
-        predict(key, *ASK[1:], mine=guess)
-        reveal(key, "1 graph")
-    lesson.progress.put("exercises", "01.1", {"passed": True})
-    said()
-    score("01")
-    assert said().splitlines()[-2:] == [
-        "All lessons so far: 1 of 3 predictions right, 1 exercise passed",
-        "  read again where a guess was wrong: 03, 08",
-    ]
 
 
 # The progress file.

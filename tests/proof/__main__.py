@@ -14,9 +14,7 @@ NAMES = {
     "faults": "break torch.compile on purpose, and see which cell notices",
     "browser": "run all of every notebook in JupyterLab, move each widget, solve it",
     "checkups": "check up models of real libraries, and look at the reports",
-    "hub": "let three people disturb each other below one hub on this machine",
     "mutants": "change a module in one place, again and again: does a test fail?",
-    "reading": "open and update the lessons as `make lab` does, and read the site",
     "versions": "run the notebooks on another torch, and list what differs",
     "report": "write what the others recorded into data/proofs/README.md",
 }

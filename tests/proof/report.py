@@ -22,8 +22,6 @@ SECTIONS = {
     "access": "Can everybody read and use the pages?",
     "checkups": "What does a checkup say of real models, and is its page whole?",
     "answers": "Does a checkup leave real models alone?",
-    "hub": "Can a room share one machine?",
-    "reading": "What does a reader meet, from `make lab` to the site?",
     "versions": "What differs on another torch?",
 }
 

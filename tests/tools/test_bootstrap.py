@@ -97,32 +97,6 @@ def test_what_is_not_ours_is_left_alone(checkout, capsys):
     assert (checkout / ".venv" / "mine").read_text() == "keep"
 
 
-@pytest.mark.parametrize(
-    ("log", "advice"),
-    [
-        ("failed to write to file: No space left (os error 28)", "the disk is full"),
-        ("error sending request for url\n  cause: dns error", "no network"),
-        (
-            "error sending request for url\n  cause: invalid peer certificate",
-            "PIP_CERT",
-        ),
-        ("failed to create directory: Read-only file system", "cannot write in .venv"),
-        ("Failed to initialize cache at `/x`\n Permission denied", "set UV_CACHE_DIR"),
-        ("error: No solution found when resolving", "no build for this"),
-        ("some words\nERROR: {odd} ending\n", "failed: ERROR: {odd} ending"),
-    ],
-)
-def test_a_failed_step_tells_why_and_leaves_the_log(log, advice, checkout, capsys):
-    bootstrap.check_folder()
-    code = f"import sys; print('Downloading torch (527.0MiB)'); print({log!r})"
-    with pytest.raises(SystemExit):
-        bootstrap.step(sys.executable, "-c", f"{code}; sys.exit(1)")
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "setup: downloading torch (527.0MiB)"
-    assert advice in lines[1] and len(lines) == 2
-    assert log in (checkout / ".cache" / "setup.log").read_text()
-
-
 def packages(checkout):
     venv = str(checkout / ".venv")
     return Path(sysconfig.get_path("purelib", vars={"base": venv}))
@@ -185,20 +159,6 @@ def test_another_torch_is_a_new_environment_and_stays_chosen(build):
     assert "--clear" in steps[0] and "--torch-backend cpu" in steps[2]
     assert build() == []
     assert "--clear" in build("--torch", "default")[0]
-
-
-def test_what_cannot_be_used_is_made_again(checkout, build, capsys):
-    first = build("--torch", "cpu")
-    state = checkout / ".venv" / "course.json"
-    state.write_text(state.read_text().replace(str(checkout), "/elsewhere"))  # moved
-    assert build() == first
-    (checkout / ".venv" / "bin" / "python").unlink()
-    assert build() == first
-    state.write_text("[half")
-    assert build("--torch", "cpu", fails="-r ./requirements.txt") == first
-    assert "setup: stopped; run it again to go on" in capsys.readouterr().err
-    assert build() == first, "and with the torch that was chosen"
-    assert build() == []
 
 
 LITTLE = types.SimpleNamespace(free=5 * 2**30)

@@ -15,7 +15,7 @@ COMMANDS = (
     *("tests.benchmarks.__main__", "tests.field.__main__", "tests.proof.__main__"),
     "tools.hub.__main__",
 )
-PROOFS = [f"tests.proof.{name}" for name in NAMES if name not in ("hub", "report")]
+PROOFS = [f"tests.proof.{name}" for name in NAMES if name != "report"]
 
 
 def ended(main, *words):

@@ -75,13 +75,6 @@ def test_torch_and_triton_are_a_pair():
     assert f"{pins['triton'].specifier}.".startswith(f"=={_torch._TRITON[torch]}.")
 
 
-def test_the_hooks_use_the_pinned_ruff_and_fetch_no_other_repository():
-    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
-    assert [repository["repo"] for repository in hooks] == ["local"]
-    ruff = str(pinned(FILES["requirements.txt"])["ruff"])
-    assert all(hook["additional_dependencies"] == [ruff] for hook in hooks[0]["hooks"])
-
-
 def test_every_package_is_installed_with_the_helpers():
     listed = tomllib.loads(FILES["pyproject.toml"])["tool"]["setuptools"]["packages"]
     folders = {path.parent for path in (ROOT / "helpers").rglob("*.py")}

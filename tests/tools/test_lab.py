@@ -139,22 +139,6 @@ def test_lessons_that_the_reader_or_the_course_took_away():
     assert code("my own") == "x = 'mine'"
 
 
-@pytest.mark.parametrize("damage", ["[1]", '{"00.ipynb": 3', None])
-def test_without_the_record_whatever_differs_is_the_readers(damage):
-    if damage is None:
-        (OWN / lab.RECORD).unlink()
-    else:
-        (OWN / lab.RECORD).write_text(damage)
-    change("00")
-    (OWN / "01.ipynb").write_text("{ not a notebook")
-    assert [line.partition(":")[0] for line in delivered()] == [
-        "00.ipynb has your changes and stays",
-        "01.ipynb has your changes and stays",
-    ]
-    assert code("00") == "x = 'mine'"
-    assert (OWN / "01.ipynb").read_text() == "{ not a notebook"
-
-
 def test_a_full_disk_in_the_middle_loses_nothing(monkeypatch, capsys):
     started = []
     usual = lab.write_atomically
@@ -177,20 +161,6 @@ def test_a_full_disk_in_the_middle_loses_nothing(monkeypatch, capsys):
     assert started, "JupyterLab opens what is there"
     assert code("01") == "x = 'mine'"
     assert [line[:2] for line in delivered()] == ["01"]
-
-
-def test_what_an_update_renewed_is_one_line(monkeypatch, capsys):
-    monkeypatch.setattr(lab, "ROOT", Path("a course"))
-    monkeypatch.setattr(lab, "serve", lambda told: None)
-    monkeypatch.setenv("PYTHONPATH", "")
-    change("00")
-    for number in ("00", "01"):
-        write(number, "x = 2")
-    (COURSE / "glossary.md").write_text("# Another glossary\n")
-    lab.main([])
-    changed, renewed = capsys.readouterr().out.splitlines()
-    assert changed.startswith("00.ipynb has your changes and stays")
-    assert renewed == "lab: an update renewed 2 pages"
 
 
 SERVE = """
