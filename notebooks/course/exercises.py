@@ -319,7 +319,10 @@ def number(value: Any) -> float | None:
 
 
 def same(value: Any, wanted: Any) -> bool:
-    """Return whether an answer is the number, text, bool or None that was wanted."""
+    """Return whether an answer is the number, text, bool, None or list of these."""
+    if isinstance(wanted, (tuple, list)):
+        alike = isinstance(value, (tuple, list)) and len(value) == len(wanted)
+        return alike and all(map(same, value, wanted))
     if wanted is None or isinstance(wanted, bool):
         return value is wanted
     if isinstance(wanted, str):
