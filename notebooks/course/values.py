@@ -19,8 +19,10 @@ def right_values(
     """Return whether *compiled* is about as near to float64 as *eager* is.
 
     Both are called with copies of *inputs*; outputs and the gradients of all
-    floating-point inputs and parameters are compared.
+    floating-point inputs and parameters are compared.  What is drawn after this is the
+    same on each machine.
     """
+    torch.manual_seed(0)
     return not differences(eager, compiled, [inputs], gradients=True)
 
 
