@@ -19,8 +19,10 @@ def right_values(
     """Return whether *compiled* is about as near to float64 as *eager* is.
 
     Both are called with copies of *inputs*; outputs and the gradients of all
-    floating-point inputs and parameters are compared.
+    floating-point inputs and parameters are compared.  What is drawn after this is the
+    same on each machine.
     """
+    torch.manual_seed(0)
     return not differences(eager, compiled, [inputs], gradients=True)
 
 
@@ -77,8 +79,10 @@ def _start(root: torch.Tensor) -> torch.Tensor:
 def as_near(exact: Any, usual: Any, ours: Any) -> bool:
     """Return whether *ours* is about as near to *exact* as *usual* is.
 
-    Anything but a tensor must be the same in both.
+    It may be off by four roundings as well.  Anything but a tensor must be the same.
     """
     if not (isinstance(usual, torch.Tensor) and isinstance(ours, torch.Tensor)):
         return type(usual) is type(ours) and usual == ours
-    return right(usual, ours, exact, share_of([exact], [usual]))
+    roundings = 4 * torch.finfo(ours.dtype).eps if ours.is_floating_point() else 0.0
+    share = max(share_of([exact], [usual]), roundings)
+    return exact.shape == ours.shape and right(usual, ours, exact, share)

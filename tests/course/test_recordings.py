@@ -9,10 +9,10 @@ import torch
 
 from course import recorded, recordings
 from course.recordings import read
-from helpers import compare, load, stats
+from helpers import compare, stats
 from helpers.benchmark import Comparison, estimate
 from helpers.errors import ResultError
-from helpers.results import Machine
+from helpers.results import Machine, load
 from helpers.text import pre, seconds, size
 from tools.record_gpu import record
 
