@@ -1,7 +1,5 @@
 """Checks and hints of notebook 19."""
 
-import time
-
 import torch
 from torch._dynamo import utils
 
@@ -62,22 +60,10 @@ def _slow(function=_wave):
     return _wave, slow
 
 
-def _takes_long():
-    def slowly(graph, inputs):
-        def run(*tensors):
-            time.sleep(0.25)
-            return graph.forward(*tensors)
-
-        return run
-
-    return _wave, _compiled(backend=slowly)
-
-
 # What it is, what is handed over, and how it is made; some have two faults.
 TRIALS = (
     ("fine", "a function that was never called", lambda: (_wave, _compiled())),
     ("fine", "a function that was compiled before", _known),
-    ("fine", "a function that takes long, and does not compile", _takes_long),
     ("stale", "a model with a hook that is not noticed", _hooked),
     ("stale", "another function, compiled in each call", lambda: _slow(_other)),
     ("silent", "disable=True", lambda: (_wave, _compiled(disable=True))),

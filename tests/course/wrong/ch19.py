@@ -2,15 +2,6 @@
 # Lines with - and + change the answer in notebooks/solutions/ch19.py.
 
 
-# %% 19.1: a function that takes long, and does not compile: you say "slow"
-# - before = get_compilation_metrics()
-# + import time
-# +
-# +     begin = time.perf_counter()
-# - "fine" if get_compilation_metrics() == before else "slow"
-# + "slow" if time.perf_counter() - begin > 0.2 else "fine"
-
-
 # %% 19.1: disable=True: you say "fine"
 # -     if not any("Torch-Compiled Region" in e.name for e in seen.events()):
 # -         return "silent"
@@ -64,21 +55,3 @@ def diagnose(eager, compiled, x):
 # %% 19.1: a function past the recompile limit: you say "fine"
 # - "Torch-Compiled Region"
 # + "TorchDynamo Cache Lookup"
-
-
-# %% 19.1: a function that was compiled before: you say "silent"
-def diagnose(eager, compiled, x):
-    from torch._dynamo.callback import callback_handler
-    from torch._dynamo.utils import get_compilation_metrics
-
-    seen = []
-    callback_handler.register_start_callback(seen.append)
-    same = torch.allclose(compiled(x), eager(x))
-    callback_handler.remove_start_callback(seen.append)
-    if not same:
-        return "stale"
-    if not seen:
-        return "silent"
-    before = get_compilation_metrics()
-    compiled(x)
-    return "fine" if get_compilation_metrics() == before else "slow"
