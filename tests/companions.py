@@ -64,14 +64,17 @@ LESSONS = {
 # The first number is the minutes of the whole route, and a number among the stops those
 # of a break; what they do not take is left for polls and questions.
 ROUTES: dict[str, tuple[int, tuple[Stop | int, ...]]] = {
-    "2 hours": (120, stops("00.1 01.1 +5 05.1 14.1 03")),
-    "half a day": (240, stops("00 01.1 03.1 05.1 +10 14.1 15.1 18 +10 25 28")),
+    "2 hours": (120, stops("00 01.1 +5 03 04 05.1 14")),
+    "half a day": (240, stops("00 01.1 03.1 +10 04 05.1 14.1 15 +10 18 25 28.1")),
     "a day": (
         420,
-        stops("00.1 01.1 02.1 +15 03 04.1 05.1 14.1 +15 07.1 10.1 12.1 18.1"),
+        stops(
+            "00.1 01.1 02.1 +15 03 04.1 05.1 14.1 15.1 +15 "
+            "06 07.1 10.1 12.1 +15 18.1 25.1 28.1"
+        ),
     ),
-    "practice": (180, stops("06 20.1 21.1 +10 25.1 +10 22.1")),
-    "real models": (180, stops("27.1 28.1 +10 29.1 26.1 +8 30.1")),
+    "practice": (180, stops("19 20.1 21.1 +10 22.1 16.1 +8 26.1")),
+    "real models": (180, stops("27.1 29.1 30.1 +10 17.1 13.1 +8 23.1")),
 }
 # Whose lessons its people have done.
 FOLLOWS = {"practice": "a day", "real models": "practice"}
