@@ -68,13 +68,15 @@ NAMES |= {"inductor": torch._inductor.config, "dynamo": torch._dynamo.config}
 
 
 @functools.cache
-def claimed(number):
-    """Return the texts of all claims of a lesson."""
-    path = lesson(number)
+def said(key):
+    """Return the claims of a page, and the titles of its sections."""
+    path = lesson(key)
     if path is None:
         return set()
-    texts = [call.args[0] for call in Lesson(read(path), path).calls("claim")]
-    return {text.value for text in texts if isinstance(text, ast.Constant)}
+    page = Lesson(read(path), path)
+    texts = [call.args[0] for call in page.calls("claim")]
+    claims = {text.value for text in texts if isinstance(text, ast.Constant)}
+    return claims | {title for level, title in page.headings if level == 2}
 
 
 def same(one, other):
@@ -90,10 +92,8 @@ def problem(row):
     """Follow the pointer of a row; return what is wrong with it."""
     by, pointer = row["by"], row["pointer"]
     if by == "lesson":
-        number, _, text = pointer.partition(": ")
-        return (
-            None if text in claimed(number) else f"{row['id']}: not claimed: {pointer}"
-        )
+        key, _, text = pointer.partition(": ")
+        return None if text in said(key) else f"{row['id']}: not there: {pointer}"
     if by in ("arithmetic", "code"):
         expression, arrow, value = pointer.partition(" → ")
         if not arrow:
@@ -107,7 +107,7 @@ def problem(row):
     return None if pointer and row["verdict"] == "unverifiable" else "it is decided"
 
 
-def test_each_claim_of_a_lesson_is_there():
+def test_each_claim_and_section_is_there():
     assert [
         wrong for row in ROWS if row["by"] == "lesson" if (wrong := problem(row))
     ] == []

@@ -2,7 +2,7 @@
 
 `data/claims.csv` has a row for each claim, with a verdict and what decides it;
 `python -m tools.claims` makes the page `notebooks/claims.md` of it.  The tests follow
-each pointer: a lesson has the claim, an expression gives the value.
+each pointer: a page has the claim or the section, an expression gives the value.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ CLAIMS, PAGE = ROOT / "data" / "claims.csv", ROOT / "notebooks" / "claims.md"
 VERDICTS = {
     "true": "It holds as it is said.",
     "partly": "It holds for a part, or under a condition that is not said.",
-    "misleading": "Who believes it would expect or do the wrong thing.",
+    "misleading": "Whoever believes it would expect or do the wrong thing.",
     "false": "It does not hold.",
     "outdated": "It held for an older version.",
     "unverifiable": "What is needed to check it is not given.",
 }
 DECIDED_BY = {
-    "lesson": "a claim that a lesson tests each time it runs",
+    "lesson": "a section of a lesson or reference page; each run compares its outputs",
     "arithmetic": "a calculation that the tests repeat",
     "code": "an expression that the tests evaluate on torch 2.13",
     "source": "a publication, with its date",
@@ -43,6 +43,7 @@ NUMBERS = {
     "H100_MEMORY": (_H100.bytes_per_s, "bytes a second, the same data sheet"),
 }
 FUNCTIONS = {
+    "Branch()": "a module with a branch on the values of its input",
     "parts(f)": "the graphs that are compiled for a training step of `f`",
     "error(f)": "the name of the error that `f` raises",
     "inductor, dynamo": "`torch._inductor.config` and `torch._dynamo.config`",
@@ -51,15 +52,13 @@ FUNCTIONS = {
 
 def rows() -> list[dict[str, str]]:
     """Return the rows of `data/claims.csv`."""
-    with CLAIMS.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    return list(csv.DictReader(CLAIMS.read_text(encoding="utf-8").splitlines()))
 
 
 def page(claims: list[dict[str, str]]) -> str:
     """Return the page for readers, in Markdown."""
     articles = list(dict.fromkeys(row["article"] for row in claims))
-    counts = Counter(row["verdict"] for row in claims)
-    by = Counter(row["by"] for row in claims)
+    counts, by = (Counter(row[what] for row in claims) for what in ("verdict", "by"))
     parts = [
         "# What people say about torch.compile, and what decides it",
         f"{len(claims)} claims from {len(articles)} articles on the web, collected in "
@@ -78,15 +77,7 @@ def page(claims: list[dict[str, str]]) -> str:
         "## The claims",
         _table(
             ["no.", "claim", "verdict", "why, and what decides it"],
-            [
-                [
-                    row["id"],
-                    _text(row["claim"]),
-                    f"**{row['verdict']}**",
-                    f"{_text(row['why'])}<br>({_decides(row)})",
-                ]
-                for row in claims
-            ],
+            [_line(row) for row in claims],
         ),
         "## What the expressions use",
         _table(
@@ -105,21 +96,30 @@ def _table(head: list[str], lines: list[list[str]]) -> str:
     )
 
 
+def _line(row: dict[str, str]) -> list[str]:
+    why = f"{_text(row['why'])}<br>({_decides(row)})"
+    return [row["id"], _text(row["claim"]), f"**{row['verdict']}**", why]
+
+
 def _text(words: str) -> str:
     """Return words as they are, whatever Markdown would make of their signs."""
     return re.sub(r"([\\_*<>|`\[\]])", r"\\\1", words)
 
 
-def lesson(number: str) -> Path | None:
-    """Return the notebook of a lesson."""
-    return next((ROOT / "notebooks").glob(f"{number}_*.ipynb"), None)
+def lesson(key: str) -> Path | None:
+    """Return the notebook of a lesson, by number, or of a reference page."""
+    name = f"{key}_*.ipynb" if key.isdigit() else f"reference/{key}.ipynb"
+    return next(PAGE.parent.glob(name), None)
 
 
 def _decides(row: dict[str, str]) -> str:
     pointer = row["pointer"]
     if row["by"] == "lesson":
-        number, claim = pointer.split(": ", 1)
-        return f"[lesson {number}]({lesson(number).name}): “{_text(claim)}”"
+        key, words = pointer.split(": ", 1)
+        link = lesson(key).relative_to(PAGE.parent).as_posix()
+        if f'"## {words}' in (PAGE.parent / link).read_text("utf-8"):  # a section
+            link += "#" + words.replace(" ", "-")
+        return f"[{key}]({link}): {_text(words)}"
     if row["by"] in ("arithmetic", "code"):
         expression, value = pointer.split(" → ")
         return f"`{expression}` gives `{value}`"
