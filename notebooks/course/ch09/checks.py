@@ -23,6 +23,8 @@ deepest = exercise(
         ("tiles that fit to the byte", (64, 64, 64, 2, 3 * 2**14, "wgmma"), 3),
         ("tiles of which no pair fits", (256, 256, 256, 4, H100, "wgmma"), 0),
         ("128 x 128 x 64 on an RTX 3090", (128, 128, 64, 2, RTX3090, "mma"), 4),
+        ("one pair fits, with mma", (128, 128, 128, 2, RTX3090, "mma"), 2),
+        ("one pair, to the byte, with mma", (64, 64, 64, 2, 2**14, "mma"), 2),
         ("no pair fits, with mma", (256, 256, 256, 4, RTX3090, "mma"), 0),
     ],
 )

@@ -35,3 +35,13 @@
 # %% 09.2: 300 x 1000, tiles of 128 x 64: you return 40, and it is 48
 # - high, wide = tile
 # + wide, high = tile
+
+
+# %% 09.1: one pair fits, with mma: you return 1, and it is 2
+# - if pairs and
+# + if pairs > 1 and
+
+
+# %% 09.1: one pair, to the byte, with mma: you return 1, and it is 2
+# - if pairs and
+# + if limit > stage and
