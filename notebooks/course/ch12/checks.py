@@ -44,7 +44,7 @@ choose = exercise(
     "for its name.",
     cases=[
         ("default and max-autotune, 1,000 calls", (BOTH, 1_000), "default"),
-        ("both, 50 calls: none is paid back", (BOTH, 50), "eager"),
+        ("both, 150 calls: none is paid back", (BOTH, 150), "eager"),
         ("graphs that were not used", (SKIPPED, 10_000), "default"),
         ("not used, but tuned", (STILL_TUNED, 1_000_000), "max-autotune"),
         ("graphs that were used", (USED, 10_000), "reduce-overhead"),

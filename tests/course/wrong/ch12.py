@@ -2,7 +2,7 @@
 # Lines with - and + change the answer in notebooks/solutions/ch12.py.
 
 
-# %% 12.1: both, 50 calls: none is paid back: you return 'default'
+# %% 12.1: both, 150 calls: none is paid back: you return 'default'
 # - return max(saved, key=saved.get)
 # + del saved["eager"]
 # +     return max(saved, key=saved.get, default="eager")
@@ -50,3 +50,10 @@
 # +         tried[name] = value
 # +         found += [name] if texts(tried) != plain else []
 # +     return found
+
+
+# %% 12.1: both, 150 calls: none is paid back: you return 'default'
+# - return max(saved, key=saved.get)
+# + del saved["eager"]
+# +     best = max(saved, key=saved.get, default="eager")
+# +     return best if calls >= 100 else "eager"  # this passed once
