@@ -84,6 +84,7 @@ which_ceiling = exercise(
         ("a chain of 100, balance 4", (_times(100), (X,), 4), "arithmetic"),
         ("a product, balance 10", (torch.mm, (X, X), 10), "arithmetic"),
         ("a product, balance 40", (torch.mm, (X, X), 40), "memory"),
+        ("a product between two loops, 15", (_product, (X, X), 15), "memory"),
         ("one row times a matrix, 4", (torch.mm, (ROW, WEIGHT), 4), "memory"),
         (
             "a column and a row that meet, balance 0.2",
