@@ -40,16 +40,17 @@ one_kernel = exercise(
 def _step(p, grad, m):
     m.mul_(0.9).add_(grad.clamp(-1, 1))
     p.sub_(0.1 * m)
+    return p, m
 
 
 def _left_by(step):
-    """Return a function that returns what *step* leaves in its tensors."""
+    """Return a function that returns what *step* leaves in its tensors, and returns."""
 
     def left(*tensors):
         with torch.no_grad():
             copies = [tensor.clone() for tensor in tensors]
-            step(*copies)
-        return copies
+            returned = step(*copies)
+        return [*copies, *(returned or ())]
 
     return left
 

@@ -8,7 +8,7 @@
 # + def lean(x, gain):
 
 
-# %% 11.1: the numbers are off by
+# %% 11.1: output is
 # -     h = torch.relu(x) * gain  # what a diagonal matrix does to columns
 # +     h = torch.relu(x * gain)  # gain has negative numbers
 
@@ -24,10 +24,15 @@
 # +         grad = grad.clamp(-1, 1)
 
 
-# %% 11.2: a result or a gradient differs
+# %% 11.2: output[0] is
 # -     grad = grad.clamp(-1, 1)  # does nothing to what is small already
 
 
-# %% 11.2: a result or a gradient differs
+# %% 11.2: output[1] is
 # - grad = grad.clamp(-1, 1)
 # + grad.clamp_(-1, 1)
+
+
+# %% 11.2: output[3] is missing
+# -     return p, m
+# +     # nothing is returned: this passed once
