@@ -50,8 +50,8 @@ def tile_on(kernel: DumpedKernel, rows: int, columns: int) -> Picture:
     _tiles(sides[1], "the result", shape, (y, x), (down, across))
     words = (
         f"Program ({across}, {down}) of {kernel.grid[0]} by {kernel.grid[1]} "
-        f"takes a block of x with {x} rows of {y} neighbours, and writes it "
-        f"to the mirrored place of the result, {y} rows of {x} neighbours."
+        f"takes a block of x with {x} rows of {y} neighbors, and writes it "
+        f"to the mirrored place of the result, {y} rows of {x} neighbors."
     )
     return Picture(figure, words)
 
@@ -73,7 +73,7 @@ def _tiles(
     axes.grid(color="#888888")
     corner = (at[1] * wide, at[0] * high)
     axes.add_patch(Rectangle(corner, wide, high, color=COLOURS[1]))
-    for line in range(4):  # what neighbours in memory are
+    for line in range(4):  # what neighbors in memory are
         height = corner[1] + high * (line + 0.5) / 4
         ends = (corner[0] + 3, height), (corner[0] + wide - 3, height)
         look = {"arrowstyle": "->", "color": "white", "lw": 2}

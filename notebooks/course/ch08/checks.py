@@ -50,19 +50,20 @@ def _standardised(x):
     return d * torch.rsqrt(d.square().mean(-1, keepdim=True) + 1e-6)
 
 
-ADVICE = {  # rows, and what is wrong where fewer rows are right
-    1: "a row has only `columns` numbers, and past them d must be 0",
-    5: "one row alone is right: rows are `columns` apart, not BLOCK",
+ADVICE = {  # rows, columns, BLOCK, and what is wrong where those before are right
+    (1, 100, 128): "a row has only `columns` numbers, and past them d must be 0",
+    (5, 100, 128): "one row alone is right: rows are `columns` apart, not BLOCK",
+    (3, 50, 64): "columns, BLOCK and 1e-6 count: this row's numbers are small",
 }
 
 
-def _stored(kernel, x):
+def _stored(kernel, x, block):
     """Return what *kernel* stores for the rows of *x*, or what went wrong."""
     rows, columns = x.shape
 
     def launch(x):
         out = torch.full_like(x, float("nan"))  # so that what isn't written is seen
-        kernel[(rows,)](x, out, columns, BLOCK=128)
+        kernel[(rows,)](x, out, columns, BLOCK=block)
         return out
 
     try:
@@ -89,13 +90,14 @@ def _stored(kernel, x):
 def standardise(kernel):
     if getattr(kernel, "arg_names", None) != ["x", "out", "columns", "BLOCK"]:
         return "a Triton kernel with the parameters x, out, columns and BLOCK is wanted"
-    for rows, advice in ADVICE.items():
-        x = normal(rows, 100, seed=rows) + 3
-        result = _stored(kernel, x)
+    for (rows, columns, block), advice in ADVICE.items():
+        x = normal(rows, columns, seed=rows)
+        x = x + 3 if block == 128 else x * 1e-3
+        result = _stored(kernel, x, block)
         if isinstance(result, str):
-            return f"with {rows} x 100 numbers: {result}\n  {advice}"
+            return f"with {rows} x {columns} numbers: {result}\n  {advice}"
         right = torch.isclose(result, _standardised(x), rtol=1e-5, atol=1e-5)
         if not right.all():
             many = f"{int((~right).sum())} of {x.numel()} numbers are wrong"
-            return f"with {rows} x 100 numbers, {many}: {advice}"
+            return f"with {rows} x {columns} numbers, {many}: {advice}"
     return None
