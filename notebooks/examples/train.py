@@ -29,7 +29,7 @@ def train(model, loss_of, windows, held_out, path, compile=torch.compile):
         schedule.step()
         losses.append(total)
     model.eval()
-    with torch.no_grad():  # compiles a version of its own
+    with torch.no_grad():  # compiles its own version
         held = loss_of(model, held_out) / held_out[:, 1:].numel()
     model.train()
     torch.save(model.state_dict(), path)  # no "_orig_mod." in its keys

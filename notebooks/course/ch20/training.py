@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,6 +11,9 @@ from torch.optim.lr_scheduler import LinearLR, LRScheduler
 
 from course.alice import Reader, pages
 from helpers import device
+
+# Each compile of an optimizer's step says that the profiler's marks are left out.
+logging.getLogger("torch._dynamo.variables.ctx_manager").setLevel(logging.ERROR)
 
 Run = tuple[torch.nn.Module, torch.optim.Optimizer, LRScheduler]
 
