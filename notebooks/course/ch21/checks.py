@@ -6,6 +6,7 @@ import torch
 
 from course.backend import CountingBackend
 from course.exercises import exercise, near
+from helpers.text import count
 
 CALLERS = {  # how a caller comes, in this order
     "bare": contextlib.nullcontext,
@@ -56,8 +57,8 @@ def compiles_once(make_loss):
             loss = loss_of(x, y)
         if (graphs := len(backend.captured)) != 1 or not backend.ran:
             return (
-                f"called {caller}, {len(backend.ran)} graphs ran, and {graphs} were "
-                "captured so far: one for all callers was asked for"
+                f"called {caller}, {count(len(backend.ran), 'graph')} ran, and "
+                f"{graphs} captured so far: one for all callers was asked for"
             )
         if part := _outside(backend.captured[0].graph):
             return f"{part} is not in the graph that backend was given"

@@ -2,7 +2,7 @@
 # Lines with - and + change the answer in notebooks/solutions/ch21.py.
 
 
-# %% 21.1: called within autocast of float16, 1 graphs ran, and 2 were
+# %% 21.1: called within autocast of float16, 1 graph ran, and 2 captured
 # - with torch.autocast("cpu", enabled=False):
 # + if True:  # whatever autocast it is called in
 
