@@ -9,7 +9,7 @@ def compiled_apart(records):
         busy = [bool(step["compiles"]) for step in steps]
         if any(busy) and not all(busy):
             found += [
-                (step["step"], rank, step["why"][0])
+                (step["step"], rank, step["why"][0] if step["why"] else None)
                 for rank, step in enumerate(steps)
                 if step["compiles"]
             ]

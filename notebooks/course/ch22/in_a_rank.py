@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from examples.train_two_ranks import Model, batch
+from torch._dynamo.utils import get_compilation_metrics
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.profiler import profile, record_function
@@ -45,6 +47,32 @@ def watched(wrap: Callable[..., Any], device: torch.device) -> tuple[int, list[s
 def _noting(group, bucket):  # DDP reads annotations, and wants classes in them
     with record_function("bucket"):
         return default_hooks.allreduce_hook(group, bucket)
+
+
+def gathered(mine: torch.Tensor) -> list[torch.Tensor]:
+    """Return the tensor of each rank, on all ranks."""
+    mine = mine.contiguous()
+    parts = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, mine)
+    return parts
+
+
+def measured(model: Callable[..., Any], x: torch.Tensor) -> dict[str, Any]:
+    """Run a step that all ranks begin together; return its compiles and seconds."""
+    known = len(get_compilation_metrics())
+    dist.barrier()
+    begin = time.monotonic()
+    model(x).square().mean().backward()
+    took = time.monotonic() - begin
+    new = get_compilation_metrics()[known:]
+    why = [one.recompile_reason for one in new if one.recompile_reason]
+    return {"compiles": len(new), "why": why, "took": took}
+
+
+def slow(graph: torch.fx.GraphModule, inputs: list[Any]) -> torch.fx.GraphModule:
+    """A backend that takes two seconds."""
+    time.sleep(2)
+    return graph
 
 
 def told(trial: Callable[..., Any], level: str) -> str:

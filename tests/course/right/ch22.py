@@ -9,5 +9,5 @@ def compiled_apart(records):
         if len(busy) not in (0, len(records)):
             for rank in reversed(busy):
                 why = records[rank][number]["why"]
-                found.append([step["step"], rank, why[0]])
+                found.append([step["step"], rank, next(iter(why), None)])
     return found

@@ -27,13 +27,13 @@ def compiled_apart(records):
 # %% 22.1: records that begin at step 7
 # -     for steps in zip(*records, strict=True):
 # +     for number, steps in enumerate(zip(*records, strict=True)):
-# -                 (step["step"], rank, step["why"][0])
-# +                 (number, rank, step["why"][0])
+# - (step["step"], rank, step
+# + (number, rank, step
 
 
 # %% 22.1: rank 1 meets a new size in step 2
-# - step["why"][0]
-# + step["why"][-1]
+# - step["why"][0] if
+# + step["why"][-1] if
 
 
 # %% 22.1: rank 0 compiles a function for the first time, and rank 1 again
@@ -46,3 +46,13 @@ def compiled_apart(records):
 # %% 22.1: rank 0 alone compiles again in step 0
 # -     for steps in zip(*records, strict=True):
 # +     for steps in list(zip(*records, strict=True))[1:]:
+
+
+# %% 22.1: rank 1 meets a new size in step 2
+# - bool(step["compiles"])
+# + step["compiles"] == 1
+
+
+# %% 22.1: as to validate
+# -         if any(busy) and not all(busy):
+# +         if any(busy) and not all(busy) and any(s["why"] for s in steps):
