@@ -35,8 +35,8 @@ def _dense(rule):
 )
 def streaming(answer):
     calls = []
-    for window, first in REQUESTS:
-        rule = answer(window, first)
+    rules = [answer(*request) for request in REQUESTS]  # all, before one is asked
+    for (window, first), rule in zip(REQUESTS, rules, strict=True):
         wrong = (_dense(rule) != _wanted(window, first)).nonzero()
         if len(wrong):
             i, j = wrong[0].tolist()

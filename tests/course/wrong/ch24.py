@@ -35,3 +35,13 @@
 # +     def rule(b, h, i, j):
 # +         near, early = torch.tensor(window), torch.tensor(first)
 # +         return (i >= j) & ((i - j < near) | (j < early))
+
+
+# %% 24.1: with streaming(100, 4), position
+# - def streaming(window: int, first: int):
+# -     near, early = torch.tensor(window), torch.tensor(first)
+# + near, early = torch.tensor(0), torch.tensor(0)
+# +
+# +
+# + def streaming(window: int, first: int):
+# +     near.fill_(window), early.fill_(first)
