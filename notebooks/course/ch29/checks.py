@@ -90,9 +90,9 @@ MODELS = {  # how the model is made, and what of it is compiled
         ),
         {"blocks.0": "wrapper", "blocks.0.inner": "in place"},
     ),
-    "a model with a part called _orig_mod": (
-        lambda: _with("_orig_mod", _placed(_Block()), _Odd()),
-        {"_orig_mod": "in place"},
+    "a wrapped model with a part called _orig_mod": (
+        lambda: _wrapped(_with("_orig_mod", _placed(_Block()), _Odd())),
+        {"": "wrapper", "_orig_mod": "in place"},
     ),
 }
 
