@@ -86,7 +86,7 @@ def _eager_for_one(compiled, model):
 
 
 def _off(graph, inputs):
-    return lambda *given: tuple(y - 0.01 for y in graph(*given))
+    return lambda *given: tuple(y - 0.001 for y in graph(*given))
 
 
 def _not_a_number(graph, inputs):
@@ -114,7 +114,7 @@ CASES = {  # what it is: the lengths of its warm-up, its backend, may it serve?
     "a good model": ((1, 5, 6), "eager", True),
     "a good model under eager_on_recompile": ((1, 5, 6), "eager", True),
     "a warm-up that forgot a length": ((5, 6), "eager", False),
-    "a model that is 0.01 too low": ((1, 5, 6), _off, False),
+    "a model that is 0.001 too low": ((1, 5, 6), _off, False),
     "a model that is off by 0.01 for five rows": ((1, 5, 6), _off_at_five, False),
     "a model whose answers are NaN": ((1, 5, 6), _not_a_number, False),
     "a model that raises": ((1, 6, 7), _raises_at_five, False),

@@ -16,7 +16,7 @@
 # + Dim("batch", max=512)
 
 
-# %% 26.1: given [4, 9, 8] and [4, 9], the numbers are off
+# %% 26.1: given [4, 9, 8] and [4, 9], output
 # -     return export(model, (x, mask), dynamic_shapes=(both, both))
 # +     class Mean(torch.nn.Module):
 # +         def forward(self, x, mask):
