@@ -15,6 +15,11 @@ def nearly_two_faced(x):
     return x * 1.001 if torch.compiler.is_compiling() else x
 
 
+def slightly_two_faced(x):
+    """One graph; once compiled, off by less than the tolerance that is asked for."""
+    return x * 1.00003 if torch.compiler.is_compiling() else x
+
+
 def interrupted(x):
     """Right answers in two graphs: it prints half way."""
     x = x.sin()
@@ -56,6 +61,7 @@ went_well = exercise(
         ("a function that adds 1 once it's compiled", (two_faced, _X), False),
         ("one that is off by a thousandth, compiled", (nearly_two_faced, _X), False),
         ("one that differs from eager by rounding alone", (rounded, _X), True),
+        ("one that differs by less than rtol", (slightly_two_faced, _X), True),
         ("one that prints half way, in two graphs", (interrupted, _X), False),
         ("one that prints before it returns", (interrupted_at_the_end, _X), False),
         ("one that computes nothing, in no graph", (handed_on, _X), False),

@@ -30,3 +30,8 @@
 # %% 00.1: computes nothing
 # - found.count == 1 and not found.breaks
 # + not found.breaks
+
+
+# %% 00.1: one that differs by less than rtol: you return False
+# - , rtol=1e-4, atol=1e-5
+# +
