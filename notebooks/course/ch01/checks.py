@@ -25,6 +25,15 @@ def _noisy(x):
     return x
 
 
+@torch.compiler.disable
+def _cosine(x):
+    return x.cos()
+
+
+def _mixed(x):
+    return _cosine(_wave(x)) * 2
+
+
 class Hooked(nn.Module):
     """A module that is given up, with a hook that is compiled."""
 
@@ -38,6 +47,7 @@ class Hooked(nn.Module):
 
 
 _compiled, _given_up = torch.compile(_wave), torch.compile(_noisy)
+_mixed_call = torch.compile(_mixed)
 _product, _hooked = torch.compile(lambda x: (x @ x).sin()), Hooked()
 
 how_compiled = exercise(
@@ -58,6 +68,7 @@ how_compiled = exercise(
         ("a function that was given up", (lambda: _given_up(X),), "eager"),
         ("a module of which only the hook is compiled", (lambda: _hooked(X),), "eager"),
         ("a graph, and a cos behind it", (lambda: _compiled(X).cos(),), "partly"),
+        ("a disabled cos between two graphs", (lambda: _mixed_call(X),), "partly"),
         (
             "a graph with a product of the library",
             (lambda: _product(SQUARE),),

@@ -66,3 +66,13 @@ def how_compiled(call):
 # +         def __init__(self, *args, **kwargs):
 # +             super().__init__(*args, **kwargs)
 # +             self.forward = torch.compile(self.forward, backend=backend)
+
+
+# %% 01.1: a disabled cos between two graphs: you return 'compiled'
+# -             if parent.name.startswith(graph):
+# +             if parent.name.startswith((graph, "Torch-Compiled Region")):
+
+
+# %% 01.2: 5 steps ran 1 graphs
+# - forward = torch.compile(cls.forward, backend=backend)
+# + generate = torch.compile(cls.generate, backend=backend)
