@@ -8,9 +8,10 @@ from course.exercises import exercise
 class Device:
     """A device on its own clock: exact, whatever the machine is doing."""
 
-    launched, work = 0.4e-3, 1.6e-3  # seconds of a launch, and of the work behind it
+    launched = 0.4e-3  # seconds of a launch, before the work behind it
 
-    def __init__(self, compiling=0.0, interrupted=0.0, cached=0.0):
+    def __init__(self, compiling=0.0, interrupted=0.0, cached=0.0, work=1.6e-3):
+        self.work = work
         self.time, self.free, self.calls = 0.0, 0.0, 0
         self.compiling, self.interrupted, self.cached = compiling, interrupted, cached
 
@@ -32,6 +33,7 @@ class Device:
 
 DEVICES = (
     ("on a quiet device, from the launch to the end of the work", {}),
+    ("where the work takes longer", {"work": 3.6e-3}),
     ("where the first call compiles", {"compiling": 3.0}),
     ("where one call in five is interrupted", {"interrupted": 0.05}),
     ("where one call in five is served from a cache", {"cached": 1.5e-3}),
@@ -53,7 +55,8 @@ DEVICES = (
 def seconds_per_call(answer):
     for where, how in DEVICES:
         device = Device(**how)
-        ratio = answer(device.launch, device.wait, device.now) / 2e-3
+        seconds = answer(device.launch, device.wait, device.now)
+        ratio = seconds / (device.launched + device.work)
         if not 0.9 < ratio < 1.1:
             return f"{where}, your answer is {ratio:.2f} times the true one"
         if device.calls < 5:
@@ -108,6 +111,12 @@ MACHINES = (  # the machine, the answer, what it is
         "cannot tell",
         "both sides are the same function, and each call is slower than the one "
         "before: which side goes first in a turn should change",
+    ),
+    (
+        {"noise": 0.5},
+        "cannot tell",
+        "both sides are the same function, and calls vary by a half: a threshold can't "
+        "know that, and the number of pairs that agree can",
     ),
     (
         {"ratio": 1.5, "interrupted": 25},
