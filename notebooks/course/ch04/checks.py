@@ -61,8 +61,7 @@ GLOBAL_HOOKS = "_global_forward_hooks", "_global_forward_pre_hooks"
         "then call compiled(x). Remove the hook, also when the call raises.",
         "handle = model.get_submodule(name).register_forward_hook(lambda module, "
         "inputs, output: kept.append(output)), then torch.compiler.reset() and "
-        "compiled(x) in a try, handle.remove() and torch.compiler.reset() in its "
-        "finally, and return kept[0].",
+        "compiled(x) in a try, handle.remove() in its finally, and return kept[0].",
     ),
     passed="You heard the compiled model, and it forgot that you listened.",
 )

@@ -46,7 +46,8 @@ def fail_guard(kind, x):
 
 
 # %% 04.2: a hook is left
-# -         handle.remove()
+# -         handle.remove()  # this is guarded: the next call compiles again
+# +         pass
 
 
 # %% 04.2: a hook is left
