@@ -35,7 +35,7 @@ SETTINGS = {  # that put a break into the graph, or drop it
 
 
 def _on_logits(function):
-    return lambda logits: function(logits * 1, 0.7, [])
+    return lambda logits, temperature: function(logits * 1, temperature, [])
 
 
 @exercise(
@@ -53,7 +53,7 @@ def _on_logits(function):
     passed="One graph, and whoever calls it won't notice.",
     like=_sampled,
     made=_on_logits,
-    inputs=[(logits,) for logits in LOGITS],
+    inputs=[(logits, 0.7 + 0.1 * n) for n, logits in enumerate(LOGITS)],
     gradient=True,
     graphs=1,
 )
@@ -62,15 +62,17 @@ def repaired(answer):
         if getattr(torch._dynamo.config, name) != usual:
             setattr(torch._dynamo.config, name, usual)
             return f"default settings were asked for, and {name} is set"
-    history, wanted = [], []
+    history, wanted = [0.5], []
     logits = LOGITS[0].clone().requires_grad_()
     answer(logits, 0.7, history), _sampled(logits, 0.7, wanted)
-    if len(history) != 1 or getattr(history[0], "requires_grad", False):
+    if history[:1] != [0.5] or len(history) != 2:
+        return "history must grow by one number, and keep those that it has"
+    if getattr(history[1], "requires_grad", False):
         return (
-            "history must grow by one number that requires no gradient: with one, the "
+            "history must grow by a number that requires no gradient: with one, the "
             "list keeps the graph of each step alive"
         )
-    number = torch.as_tensor(history[0], dtype=torch.float32)
+    number = torch.as_tensor(history[1], dtype=torch.float32)
     if not near(number, torch.tensor(wanted[0])):
         return "history grows by another number than sampled's"
     answer(torch.tensor([torch.inf, 1.0, 0.0, 0.0]), 1.0, [])  # raises nothing

@@ -12,12 +12,12 @@
 # - assert (~torch.isnan(logits)).all(), "the model has diverged"
 
 
-# %% 05.1: a result or a gradient differs
+# %% 05.1: given [12]
 # - torch.where(entropy > 1, three, probs.max())
 # + three  # one branch only
 
 
-# %% 05.1: a result or a gradient differs
+# %% 05.1: given [12]
 # -     logs = torch.where(likely, probs, 1).log()  # no log of 0: its slope is NaN
 # +     logs = probs.log()  # thrown away where it is infinite, but not its slope
 
@@ -27,7 +27,7 @@
 # + (logits < torch.inf).all()
 
 
-# %% 05.1: history must grow by one number that requires no gradient
+# %% 05.1: number that requires no gradient
 # - entropy.detach()
 # + entropy
 
@@ -41,3 +41,13 @@
 # - history.append(entropy.detach())
 # + torch._dynamo.config.capture_scalar_outputs = True
 # +     history.append(entropy.item())
+
+
+# %% 05.1: given [12]
+# - logits / temperature
+# + logits / 0.7
+
+
+# %% 05.1: keep those that it has
+# - history.append(entropy.detach())
+# + history[:] = [entropy.detach()]
