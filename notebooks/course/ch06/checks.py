@@ -86,13 +86,18 @@ def _in_turn():
     return torch.arange(X.numel()) % 2 == 0
 
 
+def _half():
+    return torch.randperm(X.numel()) % 2 == 0
+
+
 def _two_masks():
-    mask = torch.randperm(X.numel()) % 2 == 0
+    mask = _half()
     return mask, mask.roll(1)  # as large
 
 
 STEPS = (  # what it is, its two masks, and whether it can be trusted
     ("one mask, and another in the next call", lambda: [_mask()] * 2, True),
+    ("one mask, and in the next call one as large", lambda: [_half()] * 2, True),
     ("two masks that drop as many elements", _two_masks, False),
     ("the same mask in each call", lambda: [_in_turn()] * 2, False),
     ("a backward that drops more", lambda: ((m := _mask()), m & _mask(0.8)), False),
