@@ -127,6 +127,11 @@ def _inputs(dtype=torch.float32):
 def meter(answer):
     if keys := sorted(answer().state_dict()):
         return f"the state_dict has {', '.join(keys)}, which no old checkpoint has"
+    module = answer()
+    module(torch.ones(2, requires_grad=True))
+    kept = [*module.buffers(), *vars(module).values()]
+    if any(getattr(value, "requires_grad", False) for value in kept):
+        return "what the module keeps requires a gradient: each call's graph stays"
     half, one = answer().bfloat16(), torch.ones(1, dtype=torch.bfloat16)
     for _ in range(300):  # bfloat16 has no 257
         result = half(one)
