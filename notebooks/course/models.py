@@ -305,23 +305,5 @@ def detector() -> tuple[nn.Module, list[Call]]:
     return Detector(), calls
 
 
-class Policy(nn.Module):
-    """The actor and the critic of PPO: logits of two actions, and a value."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.body = nn.Sequential(nn.Linear(4, 32), nn.Tanh())
-        self.actor, self.critic = nn.Linear(32, 2), nn.Linear(32, 1)
-
-    def forward(self, state: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        hidden = self.body(state)
-        return self.actor(hidden), self.critic(hidden).squeeze(-1)
-
-
-def ppo() -> tuple[nn.Module, list[Call]]:
-    """The two heads of PPO, on three numbers of states."""
-    return Policy(), [{"state": torch.randn(n, 4)} for n in (5, 7, 6)]
-
-
-_ALL = bert, llama, lora, vit, resnet, unet, whisper, conformer, sage, detector, ppo
+_ALL = bert, llama, lora, vit, resnet, unet, whisper, conformer, sage, detector
 MAKERS = {make.__name__: make for make in _ALL}
