@@ -168,7 +168,6 @@ SETTINGS = {
     "TORCH_COMPILE_DEBUG=1": "inductor.trace.enabled",
     "TORCHINDUCTOR_COMPILE_THREADS=1": "inductor.compile_threads == 1",
     "TORCHINDUCTOR_CACHE_DIR=folder": "_torch.inductor_cache_dir().endswith('folder')",
-    "TORCHINDUCTOR_AUTOGRAD_CACHE=0": "not functorch.enable_autograd_cache",
 }
 VARIABLES = [setting + ALONE for setting in SETTINGS]
 LOGS = [line for line in SHELL if re.fullmatch(rf"TORCH_LOGS=\S+{ALONE}", line)]
@@ -193,7 +192,6 @@ def test_each_variable_of_the_shell_sets_something(tmp_path, monkeypatch):
     script = (
         "import torch\n"
         "from torch._dynamo import config as dynamo\n"
-        "from torch._functorch import config as functorch\n"
         "from torch._inductor import config as inductor\n"
         "from helpers import _torch\n"
     )

@@ -247,9 +247,9 @@ def test_a_chapter_is_read_fresh_and_a_broken_one_says_how_to_mend_it(told):
     assert told(3) == "97.1 passed. Three it is.\n"
     file.write_text("def (", encoding="utf-8")
     message = told(3)
-    assert "course/old97/checks.py cannot be used (SyntaxError: " in message
+    assert "course/ch97/checks.py cannot be used (SyntaxError: " in message
     assert message.endswith(
-        "put it back: git checkout -- notebooks/course/old97/checks.py\n"
+        "put it back: git checkout -- notebooks/course/ch97/checks.py\n"
     )
     file.write_text("", encoding="utf-8")
     assert told(3) == "There is no exercise 97.1; the known ones are none\n"
