@@ -10,7 +10,7 @@ def in_graph(x, limit):
     return x, turns
 
 
-# %% 16.1: for 1994 turns, x is not what halved returns
+# %% 16.1: given [2, 1] and [], output[0] is
 def in_graph(x, limit):
     turns = torch.zeros((), dtype=torch.int64)
     for _ in range(200):  # enough for most numbers
@@ -24,27 +24,43 @@ def in_graph(x, limit):
 def in_graph(x, limit):
     turns = torch.zeros((), dtype=torch.int64)
     for n in range(11, -1, -1):  # up to 4095 turns, by halves
-        left = x
-        for _ in range(8):
-            left = left / 2.0 ** (2**n / 8)
+        left, steps = x, min(8, 2**n)
+        for _ in range(steps):
+            left = left / 2.0 ** (2**n / steps)
         fits = left.abs().max() * 2 > limit
         x = torch.where(fits, left, x)
         turns = turns + fits * 2**n
     return x, turns
 
 
-# %% 16.1: for 2 turns, x is not what halved returns
+# %% 16.1: given [2] and [], output[0] is
 # - x.abs().max() > limit
 # + x.abs().max() >= limit
 
 
-# %% 16.1: the number of turns is tensor(4.), not tensor(4)
+# %% 16.1: output[1] has dtype float32 instead of int64
 # - dtype=torch.int64
 # + dtype=torch.float32
 
 
-# %% 16.1: for 0 turns, x is not what halved returns
+# %% 16.1: given [2] and [], output[0] is
 # - zeros
 # + ones
 # - (x, start)
 # + (x / 2, start)
+
+
+# %% 16.1: given [1] and [], output[0] is 4.5 instead of 9
+def in_graph(x, limit):
+    largest = x.abs().max()
+    turns = (largest.log2() - limit.log2()).ceil().clamp(min=0).to(torch.int64)
+    half = (turns // 2).to(x.dtype)
+    return x / 2**half / 2 ** (turns - half), turns
+
+
+# %% 16.1: given [2] and [], input x after the call changed by
+# - return while_loop(too_large, halve, (x, start))
+# +
+# +     result, turns = while_loop(too_large, halve, (x, start))
+# +     x.copy_(result)
+# +     return result, turns
