@@ -66,6 +66,11 @@ TRIALS = (
     ("fine", "a function that was compiled before", _known),
     ("stale", "a model with a hook that is not noticed", _hooked),
     ("stale", "another function, compiled in each call", lambda: _slow(_other)),
+    (
+        "stale",
+        "another function, with disable=True",
+        lambda: (_wave, _compiled(_other, disable=True)),
+    ),
     ("silent", "disable=True", lambda: (_wave, _compiled(disable=True))),
     ("silent", "a function past the recompile limit", _past_the_limit),
     ("slow", "a function that is compiled in each call", _slow),

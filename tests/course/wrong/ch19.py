@@ -55,3 +55,19 @@ def diagnose(eager, compiled, x):
 # %% 19.1: a function past the recompile limit: you say "fine"
 # - "Torch-Compiled Region"
 # + "TorchDynamo Cache Lookup"
+
+
+# %% 19.1: another function, with disable=True: you say "silent"
+def diagnose(eager, compiled, x):
+    from torch._dynamo.utils import get_compilation_metrics
+    from torch.profiler import profile
+
+    with profile() as seen:
+        got = compiled(x)
+    if not any("Torch-Compiled Region" in e.name for e in seen.events()):
+        return "silent"
+    if not torch.allclose(got, eager(x)):
+        return "stale"
+    before = get_compilation_metrics()
+    compiled(x)
+    return "fine" if get_compilation_metrics() == before else "slow"
