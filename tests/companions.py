@@ -74,7 +74,7 @@ ROUTES: dict[str, tuple[int, tuple[Stop | int, ...]]] = {
         ),
     ),
     "practice": (180, stops("19 20.1 21.1 +10 22.1 16.1 +8 26.1")),
-    "real models": (180, stops("27.1 29.1 30.1 +10 17.1 13.1 +8 23.1")),
+    "real models": (180, stops("27.1 29.1 30.1 +10 17.1 08 +8 23.1")),
 }
 # Whose lessons its people have done.
 FOLLOWS = {"practice": "a day", "real models": "practice"}

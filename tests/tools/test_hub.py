@@ -1,4 +1,4 @@
-"""The two hubs agree and limit what they say; `python -m tests.proof hub` runs one."""
+"""The two hubs agree and limit what they say."""
 
 import signal
 import socket

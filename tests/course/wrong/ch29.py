@@ -41,7 +41,7 @@ def compiled_parts(model):
 # +     model(torch.ones(1, 4))
 
 
-# %% 29.2: torch.compile(net): '_orig_mod.blocks.0.inner.bias' is not in the bare state_dict
+# %% 29.2: torch.compile(net): '_orig_mod.blocks.0.inner.bias' is not in
 def portable(model):
     return model.state_dict()
 
@@ -52,7 +52,7 @@ def portable(model):
     return {k.removeprefix(prefix): t for k, t in model.state_dict().items()}
 
 
-# %% 29.2: a bare model: 'bias' is not in the bare state_dict
+# %% 29.2: a bare model: 'bias' is not in
 def portable(model):
     def bare(key):
         return key.replace("_orig_mod.", "").replace("module.", "")
@@ -60,7 +60,7 @@ def portable(model):
     return {bare(key): tensor for key, tensor in model.state_dict().items()}
 
 
-# %% 29.2: a wrapped block: 'blocks.0._orig_mod.inner.bias' is not in the bare state_dict
+# %% 29.2: a wrapped block: 'blocks.0._orig_mod.inner.bias' is not in
 def portable(model):
     while isinstance(model, (torch._dynamo.OptimizedModule, torch.nn.DataParallel)):
         inner = "module" if isinstance(model, torch.nn.DataParallel) else "_orig_mod"
@@ -87,6 +87,6 @@ def portable(model):
     return unwrap(model).state_dict()
 
 
-# %% 29.2: 'scratch' is not in the bare state_dict
+# %% 29.2: 'scratch' is not in
 # - model.state_dict().items()}
 # + [*model.named_parameters(), *model.named_buffers()]}

@@ -87,7 +87,9 @@ def longer_than_one(nested: Any) -> None:
     nested.NestedTensor._min_seqlen_tensor = nothing
 
 
-@fault("an index stays at 32 bits", "torch._inductor.codegen.simd", "fusion_and_graphs 08")
+@fault(
+    "an index stays at 32 bits", "torch._inductor.codegen.simd", "fusion_and_graphs 08"
+)
 def always_short(simd: Any) -> None:
     """From 2**31 elements on, a kernel reads and writes somewhere else."""
     always = staticmethod(lambda *_: True)
