@@ -61,7 +61,7 @@ def no_gelu(decomposition: Any) -> None:
     decomposition.decompositions.pop(torch.ops.aten.gelu.default)
 
 
-@fault("wrong decomposition", TABLE, "06 00 18")
+@fault("wrong decomposition", TABLE, "inside 06 00 18")
 def wrong_gelu(decomposition: Any) -> None:
     """A function is taken apart into others that are only nearly the same."""
     other_gelu(decomposition.decompositions)
@@ -82,6 +82,6 @@ setting(
     "random numbers as in eager",
     "torch._inductor.config",
     {"fallback_random": True},
-    "07 06",
+    "inside 07 06",
     "Each dropout costs a launch of its own: the library draws, no kernel does.",
 )

@@ -35,7 +35,7 @@ def no_tail(async_compile: Any) -> None:
     on_source(async_compile.AsyncCompile, lambda source: source.replace(tail, never))
 
 
-@fault("computed twice", "torch._inductor.codegen.common", "07")
+@fault("computed twice", "torch._inductor.codegen.common", "inside 07")
 def no_cse(common: Any) -> None:
     """The same subexpression is computed again wherever it is used."""
 

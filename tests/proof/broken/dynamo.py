@@ -244,7 +244,7 @@ def any_mode(dynamo: Any) -> None:
     optimize_with(dynamo, guard_filter_fn=lambda guards: list(map(kept, guards)))
 
 
-@shared("writes into lists are lost", "torch._dynamo.side_effects", "29 28")
+@shared("writes into lists are lost", "torch._dynamo.side_effects", "libraries 29 28")
 def forget_lists(side_effects: Any) -> None:
     """A state that a model keeps in a list stays as it was before the call."""
 

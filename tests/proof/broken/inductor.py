@@ -46,12 +46,14 @@ setting(
     "pattern matcher off",
     CONFIG,
     {"pattern_matcher": False},
-    "07",
+    "inside 07",
     "Attention written by hand is no longer recognised, and takes memory by the row.",
 )
 
 
-@fault("attention loses its scale", "torch._inductor.fx_passes.fuse_attention", "07")
+@fault(
+    "attention loses its scale", "torch._inductor.fx_passes.fuse_attention", "inside 07"
+)
 def no_scale(fuse_attention: Any) -> None:
     """A recognised pattern is replaced by something that is not quite the same."""
 
@@ -60,7 +62,7 @@ def no_scale(fuse_attention: Any) -> None:
         return original(*args, **{**how, "scale": 1.0})
 
 
-@fault("pass hook never called", "torch._inductor.fx_passes.post_grad", "06")
+@fault("pass hook never called", "torch._inductor.fx_passes.post_grad", "inside 06")
 def no_hook(post_grad: Any) -> None:
     """A pass of your own is accepted as an option, and never runs."""
     post_grad.get_custom_graph_passes = lambda _: ()
@@ -70,7 +72,7 @@ setting(
     "constant folding off",
     CONFIG,
     {"joint_graph_constant_folding": False},
-    "07",
+    "inside 07",
     "Work whose result is known beforehand is done again in each call.",
 )
 
@@ -100,7 +102,7 @@ setting(
 )
 
 
-@fault("dropout is not repeatable", "torch._inductor.ir", "07 06")
+@fault("dropout is not repeatable", "torch._inductor.ir", "inside 07 06")
 def fresh_seed(ir: Any) -> None:
     """The same seed gives another result each time: no run can be repeated."""
     before_seeds(ir.RandomSeeds, "torch.seed()")
@@ -148,7 +150,7 @@ def no_emulation(proxy_tensor: Any) -> None:
     proxy_tensor._maybe_record_pointwise_barrier = lambda *_: None
 
 
-@fault("channels_last lost", "torch._inductor.output_code", "21")
+@fault("channels_last lost", "torch._inductor.output_code", "training 21")
 def channels_first(output_code: Any) -> None:
     """Pictures come out in another order of memory, and the next layer copies them."""
     import torch
@@ -161,7 +163,7 @@ def channels_first(output_code: Any) -> None:
         )
 
 
-@fault("TF32 without leave", "torch._inductor.fx_passes.fuse_attention", "21")
+@fault("TF32 without leave", "torch._inductor.fx_passes.fuse_attention", "training 21")
 def unasked(fuse_attention: Any) -> None:
     """float32 attention is rounded to TF32, though nobody allowed it."""
     import torch
@@ -176,7 +178,7 @@ def unasked(fuse_attention: Any) -> None:
             torch.set_float32_matmul_precision(before)
 
 
-@fault("convolution a little off", "torch._inductor.lowering", "28")
+@fault("convolution a little off", "torch._inductor.lowering", "libraries 28")
 def one_thousandth(lowering: Any) -> None:
     """A compiled convolution adds a small constant; other operations are right."""
     import torch

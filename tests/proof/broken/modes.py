@@ -89,7 +89,7 @@ setting(
     "the tuned choice is forgotten",
     "torch._inductor.config",
     {"autotune_local_cache": False},
-    "25",
+    "shipping 25",
     "Every process times all candidates again, whatever the cache folder holds.",
 )
 

@@ -113,7 +113,7 @@ setting(
 )
 
 
-@shared("recompile does not rebuild", "torch.fx.graph_module", "06")
+@shared("recompile does not rebuild", "torch.fx.graph_module", "inside 06")
 def stale_module(graph_module: Any) -> None:
     """A pass changes the graph, and the module goes on computing the old program."""
 

@@ -29,7 +29,7 @@ def no_last_gradient(decomposition: Any) -> None:
     decomposition.decompositions[torch.ops.aten.slice_backward.default] = backward
 
 
-@fault("the same mask in each call", "torch._inductor.ir", "20 06")
+@fault("the same mask in each call", "torch._inductor.ir", "training 20 06")
 def one_seed(ir: Any) -> None:
     """Dropout drops the same numbers in each step: the model overfits in silence."""
 
