@@ -145,8 +145,8 @@ def exercise(
 
     The first call must be captured as *graphs* graphs and become at most *kernels*
     launches, library calls too; all calls in order may cost *compiles* compiles.
-    *cases* are for answers
-    that decide something: (what it is, arguments, what must come back).
+    *cases* are for answers that decide something: (what it is, arguments, what must
+    come back).
 
     Messages of its own are one function, with the exercise as its decorator.
     """
@@ -387,15 +387,10 @@ def few_compiles(
 
 
 def _copied(call: Call) -> Call:
-    """Return *call* with a copy of each tensor, so that a write is seen once."""
-    import torch
+    """Return *call* with its tensors copied, so that a write is seen once."""
+    from helpers.tensors import clone  # here, for `teach` is used without torch
 
-    return tuple(
-        x.detach().clone().requires_grad_(x.requires_grad)
-        if isinstance(x, torch.Tensor)
-        else x
-        for x in call
-    )
+    return clone(call)
 
 
 def _torch() -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,5 +30,6 @@ def renumbered(scores: dict[str, Any]) -> dict[str, Any]:
     return {**scores, "numbering": NUMBERING, "predictions": {}, "exercises": kept}
 
 
+@cache  # each guess and each pass reads the scores
 def _moved() -> dict[str, dict[str, str]]:
     return tomllib.loads(_FILE.read_text(encoding="utf-8"))
