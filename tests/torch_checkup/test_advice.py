@@ -26,10 +26,10 @@ def advised(tmp_path):
         path = tmp_path / "mine.py"
         path.write_text("import torch\n" + X + textwrap.dedent(body))
         order = {"budget": 0.1, "timeout": 300.0, "gpu": "h100", "train": train}
-        patient = Model({"target": f"{path}:make", **order})
+        model = Model({"target": f"{path}:make", **order})
         if first:
-            first(patient)
-        return found_of(patient, part)
+            first(model)
+        return found_of(model, part)
 
     yield look
     sys.modules.pop("mine", None)

@@ -152,9 +152,9 @@ def judge(models, monkeypatch):
     monkeypatch.setattr(torch, "compile", light)
 
     def judge(name, *situations):
-        patient = Model({"target": f"{models}:{name}", "train": True})
-        patient.try_out()
-        return [Situation(around, **judged(patient, around)) for around in situations]
+        model = Model({"target": f"{models}:{name}", "train": True})
+        model.try_out()
+        return [Situation(around, **judged(model, around)) for around in situations]
 
     return judge
 
@@ -215,8 +215,8 @@ def a_step(models):
     """A function that returns a training step of ``line``, and its first call."""
 
     def a_step(compiling=False, way=""):
-        patient = Model({"target": f"{models}:line", "train": True})
-        return TrainingStep(patient, compiling, way), patient.calls[0]
+        model = Model({"target": f"{models}:line", "train": True})
+        return TrainingStep(model, compiling, way), model.calls[0]
 
     return a_step
 

@@ -78,7 +78,7 @@ def sizes():
 
 
 @pytest.fixture
-def patient(tmp_path):
+def model(tmp_path):
     path = tmp_path / "models_to_try.py"
     path.write_text(textwrap.dedent(MODELS))
     order = {"train": False, "budget": 0.2, "timeout": 300.0, "gpu": "h100"}
@@ -94,8 +94,8 @@ def raced(speedup):
     )
 
 
-def test_settings_that_mend_breaks_are_found_alone_and_together(patient, monkeypatch):
-    p = patient("stops")
+def test_settings_that_mend_breaks_are_found_alone_and_together(model, monkeypatch):
+    p = model("stops")
     monkeypatch.setattr(  # the first of two calls stands for both
         next_part, "_agreement", lambda _, __, calls: (len(calls) == 1, 1.0, None)
     )
@@ -121,18 +121,18 @@ def test_settings_that_mend_breaks_are_found_alone_and_together(patient, monkeyp
     assert [*next_part._breaks(p)] == [*each, together]
 
 
-def test_a_size_that_varies_is_marked_by_its_name(patient):
-    (marked,) = next_part._dynamic_sizes(patient("sizes"))
+def test_a_size_that_varies_is_marked_by_its_name(model):
+    (marked,) = next_part._dynamic_sizes(model("sizes"))
     mark = "torch._dynamo.mark_dynamic(batch['{}'], 1)"
     names = "; ".join(mark.format(name) for name in ("x", "mask"))
     assert marked.line == f"before the first call: {names}"
     assert (marked.effect, marked.helps) == ("2 versions, then 1", True)
     assert re.fullmatch("compiles for ⟨.*s⟩", marked.costs) and marked.gain == 1
-    assert not [*next_part._dynamic_sizes(patient("stops"))]
+    assert not [*next_part._dynamic_sizes(model("stops"))]
 
 
-def test_blocks_are_compiled_one_by_one(patient, monkeypatch):
-    p = patient("draws")
+def test_blocks_are_compiled_one_by_one(model, monkeypatch):
+    p = model("draws")
     seconds = iter([9.0, 10.0, 11.0])
     monkeypatch.setattr(next_part, "_race", lambda *_: raced(0.8))
     several = lambda *_: ([*seconds], [3.0, 5.0, 5.0])  # noqa: E731
@@ -148,9 +148,9 @@ def test_blocks_are_compiled_one_by_one(patient, monkeypatch):
     )
 
 
-def test_what_gives_other_answers_or_hardly_helps_is_not_advised(patient, monkeypatch):
+def test_what_gives_other_answers_or_hardly_helps_is_not_advised(model, monkeypatch):
     monkeypatch.setattr(next_part, "_race", lambda *_: raced(2.0))
-    p = patient("differs")
+    p = model("differs")
     wrong = [*next_part._modes(p, p.compiled())]
     lines = [one.line for one in wrong]
     mode = 'torch.compile(model, mode="max-autotune-no-cudagraphs")'
@@ -164,17 +164,17 @@ def test_what_gives_other_answers_or_hardly_helps_is_not_advised(patient, monkey
     monkeypatch.setattr(next_part, "_agreement", lambda *_: (True, 1.0, None))
     hardly = [*next_part._modes(p, p.compiled())]
     assert hardly and not any(one.helps for one in hardly)
-    p = patient("differs")
+    p = model("differs")
     p.order["train"] = p.train = True  # where nothing is left to choose
     assert [*next_part._modes(p, p.compiled())] == []
-    of_sizes = [*next_part._modes(patient("sizes"), p.compiled())]
+    of_sizes = [*next_part._modes(model("sizes"), p.compiled())]
     static = next(
         one for one in of_sizes if one.line.endswith("(model, dynamic=False)")
     )
     assert static.costs == "compiles for ⟨1 s⟩, 3 versions"
 
 
-def test_a_call_that_fills_a_cache_is_raced_on_copies(patient, monkeypatch):
+def test_a_call_that_fills_a_cache_is_raced_on_copies(model, monkeypatch):
     budgets = []
 
     def race(*sides, budget, **how):
@@ -183,14 +183,14 @@ def test_a_call_that_fills_a_cache_is_raced_on_copies(patient, monkeypatch):
 
     checkup_race = next_part.race
     monkeypatch.setattr(next_part, "race", race)
-    p = patient("fills")
+    p = model("fills")
     found = next_part._race(p, p.fn, p.fn)
     assert len(found.rounds) >= 6 and not any("fail" in note for note in found.notes)
     assert found.names == ("now", "then") and found.matches is None
     assert budgets == [0.2 / 4]
 
 
-def test_counts_come_before_seconds_and_a_failure_is_told(patient, monkeypatch):
+def test_counts_come_before_seconds_and_a_failure_is_told(model, monkeypatch):
     def fails(line):
         raise RuntimeError("no such option")
 
@@ -204,7 +204,7 @@ def test_counts_come_before_seconds_and_a_failure_is_told(patient, monkeypatch):
         ]
 
     monkeypatch.setattr(next_part, "_timed", found)
-    p = patient("differs")
+    p = model("differs")
     order = [one.line for one in all_tried(p)]
     assert order == ["mended", "marked", "fast", "wrong", "bad"]
     p.order["timeout"] = 0.0

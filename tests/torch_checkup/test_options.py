@@ -185,13 +185,13 @@ def f(batch, n, *, scale=1.0):
     return batch["x"] * n * scale
 
 
-def patient():
+def model():
     calls = [(({"x": torch.ones(2, n)}, n), {"scale": n / 2}) for n in (3, 5)]
     return SimpleNamespace(fn=f, module=None, calls=calls)
 
 
 def test_inputs_have_the_names_of_the_models_forward():
-    p = patient()
+    p = model()
     names = [name for name, _ in options.named(p, p.calls[0])]
     assert names == ["batch['x']", "n", "scale"]
     assert options.varying(p) == {"batch['x']": [1]}

@@ -38,9 +38,9 @@ def looked_at(tmp_path, monkeypatch):
         if not built:
             monkeypatch.setattr(torch, "compile", light)
         file = make if make.startswith(str(ROOT)) else written(tmp_path, make)
-        patient = Model({"target": file, "train": train, **order})
-        patient.try_out()
-        return [found_of(patient, part) for part in parts]
+        model = Model({"target": file, "train": train, **order})
+        model.try_out()
+        return [found_of(model, part) for part in parts]
 
     yield look
     sys.modules.pop("mine", None)
@@ -292,10 +292,10 @@ def test_a_backward_is_built_for_who_calls_it(
     monkeypatch.setattr(compile_fx, "compile_fx_backward", noted)
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
     made = written(tmp_path, LENGTHS.format(grads))
-    patient = Model({"target": made, "train": train, "timeout": 300.0})
-    patient.try_out()
+    model = Model({"target": made, "train": train, "timeout": 300.0})
+    model.try_out()
     try:
-        assert matches.part(patient).verdict == "good"
+        assert matches.part(model).verdict == "good"
     finally:
         sys.modules.pop("mine", None)
     assert bool(built) == bool(backwards)
