@@ -3,7 +3,7 @@
 `torch.compile` tells what it did through private modules, which move between
 versions.  They are imported as what they are: those that several modules need here,
 any other where it is used, and each below a line ``with needed_for("what is lost")``,
-so that a version without the name says what is lost.  Written for torch 2.11 to 2.15.
+so that a version without the name says what is lost.  Written for torch 2.13 to 2.15.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ compile_history = _compilation_metrics
 compile_seconds = compilation_time_metrics
 
 # Which Triton the builds want that name none: the CPU wheels.
-_TRITON = {"2.11": "3.6", "2.12": "3.7", "2.13": "3.7", "2.14": "3.8", "2.15": "3.9"}
+_TRITON = {"2.13": "3.7", "2.14": "3.8", "2.15": "3.9"}
 
 
 class Event(NamedTuple):

@@ -101,14 +101,12 @@ def chain_training():
     return lambda x: torch.tanh(x.sin() * 2 + 1), (randn(64, 1000),)
 
 
-# torch 2.11 still finds the maximum and the sum in two passes when it splits a row.
 _SPLIT = "reduction, persistent reduction"
-_ONLINE = f"{_SPLIT}, {_SPLIT}" if torch.__version__ < "2.12" else _SPLIT
 
 for _columns, _forward, _backward in (
     (1024, "persistent reduction", "persistent reduction"),
     (4096, "reduction", "reduction"),
-    (65536, f"{_ONLINE}, pointwise", f"{_SPLIT}, pointwise"),
+    (65536, f"{_SPLIT}, pointwise", f"{_SPLIT}, pointwise"),
 ):
     _make = _takes_normal_numbers(lambda x: torch.softmax(x, -1), (4, _columns))
     kind(f"softmax over {_columns}", _forward)(_make)

@@ -139,7 +139,6 @@ def plain_name(node: fx.Node) -> str:
     """Return a short name for an input, such as ``weight``."""
     source = getattr(node, "_dynamo_source", None)
     name = getattr(source, "name", "") if node.op == "placeholder" else node.name
-    name = name() if callable(name) else name  # a method, up to torch 2.11
     words = re.findall(r"[A-Za-z_]\w*", str(name))
     return words[-1].strip("_") or "x" if words else node.name
 

@@ -98,7 +98,7 @@ def versions() -> list[dict[str, str]]:
     """Return the recorded rows, with a column for each other version recorded."""
     rows = read("dumps")["rows"]
     shown = [{k: v for k, v in row.items() if k != "code"} for row in rows]
-    for version in ("2.11", "2.12", "2.14", "2.15"):
+    for version in ("2.14", "2.15"):
         other = read(f"dumps-{version}")
         if other is None:
             continue
