@@ -81,7 +81,10 @@ def plot_comparison(*comparisons: Any, labels: Sequence[str] | None = None) -> P
     if len(labels) != len(comparisons):
         raise ValueError(f"{len(comparisons)} results, but {len(labels)} labels")
     rows = range(len(comparisons))
-    figure, (times, ratios) = _figure(11, 2.1 + 0.85 * len(rows), columns=2)
+    # No pyplot, so that a notebook shows it only once.
+    figure = Figure(figsize=(11, 2.1 + 0.85 * len(rows)), layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.15, h_pad=0.08)
+    times, ratios = figure.subplots(1, 2)
     for side, name in enumerate(comparisons[0].names):
         places = [row + 0.36 * side - 0.18 for row in rows]
         seconds = [race.median_s[side] for race in comparisons]
@@ -89,15 +92,17 @@ def plot_comparison(*comparisons: Any, labels: Sequence[str] | None = None) -> P
         for at in zip(seconds, places, strict=True):
             beside = {"xytext": (9, 0), "textcoords": "offset points", "va": "center"}
             times.annotate(text.seconds(at[0]), at, **beside)
-    _time_axis(times.xaxis, comparisons, room=0.3)  # for the text beside a point
+    _time_axis(times, comparisons)
     times.set(title="median time of a call", yticks=rows, yticklabels=labels)
     times.set_ylim(len(rows) - 0.4, -0.6)
     figure.legend(loc="outside upper left", ncols=2)
     beside = {"va": "center", "transform": ratios.get_yaxis_transform()}
     for row, race in zip(rows, comparisons, strict=True):
-        _interval(ratios, race, (race.speedup, row), "xerr")
+        low, high = race.interval
+        ends = [[max(0, race.speedup - low)], [max(0, high - race.speedup)]]
+        ratios.errorbar(race.speedup, row, None, ends, "ok", capsize=5)
         ratios.text(1.03, row, f"{race.verdict}\n{race.speedup:.3g}x", **beside)
-    _ratio_axis(ratios.xaxis, comparisons)
+    _ratio_axis(ratios, comparisons)
     ratios.set(ylim=times.get_ylim(), yticks=[], xlabel="1x: no difference")
     alt = "Speed-up with its interval."
     for label, race in zip(labels, comparisons, strict=True):
@@ -107,98 +112,44 @@ def plot_comparison(*comparisons: Any, labels: Sequence[str] | None = None) -> P
     return Picture(figure, alt)
 
 
-@styled
-def plot_sweep(sweep: Any) -> Picture:
-    """Return a picture of a sweep: both times, and below them the speed-up."""
-    if not sweep.points:
-        raise ValueError("this sweep has no points: run sweep() again")
-    values = [point.value for point in sweep.points]
-    comparisons = [point.comparison for point in sweep.points]
-    words = any(isinstance(value, str) for value in values)
-    places = list(range(len(values))) if words else values
-    figure, (times, ratios) = _figure(9, 6.4, rows=2)
-    for side, name in enumerate(comparisons[0].names):
-        seconds = [race.median_s[side] for race in comparisons]
-        look = {"color": COLOURS[side], "marker": SHAPES[side], "ls": ("-", "--")[side]}
-        times.plot(places, seconds, label=name, **look)
-    _time_axis(times.yaxis, comparisons)
-    for place, race in zip(places, comparisons, strict=True):
-        _interval(ratios, race, (place, race.speedup), "yerr")
-    _ratio_axis(ratios.yaxis, comparisons)
-    figure.legend(loc="outside upper left", ncols=2)
-    ended = "" if sweep.complete else " (interrupted)"
-    times.set_title(f"median time of a call{ended}")
-    ratios.set(xlabel=f"{sweep.parameter} ({sweep.unit})".replace(" ()", ""))
-    if not words and min(values) > 0 and max(values) / min(values) > 10:
-        ratios.set_xscale("log")
-    shown = [str(value) if words else f"{value:,}" for value in values]
-    turn = 30 if len("  ".join(shown)) > 70 else 0  # room for long labels
-    ratios.set_xticks(places, shown, rotation=turn)
-    ratios.minorticks_off()
-    alt = f"Times of {' and '.join(comparisons[0].names)} and the speed-up."
-    for value, race in zip(values, comparisons, strict=True):
-        alt += f" {sweep.parameter} {value}: {mark(race.ratio())}."
-    return Picture(figure, alt)
-
-
 # --- parts of a picture --------------------------------------------------------
 
 
-def _figure(
-    width: float, height: float, rows: int = 1, columns: int = 1
-) -> tuple[Figure, list[Axes]]:
-    """Return an empty figure and its panels; no pyplot, so it is shown only once."""
-    figure = Figure(figsize=(width, height), layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.15, h_pad=0.08)
-    panels = figure.subplots(rows, columns, sharex=rows > 1, squeeze=False)
-    return figure, list(panels.flat)
-
-
-def _interval(axes: Axes, race: Any, place: tuple[Any, Any], error: str) -> None:
-    """Draw a speed-up with its interval."""
-    low, high = race.interval
-    sizes = [[max(0, race.speedup - low)], [max(0, high - race.speedup)]]
-    style = {"fmt": "o", "color": "black", "capsize": 5, error: sizes}
-    axes.errorbar(*([at] for at in place), **style)
-
-
-def _ratio_axis(axis: Any, comparisons: Sequence[Any]) -> None:
+def _ratio_axis(axes: Axes, comparisons: Sequence[Any]) -> None:
     """Show the intervals, 1 with its band, and a logarithmic axis once they spread."""
-    line, band = {
-        "x": (axis.axes.axvline, axis.axes.axvspan),
-        "y": (axis.axes.axhline, axis.axes.axhspan),
-    }[axis.axis_name]
-    line(1, color=QUIET)
-    band(1 - SAME, 1 + SAME, color=QUIET, alpha=0.3, linewidth=0)
-    axis.axes.set_title(f"speed-up, {comparisons[0].confidence:.0%} interval")
+    axes.axvline(1, color=QUIET)
+    axes.axvspan(1 - SAME, 1 + SAME, color=QUIET, alpha=0.3, linewidth=0)
+    axes.set_title(f"speed-up, {comparisons[0].confidence:.0%} interval")
     ends = [1 - 3 * SAME, 1 + 3 * SAME]
     ends += [end for race in comparisons for end in race.interval]
-    _limits(axis, min(ends), max(ends), 0.08, log=max(ends) > 3 * min(ends))
-    low, high = axis.get_view_interval()
+    _limits(axes, min(ends), max(ends), 0.08, log=max(ends) > 3 * min(ends))
+    low, high = axes.get_xlim()
     gap = 0.1 * (high - low)  # a tick at 1, and none close to it
-    if axis.get_scale() == "linear":
-        ticks = [tick for tick in axis.get_majorticklocs() if abs(tick - 1) > gap]
-        axis.set_ticks([1, *(tick for tick in ticks if low < tick < high)])
-    axis.set_major_formatter(lambda value, _: f"{value:.4g}x")
+    if axes.get_xscale() == "linear":
+        ticks = [tick for tick in axes.get_xticks() if abs(tick - 1) > gap]
+        axes.set_xticks([1, *(tick for tick in ticks if low < tick < high)])
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:.4g}x")
 
 
-def _time_axis(axis: Any, comparisons: Sequence[Any], room: float = 0.08) -> None:
+def _time_axis(axes: Axes, comparisons: Sequence[Any]) -> None:
     """Show seconds with their unit: from 0, or logarithmic once they spread."""
     seconds = [value for race in comparisons for value in race.median_s]
     spread = max(seconds) > 20 * min(seconds)
     low = min(seconds) if spread else 0
-    _limits(axis, low, max(seconds), room, log=spread)
-    axis.set_major_formatter(lambda value, _: text.seconds(value) if value else "0")
+    _limits(axes, low, max(seconds), 0.3, log=spread)  # for the text next to a point
+    axes.xaxis.set_major_formatter(
+        lambda value, _: text.seconds(value) if value else "0"
+    )
 
 
-def _limits(axis: Any, low: float, high: float, room: float, log: bool) -> None:
+def _limits(axes: Axes, low: float, high: float, room: float, log: bool) -> None:
     """Let the axis run from *low* to *high*, and the share *room* of that beyond."""
     if log:
-        axis.axes.set(**{f"{axis.axis_name}scale": "log"})
-        axis.set_major_locator(LogLocator(10, (1, 2, 5) if high < 100 * low else (1,)))
-        axis.set_minor_formatter(NullFormatter())
-        ends = low / (high / low) ** 0.08, high * (high / low) ** room
+        axes.set_xscale("log")
+        ticks = LogLocator(10, (1, 2, 5) if high < 100 * low else (1,))
+        axes.xaxis.set_major_locator(ticks)
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.set_xlim(low / (high / low) ** 0.08, high * (high / low) ** room)
     else:
-        axis.set_major_locator(MaxNLocator(4))
-        ends = low and low - 0.08 * (high - low), high + room * (high - low)
-    axis.axes.set(**{f"{axis.axis_name}lim": ends})
+        axes.xaxis.set_major_locator(MaxNLocator(4))
+        axes.set_xlim(low and low - 0.08 * (high - low), high + room * (high - low))

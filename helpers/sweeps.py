@@ -29,12 +29,6 @@ class Sweep(Measured, TableResult):
     points: tuple[Point, ...]
     complete: bool
 
-    def plot(self) -> Any:
-        """Return a picture of the times and speed-ups along the values."""
-        from .plots import plot_sweep
-
-        return plot_sweep(self)
-
     def table(self) -> text.Table:
         """Return one row per point, measured values marked."""
         head = f"{self.parameter} ({self.unit})" if self.unit else self.parameter
