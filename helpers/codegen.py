@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import html
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
@@ -197,8 +197,10 @@ def _in_two_orders(
     """
     [group] = groups
     sizes = V.graph.sizevars
-    hint = getattr(sizes, "optimization_hint", None) or sizes.size_hint  # torch 2.11
-    rows, width = (int(hint(kernel.numels[axis], fallback=0)) for axis in ("x", "r0_"))
+    hints = (
+        sizes.optimization_hint(kernel.numels[a], fallback=0) for a in ("x", "r0_")
+    )
+    rows, width = map(int, hints)
     workspace = -(-rows // kernel.rsplit_size) * width * torch.float32.itemsize
     counted = _kernel(name, "Triton", groups)
     read = group.get_read_write_buffer_accesses(True, False)
@@ -301,21 +303,9 @@ def _op(node: Any) -> tuple[Any, str]:
 
 @dataclass(frozen=True, repr=False)
 class Code(Result):
-    """Generated source: a (phase, text) pair for each graph."""
+    """Generated source: all of its *text*, that of each graph after the other."""
 
-    sections: tuple[tuple[str, str], ...]
-
-    @property
-    def text(self) -> str:
-        """All of the source."""
-        return "\n".join(text for _, text in self.sections)
-
-    @property
-    def language(self) -> str:
-        """``Triton``, ``C++``, both, or ``no kernels``."""
-        calls = {"Triton": "async_compile.triton(", "C++": "async_compile.cpp"}
-        languages = [name for name, call in calls.items() if call in self.text]
-        return " and ".join(languages) or "no kernels"
+    text: str
 
     @property
     def _sources(self) -> dict[str, str]:
@@ -331,34 +321,22 @@ class Code(Result):
         """The names of the kernels, in the order of the source."""
         return tuple(self._sources)
 
-    def kernel(self, name: str | None = None) -> str:
-        """Return the source of one kernel; *name* may be left out if there is one.
-
-        Raises KeyError, with the names there are.
-        """
+    def kernel(self, name: str) -> str:
+        """Return the source of one kernel; KeyError, with the names, if it has none."""
         sources = self._sources
-        if name is None and len(sources) == 1:
-            (name,) = sources
         if name not in sources:
             names = ", ".join(sources) or "none"
             raise KeyError(f"no kernel {name!r}; there are: {names}")
         return sources[name]
 
     def __str__(self) -> str:
-        if not self.sections:
+        if not self.text:
             return "no generated code: nothing was captured"
-        phases = ", ".join(phase for phase, _ in self.sections)
-        lines = count(len(self.text.splitlines()), "line")
-        facts = mark(f"{self.language}, {lines}: {', '.join(self.names)}")
-        return f"Generated code ({phases}): {facts}"
+        lines, names = count(len(self.text.splitlines()), "line"), ", ".join(self.names)
+        return f"Generated code: {mark(f'{lines}: {names}')}"
 
     def _repr_html_(self) -> str:
-        kernels = [
-            ("cpp" if "#include" in source else "python", source)
-            for source in self._sources.values()
-        ]
-        rest = _KERNEL.sub(r"\1 = ...  # above", self.text)
-        return folded(plain(self), [*kernels, ("python", rest)])
+        return folded(plain(self), self.text)
 
 
 _KERNEL = re.compile(r"^(\w+) = async_compile\.\w+\(.*?r?'''(.*?)'''", re.M | re.S)
@@ -379,16 +357,11 @@ def output_code(
     """
     _, events = _compile(fn, inputs, kwargs, backward, (mode, options, dynamic))
     texts = [e.payload for e in events if e.kind == "inductor_output_code"]
-    phases = [re.search(r"AOT ID: \['\d+_(\w+)'\]", text) for text in texts]
-    names = [match[1] if match else "inference" for match in phases]
-    return Code(tuple(zip(names, texts, strict=True)))
+    return Code("\n".join(texts))
 
 
-def folded(title: str, parts: Iterable[tuple[str, str]], shut: bool = False) -> str:
-    """Return HTML that folds under *title*: (language, source) parts, in colour.
-
-    It is open at first, unless *shut*.
-    """
+def folded(title: str, source: str) -> str:
+    """Return HTML with Python *source* in colour, which folds under its *title*."""
     from pygments import formatters, highlight, lexers
 
     # With paper of their own, as these colours are not for a dark page.
@@ -396,7 +369,6 @@ def folded(title: str, parts: Iterable[tuple[str, str]], shut: bool = False) -> 
     look = formatters.HtmlFormatter(
         noclasses=True, nobackground=True, style="tango", prestyles=paper
     )
-    shown = f"<summary>{html.escape(title)}</summary>"
-    for language, source in parts:
-        shown += highlight(source, lexers.get_lexer_by_name(language), look)
-    return f"<details{'' if shut else ' open'}>{shown}</details>"
+    shown = highlight(source, lexers.PythonLexer(), look)
+    summary = f"<summary>{html.escape(title)}</summary>"
+    return f"<details open>{summary}{shown}</details>"

@@ -328,7 +328,7 @@ class DumpedKernel(Result):
     def _repr_html_(self) -> str:
         if not self.source:
             return pre(self)
-        return folded(f"{self.name}: {self.kind}", [("python", self.source)])
+        return folded(f"{self.name}: {self.kind}", self.source)
 
 
 @dataclass(frozen=True, repr=False)

@@ -111,7 +111,7 @@ class Candidate(Result):
     def _repr_html_(self) -> str:
         if not self.generated:
             return super()._repr_html_()
-        return folded(str(self).partition("\n")[0], [("python", self.source)])
+        return folded(str(self).partition("\n")[0], self.source)
 
 
 @dataclass(frozen=True, repr=False)
