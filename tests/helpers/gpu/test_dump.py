@@ -8,7 +8,6 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from helpers import dump_triton
-from helpers.__main__ import main
 from helpers.errors import InputError
 from helpers.results import load
 from helpers.text import plain
@@ -183,28 +182,3 @@ def test_a_folder_to_browse_holds_one_dump(tmp_path):
     with pytest.raises(InputError):
         dataclasses.replace(dump, launches=(lost,)).write(tmp_path)
     assert not (tmp_path / "README.md").exists()
-
-
-def test_the_command_line(tmp_path, monkeypatch, capsys):
-    (tmp_path / "doubled.py").write_text(
-        "import torch\n"
-        "def f(x):\n    return torch.relu(x) * 2\n"
-        "def inputs():\n    return (torch.ones(1000),)\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)  # as ``python -m`` does
-    monkeypatch.setenv("HELPERS_QUIET", "0")
-    assert main(["dump", "doubled:f", "--gpu", "a100", "--to", "out"]) == 0
-    told = capsys.readouterr()
-    printed = told.out
-    assert told.err == "dump: f is compiled for a100\n"  # where no bar says it
-    assert "pointwise" in printed and "A100" in printed
-    assert (tmp_path / "out" / "README.md").exists()
-    monkeypatch.chdir(tmp_path.parent)
-    assert main(["dump", str(tmp_path / "doubled.py:f"), "--train"]) == 0
-    assert "0 backward" in capsys.readouterr().out
-    wrong = {"nowhere:f": "nowhere", "math:sin": "inputs", "nowhere.py:f": "nowhere.py"}
-    wrong["math"] = "'math' names no function. Give module:function"
-    for target, message in wrong.items():
-        assert main(["dump", target]) == 2
-        assert message in capsys.readouterr().err
