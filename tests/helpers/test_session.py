@@ -180,8 +180,7 @@ def test_no_recompile_limit_is_used_up():
         compiled = torch.compile(outer, backend="eager")
         with Watch() as watch:
             compiled(torch.ones(3))
-            if torch.__version__ >= "2.13":  # older ones count them with the caller's
-                assert {graphs(outer, torch.ones(3)).count for _ in range(4)} == {4}
+            assert {graphs(outer, torch.ones(3)).count for _ in range(4)} == {4}
             compiled(torch.ones(4))
         assert not watch.limit_hit
     history = torch._dynamo.utils.get_compilation_metrics()

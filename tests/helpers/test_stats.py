@@ -123,12 +123,6 @@ def test_pay_back_is_the_first_call_that_pays(cold, a, b):
         assert n == 1 or cold + (n - 2) * b > (n - 1) * a - slack
 
 
-def test_pay_back_in_whole_calls():
-    """10 s + (n - 1) 1 s is at most n 3 s from the fifth call on."""
-    found = [stats.calls_to_pay_back(cold, 3, 1) for cold in (10, 9, 1, 0)]
-    assert found == [5, 4, 1, 1]
-
-
 def test_quantiles_are_values_that_occurred():
     values = [40, 10, 30, 20]
     shares = (0, 0.24, 0.25, 0.5, 0.75, 0.99, 1)

@@ -79,10 +79,6 @@ def test_html_shows_every_cell_as_it_is(text):
     assert [html.unescape(cell).strip("\n") for cell in cells] == ["head", text]
 
 
-OTHERS = "ok|-|missing|3.11.7|2.13.0+cpu|g++ (Debian 12.2.0-14+deb12u1) 12.2.0|H100"
-OTHERS += "|Triton: triton_poi_fused_add_0, load1|x86_64|cu126"
-
-
 # --- progress ---------------------------------------------------------------------
 
 

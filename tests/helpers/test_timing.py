@@ -1,16 +1,12 @@
 """Clocks, blocks, pinned threads and what the system tells of memory."""
 
 import contextlib
-import ctypes
 import os
-import shutil
 import subprocess
 import sys
 import threading
 import time
-from types import SimpleNamespace
 
-import psutil
 import pytest
 import torch
 
@@ -121,32 +117,6 @@ def test_where_all_samples_waited_the_truth_is_bounded():
 # ------------------------------------------------------------------------------- clocks
 
 
-class Process:
-    """A folder like /proc/self, with what a test says of threads and memory."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        (folder / "task").mkdir(parents=True)
-
-    def thread(self, number, ran=0.0, waited=0.0):
-        """Say how many seconds a thread ran, and waited for a core."""
-        place = self.folder / "task" / str(number)
-        place.mkdir(exist_ok=True)
-        times = f"{round(ran * 1e9)} {round(waited * 1e9)} 5\n"
-        (place / "schedstat").write_text(times)
-
-    def end(self, number):
-        shutil.rmtree(self.folder / "task" / str(number), ignore_errors=True)
-
-
-@pytest.fixture
-def process(tmp_path, monkeypatch):
-    if not hasattr(os, "pread"):
-        pytest.skip("this system cannot read from the middle of a file")
-    monkeypatch.setattr(timing, "_PROCESS", str(tmp_path / "self"))
-    return Process(tmp_path / "self")
-
-
 @linux
 def test_waiting_for_another_process_is_seen():
     """Both have one core, so that this one waits sooner or later."""
@@ -190,28 +160,7 @@ def test_cuda_time_is_between_events_round_all_the_calls(monkeypatch):
     assert done[2:] == ["record start", "call", "call", "record stop", "wait for stop"]
 
 
-# ------------------------------------------------------------------------------ threads
-
-
 # ------------------------------------------------------------------------------- memory
-
-
-class Allocator:
-    """glibc's, as ctypes finds it in this process; *refused* are options of mallopt."""
-
-    def __init__(self, refused=()):
-        self.refused, self.asked = refused, []
-
-    def __call__(self, name):
-        assert name is None
-        return self
-
-    def mallopt(self, option, value):
-        self.asked.append((option, value))
-        return int(option not in self.refused)
-
-    def malloc_trim(self, kept):
-        self.asked.append(("trim", kept))
 
 
 @linux
@@ -248,30 +197,7 @@ def test_peak_memory_counts_what_a_call_holds_at_once(arrays, numbers):
     assert found == pytest.approx(4 * arrays * numbers, rel=0.25)
 
 
-@pytest.fixture
-def memory(process, monkeypatch):
-    """Memory of a Linux process, in KiB, and its high-water mark since a "5"."""
-    memory = SimpleNamespace(now=1000, peak=9000, allocator=Allocator())
-
-    def rss():
-        if (process.folder / "clear_refs").read_text() == "5":
-            memory.peak = memory.now
-        return SimpleNamespace(rss=1024 * memory.now)
-
-    def call(takes):
-        assert memory.allocator.asked == [("trim", 0)]
-        memory.peak = max(memory.peak, memory.now + takes)
-        status = f"VmPeak:\t99999 kB\nVmHWM:\t    {memory.peak} kB\nVmRSS:\t1 kB\n"
-        (process.folder / "status").write_text(status)
-
-    memory.call = call
-    monkeypatch.setattr(sys, "platform", "linux2")
-    monkeypatch.setattr(ctypes, "CDLL", memory.allocator)
-    monkeypatch.setattr(psutil, "Process", lambda: SimpleNamespace(memory_info=rss))
-    return memory
-
-
-# ---------------------------------------------------------------------------- bandwidth
+# ------------------------------------------------------------------------------ threads
 
 
 @linux
