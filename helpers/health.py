@@ -283,27 +283,21 @@ def _first_compile() -> tuple[str, ...]:
             took.append(f"{device} {text.seconds(time.perf_counter() - start)}")
             wanted = value_and_slope(small, x)
             if not torch.allclose(result, wanted, rtol=1e-3, atol=1e-5):
-                return _wrong_numbers(device, (result - wanted).abs().max().item())
+                error = (result - wanted).abs().max().item()
+                other = "C++ compiler (set CXX)" if device == "cpu" else "driver"
+                return (
+                    f"{device}: the compiled function is off by {error:.1g} from eager",
+                    "missing",
+                    "The compiler computes wrong numbers, so no result can be trusted. "
+                    f"Delete the folder {_torch.inductor_cache_dir()}, whose files may "
+                    "be damaged, and run doctor again. If it stays, take another "
+                    f"{other} or another torch (make clean setup)",
+                )
             bar.update()
     if not _torch.has_graphs(compiled):
         fix = "Unset TORCH_COMPILE_DISABLE and TORCHDYNAMO_DISABLE, restart the kernel"
         return "it is switched off", "missing", f"Nothing compiles. {fix}"
     return (", ".join(took),)
-
-
-def _wrong_numbers(device: str, error: float) -> tuple[str, ...]:
-    from . import _torch
-
-    found = f"{device}: the compiled function is off by {error:.1g} from eager"
-    other = "C++ compiler (set CXX)" if device == "cpu" else "driver"
-    return (
-        found,
-        "missing",
-        "The compiler computes wrong numbers here, so no result can be trusted. "
-        f"Delete the folder {_torch.inductor_cache_dir()}, whose files may be damaged, "
-        f"and run doctor again. If it stays, take another {other} or another torch "
-        "(make clean setup)",
-    )
 
 
 _CHECKS = (

@@ -23,7 +23,7 @@ from .stats import SAME
 from .text import mark, plain
 
 # Okabe & Ito, Color Universal Design, 2008: blue, vermilion, bluish green.
-COLOURS, SHAPES, HATCHES = ("#0072B2", "#D55E00"), ("o", "s"), ("", "//")
+COLOURS = ("#0072B2", "#D55E00")
 CEILING, QUIET = "#009E73", "#767676"
 _STYLE = {
     "font.size": 13,
@@ -88,7 +88,7 @@ def plot_comparison(*comparisons: Any, labels: Sequence[str] | None = None) -> P
     for side, name in enumerate(comparisons[0].names):
         places = [row + 0.36 * side - 0.18 for row in rows]
         seconds = [race.median_s[side] for race in comparisons]
-        times.plot(seconds, places, SHAPES[side], color=COLOURS[side], label=name)
+        times.plot(seconds, places, "os"[side], color=COLOURS[side], label=name)
         for at in zip(seconds, places, strict=True):
             beside = {"xytext": (9, 0), "textcoords": "offset points", "va": "center"}
             times.annotate(text.seconds(at[0]), at, **beside)

@@ -17,9 +17,6 @@ def test_a_version_without_the_name_says_what_is_lost(error):
         raise KeyError("another")
 
 
-# --- the structured log --------------------------------------------------------------
-
-
 def test_a_graph_break_has_the_stack_that_leads_to_it():
     def inner(x):
         torch._dynamo.graph_break()
@@ -34,9 +31,6 @@ def test_a_graph_break_has_the_stack_that_leads_to_it():
     assert [frame.name for frame in stop.stack[-2:]] == ["outer", "inner"]
     assert not any("torch_dynamo_resume" in frame.name for frame in stop.stack)
     assert any(frame.name.startswith("test_a_graph_break") for frame in stop.stack)
-
-
-# --- what is compiled ----------------------------------------------------------------
 
 
 def plain(x):
@@ -79,9 +73,6 @@ def test_what_has_graphs_was_compiled_and_called(make, graphs):
     assert not _torch.has_graphs(fn)  # which is not compiled
     torch.compiler.reset()
     assert not _torch.has_graphs(compiled)
-
-
-# --- errors --------------------------------------------------------------------------
 
 
 def raised(name, module, text=""):
