@@ -1,6 +1,7 @@
 """The service of lesson 27: its own tests, and a load through a new model."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
@@ -17,12 +18,31 @@ def test_its_own_tests_pass_where_it_is_copied_to(tmp_path):
 
 
 def test_no_request_is_lost_through_a_new_model():
-    from tests.benchmarks.service import long_run
+    from examples.service.load import traffic
 
-    found = long_run(requests=200, reloads=2)
-    assert found.pop("requests") == 200
-    assert found.pop("models that answered") == 3
-    assert set(found.values()) == {0}, found
+    from course.ch27.services import started, wrong
+
+    requests, reloads, after = 200, 2, 8  # so many, that a new model answers some
+    (service,) = started("--warm-up shapes")
+    try:
+        before = service.health()["in_warm_up"]
+        with ThreadPoolExecutor(1) as other:
+            load = other.submit(service.load, traffic(requests - after * reloads))
+            later = []
+            for turn in range(1, reloads + 1):
+                while service.health()["answered"] < requests * turn / (reloads + 1):
+                    assert not load.done(), load.result()
+                service.send("/reload", {"seed": turn}).raise_for_status()
+                later += service.load(traffic(after))
+            replies = load.result() + later
+        now = service.health()
+    finally:
+        ended = service.stop()
+    assert len(replies) == requests and wrong(replies) == 0
+    assert {reply.status for reply in replies} == {200}
+    assert len({reply.body["model"] for reply in replies}) == reloads + 1
+    assert (now["eager"], now["in_traffic"], ended) == (0, 0, 0)
+    assert now["in_warm_up"] == before  # a reload compiles nothing
 
 
 def test_an_answer_that_is_lost_or_off_is_wrong():

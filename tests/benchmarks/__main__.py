@@ -12,7 +12,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the benchmark that the command line names."""
     os.environ.setdefault("HELPERS_QUIET", "1")
     parser = command("tests.benchmarks", __doc__)
-    parser.add_argument("name", choices=[*report.NAMES, "starts", "service", "report"])
+    parser.add_argument("name", choices=[*report.NAMES, "starts", "report"])
     parser.add_argument("--runs", type=int, default=100, help="of compare()")
     parser.add_argument("--others", type=int, default=20, help="runs of other tools")
     parser.add_argument("--real", action="store_true", help="dumps: against this GPU")

@@ -6,14 +6,13 @@ import os
 from pathlib import Path
 
 from helpers.results import write_atomically
-from tests.benchmarks import dumps
 from tests.benchmarks.common import FOLDER, read
 from tests.records import markdown, origin
 
 ROOT = Path(__file__).parents[2]
 PAGES = {  # which page shows which benchmarks
     ROOT / "README.md": ("picture",),
-    FOLDER / "README.md": ("aa", "ratio", "bandwidth", "lessons", "dumps", "kernel"),
+    FOLDER / "README.md": ("aa", "ratio", "bandwidth", "lessons", "dumps"),
     ROOT / "torch_checkup" / "README.md": ("checkup",),
 }
 NAMES = tuple(name for names in PAGES.values() for name in names)
@@ -28,11 +27,7 @@ def section(name: str, page: Path) -> str:
     if name in PICTURES:
         file = Path(os.path.relpath(FOLDER / PICTURES[name], page.parent)).as_posix()
         return f"![{kept['settings']['alt']}]({file})\n\n{origin(kept)}"
-    if name == "kernel":
-        code, shown = kept["rows"][0]["code"], kept["rows"][0]["shown"]
-        return f"```python\n{code}```\n\n```python\n{shown}\n```\n\n{origin(kept)}"
-    rows = dumps.versions() if name == "dumps" else kept["rows"]
-    return f"{markdown(rows)}\n\n{origin(kept)}"
+    return f"{markdown(kept['rows'])}\n\n{origin(kept)}"
 
 
 def render(page: Path, text: str) -> str:

@@ -13,7 +13,7 @@ NAMES = {
     "access": "hold pages of the site and a report against the rules of axe-core",
     "faults": "break torch.compile on purpose, and see which cell notices",
     "browser": "run all of every notebook in JupyterLab, move each widget, solve it",
-    "checkups": "check up models of real libraries, and look at the reports",
+    "checkups": "check up models of real libraries: are answers called wrong?",
     "mutants": "change a module in one place, again and again: does a test fail?",
     "versions": "run the notebooks on another torch, and list what differs",
     "report": "write what the others recorded into data/proofs/README.md",

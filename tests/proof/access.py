@@ -68,6 +68,9 @@ def violations(page: Page, address: str) -> Iterator[tuple[str, str]]:
                 page.locator("#search-results li a").first.wait_for()
             page.evaluate(OPEN, switch)
             page.wait_for_timeout(300)  # for what follows a change of size
+            wide = page.evaluate("document.documentElement.scrollWidth")
+            if wide > width:
+                yield "wider than its window", f"{wide} where there are {width}, {look}"
             found = Axe().run(page, options=OPTIONS).response["violations"]
             for rule in found:
                 what = " ".join(rule["nodes"][0]["html"].split())

@@ -21,7 +21,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 from typing import IO, TYPE_CHECKING, Any
@@ -232,47 +231,25 @@ def chromium(profile: Path) -> Iterator[BrowserContext]:
             browser.close()
 
 
-@dataclass(frozen=True)
-class Desk:
-    """A copy of the course, and a browser to read it in."""
+@contextmanager
+def lab(course: Path) -> Iterator[str]:
+    """Run `python -m tools.lab` in *course*; yield the address that it prints.
 
-    course: Path
-    browser: BrowserContext
-    pictures: Path | None
-
-    @property
-    def own(self) -> Path:
-        """The reader's copies."""
-        return self.course / "lessons"
-
-    def picture(self, page: Page, name: str) -> None:
-        if self.pictures:
-            page.screenshot(path=self.pictures / f"{name}.png")
-
-    @contextmanager
-    def lab(self) -> Iterator[str]:
-        """Run `python -m tools.lab`; yield the address that it prints.
-
-        The address comes with what the checks need to look into the page.
-        """
-        command = [sys.executable, "-m", "tools.lab", "--no-browser"]
-        command += ["--LabApp.expose_app_in_browser=True"]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        server = subprocess.Popen(command, cwd=self.course, **pipes)
+    The address comes with what the checks need to look into the page.
+    """
+    command = [sys.executable, "-m", "tools.lab", "--no-browser"]
+    command += ["--LabApp.expose_app_in_browser=True"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    server = subprocess.Popen(command, cwd=course, **pipes)
+    try:
+        yield _address(server.stdout)
+    finally:
+        server.terminate()
         try:
-            yield _address(server.stdout)
-        finally:
-            server.terminate()
-            try:
-                server.wait(60)
-            except subprocess.TimeoutExpired:
-                server.kill()
-                raise
-
-    def page(self) -> Page:
-        page = self.browser.new_page()
-        page.set_viewport_size({"width": 1440, "height": 900})
-        return page
+            server.wait(60)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            raise
 
 
 def _address(log: IO[str]) -> str:
@@ -293,8 +270,11 @@ def page_of(address: str, path: str) -> str:
 
 
 @contextmanager
-def desk(pictures: Path | None) -> Iterator[Desk]:
-    """Lay out a copy of the course, as `git clone` would, and open a browser."""
+def desk() -> Iterator[tuple[str, BrowserContext]]:
+    """Open the lessons of a copy of the course, as `git clone` would lay it out.
+
+    Yields the address of JupyterLab, and a browser.
+    """
     listed = ["git", "ls-files", "-z"]
     names = subprocess.check_output(listed, cwd=ROOT, text=True).rstrip("\0")
     with tempfile.TemporaryDirectory() as home, course_environment():
@@ -305,8 +285,8 @@ def desk(pictures: Path | None) -> Iterator[Desk]:
         own = os.pathsep.join(map(str, (course, course / "notebooks")))
         os.environ |= {"PYTHONPATH": own, "HELPERS_QUIET": "0"}
         os.environ["COURSE_STRICT"] = "0"
-        with chromium(Path(home) / "profile") as browser:
-            yield Desk(course, browser, pictures)
+        with chromium(Path(home) / "profile") as browser, lab(course) as address:
+            yield address, browser
 
 
 def main(arguments: list[str]) -> int:
@@ -318,9 +298,9 @@ def main(arguments: list[str]) -> int:
     if asked.pictures:
         asked.pictures.mkdir(parents=True, exist_ok=True)
     bad = 0
-    with desk(asked.pictures) as place, place.lab() as address:
+    with desk() as (address, browser):
         for path in asked.notebook:
-            page = place.browser.new_page()
+            page = browser.new_page()
             picture = asked.pictures and asked.pictures / f"{path.stem}.png"
             where = page_of(address, f"notebooks/{path.name}")
             answers = ROOT / "notebooks" / "solutions" / f"ch{path.name[:2]}.py"

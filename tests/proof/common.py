@@ -30,7 +30,6 @@ def put(
     key: str,
     row: dict[str, Any],
     order: Iterable[str],
-    command: str = "",
     **settings: Any,
 ) -> None:
     """Record a row in place of the one before; what is not in *order* is dropped.
@@ -39,7 +38,7 @@ def put(
     """
     rows = kept(name, key) | {row[key]: row}
     ordered = [rows[each] for each in order if each in rows]
-    record(name, ordered, command, **settings)
+    record(name, ordered, **settings)
 
 
 def kept(name: str, key: str) -> dict[str, dict[str, Any]]:

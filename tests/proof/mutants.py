@@ -7,8 +7,7 @@
 
 A module is held against the tests that have its place and name: helpers/stats.py
 against tests/helpers/test_stats.py; one without, against those that `TESTED_BY` names.
-All of its mutants take minutes for a small module and hours for a large one.  The last
-row adds up what was tried, each module by its size, with a 95 % interval.  Runs in a
+All of its mutants take minutes for a small module and hours for a large one.  Runs in a
 copy of the checkout.
 
 A process that a test starts runs the changed module too, but cannot help to count which
@@ -22,16 +21,13 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
-from itertools import groupby
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any
 
 from tests.proof import common
@@ -66,12 +62,11 @@ TESTED_BY = {  # where several modules are tested through what they do together
     "torch_checkup/speed.py": PARTS,
     "torch_checkup/traffic.py": PARTS,
 }
-COUNTS = ("noticed", "survived")
 # torch has threads: a worker is forked from a process that imported it and ran nothing.
 SETTINGS = """
 
 [tool.mutmut]
-source_paths = {paths}
+source_paths = ["{path}"]
 also_copy = {everything}
 pytest_add_cli_args_test_selection = {tests}
 process_isolation = "forkserver"
@@ -98,16 +93,17 @@ def every_module() -> list[str]:
     return [path for path in paths if (ROOT / tests_of(path).split()[0]).exists()]
 
 
-def mutmut_for(paths: list[str], folder: Path) -> Callable[..., str]:
+def mutmut_for(path: str, folder: Path) -> Callable[..., str]:
     """Copy the checkout to *folder*; return mutmut there: words to what it prints.
 
     Keywords are variables of its environment.
     """
     unwanted = shutil.ignore_patterns(".*", "mutants", "__pycache__", "*.egg-info")
     shutil.copytree(ROOT, folder, ignore=unwanted, dirs_exist_ok=True)
-    names = {"everything": [p.name for p in folder.iterdir()], "paths": paths}
+    everything = [place.name for place in folder.iterdir()]
     with (folder / "pyproject.toml").open("a") as file:
-        file.write(SETTINGS.format(tests=tests_of(paths[0]).split(), **names))
+        names = {"path": path, "everything": everything}
+        file.write(SETTINGS.format(tests=tests_of(path).split(), **names))
     with (folder / "tests" / "conftest.py").open("a") as file:
         file.write(COUNT_HERE)
     # All processes must import the changed module, wherever the checkout is installed.
@@ -121,23 +117,8 @@ def mutmut_for(paths: list[str], folder: Path) -> Callable[..., str]:
     return mutmut
 
 
-def same(difference: str) -> bool:
-    """Return whether a survivor is the same program: it only writes UTF-8, or it leaves
-    out what ``strict=`` of zip would say where lengths differ, and they do not."""
-    alike = re.sub(r",(?: ?strict=\w+)?(?= ?\))", "", difference.lower())
-    before, after = (
-        [
-            line[1:].replace(" )", ")")
-            for line in alike.splitlines()
-            if re.match(sign, line)
-        ]
-        for sign in (r"-(?!--)", r"\+(?!\+\+)")
-    )
-    return before == after
-
-
 def tested(path: str, folder: Path) -> int:
-    """Return pytest's status for a module as it stands in *folder*."""
+    """Return pytest's status for a module as it is in *folder*."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", *tests_of(path).split()]
     env = {**os.environ, "HELPERS_QUIET": "1", "PYTHONPATH": str(folder)}
     return subprocess.run(command, cwd=folder, env=env, capture_output=True).returncode
@@ -158,18 +139,15 @@ def written(
     return became
 
 
-def mutate(
-    paths: list[str], folder: Path, draw: int | None, jobs: int | None = None
-) -> list[dict[str, Any]]:
-    """Try *draw* mutants of each module, or all; return a row for each.
+def mutate(path: str, folder: Path, draw: int | None, jobs: int) -> dict[str, Any]:
+    """Return the row of a module, for which *draw* mutants are tried, or all.
 
-    They have the same tests.  It works in *folder*, in a copy of the checkout, with
-    *jobs* mutants at a time.
+    It works in *folder*, in a copy of the checkout, with *jobs* mutants at a time.
     """
-    for needed in (*paths, *tests_of(paths[0]).split()):
+    for needed in (path, *tests_of(path).split()):
         if not (ROOT / needed).exists():
             raise FileNotFoundError(f"there is no {needed}")
-    mutmut = mutmut_for(paths, folder)
+    mutmut = mutmut_for(path, folder)
 
     def results() -> dict[str, str]:
         lines = mutmut("results", "--all", "true").splitlines()
@@ -178,69 +156,26 @@ def mutate(
     # All mutants are made, and no test runs.
     said = mutmut("run", PYTEST_ADDOPTS="--collect-only")
     made = sorted(results())
-    every = {path: [n for n in made if n.startswith(dotted(path))] for path in paths}
-    drawn = {
-        path: random.sample(names, min(draw or len(names), len(names)))
-        for path, names in every.items()
-    }
-    assert all(drawn.values()), said[-2000:]
-    by_switch = [n for p in paths for n in drawn[p] if not p.endswith("_child.py")]
-    workers = ("--max-children", str(jobs)) if jobs else ()
-    said = mutmut("run", *workers, *by_switch) if by_switch else said
+    assert made, said[-2000:]
+    names = random.sample(made, min(draw or len(made), len(made)))
+    is_child = path.endswith("_child.py")
+    if not is_child:
+        said = mutmut("run", "--max-children", str(jobs), *names)
     became = results()
-    for path in paths:
-        child = path.endswith("_child.py")
-        names = [n for n in drawn[path] if child or became[n] == "no tests"]
-        became |= written(path, names, folder, mutmut) if names else {}
-    for names in drawn.values():
-        for name in [n for n in names if became[n] == "survived"]:
-            shown = mutmut("show", name)
-            if same(shown):
-                names.remove(name)
-            else:
-                print("not noticed:", shown)
-    counts = {path: Counter(became[n] for n in names) for path, names in drawn.items()}
-    assert not any(count["not checked"] for count in counts.values()), said[-2000:]
-    return [row(path, count, len(every[path])) for path, count in counts.items()]
-
-
-def dotted(path: str) -> str:
-    """Return how the names of a module's mutants begin."""
-    return path.removesuffix(".py").replace("/", ".") + ".x"
-
-
-def row(path: str, count: Counter[str], every: int) -> dict[str, Any]:
-    """Return what is recorded of a module, by what became of its mutants."""
+    unseen = [name for name in names if is_child or became[name] == "no tests"]
+    became |= written(path, unseen, folder, mutmut) if unseen else {}
+    for name in (name for name in names if became[name] == "survived"):
+        print("not noticed:", mutmut("show", name))
+    count = Counter(became[name] for name in names)
+    assert not count["not checked"], said[-2000:]
     noticed = count["killed"] + count["timeout"] + count["segfault"]
     return {
         "module": path,
-        "mutants": f"{count.total()} of {every}",
+        "mutants": f"{len(names)} of {len(made)}",
         "noticed": noticed,
         "survived": count["survived"],
-        "share": f"{noticed / max(1, count.total()):.0%}",
+        "share": f"{noticed / len(names):.0%}",
     }
-
-
-def total(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the last row: all modules together, the share with its interval.
-
-    A module counts by its mutants, not by how many of them were drawn, or the small
-    modules, of which all are tried, would speak for the large ones.
-    """
-    drawn_of = [str(row["mutants"]).split(" of ") for row in rows]
-    sizes = [(int(drawn[0]), int(drawn[-1])) for drawn in drawn_of]
-    every, share, variance = sum(size for _, size in sizes), 0.0, 0.0
-    for row, (drawn, size) in zip(rows, sizes, strict=True):
-        weight, noticed = size / every, row["noticed"]
-        share += weight * noticed / drawn
-        p = (noticed + 1) / (drawn + 2)  # 12 of 12 do not say that all are noticed
-        variance += weight**2 * p * (1 - p) / drawn * (1 - drawn / size)
-    half = NormalDist().inv_cdf(0.975) * variance**0.5
-    tried = f"{sum(drawn for drawn, _ in sizes)} of {every}"
-    first = {"module": "all of these", "mutants": tried}
-    counts = {key: sum(row[key] for row in rows) for key in COUNTS}
-    interval = f"{share - half:.0%} to {min(1.0, share + half):.0%}"
-    return {**first, **counts, "share": f"{share:.0%} ({interval})"}
 
 
 def main(arguments: list[str]) -> int:
@@ -248,23 +183,17 @@ def main(arguments: list[str]) -> int:
     parser = command("tests.proof mutants", __doc__, "a module could not be tried")
     parser.add_argument("module", nargs="+", help="paths of modules, or all")
     parser.add_argument("--draw", type=int, help="so many of each, by chance")
-    parser.add_argument("--jobs", type=int, help="mutants at a time; one a core")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="at a time")
     asked = parser.parse_args(arguments)
-    failed, in_order = 0, []
-    modules = every_module() if asked.module == ["all"] else asked.module
-    for tests, group in groupby(sorted(modules, key=tests_of), key=tests_of):
+    failed, modules = 0, every_module()
+    for path in modules if asked.module == ["all"] else asked.module:
         with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
             try:
-                found = mutate([*group], Path(folder), asked.draw, asked.jobs)
+                row = mutate(path, Path(folder), asked.draw, asked.jobs)
             except (FileNotFoundError, AssertionError) as problem:
                 failed += 1
-                print(f"{tests}: {problem}", flush=True)
+                print(f"{path}: {problem}", flush=True)
                 continue
-        for one in found:
-            print(*one.values(), sep=" | ", flush=True)
-        rows = common.kept("mutants", "module") | {one["module"]: one for one in found}
-        in_order = [rows[name] for name in sorted(rows) if (ROOT / name).exists()]
-        common.record("mutants", [*in_order, total(in_order)])
-    if in_order:
-        print(*total(in_order).values(), sep=" | ", flush=True)
+        print(*row.values(), sep=" | ", flush=True)
+        common.put("mutants", "module", row, sorted({*modules, path}))
     return int(failed > 0)

@@ -20,8 +20,7 @@ SECTIONS = {
     "mutants": "Which tests notice a helper that lies?",
     "browser": "Do all cells run, widgets move and answers pass, in a browser?",
     "access": "Can everybody read and use the pages?",
-    "checkups": "What does a checkup say of real models, and is its page whole?",
-    "answers": "Does a checkup leave real models alone?",
+    "checkups": "Does a checkup leave real models alone?",
     "versions": "What differs on another torch?",
 }
 

@@ -1,6 +1,3 @@
-# Other right answers to the exercises of notebook 00.
-
-
 # %% 00.1: capture in one piece, or an error
 def went_well(model, *inputs):
     compiled, seen = torch.compile(model), []

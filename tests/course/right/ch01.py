@@ -1,6 +1,3 @@
-# Other right answers to the exercises of notebook 01.
-
-
 # %% 01.1: by time, not by parents
 def how_compiled(call):
     from torch.profiler import profile

@@ -1,6 +1,3 @@
-# Other right answers to the exercises of notebook 02.
-
-
 # %% 02.1: the middle of a sorted list, after two warm-ups
 def seconds_per_call(launch, wait, now):
     times = []

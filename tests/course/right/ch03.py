@@ -1,6 +1,3 @@
-# Other right answers to the exercises of notebook 03.
-
-
 # %% 03.1: the breaks counted, in place of the graphs
 def gate():
     return "matches,compiled,breaks=1,stale=0,later_recompiles=0"

@@ -1,6 +1,3 @@
-# Other right answers to the exercises of lesson 04.
-
-
 # %% 04.1: made anew
 def fail_guard(kind, x):
     rows, columns = x.shape

@@ -1,6 +1,3 @@
-# Other right answers to the exercises of lesson 05.
-
-
 # %% 05.1: torch.cond, and no gradient for history
 def repaired(logits, temperature, history):
     assert torch.isnan(logits).sum() == 0, "the model has diverged"

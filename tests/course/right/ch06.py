@@ -1,6 +1,3 @@
-# Other right answers to the exercises of lesson 06.
-
-
 # %% 06.1: asks each input who writes into it
 def overwritten(graph):
     def is_written(node):

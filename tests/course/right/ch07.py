@@ -1,6 +1,3 @@
-# Other right answers to the exercises of lesson 07.
-
-
 # %% 07.1: with real memory on the meta device
 def peak_bytes(lines):
     import re

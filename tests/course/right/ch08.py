@@ -1,6 +1,3 @@
-# Other right answers to the exercises of lesson 08.
-
-
 # %% 08.1: by arithmetic, without where
 def lost(a, b, c):
     h = a * b

@@ -1,6 +1,3 @@
-# Other right answers to the exercises of lesson 09.
-
-
 # %% 09.2: with math.ceil
 def last_wave(rows, columns, tile, room):
     import math

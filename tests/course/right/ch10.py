@@ -1,6 +1,3 @@
-# Other right answers to the exercises of lesson 10.
-
-
 # %% 10.1: by asking each result for its base
 def excess(function, *inputs):
     from helpers import kernels

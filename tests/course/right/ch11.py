@@ -1,6 +1,3 @@
-# Other right answers to the exercises of lesson 11.
-
-
 # %% 11.2: out of place, and copied back
 def whole_step(p, grad, m):
     step = torch.minimum(torch.maximum(grad, -torch.ones(())), torch.ones(()))

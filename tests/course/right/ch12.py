@@ -1,6 +1,3 @@
-# Other right answers to the exercises of lesson 12.
-
-
 # %% 12.2: a generator, by sections
 def culprits(f, options, *inputs):
     from helpers import output_code

@@ -1,6 +1,3 @@
-# Other right answers to the exercises of lesson 13.
-
-
 # %% 13.1: a buffer
 def running_total(compile_):
     class Total(torch.nn.Module):

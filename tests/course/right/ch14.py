@@ -1,6 +1,3 @@
-# Other right answers to the exercises of notebook 14.
-
-
 # %% 14.1: a table of parts, and an integer
 class Fixed(torch.nn.Module):
     def __init__(self, width):

@@ -1,6 +1,3 @@
-# Other right answers to the exercises of notebook 15.
-
-
 # %% 15.1: the mark that must hold, where it holds
 def warm_up(compiled, make, sizes):
     seen = set()

@@ -1,6 +1,3 @@
-# Other right answers to the exercises of notebook 16.
-
-
 # %% 16.1: it asks each element, and multiplies
 def in_graph(x, limit):
     from torch._higher_order_ops import while_loop

@@ -1,6 +1,3 @@
-# Other right answers to the exercises of notebook 17.
-
-
 # %% 17.1: the two are multiplied when it is made
 class Free(torch.Tensor):
     @staticmethod

@@ -1,6 +1,3 @@
-# Other right answers to the exercises of notebook 18.
-
-
 # %% 18.1: by the stance, one compiled function
 def first_wrong(fn, *inputs):
     wanted = fn(*inputs)

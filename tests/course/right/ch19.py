@@ -1,6 +1,3 @@
-# Other right answers to the exercises of notebook 19.
-
-
 # %% 19.1: the last record is another one
 def diagnose(eager, compiled, x):
     from torch._dynamo.utils import get_compilation_metrics

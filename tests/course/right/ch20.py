@@ -1,6 +1,3 @@
-# Other right answers to the exercises of notebook 20.
-
-
 # %% 20.1: the largest distance so far, at each step, as the lesson's own judge has it
 from itertools import accumulate
 

@@ -1,6 +1,3 @@
-# Other right answers to the exercises of notebook 21.
-
-
 # %% 21.1: on for everybody, off inside
 def nll(logits, y):
     return -logits.log_softmax(-1).gather(1, y[:, None]).mean()

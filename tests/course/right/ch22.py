@@ -1,6 +1,3 @@
-# Other right answers to the exercises of notebook 22.
-
-
 # %% 22.1: counted for each step first
 def compiled_apart(records):
     found = []

@@ -1,5 +1,3 @@
-# Other right answers to the exercises of notebook 23.
-
 # %% 23.1: with torch in the backward, and a schema in words
 import numpy as np
 

@@ -1,6 +1,3 @@
-# Other right answers to the exercises of notebook 24.
-
-
 # %% 24.1: two rules joined by torch's own functions
 def streaming(window, first):
     from torch.nn.attention.flex_attention import and_masks, or_masks

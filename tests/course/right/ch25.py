@@ -1,6 +1,3 @@
-# Other right answers to the exercises of notebook 25.
-
-
 # %% 25.1: gradients that go nowhere
 def warm(compiled, make, sizes):
     for wanted in (False, True):

@@ -1,6 +1,3 @@
-# Other right answers to the exercises of notebook 26.
-
-
 # %% 26.1: torch decides what may vary
 def export_it(model):
     every = (Dim.AUTO, Dim.AUTO)

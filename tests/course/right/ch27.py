@@ -1,6 +1,3 @@
-# Other right answers to the exercises of notebook 27.
-
-
 # %% 27.1: one marked size, in a thread like those of the traffic
 def warm(compiled, lengths):
     import threading

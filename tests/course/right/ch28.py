@@ -1,6 +1,3 @@
-# Other right answers to the exercises of notebook 28.
-
-
 # %% 28.1: a mask writes the row, and no index is needed
 class Fixed(torch.nn.Module):
     def __init__(self, room, width):

@@ -1,6 +1,3 @@
-# Other right answers to the exercises of notebook 29.
-
-
 # %% 29.2: walking from part to part
 def portable(model):
     state = {}

@@ -1,6 +1,3 @@
-# Other right answers to the exercises of notebook 30.
-
-
 # %% 30.1: by hand, from the chip's own numbers
 from course.ch30.limits import Chip
 

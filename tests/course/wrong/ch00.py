@@ -1,7 +1,3 @@
-# Wrong answers to the exercises of notebook 00, each with what it must be told.
-# Lines with - and + change the answer in notebooks/solutions/ch00.py.
-
-
 # %% 00.1: a function that adds 1 once it's compiled: you return True
 # - return whole and torch.allclose(compiled, eager, rtol=1e-4, atol=1e-5)
 # + return whole

@@ -1,7 +1,3 @@
-# Wrong answers to the exercises of notebook 01, each with what it must be told.
-# Lines with - and + change the answer in notebooks/solutions/ch01.py.
-
-
 # %% 01.1: an eager function: you return
 def how_compiled(call):
     call()

@@ -1,7 +1,3 @@
-# Wrong answers to the exercises of notebook 02, each with what it must be told.
-# Lines with - and + change the answer in notebooks/solutions/ch02.py.
-
-
 # %% 02.1: on a quiet device, from the launch to the end of the work
 # -         launch()
 # -         wait()

@@ -1,7 +1,3 @@
-# Wrong answers to the exercises of notebook 03, each with what it must be told.
-# Lines with - and + change the answer in notebooks/solutions/ch03.py.
-
-
 # %% 03.1: one that runs eagerly from its one break on passes your gate
 # - compiled,graphs=2
 # + breaks=1

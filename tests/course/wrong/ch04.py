@@ -1,7 +1,3 @@
-# Wrong answers to the exercises of lesson 04, each with what it must be told.
-# Lines with - and + change the answer in notebooks/solutions/ch04.py.
-
-
 # %% 04.1: for 'nothing': these are the values of x
 def fail_guard(kind, x):
     return x

@@ -1,7 +1,3 @@
-# Wrong answers to the exercises of lesson 05, each with what it must be told.
-# Lines with - and + change the answer in notebooks/solutions/ch05.py.
-
-
 # %% 05.1: one graph was asked for
 # -     assert (~torch.isnan(logits)).all(), "the model has diverged"
 # +     if torch.isnan(logits).any():

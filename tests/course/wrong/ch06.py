@@ -1,7 +1,3 @@
-# Wrong answers to the exercises of lesson 06, each with what it must be told.
-# Lines with - and + change the answer in notebooks/solutions/ch06.py.
-
-
 # %% 06.1: a write through a view: you return [], and the graph writes [1]
 # - target = torch.ops.aten.copy_.default
 # + target = torch.ops.aten.add_.Tensor  # gone by now

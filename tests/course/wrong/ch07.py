@@ -1,7 +1,3 @@
-# Wrong answers to the exercises of lesson 07, each with what it must be told.
-# Lines with - and + change the answer in notebooks/solutions/ch07.py.
-
-
 # %% 07.1: one that is reused: the most at one time is 64 bytes, and you said 128
 # -         elif reused := re.match(r"(\w+) = .*; del (\w+)  # reuse", line):
 # -             alive[reused[1]] = alive.pop(reused[2])

@@ -1,7 +1,3 @@
-# Wrong answers to the exercises of lesson 08, each with what it must be told.
-# Lines with - and + change the answer in notebooks/solutions/ch08.py.
-
-
 # %% 08.1: output is
 def lost(a, b, c):
     return torch.nn.functional.leaky_relu(a * b, 0.1) + c[:, None]

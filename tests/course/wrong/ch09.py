@@ -1,7 +1,3 @@
-# Wrong answers to the exercises of lesson 09, each with what it must be told.
-# Lines with - and + change the answer in notebooks/solutions/ch09.py.
-
-
 # %% 09.1: 64 x 128 x 32 in bfloat16, H100: you return 19, and it is 18
 # - pairs + 1 if pairs and instruction == "mma" else pairs
 # + pairs + 1

@@ -1,7 +1,3 @@
-# Wrong answers to the exercises of lesson 10, each with what it must be told.
-# Lines with - and + change the answer in notebooks/solutions/ch10.py.
-
-
 # %% 10.1: x given twice: it is 1
 # - {tensor.data_ptr(): tensor.nbytes for tensor in inputs}
 # + {n: tensor.nbytes for n, tensor in enumerate(inputs)}

@@ -1,7 +1,3 @@
-# Wrong answers to the exercises of lesson 11, each with what it must be told.
-# Lines with - and + change the answer in notebooks/solutions/ch11.py.
-
-
 # %% 11.1: one graph was asked for. Found
 # - def lean(x, gain):
 # + @torch.compiler.disable

@@ -1,7 +1,3 @@
-# Wrong answers to the exercises of lesson 12, each with what it must be told.
-# Lines with - and + change the answer in notebooks/solutions/ch12.py.
-
-
 # %% 12.1: both, 150 calls: none is paid back: you return 'default'
 # - return max(saved, key=saved.get)
 # + del saved["eager"]

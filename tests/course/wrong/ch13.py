@@ -1,7 +1,3 @@
-# Wrong answers to the exercises of lesson 13, each with what it must be told.
-# Lines with - and + change the answer in notebooks/solutions/ch13.py.
-
-
 # %% 13.1: six calls ran: as it is; as it is; as it is
 # -     torch._dynamo.mark_static_address(held)
 # +     # nobody says where it is

@@ -1,6 +1,3 @@
-# Wrong answers to the exercises of notebook 15, each with what it must be told.
-
-
 # %% 15.1: still compiles
 def warm_up(compiled, make, sizes):
     compiled(make(sizes[0]))

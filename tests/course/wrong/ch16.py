@@ -1,7 +1,3 @@
-# Wrong answers to the exercises of notebook 16, each with what it must be told.
-# Lines with - and + change the answer in notebooks/solutions/ch16.py.
-
-
 # %% 16.1: one graph was asked for
 def in_graph(x, limit):
     turns = torch.zeros((), dtype=torch.int64)

@@ -1,7 +1,3 @@
-# Wrong answers to the exercises of notebook 17, each with what it must be told.
-# Lines with - and + change the answer in notebooks/solutions/ch17.py.
-
-
 # %% 17.1: sin(x) + 1: 4 scales cost 4 graphs, and one is enough
 # -         self.raw, self.scale = raw, torch.as_tensor(scale)
 # +         self.raw, self.scale = raw, scale

@@ -1,7 +1,3 @@
-# Wrong answers to the exercises of notebook 18, each with what it must be told.
-# Lines with - and + change the answer in notebooks/solutions/ch18.py.
-
-
 # %% 18.1: you found nothing. What raises is wrong, too, and fn must be compiled again
 # - fx_graph_cache=False
 # + fx_graph_cache=True

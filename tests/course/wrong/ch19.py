@@ -1,7 +1,3 @@
-# Wrong answers to the exercises of notebook 19, each with what it must be told.
-# Lines with - and + change the answer in notebooks/solutions/ch19.py.
-
-
 # %% 19.1: disable=True: you say "fine"
 # -     if not any("Torch-Compiled Region" in e.name for e in seen.events()):
 # -         return "silent"

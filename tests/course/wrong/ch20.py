@@ -1,7 +1,3 @@
-# Wrong answers to the exercises of notebook 20, each with what it must be told.
-# Lines with - and + change the answer in notebooks/solutions/ch20.py.
-
-
 # %% 20.1: training that is hard for eager, too: you return False
 def same_training(train):
     eager = torch.tensor(train(torch.float32, False))

@@ -1,7 +1,3 @@
-# Wrong answers to the exercises of notebook 21, each with what it must be told.
-# Lines with - and + change the answer in notebooks/solutions/ch21.py.
-
-
 # %% 21.1: called within autocast of float16, 1 graph ran, and 2 captured
 # - with torch.autocast("cpu", enabled=False):
 # + if True:  # whatever autocast it is called in

@@ -1,7 +1,3 @@
-# Wrong answers to the exercises of notebook 22, each with what it must be told.
-# Lines with - and + change the answer in notebooks/solutions/ch22.py.
-
-
 # %% 22.1: nobody compiles twice: you return [(0, 0, '')
 def compiled_apart(records):
     return [

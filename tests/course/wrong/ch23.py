@@ -1,7 +1,3 @@
-# Wrong answers to the exercises of notebook 23, each with what it must be told.
-# Lines with - and + change the answer in notebooks/solutions/ch23.py.
-
-
 # %% 23.1: opcheck finds
 # - x.new_empty(x.shape[:-1])
 # + torch.empty_like(x)

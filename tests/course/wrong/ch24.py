@@ -1,7 +1,3 @@
-# Wrong answers to the exercises of notebook 24, each with what it must be told.
-# Lines with - and + change the answer in notebooks/solutions/ch24.py.
-
-
 # %% 24.1: 4 requests cost 2 compiles
 # - near, early = torch.tensor(window), torch.tensor(first)
 # + near, early = window, first

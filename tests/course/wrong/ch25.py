@@ -1,7 +1,3 @@
-# Wrong answers to the exercises of notebook 25, each with what it must be told.
-# Lines with - and + change the answer in notebooks/solutions/ch25.py.
-
-
 # %% 25.1: with 6 rows still compiles under no_grad
 # -     with torch.no_grad():
 # -         compiled(general())

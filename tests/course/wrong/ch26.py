@@ -1,7 +1,3 @@
-# Wrong answers to the exercises of notebook 26, each with what it must be told.
-# Lines with - and + change the answer in notebooks/solutions/ch26.py.
-
-
 # %% 26.1: Guard failed
 # - , dynamic_shapes=(both, both)
 

@@ -1,7 +1,3 @@
-# Wrong answers to the exercises of notebook 27, each with what it must be told.
-# Lines with - and + change the answer in notebooks/solutions/ch27.py.
-
-
 # %% 27.1: 5 rows in a thread of the pool still compile
 # -     with torch.inference_mode():
 # +     if True:

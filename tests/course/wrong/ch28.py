@@ -1,7 +1,3 @@
-# Wrong answers to the exercises of notebook 28, each with what it must be told.
-# Lines with - and + change the answer in notebooks/solutions/ch28.py.
-
-
 # %% 28.1: and 1 was asked for. The last one compiled because self.at
 Fixed = Memory
 

@@ -1,7 +1,3 @@
-# Wrong answers to the exercises of notebook 29, each with what it must be told.
-# Lines with - and + change the answer in notebooks/solutions/ch29.py.
-
-
 # %% 29.1: torch.compile(net): what is compiled is {'': 'wrapper'}
 def compiled_parts(model):
     return {

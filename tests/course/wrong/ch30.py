@@ -1,7 +1,3 @@
-# Wrong answers to the exercises of notebook 30, each with what it must be told.
-# Lines with - and + change the answer in notebooks/solutions/ch30.py.
-
-
 # %% 30.1: refused for its memory
 # - {"float32": 4, "bfloat16": 2}[row.dtype]
 # + 4
