@@ -12,7 +12,7 @@ import re
 import sys
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from helpers.results import write_atomically
 from tests.form import Lesson, keys
@@ -23,24 +23,6 @@ from tools.commands import command
 FOLDER = ROOT / "notebooks"
 WORKSHOP = FOLDER / "workshop"
 PAGES = [ROOT / "README.md", *sorted(WORKSHOP.glob("*.md"))]
-
-
-class Stop(NamedTuple):
-    """A notebook on a route: the exercises done, and the sections left out."""
-
-    lesson: str
-    exercises: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
-
-
-def stops(words: str) -> tuple[Stop | int, ...]:
-    """Return the stops of "01.1 +15 05": an exercise, a break, a lesson without one."""
-    return tuple(
-        int(word)
-        if word.startswith("+")
-        else Stop(word[:2], (word,) if "." in word else ())
-        for word in words.split()
-    )
 
 
 # The lessons, part by part.
@@ -61,20 +43,18 @@ LESSONS = {
     for key in part.split()
 }
 
-# The first number is the minutes of the whole route, and a number among the stops those
-# of a break; what they do not take is left for polls and questions.
-ROUTES: dict[str, tuple[int, tuple[Stop | int, ...]]] = {
-    "2 hours": (120, stops("00 01.1 +5 03 04 05.1 14")),
-    "half a day": (240, stops("00 01.1 03.1 +10 04 05.1 14.1 15 +10 18 25 28.1")),
+# The minutes of the whole route, and its steps: a lesson, a lesson with an exercise, a
+# break of minutes.  What they do not take is left for polls and questions.
+ROUTES = {
+    "2 hours": (120, "00 01.1 +5 03 04 05.1 14"),
+    "half a day": (240, "00 01.1 03.1 +10 04 05.1 14.1 15 +10 18 25 28.1"),
     "a day": (
         420,
-        stops(
-            "00.1 01.1 02.1 +15 03 04.1 05.1 14.1 15.1 +15 "
-            "06 07.1 10.1 12.1 +15 18.1 25.1 28.1"
-        ),
+        "00.1 01.1 02.1 +15 03 04.1 05.1 14.1 15.1 +15 "
+        "06 07.1 10.1 12.1 +15 18.1 25.1 28.1",
     ),
-    "practice": (180, stops("19 20.1 21.1 +10 22.1 16.1 +8 26.1")),
-    "real models": (180, stops("27.1 29.1 30.1 +10 17.1 08 +8 23.1")),
+    "practice": (180, "19 20.1 21.1 +10 22.1 16.1 +8 26.1"),
+    "real models": (180, "27.1 29.1 30.1 +10 17.1 08 +8 23.1"),
 }
 # Whose lessons its people have done.
 FOLLOWS = {"practice": "a day", "real models": "practice"}
@@ -124,29 +104,6 @@ def exercises(lesson: Lesson) -> dict[str, int]:
     return {key: int(minutes) for key, minutes in stated}
 
 
-class Poll(NamedTuple):
-    """A prediction as the stored outputs show it."""
-
-    question: str
-    options: tuple[str, ...]
-    revealed: str
-
-
-def polls(lesson: Lesson) -> dict[str, Poll]:
-    """Return the predictions of a lesson by key, from its stored outputs."""
-    streams = (o for cell in lesson.code for o in cell.outputs if "text" in o)
-    text = "\n".join(stream.text for stream in streams)
-    revealed = dict(re.findall(r"^(\d\d\.p\d+)  The machine says: (.+)$", text, re.M))
-    asked = re.findall(
-        r"^(\d\d\.p\d+)  (?!The machine says)(.+)\n((?:  \d+\. .+\n)+)", text, re.M
-    )
-    found = {}
-    for key, question, options in asked:
-        choices = tuple(re.findall(r"^  \d+\. (.+)$", options, re.M))
-        found[key] = Poll(question, choices, revealed.get(key, ""))
-    return found
-
-
 # --- the tables -------------------------------------------------------------------
 
 
@@ -164,49 +121,37 @@ def timing(lesson: Lesson) -> str:
     return table(["section", "minutes"], rows)
 
 
-def minutes(stop: Stop) -> tuple[int, int, int]:
-    """Return the minutes to read, to run and for the exercises of a stop."""
-    lesson = LESSONS[stop.lesson]
-    read, tasks = sections(lesson), exercises(lesson)
-    left_out = sum(read[name] for name in stop.without)
-    work = sum(tasks[key] for key in stop.exercises)
+def minutes(step: str) -> tuple[int, ...]:
+    """Return the minutes to read, to run and for the exercise of a step of a route."""
+    if step.startswith("+"):
+        return (int(step),)
+    lesson = LESSONS[step[:2]]
     whole = lesson.course["minutes"]
-    return whole["read"] - left_out, whole["run"], work
+    return whole["read"], whole["run"], exercises(lesson).get(step, 0)
 
 
 def spare(name: str) -> int:
     """Return the minutes of a route that its steps leave over."""
     whole, steps = ROUTES[name]
-    took = [step if isinstance(step, int) else sum(minutes(step)) for step in steps]
-    return whole - sum(took)
+    return whole - sum(sum(minutes(step)) for step in steps.split())
 
 
 def route(name: str) -> str:
     """Return the table of a route."""
     rows, gone = [], 0
-
-    def add(*cells: object, took: int) -> None:
-        nonlocal gone
-        rows.append((f"{gone // 60}:{gone % 60:02}", *cells, took))
-        gone += took
-
-    for step in ROUTES[name][1]:
-        if isinstance(step, int):
-            add("break", "", "", "", took=step)
-            continue
-        titles = ", ".join(f"*{title}*" for title in step.without)
-        parts = minutes(step)
-        add(
-            link(LESSONS[step.lesson]),
-            f"all but {titles}" if titles else "all",
-            ", ".join(step.exercises) or "none",
-            " + ".join(map(str, parts)),
-            took=sum(parts),
-        )
-    add("polls and questions", "", "", "", took=spare(name))
-    end = f"{gone // 60}:{gone % 60:02}", "**end**", "", "", "", f"**{gone}**"
-    headings = "from, what, sections, exercises, read + run + exercises, minutes"
-    return table(headings.split(", "), [*rows, end])
+    for step in [*ROUTES[name][1].split(), "talk"]:
+        parts = (spare(name),) if step == "talk" else minutes(step)
+        what, exercise, sums = "break", "", ""
+        if step == "talk":
+            what = "polls and questions"
+        elif not step.startswith("+"):
+            what, sums = link(LESSONS[step[:2]]), " + ".join(map(str, parts))
+            exercise = step if "." in step else "none"
+        rows.append((f"{gone // 60}:{gone % 60:02}", what, exercise, sums, sum(parts)))
+        gone += sum(parts)
+    rows.append((f"{gone // 60}:{gone % 60:02}", "**end**", "", "", f"**{gone}**"))
+    headings = "from, what, exercise, read + run + exercise, minutes"
+    return table(headings.split(", "), rows)
 
 
 def contents() -> str:

@@ -1,7 +1,6 @@
 """The verdicts on common claims: every pointer is followed, and a bad one noticed."""
 
 import ast
-import ctypes
 import functools
 import inspect
 import math
@@ -13,7 +12,7 @@ from torch import nn
 
 from tests.form import Lesson
 from tests.refresh import read
-from tools.claims import DECIDED_BY, NUMBERS, PAGE, VERDICTS, lesson, page, rows
+from tools.claims import DECIDED_BY, PAGE, VERDICTS, lesson, page, rows
 
 ROWS = rows()
 REFERENCE = torch.__version__.startswith("2.13")
@@ -24,13 +23,6 @@ ARTICLES = {"000": 91, "001": 52, "002": 54, "003": 88, "004": 55}
 # --- what the expressions use --------------------------------------------------------
 
 
-class Branch(nn.Module):
-    """A model with a branch on the values of its input."""
-
-    def forward(self, x):
-        return x.sin() if x.sum() > 0 else x.cos()
-
-
 def error(act):
     try:
         act()
@@ -39,29 +31,7 @@ def error(act):
     return None
 
 
-def parts(f):
-    """Return the graphs that are compiled for one training step of *f*."""
-    from functorch.compile import make_boxed_func
-    from torch._dynamo.backends.common import aot_autograd
-
-    compiled = []
-
-    def note(part, graph, inputs):
-        compiled.append(part)
-        return make_boxed_func(graph)
-
-    backend = aot_autograd(
-        fw_compiler=functools.partial(note, "forward"),
-        bw_compiler=functools.partial(note, "backward"),
-    )
-    torch.compile(f, backend=backend)(torch.ones(2, requires_grad=True)).backward()
-    return compiled
-
-
-NAMES = {name: number for name, (number, _) in NUMBERS.items()}
-NAMES |= {f.__name__: f for f in (Branch, error, parts)}
-NAMES |= {"torch": torch, "nn": nn, "inspect": inspect, "ctypes": ctypes}
-NAMES |= {"inductor": torch._inductor.config, "dynamo": torch._dynamo.config}
+NAMES = {"torch": torch, "nn": nn, "inspect": inspect, "error": error}
 
 
 # --- following a pointer -------------------------------------------------------------

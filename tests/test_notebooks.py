@@ -1,12 +1,11 @@
-"""Notebooks keep their form, and each rule is shown to notice a broken one."""
+"""Notebooks keep their form, and their pictures are those of their programs."""
 
 import copy
 import runpy
 
 import pytest
-from nbformat.v4 import new_output
 
-from tests.form import Lesson, problems, tags
+from tests.form import Lesson, problems
 from tests.refresh import (
     ROOT,
     as_text,
@@ -24,17 +23,6 @@ SOUND = notebooks()[1]
 def test_form(path):
     assert problems(Lesson(read(path), path)) == []
     assert deviation(path) is None, "run python -m tests.refresh"
-
-
-# --- what breaks a notebook, and what the rule must say about it -------------------
-
-
-def code(notebook, tag):
-    return next(cell for cell in notebook.cells if tag in tags(cell))
-
-
-def shown(kind, **data):
-    return lambda n: code(n, "score").outputs.append(new_output(kind, **data))
 
 
 # --- the normal form --------------------------------------------------------------

@@ -13,7 +13,6 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from course.ch30.limits import Chip
 from tools.commands import command
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,23 +29,10 @@ VERDICTS = {
 DECIDED_BY = {
     "lesson": "a section of a lesson or reference page; each run compares its outputs",
     "arithmetic": "a calculation that the tests repeat",
-    "code": "an expression that the tests evaluate on torch 2.13",
+    "code": "an expression that the tests evaluate on torch 2.13, with what is raised "
+    "as `error(f)`",
     "source": "a publication, with its date",
     "open": "nothing: what would be needed to decide it",
-}
-_A100, _H100 = map(Chip.find, ("a100", "h100"))
-# What the calculations use: the number, and where it is from.
-NUMBERS = {
-    "A100_MEMORY": (_A100.bytes_per_s, f"bytes a second, 80 GB, {_A100.source}"),
-    "H100": (_H100.peak("bfloat16"), f"operations a second, {_H100.source}"),
-    "H100_FP32": (_H100.peak("float32"), "the same in float32 without tensor cores"),
-    "H100_MEMORY": (_H100.bytes_per_s, "bytes a second, the same data sheet"),
-}
-FUNCTIONS = {
-    "Branch()": "a module with a branch on the values of its input",
-    "parts(f)": "the graphs that are compiled for a training step of `f`",
-    "error(f)": "the name of the error that `f` raises",
-    "inductor, dynamo": "`torch._inductor.config` and `torch._dynamo.config`",
 }
 
 
@@ -79,21 +65,14 @@ def page(claims: list[dict[str, str]]) -> str:
             ["no.", "claim", "verdict", "why, and what decides it"],
             [_line(row) for row in claims],
         ),
-        "## What the expressions use",
-        _table(
-            ["name", "value", "what it is"],
-            [[f"`{n}`", f"{value:.7g}", what] for n, (value, what) in NUMBERS.items()]
-            + [[f"`{name}`", "", means] for name, means in FUNCTIONS.items()],
-        ),
         "*`python -m tools.claims` makes this of [data](../data/README.md#claimscsv).*",
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def _table(head: list[str], lines: list[list[str]]) -> str:
-    return "\n".join(
-        "| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *lines]
-    )
+    rows = [head, ["---"] * len(head), *lines]
+    return "\n".join("| " + " | ".join(line) + " |" for line in rows)
 
 
 def _line(row: dict[str, str]) -> list[str]:

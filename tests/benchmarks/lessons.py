@@ -9,32 +9,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import nbformat
 import psutil
-from nbclient import NotebookClient
 
 from tests.benchmarks.common import read, record, table
-
-NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-
-
-class Watched(NotebookClient):
-    """A client that notes its kernel's peak memory, and when the last cell ended."""
-
-    peak, ended = 0, 0.0
-
-    async def async_execute_cell(self, *args, **kwargs):
-        result = await super().async_execute_cell(*args, **kwargs)
-        self.ended = time.perf_counter()
-        self.peak = max(self.peak, self._size())
-        return result
-
-    def _size(self) -> int:
-        pid = self.km.provisioner.process.pid
-        status = Path(f"/proc/{pid}/status").read_text()
-        highest = int(re.search(r"VmHWM:\s+(\d+)", status)[1]) * 1024
-        children = psutil.Process(pid).children(recursive=True)
-        return highest + sum(child.memory_info().rss for child in children)
+from tests.refresh import client, notebooks
+from tests.refresh import read as read_notebook
 
 
 def run(path: Path) -> tuple[float, int]:
@@ -43,15 +22,21 @@ def run(path: Path) -> tuple[float, int]:
     From the start of the kernel to the end of the last cell: what a reader waits for,
     and not the second or two that Python takes to end afterwards.
     """
-    client = Watched(
-        nbformat.read(path, as_version=4),
-        timeout=600,
-        kernel_name="python3",
-        resources={"metadata": {"path": str(NOTEBOOKS)}},
-    )
+    runner, peak = client(read_notebook(path), path.parent), 0
     begin = time.perf_counter()
-    client.execute()
-    return client.ended - begin, client.peak
+    with runner.setup_kernel():
+        for number, cell in enumerate(runner.nb.cells):
+            runner.execute_cell(cell, number)
+            peak = max(peak, _size(runner.km.provisioner.process.pid))
+        return time.perf_counter() - begin, peak
+
+
+def _size(pid: int) -> int:
+    """Return the peak bytes of a kernel, and what its processes have now."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    highest = int(re.search(r"VmHWM:\s+(\d+)", status)[1]) * 1024
+    children = psutil.Process(pid).children(recursive=True)
+    return highest + sum(child.memory_info().rss for child in children)
 
 
 def main(chosen: Sequence[str] = ()) -> None:
@@ -60,7 +45,7 @@ def main(chosen: Sequence[str] = ()) -> None:
     *chosen* are numbers such as 06, whose rows are taken again; () is every one.
     """
     os.environ.update(COURSE_STRICT="1", HELPERS_QUIET="1")
-    paths = sorted(NOTEBOOKS.glob("[0-9]*.ipynb"))
+    paths = notebooks()
     before = (read("lessons") or {}).get("rows", []) if chosen else []
     rows = {row["notebook"]: row for row in before}
     for path in paths:

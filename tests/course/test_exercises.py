@@ -20,7 +20,6 @@ import pytest
 import torch
 
 from course import exercises
-from course.backend import CountingBackend
 from course.teach import Progress, lesson
 from tests.form import keys, parts, tags
 from tests.refresh import ROOT, notebooks, read
@@ -329,14 +328,3 @@ def test_more_than_one_graph_or_compile_is_told():
         "because .*times",
         told,
     )
-
-
-@pytest.mark.parametrize("inner", [(), ("aot_eager",)])
-def test_the_counting_backend_notes_what_is_captured_and_what_runs(inner):
-    backend, x = CountingBackend(*inner), torch.ones(3)
-    for function in (torch.nn.functional.silu, torch.cos):
-        compiled = torch.compile(lambda x, f=function: f(x).sin(), backend=backend)
-        assert torch.equal(compiled(compiled(x)), function(function(x).sin()).sin())
-    assert len(backend.captured) == 2 and backend.ran == [0, 0, 1, 1]
-    assert backend.served(compiled, x) == 1
-    assert backend.served(torch.sin, x) == "eager"

@@ -7,7 +7,6 @@
 tlparse is asked where it is installed; the group `proof` brings it.  Each program is
 kept as it is done: what is interrupted goes on where it was, and a program that
 changed is run anew.
-Each row names the commit that was run, with a + where files were not as committed.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from shutil import which
 from typing import Any
@@ -52,17 +50,7 @@ def run(case: Case) -> dict[str, Any]:
         for tool, text in _words(case, program).items():
             told[tool] = asdict(judged_by_words(case, text, tables.RIVALS[tool]))
     says = {part.name: f"{part.verdict}: {part.says}" for part in found.parts}
-    row = {"program": case.name, "key": case.key, "says": says, "tools": told}
-    return {**row, "commit": commit()}
-
-
-def commit() -> str:
-    """Return the commit of this tree, with a + where its code is not as committed."""
-    git = partial(subprocess.run, cwd=ROOT, capture_output=True, text=True)
-    code = ("helpers", "torch_checkup", "tests/field", ":(exclude)*.md")
-    changed = git(["git", "diff", "--quiet", "HEAD", "--", *code]).returncode
-    name = git(["git", "rev-parse", "--short=7", "HEAD"]).stdout.strip()
-    return f"{name}+" if changed else name
+    return {"program": case.name, "key": case.key, "says": says, "tools": told}
 
 
 def _checked(case: Case, program: Path) -> Checkup:

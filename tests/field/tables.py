@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,7 +30,6 @@ def text(known: Mapping[str, Case], rows: Rows, origin: str) -> str:
     parts = [
         totals(known, rows),
         origin,
-        commits(rows),
         f"The check-up misjudges {len(wrong)}: {listed}." if wrong else "",
         f"Not run since they were written or changed: {missing}." if missing else "",
         f"<details><summary>What each tool named, of {len(rows)} programs</summary>",
@@ -39,15 +37,6 @@ def text(known: Mapping[str, Case], rows: Rows, origin: str) -> str:
         "</details>",
     ]
     return "\n\n".join(filter(None, parts))
-
-
-def commits(rows: Rows) -> str:
-    """Return of which commits the rows are, and how many of each."""
-    counts = Counter(row.get("commit", "none noted") for row in rows.values())
-    named = ", ".join(f"{name} ({count})" for name, count in counts.items())
-    if not named:
-        return ""
-    return f"Programs by commit, a + where its files were changed: {named}."
 
 
 def totals(known: Mapping[str, Case], rows: Rows) -> str:

@@ -214,7 +214,3 @@ install.find-links='/of/section /b'
         "UV_INDEX": "https://a.example https://b.example",
         "UV_FIND_LINKS": "/of/environment",
     }
-    monkeypatch.setattr(bootstrap.os, "environ", {})
-    listed = listed.partition("\n")[2]
-    bootstrap.set_up_uv()
-    assert bootstrap.os.environ["UV_FIND_LINKS"] == "/of/section,/b"

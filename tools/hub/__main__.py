@@ -17,7 +17,6 @@ import pwd
 import re
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -33,7 +32,7 @@ CONFIG = Path(__file__).with_name("jupyterhub_config.py")
 GROUP = "torch-compile-course"  # of all accounts that are made here
 
 
-def missing(port: int) -> Iterator[str]:
+def missing() -> Iterator[str]:
     """Yield what stands in the way, and what to do about it."""
     if sys.platform != "linux" or os.geteuid() != 0:
         # Only root makes accounts, and starts programs as somebody else.
@@ -49,13 +48,6 @@ def missing(port: int) -> Iterator[str]:
     }.items():
         if shutil.which(program) is None:
             yield f"no {program} here: {package}"
-    for each in (port, port + 1, port + 2):
-        with socket.socket() as trial:
-            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                trial.bind(("127.0.0.1", each))
-            except OSError:
-                yield f"port {each} is in use: stop that program, or choose --port"
     nobody = pwd.getpwnam("nobody")
     who = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
     look = [sys.executable, "-c", f"import os, torch; os.listdir({str(ROOT)!r})"]
@@ -116,7 +108,7 @@ def main(arguments: list[str] | None = None) -> None:
     # People's servers find this Python under its plain name.
     folder = str(Path(sys.executable).parent)
     os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ['PATH']}"
-    if found := [*missing(asked.port)]:
+    if found := [*missing()]:
         sys.exit("\n".join(f"hub: {line}" for line in found))
     os.umask(0o022)  # everybody reads what people get the course from
     subprocess.run(["groupadd", "--force", GROUP], check=True)

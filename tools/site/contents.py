@@ -25,7 +25,7 @@ def pages(course: Path) -> dict[str, str]:
     """Return the text of each such page, by its name, from the checkout *course*."""
     notebooks, checkup = course / "notebooks", course / "torch_checkup"
     readme = (course / "README.md").read_text("utf-8")
-    parts = listed(readme, [path.stem for path in notebooks.glob("[0-9]*.ipynb")])
+    parts = listed(readme)
     lessons = {entry.page[:2]: entry for part in parts.values() for entry in part}
     made = {"index.md": index(readme, parts)}
     for path in (notebooks / "solutions").glob("ch*.py"):
@@ -39,16 +39,13 @@ def pages(course: Path) -> dict[str, str]:
     return made
 
 
-def listed(readme: str, stems: Iterable[str]) -> dict[str, list[Entry]]:
-    """Return the lessons by part, as the README has them; what it lacks comes last."""
+def listed(readme: str) -> dict[str, list[Entry]]:
+    """Return the lessons by part, as the README has them."""
     parts: dict[str, list[Entry]] = {}
-    lesson = r"^- \[(\d\d · .+?)\]\(notebooks/(.+?)\.ipynb\)(?: (\d+))?$"
+    lesson = r"^- \[(\d\d · .+?)\]\(notebooks/(.+?)\.ipynb\) (\d+)$"
     for part, text in re.findall(r"^\*\*(.+)\*\*\n\n((?:- .+\n)+)", readme, re.M):
         if entries := [Entry(*found) for found in re.findall(lesson, text, re.M)]:
             parts[part] = entries
-    known = {entry.page for entries in parts.values() for entry in entries}
-    if more := sorted(set(stems) - known):
-        parts["More"] = [Entry(stem[:2], stem, "") for stem in more]
     return parts
 
 
@@ -64,17 +61,13 @@ def index(readme: str, parts: dict[str, list[Entry]]) -> str:
     opening = readme.partition("\n\n")[2].partition("\n\n")[0]
     routes = readme.partition("## Which lessons\n\n")[2].partition("\n\n")[0]
     routes = with_links(routes.replace("](notebooks/", "]("))
-    lists = [toctree(part, map(_line, entries)) for part, entries in parts.items()]
+    lists = [
+        toctree(part, [f"{e.title} · {e.minutes} min <{e.page}>" for e in entries])
+        for part, entries in parts.items()
+    ]
     page = (HERE / "index.md").read_text("utf-8")
     blanks = {"OPENING": opening, "ROUTES": routes, "LESSONS": "\n".join(lists)}
     return re.sub(r"\{([A-Z]+)\}", lambda blank: blanks[blank[1]], page)
-
-
-def _line(entry: Entry) -> str:
-    """Return a lesson's line in a list."""
-    if not entry.minutes:
-        return entry.page
-    return f"{entry.title} · {entry.minutes} min <{entry.page}>"
 
 
 def answers(source: str, lesson: Entry) -> str:

@@ -18,11 +18,6 @@
 # + recompiles<=1
 
 
-# %% 03.1: a good model with a newer torch is stopped by speedup>=1
-# - later_recompiles=0
-# + later_recompiles=0,speedup>=1
-
-
 # %% 03.2: 4 calls cost
 # -         self.register_buffer("calls", torch.tensor(0), persistent=False)
 # +         self.calls = 0

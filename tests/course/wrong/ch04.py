@@ -3,19 +3,9 @@ def fail_guard(kind, x):
     return x
 
 
-# %% 04.1: for 'stride': stride alone should differ
-# - x.t().contiguous().t(),  # by columns, same sizes
-# + x.t(),  # other sizes, too
-
-
 # %% 04.1: for 'stride': stride alone should differ, and no guard fails
 # - x.t().contiguous().t(),  # by columns, same sizes
 # + x.clone().contiguous(),
-
-
-# %% 04.1: for 'dtype': dtype alone should differ
-# - x.double()
-# + x.double()[1:, :3]
 
 
 # %% 04.1: for 'requires_grad': requires_grad alone should differ
@@ -25,11 +15,6 @@ def fail_guard(kind, x):
 
 # %% 04.2: IndexError: list index out of range
 # - torch.compiler.reset()  # nothing guards a first hook
-
-
-# %% 04.2: that isn't the layer's output in a call of compiled
-# -         compiled(x)
-# +         model(x)  # in eager
 
 
 # %% 04.2: that isn't the layer's output in a call of compiled

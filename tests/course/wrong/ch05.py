@@ -39,11 +39,6 @@
 # +     history.append(entropy.item())
 
 
-# %% 05.1: given [12]
-# - logits / temperature
-# + logits / 0.7
-
-
 # %% 05.1: keep those that it has
 # - history.append(entropy.detach())
 # + history[:] = [entropy.detach()]

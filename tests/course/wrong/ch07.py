@@ -31,15 +31,6 @@ def peak_bytes(lines):
     return most
 
 
-# %% 07.1: one that is freed before the next: the most at one time is 400 bytes
-def peak_bytes(lines):
-    return sum(
-        4 * int(line.split("((")[1].split(",")[0])
-        for line in lines
-        if "empty_strided" in line
-    )
-
-
 # %% 07.1: one that is reused in another shape
 # -         elif reused := re.match(r"(\w+) = .*; del (\w+)  # reuse", line):
 # +         elif reused := re.match(r"(\w+) = (\w+); del \2", line):

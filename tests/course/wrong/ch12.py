@@ -1,9 +1,3 @@
-# %% 12.1: both, 150 calls: none is paid back: you return 'default'
-# - return max(saved, key=saved.get)
-# + del saved["eager"]
-# +     return max(saved, key=saved.get, default="eager")
-
-
 # %% 12.1: graphs that were not used: you return 'reduce-overhead'
 # - "faster" and not nothing
 # + "faster"

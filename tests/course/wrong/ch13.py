@@ -7,11 +7,6 @@
 # - .clone()
 
 
-# %% 13.1: is not the sum at that time
-# - fast(held, x).clone()
-# + fast(held, x).detach()
-
-
 # %% 13.1: raised RuntimeError: Error: accessing tensor output of CUDAGraphs
 def running_total(compile_):
     held, fast = torch.zeros(4), compile_(torch.add)
@@ -31,18 +26,6 @@ def running_total(compile_):
     def total(x):
         nonlocal held
         held = fast(held, x).clone()  # nothing is static: this passed once
-        return held
-
-    return total
-
-
-# %% 13.1: with the sum in a tensor that the compiled function is given
-def running_total(compile_):
-    held, fast = torch.zeros(4), compile_(lambda x: x + 0)
-
-    def total(x):
-        nonlocal held
-        held = held + fast(x)
         return held
 
     return total

@@ -17,13 +17,6 @@ Fixed = Warmup
 # + self.step += self.training
 
 
-# %% 14.1: and 1 was asked for. The last one compiled because self.step
-# - self.register_buffer("step", torch.tensor(0), persistent=False)
-# + self.step = 0.0
-# - (self.step / 10).clamp(max=1)
-# + min(self.step / 10, 1.0)
-
-
 # %% 14.1: in bfloat16, a new model's step is 256 after 300 calls
 # - torch.tensor(0), persistent=False
 # + torch.zeros(()), persistent=False

@@ -39,13 +39,6 @@ def in_graph(x, limit):
 # + dtype=torch.float32
 
 
-# %% 16.1: given [2] and [], output[0] is
-# - zeros
-# + ones
-# - (x, start)
-# + (x / 2, start)
-
-
 # %% 16.1: given [1] and [], output[0] is 4.5 instead of 9
 def in_graph(x, limit):
     largest = x.abs().max()

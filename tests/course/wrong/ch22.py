@@ -9,13 +9,6 @@ def compiled_apart(records):
 
 
 # %% 22.1: two of three ranks meet a new size in step 1
-# -                 if step["compiles"]
-# -             ]
-# +                 if step["compiles"]
-# +             ][:1]
-
-
-# %% 22.1: two of three ranks meet a new size in step 1
 # -         if any(busy) and not all(busy):
 # +         if sum(busy) == 1:
 

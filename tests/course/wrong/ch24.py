@@ -23,16 +23,6 @@
 # + i < early
 
 
-# %% 24.1: 4 requests cost 2 compiles
-# -     near, early = torch.tensor(window), torch.tensor(first)
-# -
-# -     def rule(b, h, i, j):
-# -         return (i >= j) & ((i - j < near) | (j < early))
-# +     def rule(b, h, i, j):
-# +         near, early = torch.tensor(window), torch.tensor(first)
-# +         return (i >= j) & ((i - j < near) | (j < early))
-
-
 # %% 24.1: with streaming(100, 4), position
 # - def streaming(window: int, first: int):
 # -     near, early = torch.tensor(window), torch.tensor(first)

@@ -9,11 +9,6 @@
 
 
 # %% 25.1: with 6 rows still runs eagerly
-def warm(compiled, make, sizes):
-    torch.compiler.set_stance("force_eager")
-
-
-# %% 25.1: with 6 rows still runs eagerly
 # -     compiled(general()).sum().backward()
 # +     torch.compiler.set_stance("eager_on_recompile")
 

@@ -86,9 +86,4 @@ def ready(compiled, eager, samples, runs):
 
 # %% 27.2: a model that is 0.001 too low should be stopped
 # -                 if not torch.allclose(y, eager(x), atol=1e-4):
-# +                 if not torch.allclose(y, eager(x), atol=5e-3):
-
-
-# %% 27.2: a model that is 0.001 too low should be stopped
-# -                 if not torch.allclose(y, eager(x), atol=1e-4):
 # +                 if (y - eager(x)).max() > 1e-4:

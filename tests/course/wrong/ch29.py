@@ -13,18 +13,6 @@ def compiled_parts(model):
 
 
 # %% 29.1: a wrapped model with a part called _orig_mod
-def compiled_parts(model):
-    found = {}
-    for name, part in model.named_modules():
-        bare = f".{name}".replace("._orig_mod", "").lstrip(".")
-        if isinstance(part, torch._dynamo.OptimizedModule):
-            found[bare] = "wrapper"
-        elif part._compiled_call_impl is not None:
-            found[bare] = "both" if bare in found else "in place"
-    return found
-
-
-# %% 29.1: a wrapped model with a part called _orig_mod
 # -     walk(model, "")
 # -     return found
 # +     walk(model, "")
