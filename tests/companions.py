@@ -2,28 +2,24 @@
 
     python -m tests.companions      # make the tables of the workshop anew
 
-The minutes come from the notebooks' metadata.  A notebook's reading minutes are
-shared out to its sections by their text; an exercise says its own.
+The minutes come from the notebooks' metadata; an exercise says its own.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from itertools import accumulate
 from pathlib import Path
-from typing import Any
 
 from helpers.results import write_atomically
-from tests.form import Lesson, keys
+from tests.form import Lesson
 from tests.records import table
 from tests.refresh import ROOT, notebooks, read
 from tools.commands import command
 
 FOLDER = ROOT / "notebooks"
 WORKSHOP = FOLDER / "workshop"
-PAGES = [ROOT / "README.md", *sorted(WORKSHOP.glob("*.md"))]
-
+PAGES = [ROOT / "README.md", WORKSHOP / "routes.md"]
 
 # The lessons, part by part.
 PARTS = {
@@ -60,43 +56,6 @@ ROUTES = {
 FOLLOWS = {"practice": "a day", "real models": "practice"}
 
 
-def reading(cell: Any) -> float:
-    """Return the seconds for a cell: 200 words or 20 lines of code a minute.
-
-    A prediction takes half a minute more.  What is folded is not read.
-    """
-    if cell.cell_type == "markdown":
-        return 60 * len(cell.source.split()) / 200
-    if cell.metadata.get("jupyter", {}).get("source_hidden"):
-        return 0
-    return 3 * len(cell.source.splitlines()) + 30 * ("predict(" in cell.source)
-
-
-def sections(lesson: Lesson) -> dict[str, int]:
-    """Return the minutes of reading of each H2 of a lesson, and of its opening.
-
-    The cells of exercises do not count: their minutes are the exercises' own.
-    Each section gets at least a minute, and the sum is the metadata's.
-    """
-    section, in_exercise = "the opening", False
-    seconds: dict[str, float] = {section: 0}
-    for cell in lesson.cells:
-        if cell.cell_type == "markdown":
-            titles = re.findall(r"^## +(.+)$", cell.source, re.MULTILINE)
-            section = titles[-1].strip() if titles else section
-            in_exercise = bool(re.search(r"Exercise \d\d\.\d", cell.source))
-        if not in_exercise and not keys(cell):
-            seconds[section] = seconds.get(section, 0) + reading(cell)
-    # Whole minutes by weight: the sum up to each section is rounded, not its share.
-    total, minutes = sum(seconds.values()), lesson.course["minutes"]["read"]
-    ends = [round(minutes * done / total) for done in accumulate(seconds.values())]
-    parts = [b - a for a, b in zip([0, *ends], ends, strict=False)]
-    for n, part in enumerate(parts):
-        if part < 1:
-            parts[n], parts[parts.index(max(parts))] = 1, max(parts) - 1 + part
-    return dict(zip(seconds, parts, strict=True))
-
-
 def exercises(lesson: Lesson) -> dict[str, int]:
     """Return the minutes that each exercise of a lesson says it takes."""
     text = "\n\n".join(cell.source for cell in lesson.words)
@@ -110,15 +69,6 @@ def exercises(lesson: Lesson) -> dict[str, int]:
 def link(lesson: Lesson) -> str:
     """Return a Markdown link to a lesson from a page of the workshop."""
     return f"[{lesson.id} · {lesson.course['title']}](../{lesson.file.name})"
-
-
-def timing(lesson: Lesson) -> str:
-    """Return the table of a facilitator's page: what takes how many minutes."""
-    rows: list[tuple[object, ...]] = [*sections(lesson).items()]
-    rows += [(f"exercise {key}", n) for key, n in exercises(lesson).items()]
-    rows.append(("running it all", lesson.course["minutes"]["run"]))
-    rows.append(("**together**", f"**{sum(n for _, n in rows)}**"))
-    return table(["section", "minutes"], rows)
 
 
 def minutes(step: str) -> tuple[int, ...]:
@@ -175,11 +125,10 @@ def block(mark: str) -> str:
     if mark == "pages":
         rows = ((f"[{key}]({key}.md)", L.course["title"]) for key, L in LESSONS.items())
         return table(["page", "lesson"], rows)
-    kind, _, key = mark.partition(" ")
-    return timing(LESSONS[key]) if kind == "timing" else route(mark)
+    return route(mark)
 
 
-_MARKS = "|".join(("contents", "pages", r"timing \d\d", *ROUTES))
+_MARKS = "|".join(("contents", "pages", *ROUTES))
 
 
 def renewed(page: Path) -> str:
@@ -193,7 +142,7 @@ def renewed(page: Path) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the tables of routes and timings into the pages of the workshop."""
+    """Write the tables into the README and the routes of the workshop."""
     command("tests.companions", __doc__).parse_args(arguments)
     for page in PAGES:
         write_atomically(page, renewed(page))

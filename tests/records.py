@@ -10,17 +10,21 @@ from typing import Any
 
 from helpers.results import Machine, now, write_atomically
 
+DATA = Path(__file__).resolve().parents[1] / "data"
 Rows = list[dict[str, Any]]
 
 
-def write(file: Path, kind: str, command: str, rows: Rows, **settings: Any) -> None:
-    """Write *rows* to *file*, with all that is needed to make them again.
+def write(name: str, rows: Rows, command: str = "", **settings: Any) -> None:
+    """Write *rows* to ``data/NAME.json``, with all that is needed to make them again.
 
-    *kind* names what *file* holds, *command* is what follows ``python -m``.
+    *command* is what follows ``python -m``, where the name ``proofs/faults`` does not
+    say it.
     """
+    file = DATA / f"{name}.json"
+    program = {"proofs": "tests.proof"}.get(file.parent.name, "tests.benchmarks")
     whole = {
-        kind: file.stem,
-        "command": f"python -m {command}",
+        file.parent.name.removesuffix("s"): file.stem,
+        "command": f"python -m {command or f'{program} {file.stem}'}",
         "when": now(),
         "machine": dataclasses.asdict(Machine.here()),
         "settings": settings,
@@ -30,9 +34,26 @@ def write(file: Path, kind: str, command: str, rows: Rows, **settings: Any) -> N
     write_atomically(file, json.dumps(whole, indent=1, ensure_ascii=False) + "\n")
 
 
-def read(file: Path) -> dict[str, Any] | None:
-    """Return what *file* holds, or None when it was never written."""
+def read(name: str) -> dict[str, Any] | None:
+    """Return what was written under *name*, or None when nothing was."""
+    file = DATA / f"{name}.json"
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+
+
+def kept(name: str, key: str) -> dict[str, dict[str, Any]]:
+    """Return the rows under *name*, by what their column *key* says."""
+    return {row[key]: row for row in (read(name) or {"rows": []})["rows"]}
+
+
+def put(
+    name: str, key: str, row: dict[str, Any], order: Iterable[str], command: str = ""
+) -> None:
+    """Write a row in place of the one before; what is not in *order* is dropped.
+
+    *key* is the column that names a row, and *order* the order of such names.
+    """
+    rows = kept(name, key) | {row[key]: row}
+    write(name, [rows[each] for each in order if each in rows], command)
 
 
 def markdown(rows: Rows) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.benchmarks import report
-from tests.benchmarks.common import read
+from tests.records import read
 
 
 @pytest.mark.parametrize("page", report.PAGES, ids=lambda p: p.parent.name)
@@ -14,6 +14,6 @@ def test_a_page_says_what_was_recorded(page):
 
 @pytest.mark.parametrize("name", report.NAMES)
 def test_every_figure_was_measured_and_says_where(name):
-    kept = read(name)
+    kept = read(f"benchmarks/{name}")
     assert kept, f"python -m tests.benchmarks {name}"
     assert kept["machine"]["torch"] and kept["rows"]

@@ -23,6 +23,13 @@ ARTICLES = {"000": 91, "001": 52, "002": 54, "003": 88, "004": 55}
 # --- what the expressions use --------------------------------------------------------
 
 
+class Branch(nn.Module):
+    """A model with a branch on the values of its input."""
+
+    def forward(self, x):
+        return x.sin() if x.sum() > 0 else x.cos()
+
+
 def error(act):
     try:
         act()
@@ -31,7 +38,8 @@ def error(act):
     return None
 
 
-NAMES = {"torch": torch, "nn": nn, "inspect": inspect, "error": error}
+NAMES = {"torch": torch, "nn": nn, "inspect": inspect}
+NAMES |= {"Branch": Branch, "error": error}
 
 
 # --- following a pointer -------------------------------------------------------------

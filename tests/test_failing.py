@@ -9,7 +9,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from helpers.results import version_of
 from tests import failing
 from tests.failing import Failure
-from tests.proof import common, versions
+from tests.proof import versions
 
 HOLDS = "✓ holds: one is one\n"
 RICH = "display({'text/plain': 'two', 'text/html': '<b>2</b>'}, raw=True)"
@@ -34,7 +34,7 @@ FAILED = [
 ]
 
 
-def test_a_strict_run_is_reported_and_recorded(tmp_path, capsys, monkeypatch):
+def test_a_strict_run_is_reported(tmp_path, capsys):
     notebook = new_notebook(cells=[new_markdown_cell("# Is it?\n\nRead on.")])
     for number, (source, stored) in enumerate(CELLS):
         if number == 3:
@@ -59,14 +59,6 @@ def test_a_strict_run_is_reported_and_recorded(tmp_path, capsys, monkeypatch):
     assert f"### 97_is_it.ipynb, torch {version_of('torch')}\n" in text
     assert "- **Cell 3**: And under that\n  - `` claim: one is two. they rh" in text
     assert "`` error: ValueError: what now ``" in text and "not listed: 0" in text
-
-    monkeypatch.setattr(common, "FOLDER", tmp_path)
-    rows = list(versions.rows(path, report, "2.99.0"))
-    assert [row["why"] for row in rows] == ["unexplained"] * 6
-    assert rows[0]["said"] == "stdout - b; stdout + c"
-    versions.keep("2.99.0", path, rows[:1])
-    versions.keep("2.99.0", path, rows)
-    assert common.read("versions")["rows"] == rows
 
 
 TABLE = """

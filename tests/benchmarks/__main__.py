@@ -21,7 +21,6 @@ def main(arguments: list[str] | None = None) -> int:
     settings = {
         "aa": (given.runs, given.others),
         "ratio": (given.runs,),
-        "bandwidth": (min(given.runs, 5),),
         "dumps": (given.real,),
         "lessons": (given.notebook or (),),
     }

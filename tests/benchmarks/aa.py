@@ -15,7 +15,8 @@ import torch
 from torch.utils.benchmark import Timer
 
 from helpers import compare
-from tests.benchmarks.common import neighbours, record, table
+from tests import records
+from tests.benchmarks.common import neighbours, table
 
 SAME = 0.01
 
@@ -84,5 +85,5 @@ def main(runs: int, others: int) -> None:
                     }
                 )
                 print(table(rows[-1:]).rows[0], flush=True)
-    record("aa", rows)
+    records.write("benchmarks/aa", rows)
     print(table(rows))

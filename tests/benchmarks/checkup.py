@@ -9,12 +9,12 @@ import tempfile
 from pathlib import Path
 
 from helpers.text import plain
-from tests.benchmarks.common import FOLDER, record
+from tests import records
 from tests.proof.browser import chromium
 from tests.refresh import ROOT
 from torch_checkup.report import checkup, write_report
 
-PICTURE = FOLDER / "checkup.png"
+PICTURE = records.DATA / "benchmarks" / "checkup.png"
 TARGET = f"{ROOT / 'tests' / 'models' / 'targets.py'}:detector"
 
 
@@ -33,5 +33,7 @@ def main() -> None:
             page.screenshot(path=PICTURE, clip=clip)
     rows = [{"part": p.name, "verdict": p.verdict, "says": p.says} for p in found.parts]
     said = "; ".join(f"{p.name}: {p.verdict}, {plain(p.says)}" for p in found.parts)
-    record("checkup", rows, alt=f"The first table of a report. {said}.")
+    records.write(
+        "benchmarks/checkup", rows, alt=f"The first table of a report. {said}."
+    )
     print(found)

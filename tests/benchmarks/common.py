@@ -1,4 +1,4 @@
-"""What every benchmark shares: a record on disk with its machine and command."""
+"""What benchmarks share: a table, and neighbours that keep a machine busy."""
 
 from __future__ import annotations
 
@@ -6,30 +6,12 @@ import multiprocessing
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 from helpers.text import Table
-from tests import records
-
-FOLDER = Path(__file__).parents[2] / "data" / "benchmarks"
+from tests.records import Rows
 
 
-def record(name: str, rows: records.Rows, command: str = "", **settings: Any) -> None:
-    """Write the rows of a benchmark, with all that is needed to repeat it.
-
-    *command* is what follows ``python -m tests.benchmarks``, where not the name.
-    """
-    done = f"tests.benchmarks {command or name}"
-    records.write(FOLDER / f"{name}.json", "benchmark", done, rows, **settings)
-
-
-def read(name: str) -> dict[str, Any] | None:
-    """Return what the benchmark recorded, or None when it never ran."""
-    return records.read(FOLDER / f"{name}.json")
-
-
-def table(rows: records.Rows) -> Table:
+def table(rows: Rows) -> Table:
     """Return rows that share their keys as a table."""
     return Table.of(tuple(rows[0]), [tuple(row.values()) for row in rows])
 

@@ -16,7 +16,8 @@ from torch._inductor.utils import fresh_cache
 from helpers import dump_triton
 from helpers.errors import InputError
 from helpers.gpu import gpus
-from tests.benchmarks.common import record, table
+from tests import records
+from tests.benchmarks.common import table
 from tests.kinds import KINDS, Kind
 from tools import record_gpu
 
@@ -25,12 +26,12 @@ def main(real: bool) -> None:
     """Dump all kinds, print the table and record it."""
     if real:
         rows = [compared(kind) for kind in KINDS.values()]
-        record("dumps-real", rows, "dumps --real")
+        records.write("benchmarks/dumps-real", rows, "tests.benchmarks dumps --real")
     else:
         dump_triton(torch.sin, torch.ones(8))  # what a process does once
         with fresh_cache():  # or a kernel may be one that was compiled before
             rows = [dumped(kind) for kind in KINDS.values()]
-        record("dumps", rows)
+        records.write("benchmarks/dumps", rows)
     print(table(rows))
 
 

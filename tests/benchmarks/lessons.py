@@ -11,7 +11,8 @@ from pathlib import Path
 
 import psutil
 
-from tests.benchmarks.common import read, record, table
+from tests import records
+from tests.benchmarks.common import table
 from tests.refresh import client, notebooks
 from tests.refresh import read as read_notebook
 
@@ -46,8 +47,7 @@ def main(chosen: Sequence[str] = ()) -> None:
     """
     os.environ.update(COURSE_STRICT="1", HELPERS_QUIET="1")
     paths = notebooks()
-    before = (read("lessons") or {}).get("rows", []) if chosen else []
-    rows = {row["notebook"]: row for row in before}
+    rows = records.kept("benchmarks/lessons", "notebook") if chosen else {}
     for path in paths:
         if chosen and path.stem[:2] not in chosen:
             continue
@@ -64,5 +64,5 @@ def main(chosen: Sequence[str] = ()) -> None:
         }
         print(rows[path.stem], flush=True)
         order = [rows[p.stem] for p in paths if p.stem in rows]
-        record("lessons", order)  # each time: a failure loses nothing measured
+        records.write("benchmarks/lessons", order)  # a failure loses nothing measured
     print(table([*rows.values()]))

@@ -8,9 +8,9 @@ from helpers import compare, keep_memory
 from helpers.plots import plot_comparison
 from helpers.results import Machine
 from helpers.text import plain
-from tests.benchmarks.common import FOLDER, record
+from tests import records
 
-PICTURE = FOLDER / "three_fates.png"
+PICTURE = records.DATA / "benchmarks" / "three_fates.png"
 
 
 def matmul(a: torch.Tensor) -> torch.Tensor:
@@ -49,5 +49,9 @@ def main() -> None:
         {"program": " ".join(name.split()), "found": race.ratio()}
         for name, race in races.items()
     ]
-    record("picture", rows, alt=plain(drawn.alt).replace("\n", " "))
+    records.write(
+        "benchmarks/picture",
+        rows,
+        alt=plain(drawn.alt).replace("\n", " "),
+    )
     print(drawn, Machine.here(), sep="\n")

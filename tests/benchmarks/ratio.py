@@ -14,7 +14,8 @@ import torch
 
 from helpers import compare
 from helpers.benchmark import Comparison
-from tests.benchmarks.common import neighbours, record, table
+from tests import records
+from tests.benchmarks.common import neighbours, table
 
 SIZES = {"one thread": 1 << 13, "all threads": 1 << 17}  # numbers
 WORK = 200
@@ -84,5 +85,5 @@ def main(runs: int) -> None:
                     found = [race(times, workload) for _ in range(runs)]
                 rows.append(row(times, workload, busy, found))
                 print(" ".join(f"{key}: {value}," for key, value in rows[-1].items()))
-                record("ratio", rows)  # what is measured stays, should it be stopped
+                records.write("benchmarks/ratio", rows)
     print(table(rows))

@@ -6,13 +6,12 @@ import os
 from pathlib import Path
 
 from helpers.results import write_atomically
-from tests.benchmarks.common import FOLDER, read
-from tests.records import markdown, origin
+from tests.records import DATA, markdown, origin, read
 
-ROOT = Path(__file__).parents[2]
+ROOT, FOLDER = DATA.parent, DATA / "benchmarks"
 PAGES = {  # which page shows which benchmarks
     ROOT / "README.md": ("picture",),
-    FOLDER / "README.md": ("aa", "ratio", "bandwidth", "lessons", "dumps"),
+    FOLDER / "README.md": ("aa", "ratio", "lessons", "dumps"),
     ROOT / "torch_checkup" / "README.md": ("checkup",),
 }
 NAMES = tuple(name for names in PAGES.values() for name in names)
@@ -21,7 +20,7 @@ PICTURES = {"picture": "three_fates.png", "checkup": "checkup.png"}
 
 def section(name: str, page: Path) -> str:
     """Return the Markdown between the marks of one benchmark, for links from *page*."""
-    kept = read(name)
+    kept = read(f"benchmarks/{name}")
     if kept is None:
         return f"*Not measured yet: `python -m tests.benchmarks {name}`.*"
     if name in PICTURES:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from tests.benchmarks.common import FOLDER
+from tests.records import DATA
 from torch_checkup import cold_start
 
-MODEL = FOLDER.parents[1] / "notebooks" / "examples" / "warm_model.py"
+MODEL = DATA.parent / "notebooks" / "examples" / "warm_model.py"
 LEAN = {
     "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
     "TORCHINDUCTOR_VEC_ISA_OK": "1",
@@ -27,5 +27,7 @@ def main() -> None:
     command = "python -m tests.benchmarks starts"
     for name, (ways, env) in RUNS.items():
         result = cold_start(f"{MODEL}:make", ways, env=env)
-        dataclasses.replace(result, command=command).save(FOLDER / f"{name}.json")
+        dataclasses.replace(result, command=command).save(
+            DATA / "benchmarks" / f"{name}.json"
+        )
         print(name, result, sep="\n")

@@ -29,7 +29,7 @@ from tools.commands import command
 from torch_checkup import checkup
 from torch_checkup.report import Checkup
 
-KEPT = ROOT / "data" / "proofs" / "field.json"
+KEPT = "proofs/field"
 README = ROOT / "torch_checkup" / "README.md"
 MARKS = "<!-- field -->", "<!-- /field -->"
 _PAGES = ("*graph_break_reason*", "*recompile_reasons*", "failures_and_restarts*")
@@ -108,16 +108,8 @@ def _parsed(trace: Path) -> str:
 
 def known() -> dict[str, dict[str, Any]]:
     """Return the rows that were kept of programs as they are today."""
-    rows = (records.read(KEPT) or {"rows": []})["rows"]
-    now = {case.name: case.key for case in cases().values()}
-    return {r["program"]: r for r in rows if now.get(r["program"]) == r["key"]}
-
-
-def keep(row: dict[str, Any]) -> None:
-    """Keep a row in place of the one before, in the order of the corpus."""
-    rows = known() | {row["program"]: row}
-    ordered = [rows[name] for name in cases() if name in rows]
-    records.write(KEPT, "proof", "tests.field", ordered)
+    rows, now = records.kept(KEPT, "program"), cases()
+    return {n: row for n, row in rows.items() if n in now and now[n].key == row["key"]}
 
 
 def written(readme: str) -> str:
@@ -140,7 +132,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     for name in chosen.names or [name for name in cases() if name not in known()]:
         row = run(cases()[name])
-        keep(row)
+        records.put(KEPT, "program", row, cases(), "tests.field")
         print(name, row["says"], row["tools"]["torch-checkup"], flush=True)
     print(tables.totals(cases(), known()))
     return 0

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.proof import common
+from tests import records
 from tests.proof.browser import chromium
 from tests.refresh import ROOT
 from tools.commands import command
@@ -118,5 +118,5 @@ def main(arguments: list[str]) -> int:
             page.close()
             bad += told["found"] != "nothing"
             print(name, told["found"], sep=": ", flush=True)
-            common.put("access", "page", told, PAGES)
+            records.put("proofs/access", "page", told, PAGES)
     return int(bad > 0)

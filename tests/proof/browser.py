@@ -27,8 +27,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import nbformat
 
+from tests import records
 from tests.form import keys, parts, tags
-from tests.proof import common
 from tests.refresh import (
     ROOT,
     a_notebook,
@@ -309,5 +309,6 @@ def main(arguments: list[str]) -> int:
             page.close()
             bad += row["found"] != "nothing"
             print(*row.values(), sep=": ", flush=True)
-            common.put("browser", "notebook", row, [p.stem for p in notebooks()])
+            order = [each.stem for each in notebooks()]
+            records.put("proofs/browser", "notebook", row, order)
     return int(bad > 0)

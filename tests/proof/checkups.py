@@ -11,8 +11,8 @@ from __future__ import annotations
 import time
 
 from course.models import MAKERS
+from tests import records
 from tests.models.targets import HEALTHY
-from tests.proof import common
 from tests.refresh import ROOT
 from tools.commands import command
 from torch_checkup.report import checkup
@@ -48,5 +48,5 @@ def main(arguments: list[str]) -> int:
         }
         print(*row.values(), sep=" | ", flush=True)
         bad += bool(wrong)
-        common.put("checkups", "model", row, NAMES)
+        records.put("proofs/checkups", "model", row, NAMES)
     return int(bad > 0)

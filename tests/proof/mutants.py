@@ -30,7 +30,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.proof import common
+from tests import records
 from tests.refresh import ROOT
 from tools.commands import command
 
@@ -195,5 +195,6 @@ def main(arguments: list[str]) -> int:
                 print(f"{path}: {problem}", flush=True)
                 continue
         print(*row.values(), sep=" | ", flush=True)
-        common.put("mutants", "module", row, sorted({*modules, path}))
+        order = sorted({*modules, path})
+        records.put("proofs/mutants", "module", row, order)
     return int(failed > 0)

@@ -6,8 +6,7 @@ from typing import Any
 
 from helpers.results import write_atomically
 from tests.proof.broken import FAULTS
-from tests.proof.common import FOLDER, read
-from tests.records import markdown, origin
+from tests.records import DATA, markdown, origin, read
 
 INTRODUCTION = """\
 # Can the checks fail?
@@ -21,7 +20,6 @@ SECTIONS = {
     "browser": "Do all cells run, widgets move and answers pass, in a browser?",
     "access": "Can everybody read and use the pages?",
     "checkups": "Does a checkup leave real models alone?",
-    "versions": "What differs on another torch?",
 }
 
 
@@ -34,7 +32,7 @@ def page() -> str:
     """Return the whole page; a proof that never ran says which command runs it."""
     parts = [INTRODUCTION]
     for name, title in SECTIONS.items():
-        kept = read(name)
+        kept = read(f"proofs/{name}")
         parts.append(f"## {title}\n")
         if kept is None:
             parts.append(f"*Not run yet: `python -m tests.proof {name}`.*\n")
@@ -48,4 +46,4 @@ def page() -> str:
 
 def main(arguments: list[str]) -> None:
     """Write the page."""
-    write_atomically(FOLDER / "README.md", page())
+    write_atomically(DATA / "proofs" / "README.md", page())
