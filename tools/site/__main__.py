@@ -36,15 +36,9 @@ def prepare(course: Path, target: Path) -> None:
     """Write what Sphinx reads to *target*, from the checkout *course*."""
     notebooks = course / "notebooks"
     shutil.rmtree(target, ignore_errors=True)
-    (target / "_static").mkdir(parents=True)
-    shutil.copy(HERE / "conf.py", target)
-    shutil.copytree(HERE / "templates", target / "_templates")
-    shutil.copy(HERE / "search.js", target)
-    for name in ("course.css", "page.js"):
-        shutil.copy(HERE / name, target / "_static")
 
     def write(name: str, text: str) -> None:
-        (target / name).parent.mkdir(exist_ok=True)
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
         (target / name).write_text(text, "utf-8")
 
     for path in (path for pattern in PAGES for path in notebooks.glob(pattern)):
@@ -65,7 +59,7 @@ def build(source: Path, site: Path) -> int:
     """Run Sphinx, for which each warning is an error; return its exit status."""
     shutil.rmtree(site, ignore_errors=True)
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-j", "auto"]
-    command += ["-d", source.parent / "doctrees", source, site]
+    command += ["-c", HERE, "-d", source.parent / "doctrees", source, site]
     status = subprocess.call(command)
     for page in site.rglob("*.html"):
         page.write_text(finish.finished(page.read_text("utf-8")), "utf-8")

@@ -7,7 +7,7 @@ html_title = project
 extensions = ["myst_nb"]
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
 exclude_patterns = ["_build"]
-templates_path = ["_templates"]
+templates_path = ["templates"]
 
 nb_execution_mode = "off"  # what is shown is what strict comparison holds to
 nb_ipywidgets_js = {}  # a stored page has no live widget, and asks no other host
@@ -16,7 +16,7 @@ myst_enable_extensions = ["attrs_inline"]
 myst_heading_anchors = 3
 
 html_theme = "furo"
-html_static_path = ["_static"]
+html_static_path = ["course.css", "page.js"]
 html_css_files = ["course.css"]
 html_js_files = ["page.js"]
 html_search_scorer = str(Path(__file__).with_name("search.js"))
