@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from helpers.results import write_atomically
+from tests import records
 from tests.form import Lesson
 from tests.records import table
 from tests.refresh import ROOT, notebooks, read
@@ -135,9 +136,7 @@ def renewed(page: Path) -> str:
     """Return the text of a page with what stands between its marks made anew."""
     text = page.read_text(encoding="utf-8")
     for mark in re.findall(rf"<!-- ({_MARKS}) -->", text):
-        head, rest = text.split(f"<!-- {mark} -->\n", 1)
-        tail = rest.split(f"<!-- /{mark} -->", 1)[1]
-        text = f"{head}<!-- {mark} -->\n{block(mark)}\n<!-- /{mark} -->{tail}"
+        text = records.renewed(text, mark, block(mark))
     return text
 
 

@@ -72,6 +72,13 @@ def _cell(value: object) -> str:
     return " ".join(str(value).split()).replace("|", "\\|")
 
 
+def renewed(page: str, mark: str, text: str) -> str:
+    """Return *page* with *text* between the two comments that name *mark*."""
+    head, rest = page.split(f"<!-- {mark} -->\n", 1)
+    tail = rest.split(f"<!-- /{mark} -->", 1)[1]
+    return f"{head}<!-- {mark} -->\n{text}\n<!-- /{mark} -->{tail}"
+
+
 def origin(kept: dict[str, Any]) -> str:
     """Return one line: where, when and with what the rows of a file were made."""
     m = kept["machine"]

@@ -40,8 +40,6 @@ def test_what_is_recorded_is_still_in_the_notebooks():
     rows = records.read("proofs/faults")["rows"]
     assert {row["fault"] for row in rows} <= {*FAULTS, "nothing broken"}
     assert (records.DATA / "proofs" / "README.md").read_text("utf-8") == report.page()
-    for fault in report.not_run(rows):  # none is left out in silence
-        assert fault in report.page().split("Not run yet: ")[1].split("\n")[0]
     for each in rows:
         assert each["noticed by"] != NOBODY or each["fault"] == "nothing broken"
         if each["kind"] != "claim":

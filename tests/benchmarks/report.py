@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from helpers.results import write_atomically
-from tests.records import DATA, markdown, origin, read
+from tests.records import DATA, markdown, origin, read, renewed
 
 ROOT, FOLDER = DATA.parent, DATA / "benchmarks"
 PAGES = {  # which page shows which benchmarks
@@ -32,12 +32,7 @@ def section(name: str, page: Path) -> str:
 def render(page: Path, text: str) -> str:
     """Return *text* with what stands between each pair of marks made anew."""
     for name in PAGES[page]:
-        before, after = f"<!-- {name} -->\n", f"<!-- /{name} -->"
-        if before not in text or after not in text:
-            raise ValueError(f"{page.parent.name}/{page.name} has no place for {name}")
-        head, rest = text.split(before, 1)
-        tail = rest.split(after, 1)[1]
-        text = f"{head}{before}{section(name, page)}\n{after}{tail}"
+        text = renewed(text, name, section(name, page))
     return text
 
 

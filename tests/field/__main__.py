@@ -31,7 +31,6 @@ from torch_checkup.report import Checkup
 
 KEPT = "proofs/field"
 README = ROOT / "torch_checkup" / "README.md"
-MARKS = "<!-- field -->", "<!-- /field -->"
 _PAGES = ("*graph_break_reason*", "*recompile_reasons*", "failures_and_restarts*")
 _TIMEOUT = 300  # seconds for one tool and one program
 _FOLDERS = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
@@ -114,11 +113,9 @@ def known() -> dict[str, dict[str, Any]]:
 
 def written(readme: str) -> str:
     """Return the README with the tables of today between its marks."""
-    before, rest = readme.split(MARKS[0])
-    _, after = rest.split(MARKS[1])
     found = records.read(KEPT)
     text = tables.text(cases(), known(), records.origin(found)) if found else ""
-    return f"{before}{MARKS[0]}\n{text}\n{MARKS[1]}{after}"
+    return records.renewed(readme, "field", text)
 
 
 def main(arguments: list[str] | None = None) -> int:
