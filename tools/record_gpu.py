@@ -18,10 +18,8 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -31,12 +29,12 @@ from torch.nn import functional as F
 from helpers.benchmark import Comparison, compare
 from helpers.gpu import gpus
 from helpers.gpu.dump import Dump, dump_triton
-from helpers.results import Machine, Observed, Result, now, write_atomically
+from helpers.results import Measured, Observed
+from helpers.text import count
 from tools.commands import command
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "recorded"
 MODES = ("default", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
-_NEAR = {"float32": 1e-3, "bfloat16": 0.05}  # tolerance of whole models
 
 
 # --- running the cases --------------------------------------------------------------
@@ -59,23 +57,20 @@ def main(arguments: list[str] | None = None) -> int:
     return int(failed > 0)
 
 
-def cases() -> dict[str, Callable[[], Result]]:
+def cases() -> dict[str, Callable[[], Measured]]:
     """Return each case by the name of its file; what autotunes is slow, and last."""
-    races = {
-        f"modes/{', '.join(program)}/{mode}": partial(race, *program, mode)
-        for *program, modes in RACES
-        for mode in modes
+    found: dict[str, Callable[[], Measured]] = {
+        "sources/running example/inference": sources
     }
-    last = sorted(races, key=lambda name: "autotune" in name)
-    graphs = {
-        f"graphs/{name}/reduce-overhead": partial(seen, program)
-        for name, program in GRAPHS.items()
-    }
-    first = {"sources/running example/inference": sources, **graphs}
-    return first | {name: races[name] for name in last}
+    for name, program in GRAPHS.items():
+        found[f"graphs/{name}/reduce-overhead"] = partial(seen, program)
+    for mode in MODES:
+        for label in MODELS:
+            found[f"modes/{label}/{mode}"] = partial(race, label, mode)
+    return found
 
 
-def record(folder: Path, cases: Mapping[str, Callable[[], Result]]) -> int:
+def record(folder: Path, cases: Mapping[str, Callable[[], Measured]]) -> int:
     """Run the cases that *folder* does not hold; return how many have failed.
 
     A case that raises is kept as failed, with its message, and the others go on.
@@ -86,38 +81,31 @@ def record(folder: Path, cases: Mapping[str, Callable[[], Result]]) -> int:
         if _is_done(path):
             continue
         try:
-            kept, said = run().to_json(), "done"
+            result, said = run(), "done"
         except Exception as error:
-            said = anonymous(f"{type(error).__name__}: {error}".strip()[:2000])
-            kept = _failure(said)
+            said = f"{type(error).__name__}: {error}".strip()[:2000]
+            # Files are named without their folders.
+            said = re.sub(r"(?<![\w.])(?:/[\w.@+-]+){2,}/([\w.@+-]+)", r"\1", said)
+            result = Observed(what=f"failed: {said}")
             failed += 1
-        write_atomically(path, kept)
+        result.save(path)
         print(f"[{number}/{len(cases)}] {name}: {said.splitlines()[0]}", flush=True)
     return failed
 
 
 def _is_done(path: Path) -> bool:
     try:
-        return "failed" not in json.loads(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
+        json.loads(text)
     except (OSError, ValueError):  # not there, or damaged
         return False
-
-
-def _failure(message: str) -> str:
-    """Return the JSON of a case that failed, with the origin that every result has."""
-    whole = {"failed": message, "machine": asdict(Machine.here()), "when": now()}
-    return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
-
-
-def anonymous(text: str) -> str:
-    """Return *text* with each file named without the folders it lies in."""
-    return re.sub(r"(?<![\w.])(?:/[\w.@+-]+){2,}/([\w.@+-]+)", r"\1", text)
+    return '"what": "failed: ' not in text
 
 
 # --- the Triton that runs, held against the dump ------------------------------------
 
 
-def sources() -> Dump:
+def sources() -> Observed:
     """Return what really runs for the running example on this GPU.
 
     Raises RuntimeError, with the difference, when the dump made without a GPU differs.
@@ -126,7 +114,9 @@ def sources() -> Dump:
     dump = dump_triton(*example("cpu"), gpu=gpus.here().name)
     if unlike := difference(ran, dump):
         raise RuntimeError(f"the dump made without a GPU differs:\n{unlike}")
-    return ran
+    kernels = count(len(ran.kernels), "kernel")
+    calls = count(len(ran.library), "library call")
+    return Observed(what=f"{kernels} and {calls}, the same as without a GPU")
 
 
 def example(device: str) -> tuple[nn.Module, torch.Tensor]:
@@ -151,70 +141,33 @@ def _launched(dump: Dump) -> list[str]:
 
 
 def race(
-    label: str,
-    kind: str,
-    dtype: str,
-    mode: str,
-    device: str = "cuda",
-    budget: float = 1.0,
+    label: str, mode: str, device: str = "cuda", budget: float = 1.0
 ) -> Comparison:
-    """Return eager against a compiled model, from a cold start."""
-    eager, compiled, x = sides(label, kind, dtype, mode, device)
-    names, near = ("eager", mode), _NEAR[dtype]
+    """Return a model in eager against compiled, from a cold start."""
+    make, shape, dtype = MODELS[label]
+    torch.manual_seed(0)
+    with torch.device(device):
+        net = make().to(dtype).eval().requires_grad_(False)
+        x = torch.randn(shape, dtype=dtype)
+    near = 0.05 if dtype is torch.bfloat16 else 1e-3  # the tolerance of a whole model
+    how = {"names": ("eager", mode), "rtol": near, "atol": near, "budget": budget}
     with cold():
         # Starting the compiler's processes is no part of a cold start.
         torch.compile(torch.sin)(x)
-        result = compare(
-            eager, compiled, x, names=names, rtol=near, atol=near, budget=budget
-        )
+        result = compare(net, torch.compile(net, mode=mode), x, **how)
     if result.interrupted:  # fewer rounds than were asked for: not to be kept
         raise KeyboardInterrupt
     return result
 
 
-def sides(
-    label: str, kind: str, dtype: str, mode: str, device: str
-) -> tuple[Callable[..., Any], Callable[..., Any], torch.Tensor]:
-    """Return a model in eager and compiled, and its input."""
-    make, shape = MODELS[label]
-    torch.manual_seed(0)
-    with torch.device(device):
-        net = make().to(getattr(torch, dtype))
-        x = torch.randn(shape, dtype=getattr(torch, dtype))
-    if kind == "training":
-        return step(net), step(torch.compile(net, mode=mode)), x
-    net.eval().requires_grad_(False)
-    return net, torch.compile(net, mode=mode), x
-
-
-def step(model: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a training step: loss and gradients, which are returned, not kept."""
-    parameters = [p for p in model.parameters() if p.requires_grad]
-
-    def run(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        torch.compiler.cudagraph_mark_step_begin()  # the step before is done with
-        loss = model(x).float().square().mean()
-        return loss.detach(), *torch.autograd.grad(loss, parameters)
-
-    return run
-
-
 @contextmanager
 def cold() -> Iterator[None]:
     """Run the block as in a new process: nothing compiled, nothing on disk."""
-    free()
-    try:
-        with fresh_cache():
-            yield
-    finally:
-        free()
-
-
-def free() -> None:
-    """Drop what is compiled and recorded, and give unused memory back."""
     torch.compiler.reset()  # the CUDA graphs go, too, and with them their pools
     gc.collect()
     torch.cuda.empty_cache()
+    with fresh_cache():
+        yield
 
 
 # --- what CUDA graphs do with results and memory -------------------------------------
@@ -227,14 +180,9 @@ def seen(program: Callable[[str], str], device: str = "cuda") -> Observed:
         return Observed(what=program(device))
 
 
-def recording(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Return *fn* compiled with CUDA graphs."""
-    return torch.compile(fn, mode="reduce-overhead")
-
-
 def kept_results(device: str) -> str:
     """Say what is in five results that are kept while later calls run."""
-    fast = recording(lambda x: x * x + 1)
+    fast = torch.compile(lambda x: x * x + 1, mode="reduce-overhead")
     kept = [fast(torch.full((4,), float(n), device=device)) for n in range(5)]
     return ", ".join(_fate(result, n * n + 1) for n, result in enumerate(kept))
 
@@ -315,21 +263,14 @@ class Transformer(nn.Module):
         return x + self.down(F.gelu(self.up(self.norms[1](x))))
 
 
-MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
-    "running example": (partial(Example, 256), (64, 256)),
-    "tiny operations": (Tiny, (64, 64)),
-    "small Transformer": (partial(Transformer, 256, 4), (2, 64, 256)),
-    "large Transformer": (partial(Transformer, 2048, 16), (8, 1024, 2048)),
+MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], torch.dtype]] = {
+    "running example": (partial(Example, 256), (64, 256), torch.float32),
+    "tiny operations": (Tiny, (64, 64), torch.float32),
+    "small Transformer": (partial(Transformer, 256, 4), (2, 64, 256), torch.float32),
+    "large Transformer": (
+        *(partial(Transformer, 2048, 16), (8, 1024, 2048), torch.bfloat16),
+    ),
 }
-RACES = (  # the most telling come first
-    ("running example", "forward", "float32", MODES),
-    ("tiny operations", "forward", "float32", MODES),
-    ("small Transformer", "forward", "float32", MODES),
-    ("large Transformer", "forward", "bfloat16", MODES),
-    ("large Transformer", "training", "bfloat16", MODES[:2]),
-    ("small Transformer", "training", "float32", MODES[:2]),
-    ("large Transformer", "forward", "float32", MODES[:1]),
-)
 
 
 if __name__ == "__main__":

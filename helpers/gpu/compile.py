@@ -111,8 +111,8 @@ def neighbours(source: str, gpu: Gpu, config: int = 0) -> tuple[Config, ...]:
     mode did not ask for it.  Source: Inductor's own tuner, with equal times.
     """
     with _loaded(source, gpu) as tuner:
-        eligible = getattr(tuner, "_should_coordesc_tune", True)  # from torch 2.13 on
-        if not eligible or not tuner.inductor_meta.get("coordinate_descent_tuning"):
+        asked_for = tuner.inductor_meta.get("coordinate_descent_tuning")
+        if not asked_for or not tuner._should_coordesc_tune:
             return ()
         tried: list[Any] = []
         for known in tuner.configs:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from os import PathLike
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -20,9 +17,9 @@ from .. import session
 from .._torch import needed_for
 from ..codegen import folded
 from ..errors import InputError, one_line
-from ..results import Result, TableResult, write_atomically
+from ..results import Result, TableResult
 from ..tensors import tensors
-from ..text import Table, count, plain, pre, progress, size
+from ..text import Table, count, pre, size
 from . import compile, gpus, templates
 from . import fake_gpu as fake
 from .fake_gpu import LoweredGraph, Lowering, LoweringHere
@@ -42,8 +39,7 @@ def dump_triton(
     training: bool = False,
     mode: str | None = None,
     dynamic: bool | None = None,
-    template: int | str | Sequence[int | str] | None = None,
-    to: str | PathLike[str] | None = None,
+    template: int | str | None = None,
 ) -> Dump:
     """Return the Triton code that Inductor would generate for *fn* on *gpu*.
 
@@ -51,15 +47,15 @@ def dump_triton(
     graph is lowered for the GPU on the way; with *training*, its backward too (if
     nothing requires gradients, the floating-point inputs do).  *gpu* is a name in
     ``gpus.GPUS``, or ``this`` for what really runs on this machine.  *mode* and
-    *dynamic* are as for ``torch.compile``; *to* is a folder to write everything to.
-    Tensors made on the CPU inside *fn* count as made on the GPU.
+    *dynamic* are as for ``torch.compile``.  Tensors made on the CPU inside *fn* count
+    as made on the GPU.
 
     What Inductor would time or record is set aside, and ``undecided`` names it: no
     product is padded, and nothing is recorded as a CUDA graph, though the code is cut
     where recordings would end.  With ``max-autotune``, ``candidates`` has what would be
     timed for each matrix product.  Shown is the library's; *template* chooses another:
-    its number there, words of its description such as ``"BLOCK_M=64, num_warps=8"``
-    (for each product that has such a one), or several of these.
+    its number there, or words of its description such as ``"BLOCK_M=64, num_warps=8"``
+    (for each product that has such a one).
 
     Raises InputError when *fn* raises, for an unknown GPU, mode or candidate, for one
     that the GPU cannot run, and for what Inductor cannot lower; Unavailable without the
@@ -105,10 +101,7 @@ def dump_triton(
         if here:
             backend.settle()
     choosing.check(chosen)
-    result = _dump(backend, choosing)
-    if to is not None:
-        result.write(to)
-    return result
+    return _dump(backend, choosing)
 
 
 def _requiring_gradients(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -282,13 +275,6 @@ class DumpedKernel(Result):
         return tidy(self.generated) if self.generated else ""
 
     @cached_property
-    def module(self) -> str:
-        """The kernel's own module with the tidied text in it, to compile."""
-        start = self.generated.rindex("@triton.jit\n")
-        last = self.source.rindex("@triton.jit\n")  # what it calls is in the head
-        return self.generated[:start] + self.source[last:]
-
-    @cached_property
     def configs(self) -> tuple[Any, ...]:
         """The block sizes and warps that Inductor would try, its first choice first."""
         return compile.configs(self.generated, gpus.find(self.gpu))
@@ -304,13 +290,12 @@ class DumpedKernel(Result):
         gpu = gpus.find(self.gpu)
         return compile.grid(self.generated, gpu, self.chosen, self.arguments)
 
-    def on(self, gpu: str | None = None, config: int | None = None) -> Any:
+    def on(self, gpu: str | None = None) -> Any:
         """Return the kernel's machine code for a GPU, also for another than its own.
 
         Raises InputError for an unknown GPU, or where Triton cannot compile it.
         """
-        config = self.chosen if config is None else config
-        return _machine_code(self.generated, gpus.find(gpu or self.gpu), config)
+        return _machine_code(self.generated, gpus.find(gpu or self.gpu), self.chosen)
 
     ttir = property(lambda self: self.on().ttir, doc="Triton's own representation.")
     ttgir = property(lambda self: self.on().ttgir, doc="The same, spread over threads.")
@@ -407,50 +392,6 @@ class Dump(TableResult):
         from .interpreter import check_numerics
 
         return check_numerics(self)
-
-    def write(self, folder: str | PathLike[str]) -> Path:
-        """Write everything, machine code included, to *folder*; return its path.
-
-        ``README.md`` says what is there; ``graph-0-forward.py`` and so on are the whole
-        modules; ``kernels/`` holds a folder for each kernel, a file for each stage;
-        ``dump.json`` is read back by ``load``.  Each file is written whole or not at
-        all, and README.md last, so a folder without one was not finished.
-        """
-        root = Path(folder)
-        if (root / "dump.json").exists():  # an older dump, which must not mix with this
-            for old in (root / "README.md", *root.glob("graph-*-*.py")):
-                old.unlink(missing_ok=True)
-            shutil.rmtree(root / "kernels", ignore_errors=True)
-        for graph in self.graphs:
-            name = f"graph-{graph.index}-{graph.phase}.py"
-            write_atomically(root / name, graph.source)
-        self.save(root / "dump.json")
-        readme = f"# What the GPU would run\n\n```\n{plain(self)}\n```\n"
-        if self.noted:
-            readme += f"\n## Candidates\n\n```\n{self.candidates}\n```\n"
-        kernels: dict[str, DumpedKernel] = {}
-        for kernel in self.kernels:  # two graphs may give two kernels one name
-            if kernels.setdefault(kernel.name, kernel).generated != kernel.generated:
-                kernels[f"{kernel.name}-{kernel.graph}-{kernel.phase}"] = kernel
-        with progress("machine code", len(kernels), "kernels") as bar:
-            for name, kernel in kernels.items():
-                code = kernel.on()
-                files = {  # in the order of the lowering
-                    "source.py": kernel.source,
-                    "generated.py": kernel.generated,
-                    "kernel.ttir": code.ttir,
-                    "kernel.ttgir": code.ttgir,
-                    "kernel.ll": code.llir,
-                    "kernel.ptx": code.ptx,
-                    "kernel.sass": code.sass,
-                }
-                for file, text in files.items():
-                    write_atomically(root / "kernels" / name / file, text)
-                readme += f"\n## [{name}](kernels/{name}/source.py)\n\n"
-                readme += f"```\n{code}\n```\n"
-                bar.update()
-        write_atomically(root / "README.md", readme)
-        return root
 
     def _last(self) -> str:
         if not self.launches:

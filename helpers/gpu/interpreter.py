@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 import io
 import math
-import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -22,7 +21,6 @@ from multiprocessing import Pipe
 from subprocess import DEVNULL, Popen
 from typing import Any
 
-import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
@@ -35,7 +33,6 @@ from ..text import Table, count, mark, progress
 from . import gpus
 
 with needed_for("checking the numbers of kernels"):
-    from torch._library.custom_ops import OPDEFS
     from torch.testing._comparison import default_tolerances
 
 SEED = 0  # of what a program draws, on both sides
@@ -159,14 +156,13 @@ def _check(
     answer = interpreter().ask(graph.source, inputs, limit_s, gpu, graph.constants)
     launches, reason = answer["launches"], answer["error"]
     if "_OpNamespace" in reason:
-        reason = "it calls an operator of your own, which stands in no module"
-    fourfold = {seed for launch in launches for seed in launch.pop("fourfold")}
+        reason = "it calls an operator of your own"
     if not reason and len(launches) != len(kernels):
         reason = f"a branch or loop: {len(launches)} launches of {len(kernels)} kernels"
     for place, launch in enumerate(launches[: len(kernels)]):
         kernels[place] = replace(kernels[place], **launch)
     try:
-        eager = Eager(graph, fourfold).values(inputs)
+        eager = Eager(graph).values(inputs)
     except Exception as problem:  # an operation of the program's, whichever it is
         return not_run(reason or f"eager cannot run: {one_line(problem)}")
     if graph.phase == "forward":
@@ -175,19 +171,12 @@ def _check(
     if reason or not kernels:
         return not_run(reason)
     try:
-        exact = Eager(graph, fourfold, wide=True).values(inputs)
+        exact = Eager(graph, wide=True).values(inputs)
     except Exception:  # an operation that float64 does not have
         exact = eager
     computed = _named(graph, answer["outputs"], answer["inputs"])
     verdict = _verdict(graph, eager, computed, exact)
     return [replace(kernel, **verdict) for kernel in kernels]
-
-
-def _homes(source: str) -> list[str]:
-    """Return the modules that define the Python operators which *source* calls."""
-    calls = re.findall(r"torch\.ops\.(\w+)\.(\w+)", source)
-    operators = {OPDEFS.get("::".join(names)) for names in calls} - {None}
-    return sorted({operator._init_fn.__module__ for operator in operators})
 
 
 def _named(graph: Any, outputs: Sequence[Any], inputs: Sequence[Any]) -> dict[str, Any]:
@@ -244,15 +233,13 @@ def _difference(
 class Eager(torch.fx.Interpreter):
     """Runs a traced graph operation by operation, on the CPU.
 
-    What a GPU does otherwise is done its way: random numbers are those that the
-    kernels draw from the same seed, attention is that of a GPU.  *fourfold* has the
-    places of those seeds of which a kernel uses all four numbers of each round of the
-    generator.  With *wide* all floating-point numbers are float64.
+    Random numbers are those that the kernels draw from the same seed, attention is
+    that of a GPU.  With *wide* all floating-point numbers are float64.
     """
 
-    def __init__(self, graph: Any, fourfold: set[int], wide: bool = False) -> None:
+    def __init__(self, graph: Any, wide: bool = False) -> None:
         super().__init__(graph.aten)
-        self.lowered, self.fourfold, self.wide = graph, fourfold, wide
+        self.lowered, self.wide = graph, wide
 
     def values(self, inputs: Sequence[Any]) -> dict[str, Any]:
         """Return the results of the graph by name; *inputs* stay as they are."""
@@ -275,12 +262,12 @@ class Eager(torch.fx.Interpreter):
                 return torch.randint(-(2**63), 2**63 - 1, args[:1])
             case "prims.inductor_random.default":
                 size, seed, mode = args
-                place = node.args[1].args[1]  # of inductor_lookup_seed
-                drawn = random_numbers(size, int(seed), mode, place in self.fourfold)
-                return self._adapted(drawn)
+                drawn = RANDOM[mode](seed, torch.arange(math.prod(size)))
+                return self._adapted(drawn.reshape(size))
             case "prims.inductor_randint.default":
                 low, high, size, seed = args
-                return random_integers(size, int(seed), low, high)
+                places = torch.arange(math.prod(size))
+                return RANDOM["randint64"](seed, places, low, high).reshape(size)
             case target if "triton_kernel_wrapper" in target:
                 raise NotImplementedError("a kernel of your own has no eager twin")
         return node.target(*args, **kwargs)
@@ -344,58 +331,22 @@ def _made_up(like: Any) -> Any:
 # --- what a GPU has, and eager on a CPU has not ---------------------------------------
 
 
-def random_numbers(
-    size: Sequence[int], seed: int, mode: str, fourfold: bool
-) -> torch.Tensor:
-    """Return ``tl.rand`` or ``tl.randn`` of *seed* at 0, 1, 2 and so on, as *size*.
-
-    With *fourfold*, four neighbours share one round of the generator, unless the block
-    is smaller than that.  The arithmetic is that of ``triton.language.random``.
-    """
-    total = math.prod(size)
-    fourfold = fourfold and total > 2  # no block is larger than its numbers need
-    rounds = math.ceil(total / 4) if fourfold else total
-    signed = philox(seed, rounds).astype(np.uint32).view(np.int32)  # (4, rounds)
-    positive = np.where(signed < 0, ~signed, signed).astype(np.float32)
-    numbers = positive * np.float32(4.6566127342e-10)  # below 1
-    if mode == "randn":  # Box and Muller: two normal numbers of two uniform ones
-        radius = np.sqrt(-2 * np.log(np.maximum(np.float32(1e-7), numbers[::2])))
-        angle = np.float32(2 * math.pi) * numbers[1::2]  # (2, rounds), as the radius
-        pairs = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
-        numbers = pairs.reshape(4, rounds)
-    drawn = numbers.T.flatten()[:total] if fourfold else numbers[0]
-    return torch.from_numpy(drawn).reshape(tuple(size))
+def uniform(seed: Any, places: torch.Tensor, *_: Any) -> torch.Tensor:
+    """Return a number between 0 and 1 for each of *places*."""
+    mixed = seed * 0x5851F42D4C957F2D + (places.long() + 1) * 0x14057B7EF767814F
+    mixed = (mixed ^ mixed >> 29) * 0x2545F4914F6CDD1D  # it wraps around at 64 bits
+    return ((mixed >> 41 & 0x7FFFFF) + 0.5) / 2**23
 
 
-def random_integers(
-    size: Sequence[int], seed: int, low: int, high: int
-) -> torch.Tensor:
-    """Return Inductor's integers from *low* to below *high*."""
-    words = philox(seed, math.prod(size))
-    wide = words[0] | words[1] << np.uint64(32)
-    drawn = (wide % np.uint64(high - low)).astype(np.int64) + low
-    return torch.from_numpy(drawn).reshape(tuple(size))
-
-
-def philox(seed: int, rounds: int) -> np.ndarray:
-    """Return four words of 32 bits for each offset from 0 to *rounds*: (4, rounds).
-
-    Source: Philox-4x32-10 of Salmon et al., "Parallel random numbers: as easy as
-    1, 2, 3" (2011), keyed and counted as in ``triton.language.random``.
-    """
-    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
-    key = np.array([[seed & 0xFFFFFFFF], [seed >> 32 & 0xFFFFFFFF]], np.uint64)
-    step = np.array([[0x9E3779B9], [0xBB67AE85]], np.uint64)
-    factor = np.array([[0xCD9E8D57], [0xD2511F53]], np.uint64)
-    words = np.zeros((4, rounds), np.uint64)
-    words[0] = np.arange(rounds)
-    for _ in range(10):
-        # Rows 2 and 0, each multiplied to 64 bits: the high half is mixed with a key.
-        products = factor * words[[2, 0]]
-        mixed = products >> half ^ words[[1, 3]] ^ key
-        words = np.stack([mixed[0], products[0] & low, mixed[1], products[1] & low])
-        key = key + step & low
-    return words
+# What both sides draw instead of Triton's numbers, which are not what is checked: a
+# kernel's seeds and places are, and what it makes of a number.
+RANDOM = {
+    "rand": uniform,
+    "randn": lambda *drawn: torch.special.ndtri(uniform(*drawn)),
+    "randint64": lambda seed, places, low, high: (
+        low + (uniform(seed, places) * (high - low)).long()
+    ),
+}
 
 
 def attention(operation: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -489,7 +440,6 @@ class Interpreter:
         request = {"source": source, "inputs": list(inputs), "limit_s": limit_s}
         # A GPU may be known to this process alone.
         request |= {"constants": constants or {}, "gpu": asdict(gpus.find(gpu))}
-        request["homes"] = _homes(source)
         self.start()
         try:
             self.pipe.send_bytes(pack(request))

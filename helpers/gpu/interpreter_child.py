@@ -16,8 +16,6 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import suppress
-from importlib import import_module
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -29,7 +27,7 @@ from triton.runtime import interpreter
 
 from .._torch import needed_for
 from . import fake_gpu, gpus
-from .interpreter import ATTENTION, SEED, attention, pack, unpack
+from .interpreter import ATTENTION, RANDOM, SEED, attention, pack, unpack
 
 with needed_for("running Triton code without a GPU"):
     from torch._inductor import async_compile
@@ -54,9 +52,6 @@ def main() -> None:
                 request = unpack(pipe.recv_bytes())
             except EOFError:
                 return
-            for home in request["homes"]:  # of operators that Python code defines
-                with suppress(ImportError):
-                    import_module(home)
             signal.setitimer(signal.ITIMER_REAL, request["limit_s"])  # then it ends
             with fake_gpu.gpu(gpus.Gpu(**request["gpu"])):
                 answer = run_module(request)
@@ -127,13 +122,10 @@ class Launcher:
 
         blocks = self._larger(grid)
         used, usual = _text(blocks), _text(self.config.kwargs)
-        seeds = [x for name, x in arguments.items() if "seed_offset" in name]
-        fourfold = {"rand4x", "randn4x"} & {*self.tuner.fn.fn.__code__.co_names}
         LAUNCHES.append(
             {
                 "programs": math.prod(grid(blocks)),
                 "blocks": used if used == usual else f"{used} for {usual}",
-                "fourfold": seeds if fourfold else [],
             }
         )
         tensors = [x for x in arguments.values() if isinstance(x, torch.Tensor)]
@@ -233,18 +225,18 @@ def replace_parts() -> None:
     BUILDER.get_bf16 = lambda self, x: _cast(self, self.get_fp32(x), tl.bfloat16)
     # This goes element by element: 120 s for a looped softmax that takes 2 s by blocks.
     interpreter.ReduceOps.generic_reduce = _reduce
-    # For NumPy 2.4, an array of one element is no index, and Triton 3.6 has them.
-    as_usual = interpreter._patch_lang_tensor
-
-    def with_index(tensor: Any, scope: Any) -> None:
-        as_usual(tensor, scope)
-        scope.set_attr(tensor, "__index__", lambda self: self.handle.data.item())
-
-    interpreter._patch_lang_tensor = with_index
     # CUDA's library of functions is there for a GPU only.
     library = triton_helpers.libdevice
     for name in [n for n, f in vars(library).items() if callable(f) and n[0] != "_"]:
         setattr(library, name, functools.partial(_call_library, name))
+    # Both sides draw numbers alike; Inductor's "4x" draws four at a time.
+    for owner, names in (
+        (tl, ("rand", "randn")),
+        (triton_helpers, ("rand4x", "randn4x", "randint64")),
+    ):
+        for name in names:
+            drawn = functools.partial(_call_library, name.removesuffix("4x"))
+            setattr(owner, name, drawn)
 
 
 def _handle(data: np.ndarray, dtype: Any) -> Any:
@@ -353,11 +345,12 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {  # where torch has another name, o
     "ilogb": lambda x: torch.frexp(x)[1] - 1,
     "cyl_bessel_i0": torch.special.i0,
     "cyl_bessel_i1": torch.special.i1,
+    **RANDOM,
 }
 
 
 def _call_library(function: str, *args: Any, **_: Any) -> Any:
-    """Return torch's result for a *function* of CUDA's math library."""
+    """Return torch's result for a *function* of CUDA's library, or a drawn number."""
     known = _FUNCTIONS.get(function) or getattr(torch, function, None)
     known = known or getattr(torch.special, function, None)
     known = known or getattr(torch.special, f"bessel_{function}", None)  # j0 and so on

@@ -57,7 +57,6 @@ class Candidate(Result):
     description: str  # Inductor's own words
     gpu: str
     programs: int = 0  # of the grid
-    workspace: int = 0  # bytes of memory that the kernel needs for itself
     generated: str = ""  # the kernel's own module, as Inductor wrote it
     config: Config | None = None
     registers: int | None = None
@@ -179,17 +178,15 @@ class Candidates(TableResult):
 class Choosing:
     """Stands in for Inductor's timing: notes what it would time, and leaves one.
 
-    *template* is the number of a candidate or a description, or several of them; where
-    none is meant, the library stays, or the first candidate where there is none.
+    *template* is the number of a candidate or a description; where none is meant, the
+    library stays, or the first candidate where there is none.
     """
 
-    def __init__(self, template: int | str | Sequence[int | str] | None) -> None:
-        several = isinstance(template, Sequence) and not isinstance(template, str)
-        self._wanted = tuple(template) if several else (template,)
-        self._unused = {each for each in self._wanted if each is not None}
+    def __init__(self, template: int | str | None) -> None:
+        self.template = template
         self.noted: list[Candidate] = []
         self.left: list[Candidate] = []  # one for each product
-        self._asked_for: list[Candidate] = []  # those of them that *template* means
+        self.meant: list[Candidate] = []  # those of them that *template* means
         self.too_small = False  # the GPU, for torch to offer templates on it
 
     @contextlib.contextmanager
@@ -223,37 +220,33 @@ class Choosing:
         first = len(self.noted)
         new = [_noted(first + n, each, known) for n, each in enumerate(choices)]
         self.noted += new
-        wanted = [each for each in new if self._is_wanted(each)][:1]
-        self._asked_for += wanted
+        meant = [each for each in new if self._is_meant(each)][:1]
+        self.meant += meant
         usual = [each for each in new if each.kind == "library"] or new
-        self.left += wanted or usual[:1]
+        self.left += meant or usual[:1]
         return choices[self.left[-1].number - first]
 
-    def _is_wanted(self, candidate: Candidate) -> bool:
+    def _is_meant(self, candidate: Candidate) -> bool:
+        if not isinstance(self.template, str):
+            return self.template == candidate.number
         words = {candidate.name, *candidate.description.split(", ")}
-        for each in self._wanted:
-            if each == candidate.number or (
-                isinstance(each, str) and {*re.split(r",\s*", each)} <= words
-            ):
-                self._unused.discard(each)
-                return True
-        return False
+        return {*re.split(r",\s*", self.template)} <= words
 
     def check(self, gpu: Gpu) -> None:
         """Raise InputError for a candidate that is not there or cannot run on *gpu*."""
-        if self._unused and not self.noted:
+        if self.template is not None and not self.noted:
             small = f": {gpu.title} is too small for them" if self.too_small else ""
             raise InputError(
                 "template= chooses among the candidates of a matrix product in mode "
                 f"'max-autotune', and here are none{small}"
             )
-        if self._unused:
-            names = ", ".join(map(repr, sorted(self._unused, key=str)))
+        if self.template is not None and not self.meant:
             raise InputError(
-                f"no candidate {names}: there are 0 to {len(self.noted) - 1}; without "
-                "template=, the dump's candidates lists them"
+                f"no candidate {self.template!r}: there are 0 to "
+                f"{len(self.noted) - 1}; without template=, the dump's candidates "
+                "lists them"
             )
-        for each in self._asked_for:
+        for each in self.meant:
             if problem := _compiled(each, gpu).problem:
                 raise InputError(
                     f"candidate {each.number} cannot run on {gpu.title}: {problem}"
@@ -266,7 +259,6 @@ def _noted(number: int, choice: Any, known: dict[str, Any]) -> Candidate:
         facts = {
             "kind": "template",
             "programs": math.prod(map(int, request.extra_args[-3:])),
-            "workspace": int(getattr(choice.workspace_arg, "count", 0)),
             "generated": Path(request.module_path).read_text(),
         }
     else:
@@ -302,22 +294,17 @@ def _compiled(candidate: Candidate, gpu: Gpu) -> Candidate:
     except InputError as error:
         return replace(candidate, problem=str(error))
     problem = ""
-    if not code.occupancy.blocks:
+    if code.shared > gpu.shared_optin:
+        most = size(gpu.shared_optin)
+        problem = f"it needs {size(code.shared)} of shared memory a block, of {most}"
+    elif not code.occupancy.blocks:
         problem = (
             f"not one block fits on a multiprocessor, by its {code.occupancy.limit}"
         )
-        if code.shared > gpu.shared_optin:
-            most = size(gpu.shared_optin)
-            problem = (
-                f"it needs {size(code.shared)} of shared memory a block, of {most}"
-            )
+    needs = ("config", "registers", "spills", "shared", "occupancy")
     return replace(
         candidate,
-        config=code.config,
-        registers=code.registers,
-        spills=code.spills,
-        shared=code.shared,
-        occupancy=code.occupancy,
+        **{name: getattr(code, name) for name in needs},
         instruction=_instruction(code.ptx),
         problem=problem,
     )

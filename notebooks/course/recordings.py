@@ -12,18 +12,15 @@ same place.  The lesson goes on.
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from helpers import results
 from helpers.benchmark import Comparison
-from helpers.errors import ResultError, one_line
-from helpers.gpu.dump import Dump
+from helpers.errors import ResultError
 from helpers.results import Machine, Observed
-from helpers.text import Table, count, mark, pre, seconds, size
+from helpers.text import Table, mark, pre, seconds, size
 
 FOLDER = Path(__file__).resolve().parents[2] / "data" / "recorded"
 _HOW = "`make record`, on a machine with an NVIDIA GPU, makes one"
@@ -59,9 +56,7 @@ class Recorded:
         """Return all of it on one line, nothing marked."""
         several = len({case.series for case in self.cases}) > 1
         found = [
-            f"{case.series} {case.value}: {case.found}"
-            if several
-            else f"{case.value}: {case.found}"
+            f"{f'{case.series} ' if several else ''}{case.value}: {case.found}"
             for case in self.cases
         ]
         return f"{self.label}: {'; '.join(found)}" if found else self.label
@@ -88,11 +83,10 @@ def recorded(experiment: str, series: str | None = None) -> Recorded:
     """Return an *experiment* that was recorded on a GPU, or one *series* of it.
 
     On a machine with a GPU its own recording is taken, else the newest in
-    ``data/recorded/``, or what the variable COURSE_RECORDED names.  Where there is
-    none, or a file is damaged, what comes back is false and says so.
+    ``data/recorded/``.  Where there is none, or a file is damaged, what comes back is
+    false and says so.
     """
-    folder = Path(os.environ.get("COURSE_RECORDED") or FOLDER)
-    paths = sorted(folder.glob(f"*/{experiment}/{series or '*'}/*.json"))
+    paths = sorted(FOLDER.glob(f"*/{experiment}/{series or '*'}/*.json"))
     if not paths:
         return Recorded(f"No GPU recording is here yet: {_HOW}", missing=True)
     try:
@@ -114,30 +108,13 @@ def read(path: Path) -> Case:
 
     Raises ResultError or OSError, which say what is wrong and what to do.
     """
-    try:
-        whole = json.loads(path.read_text("utf-8"))
-        origin = whole if "machine" in whole else whole["result"]
-        gpu, when = origin["machine"]["gpu"], origin["when"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ResultError(f"{path.name} is damaged ({one_line(error)})") from error
-    if "failed" in whole:
-        found, costs = "failed: " + whole["failed"].partition("\n")[0], ""
-    else:
-        found, costs = _told(results.load(path))
-    return Case(path.parent.name, path.stem, found, costs, gpu, when)
-
-
-def _told(result: Comparison | Dump | Observed) -> tuple[str, str]:
-    """Return what was found, and what the calls of a comparison cost."""
+    result: Comparison | Observed = results.load(path)
+    costs: list[str] = []
     if isinstance(result, Observed):
-        return result.what, ""
-    if isinstance(result, Dump):
-        kernels = count(len(result.kernels), "kernel")
-        calls = count(len(result.library), "library call")
-        return f"{kernels} and {calls}, the same as without a GPU", ""
-    found = result.ratio()
-    if not result.matches:
-        found += ", and the answers differ"
-    times = result.cold_start_s, *result.median_s
-    costs = [*map(seconds, times), *map(size, result.peak_bytes or ())]
-    return found, ", ".join(costs)
+        found = result.what.partition("\n")[0]
+    else:
+        found = result.ratio() + ("" if result.matches else ", and the answers differ")
+        costs += map(seconds, (result.cold_start_s, *result.median_s))
+        costs += map(size, result.peak_bytes or ())
+    where = result.machine.gpu or "", result.when
+    return Case(path.parent.name, path.stem, found, ", ".join(costs), *where)

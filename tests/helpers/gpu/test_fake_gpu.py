@@ -5,20 +5,17 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
-from unittest import mock
 
 import pytest
 import torch
 from torch import nn
 from torch._dynamo.device_interface import CudaInterface
 from torch._inductor import config as inductor_config
-from torch._inductor import list_mode_options
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 from torch._inductor.graph import GraphLowering
 from torch.nn import functional as F
 from torch.utils import _triton as triton_support
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.checkpoint import checkpoint
 
 from helpers import dump_triton, output_code
 from helpers.errors import InputError
@@ -27,7 +24,6 @@ from helpers.gpu.fake_gpu import (
     LoweredGraph,
     Lowering,
     LoweringHere,
-    Stopped,
     gpu_attention,
 )
 from helpers.gpu.gpus import find
@@ -192,36 +188,12 @@ def three_graphs(x):
 
 
 def test_a_mode_is_followed_as_far_as_it_needs_no_device():
-    known = {"coordinate_descent_tuning": True, "fx_graph_cache": False}
-    more = dict.fromkeys(("cpp_wrapper", "shape_padding"), False)
-    known["triton.cudagraphs"] = True
-    here = {**known, "max_autotune": True}
-    most = {**here, **more, "compile_threads": 1}
-    assert Lowering(find("h100"), "max-autotune").options == most
-    assert LoweringHere(find("h100"), "max-autotune").options == here
-    usual = {**more, "fx_graph_cache": False, "compile_threads": 1}
-    assert Lowering(find("h100"), None).options == usual
-    names = ", ".join(list_mode_options())
-    with pytest.raises(InputError, match=f"^no mode 'turbo': there are {names}$"):
+    here = LoweringHere(find("h100"), "max-autotune").options
+    assert here["max_autotune"] and here["triton.cudagraphs"]
+    most = Lowering(find("h100"), "max-autotune").options
+    assert most == {**here, **most} and not most["shape_padding"]
+    with pytest.raises(InputError, match=r"^no mode 'turbo': there are default, "):
         Lowering(find("h100"), "turbo")
-
-
-def test_what_needs_a_gpu_stops_the_program():
-    from tests.helpers.gpu.triton_kernel import add_one
-
-    def launch(x):
-        out = torch.empty_like(x)
-        add_one[(1,)](x, out, x.numel(), BLOCK=64)
-        return out
-
-    backend = Lowering(find("h100"), None)
-    around = torch.compile(
-        lambda x: checkpoint(launch, x, use_reentrant=False), backend=backend
-    )
-    believes = mock.patch.object(triton_support, "has_triton", return_value=True)
-    with believes, pytest.raises(Stopped):
-        around(randn(8))
-    assert backend.stopped == "your own Triton kernel"
 
 
 def test_what_really_runs_is_noted(monkeypatch):

@@ -25,9 +25,6 @@ def test_each_row_fits_together(gpu):
     assert gpu.properties.shared_memory_per_block_optin == gpu.shared_optin
 
 
-# From the data sheets: cores (per multiprocessor times how many), GB, MB of L2.
-
-
 def test_the_gpu_of_this_machine(monkeypatch):
     def pretend(title, capability):
         monkeypatch.setattr(cuda, "is_available", lambda: True)

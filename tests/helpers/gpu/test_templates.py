@@ -50,7 +50,7 @@ def test_all_that_would_be_timed_is_listed_and_the_library_is_shown():
     assert len({each.description for each in templates}) == len(templates)
     for each in templates:
         rows, columns = 512 // of(each, "BLOCK_M"), 2048 // of(each, "BLOCK_N")
-        assert each.programs == rows * columns and each.workspace == 0
+        assert each.programs == rows * columns
         assert each.operation == "addmm of 512x2048, 512x1024, 1024x2048"
         assert each.line.endswith("return F.gelu(F.linear(x, weight, bias))")
         assert (each.name, each.product, each.registers) == ("mm", 0, None)
@@ -62,35 +62,22 @@ def test_all_that_would_be_timed_is_listed_and_the_library_is_shown():
 
 def test_products_of_both_phases_are_numbered_through():
     x, w = randn(64, 128, dtype=BF16), randn(128, 64, dtype=BF16)
+    how = {"mode": UNTIMED, "training": True}
+
+    def kinds(**more):
+        dump = dump_triton(lambda x, w: F.gelu(x @ w), x, w, **how, **more)
+        return dump, [k.kind for k in dump.launches if k.kind != "pointwise"]
+
     with only("BLOCK_M=64, BLOCK_N=64.*num_stages=2|^$"):
-        dump = dump_triton(
-            lambda x, w: F.gelu(x @ w), x, w, mode=UNTIMED, training=True
-        )
-        one = dump_triton(
-            lambda x, w: F.gelu(x @ w), x, w, mode=UNTIMED, training=True, template=(1,)
-        )
+        dump, plain = kinds()
+        libraries = [each.number for each in dump.noted if each.kind == "library"]
+        _, last = kinds(template=libraries[2] + 1)
+        _, all_three = kinds(template="BLOCK_M=64, num_stages=2")
     assert {each.product for each in dump.noted} == {0, 1, 2}
-    libraries = [each.number for each in dump.noted if each.kind == "library"]
     assert libraries[0] == 0 and len(libraries) == 3
     assert "; shown is the library mm" in dump.undecided[-2]
-    assert [k.kind for k in one.launches if k.kind != "pointwise"] == [
-        "template",
-        "library",
-        "library",
-    ]
-    with only("BLOCK_M=64, BLOCK_N=64.*num_stages=2|^$"):
-        last = dump_triton(
-            lambda x, w: F.gelu(x @ w),
-            *(x, w),
-            mode=UNTIMED,
-            training=True,
-            template=[libraries[1] + 1, libraries[2] + 1],
-        )
-    assert [(k.phase, k.kind) for k in last.launches if "mm" in k.name] == [
-        ("forward", "library"),
-        ("backward", "template"),
-        ("backward", "template"),
-    ]
+    assert plain == ["library"] * 3 and all_three == ["template"] * 3
+    assert last == ["library", "library", "template"]
 
 
 # --- what each needs ------------------------------------------------------------------
@@ -169,14 +156,3 @@ def test_a_chosen_template_computes_what_eager_does():
     assert [k.kind for k in dump.launches] == ["template"]
     checked = dump.check_numerics()
     assert checked.checked == 1 and "agrees" in str(checked)
-
-
-# --- other products, other GPUs -------------------------------------------------------
-
-
-def shown(fn, *inputs, **settings):
-    """Return a dump with the first template or graph chosen, and that candidate."""
-    plain = dump_triton(fn, *inputs, mode=UNTIMED, **settings)
-    number = next(each.number for each in plain.noted if each.kind != "library")
-    dump = dump_triton(fn, *inputs, mode=UNTIMED, template=number, **settings)
-    return dump, plain.noted[number]
