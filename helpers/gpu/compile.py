@@ -2,7 +2,7 @@
 
     configs(source, gpu)           the launch configurations Inductor would try
     neighbours(source, gpu)        those that it would try around the fastest
-    grid(source, gpu, config, ...) how many programs are launched
+    grid(source, gpu, arguments)   how many programs are launched
     compile_kernel(source, gpu)    every stage, registers, spills, shared memory
     compile_ahead(sources, gpu)    many at once, for compile_kernel to find
 
@@ -104,8 +104,8 @@ def configs(source: str, gpu: Gpu) -> tuple[Config, ...]:
         return _configs(tuner, tuner.configs)
 
 
-def neighbours(source: str, gpu: Gpu, config: int = 0) -> tuple[Config, ...]:
-    """Return the configurations that coordinate descent would time next after *config*.
+def neighbours(source: str, gpu: Gpu) -> tuple[Config, ...]:
+    """Return the configurations that coordinate descent would time after the first.
 
     These are the fewest: each that is faster has neighbours in turn.  None where the
     mode did not ask for it.  Source: Inductor's own tuner, with equal times.
@@ -118,13 +118,13 @@ def neighbours(source: str, gpu: Gpu, config: int = 0) -> tuple[Config, ...]:
         for known in tuner.configs:
             tuner.coordesc_tuner.cache_benchmark_result(known, 1.0)
         tuner.coordesc_tuner.autotune(
-            lambda each: tried.append(each) or 1.0, tuner.configs[config], 1.0
+            lambda each: tried.append(each) or 1.0, tuner.configs[0], 1.0
         )
         return _configs(tuner, tried)
 
 
 def grid(
-    source: str, gpu: Gpu, config: int = 0, arguments: Sequence[Any] = ()
+    source: str, gpu: Gpu, arguments: Sequence[Any] = ()
 ) -> tuple[int, int, int] | str:
     """Return how many programs a launch starts in x, y and z.
 
@@ -137,35 +137,28 @@ def grid(
         names += meta.get("extra_launcher_args", ())  # a grid that the launch gives
         given = zip(names, map(str, arguments), strict=False)
         sizes = {n: int(text) for n, text in given if re.fullmatch(r"-?\d+", text)}
-        rule = triton_heuristics.GridExpr.from_meta(meta, tuner.configs[config])
+        rule = triton_heuristics.GridExpr.from_meta(meta, tuner.configs[0])
         try:
-            sizes |= tuner.configs[config].kwargs
+            sizes |= tuner.configs[0].kwargs
             return tuple(map(int, rule.eval_slow(sizes)))
         except NameError:
             text = f"({rule.x_grid}, {rule.y_grid}, {rule.z_grid})"
             return re.sub(r"-\(\((\w+)\) // -\((\w+)\)\)", r"ceil(\1 / \2)", text)
 
 
-def compile_kernel(
-    source: str, gpu: Gpu, config: int = 0, lines: bool = False
-) -> MachineCode:
-    """Compile a kernel for *gpu*, also for another than it was generated for.
+def compile_kernel(source: str, gpu: Gpu, lines: bool = False) -> MachineCode:
+    """Compile a kernel, in its first configuration, for *gpu*.
 
-    *config* is a number in ``configs()``; with *lines* the PTX says which
+    It may be another GPU than it was generated for.  With *lines* the PTX says which
     line of *source* each instruction comes from.  Raises Unavailable without Triton,
     InputError when the kernel cannot be compiled for this GPU.
     """
     with _loaded(source, gpu) as tuner:
-        known = _configs(tuner, tuner.configs)
-        if not 0 <= config < len(known):
-            names = "; ".join(f"{i}: {each}" for i, each in enumerate(known))
-            raise InputError(f"no configuration {config}: there are {names}")
-        chosen = tuner.configs[config]
         try:
-            binary, log = _compiled(tuner, chosen, lines)
+            binary, log = _compiled(tuner, lines)
             used = _needs(binary)
             if used["spills"] and not log:  # it came from the cache, without the log
-                log = _compiled(tuner, chosen, lines, again=True)[1]
+                log = _compiled(tuner, lines, again=True)[1]
         except Exception as error:  # Triton's, LLVM's and ptxas' have no common kind
             texts = [line.strip() for line in str(error).splitlines() if line.strip()]
             wrong = [line for line in texts if "error" in line.lower()]
@@ -179,7 +172,7 @@ def compile_kernel(
         return MachineCode(
             kernel=tuner.fn.__name__,
             gpu=gpu.name,
-            config=known[config],
+            config=_configs(tuner, tuner.configs[:1])[0],
             threads=threads,
             **used,
             shared=shared,
@@ -250,12 +243,10 @@ def _tuner(source: str) -> Any:
     return tuners[0]
 
 
-def _compiled(
-    tuner: Any, config: Any, lines: bool, again: bool = False
-) -> tuple[Any, str]:
+def _compiled(tuner: Any, lines: bool, again: bool = False) -> tuple[Any, str]:
     """Return Triton's compiled kernel, and the output of ptxas."""
     with _asking(lines, again) as log:
-        return tuner._precompile_config(config).kernel, log.getvalue()
+        return tuner._precompile_config(tuner.configs[0]).kernel, log.getvalue()
 
 
 @contextlib.contextmanager

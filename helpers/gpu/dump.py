@@ -46,7 +46,7 @@ def dump_triton(
     ``fn(*inputs, **kwargs)`` runs once, eagerly, on copies of the CPU tensors, and each
     graph is lowered for the GPU on the way; with *training*, its backward too (if
     nothing requires gradients, the floating-point inputs do).  *gpu* is a name in
-    ``gpus.GPUS``, or ``this`` for what really runs on this machine.  *mode* and
+    ``gpus.GPUS``, or ``this`` for what is really compiled here.  *mode* and
     *dynamic* are as for ``torch.compile``.  Tensors made on the CPU inside *fn* count
     as made on the GPU.
 
@@ -84,8 +84,6 @@ def dump_triton(
         run = session.compile_apart(fn, backend=backend, dynamic=dynamic)
         if training:
             run = _requiring_gradients(run)
-        if here:  # each kernel has to run before its configuration is known
-            run = session.both_ways(run, training)
         try:
             with suppress(fake.Stopped), triton, untimed:
                 session.call(run, inputs, kwargs)
@@ -98,8 +96,6 @@ def dump_triton(
                 f"Inductor cannot lower this for {chosen.title}: {one_line(failed)}. "
                 "Your function itself runs: dump it part by part to find the line"
             ) from error
-        if here:
-            backend.settle()
     choosing.check(chosen)
     return _dump(backend, choosing)
 
@@ -163,7 +159,6 @@ def _launches(graph: LoweredGraph, gpu: str) -> Iterator[DumpedKernel]:
             arguments=arguments,
             gpu=gpu,
             generated=graph.kernels.get(name, ""),
-            chosen=graph.chosen.get(name, 0),
         )
 
 
@@ -267,7 +262,6 @@ class DumpedKernel(Result):
     arguments: tuple[str, ...]
     gpu: str
     generated: str  # the kernel's own module, as Inductor wrote it
-    chosen: int = 0  # which of configs() is shown; on a real GPU, the one that ran
 
     @cached_property
     def source(self) -> str:
@@ -282,20 +276,20 @@ class DumpedKernel(Result):
     @cached_property
     def neighbours(self) -> tuple[Any, ...]:
         """What a mode would try at least, besides: neighbours of the first choice."""
-        return compile.neighbours(self.generated, gpus.find(self.gpu), self.chosen)
+        return compile.neighbours(self.generated, gpus.find(self.gpu))
 
     @cached_property
     def grid(self) -> Any:
         """How many programs are launched, in three directions."""
-        gpu = gpus.find(self.gpu)
-        return compile.grid(self.generated, gpu, self.chosen, self.arguments)
+        return compile.grid(self.generated, gpus.find(self.gpu), self.arguments)
 
     def on(self, gpu: str | None = None) -> Any:
         """Return the kernel's machine code for a GPU, also for another than its own.
 
-        Raises InputError for an unknown GPU, or where Triton cannot compile it.
+        It is that of the first of ``configs``.  Raises InputError for an unknown GPU,
+        or where Triton cannot compile it.
         """
-        return _machine_code(self.generated, gpus.find(gpu or self.gpu), self.chosen)
+        return _machine_code(self.generated, gpus.find(gpu or self.gpu))
 
     ttir = property(lambda self: self.on().ttir, doc="Triton's own representation.")
     ttgir = property(lambda self: self.on().ttgir, doc="The same, spread over threads.")

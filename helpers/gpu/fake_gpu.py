@@ -1,7 +1,7 @@
 """Let Inductor lower graphs for a GPU that is not here, and leave no trace of it.
 
     Lowering(gpu, mode)    a back end for torch.compile: notes what a GPU would run
-    LoweringHere(...)      the same where there is a GPU: notes what really ran
+    LoweringHere(...)      the same where there is a GPU: what is really compiled
     gpu(chosen)            a context in which *chosen* is the GPU of this machine
 
 Dynamo and AOTAutograd work as they always do on the CPU, so graph breaks and backward
@@ -405,16 +405,13 @@ class LoweredGraph:
     index: int  # the graph's number in the program: a graph break starts the next
     phase: str  # inference, forward or backward
     aten: torch.fx.GraphModule  # traced on the CPU, so it can be run there
-    final: torch.fx.Graph | None = None  # the same after Inductor's own passes
     source: str = ""  # the whole generated module
-    module: Any = None  # that module, where it was loaded
     constants: dict[str, torch.Tensor] = field(default_factory=dict)  # globals of it
     launches: list[Kernel] = field(default_factory=list)
     kernels: dict[str, str] = field(default_factory=dict)  # the source of each, by name
     # Kernel and arguments of each launch, by its place; a library call has none.
     calls: dict[int, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
     inputs: list[Any] = field(default_factory=list)  # of the call on the CPU
-    chosen: dict[str, int] = field(default_factory=dict)  # configurations that ran
 
 
 @contextlib.contextmanager
@@ -442,7 +439,7 @@ def _noted_in(graph: LoweredGraph, load: bool) -> Iterator[None]:
     def noted_source(self: Any) -> Any:
         source, *rest = codegen(self)
         graph.source = getattr(source, "value", source)
-        graph.final, graph.constants = self.module.graph, dict(self.constants)
+        graph.constants = dict(self.constants)
         for line in ast.parse(graph.source).body:
             call = getattr(line, "value", None)
             if getattr(getattr(call, "func", None), "attr", "") == "triton":
@@ -452,8 +449,7 @@ def _noted_in(graph: LoweredGraph, load: bool) -> Iterator[None]:
 
     def noted_module(self: Any) -> Any:
         if load:
-            graph.module = compile_to_module(self)
-            return graph.module
+            return compile_to_module(self)
         self.codegen()
         # Nothing calls it: Lowering runs the program's own graph.
         return types.SimpleNamespace(call=lambda *_: (), runner=None, __file__=None)
@@ -612,12 +608,3 @@ class LoweringHere(Lowering):
         noted = self._noted(copy_graph(aten), settings)
         with _noted_in(noted, load=True):
             return compile_fx.compile_fx_inner(aten, inputs, **settings)
-
-    def settle(self) -> None:
-        """Note which configuration of each kernel ran, now that it has."""
-        for graph in self.graphs:
-            for name, kernel in vars(graph.module).items() if graph.module else ():
-                launchers = getattr(kernel, "launchers", None)
-                configs = list(getattr(kernel, "configs", None) or ())
-                if launchers and launchers[0].config in configs:
-                    graph.chosen[name] = configs.index(launchers[0].config)

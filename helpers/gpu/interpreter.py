@@ -106,8 +106,10 @@ def check_numerics(dump: Any, limit_s: float = 120.0) -> Numerics:
     Inputs are those of the call that was dumped; a backward gets what eager's forward
     saved, and normal numbers for its gradients.  An output agrees where `correctness`
     finds it right by the same graph in float64, or off by no more than 8 times the
-    tolerance of ``torch.testing`` for the graph's narrowest type.  A graph may take
-    *limit_s* seconds after the interpreter has started: an endless loop is stopped.
+    tolerance of ``torch.testing`` for the graph's narrowest type.  Random numbers are
+    drawn by one simple rule on both sides, so Triton's generator itself isn't checked.
+    A graph may take *limit_s* seconds after the interpreter has started: an endless
+    loop is stopped.
 
     Raises InputError for a dump that was read from a file: it holds no graphs.
     """

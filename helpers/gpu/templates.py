@@ -20,7 +20,7 @@ from typing import Any
 from unittest import mock
 
 from .._torch import needed_for
-from ..codegen import folded, program_line
+from ..codegen import program_line
 from ..errors import InputError
 from ..results import Result, TableResult
 from ..text import Table, count, progress, size
@@ -95,22 +95,8 @@ class Candidate(Result):
 
     def __str__(self) -> str:
         title = f"candidate {self.number} for {self.operation}: {self.name}"
-        lines = [f"{title}, {self.config}" if self.config else title]
-        if self.registers is not None:
-            lines += [
-                f"{count(self.registers, 'register')} a thread, {self.spills} spilled, "
-                f"{size(self.shared)} of shared memory a block, by {self.instruction}",
-                str(self.occupancy),
-            ]
-        if self.waves is not None:
-            programs = count(self.programs, "program")
-            lines.append(f"{programs} on {gpus.find(self.gpu)}: {self.waves:.2f} waves")
-        return "\n".join([*lines, self.problem] if self.problem else lines)
-
-    def _repr_html_(self) -> str:
-        if not self.generated:
-            return super()._repr_html_()
-        return folded(str(self).partition("\n")[0], self.source)
+        parts = title, str(self.config or self.description), self.problem
+        return "\n".join(filter(None, parts))
 
 
 @dataclass(frozen=True, repr=False)

@@ -37,37 +37,27 @@ def test_a_pointwise_kernel_on_every_gpu(gpu):
     assert f".target sm_{gpu.target}" in code.ptx and "\t.loc\t" not in code.ptx
     assert "STG" in code.sass and "EXIT" in code.sass
     assert MachineCode.from_json(code.to_json()) == code
-    first, second, *_ = str(code).splitlines()
-    assert first.startswith("triton_poi_fused_") and f"(sm_{gpu.target}): XB" in first
-    used = (
-        f"{code.registers} registers a thread, 0 spilled, 0 B of shared memory a block"
-    )
-    assert second == used and str(code).endswith(f"\n{code.occupancy}")
-    assert first == f"{code.kernel} on {gpu}: {code.config}"
+    assert str(code).startswith(f"{code.kernel} on {gpu}: {code.config}\n")
+    assert f"\n{code.registers} registers a thread, 0 spilled, 0 B of" in str(code)
+    assert str(code).endswith(f"\n{code.occupancy}")
     assert re.match(r"0000  \S.*;\n0010  ", code.sass) and "loc(" not in code.ttgir
 
 
-def test_candidates_in_inductors_order_and_one_by_number():
+def test_the_first_of_inductors_candidates_is_compiled():
     kernel = source("pointwise chain")
     known = configs(kernel, H100)
     assert len(known) > 1 and all("XBLOCK" in config.blocks for config in known)
     assert re.fullmatch(r"<XBLOCK \d+, \d warps>", repr(known[0]))
     assert str(Config({}, 1, 2)) == "1 warp, 2 stages"
     assert "\t.loc\t" in compile_kernel(kernel, H100, lines=True).ptx
-    last = compile_kernel(kernel, H100, len(known) - 1)
-    assert last.config == known[-1] != compile_kernel(kernel, H100).config
-    names = "; ".join(f"{i}: {each}" for i, each in enumerate(known))
-    for wrong in (-1, len(known)):
-        with pytest.raises(InputError) as caught:
-            compile_kernel(kernel, H100, wrong)
-        assert str(caught.value) == f"no configuration {wrong}: there are {names}"
+    assert compile_kernel(kernel, H100).config == known[0]
 
 
 def test_the_grid_covers_the_elements():
     kernel = source("pointwise chain")
     block = configs(kernel, H100)[0].blocks["XBLOCK"]
-    assert grid(kernel, H100, 0, ["in", "out", 10 * block]) == (10, 1, 1)
-    assert grid(kernel, H100, 0, ["in", "out", f"{10 * block + 1}"]) == (11, 1, 1)
+    assert grid(kernel, H100, ["in", "out", 10 * block]) == (10, 1, 1)
+    assert grid(kernel, H100, ["in", "out", f"{10 * block + 1}"]) == (11, 1, 1)
     assert grid(kernel, H100) == f"(ceil(xnumel / {block}), 1, 1)"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,7 +20,6 @@ from helpers import dump_triton, output_code
 from helpers.errors import InputError
 from helpers.gpu import gpus
 from helpers.gpu.fake_gpu import (
-    LoweredGraph,
     Lowering,
     LoweringHere,
     gpu_attention,
@@ -204,13 +202,3 @@ def test_what_really_runs_is_noted(monkeypatch):
     both = [(n, phase) for n in range(3) for phase in ("forward", "backward")]
     assert [(graph.index, graph.phase) for graph in dump.graphs] == both
     assert "def call(" in dump.source and "async_compile.cpp" in dump.source
-
-    tuned = SimpleNamespace(configs=["a", "b"], launchers=[SimpleNamespace(config="b")])
-    plain = SimpleNamespace(configs=None, launchers=[SimpleNamespace(config="b")])
-    module = SimpleNamespace(tuned=tuned, plain=plain, other=None)
-    backend = LoweringHere(find("h100"), None)
-    [*backend.graphs] = (
-        LoweredGraph(0, "inference", None, module=each) for each in (None, module)
-    )
-    backend.settle()
-    assert [graph.chosen for graph in backend.graphs] == [{}, {"tuned": 1}]

@@ -5,10 +5,10 @@ import re
 import pytest
 import torch
 from torch._inductor import config as inductor_config
-from torch._inductor.select_algorithm import AlgorithmSelectorCache
 from torch.nn import functional as F
 
 from helpers import dump_triton
+from helpers.errors import InputError
 from helpers.gpu.compile import compile_ahead, compile_kernel
 from helpers.gpu.dump import Dump
 from helpers.gpu.gpus import find
@@ -56,7 +56,6 @@ def test_all_that_would_be_timed_is_listed_and_the_library_is_shown():
         assert (each.name, each.product, each.registers) == ("mm", 0, None)
     assert [k.kind for k in dump.launches] == ["library", "pointwise"]
     assert Dump.from_json(dump.to_json()) == dump
-    assert AlgorithmSelectorCache.__call__.__name__ == "__call__"
     assert dump_triton(torch.sin, randn(4), mode=UNTIMED).noted == ()
 
 
@@ -83,11 +82,16 @@ def test_products_of_both_phases_are_numbered_through():
 # --- what each needs ------------------------------------------------------------------
 
 
+def of_three(template=None, gpu="h100"):
+    """Dump the library and three templates, of which an H100 cannot run the last."""
+    how = {"mode": UNTIMED, "template": template, "gpu": gpu}
+    with only("BLOCK_K=128, BLOCK_M=128, BLOCK_N=128|BLOCK_K=32, BLOCK_M=64.*=8$|^$"):
+        return dump_triton(gelu_linear, *layer(), **how)
+
+
 @pytest.fixture(scope="module")
 def three():
-    """The library, a template that fits on an H100, and one that does not."""
-    with only("BLOCK_K=128, BLOCK_M=128, BLOCK_N=128|BLOCK_K=32, BLOCK_M=64.*=8$|^$"):
-        return dump_triton(gelu_linear, *layer(), mode=UNTIMED)
+    return of_three()
 
 
 def test_what_each_needs_is_what_its_compiled_code_says(three):
@@ -96,11 +100,8 @@ def test_what_each_needs_is_what_its_compiled_code_says(three):
     assert "5 stages" in str(templates[0].config) and len(templates) == 3
     for each in templates:
         code = compile_kernel(each.generated, find("h100"))
-        known = each.registers, each.spills, each.shared, each.occupancy, each.config
-        assert known == (
-            *(code.registers, code.spills, code.shared),
-            *(code.occupancy, code.config),
-        )
+        for name in ("registers", "spills", "shared", "occupancy", "config"):
+            assert getattr(each, name) == getattr(code, name)
         tile = of(each, "BLOCK_K") * (of(each, "BLOCK_M") + of(each, "BLOCK_N")) * 2
         assert each.shared == of(each, "num_stages") * tile
         assert each.on() == code and "wgmma" in code.ptx
@@ -132,8 +133,7 @@ def test_many_are_compiled_side_by_side_and_found_again(three, monkeypatch):
 
 @pytest.mark.parametrize("template", [2, "num_warps=8, BLOCK_M=64"])
 def test_a_chosen_template_has_bias_and_gelu_in_its_end(three, template):
-    with only("BLOCK_K=128, BLOCK_M=128, BLOCK_N=128|BLOCK_K=32, BLOCK_M=64.*=8$|^$"):
-        dump = dump_triton(gelu_linear, *layer(), mode=UNTIMED, template=template)
+    dump = of_three(template)
     [kernel] = dump.launches
     number = 2 if template == 2 else 1
     assert (kernel.kind, kernel.loads, kernel.stores) == ("template", 3, 1)
@@ -147,6 +147,20 @@ def test_a_chosen_template_has_bias_and_gelu_in_its_end(three, template):
         *three.undecided[-1:],
     )
     assert "persistent" in three.undecided[-1]
+
+
+@pytest.mark.parametrize(
+    ("template", "gpu", "why"),
+    [
+        (9, "h100", "no candidate 9: there are 0 to 3"),
+        ("BLOCK_M=7", "h100", "no candidate 'BLOCK_M=7': there are 0 to 3"),
+        (3, "h100", "candidate 3 cannot run on NVIDIA H100.*of shared memory a block"),
+        (1, "l4", "none: NVIDIA L4 is too small for them"),
+    ],
+)
+def test_one_that_is_not_there_or_cannot_run_is_refused(template, gpu, why):
+    with pytest.raises(InputError, match=why):
+        of_three(template, gpu)
 
 
 def test_a_chosen_template_computes_what_eager_does():

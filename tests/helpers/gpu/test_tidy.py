@@ -40,7 +40,7 @@ def test_the_compiler_makes_the_same_of_it(kind):
         # Only the kernel is replaced: what it calls is in the head.
         head, jit, _ = kernel.generated.rpartition("@triton.jit\n")
         module = head + jit + kernel.source.rpartition(jit)[2]
-        again = compile_kernel(module, find("h100"), kernel.chosen)
+        again = compile_kernel(module, find("h100"))
         assert again.ptx == kernel.ptx
 
 
