@@ -27,12 +27,15 @@ def test_each_row_fits_together(gpu):
 
 def test_the_gpu_of_this_machine(monkeypatch):
     def pretend(title, capability):
-        monkeypatch.setattr(cuda, "is_available", lambda: True)
-        monkeypatch.setattr(cuda, "get_device_name", lambda: title)
-        monkeypatch.setattr(cuda, "get_device_capability", lambda: capability)
+        known = {"is_available": bool(title), "get_device_name": title}
+        known["get_device_capability"] = capability
+        sizes = {"total_memory": 12 * 2**30, "L2_cache_size": 4 * 2**20}
+        has = types.SimpleNamespace(multi_processor_count=46, **sizes)
+        known["get_device_properties"] = has
+        for name, value in known.items():
+            monkeypatch.setattr(torch.cuda, name, lambda value=value: value)
 
-    cuda = torch.cuda
-    monkeypatch.setattr(cuda, "is_available", lambda: False)
+    pretend("", None)
     with pytest.raises(InputError, match="name one of"):
         gpus.here()
     pretend("NVIDIA H200", (9, 0))
@@ -41,15 +44,12 @@ def test_the_gpu_of_this_machine(monkeypatch):
     with pytest.raises(InputError, match="Quadro K600"):
         gpus.here()
     # One that is not in the table is described by its driver.
-    sizes = {"total_memory": 12 * 2**30, "L2_cache_size": 4 * 2**20}
-    has = types.SimpleNamespace(multi_processor_count=46, **sizes)
     monkeypatch.setattr(gpus, "GPUS", dict(GPUS))
-    monkeypatch.setattr(cuda, "get_device_properties", lambda: has)
     pretend("NVIDIA GeForce RTX 3070", (8, 6))
     here = gpus.here()
     assert (here.name, here.title) == ("rtx3070", "NVIDIA GeForce RTX 3070")
-    assert (here.target, here.multiprocessors) == (86, 46)
-    assert (here.memory, here.l2) == (12 * 2**30, 4 * 2**20)
+    found = here.target, here.multiprocessors, here.memory, here.l2
+    assert found == (86, 46, 12 * 2**30, 4 * 2**20)
     assert gpus.find("RTX 3070") is here and gpus.here() is here
 
 
