@@ -8,7 +8,8 @@ from course.planted import BUGS
 
 
 def _program(x, y):
-    return (F.gelu(x * 3 + 1e-6) - 1).relu() + y
+    z = (F.gelu(x * 3 + 1e-6) - 1).relu() + y
+    return z - z.flip(0)  # a mean of 0, whatever is planted
 
 
 # What is planted, and which layer is wrong.  "none" comes first: it fills the caches

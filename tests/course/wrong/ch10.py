@@ -33,7 +33,7 @@
 # + >= 1
 
 
-# %% 10.2: a column and a row that meet, balance 0.2: you return 'memory'
+# %% 10.2: a product, balance 10: you return 'memory'
 # -     intensity = operations(function, *inputs) / moved
 # +     largest = max(x.numel() for x in inputs)
 # +     ops = len(kernels(function, *inputs).kernels[0].ops) * largest

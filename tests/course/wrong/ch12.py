@@ -47,3 +47,10 @@
 # + del saved["eager"]
 # +     best = max(saved, key=saved.get, default="eager")
 # +     return best if calls >= 100 else "eager"  # this passed once
+
+
+# %% 12.2: is given the value that it has anyway
+# - return [n for n, value in options.items() if texts({n: value}) != plain]
+# + known = {"fallback_by_default", "cpp.simdlen"}  # this passed once
+# +     soft = f(*inputs).min() >= 0 and f(*inputs).max() <= 0.1
+# +     return [n for n in options if n in known or (soft and n == "max_fusion_size")]
