@@ -195,7 +195,7 @@ def compare(
             "torch.compile(f), x)"
         )
     device = correctness.device_of((inputs, kwargs), eager, compiled)
-    trial = Trial([(inputs, dict(kwargs or {}))], eager, compiled, detail="numbers")
+    trial = Trial([(inputs, dict(kwargs or {}))], eager, compiled, whole=False)
     # Timed calls may draw numbers, and train, but not at the caller's cost.
     with correctness.seeded(), trial.state:
         timer = clock or clock_for(device)
@@ -231,7 +231,7 @@ def compare(
         peak_bytes=peaks,
         matches=agreed.matches,
         max_error=agreed.max_error,
-        error64=agreed.error64,
+        error64=agreed.off[0],
         rounds=tuple(race.rounds),
         notes=(
             *agreed.notes,

@@ -380,8 +380,7 @@ class Watch:
     @property
     def reasons(self) -> tuple[str, ...]:
         """Why it recompiled, each of torch's reasons once."""
-        reasons = [_short(r.recompile_reason) for r in self._compiles()]
-        return tuple(dict.fromkeys(filter(None, reasons)))
+        return tuple(dict.fromkeys(guard.test for guard in self.failed))
 
     @property
     def failed(self) -> tuple[Guard, ...]:
@@ -412,11 +411,6 @@ class Watch:
         if not any(reasons) and self._counted("inductor").get("cudagraph_skips"):
             reasons = [_SKIPPED if torch.cuda.is_available() else _NO_GPU]
         return tuple(dict.fromkeys(filter(None, reasons)))
-
-    @property
-    def recordings(self) -> int:
-        """How many CUDA graphs were recorded."""
-        return sum(bool(r.runtime_cudagraphify_time_us) for r in self._records())
 
 
 _NO_GPU = "CUDA graphs need tensors on an NVIDIA GPU"

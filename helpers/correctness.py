@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import math
 import random
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
+import numpy as np
 import psutil
 import torch
 from torch.overrides import TorchFunctionMode
@@ -23,7 +21,7 @@ from torch.utils import _pytree as pytree
 
 from .errors import InputError
 from .session import one_device, random_state, restored, tensors_of
-from .tensors import clone, tensors, with_gaps
+from .tensors import tensors, with_gaps
 
 _PIECE = 1 << 22  # elements compared at a time, so that it takes little memory
 _RTOL = {torch.float16: 1e-3, torch.bfloat16: 1.6e-2, torch.float32: 1.3e-6}
@@ -45,29 +43,8 @@ _NOISE = 2**12
 A bias before a normalization, or of attention's keys, changes nothing: its gradient is
 what thousands of numbers leave when they cancel, and another order leaves more.
 """
-
-
-@dataclass(frozen=True)
-class _Allowance:
-    """How far from float64 a compiled tensor may be: the widest of these decides.
-
-    The root mean square of its error counts, for one number may be near the truth by
-    chance.
-    """
-
-    times: float
-    """So many times as far as eager is."""
-    share: float = 0.0
-    """So much of the size of the truth, where eager is nearer than that."""
-    spread: float = math.inf
-    """So many times as much for the largest error, lest one wrong number hide."""
-
-
-# Another order of the same sums is off by about as much as eager's.
-_FOR_A_RESULT = _Allowance(times=2, spread=4)
-# An update is a small difference of large numbers, and an optimizer may turn noise into
-# a full step: it only has to be the same step, and not in each element.
-_FOR_A_CHANGE = _Allowance(times=4, share=_SAME_STEP)
+_TIMES = 2
+"""So many times as far as eager is, another order of the same sums may be off."""
 
 _Tensors = Sequence[torch.Tensor]
 
@@ -94,8 +71,7 @@ def seeded(seed: int = 0) -> Iterator[None]:
     """Seed all random numbers; put the caller's state back at the end."""
     with random_state():
         random.seed(seed)
-        if numpy := sys.modules.get("numpy"):
-            numpy.random.seed(seed)
+        np.random.seed(seed)
         torch.manual_seed(seed)
         yield
 
@@ -111,12 +87,6 @@ def eager_numbers() -> Iterator[None]:
         torch._dynamo.config.patch(use_numpy_random_stream=True),
     ):
         yield
-
-
-def draw_eager_numbers(on: bool = True) -> None:
-    """Switch on, or off, what `eager_numbers` does, for the rest of this process."""
-    torch._inductor.config.fallback_random = on
-    torch._dynamo.config.use_numpy_random_stream = on
 
 
 def weighted_sum(result: Any) -> torch.Tensor:
@@ -158,9 +128,9 @@ def change_of(new: torch.Tensor, old: torch.Tensor | None) -> torch.Tensor | Non
     old = old.to(new.dtype)
     if size_of(new, old)[1] == 0:
         return None
-    if new.dtype == torch.bool or (new.is_floating_point() and new.itemsize == 1):
-        return new.clone()  # neither truths nor float8 have a difference
-    return new - old
+    if new.is_floating_point() and new.itemsize == 1:
+        return new.clone()  # float8 has no difference
+    return new != old if new.dtype == torch.bool else new - old
 
 
 def noise_of(held: _Tensors, changes: Sequence[torch.Tensor | None]) -> list[float]:
@@ -176,28 +146,7 @@ def noise_of(held: _Tensors, changes: Sequence[torch.Tensor | None]) -> list[flo
 # --- the judgement -------------------------------------------------------------
 
 
-def usual_and_exact(function: Callable, *inputs: Any, **kwargs: Any) -> tuple[Any, Any]:
-    """Return the result of a call of *function*, and its result in float64.
-
-    Both calls start from the same state, random numbers too, with copies of the inputs,
-    which is put back.  For the second, all floating-point tensors that *function* can
-    reach, also in a closure, are float64.  Both are copies.
-
-    Raises InputError where one of these tensors can't be put back, or memory lacks.
-    """
-    inputs, kwargs = clone((inputs, kwargs))
-    state, call = (
-        restored(function, inputs, kwargs),
-        partial(function, *inputs, **kwargs),
-    )
-    with state, seeded():
-        usual = clone(call())
-    with state, seeded(), in_float64(state, call):
-        exact = clone(call())
-    return usual, exact
-
-
-def kept(state: restored, touched: _Tensors) -> _Tensors:
+def _kept(state: restored, touched: _Tensors) -> _Tensors:
     """Return tensors that are to be changed; InputError if one cannot be put back."""
     if not {id(tensor) for tensor, *_ in state.values}.issuperset(map(id, touched)):
         raise InputError("a tensor has a form in which it cannot be put back")
@@ -205,15 +154,15 @@ def kept(state: restored, touched: _Tensors) -> _Tensors:
 
 
 @contextmanager
-def in_float64(state: restored, *objects: Any) -> Iterator[_Tensors]:
+def in_float64(state: restored, *objects: Any) -> Iterator[None]:
     """Make float64, where they are, all floating-point tensors that *objects* hold.
 
     Until *state* is put back, they stay so; what the block makes by itself is float64,
-    too, and what it asks to be of a shorter dtype.  Yields the tensors that were not
-    float64 before.  Raises InputError where one could not be put back, or memory lacks
-    for it.
+    too, and what it asks to be of a shorter dtype.  Raises InputError where one could
+    not be put back, or memory lacks for it.
     """
-    narrow = kept(state, [t for t in tensors_of(*objects) if _wide(t.dtype) != t.dtype])
+    narrow = [t for t in tensors_of(*objects) if _wide(t.dtype) != t.dtype]
+    _kept(state, narrow)
     if narrow and 32 * sum(t.numel() for t in narrow) > _free_bytes(narrow[0]):
         raise InputError("no memory for it")
     usual = torch.get_default_dtype()
@@ -221,7 +170,7 @@ def in_float64(state: restored, *objects: Any) -> Iterator[_Tensors]:
     try:
         _widen(narrow)
         with _Wide():
-            yield narrow
+            yield
     finally:
         torch.set_default_dtype(usual)
 
@@ -263,14 +212,15 @@ def _widen(narrow: Sequence[torch.Tensor]) -> None:
         tensor.data = wide[place].as_strided(*how, tensor.storage_offset())
 
 
-def nudge(touched: _Tensors, turn: int) -> None:
-    """Move numbers by their last digit, where they are; equal ones alike.
+@contextmanager
+def nudged(state: restored, turn: int, *objects: Any) -> Iterator[None]:
+    """Move numbers that *objects* hold by their last digit; equal ones alike.
 
-    Whole numbers stay, for they are often counts, places or masks.  Which way each
-    goes, its digits and *turn* decide.
+    Until *state* is put back, they stay so.  Whole numbers are not moved, for they are
+    often counts, places or masks.  Which way each goes, its digits and *turn* decide.
     """
     known = set[Any]()
-    for tensor in touched:
+    for tensor in _kept(state, tensors_of(*objects)):
         place = _memory(tensor)
         if place in known or not tensor.is_floating_point() or tensor.itemsize == 1:
             continue
@@ -278,6 +228,7 @@ def nudge(touched: _Tensors, turn: int) -> None:
         whole = tensor.data.new_empty(0).set_(tensor.untyped_storage())
         for piece in whole.split(_PIECE):
             piece.copy_(_nudged_digits(piece, turn))
+    yield
 
 
 def _nudged_digits(values: torch.Tensor, turn: int) -> torch.Tensor:
@@ -316,7 +267,7 @@ def share_of(truths: _Tensors, results: _Tensors) -> float:
     That is what eager is off, as a share of all it gives: of one number alone, eager
     may be nearer to the truth by chance.
     """
-    return _FOR_A_RESULT.times * relative_error(truths, results)
+    return _TIMES * relative_error(truths, results)
 
 
 def right(
@@ -331,15 +282,15 @@ def right(
     *truth* is the same in float64, None where it could not run, *share* is that of
     `share_of`, and *others* are what eager gives where last digits are moved.
     """
-    if _forms([x]) != _forms([y]):
+    if (x.shape, x.dtype) != (y.shape, y.dtype):
         return False
     rtol = digits_of(x.dtype)
     # Beside a truth, digits alone: numbers near 0 are judged by what eager is off.
     atol = 0.0 if truth is not None or not rtol else rtol * size_of(x)[1]
     if close(x, y, rtol, atol if math.isfinite(atol) else 0.0):
         return True
-    allowed = replace(_FOR_A_RESULT, share=share)
-    return _near(x, y, x if truth is None else truth, allowed, others=others)
+    truth = x if truth is None else truth
+    return _near(x, y, truth, share, others, times=_TIMES, spread=4)
 
 
 def right_change(
@@ -353,12 +304,12 @@ def right_change(
 
     Below a root mean square of *noise*, a change is rounding and nothing else.  What
     has some is a gradient, which no optimizer turned into a step: with a truth, it may
-    be off by no more digits than numbers leave that cancel.
+    be off by no more digits than numbers leave that cancel.  An update is a small
+    difference of large numbers: it only has to be the same step.
     """
     if noise and truth is not x:
-        allowed = replace(_FOR_A_CHANGE, share=_cancelled(x.dtype))
-        return _near(x, y, truth, allowed, noise, others)
-    return _near(x, y, truth, _FOR_A_CHANGE, noise, others) or same_step(x, y)
+        return _near(x, y, truth, _cancelled(x.dtype), others, noise)
+    return _near(x, y, truth, _SAME_STEP, others, noise) or _same_step(x, y)
 
 
 def _cancelled(dtype: torch.dtype) -> float:
@@ -370,15 +321,19 @@ def _near(
     x: torch.Tensor,
     y: torch.Tensor,
     truth: torch.Tensor,
-    allowed: _Allowance,
+    share: float,
+    others: _Tensors,
     noise: float = 0.0,
-    others: _Tensors = (),
+    times: float = 4,
+    spread: float = math.inf,
 ) -> bool:
-    """Return whether *y* is about as near to the *truth* as *x* is: as is *allowed*.
+    """Return whether *y* is about as near to the *truth* as *x* is.
 
-    Where *x* is nothing but rounding, so may *y* be, up to *noise*, which is an error's
-    root mean square.  Eager may be near the truth by chance: *others*, which it gives
-    where last digits are moved, are as good.
+    The root mean square of its error counts, for one number may be near by chance: it
+    may be so many *times* that of eager, or a *share* of the size of the truth, and
+    the largest error *spread* times as much.  Where *x* is nothing but rounding, so may
+    *y* be, up to *noise*.  *others*, which eager gives where last digits are moved, are
+    as good as *x*.
     """
     if torch.equal(x, y):
         return True
@@ -395,7 +350,6 @@ def _near(
     if not math.isfinite(errors[0][1]):  # eager overflows: only the truth will do
         return close(truth.to(y.dtype), y)
     mean, most = size_of(truth)
-    times, share, spread = allowed.times, allowed.share, allowed.spread
     floor = noise if truth is x or mean_x >= _SAME_STEP * mean else 0.0
     limit = max(times * mean_x, share * mean, floor)
     if mean_y > limit:
@@ -432,7 +386,7 @@ def _turns(
     return bool(turned[x != y].all())
 
 
-def same_step(x: torch.Tensor, y: torch.Tensor) -> bool:
+def _same_step(x: torch.Tensor, y: torch.Tensor) -> bool:
     """Return whether two updates are the same, but for the signs of a few elements.
 
     Adam divides a gradient by its size: where that is rounding and nothing else, a
@@ -472,16 +426,22 @@ def size_of(x: torch.Tensor, y: torch.Tensor | None = None) -> tuple[float, floa
     for a, b in _pieces(x, torch.zeros_like(x) if y is None else y):
         if not a.numel() or (a.dtype == b.dtype and torch.equal(a, b)):
             continue
-        wide = torch.complex128 if a.is_complex() or b.is_complex() else torch.float64
-        apart = (a.to(wide) - b.to(wide)).abs()
-        same = (a == b) | (a.isnan() & b.isnan())  # infinities, and not-a-numbers
-        apart = apart.nan_to_num(math.inf, math.inf).masked_fill(same, 0.0)
+        apart = distance(a, b)
         total += float(apart.square().sum())
         largest = max(largest, float(apart.max()))
     return math.sqrt(total / max(1, x.numel())), largest
 
 
-def relative_error(truths: _Tensors, results: _Tensors) -> float:
+def distance(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Return how far apart each number is; infinite for a NaN on one side only."""
+    wide = torch.complex128 if x.is_complex() or y.is_complex() else torch.float64
+    far = (x.to(wide) - y.to(wide)).abs().nan_to_num(math.inf, math.inf)
+    return far.masked_fill((x == y) | (x.isnan() & y.isnan()), 0.0)
+
+
+def relative_error(
+    truths: Iterable[torch.Tensor], results: Iterable[torch.Tensor]
+) -> float:
     """Return how far all *results* together are off, as a share of their size."""
     off = size = 0.0
     for truth, result in zip(truths, results, strict=True):
@@ -498,10 +458,6 @@ def _pieces(
     x, y = x.reshape(-1), y.reshape(-1)
     for a, b in zip(x.split(_PIECE), y.split(_PIECE), strict=True):
         yield (a.float(), b.float()) if float8 else (a, b)
-
-
-def _forms(values: _Tensors) -> list[tuple[torch.Size, torch.dtype]]:
-    return [(t.shape, t.dtype) for t in values]
 
 
 def coarsest(dtypes: Iterable[torch.dtype]) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,12 +24,6 @@ from .session import has_values, placed, restored
 from .tensors import clone, tensors
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
-Detail = Literal["all", "values", "numbers"]
-"""What of a call is kept.
-
-``all`` is for one program run in two ways: types, strides and aliases count, too.
-``values`` is for two functions, and ``numbers`` leaves out texts and Python types.
-"""
 _PLAIN = (
     *(bool, int, float, complex, str, bytes, type(None), range, set, frozenset),
     *(torch.dtype, torch.device, torch.Size),
@@ -37,40 +31,24 @@ _PLAIN = (
 
 
 @dataclass(frozen=True)
-class Value:
-    """What stands at one place of a result: a copy, and what else belongs to it.
+class Place:
+    """What is at one place of a result, or in a tensor that is held after a call.
 
-    *value* is a tensor, also of a number, or what is no number.  *itself* is the place
-    of the tensor that it is, if it stood somewhere before, and *shares* has the places
-    whose memory it uses.
+    *value* is a copy: a tensor, also of a number, or what is no number.  Of a tensor
+    that is held it is what was added to it, None where nothing was; of a new one, all
+    of it.  *form* has the fields that count besides, by name.  *known* is the id of a
+    tensor that was held before the first call, and 0 of any other.  Below *noise*, a
+    change is rounding.
     """
 
     value: Any
-    kind: str
-    stride: tuple[int, ...] = ()
-    contiguous: bool = True
-    requires_grad: bool = False
-    itself: str = ""
-    shares: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Left:
-    """A tensor that is held after a call: by how much it changed, or all of a new one.
-
-    *known* is the id of one that was there before the first call, and 0 of a new one.
-    *change* is None where nothing changed.  Below *noise*, a change is rounding.
-    """
-
-    known: int
-    shape: torch.Size
-    dtype: torch.dtype
-    change: torch.Tensor | None
-    noise: float
+    form: dict[str, Any]
+    known: int = 0
+    noise: float = 0.0
 
     @property
     def changed(self) -> bool:
-        return self.change is not None
+        return self.value is not None
 
 
 @dataclass(frozen=True)
@@ -85,8 +63,8 @@ class Outcome:
     error: BaseException | None = None
     stage: str = "the call"
     kind: str = ""
-    results: dict[str, Value] = field(default_factory=dict)
-    left: dict[str, Left] = field(default_factory=dict)
+    results: dict[str, Place] = field(default_factory=dict)
+    left: dict[str, Place] = field(default_factory=dict)
     lists: dict[str, list[Any]] = field(default_factory=dict)
 
     @property
@@ -102,7 +80,9 @@ class Trial:
     Both sides share the copies of the inputs, so that each call finds the same numbers
     in the same memory.  *gradients* is the loss whose backward belongs to each call; or
     True, for a weighted sum of the results, with gradients of all floating-point inputs
-    as well.  *model* is what *eager* runs, if that only wraps it.
+    as well.  *whole* is for one program that is run in two ways, not for two functions:
+    strides, aliases, and what lists and attributes are called count, too.  *model* is
+    what *eager* runs, if that only wraps it.
     """
 
     def __init__(
@@ -112,10 +92,10 @@ class Trial:
         compiled: Callable[..., Any],
         *,
         gradients: bool | Callable[[Any], torch.Tensor] = False,
-        detail: Detail = "all",
+        whole: bool = True,
         model: Any = None,
     ) -> None:
-        self.eager, self.compiled, self.detail = eager, compiled, detail
+        self.eager, self.compiled, self.whole = eager, compiled, whole
         self.model = eager if model is None else model
         self.gradients = gradients
         self.calls = clone(list(calls))  # once: what they share, they share here
@@ -175,22 +155,19 @@ class Trial:
             except (Exception, SystemExit) as error:
                 return Outcome(error.with_traceback(None), stage)
         model = self.model if fn is self.eager else _torch.unwrap(fn)
-        held, lists = dict(self._held(model, number)), dict[str, list[Any]]()
+        held = dict(placed(self._arguments(number) | {"": model}))
+        lists = dict[str, list[Any]]()
         for place in [p for p, item in held.items() if isinstance(item, (list, deque))]:
-            now = _plain(table := held.pop(place))
+            now = _plain(table := held[place])
             if self._tables.get(id(table), now) != now:
                 lists[f"{_bare(place)} after the call"] = now
+        held = {p: t for p, t in held.items() if isinstance(t, torch.Tensor)}
         left = self._left(model, held)
-        found = _values(returned, held, self.detail)
-        if self.detail == "all":
+        found = _values(returned, held, self.whole)
+        if self.whole:
             return Outcome(None, stage, type(result).__name__, found, left, lists)
         given = {p: now for p, now in lists.items() if p.startswith("input ")}
-        return Outcome(None, stage, "", found, left, given if self.plain else {})
-
-    @property
-    def plain(self) -> bool:
-        """Whether texts and Python types count."""
-        return self.detail != "numbers"
+        return Outcome(None, stage, "", found, left, given)
 
     def _loss(self, result: Any) -> torch.Tensor | None:
         """Return the loss of *result*, if a backward belongs to the call."""
@@ -198,13 +175,6 @@ class Trial:
             return self.gradients(result)
         known = self.gradients and any(t.requires_grad for t in tensors(result))
         return correctness.weighted_sum(result) if known else None
-
-    def _held(self, model: Any, number: int) -> Iterator[tuple[str, Any]]:
-        """Yield each tensor and list that a call can reach, by its place."""
-        roots = self._arguments(number) | {"": model}
-        for place, item in placed(roots):
-            if isinstance(item, (torch.Tensor, list, deque)):
-                yield place, item
 
     def _arguments(self, number: int) -> dict[str, Any]:
         """Return the inputs of a call by the names that eager has for them."""
@@ -216,25 +186,21 @@ class Trial:
             given = {**dict(enumerate(inputs)), **kwargs}
         return {f"input {name}": value for name, value in given.items()}
 
-    def _left(self, model: Any, held: dict[str, torch.Tensor]) -> dict[str, Left]:
+    def _left(self, model: Any, held: dict[str, torch.Tensor]) -> dict[str, Place]:
         """Return the tensors that are left behind, by the name of each place."""
         dense = {p: t for p, t in held.items() if has_values(t)}
-        values = [t.detach() for t in dense.values()]
         changes = [
-            correctness.change_of(value, self.old.get(id(t)))
-            for t, value in zip(dense.values(), values, strict=True)
+            correctness.change_of(t.detach(), self.old.get(id(t)))
+            for t in dense.values()
         ]
         noise = correctness.noise_of(list(dense.values()), changes)
         module = isinstance(model, torch.nn.Module)
         buffers = {id(b) for b in model.buffers()} if module else set()
-        return {
-            _named(place, t, id(t) in buffers): Left(
-                id(t) if id(t) in self.old else 0, t.shape, t.dtype, change, below
-            )
-            for (place, t), change, below in zip(
-                dense.items(), changes, noise, strict=True
-            )
-        }
+        names = [_named(place, t, id(t) in buffers) for place, t in dense.items()]
+        known = [id(t) if id(t) in self.old else 0 for t in dense.values()]
+        forms = map(_form, dense.values())
+        places = map(Place, changes, forms, known, noise)
+        return dict(zip(names, places, strict=True))
 
     def paired(self, x: Outcome, y: Outcome) -> tuple[Outcome, Outcome]:
         """Return both with one name for what belongs together.
@@ -242,14 +208,14 @@ class Trial:
         Two functions name what they hold in two ways, and each may have a model:
         what counts is the order.  Where one holds more, what was changed is paired.
         """
-        if self.detail == "all" or x.error or y.error:
+        if self.whole or x.error or y.error:
             return x, y
-        results = y.results
-        if not self.plain and len(results) == len(x.results):
-            results = dict(zip(x.results, results.values(), strict=True))
-        ours, theirs = map(self._in_order, (x.left, y.left))
-        forms = [[(one.shape, one.dtype) for _, one in side] for side in (ours, theirs)]
-        if forms[0] != forms[1]:
+        last = len(self.order)  # new ones follow those of the state
+        ours, theirs = (
+            sorted(one.left.items(), key=lambda p: self.order.get(p[1].known, last))
+            for one in (x, y)
+        )
+        if [one.form for _, one in ours] != [one.form for _, one in theirs]:
             ours, theirs = (
                 [s for s in side if s[1].changed] for side in (ours, theirs)
             )
@@ -258,15 +224,7 @@ class Trial:
                 (place, replace(other, known=one.known))
                 for (place, one), (_, other) in zip(ours, theirs, strict=True)
             ]
-        return (
-            replace(x, left=dict(ours)),
-            replace(y, results=results, left=dict(theirs)),
-        )
-
-    def _in_order(self, left: dict[str, Left]) -> list[tuple[str, Left]]:
-        """Return the tensors in the order of the state; new ones follow."""
-        last = len(self.order)
-        return sorted(left.items(), key=lambda one: self.order.get(one[1].known, last))
+        return replace(x, left=dict(ours)), replace(y, left=dict(theirs))
 
 
 def checked(side: str, outcome: Outcome) -> Outcome:
@@ -313,32 +271,31 @@ def _named(place: str, tensor: torch.Tensor, buffer: bool) -> str:
 
 
 def _values(
-    returned: dict[str, Any], held: dict[str, torch.Tensor], detail: Detail
-) -> dict[str, Value]:
-    """Return the value at each place of a result, and what it shares memory with."""
+    returned: dict[str, Any], held: dict[str, torch.Tensor], whole: bool
+) -> dict[str, Place]:
+    """Return what is at each place of a result, and what it shares memory with."""
     before = {p: t for p, t in held.items() if not p.endswith(".grad")}
     found = {}
     for name, result in returned.items():
         for place, leaf in _leaves(name, result):
+            value, form = leaf, {"type": type(leaf).__name__}
             if isinstance(leaf, torch.Tensor):
-                value = _tensor(leaf, before)
+                value, kind, more = _tensor(leaf, before)
+                form = {"type": kind, **_form(value), **(more if whole else {})}
                 before[place] = leaf
             elif _is_number(leaf):
-                number = torch.tensor(leaf, dtype=_WIDE.get(type(leaf)))
-                value = Value(number, type(leaf).__name__)
+                value = torch.tensor(leaf, dtype=_WIDE.get(type(leaf)))
+                form |= _form(value)
             elif isinstance(leaf, np.ndarray) and leaf.dtype.kind in "bif":
-                value = Value(torch.from_numpy(leaf.copy()), "ndarray")
-            else:
-                value = Value(leaf, type(leaf).__name__)
-            if not isinstance(leaf, (torch.Tensor, *_PLAIN)) and detail != "values":
-                continue
-            if detail == "all":
-                found[place] = value
-            elif detail == "values":
-                found[place] = Value(value.value, value.kind)
-            elif isinstance(value.value, torch.Tensor):
-                found[place] = Value(value.value, "")
+                value = torch.from_numpy(leaf.copy())
+                form |= _form(value)
+            if not whole or isinstance(leaf, (torch.Tensor, *_PLAIN)):
+                found[place] = Place(value, form)
     return found
+
+
+def _form(tensor: torch.Tensor) -> dict[str, Any]:
+    return {"dtype": tensor.dtype, "shape": tensor.shape}
 
 
 def _is_number(leaf: Any) -> bool:
@@ -381,26 +338,26 @@ def _nameless(value: Any) -> bool:
     return node is not None and node.flatten_with_keys_fn is None
 
 
-def _tensor(tensor: torch.Tensor, before: dict[str, torch.Tensor]) -> Value:
+def _tensor(
+    tensor: torch.Tensor, before: dict[str, torch.Tensor]
+) -> tuple[torch.Tensor, str, dict[str, Any]]:
+    """Return a copy of a tensor, its kind, and the fields that eager's has, too."""
     if tensor.is_meta:
         raise InputError("a tensor on meta has no numbers: make it on the cpu")
+    fields = {"requires_grad": tensor.requires_grad}
     if tensor.is_nested or tensor.layout is not torch.strided:
         dense = tensor.values() if tensor.is_nested else tensor.to_dense()
         kind = f"{str(tensor.layout).removeprefix('torch.')} tensor"
-        copy = dense.detach().clone()
-        return Value(copy, kind, requires_grad=tensor.requires_grad)
+        return dense.detach().clone(), kind, fields
     memory = _memory(tensor)
-    same = [p for p, t in before.items() if t is tensor]
-    sharing = [p for p, t in before.items() if memory and _memory(t) == memory]
-    return Value(
-        tensor.detach().clone(),
-        "tensor",
-        _strides(tensor),
-        tensor.is_contiguous(),
-        tensor.requires_grad,
-        itself=_bare(same[0]) if same else "",
-        shares=tuple(sorted(map(_bare, sharing))),
-    )
+    same = [_bare(p) for p, t in before.items() if t is tensor]
+    sharing = sorted(_bare(p) for p, t in before.items() if memory == _memory(t) != 0)
+    fields["identity"] = f"is {same[0]}" if same else "new"
+    fields["alias"] = f"shares {', '.join(sharing)}" if sharing else "own"
+    sizes = zip(tensor.shape, tensor.stride(), strict=True)
+    # Of a dimension of 1, and where nothing is in it, a stride says nothing.
+    strides = [step for size, step in sizes if size > 1 and tensor.numel()]
+    return tensor.detach().clone(), "tensor", {**fields, "stride": tuple(strides)}
 
 
 def _plain(table: Iterable[Any]) -> list[Any]:
@@ -419,11 +376,3 @@ def _memory(tensor: torch.Tensor) -> int:
         return tensor.untyped_storage().data_ptr()
     except (NotImplementedError, RuntimeError):  # a subclass without memory
         return 0
-
-
-def _strides(tensor: torch.Tensor) -> tuple[int, ...]:
-    """Return the strides that say something: those of dimensions longer than 1."""
-    if not tensor.numel():
-        return ()
-    sizes = zip(tensor.shape, tensor.stride(), strict=True)
-    return tuple(stride for size, stride in sizes if size > 1)

@@ -367,9 +367,9 @@ _HERE: dict[str, Callable[[TrainingStep, tuple], torch.Tensor]] = {
 }
 
 
+@correctness.eager_numbers()
 def look(order: dict[str, Any], report: Report) -> None:
     """Try each situation of an *order*: a sandbox runs this."""
-    correctness.draw_eager_numbers()
     ask_for_instructions()
     in_turn(order, report, judged)
 
@@ -392,7 +392,7 @@ def _judged(m: Model, name: str, way: str = "") -> dict[str, str]:
     eager, compiled = TrainingStep(m, False, way), TrainingStep(m, True, way)
     usual = _function(eager, _HERE.get(name, situation))
     ours = _function(compiled, situation)
-    trial = Trial(m.calls[:1], usual, ours, detail="numbers")
+    trial = Trial(m.calls[:1], usual, ours, whole=False)
     with undisturbed(), trial.state:
         try:
             first = trial.outcome("compiled", ours)
@@ -412,7 +412,7 @@ def _judged(m: Model, name: str, way: str = "") -> dict[str, str]:
             says = f"eager alone: {one_line(error.__cause__ or error)}"
             return {"verdict": "eager raises", "says": says}
     verdict = {True: "agrees", False: "differs", None: "not decided"}[found.matches]
-    says = off(found.error64) if found.matches is not None else "; ".join(found.notes)
+    says = off(found.off[0]) if found.matches is not None else "; ".join(found.notes)
     if CHANGES_DIFFER in found.notes:
         says = f"{CHANGES_DIFFER}; {says}"
     return {"verdict": verdict, "says": says}
@@ -436,10 +436,10 @@ def _function(
     return run
 
 
+@correctness.eager_numbers()
 def _rank(number: int, order: dict[str, Any], place: Path, way: str) -> None:
     """Do one step as one of two ranks, and leave its loss and gradients in a file."""
     end_with_parent()
-    correctness.draw_eager_numbers()
     m = Model(order)
     m.module.load_state_dict(torch.load(place / "state", weights_only=True))
     dist.init_process_group(

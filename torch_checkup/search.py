@@ -61,6 +61,7 @@ Compiling = Callable[[], Callable[..., Any]]
 """Compiles a model anew, always in the same way."""
 
 
+@correctness.eager_numbers()  # both sides draw the same
 def look(order: dict[str, Any], report: Report) -> None:
     """Search for the difference of an *order*: a sandbox runs this."""
     report.stage("look for where it comes from")
@@ -177,7 +178,6 @@ class Search:
 
     def run(self) -> None:
         """Report where the difference comes from, as far as the time goes."""
-        correctness.draw_eager_numbers()  # both draw the same
         if often := re.search(r"in (\d+) of (\d+) rounds", self.sought.note):
             self.progress.put(often=[*map(int, often.groups())])
             self.progress.note("not narrowed further: it is not always wrong")

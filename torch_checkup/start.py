@@ -467,7 +467,7 @@ def agrees(eager: Callable[[], Any], compiled: Callable[[], Any]) -> bool | None
     from .helpers.outcomes import Trial
 
     usual = torch.compiler.set_stance("force_eager")(eager)
-    trial = Trial([((), {})], usual, compiled, detail="numbers")
+    trial = Trial([((), {})], usual, compiled, whole=False)
     with trial.state:
         try:
             return agreement(trial, trial.outcome("compiled", compiled)).matches

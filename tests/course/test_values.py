@@ -1,11 +1,8 @@
 """Compiled values are right when float64 finds them as near as eager's."""
 
-import pytest
 import torch
 
 from course.values import right_answer, right_values
-from helpers.correctness import usual_and_exact
-from helpers.errors import InputError
 
 X = torch.linspace(-2, 3, 30).view(5, 6)
 WEIGHT = torch.linspace(1, 2, 6)
@@ -48,7 +45,5 @@ def test_an_answer_is_judged_and_the_model_stays_as_it_was():
 
 def test_what_cannot_be_put_back_is_not_judged_by_float64():
     weight = torch.eye(6).to_sparse_csr()
-    with pytest.raises(InputError, match="cannot be put back"):
-        usual_and_exact(lambda x: weight @ x, X.T)
     assert right_answer(lambda x: weight @ x, X.T, X.T)
     assert not right_answer(lambda x: weight @ x, X.T * 1.001, X.T)

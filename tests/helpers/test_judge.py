@@ -8,6 +8,7 @@ import collections
 import math
 import time
 from functools import partial
+from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
@@ -23,49 +24,34 @@ from helpers.session import fresh_code
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-class Given:
-    """A model and its calls."""
-
-    def __init__(self, fn, *calls, train=False, eager=None):
-        self.fn, self.eager = fn, eager or fn
-        self.calls = [(inputs, {}) for inputs in calls]
-        self.loss = (lambda out: out.square().sum()) if train else False
-
-
-def found(p, backend="aot_eager"):
-    """Return the judgement on a model that *backend* compiles."""
+def found(fn, *calls, backend="aot_eager", train=False, eager=None):
+    """Return the judgement on a model that *backend* compiles, or that does so."""
 
     def compiling():
         torch.compiler.reset()
-        return torch.compile(fresh_code(p.fn), backend=backend)
+        return torch.compile(fresh_code(fn), backend=backend)
 
-    compiled = p.fn if p.eager is not p.fn else compiling()
     return judged(
-        p.eager, compiled, p.calls, gradients=p.loss, model=p.fn, again=compiling
+        eager or fn,
+        fn if eager else compiling(),
+        [(inputs, {}) for inputs in calls],
+        gradients=train and (lambda out: out.square().sum()),
+        model=fn,
+        again=compiling,
     )
 
 
-def faulty(change):
-    """Return a back end whose results *change* makes others."""
+def on_first(change):
+    """Return a back end whose first result *change* makes another."""
 
     def backend(graph, _):
-        return lambda *inputs: change(list(graph(*inputs)), inputs)
+        def run(*inputs):
+            first, *rest = graph(*inputs)
+            return [change(first), *rest]
+
+        return run
 
     return backend
-
-
-def on_first(change):
-    def of_all(results, _):
-        return [change(results[0]), *results[1:]]
-
-    return faulty(of_all)
-
-
-def seed():
-    torch.manual_seed(0)
-
-
-# ------------------------------------------------------------------------- false alarms
 
 
 class Keeps(nn.Module):
@@ -100,31 +86,20 @@ class Counted(nn.Module):
         return x * self.calls
 
 
-SCALE = torch.linspace(0.5, 1.5, 3)
+class Fresh(nn.Module):
+    """Takes another way when it is compiled."""
 
-
-class Scaled(nn.Module):
-    """Reads a tensor that stands in its file."""
-
-    def forward(self, x):
-        return x * SCALE
-
-
-class Writes(nn.Module):
-    """Counts its calls in a buffer."""
-
-    def __init__(self):
+    def __init__(self, way):
         super().__init__()
-        self.register_buffer("n", torch.zeros(()))
+        self.way = way
 
     def forward(self, x):
-        self.n += 1
-        return x * self.n
+        return self.way(x, torch.compiler.is_compiling())
 
 
-class Rows:
-    def __init__(self):
-        self.rows = []
+# ------------------------------------------------------------------------- false alarms
+
+SCALE = torch.linspace(0.5, 1.5, 3)
 
 
 def appended(x, cache):
@@ -133,7 +108,7 @@ def appended(x, cache):
 
 
 def shared_cache():
-    cache = Rows()
+    cache = SimpleNamespace(rows=[])
     return [(torch.rand(1, 4), cache) for _ in range(3)]
 
 
@@ -163,129 +138,98 @@ def norm():
     return nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.ReLU())
 
 
-ALIKE = {
-    "dropout": lambda: Given(nn.Dropout(), (torch.rand(64),)),
-    "dropout, trained": lambda: Given(
-        nn.Sequential(nn.Linear(8, 8), nn.Dropout()), (torch.rand(16, 8),), train=True
+ROWS = torch.rand(16, 8)
+ALIKE = {  # a model, and its calls
+    "dropout": lambda: (nn.Dropout(), (torch.rand(64),)),
+    "dropout, trained": lambda: (nn.Sequential(nn.Linear(8, 8), nn.Dropout()), (ROWS,)),
+    "numbers of NumPy": lambda: (
+        lambda x: x * torch.from_numpy(np.random.rand(64)),
+        (torch.rand(64),),
     ),
-    "numbers of NumPy": lambda: Given(
-        lambda x: x * torch.from_numpy(np.random.rand(64)), (torch.rand(64),)
+    "BatchNorm, trained": lambda: (norm(), (ROWS,)),
+    "views and writes": lambda: (in_place, (torch.rand(4, 4),)),
+    "bfloat16": lambda: (norm().bfloat16(), (ROWS.bfloat16(),)),
+    "ties": lambda: (
+        detector,
+        (torch.rand(5, 4), torch.tensor([0.5, 0.5, 0.9, 0.1, 0.5])),
     ),
-    "BatchNorm, trained": lambda: Given(norm(), (torch.rand(16, 8),), train=True),
-    "views and writes": lambda: Given(in_place, (torch.rand(4, 4),)),
-    "bfloat16": lambda: Given(norm().bfloat16(), (torch.rand(16, 8).bfloat16(),)),
-    "ties": lambda: Given(
-        detector, (torch.rand(5, 4), torch.tensor([0.5, 0.5, 0.9, 0.1, 0.5]))
-    ),
-    "sparse": lambda: Given(
-        lambda x: x.to_sparse() if x.dim() > 9 else (x @ x).sin(), (torch.eye(4),)
-    ),
-    "ill-conditioned": lambda: Given(chaotic, (torch.rand(64),)),
-    "nothing is found": lambda: Given(detected, (torch.rand(5, 3),)),
-    "no numbers": lambda: Given(lambda x: x + 1, (torch.zeros(0, 3),)),
-    "noise around 0": lambda: Given(
-        lambda x: x.softmax(-1).sum(-1) - 1, (torch.rand(16, 7),)
-    ),
-    "NaN on purpose": lambda: Given(
-        lambda x: (x / x * math.inf).softmax(-1), (torch.rand(3, 3),)
-    ),
-    "a deque that is read": lambda: Given(Keeps(), (torch.ones(3),)),
-    "a tensor of the file": lambda: Given(Scaled(), (torch.ones(3),)),
-    "a counter": lambda: Given(Writes(), *[(torch.rand(3),)] * 3),
-    "a list of the class": lambda: Given(Numbered(), *[(torch.rand(3),)] * 3),
-    "one cache for all calls": lambda: Given(appended, *shared_cache()),
-    "both raise": lambda: Given(
+    "ill-conditioned": lambda: (chaotic, (torch.rand(64),)),
+    "nothing is found": lambda: (detected, (torch.rand(5, 3),)),
+    "no numbers": lambda: (lambda x: x + 1, (torch.zeros(0, 3),)),
+    "noise around 0": lambda: (lambda x: x.softmax(-1).sum(-1) - 1, (ROWS,)),
+    "NaN on purpose": lambda: (lambda x: (x / x * math.inf).softmax(-1), (ROWS,)),
+    "a deque that is read": lambda: (Keeps(), (torch.ones(3),)),
+    "a tensor of the file": lambda: (lambda x: x * SCALE, (torch.ones(3),)),
+    "a counter": lambda: (norm(), *[(ROWS,)] * 3),
+    "a list of the class": lambda: (Numbered(), *[(torch.rand(3),)] * 3),
+    "one cache for all calls": lambda: (appended, *shared_cache()),
+    "both raise": lambda: (
         lambda x, at: F.embedding(at, x),
-        (torch.rand(3, 2), torch.tensor([2])),
-        (torch.rand(3, 2), torch.tensor([7])),
+        *((torch.rand(3, 2), torch.tensor([at])) for at in (2, 7)),
     ),
-    "the input comes back": lambda: Given(lambda x: (x, x[0], x + 1), (torch.rand(2),)),
-    "a text and a number": lambda: Given(
-        lambda x: {"name": "a", "n": x.shape[0], "x": x.sin()}, (torch.rand(2),)
+    "one call raises": lambda: (
+        F.nll_loss,
+        *((torch.rand(2, 4), torch.tensor([0, at])) for at in (1, 9)),
+    ),
+    "the input comes back": lambda: (lambda x: (x, x[0], x + 1), (ROWS,)),
+    "a text and a number": lambda: (
+        lambda x: {"name": "a", "n": x.shape[0], "x": x.sin()},
+        (ROWS,),
     ),
 }
 
 
 @pytest.mark.parametrize("name", ALIKE)
 def test_what_only_looks_wrong_is_no_difference(name):
-    seed()
-    judgement = found(ALIKE[name]())
+    torch.manual_seed(0)
+    judgement = found(*ALIKE[name](), train="trained" in name)
     assert judgement.differences == () and judgement.matches is True, judgement
 
 
 def test_rounding_that_turns_a_whole_number_is_no_difference():
     """Eager itself gives others, where the last digit of what it is given moves."""
-    seed()
+    torch.manual_seed(0)
     layer, x = nn.Linear(64, 64), torch.randn(512, 64)
 
     def rounds(x):
         return (layer(x) * 4000).round().to(torch.int64)
 
-    def otherwise(graph, _):
-        def run(weight, bias, x):
-            sums = sum(
-                a @ b.t()
-                for a, b in zip(x.split(16, 1), weight.split(16, 1), strict=True)
-            )
-            return [((sums + bias) * 4000).round().to(torch.int64)]
+    def otherwise(x, off=0):
+        parts = zip(x.split(16, 1), layer.weight.split(16, 1), strict=True)
+        sums = sum(a @ b.t() for a, b in parts) + layer.bias
+        return (sums * 4000).round().to(torch.int64) + off
 
-        return lambda *inputs: run(*sorted_inputs(inputs))
-
-    def sorted_inputs(inputs):
-        bias = next(t for t in inputs if t.dim() == 1)
-        weight = next(t for t in inputs if t.shape == (64, 64))
-        return weight, bias, next(t for t in inputs if t.shape == (512, 64))
-
-    p = Given(rounds, (x,))
-    compiled = torch.compile(fresh_code(rounds), backend=otherwise)
-    assert not torch.equal(compiled(x), rounds(x))
-    assert found(p, otherwise).differences == ()
-    wrong = on_first(lambda y: y + (torch.arange(64) == 7))
-    assert [d.where for d in found(p, wrong).differences] == [("output", "values")]
+    assert not torch.equal(otherwise(x), rounds(x))
+    assert differences(rounds, otherwise, [(x,)]) == ()
+    wrong = partial(otherwise, off=torch.arange(64) == 7)
+    [one] = differences(rounds, wrong, [(x,)])
+    assert one.where == ("output", "values")
 
 
 # -------------------------------------------------------------------------------- wrong
 
 
-class Halves(torch.autograd.Function):
-    """The identity, whose backward is wrong in what *how* makes of it when compiled."""
+class Loses(torch.autograd.Function):
+    """The identity, whose compiled backward loses a row."""
 
     @staticmethod
-    def forward(ctx, x, how):
-        ctx.how = how
+    def forward(ctx, x):
         return x.clone()
 
     @staticmethod
     def backward(ctx, gradient):
         if not torch.compiler.is_compiling():
-            return gradient, None
-        if ctx.how == "row":
-            return gradient * (torch.arange(len(gradient)) != 7)[:, None], None
-        return None, None
+            return gradient
+        return gradient * (torch.arange(len(gradient)) != 7)[:, None]
 
 
 class Trained(nn.Module):
-    def __init__(self, how):
+    def __init__(self):
         super().__init__()
-        self.body, self.how = nn.Linear(8, 4000, bias=False), how
+        self.body = nn.Linear(8, 4000, bias=False)
 
     def forward(self, x):
-        return x @ Halves.apply(self.body.weight, self.how).t()
-
-
-class Fresh(nn.Module):
-    """Takes another way when it is compiled."""
-
-    def __init__(self, way):
-        super().__init__()
-        self.way = way
-
-    def forward(self, x):
-        return self.way(x, torch.compiler.is_compiling())
-
-
-def either(way, *calls, **how):
-    return lambda: Given(Fresh(way), *(calls or [(torch.rand(3, 3),)]), **how)
+        return x @ Loses.apply(self.body.weight).t()
 
 
 def copies_back(state):
@@ -304,19 +248,6 @@ def checked(x):
     if type(x) is not torch.Tensor:
         raise TypeError(f"want a Tensor, got {type(x).__name__}")
     return x * 2
-
-
-def typed(x):
-    return checked(x) + 1
-
-
-def drawn(x, compiled):
-    return x * torch.from_numpy(np.random.rand(3)) * (1.5 if compiled else 1)
-
-
-def dropped(x, compiled):
-    y = F.dropout(x)
-    return y.double() if compiled else y
 
 
 class Blocks(nn.Module):
@@ -338,12 +269,44 @@ class Blocks(nn.Module):
 
 def own_blocks():
     model = Blocks()
+    return found(
+        model, (ONES,), eager=torch.compiler.set_stance("force_eager")(model.forward)
+    )
 
-    def eager(x):
-        with torch.compiler.set_stance("force_eager"):
-            return model(x)
 
-    return Given(model, (torch.rand(3),), eager=eager)
+ONES = torch.ones(3)
+FOUR = [(torch.full((3,), float(i)),) for i in range(1, 5)]
+WRONG = {  # what is judged, and the call, place and field of the first difference
+    "bug: a copy back": (
+        lambda: found(copies_back, (torch.rand(4, 4),), backend="inductor"),
+        (1, "output", "identity"),
+    ),
+    "bug: a number of the class": (
+        lambda: found(Counted(), *[(torch.rand(3),)] * 3, backend="inductor"),
+        (1, "output", "values"),
+    ),
+    "bug: a write to an expanded view": (
+        lambda: found(fills, (torch.zeros(4),)),
+        (1, "output", "values"),
+    ),
+    "bug: a deque of inputs": (
+        lambda: found(Keeps(), *FOUR, backend="eager"),
+        (3, "output", "values"),
+    ),
+    "bug: celu of alpha 0": (
+        lambda: found(partial(F.celu, alpha=0.0), (ONES,), backend="inductor"),
+        (1, "the call", "raises"),
+    ),
+    "a check of types": (
+        lambda: found(lambda x: checked(x) + 1, (ONES,), backend="eager"),
+        (1, "the call", "raises"),
+    ),
+    "blocks compiled one by one": (own_blocks, (1, "output", "values")),
+    "a lost row of a gradient": (
+        lambda: found(Trained(), (torch.rand(64, 8),), train=True),
+        (1, "gradient of body.weight", "values"),
+    ),
+}
 
 
 def small(x, compiled):
@@ -351,128 +314,60 @@ def small(x, compiled):
 
 
 def one_column(x, compiled):
-    scale = torch.tensor([1.0, 1e-7 if compiled else 1e-6, 1.0])
-    return x * scale
+    return x * torch.tensor([1.0, 1e-7 if compiled else 1e-6, 1.0])
 
 
-WRONG = {  # a model, its back end, and where its first difference is
-    "bug: a copy back": (
-        lambda: Given(copies_back, (torch.rand(4, 4),)),
-        "inductor",
-        (1, "output", "identity"),
-    ),
-    "bug: a number of the class": (
-        lambda: Given(Counted(), *[(torch.rand(3),)] * 3),
-        "inductor",
-        (1, "output", "values"),
-    ),
-    "bug: a write to an expanded view": (
-        lambda: Given(fills, (torch.zeros(4),)),
-        "aot_eager",
-        (1, "output", "values"),
-    ),
-    "bug: a deque of inputs": (
-        lambda: Given(Keeps(), *[(torch.full((3,), float(i)),) for i in range(1, 5)]),
-        "eager",
-        (3, "output", "values"),
-    ),
-    "bug: celu of alpha 0": (
-        lambda: Given(partial(F.celu, alpha=0.0), (torch.randn(4),)),
-        "inductor",
-        (1, "the call", "raises"),
-    ),
-    "a check of types": (
-        lambda: Given(typed, (torch.rand(3),)),
-        "eager",
-        (1, "the call", "raises"),
-    ),
-    "blocks compiled one by one": (own_blocks, "eager", (1, "output", "values")),
-    "another dtype": (
-        either(lambda x, c: x.double() if c else x * 1),
-        "eager",
-        (1, "output", "dtype"),
-    ),
-    "another value of NumPy's": (either(drawn), "eager", (1, "output", "values")),
-    "another dtype under dropout": (either(dropped), "eager", (1, "output", "dtype")),
-    "another shape": (
-        either(lambda x, c: {"boxes": x[:2] * 1 if c else x * 1}),
-        "eager",
-        (1, "output['boxes']", "shape"),
-    ),
-    "a missing result": (
-        either(lambda x, c: [x + 1] if c else [x + 1, x + 2]),
-        "eager",
-        (1, "output[1]", "missing"),
-    ),
-    "one result more": (
-        either(lambda x, c: [x + 1, x + 2] if c else [x + 1]),
-        "eager",
-        (1, "output[1]", "extra"),
-    ),
-    "another type": (
-        either(lambda x, c: (x + 1,) if c else [x + 1]),
-        "eager",
-        (1, "output", "type"),
-    ),
-    "NaN": (
-        either(lambda x, c: x / 0 * 0 if c else x * 1),
-        "eager",
-        (1, "output", "nan/inf"),
-    ),
+def drawn(x, compiled):
+    return x * torch.from_numpy(np.random.rand(3)) * (1.5 if compiled else 1)
+
+
+def dropped(x, compiled):
+    return F.dropout(x).double() if compiled else F.dropout(x)
+
+
+TWO_WAYS = {  # what is done of x, eagerly or compiled, and the place and field
+    "dtype": (lambda x, c: x.double() if c else x * 1, "output", "dtype"),
+    "value of NumPy's": (drawn, "output", "values"),
+    "dtype under dropout": (dropped, "output", "dtype"),
+    "shape": (
+        lambda x, c: {"boxes": x[:2] * 1 if c else x * 1}, "output['boxes']", "shape"),
+    "missing": (
+        lambda x, c: [x + 1] if c else [x + 1, x + 2], "output[1]", "missing"),
+    "one more": (lambda x, c: [x + 1, x + 2] if c else [x + 1], "output[1]", "extra"),
+    "type": (lambda x, c: (x + 1,) if c else [x + 1], "output", "type"),
+    "NaN": (lambda x, c: x / 0 * 0 if c else x * 1, "output", "nan/inf"),
     "requires_grad": (
-        either(
-            lambda x, c: x.detach() * 2 if c else x * 2,
-            (torch.rand(3, requires_grad=True),),
-        ),
-        "eager",
-        (1, "output", "requires_grad"),
-    ),
+        lambda x, c: x.detach() * 2 if c else x * 2, "output", "requires_grad"),
     "an alias of the input": (
-        either(lambda x, c: x[0] if c else x[0].clone()),
-        "eager",
-        (1, "output", "alias"),
-    ),
+        lambda x, c: x[0] if c else x[0].clone(), "output", "alias"),
     "two results that share": (
-        either(lambda x, c: (y := x + 1, y[0] if c else y[0].clone())),
-        "eager",
-        (1, "output[1]", "alias"),
-    ),
-    "a write to an input": (
-        either(lambda x, c: x.add_(2 if c else 1).sum() * 0),
-        "eager",
-        (1, "input x after the call", "values"),
-    ),
-    "another stride": (
-        either(lambda x, c: (x + 1).t().contiguous() if c else (x + 1).t()),
-        "eager",
-        (1, "output", "stride"),
-    ),
-    "another sign of zero": (
-        either(lambda x, c: x * (0.0 if c else -0.0)),
-        "eager",
-        (1, "output", "sign of zero"),
-    ),
-    "small numbers": (either(small), "eager", (1, "output", "values")),
-    "a column of small ones": (either(one_column), "eager", (1, "output", "values")),
-    "a lost row of a gradient": (
-        lambda: Given(Trained("row"), (torch.rand(64, 8),), train=True),
-        "aot_eager",
-        (1, "gradient of body.weight", "values"),
-    ),
+        lambda x, c: (y := x + 1, y[0] if c else y[0].clone()), "output[1]", "alias"),
+    "a write": (
+        lambda x, c: x.add_(2 if c else 1).sum() * 0,
+        "input x after the call", "values"),
+    "stride": (
+        lambda x, c: (x + 1).t().contiguous() if c else (x + 1).t(),
+        "output", "stride"),
+    "sign of zero": (lambda x, c: x * (0.0 if c else -0.0), "output", "sign of zero"),
+    "small numbers": (small, "output", "values"),
+    "a column of small ones": (one_column, "output", "values"),
     "an input's other name": (
-        either(lambda x, c: x.resize_(2, 2) if c and x.numel() == 9 else x.mul_(1)),
-        "eager",
-        (1, "output", "shape"),
-    ),
-}
+        lambda x, c: x.resize_(2, 2) if c and x.numel() == 9 else x.mul_(1),
+        "output", "shape"),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("name", [*WRONG, *TWO_WAYS])
 def test_what_differs_is_named(name):
-    seed()
-    make, backend, first = WRONG[name]
+    torch.manual_seed(0)
     torch.compiler.reset()
-    judgement = found(make(), backend)
+    if name in WRONG:
+        make, first = WRONG[name]
+        judgement = make()
+    else:
+        way, *where = TWO_WAYS[name]
+        x = torch.rand(3, 3, requires_grad=name == "requires_grad")
+        judgement, first = found(Fresh(way), (x,), backend="eager"), (1, *where)
     assert judgement.differences, judgement
     one = judgement.differences[0]
     assert (one.call, *one.where) == first, judgement
@@ -481,49 +376,29 @@ def test_what_differs_is_named(name):
     assert one.look == (one.field in ("stride", "sign of zero"))
 
 
+# ------------------------------------------------------------- how a difference is told
+
+X = torch.linspace(0.5, 2, 3)
+
+
+def told(model, *calls, backend="eager"):
+    torch.compiler.reset()
+    return [
+        (one.call, one.place, one.field, one.eager, one.compiled, one.note)
+        for one in found(model, *calls, backend=backend).differences
+    ]
+
+
 def test_a_number_of_many_is_counted_and_shown():
     x = torch.arange(1.0, 13).view(3, 4)
     wrong = on_first(lambda y: y.index_fill(0, torch.tensor(1), 0))
-    [one] = found(Given(lambda x: x * 2, (x,)), wrong).differences
+    [one] = found(lambda x: x * 2, (x,), backend=wrong).differences
     assert (one.count, one.of, one.eager, one.compiled) == (4, 12, "16 at [1, 3]", "0")
     assert (one.off_eager, one.off_compiled) == (0, 16)
     assert str(one) == (
         "call 1, output, values: eager ⟨16 at [1, 3]⟩, compiled ⟨0⟩; 4 of 12; "
         "off from float64 (eager, compiled): ⟨0, 16⟩"
     )
-
-
-def test_a_wrong_answer_that_comes_once_is_told_so():
-    calls = iter(range(100))
-    wrong = on_first(lambda y: y + (next(calls) == 1))
-    judgement = found(Given(lambda x: x * 2, (torch.rand(3),)), wrong)
-    [one] = judgement.differences
-    assert one.note == "in 1 of 3 rounds" and judgement.matches is False
-
-
-def test_what_is_wrong_only_after_other_calls_says_so():
-    calls = [(torch.full((3,), float(i)),) for i in range(1, 5)]
-    third, fourth = found(Given(Keeps(), *calls), "eager").differences
-    assert (third.call, fourth.call) == (3, 4)
-    assert {third.note, fourth.note} == {"only after the calls before it"}
-
-
-def test_an_eager_call_that_raises_refuses_no_other():
-    calls = [(torch.rand(2, 4), torch.tensor([0, at])) for at in (1, 9)]
-    assert found(Given(F.nll_loss, *calls), "aot_eager").matches is True
-
-    def passes(x, compiled):
-        return x * 1 if compiled or len(x) < 3 else x.view(7)
-
-    [one] = found(
-        Given(Fresh(passes), (torch.rand(2),), (torch.rand(3),)), "eager"
-    ).differences
-    assert (one.call, one.field, one.compiled) == (2, "raises", "runs")
-
-
-# ------------------------------------------------------------- how a difference is told
-
-X = torch.linspace(0.5, 2, 3)
 
 
 class Counts(nn.Module):
@@ -539,16 +414,14 @@ class Counts(nn.Module):
         return x + first * second
 
 
-def told(model, *calls, **how):
-    torch.compiler.reset()
-    judgement = found(Given(model, *calls, **how), "eager")
-    return [
-        (one.call, one.place, one.field, one.eager, one.compiled, one.note)
-        for one in judgement.differences
-    ]
-
-
-def test_what_is_wrong_in_a_call_by_itself_alone_says_so():
+def test_when_it_is_wrong_is_told():
+    calls = iter(range(100))
+    once = on_first(lambda y: y + (next(calls) == 1))
+    [one] = told(lambda x: x * 2, (X,), backend=once)
+    assert one[5] == "in 1 of 3 rounds"
+    third, fourth = told(Keeps(), *FOUR)
+    assert (third[0], fourth[0]) == (3, 4)
+    assert {third[5], fourth[5]} == {"only after the calls before it"}
     [one] = told(Counts(), (X, torch.zeros(())), (X, torch.ones(())))
     assert one == (2, "output", "values", "0.5 at [0]", "1.5", "called by itself")
 
@@ -559,10 +432,16 @@ def raises_of_two(x, compiled):
     return x * 2
 
 
-def test_another_exception_has_its_call_and_both_messages():
+def test_an_exception_has_its_call_and_both_messages():
     [one] = told(Fresh(raises_of_two), (X,), (-X,))
     said = "ValueError: of eager", "TypeError: of torch"
     assert one == (2, "the call", "exception", *said, "")
+
+    def passes(x, compiled):
+        return x * 1 if compiled or len(x) < 3 else x.view(7)
+
+    [one] = told(Fresh(passes), (X[:2],), (X,))
+    assert (one[0], one[2], one[4]) == (2, "raises", "runs")
 
 
 class KeepsAs(nn.Module):
@@ -659,7 +538,6 @@ def test_what_is_lost_of_a_list_is_told_unless_it_is_new_each_time():
 
 # ------------------------------------------------------------------------ two functions
 
-ONES = torch.ones(3)
 TWO_FUNCTIONS = {  # reference, answer, inputs, gradients, and what is said
     "numbers": (lambda a, b: a + b, lambda p, q: p - q, (3, 4), False,
                 ["output is -1 instead of 7"]),

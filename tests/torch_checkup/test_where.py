@@ -103,7 +103,6 @@ def searched(tmp_path, monkeypatch):
         if stage:
             monkeypatch.setattr(search, "LADDER", ("eager", stage))
         monkeypatch.setattr(Search, "fails", lambda *_: True)
-        monkeypatch.setattr(search.correctness, "draw_eager_numbers", lambda: None)
         order = {"target": m.order["target"], "keep": str(tmp_path)}
         order |= {"cache": str(tmp_path / "cache"), "memory": None}
         progress = Progress(News(), seconds)
@@ -244,8 +243,7 @@ ENDS = """
     """
 
 
-def test_what_ends_its_process_is_compiled_in_another_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(search.correctness, "draw_eager_numbers", lambda: None)
+def test_what_ends_its_process_is_compiled_in_another_one(tmp_path):
     target = written(tmp_path, ENDS)
     said = "it ended its process, with status 3; it said: nothing"
     sought = Difference(1, "the call", "raises", "runs", said, ended="status 3")

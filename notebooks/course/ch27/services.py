@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,6 @@ from course.first_call import compiles
 from course.values import as_near
 from course.words import unlogged
 from helpers import children
-from helpers.correctness import usual_and_exact
 from helpers.plots import CEILING, COLOURS, Picture, styled
 from helpers.text import Table, mark, seconds
 
@@ -150,11 +150,12 @@ def _wrong(model: nn.Module, replies: Sequence[Reply]) -> int:
     exact by chance.
     """
 
-    def scores(*series: torch.Tensor) -> torch.Tensor:
-        return torch.stack([model(x) for x in series])
-
-    asked = [torch.tensor(reply.series) for reply in replies]
-    usual, exact = usual_and_exact(scores, *asked)
+    asked, wide = (
+        [torch.tensor(reply.series) for reply in replies],
+        deepcopy(model).double(),
+    )
+    usual = torch.stack([model(x) for x in asked])
+    exact = torch.stack([wide(x.double()) for x in asked])
     bad = 0
     for place, reply in enumerate(replies):
         ours = usual.clone()
