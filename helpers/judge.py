@@ -95,8 +95,8 @@ def differences(
             if one.error:
                 raise one.error
         found = usual.against(trial.round(compiled))
-        usual.draw(None if _torch.is_compiled(compiled) else lambda: compiled)
-        found += usual.against_drawn()
+        again = None if _torch.is_compiled(compiled) else lambda: compiled
+        found += usual.against_drawn(again)
     return tuple(d for d in found if not d.look)
 
 
@@ -117,8 +117,7 @@ def agreement(
     x = checked("eager", usual.seen[0])
     found = usual.against({0: first})
     if _torch.is_compiled(trial.compiled):
-        usual.draw()
-    found += usual.against_drawn()
+        found += usual.against_drawn()
     x, y = trial.paired(x, usual.drawn.get(0, first))
     off, notes = usual.off(0, y), usual.notes()
     if any(one.changed for p, one in x.left.items() if p.startswith("input ")):
@@ -162,9 +161,8 @@ def judged(
         found = _in_rounds([usual.against(seen) for seen in theirs])
         byself = [d for e, s in zip(alone, single, strict=True) for d in e.against(s)]
         running("the build")
-        usual.draw(again)
+        found += usual.against_drawn(again)
         running("eager")
-        found += usual.against_drawn()
         off = tuple(usual.off(n, theirs[0][n]) for n in range(len(trial.calls)))
         undecided, notes = tuple(sorted(usual.undecided)), tuple(usual.notes())
     return Judgement(_together(found, byself, bool(alone)), off, undecided, notes)
@@ -222,7 +220,6 @@ class Eager:
         self.undecided, self._blind = set[int](), set[int]()
         self.drawn: _Outcomes = {}
         """What a compile gave that draws eager's random numbers."""
-        self._exact = False
 
     def _round(self, **how: Any) -> _Outcomes:
         return self.trial.round(self.trial.eager, self.only, **how)
@@ -321,20 +318,17 @@ class Eager:
                 ours = reprlib.repr(x.lists[place])
                 yield Difference(n + 1, place, "values", ours, now)
 
-    def draw(self, again: _Compiling | None = None) -> None:
-        """Run a compile that draws as eager does, where random numbers are drawn.
+    def against_drawn(self, again: _Compiling | None = None) -> list[Difference]:
+        """Return where values differ that come of the same random numbers, if any do.
 
         *again* compiles in the same way as before; without it, that is `compile_apart`.
         """
-        if self.undecided and self.steady:
-            compiling = again or partial(compile_apart, self.trial.compiled)
-            with correctness.eager_numbers():
-                self.drawn = self.trial.round(compiling(), self.only)
-        self._exact = bool(self.tolerance or again)
-
-    def against_drawn(self) -> list[Difference]:
-        """Return where values differ that come of the same random numbers."""
-        found = []
+        if not (self.undecided and self.steady):
+            return []
+        compiling = again or partial(compile_apart, self.trial.compiled)
+        with correctness.eager_numbers():
+            self.drawn = self.trial.round(compiling(), self.only)
+        found, exact = [], self.tolerance or again
         for n, y in self.drawn.items():
             if self.seen[n].error or y.error:
                 continue
@@ -343,7 +337,7 @@ class Eager:
                 truth = None  # it draws others in float64
             x, y = self.trial.paired(x, y)
             differ = [] if _identical(x, y) else list(self._values(n, x, y, truth))
-            rough = [d for d in differ if self._exact or _apart(x, y, d.place) > _ROUGH]
+            rough = [d for d in differ if exact or _apart(x, y, d.place) > _ROUGH]
             if rough or not differ:
                 self.undecided.discard(n + 1)
             found += rough
@@ -359,10 +353,11 @@ class Eager:
 
     def off(self, n: int, y: Outcome) -> tuple[float, float] | None:
         """Return how far results are from float64, of eager and of compiled."""
-        x, truth = self.seen[n], self.truth.get(n)
-        if not truth or x.error or y.error or self.draws:
+        x = self.seen[n]
+        if x.error or y.error or self.draws or n not in self.truth:
             return None
-        return _largest(truth, x), _largest(truth, self.trial.paired(x, y)[1])
+        both = x, self.trial.paired(x, y)[1]
+        return tuple(_largest(self.truth[n], side) for side in both)
 
     def notes(self) -> list[str]:
         """Return the limits of the judgement, for its reader."""
