@@ -357,19 +357,17 @@ def _near(
     if spread < math.inf:
         return most_y <= spread * max(times * most_x, share * most)
     worst = max(float(_rows(truth, side).max()) for side in sides)
-    far, rows = _rows(truth, y), _rows(truth)
+    far, rows = _rows(truth, y), _rows(truth, torch.zeros_like(truth))
     return bool((far <= (_ROW * rows).clamp(min=max(times * worst, limit))).all())
 
 
-def _rows(x: torch.Tensor, y: torch.Tensor | None = None) -> torch.Tensor:
-    """Return the root mean square of each row of *x*, or of ``x - y``."""
-    rows = []
-    for first in range(0, len(x), step := max(1, _PIECE * len(x) // x.numel())):
-        piece = x[first : first + step].double()
-        if y is not None:
-            piece = piece - y[first : first + step].double()
-        rows.append(piece.flatten(1).square().mean(1) if x.dim() > 1 else piece.abs())
-    return torch.cat(rows).sqrt() if x.dim() > 1 else torch.cat(rows)
+def _rows(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Return the root mean square of each row of ``x - y``."""
+    count = len(x) if x.dim() else 1
+    step = max(1, _PIECE * count // x.numel())
+    sides = (side.reshape(count, -1).split(step) for side in (x, y))
+    pieces = zip(*sides, strict=True)
+    return torch.cat([distance(a, b).square().mean(1).sqrt() for a, b in pieces])
 
 
 def _turns(
@@ -379,10 +377,10 @@ def _turns(
 
     That is where eager itself is not the truth, or gives others when last digits move.
     """
-    turned = x != truth if truth.shape == x.shape else torch.zeros_like(x).bool()
-    for other in others:
+    turned = torch.zeros_like(x, dtype=torch.bool)
+    for other in (truth, *others):
         if other.shape == x.shape:
-            turned = turned | (x != other)
+            turned |= x != other
     return bool(turned[x != y].all())
 
 

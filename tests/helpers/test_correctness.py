@@ -126,17 +126,10 @@ def detector(nudge=0.0):
     return f
 
 
-class Rows(nn.Module):
-    """A cache, and the part of it that is read."""
-
-    def __init__(self):
-        super().__init__()
-        self.rows = torch.zeros(8)
-        self.head = self.rows[:3]
-
-    def forward(self, x):
-        self.rows += x.sin()
-        return self.head * 3
+def cached(x):
+    """Write to a cache, and read a part of it."""
+    CACHE.add_(x.sin())
+    return HEAD * 3
 
 
 def with_gaps(x):
@@ -170,7 +163,8 @@ def sine_of_numpy(x):
 X, NANS = torch.tensor([100.0, 0.0]), torch.tensor([math.nan, math.inf, 1.0])
 ZEROS, TWOS = torch.zeros(8), torch.full((4,), 2.0).half()
 BATCH, HALF = torch.randn(128, 64), layers(torch.float16)
-MODEL, CACHED = layers(), Rows()
+MODEL, CACHE = layers(), torch.zeros(8)
+HEAD = CACHE[:3]
 ONES = torch.ones(4)
 BOXES = torch.rand(5, 4), torch.tensor([0.9, 0.5, 0.5 + 1e-7, 0.2, 0.1])
 TIED, SWAPPED = torch.tensor([0, 2e-7, 0, 0, 0]), torch.tensor([0, 0, 0, 0, 0.3])
@@ -211,7 +205,7 @@ JUDGED = [  # eager, compiled, inputs, options, whether they match, notes
     (detector(), detector(SWAPPED), BOXES, {}, False, DIFFER),
     (detector(), lambda b, s: detector()(b.flip(0), s), BOXES, {}, False, DIFFER),
     # What shares memory, or has gaps, does so in float64.
-    (CACHED, lambda x: CACHED(x) * 1.001, [torch.ones(8)], {}, False, DIFFER),
+    (cached, wrong_of(cached, lambda y: y * 1.001), [torch.ones(8)], {}, False, DIFFER),
     (with_gaps, lambda x: x[:6:2] + 1, [torch.arange(10.0)[::2]], {}, False, DIFFER),
     (chain(torch.bfloat16), chain(torch.float32), [LINE], {}, True, []),
     (chain(torch.bfloat16), wrong_of(chain(torch.bfloat16), lambda y: y * 1.01),
@@ -312,6 +306,7 @@ def test_the_loss_weighs_every_number_from_minus_six_to_six():
 
 WEIGHT, BIAS = (torch.ones(2, requires_grad=True) for _ in range(2))
 STEPS = torch.zeros(2)  # has no gradient, so that its last digit counts
+SCALAR = torch.tensor(2.0, requires_grad=True)
 SLOPE = torch.linspace(1, 2, 8).requires_grad_()
 
 
@@ -337,12 +332,17 @@ def slopes(by):
     return lambda x: (SLOPE[: len(x)] * x * (1 + by)).sum().backward()
 
 
+def scales(by):
+    return lambda x: (SCALAR * x * (1 + by)).sum().backward()
+
+
 @pytest.mark.parametrize(
     ("left", "usual", "off", "matches"),
     [
         *((cancels, 1e-9, noise, True) for noise in (1e-5, 4e-4)),
         *((cancels, 1e-9, noise, False) for noise in (6e-4, 1e-2)),
         *((counts, 1e-5, by, by == 1e-5) for by in (1e-5, 1e-4)),
+        *((scales, 0, by, by < 1e-3) for by in (1e-6, 4e-3)),
         *((slopes, 0, by, by < 1e-3) for by in (1e-4, 4e-3)),  # it has more digits
     ],
 )

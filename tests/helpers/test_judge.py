@@ -54,16 +54,27 @@ def on_first(change):
     return backend
 
 
-class Keeps(nn.Module):
-    """Keeps its last two inputs."""
+class Does(nn.Module):
+    """Does *way* with what it holds."""
 
-    def __init__(self):
+    def __init__(self, way, **held):
         super().__init__()
-        self.kept = collections.deque(maxlen=2)
+        self.way = way
+        for name, value in held.items():
+            setattr(self, name, value)
 
-    def forward(self, x):
-        self.kept.append(x)
-        return torch.stack(list(self.kept)).sum(0)
+    def forward(self, *inputs):
+        return self.way(self, *inputs)
+
+
+def keeps(model, x):
+    """Keep the last two inputs."""
+    model.kept.append(x)
+    return torch.stack(list(model.kept)).sum(0)
+
+
+def keeping():
+    return Does(keeps, kept=collections.deque(maxlen=2))
 
 
 class Numbered(nn.Module):
@@ -158,7 +169,7 @@ ALIKE = {  # a model, and its calls
     "no numbers": lambda: (lambda x: x + 1, (torch.zeros(0, 3),)),
     "noise around 0": lambda: (lambda x: x.softmax(-1).sum(-1) - 1, (ROWS,)),
     "NaN on purpose": lambda: (lambda x: (x / x * math.inf).softmax(-1), (ROWS,)),
-    "a deque that is read": lambda: (Keeps(), (torch.ones(3),)),
+    "a deque that is read": lambda: (keeping(), (torch.ones(3),)),
     "a tensor of the file": lambda: (lambda x: x * SCALE, (torch.ones(3),)),
     "a counter": lambda: (norm(), *[(ROWS,)] * 3),
     "a list of the class": lambda: (Numbered(), *[(torch.rand(3),)] * 3),
@@ -223,13 +234,8 @@ class Loses(torch.autograd.Function):
         return gradient * (torch.arange(len(gradient)) != 7)[:, None]
 
 
-class Trained(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.body = nn.Linear(8, 4000, bias=False)
-
-    def forward(self, x):
-        return x @ Loses.apply(self.body.weight).t()
+def trained(model, x):
+    return x @ Loses.apply(model.body.weight).t()
 
 
 def copies_back(state):
@@ -290,7 +296,7 @@ WRONG = {  # what is judged, and the call, place and field of the first differen
         (1, "output", "values"),
     ),
     "bug: a deque of inputs": (
-        lambda: found(Keeps(), *FOUR, backend="eager"),
+        lambda: found(keeping(), *FOUR, backend="eager"),
         (3, "output", "values"),
     ),
     "bug: celu of alpha 0": (
@@ -303,7 +309,7 @@ WRONG = {  # what is judged, and the call, place and field of the first differen
     ),
     "blocks compiled one by one": (own_blocks, (1, "output", "values")),
     "a lost row of a gradient": (
-        lambda: found(Trained(), (torch.rand(64, 8),), train=True),
+        lambda: found(Does(trained, body=nn.Linear(8, 4000)), (ROWS,), train=True),
         (1, "gradient of body.weight", "values"),
     ),
 }
@@ -401,17 +407,11 @@ def test_a_number_of_many_is_counted_and_shown():
     )
 
 
-class Counts(nn.Module):
-    """Counts its calls; compiled, it is wrong where the second is the first."""
-
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("n", torch.zeros(()))
-
-    def forward(self, x, second):
-        self.n += 1
-        first = (self.n == 1) & torch.compiler.is_compiling()
-        return x + first * second
+def counts(model, x, second):
+    """Count the calls; compiled, it is wrong where the second is the first."""
+    model.n += 1
+    first = (model.n == 1) & torch.compiler.is_compiling()
+    return x + first * second
 
 
 def test_when_it_is_wrong_is_told():
@@ -419,10 +419,11 @@ def test_when_it_is_wrong_is_told():
     once = on_first(lambda y: y + (next(calls) == 1))
     [one] = told(lambda x: x * 2, (X,), backend=once)
     assert one[5] == "in 1 of 3 rounds"
-    third, fourth = told(Keeps(), *FOUR)
+    third, fourth = told(keeping(), *FOUR)
     assert (third[0], fourth[0]) == (3, 4)
     assert {third[5], fourth[5]} == {"only after the calls before it"}
-    [one] = told(Counts(), (X, torch.zeros(())), (X, torch.ones(())))
+    model = Does(counts, n=nn.Buffer(torch.zeros(())))
+    [one] = told(model, (X, torch.zeros(())), (X, torch.ones(())))
     assert one == (2, "output", "values", "0.5 at [0]", "1.5", "called by itself")
 
 
@@ -444,18 +445,6 @@ def test_an_exception_has_its_call_and_both_messages():
     assert (one[0], one[2], one[4]) == (2, "raises", "runs")
 
 
-class KeepsAs(nn.Module):
-    """Keeps what *way* makes of its input."""
-
-    def __init__(self, way):
-        super().__init__()
-        self.way = way
-
-    def forward(self, x):
-        self.kept = self.way(x, torch.compiler.is_compiling())
-        return x + 1
-
-
 @pytest.mark.parametrize(
     ("way", "differs"),
     [
@@ -466,34 +455,30 @@ class KeepsAs(nn.Module):
     ],
 )
 def test_what_a_call_leaves_behind_is_told_with_its_form(way, differs):
-    [one] = told(KeepsAs(way), (X,))
+    def keeps_as(model, x):
+        model.kept = way(x, torch.compiler.is_compiling())
+        return x + 1
+
+    [one] = told(Does(keeps_as), (X,))
     assert one == (1, "kept after the call", *differs, "")
 
 
-class WritesAll(nn.Module):
-    """Writes into what it holds, and is given."""
-
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("n", torch.zeros(2))
-        self.scale = nn.Parameter(torch.ones(2))
-        self.plain = torch.ones(2)
-
-    def forward(self, x):
-        one = 2 if torch.compiler.is_compiling() else 1
-        with torch.no_grad():
-            for held in (x, self.n, self.scale, self.plain):
-                held[0].add_(one)
-        return x.sum() * 0 + 1
+def writes_all(model, x):
+    """Write into what it holds, and is given."""
+    one = 2 if torch.compiler.is_compiling() else 1
+    with torch.no_grad():
+        for held in (x, model.n, model.scale, model.plain):
+            held[0].add_(one)
+    return x.sum() * 0 + 1
 
 
 def test_what_is_written_to_has_the_name_of_what_it_is():
-    assert {one[1:4] for one in told(WritesAll(), (torch.ones(2),))} == {
-        (place, "values", "1 at [0]")
-        for place in (
-            *("buffer n", "parameter scale after the call"),
-            *("plain after the call", "input x after the call"),
-        )
+    n, scale, plain = (torch.ones(2) for _ in range(3))
+    held = {"n": nn.Buffer(n), "scale": nn.Parameter(scale), "plain": plain}
+    names = ("buffer n", "parameter scale after the call")
+    names += ("plain after the call", "input x after the call")
+    assert {one[1:4] for one in told(Does(writes_all, **held), (torch.ones(2),))} == {
+        (name, "values", "1 at [0]") for name in names
     }
 
 
@@ -512,27 +497,21 @@ def test_what_torch_opens_without_names_is_judged_part_by_part():
     assert one[:3] == (1, "output[1][1]", "values")
 
 
-class Notes(nn.Module):
-    """Notes each call in a list, as *way* has it."""
-
-    def __init__(self, way):
-        super().__init__()
-        self.way, self.notes = way, []
-
-    def forward(self, x):
-        self.way(self.notes)
-        return x + 1
-
-
-def when_eager(notes):
-    if not torch.compiler.is_compiling():
-        notes.append("seen")
-
-
 def test_what_is_lost_of_a_list_is_told_unless_it_is_new_each_time():
+    def noting(way):
+        def f(model, x):
+            way(model.notes)
+            return x + 1
+
+        return Does(f, notes=[])
+
+    def when_eager(notes):
+        if not torch.compiler.is_compiling():
+            notes.append("seen")
+
     for healthy in (lambda n: n.append(len(n)), lambda n: n.append(time.time_ns())):
-        assert told(Notes(healthy), (X,)) == []
-    [one] = told(Notes(when_eager), (X,))
+        assert told(noting(healthy), (X,)) == []
+    [one] = told(noting(when_eager), (X,))
     assert one == (1, "notes after the call", "values", "['seen']", "as before", "")
 
 
