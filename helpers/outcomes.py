@@ -121,7 +121,7 @@ class Trial:
         only: int | None = None,
         *,
         seed: int = 0,
-        around: Callable[[Any], AbstractContextManager] = nullcontext,
+        around: Callable[..., AbstractContextManager] = lambda *_: nullcontext(),
         run: Callable[[Callable[[], Any]], Any] = lambda call: call(),
     ) -> dict[int, Outcome]:
         """Return the outcome of each call of *fn*, in order, or of *only* one.
@@ -132,7 +132,7 @@ class Trial:
         with self.state:
             pass
         numbers = range(len(self.calls)) if only is None else [only]
-        with self.state, around((fn, self.calls)):
+        with self.state, around(fn, self.calls):
             return {n: self._call(fn, n, seed, run) for n in numbers}
 
     def outcome(self, side: str, fn: Callable[..., Any], **how: Any) -> Outcome:

@@ -63,8 +63,8 @@ class Does(nn.Module):
         for name, value in held.items():
             setattr(self, name, value)
 
-    def forward(self, *inputs):
-        return self.way(self, *inputs)
+    def forward(self, x, *more):
+        return self.way(self, x, *more)
 
 
 def keeps(model, x):
