@@ -270,7 +270,7 @@ def _origins(parts: list[Any]) -> list[Any]:
 def program_line(node: Any) -> str:
     """Return ``12: h = torch.sin(x)``: the caller's innermost line behind a node.
 
-    A module that is called from no line of theirs gives its own name and kind.
+    A module that no line of the caller calls gives its own name and kind.
     """
     frames = _FRAME.findall(node.meta.get("stack_trace") or "")
     own = [frame for frame in frames if not frame[0].startswith(_TORCH)]
@@ -364,7 +364,7 @@ def folded(title: str, source: str) -> str:
     """Return HTML with Python *source* in colour, which folds under its *title*."""
     from pygments import formatters, highlight, lexers
 
-    # With paper of their own, as these colours are not for a dark page.
+    # On their own paper, as these colours are not for a dark page.
     paper = "background:#F8F8F8; color:black"
     look = formatters.HtmlFormatter(
         noclasses=True, nobackground=True, style="tango", prestyles=paper

@@ -448,7 +448,7 @@ def _what(one: Place) -> str:
 
 
 def _told(field: Any) -> str:
-    """Return what is said of a field: ``float32``, ``(2, 3)``, ``true``."""
+    """Return the words for a field: ``float32``, ``(2, 3)``, ``true``."""
     if isinstance(field, torch.Size):
         return str(tuple(field))
     said = str(field).removeprefix("torch.")

@@ -273,7 +273,7 @@ def _named(place: str, tensor: torch.Tensor, buffer: bool) -> str:
 def _values(
     returned: dict[str, Any], held: dict[str, torch.Tensor], whole: bool
 ) -> dict[str, Place]:
-    """Return what is at each place of a result, and what it shares memory with."""
+    """Return the value at each place of a result, and what it shares memory with."""
     before = {p: t for p, t in held.items() if not p.endswith(".grad")}
     found = {}
     for name, result in returned.items():

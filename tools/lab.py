@@ -144,7 +144,7 @@ def _cleared(path: Path) -> str:
 
 
 def only_asks(source: str) -> bool:
-    """Return whether a cell asks a prediction in words of its own, and no more."""
+    """Return whether a cell asks for a prediction in its own words, and no more."""
     try:
         first, *rest = reversed(ast.parse(source).body)
     except (SyntaxError, ValueError):  # a magic, or an empty cell
@@ -188,7 +188,7 @@ _SETTINGS = {
 
 
 def options(first: str) -> list[str]:
-    """Return what to tell JupyterLab, so that it opens on the *first* lesson.
+    """Return the options with which JupyterLab opens on the *first* lesson.
 
     Later it opens on what the reader had open, which it keeps in its workspace.
     """

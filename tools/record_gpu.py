@@ -106,7 +106,7 @@ def _is_done(path: Path) -> bool:
 
 
 def sources() -> Observed:
-    """Return what really runs for the running example on this GPU.
+    """Return the dump of the running example as it really runs on this GPU.
 
     Raises RuntimeError, with the difference, when the dump made without a GPU differs.
     """
@@ -174,7 +174,7 @@ def cold() -> Iterator[None]:
 
 
 def seen(program: Callable[[str], str], device: str = "cuda") -> Observed:
-    """Return what *program* says of itself, from a cold start."""
+    """Return the report of *program* on itself, from a cold start."""
     torch.manual_seed(0)
     with cold():
         return Observed(what=program(device))

@@ -55,7 +55,7 @@ def part(m: Model) -> Part:
 
 @functools.lru_cache(maxsize=1)  # several parts ask
 def least_captured(m: Model) -> tuple[Graphs, int]:
-    """Return what is captured of the call that is captured least, and its number."""
+    """Return the graphs of the call that is captured least, and its number."""
     every = [graphs(m.fn, *inputs, **kwargs) for inputs, kwargs in m.calls]
     least = max(every, key=lambda one: (not one.count, len(one.breaks), one.count))
     return least, every.index(least)
@@ -63,7 +63,7 @@ def least_captured(m: Model) -> tuple[Graphs, int]:
 
 @functools.lru_cache(maxsize=1)
 def helpful(m: Model) -> tuple[Tried, ...]:
-    """Return what captures more, alone and, where several do, all of it at once."""
+    """Return the options that capture more: each alone, and then all at once."""
     now, number = least_captured(m)
     found = dict[str, Option]()
     for stop in now.breaks:

@@ -340,7 +340,7 @@ class _NotHere(InputError):
 
 
 def _answer(fn: Callable[..., Any], inputs: tuple, kwargs: dict[str, Any]) -> Any:
-    """Return what *fn* gives, cut from its graph, which cannot be sent."""
+    """Return the result of *fn*, cut from its graph, which cannot be sent."""
     with correctness.eager_numbers(), correctness.seeded():
         return tree_map_only(
             torch.Tensor,

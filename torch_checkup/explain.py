@@ -95,7 +95,7 @@ def _entries() -> dict:
 
 
 def explain_error(error: str | BaseException) -> Explanation:
-    """Return what a message of torch.compile means, and what to do about it.
+    """Return the meaning of a message of torch.compile, and what to do about it.
 
     *error* is an exception, or text that holds one or several messages: a traceback, a
     log, a warning.  Each known message is named once, in the order in which the text
@@ -139,7 +139,7 @@ def _episodes(text: str) -> list[str]:
 
 
 def _known(text: str) -> list[Meaning]:
-    """Return what entries say of *text*, in its order; general ones if alone."""
+    """Return the meanings of *text*, in its order; general ones if alone."""
     whole = _entries()
     found = [(re.search(entry["says"], text), entry) for entry in whole["entry"]]
     found = [(match.start(), entry) for match, entry in found if match]
@@ -197,7 +197,7 @@ def _unknown(text: str) -> str:
 
 
 def _registered(name: str) -> list[str]:
-    """Return what torch's list of graph breaks says of one, for any values."""
+    """Return torch's own advice on a graph break, for any values."""
     torch = Path(importlib.util.find_spec("torch").origin).parent
     registry = torch / "_dynamo" / "graph_break_registry.json"
     if not registry.is_file():

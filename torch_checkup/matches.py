@@ -77,7 +77,7 @@ def _words(m: Model, found: Judgement) -> list[str]:
 def _says(
     what: str, raises: list[str], differ: list[str], bad: list[Difference]
 ) -> str:
-    """Return what is wrong in one sentence, with what differs first."""
+    """Return one sentence on all that is wrong, with the first difference."""
     said = []
     if raises:
         those = (
@@ -101,7 +101,7 @@ def _table(what: str, words: list[str], found: Judgement) -> Table:
 
 
 def _about(m: Model, calls: int) -> list[str]:
-    """Return what else belongs to the judgement: order, what is compiled inside."""
+    """Return the rest of the evidence: order, what is compiled inside."""
     said = []
     if calls > 1:
         said.append("the calls were made in a row, from one state")

@@ -136,7 +136,7 @@ class Tried:
 def tried(
     option: Option, before: Any, count: Callable[[Option], tuple[Any, bool | None]]
 ) -> Tried:
-    """Return what an *option* brings: *count* counts with it, and compares answers."""
+    """Return the effect of an *option*; *count* counts with it and compares answers."""
     try:
         return Tried(option, before, *count(option))
     except Exception as error:  # with this option it raises

@@ -65,7 +65,7 @@ def part(m: Model) -> Part:
 
 
 def _seen(m: Model, rounds: int, names: Sequence[str]) -> Recompiles:
-    """Return what all calls compile, in turn: blocks as they are compiled now.
+    """Return the compiles of all calls, in turn: blocks as they are compiled now.
 
     What still compiles when half of the time is spent has no end.
     """
@@ -142,7 +142,7 @@ def _marked(m: Model, _: Finding) -> Iterator[Option]:
 
 
 def _unbacked(m: Model, _: Finding) -> Iterator[Option]:
-    """Of sizes 0 and 1, which have versions of their own, make sizes as all others.
+    """Of sizes 0 and 1, which have their own versions, make sizes as all others.
 
     For others it would hide that the code needs the number, as the key of a table.
     """
@@ -331,7 +331,7 @@ class Attempts:
         return time.monotonic() - self.begin > self.m.order["timeout"] / 3
 
     def try_(self, *some: Option) -> Tried:
-        """Return what some options at once bring; each combination is tried once."""
+        """Return the effect of some options at once; each combination is tried once."""
         option = together(some)
         if option.line not in self.tried:
             count = partial(options.versions, self.m, self.compiling, self.rounds)
@@ -449,7 +449,7 @@ def blocks(m: Model) -> tuple[str, ...]:
 
 
 def compiling(m: Model) -> Compiling:
-    """Return what compiles each block of the model anew, with options."""
+    """Return a function that compiles each block of the model anew, with options."""
     names = blocks(m)
 
     def compiled(**how: Any) -> Callable[..., Any]:

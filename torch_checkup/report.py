@@ -299,7 +299,7 @@ def checkup(
     search: bool = True,
     repro: str | os.PathLike[str] | None = None,
 ) -> Checkup:
-    """Return what torch.compile does to a model, and what to try next.
+    """Return the report on a model: what torch.compile does to it, what to try next.
 
     *make* is ``"module:function"``, ``"path/to/file.py:function"``, or a function of a
     module.  Called without arguments, in a sandbox, it returns a model or function and

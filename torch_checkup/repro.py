@@ -456,7 +456,7 @@ def _shared(given: Sequence[Any]) -> set[int]:
 
 
 def _memory(value: torch.Tensor) -> torch.Tensor:
-    """Return what a tensor spans in memory as one row: with gaps, repeats only once."""
+    """Return the memory of a tensor as one row: with gaps, repeats only once."""
     value = value.detach()
     if not value.numel():
         return value.flatten()

@@ -152,7 +152,7 @@ class Culprit:
     alone: Alone
 
     def compiling(self, **options: Any) -> Compiling:
-        """Return what compiles it, for sizes that vary where its graph was."""
+        """Return its compiler; sizes are dynamic where those of its graph were."""
         dynamic = True if self.captured.dynamic else None
         return partial(self.alone.compiled, dynamic=dynamic, **options)
 

@@ -101,7 +101,7 @@ def _let_pass(m: Model) -> str:
 
 
 def _fixes(probe: Probe, stale: list[Change]) -> list[str]:
-    """Return what makes compiled code notice the changes that it misses."""
+    """Return advice: how compiled code would notice the changes that it misses."""
     said = []
     for change in stale:
         if change.setting and probe.anew(change.setting).notices(change):
@@ -191,7 +191,7 @@ class Probe:
         return None
 
     def _before(self, backward: bool) -> list[torch.Tensor] | None:
-        """Return what it gives before a change; None where that changes by itself."""
+        """Return the answer before a change; None where it changes by itself."""
         if backward not in self.before:
             first, second = (self._answer(self.m.eager, backward) for _ in range(2))
             self._answer(self.compiled, backward)  # the first call

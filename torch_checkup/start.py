@@ -210,7 +210,7 @@ def cold_start(
     folder: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> ColdStart:
-    """Return what a first call costs, for several ways to start.
+    """Return the cost of a first call, for several ways to start.
 
     *make* is ``"module:function"``, ``"path/to/file.py:function"``, or a function of
     a module.  Called without arguments in a fresh process, it returns a model
@@ -268,7 +268,7 @@ def cold_start(
 
 
 def _shipped(way: str, home: Path) -> list[Path]:
-    """Return what one *way* needs of the first start, whose place is below *home*."""
+    """Return the files of the first start, below *home*, that one *way* needs."""
     filled = home / "filled"
     return {
         "copied": [filled / CACHE],
@@ -426,7 +426,7 @@ def phases() -> dict[str, float]:
 
 
 def lookups(events: list[Any]) -> list[dict[str, Any]]:
-    """Return what each kind of cache found, why not, and its newest key's parts."""
+    """Return the hits of each kind of cache, why it had none, and its newest key."""
     from .helpers import _torch
 
     found = []

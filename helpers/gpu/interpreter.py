@@ -158,7 +158,7 @@ def _check(
     answer = interpreter().ask(graph.source, inputs, limit_s, gpu, graph.constants)
     launches, reason = answer["launches"], answer["error"]
     if "_OpNamespace" in reason:
-        reason = "it calls an operator of your own"
+        reason = "it calls your own operator"
     if not reason and len(launches) != len(kernels):
         reason = f"a branch or loop: {len(launches)} launches of {len(kernels)} kernels"
     for place, launch in enumerate(launches[: len(kernels)]):
@@ -271,7 +271,7 @@ class Eager(torch.fx.Interpreter):
                 places = torch.arange(math.prod(size))
                 return RANDOM["randint64"](seed, places, low, high).reshape(size)
             case target if "triton_kernel_wrapper" in target:
-                raise NotImplementedError("a kernel of your own has no eager twin")
+                raise NotImplementedError("your own kernel has no eager twin")
         return node.target(*args, **kwargs)
 
     def _adapted(self, value: Any) -> Any:
@@ -386,7 +386,7 @@ def attention(operation: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
 
 
 def run(source: str, inputs: Sequence[Any], limit_s: float = 60.0) -> list[Any]:
-    """Return what the module *source*, of a dump for an H100, computes of *inputs*.
+    """Return the outputs of the module *source*, of a dump for an H100, for *inputs*.
 
     Its Triton kernels, also the caller's own, run in the interpreter.  Memory that
     nothing wrote holds NaN.  Raises InputError when a kernel fails, with its lines and

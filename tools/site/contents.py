@@ -91,7 +91,7 @@ def checkup_page(readme: str) -> str:
 
 
 def messages(entries: list[dict[str, Any]], lessons: dict[str, Entry]) -> str:
-    """Return what torch.compile says, what it means, and where it is explained."""
+    """Return the page of messages: each message, its meaning, and its lesson."""
     page = (HERE / "messages.md").read_text("utf-8")
     for entry in sorted(entries, key=lambda entry: entry["name"].lower()):
         lesson = lessons[entry["lesson"]]
