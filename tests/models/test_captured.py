@@ -1,7 +1,4 @@
-"""What graphs, recompiles, kernels and eager_bytes say of real models.
-
-`pytest tests/models` looks at every model, in inference and in training.
-"""
+"""What graphs, recompiles, kernels and eager_bytes say of real models."""
 
 from __future__ import annotations
 

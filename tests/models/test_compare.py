@@ -43,6 +43,7 @@ def test_a_model_agrees_with_itself_and_a_wrong_one_does_not(model: Model) -> No
         assert wrong.matches is False, wrong.notes
 
 
+@pytest.mark.weekly
 def test_the_cache_of_the_reader_is_left_as_it_was() -> None:
     llama = build("llama")
     cache = llama.call["past_key_values"]
@@ -64,6 +65,7 @@ def test_the_cache_of_the_reader_is_left_as_it_was() -> None:
     assert all(map(torch.equal, before, after))
 
 
+@pytest.mark.weekly
 def test_bfloat16_rounds_in_another_way_once_it_is_compiled() -> None:
     bert = build("bert")
     module = bert.module.bfloat16()
@@ -73,6 +75,7 @@ def test_bfloat16_rounds_in_another_way_once_it_is_compiled() -> None:
         assert asked(module, off_by_a_fiftieth(module), bert.call).matches is False
 
 
+@pytest.mark.weekly
 def test_dropout_is_compared_with_the_numbers_that_eager_draws() -> None:
     bert = build("bert")
     module = bert.module.train()
@@ -80,6 +83,7 @@ def test_dropout_is_compared_with_the_numbers_that_eager_draws() -> None:
     assert found.matches is True and "fallback_random" in found.notes[0]
 
 
+@pytest.mark.weekly
 def test_a_training_step_of_a_language_model() -> None:
     bert = build("bert")
     compiled = torch.compile(bert.module, backend="eager")

@@ -39,6 +39,7 @@ def test_a_model_is_dumped_agrees_and_stays_as_it_was(
         assert drawn and any("dropout" in k.ops for k in dump.kernels)
 
 
+@pytest.mark.weekly
 def test_a_model_in_half_precision() -> None:
     model = build("bert")
     dump = dump_triton(model.module.bfloat16(), kwargs=model.call)
@@ -57,6 +58,7 @@ def decoder(name: str) -> torch.nn.Module:
     return transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes))
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("name", ["GPT-2", "Llama"])
 def test_each_kernel_of_a_decoder_agrees_in_training(name: str) -> None:
     module = decoder(name).train()
@@ -69,6 +71,7 @@ def test_each_kernel_of_a_decoder_agrees_in_training(name: str) -> None:
     assert 0 < numerics.checked == len(numerics.kernels), numerics
 
 
+@pytest.mark.weekly
 def test_a_static_cache_stays_as_it_was() -> None:
     transformers = pytest.importorskip("transformers")
     module = decoder("Llama").eval()
