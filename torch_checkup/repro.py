@@ -1,20 +1,24 @@
-"""A program of a few lines that shows one difference, and says it with one assertion.
+"""Pieces of captured graphs, and the program that shows the difference of one.
 
-It is written from a piece of a captured graph, or calls the user's own ``make``, and it
-is run in its own process before you get it.
+A piece is compiled while the rest runs eagerly, so that a search keeps the whole
+program, with its calls, its backward and its judge, and asks of ever smaller pieces
+whether they make it wrong.  The program has a few lines and one assertion.  It is
+written from a piece, or calls the user's own ``make``, and it is run in its own process
+before you get it.
 """
 
 from __future__ import annotations
 
 import inspect
 import math
+import operator
 import re
-import subprocess
 import textwrap
 import types
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +26,189 @@ import torch
 from torch import fx
 
 from . import sandbox
-from .helpers.children import start
+from .helpers._torch import needed_for
 from .helpers.differences import Difference
-from .helpers.tensors import tensors
+from .helpers.tensors import clone, tensors
 from .model import Model
+
+with needed_for("the part of a graph that is wrong"):
+    from torch._dynamo import lookup_backend
+
+# ------------------------------------------------------------------ pieces of a graph
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Operations *start* up to *stop* of one graph, counted from 0 as compiled.
+
+    Of the graphs before it, all are compiled too where *after* says so.
+    """
+
+    graph: int
+    start: int
+    stop: int
+    after: bool = False
+
+
+@dataclass
+class Captured:
+    """A graph that Dynamo captured, or a piece of one, and what its runs were given."""
+
+    module: fx.GraphModule
+    runs: list[tuple[Any, ...]] = field(default_factory=list)
+
+    @property
+    def body(self) -> list[fx.Node]:
+        """Its operations, in order."""
+        return body(self.module.graph)
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether a size is a symbol in it."""
+        values = [n.meta.get("example_value") for n in self.module.graph.nodes]
+        sizes = [n for v in values if isinstance(v, torch.Tensor) for n in v.shape]
+        return any(isinstance(one, torch.SymInt) for one in (*values, *sizes))
+
+
+def body(graph: fx.Graph) -> list[fx.Node]:
+    """Return the nodes of a graph that stand between its inputs and its output."""
+    return [n for n in graph.nodes if n.op not in ("placeholder", "output")]
+
+
+def cuts(graph: fx.Graph) -> list[int]:
+    """Return before which operations a graph may be cut, from 0 to their number.
+
+    Only tensors and numbers can go from piece to piece, and each piece begins and ends
+    in the mode of the whole, such as autocast.
+    """
+    nodes, places, level = body(graph), list[int](), 0
+    place = {node: i for i, node in enumerate(nodes)}
+    open_until = -1  # so far, what cannot be handed over is still used
+    now = grad = torch.is_grad_enabled()
+    for i, node in enumerate(nodes):
+        if i > open_until and not level and now == grad:
+            places.append(i)
+        value = node.meta.get("example_value")
+        if node.op != "get_attr" and not isinstance(value, torch.Tensor | torch.SymInt):
+            users = (place.get(user, len(nodes)) for user in node.users)
+            open_until = max(open_until, *users, -1)
+        name = getattr(node.target, "__name__", str(node.target))
+        if re.match(r"_?(enter|push)_", name):
+            level += 1
+        elif re.match(r"_?(exit|pop)_", name):
+            level -= 1
+        elif name == "_set_grad_enabled":
+            now = node.args[0]
+    return [*places, len(nodes)]
+
+
+def cut_out(graph: fx.Graph, start: int, stop: int) -> tuple[Any, ...]:
+    """Return a module of some operations, the nodes it is given, and those it gives."""
+    inside = {*body(graph)[start:stop]}
+
+    def is_size(node: fx.Node) -> bool:
+        known = node.meta.get("example_value")
+        return node.op == "placeholder" and isinstance(known, torch.SymInt)
+
+    others = [n for n in graph.nodes if n not in inside and n.op != "get_attr"]
+    given = [n for n in others if is_size(n) or not inside.isdisjoint(n.users)]
+    piece, twin = fx.Graph(), dict[fx.Node, fx.Node]()
+    for node, name in zip(given, _unique(map(plain_name, given)), strict=True):
+        twin[node] = piece.placeholder(name)
+        twin[node].meta = dict(node.meta)
+    gives = []
+    for node in body(graph):
+        if node.op == "get_attr":
+            wanted = not inside.isdisjoint(node.users)
+        elif wanted := node in inside:
+            gives += [node] * (not inside.issuperset(node.users))
+        if wanted:
+            twin[node] = piece.node_copy(node, twin.__getitem__)
+    piece.output(tuple(twin[node] for node in gives))
+    return fx.GraphModule(graph.owning_module, piece), given, gives
+
+
+def plain_name(node: fx.Node) -> str:
+    """Return a short name for an input, such as ``weight``."""
+    source = getattr(node, "_dynamo_source", None)
+    name = getattr(source, "name", "") if node.op == "placeholder" else node.name
+    words = re.findall(r"[A-Za-z_]\w*", name)
+    return words[-1].strip("_") or "x" if words else node.name
+
+
+def _unique(names: Iterable[str]) -> Iterator[str]:
+    """Yield each name, with a number where it came before."""
+    seen = Counter[str]()
+    for name in names:
+        seen[name] += 1
+        yield f"{name}_{seen[name]}" if seen[name] > 1 else name
+
+
+class OnePiece:
+    """A backend that gives one piece to *stage*, and runs all else eagerly.
+
+    *stage* is a name of a backend.  Without a piece, the first *whole* graphs are given
+    to it.  What it captured is in `graphs`; what the piece was given, if *keep*, in
+    `piece`.
+    """
+
+    def __init__(
+        self, stage: str, piece: Piece | None = None, whole: int = 0, keep: bool = False
+    ) -> None:
+        self.stage, self.chosen, self.whole = lookup_backend(stage), piece, whole
+        self.keep, self.graphs = keep, list[Captured]()
+        self.piece: Captured | None = None
+
+    def __call__(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable:
+        number, chosen = len(self.graphs), self.chosen
+        self.graphs.append(Captured(graph))
+        before = chosen.graph if chosen and chosen.after else self.whole
+        if number < before:
+            return self.stage(graph, inputs)
+        if chosen is None or number != chosen.graph:
+            return graph.forward
+        count = len(body(graph.graph))
+        if (chosen.start, chosen.stop) == (0, count) and not self.keep:
+            return self.stage(graph, inputs)  # as it is: no output is added
+        return self._partly(graph, inputs, chosen)
+
+    def _partly(
+        self, graph: fx.GraphModule, inputs: Sequence[Any], chosen: Piece
+    ) -> Callable:
+        """Return *graph* with a call in the place of the chosen piece."""
+        module, given, gives = cut_out(graph.graph, chosen.start, chosen.stop)
+        known = dict(zip(graph.graph.find_nodes(op="placeholder"), inputs, strict=True))
+        examples = [_apart(known.get(n, n.meta.get("example_value"))) for n in given]
+        self.piece = Captured(module)
+        run = module.forward if self.keep else self.stage(module, examples)
+
+        def call(*values: Any) -> Any:
+            if self.keep:
+                self.piece.runs.append(clone(tuple(map(_apart, values))))
+            return run(*values)
+
+        whole, twin = fx.Graph(), dict[fx.Node, fx.Node]()
+        whole.output(whole.graph_copy(graph.graph, twin))
+        inside = [twin[n] for n in body(graph.graph)[chosen.start : chosen.stop]]
+        with whole.inserting_before(inside[0]):
+            result = whole.call_function(call, tuple(twin[n] for n in given))
+            for place, node in enumerate(gives):
+                item = whole.call_function(operator.getitem, (result, place))
+                twin[node].replace_all_uses_with(item)
+        for node in reversed(inside):
+            if not node.users:
+                whole.erase_node(node)
+        return fx.GraphModule(graph, whole).forward
+
+
+def _apart(value: Any) -> Any:
+    """Return a tensor as a leaf of autograd, in the memory that it has."""
+    if not isinstance(value, torch.Tensor) or value.is_leaf:
+        return value
+    return value.detach().requires_grad_(value.requires_grad)
+
+
+# ------------------------------------------------------------------------ the program
 
 _SHORT = 16
 """So many numbers of a tensor are written out; longer ones are made from a seed."""
@@ -53,8 +236,7 @@ _COMPARED = {  # of each field, what must hold of both sides
     "alias": "compiled == eager, (compiled, eager)",
     "sign of zero": "compiled.signbit().equal(eager.signbit())",
 }
-_NAME = "repro.py"
-_DATA = "repro.pt"
+_NAME, _DATA = "repro.py", "repro.pt"
 
 
 @dataclass(frozen=True)
@@ -102,12 +284,8 @@ class Repro:
         other case.
         """
         self.write(folder)
-        said, limit = folder / "said", sandbox.memory_limit(memory)
-        with said.open("w") as errors:
-            pipes = {"stdout": subprocess.DEVNULL, "stderr": errors}
-            child = start(_NAME, path=path, cwd=folder, **pipes)
-            end = sandbox.awaited(child, said, max(timeout, 0.1), limit)
-        said.unlink()
+        limits = {"timeout": max(timeout, 0.1), "memory": memory}
+        end = sandbox.ended(_NAME, folder=folder, path=path, **limits)
         if self.ends:
             return end.how == self.ends
         if end.how == "time":
@@ -141,21 +319,18 @@ def check_of_piece(
     found: Difference, module: fx.GraphModule, train: bool
 ) -> Check | None:
     """Return the check for a difference of a piece; None where there is none."""
-    names = [n.name for n in module.graph.find_nodes(op="placeholder")]
+    names = _names(module)
     place, gradient = found.place, found.place.startswith("gradient")
     if found.field in ("raises", "exception"):
         return _of_error(found, train and place == "the backward")
     if place.startswith("output"):
-        expression = "out" + place.removeprefix("output")
-    elif match := re.match(r"(?:gradient of )?(?:input )?(\w+)", place):
-        known = dict(zip(names, range(len(names)), strict=True))
-        number = known.get(match[1], match[1])
-        if not str(number).isdigit():
-            return None
-        expression = f"given[{number}]" + ".grad" * gradient
-    else:
+        return check_of(found, "out" + place.removeprefix("output"), train=False)
+    match = re.match(r"(?:gradient of )?(?:input )?(\w+)", place)
+    number = match[1] if match else ""
+    number = names.index(number) if number in names else number
+    if not str(number).isdigit():
         return None
-    return check_of(found, expression, train=gradient)
+    return check_of(found, f"given[{number}]" + ".grad" * gradient, train=gradient)
 
 
 def _of_error(found: Difference, train: bool = False) -> Check:
@@ -185,13 +360,12 @@ def check_of(found: Difference, expression: str, train: bool) -> Check | None:
 def _close(found: Difference) -> str:
     """Return torch's own assertion on values, or a tighter one for small ones."""
     usual = "torch.testing.assert_close(compiled, eager, equal_nan=True)"
-    if found.off_eager is None or found.off_compiled is None:
+    eager, compiled = found.off_eager, found.off_compiled
+    if eager is None or compiled is None or 4 * eager < _USUAL < compiled / 4:
         return usual
-    if 4 * found.off_eager < _USUAL < found.off_compiled / 4:
-        return usual
-    limit = max(4 * found.off_eager, found.off_compiled / 4)
-    close = limit < found.off_compiled
-    return f"{usual[:-1]}, rtol=0, atol={limit:.1g})" if close else usual
+    limit = max(4 * eager, compiled / 4)
+    tighter = f"{usual[:-1]}, rtol=0, atol={limit:.1g})"
+    return tighter if limit < compiled else usual
 
 
 def check_of_model(found: Difference, m: Model) -> Check | None:
@@ -209,18 +383,14 @@ def _in_model(place: str, m: Model) -> str:
         return "out" + place.removeprefix("output")
     if match := re.fullmatch(r"(gradient of )?input (\w+)(?: after the call)?", place):
         names = [*inspect.signature(getattr(m.fn, "forward", m.fn)).parameters]
-        given = m.calls[0][0]
-        known = match[2] in names and names.index(match[2]) < len(given)
-        key = names.index(match[2]) if known else f'"{match[2]}"'
+        names = names[: len(m.calls[0][0])]
+        key = names.index(match[2]) if match[2] in names else f'"{match[2]}"'
         return f"call[{key}]" + ".grad" * bool(match[1])
-    for kind, get, end in (
-        ("gradient of ", "get_parameter", ".grad"),
-        ("parameter ", "get_parameter", ""),
-        ("buffer ", "get_buffer", ""),
-    ):
-        if place.startswith(kind):
-            name = place.removeprefix(kind).removesuffix(" after the call")
-            return f'fn.{get}("{name}"){end}'
+    owned = r"(gradient of|parameter|buffer) (\S+)(?: after the call)?"
+    if match := re.fullmatch(owned, place):
+        kind = "buffer" if match[1] == "buffer" else "parameter"
+        end = ".grad" * match[1].startswith("gradient")
+        return f'fn.get_{kind}("{match[2]}"){end}'
     return ""
 
 
@@ -253,38 +423,30 @@ def of_piece(
     the values that they had, those that are long in a file; else these come from a
     seed.  *target* is the user's, whose module may register operators.
     """
-    names = [n.name for n in module.graph.find_nodes(op="placeholder")]
-    heads, body = _code(module, target)
+    names = _names(module)
+    heads, functions = _code(module, target)
     making, saved = _inputs(names, given, exact)
-    arguments = ", ".join(names)
-    comma = "," if len(names) == 1 else ""
-    setup = "\n".join(
-        [
-            *heads,
-            "",
-            "",
-            *body,
-            "",
-            "",
-            "def inputs():",
-            *(f"    {line}" for line in making),
-            f"    return {arguments}{comma}" if names else "    return ()",
-            "",
-            "",
-            *_seen("given = inputs()", "fn(*given)", check),
-            "",
-        ]
-    )
-    shows = _checked(check, "f", compiling)
-    return Repro(setup, shows, check.raises, check.ends, saved)
+    backward = BACKWARD if check.train and check.found else ()
+    call = "out = fn(*given)", *backward
+    setup = [
+        *(*heads, "", "", *functions),
+        "def inputs():",
+        *(f"    {line}" for line in making),
+        f"    return ({', '.join(names)}{',' * (len(names) == 1)})",
+        "",
+        "",
+        "def seen(fn):",
+        "    given = inputs()",
+        *_guarded(call, check),
+        "",
+    ]
+    return _program(setup, check, ("f", compiling), saved)
 
 
-def of_make(
-    target: str, call: Callable[[str], list[str]], check: Check, how: str
-) -> Repro:
+def of_make(target: str, call: Sequence[str], check: Check, how: str) -> Repro:
     """Return the program that calls the user's own *target*.
 
-    *call* gives the lines that call what it is given by name; *how* is what compiles.
+    *call* has the lines that call ``run``; *how* is what compiles ``fn``.
     """
     name = target.rpartition(":")[2]
     setup = [
@@ -296,14 +458,13 @@ def of_make(
         "    torch.manual_seed(0)",
         f"    fn, given, *loss = {name}()",
         f"    run = {how} if compiled else fn",
-        *_guarded(call("run"), check),
+        *_guarded(call, check),
         "",
     ]
-    shows = _checked(check, "False", "True")
-    return Repro("\n".join(setup), shows, check.raises, check.ends)
+    return _program(setup, check, ("False", "True"))
 
 
-def _guarded(lines: list[str], check: Check) -> list[str]:
+def _guarded(lines: Sequence[str], check: Check) -> list[str]:
     """Return the lines of a call, and of what is looked at after it."""
     if check.found:
         return [f"    {line}" for line in [*lines, f"return {check.found}"]]
@@ -312,17 +473,18 @@ def _guarded(lines: list[str], check: Check) -> list[str]:
     return ["    try:", *tried, *handled]
 
 
-def _seen(making: str, call: str, check: Check) -> list[str]:
-    """Return the lines of a function that calls one side, and looks at it."""
-    backward = BACKWARD if check.train and check.found else ()
-    lines = _guarded([f"out = {call}", *backward], check)
-    return ["def seen(fn):", f"    {making}", *lines]
-
-
-def _checked(check: Check, name: str, compiling: str) -> str:
+def _program(
+    setup: list[str],
+    check: Check,
+    sides: tuple[str, str],
+    saved: dict[str, torch.Tensor] | None = None,
+) -> Repro:
+    """Return the program whose ``seen`` looks at both *sides*."""
+    eager, compiled = (f"seen({side})" for side in sides)
+    shows = f"eager, compiled = {eager}, {compiled}\n{check.assertion}"
     if check.raises:
-        return f"seen({name})\nseen({compiling})  # {check.raises}"
-    return f"eager, compiled = seen({name}), seen({compiling})\n{check.assertion}"
+        shows = f"{eager}\n{compiled}  # {check.raises}"
+    return Repro("\n".join(setup), shows, check.raises, check.ends, saved)
 
 
 def as_test(repro: Repro, name: str) -> str:
@@ -341,43 +503,40 @@ def module_of(target: str) -> str:
     return Path(home).stem if home.endswith(".py") else home
 
 
+def _names(module: fx.GraphModule) -> list[str]:
+    return [n.name for n in module.graph.find_nodes(op="placeholder")]
+
+
 def _code(module: fx.GraphModule, target: str) -> tuple[list[str], list[str]]:
     """Return the lines that import, and a function ``f`` with its inner ones."""
     functions, heads = list[str](), list[str]()
     for name, inner in [*module.named_children(), ("f", module)]:
-        if not isinstance(inner, fx.GraphModule):
-            continue
-        written = inner.graph.python_code("self")
-        heads += _imports(written.globals)
-        functions += [*_function(name, inner, written.src), "", ""]
+        if isinstance(inner, fx.GraphModule):
+            written = inner.graph.python_code("self")
+            heads += _imports(written.globals)
+            functions += [*_function(name, inner, written.src), "", ""]
     text = "\n".join(functions)
     heads = [line for line in heads if re.search(rf"\b{line.split()[-1]}\b", text)]
     spaces = set(re.findall(r"torch\.ops\.(\w+)\.", text)) - {*_BUILT_IN}
     heads = [*dict.fromkeys(heads)]
     if spaces and target:
         registers = f"{module_of(target)}  # it registers torch.ops.{min(spaces)}"
-        return [*beside(target), *heads, f"import {registers}"], functions[:-2]
-    return ["import torch", *heads], functions[:-2]
+        return [*beside(target), *heads, f"import {registers}"], functions
+    return ["import torch", *heads], functions
 
 
 def _function(name: str, module: fx.GraphModule, source: str) -> list[str]:
     """Return the code of a graph as a function, without types and deletions."""
-    names = [n.name for n in module.graph.find_nodes(op="placeholder")]
-    after = source[source.index("def forward") :].splitlines()[1:]
-    dead = r";  (?:\w+ = )+None$"
-    lines = [re.sub(dead, "", line) for line in after if line.strip()]
-    lines = [re.sub(r"^(\s*\w+) : [^=]+ = ", r"\1 = ", line) for line in lines]
-    renamed = {n.target: n.name for n in module.graph.find_nodes(op="placeholder")}
-    lines = [
-        line
-        for line in lines
-        if line.strip() not in {f"{new} = {old}" for old, new in renamed.items()}
-    ]
-    lines = [re.sub(r"\bself\.(\w+)", r"\1", line) for line in lines]
-    lines = [
-        re.sub(r"(?<=[(,] )(\w+) = |(?<=\()(\w+) = ", r"\1\2=", line) for line in lines
-    ]
-    return [f"def {name}({', '.join(names)}):", *lines]
+    inputs = module.graph.find_nodes(op="placeholder")
+    renamed = {f"{n.name} = {n.target}" for n in inputs}
+    lines = [f"def {name}({', '.join(_names(module))}):"]
+    for line in source[source.index("def forward") :].splitlines()[1:]:
+        line = re.sub(r";  (?:\w+ = )+None$", "", line)
+        line = re.sub(r"^(\s*\w+) : [^=]+ = ", r"\1 = ", line)
+        if line.strip() and line.strip() not in renamed:
+            line = re.sub(r"\bself\.(\w+)", r"\1", line)
+            lines.append(re.sub(r"(?<=[(,] )(\w+) = |(?<=\()(\w+) = ", r"\1\2=", line))
+    return lines
 
 
 def _imports(scope: dict[str, Any]) -> list[str]:
@@ -409,37 +568,30 @@ def _inputs(
     """
     lines, saved = list[str](), dict[str, torch.Tensor]()
     homes = dict[int, str]()  # the memory that several share
-    shared = _shared(given)
+    places = [t.untyped_storage().data_ptr() for t in tensors(given) if t.numel()]
     for name, value in zip(names, given, strict=True):
         if not isinstance(value, torch.Tensor):
             lines.append(f"{name} = {value!r}")
             continue
         if type(value) not in (torch.Tensor, torch.nn.Parameter):
             raise ValueError(f"inputs of the type {type(value).__name__}")
-        flat = _memory(value)
-        made = _made(flat, exact)
-        grad = ".requires_grad_()" * value.requires_grad
+        grad, value = ".requires_grad_()" * value.requires_grad, value.detach()
+        shape, place = tuple(value.shape), value.untyped_storage().data_ptr()
+        steps = f"{shape}, {value.stride()}"
+        plain = value.is_contiguous() or not value.numel()
+        made = _made(value.reshape(shape) if plain else _memory(value), exact)
         if not made:
-            saved[name] = value.detach()
-            lines.append(f"{name} = saved[{name!r}]{grad}")
-            continue
-        place = value.untyped_storage().data_ptr()
-        steps = f"{tuple(value.shape)}, {value.stride()}"
-        if place in shared:
-            base = homes.get(place)
-            if base is None:
-                base = homes[place] = f"memory_of_{name}"
+            saved[name], made = value, f"saved[{name!r}]"
+        elif places.count(place) > 1:
+            if place not in homes:
+                homes[place] = f"memory_of_{name}"
                 whole = torch.empty(0, dtype=value.dtype).set_(value.untyped_storage())
-                lines.append(f"{base} = {_made(whole, exact=False)}")
-            lines.append(
-                f"{name} = {base}.as_strided({steps}, {value.storage_offset()})"
-            )
-        elif value.is_contiguous():
-            shape = tuple(value.shape)
-            lines.append(f"{name} = {_shaped(made, flat, shape)}")
-        else:
-            lines.append(f"{name} = {made}.as_strided({steps})")
-        lines[-1] += grad
+                lines.append(f"{homes[place]} = {_made(whole, exact=False)}")
+            offset = value.storage_offset()
+            made = f"{homes[place]}.as_strided({steps}, {offset})"
+        elif not plain:
+            made = f"{made}.as_strided({steps})"
+        lines.append(f"{name} = {made}{grad}")
     if any("rand" in line for line in lines):
         lines.insert(0, "torch.manual_seed(0)")
     if saved:
@@ -449,66 +601,39 @@ def _inputs(
     return lines, saved or None
 
 
-def _shared(given: Sequence[Any]) -> set[int]:
-    """Return the addresses of memory that several inputs share."""
-    places = [t.untyped_storage().data_ptr() for t in tensors(given) if t.numel()]
-    return {place for place in places if places.count(place) > 1}
-
-
 def _memory(value: torch.Tensor) -> torch.Tensor:
     """Return the memory of a tensor as one row: with gaps, repeats only once."""
-    value = value.detach()
-    if not value.numel():
-        return value.flatten()
-    if value.is_contiguous():
-        return value.flatten()
     steps = zip(value.shape, value.stride(), strict=True)
     span = 1 + sum((n - 1) * step for n, step in steps)
     return value.as_strided((span,), (1,))
 
 
-def _made(flat: torch.Tensor, exact: bool) -> str:
-    """Return an expression for a row of numbers; '' if only a file could hold it."""
-    n, dtype = flat.numel(), flat.dtype
+def _made(value: torch.Tensor, exact: bool) -> str:
+    """Return an expression for a tensor without gaps; '' if only a file could hold it.
+
+    With *exact*, it has the same numbers.
+    """
+    n, dtype, shape = value.numel(), value.dtype, tuple(value.shape)
     typed = "" if dtype == torch.float32 else f", dtype={dtype}"
     if not n:
-        return f"torch.empty(0{typed})"
-    first = flat[0].item() if not dtype.is_complex else None
-    plain = first is not None and math.isfinite(first)
-    if n > 1 and plain and bool((flat == flat[0]).all()):
-        return f"torch.full(({n},), {first!r}{typed})"
-    if n <= _SHORT and not dtype.is_complex:
-        return _written(flat)
+        return f"torch.empty({shape}{typed})"
+    flat, real = value.flatten(), not dtype.is_complex
+    if n > 1 and real and math.isfinite(flat[0].item()) and (flat == flat[0]).all():
+        return f"torch.full({shape}, {flat[0].item()!r}{typed})"
+    if n <= _SHORT and real:
+        wide = value.double() if dtype.is_floating_point else value
+        numbers = re.sub(r"\b(nan|inf)\b", r'float("\1")', repr(wide.tolist()))
+        return f"torch.tensor({numbers}, dtype={dtype})"
     if exact:
         return ""
     if dtype == torch.bool:
-        return f"(torch.rand({n}) < 0.5)"
-    if dtype.is_complex:
-        return f"torch.randn({n}{typed})"
-    if not dtype.is_floating_point:
+        return f"(torch.rand({shape}) < 0.5)"
+    if real and not dtype.is_floating_point:
         low, high = (int(one) for one in flat.long().aminmax())
         kind = "" if dtype == torch.int64 else typed
-        return f"torch.randint({low}, {high + 1}, ({n},){kind})"
-    kind = "rand" if bool((flat.double() >= 0).all()) else "randn"
+        return f"torch.randint({low}, {high + 1}, {shape}{kind})"
+    positive = real and bool((flat.double() >= 0).all())
+    kind = "rand" if positive else "randn"
     if flat.itemsize == 1:  # float8
-        return f"torch.{kind}({n}).to({dtype})"
-    return f"torch.{kind}({n}{typed})"
-
-
-def _written(flat: torch.Tensor) -> str:
-    wide = flat.double() if flat.is_floating_point() else flat
-    numbers = re.sub(r"\b(nan|inf)\b", r'float("\1")', repr(wide.tolist()))
-    return f"torch.tensor({numbers}, dtype={flat.dtype})"
-
-
-def _shaped(made: str, flat: torch.Tensor, shape: tuple[int, ...]) -> str:
-    """Return the expression of a row in the shape that the tensor has."""
-    n = flat.numel()
-    if shape == (n,):
-        return made
-    if match := re.fullmatch(rf"torch\.(rand|randn)\({n}(.*)\)", made):
-        size = ", ".join(map(str, shape)) or "()"
-        return f"torch.{match[1]}({size}{match[2]})"
-    if made.startswith(("torch.full", "torch.randint")):
-        return re.sub(rf"\({n},\)", str(shape), made, count=1)
-    return f"{made}.view({shape})"
+        return f"torch.{kind}({shape}).to({dtype})"
+    return f"torch.{kind}({shape}{typed})"

@@ -20,8 +20,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
@@ -109,22 +109,18 @@ def reports(
     """
     limit, path = memory_limit(memory), folders_of(order["target"])
     with tempfile.TemporaryDirectory(dir=folder, prefix="report-") as place:
-        report, said = Path(place) / "report", Path(place) / "said"
-        whole = {**order, "function": function, "report": str(report)}
+        whole = {**order, "function": function, "report": f"{place}/report"}
+        how = {"path": path, "env": env, "stdin": subprocess.PIPE, "text": True}
         words = "-m", f"{__package__}.sandbox"
-        with said.open("w") as errors:
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL}
-            child = start(*words, path=path, env=env, **pipes, stderr=errors, text=True)
-        try:
+        with _started(*words, folder=Path(place), **how) as child:
             with suppress(BrokenPipeError):  # it may have died: its status tells
                 child.stdin.write(json.dumps(whole))
                 child.stdin.close()
-            stage, why = yield from _followed(child, report, timeout, limit)
-        finally:
-            end(child)
-        if why is not None:
-            problem = explained(stage, why.says)
-            yield {"stage": stage, "problem": problem, "ended": why.how}
+            for news in _followed(child, Path(place), timeout, limit):
+                if why := news.pop("end", None):
+                    news |= {"problem": explained(news["stage"], why.says)}
+                    news |= {"ended": why.how}
+                yield news
 
 
 @dataclass(frozen=True)
@@ -145,15 +141,46 @@ def memory_limit(memory: int | None) -> int:
     return memory or int(0.75 * psutil.virtual_memory().available)
 
 
-def _followed(
-    child: subprocess.Popen, report: Path, timeout: float, limit: int
-) -> Generator[_News, None, tuple[str, End | None]]:
-    """Yield the news of *child* as its report grows; return its last stage, and why.
+def ended(
+    *words: str,
+    folder: Path,
+    timeout: float,
+    memory: int | None = None,
+    path: Sequence[str] = (),
+) -> End:
+    """Run Python with *words* in a folder, and return how it ended.
 
-    That is why it ended, or None if all is done.
+    One that takes more than *timeout* seconds, or *memory* bytes, is ended.
+    """
+    limit = memory_limit(memory)
+    with _started(*words, folder=folder, path=path, cwd=folder) as child:
+        [*_, news] = _followed(child, folder, timeout, limit)
+    (folder / "said").unlink()
+    return news["end"]
+
+
+@contextmanager
+def _started(*words: str, folder: Path, **how: Any) -> Iterator[subprocess.Popen]:
+    """Start a process that writes its errors to ``said`` in a folder, and end it."""
+    with (folder / "said").open("w") as errors:
+        child = start(*words, stdout=subprocess.DEVNULL, stderr=errors, **how)
+    try:
+        yield child
+    finally:
+        end(child)
+
+
+def _followed(
+    child: subprocess.Popen, folder: Path, timeout: float, limit: int
+) -> Iterator[_News]:
+    """Yield the news of *child* as its ``report`` in a folder grows.
+
+    Unless it said that all is done, the last is its ``stage`` and ``end``, an `End`.
     """
     begin, place, stage = time.monotonic(), 0, "start Python"
-    while True:
+    report = folder / "report"
+    why = None
+    while not why:
         status = child.poll()
         lines = report.read_text("utf-8").split("\n") if report.exists() else []
         for line in lines[place:-1]:  # after the last break may be half a line
@@ -161,30 +188,13 @@ def _followed(
             if "stage" in news:
                 begin, stage = time.monotonic(), news["stage"]
             if "done" in news:
-                return stage, None
+                return
             yield news
         if status is not None:
-            said = report.with_name("said").read_text(errors="replace")
-            return stage, _death(status, said)
-        if why := _too_much(child, begin, timeout, limit):
-            return stage, why
-        time.sleep(0.2)
-
-
-def awaited(child: subprocess.Popen, said: Path, timeout: float, limit: int) -> End:
-    """Return how a process ends that writes its errors to *said*.
-
-    One that takes more than *timeout* seconds, or *limit* bytes of memory, is ended.
-    """
-    begin = time.monotonic()
-    try:
-        while (status := child.poll()) is None:
-            if why := _too_much(child, begin, timeout, limit):
-                return why
+            why = _death(status, (folder / "said").read_text(errors="replace"))
+        elif not (why := _too_much(child, begin, timeout, limit)):
             time.sleep(0.1)
-        return _death(status, said.read_text(errors="replace"))
-    finally:
-        end(child)
+    yield {"stage": stage, "end": why}
 
 
 def _too_much(
@@ -192,9 +202,8 @@ def _too_much(
 ) -> End | None:
     """Return why a process has to be ended, if it has."""
     if time.monotonic() - begin > timeout:
-        return End(
-            "time", f"not done after {timeout:g} seconds: give a longer timeout="
-        )
+        says = f"not done after {timeout:g} seconds: give a longer timeout="
+        return End("time", says)
     held = _held(child.pid)
     if held > limit and (held := _held(child.pid, "pss")) > limit:
         took = f"{text.size(held)} of memory, more than {text.size(limit)}"

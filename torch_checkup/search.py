@@ -2,17 +2,25 @@
 
 Each step asks the same question, whether the same field of the same place differs: of a
 backend, of a graph, of a piece of a graph.  The smallest piece becomes a program, and
-torch's bisector gets that piece, because it compiles in a second.
+torch's bisector gets that piece, because it compiles in a second.  What Dynamo captures
+wrongly is in no graph: there, lines of the code itself are left to eager.
 """
 
 from __future__ import annotations
+import __future__
 
-import contextlib
+import ast
+import gc
+import inspect
 import io
 import re
+import sys
+import textwrap
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+import types
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,9 +29,9 @@ from unittest import mock
 import torch
 from torch import fx
 
-from . import lines, repro
+from . import repro
 from .capture import least_captured
-from .helpers import correctness
+from .helpers import correctness, text
 from .helpers._torch import needed_for
 from .helpers.codegen import kernels
 from .helpers.differences import Difference
@@ -31,17 +39,7 @@ from .helpers.errors import InputError, one_line
 from .helpers.session import undisturbed
 from .helpers.tensors import clone, tensors
 from .model import Model
-from .pieces import (
-    Captured,
-    OnePiece,
-    Piece,
-    cuts,
-    halved,
-    smallest,
-    users_line,
-    users_module,
-)
-from .repro import Repro
+from .repro import Captured, OnePiece, Piece, Repro, cuts
 from .sandbox import Report, folders_of
 from .where import LADDER
 
@@ -57,6 +55,8 @@ _SWITCHES = {  # settings of code generation beyond passes and lowerings
     "without fusion (max_fusion_size = 1)": {"max_fusion_size": 1},
     "without vector instructions (cpp.simdlen = 1)": {"cpp.simdlen": 1},
 }
+_TORCH = torch.__file__.removesuffix("__init__.py")
+_FRAME = re.compile(r'File "([^"]+)", line (\d+), in .*\n(.*)')
 Compiling = Callable[[], Callable[..., Any]]
 """Compiles a model anew, always in the same way."""
 
@@ -111,50 +111,42 @@ class Progress:
             self._last = time.monotonic() - begin
 
 
-def _same(sought: Difference, found: Difference) -> bool:
-    """Return whether it is the same place and field, of an exception the same kind."""
-    if sought.where != found.where:
-        return False
-    kinds = [one.compiled.split(":")[0] for one in (sought, found)]
-    return sought.field not in ("raises", "exception") or kinds[0] == kinds[1]
-
-
 def _found(m: Model, compiling: Compiling) -> tuple[Difference, ...]:
     """Return all in which a model, compiled so, differs from eager."""
     return m.judged(compiling(), again=compiling).differences
 
 
 def _wrong(m: Model, sought: Difference, compiling: Compiling) -> bool:
-    """Return whether a model, compiled so, differs in the same place and field."""
-    return any(_same(sought, one) for one in _found(m, compiling))
+    """Return whether it differs in that place and field, or by that exception."""
+
+    def same(found: Difference) -> bool:
+        kinds = [one.compiled.split(":")[0] for one in (sought, found)]
+        any_kind = sought.field not in ("raises", "exception")
+        return sought.where == found.where and (any_kind or kinds[0] == kinds[1])
+
+    return any(map(same, _found(m, compiling)))
 
 
 class Alone(Model):
-    """A piece of a graph as a model with one call."""
+    """A piece of a graph as a model with one call, and the difference that it shows."""
 
-    def __init__(self, module: fx.GraphModule, inputs: tuple[Any, ...], m: Model):
-        self.order, self.fn, self.module = m.order, module, module
-        self.loss, self._calls = correctness.weighted_sum, [(inputs, {})]
+    difference: Difference
+
+    def __init__(self, captured: Captured, inputs: tuple[Any, ...], m: Model):
+        self.captured, self.inputs = captured, inputs
+        self.fn = self.module = captured.module
+        self.order, self._calls = m.order, [(inputs, {})]
+        self.loss = correctness.weighted_sum
         self.train = m.train and any(t.requires_grad for t in tensors(inputs))
 
     def made_again(self) -> Callable[..., Any]:
         """Return the piece itself: it holds no state."""
         return self.fn
 
-
-@dataclass
-class Culprit:
-    """A piece that is wrong by itself, its model, and the difference that it shows."""
-
-    captured: Captured
-    inputs: tuple[Any, ...]
-    difference: Difference
-    alone: Alone
-
     def compiling(self, **options: Any) -> Compiling:
         """Return its compiler; sizes are dynamic where those of its graph were."""
         dynamic = True if self.captured.dynamic else None
-        return partial(self.alone.compiled, dynamic=dynamic, **options)
+        return partial(self.compiled, dynamic=dynamic, **options)
 
 
 @dataclass
@@ -164,7 +156,7 @@ class Search:
     m: Model
     sought: Difference
     progress: Progress
-    order: dict[str, Any] = field(default_factory=dict)
+    order: dict[str, Any]
     smallest: Piece | None = None
     """The smallest piece that is known to be wrong."""
 
@@ -172,9 +164,15 @@ class Search:
         """Return whether the model, compiled so, differs in that place and field."""
         return self.progress.spend(partial(_wrong, self.m, self.sought, compiling))
 
-    def wrong_with(self, backend: Callable[[], Any]) -> bool:
-        """Return whether the model is wrong with a backend, made anew each time."""
-        return self.wrong(lambda: self.m.compiled(backend=backend()))
+    def tried(self, *given: Any, **more: Any) -> tuple[bool, OnePiece]:
+        """Return whether it is wrong with such a `OnePiece`, and the first one made."""
+        made: list[OnePiece] = []
+
+        def compiling() -> Callable[..., Any]:
+            made.append(OnePiece(*given, **more))
+            return self.m.compiled(backend=made[-1])
+
+        return self.wrong(compiling), made[0]
 
     def run(self) -> None:
         """Report where the difference comes from, as far as the time goes."""
@@ -212,16 +210,12 @@ class Search:
         elif stage == "eager":
             self.captured_wrongly()
             self.whole(stage)
-        elif culprit := self.culprit(stage):
-            if made := self.program(culprit, stage):
-                self.put_program(*made)
-            else:
-                self.progress.note(f"no program for {culprit.difference.place}")
-            compiling = culprit.compiling()
-            alone = culprit.alone, culprit.difference
-            self.step(stage, lambda: _wrong(*alone, compiling))
+        elif alone := self.culprit(stage):
+            self.program(alone, stage)
+            compiling = alone.compiling()
+            self.step(stage, lambda: _wrong(alone, alone.difference, compiling))
             if stage == "inductor":
-                self.kernel(culprit)
+                self.kernel(alone)
         else:
             self.whole(stage)
             self.step(stage, partial(_wrong, self.m, self.sought, self.m.compiled))
@@ -241,21 +235,10 @@ class Search:
 
         Graphs behind it run eagerly.
         """
-        seen: list[OnePiece] = []
-
-        def first(count: int) -> bool:
-            seen[:] = []
-
-            def backend() -> OnePiece:
-                seen.append(OnePiece(stage, whole=count))
-                return seen[-1]
-
-            return self.wrong_with(backend)
-
-        first(0)
-        graphs = seen[-1].graphs
+        graphs = self.tried(stage)[1].graphs
         if len(graphs) < 2:
             return 0, graphs
+        first = lambda count: self.tried(stage, whole=count)[0]  # noqa: E731
         return smallest(range(len(graphs) + 1), first) - 1, graphs
 
     def piece(self, stage: str, number: int, graph: Captured) -> Piece | None:
@@ -263,44 +246,29 @@ class Search:
 
         None where even the whole graph, taken by itself, does not.
         """
+        whole = Piece(number, 0, len(graph.body))
 
-        def is_wrong(piece: Piece) -> bool:
-            wrong = self.wrong_with(partial(OnePiece, stage, piece))
+        def is_wrong(**change: Any) -> bool:
+            piece = replace(whole, **change)
+            wrong, _ = self.tried(stage, piece)
             self.smallest = piece if wrong else self.smallest
             return wrong
 
-        whole = Piece(number, 0, len(graph.body))
-        if not is_wrong(whole):
+        if not is_wrong():
             whole = replace(whole, after=True)
-            if not number or not is_wrong(whole):
+            if not number or not is_wrong():
                 return None
         places = halved(
             cuts(graph.module.graph),
-            lambda start, stop: is_wrong(replace(whole, start=start, stop=stop)),
+            lambda start, stop: is_wrong(start=start, stop=stop),
         )
-        whole = replace(whole, start=places[0])
-        stop = smallest(places, lambda n: is_wrong(replace(whole, stop=n)))
-        whole = replace(whole, stop=stop)
-        starts = [n for n in reversed(places) if n < stop]
-        if len(starts) > 1:  # the last start that is wrong
-            begins = lambda n: is_wrong(replace(whole, start=n))  # noqa: E731
-            begin = starts[0] if begins(starts[0]) else smallest(starts, begins)
-            whole = replace(whole, start=begin)
-        return whole
+        start = places[0]
+        stop = smallest(places, lambda n: is_wrong(start=start, stop=n))
+        starts = [n for n in reversed(places) if n <= stop]  # without any, it is right
+        start = smallest(starts, lambda n: is_wrong(start=n, stop=stop))
+        return replace(whole, start=start, stop=stop)
 
-    def kept(self, piece: Piece) -> Captured | None:
-        """Return the piece, and the inputs that it is given while all runs eagerly."""
-        backends: list[OnePiece] = []
-
-        def backend() -> OnePiece:
-            backends.append(OnePiece("eager", piece, keep=True))
-            return backends[-1]
-
-        self.wrong_with(backend)
-        kept = backends[0].piece if backends else None
-        return kept if kept and kept.runs else None
-
-    def culprit(self, stage: str) -> Culprit | None:
+    def culprit(self, stage: str) -> Alone | None:
         """Report graph, piece and line; return the piece that is wrong by itself."""
         progress = self.progress
         progress.put(doing="while one graph after the other was compiled")
@@ -329,27 +297,27 @@ class Search:
                     progress.note(f"the graph ends at {stops[number].place}")
         larger = replace(piece, start=0), Piece(number, 0, len(graph.body))
         for part in dict.fromkeys((piece, *larger)):
-            kept = self.kept(part)
+            kept = self.tried("eager", part, keep=True)[1].piece
             if kept and (found := self.by_itself(kept, stage)):
                 return found
         progress.note("the piece is not wrong by itself, outside the model")
         return None
 
-    def by_itself(self, captured: Captured, stage: str) -> Culprit | None:
+    def by_itself(self, captured: Captured, stage: str) -> Alone | None:
         """Return a piece with the first of its runs in which it is wrong by itself.
 
         The same field counts first, and then any that changes an answer.
         """
         for inputs in _distinct(captured.runs):
-            alone = Alone(captured.module, inputs, self.m)
-            culprit = Culprit(captured, inputs, self.sought, alone)
-            made, compiling = (), culprit.compiling(backend=stage)
-            with contextlib.suppress(InputError):
+            alone, made = Alone(captured, inputs, self.m), ()
+            with suppress(InputError):
+                compiling = alone.compiling(backend=stage)
                 made = self.progress.spend(partial(_found, alone, compiling))
             found = [one for one in made if not one.look or self.sought.look]
             same = [one for one in found if one.field == self.sought.field]
             if found:
-                return replace(culprit, difference=(same or found)[0])
+                alone.difference = (same or found)[0]
+                return alone
         return None
 
     # ------------------------------------------------------- pass, lowering, kernel
@@ -386,11 +354,11 @@ class Search:
         does = "leaves the whole model wrong" if left else "makes the whole model right"
         self.progress.note(f"torch._inductor.config.{_as_set(change)} {does}")
 
-    def kernel(self, culprit: Culprit) -> None:
+    def kernel(self, alone: Alone) -> None:
         """Report the kernel that a piece became."""
-        gradient = culprit.difference.place.startswith("gradient")
-        with contextlib.suppress(InputError):
-            made = kernels(culprit.captured.module, *clone(culprit.inputs))
+        gradient = alone.difference.place.startswith("gradient")
+        with suppress(InputError):
+            made = kernels(alone.captured.module, *clone(alone.inputs))
             phase = [k for k in made.kernels if (k.phase == "backward") == gradient]
             names = [k.name for k in phase if k.language != "library"]
             names = names or [k.name for k in phase]
@@ -418,11 +386,10 @@ class Search:
         if line is None:
             progress.note("not narrowed to a line: no line by itself makes it right")
             return
-        progress.put(file=Path(line.file).name, line=line.line, code=line.code)
-        with lines.eagerly([line], breaks=True):
-            breaks = not self.wrong_with(lambda: "eager")
+        progress.put(**line.place)
+        breaks = self.right_with([line], breaks=True)
         words = "the graph breaks at it" if breaks else "it runs eagerly"
-        progress.note(f"right where {words}: `{line.code}`")
+        progress.note(f"right where {words}: `{line.place['code']}`")
 
     def without_module(self) -> str:
         """Return the innermost module without whose capture it is right; report it."""
@@ -437,51 +404,50 @@ class Search:
                 break
         return name
 
-    def without_line(self) -> lines.Line | None:
+    def without_line(self) -> Line | None:
         """Return the line that, run eagerly with all before it, makes it right."""
         m = self.m
         run = m.run(m.eager)
         with undisturbed(m.fn), correctness.seeded(0):
             calls = m.calls
-            known = lines.lines_of(lambda: [run(*call, **kw) for call, kw in calls])
-
-        def right(count: int) -> bool:
-            with lines.eagerly(known[:count]):
-                return not self.wrong_with(lambda: "eager")
-
-        if not known or not right(len(known)):
+            known = lines_of(lambda: [run(*call, **kw) for call, kw in calls])
+        if not known or not self.right_with(known):
             return None
+        right = lambda count: self.right_with(known[:count])  # noqa: E731
         return known[smallest(range(len(known) + 1), right) - 1]
+
+    def right_with(self, chosen: Sequence[Line], breaks: bool = False) -> bool:
+        """Return whether it is right where these lines run as `eagerly` lets them."""
+        with eagerly(chosen, breaks):
+            return not self.wrong(partial(self.m.compiled, backend="eager"))
 
     # --------------------------------------------------------------------- the program
 
-    def program(self, culprit: Culprit, stage: str) -> tuple[Repro, bool] | None:
-        """Return a program of the piece, and whether it fails in a process by itself.
+    def program(self, alone: Alone, stage: str) -> None:
+        """Report a program of the piece, and whether it fails in a process by itself.
 
         Inputs from a seed are tried first, and a file is the last resort.
         """
         self.progress.put(doing="while the repro ran")
-        module = culprit.captured.module
-        check = repro.check_of_piece(culprit.difference, module, culprit.alone.train)
-        if check is None:
-            return None
-        options = [f'backend="{stage}"'] * (stage != "inductor")
-        options += ["dynamic=True"] * culprit.captured.dynamic
-        compiling = f"torch.compile({', '.join(['f', *options])})"
-        target, last = self.order["target"], None
-        for exact in (False, True):
+        module, target = alone.captured.module, self.order["target"]
+        check = repro.check_of_piece(alone.difference, module, alone.train)
+        more = ["dynamic=True"] * alone.captured.dynamic
+        how, last, fails = _compile("f", stage, *more), None, False
+        for exact in (False, True) if check else ():
             try:
-                given = culprit.inputs, check, compiling, exact
-                made = repro.of_piece(module, *given, target)
+                made = repro.of_piece(module, alone.inputs, check, how, exact, target)
             except ValueError as error:
                 self.progress.note(f"no file for its inputs: {error}")
                 break
             if last and made.source == last.source:
                 break
-            last = made
-            if self.fails(made, self.progress.left):
-                return made, True
-        return (last, False) if last else None
+            last, fails = made, self.fails(made, self.progress.left)
+            if fails:
+                break
+        if last:
+            self.put_program(last, fails)
+        else:
+            self.progress.note(f"no program for {alone.difference.place}")
 
     def fails(self, made: Repro, seconds: float) -> bool:
         """Return whether a program, run where it is kept, fails as it should."""
@@ -491,22 +457,18 @@ class Search:
     def whole(self, stage: str) -> None:
         """Report the program that calls the user's own ``make``."""
         made = self.of_the_whole(stage)
-        if made is None:
-            self.progress.note(f"no program for {self.sought.place}")
-        else:
+        if made:
             self.put_program(made, self.fails(made, self.progress.left))
+        else:
+            self.progress.note(f"no program for {self.sought.place}")
 
     def put_program(self, made: Repro, fails: bool) -> None:
         """Report a program, and its form as a test."""
         name = f"{self.sought.place} has eager's {self.sought.field}"
         made.write(Path(self.order["keep"]))
-        self.progress.put(
-            repro=made.source,
-            test=repro.as_test(made, name),
-            still_fails=fails,
-            lines=made.lines,
-            files=["repro.pt"] if made.saved else [],
-        )
+        found = {"repro": made.source, "test": repro.as_test(made, name)}
+        files = ["repro.pt"] if made.saved else []
+        self.progress.put(**found, still_fails=fails, lines=made.lines, files=files)
 
     def of_the_whole(self, stage: str) -> Repro | None:
         """Return the program that calls the user's own ``make``."""
@@ -515,41 +477,87 @@ class Search:
             return None
         m, found = self.m, self.sought
         _, raw, loss = m._made()
+        many = isinstance(raw, list)
+        sample = raw[0] if many else raw
+        call = [f"out = run({'**' if isinstance(sample, dict) else '*'}call)"]
+        if m.train:
+            call += ["loss[0](out).backward()"] if loss else repro.BACKWARD
+        head = f"for call in given[:{found.call}]:" if many else "call = given"
+        lines = [head, *("    " * many + line for line in call)]
+        target, how = self.order["target"], _compile("fn", stage)
+        return repro.of_make(target, lines, check, how)
 
-        def call(run: str) -> list[str]:
-            many = isinstance(raw, list)
-            head = f"for call in given[:{found.call}]:" if many else "call = given"
-            sample = raw[0] if many else raw
-            inner = [f"out = {run}({'**' if isinstance(sample, dict) else '*'}call)"]
-            if m.train:
-                inner += ["loss[0](out).backward()"] if loss else repro.BACKWARD
-            return [head, *("    " * many + line for line in inner)]
 
-        options = [f'backend="{stage}"'] * (stage != "inductor")
-        how = f"torch.compile({', '.join(['fn', *options])})"
-        return repro.of_make(self.order["target"], call, check, how)
+def _compile(name: str, stage: str, *more: str) -> str:
+    options = [f'backend="{stage}"'] * (stage != "inductor")
+    return f"torch.compile({', '.join([name, *options, *more])})"
 
 
 def _distinct(runs: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Return each run once: the judge repeats its calls."""
+
+    def same(one: Any, other: Any) -> bool:
+        both = isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)
+        return torch.equal(one, other) if both else one == other
+
     kept: list[tuple[Any, ...]] = []
     for run in runs:
-        if not any(all(map(_is_same, run, other)) for other in kept):
+        if not any(all(map(same, run, other)) for other in kept):
             kept.append(run)
     return kept
 
 
-def _is_same(one: Any, other: Any) -> bool:
-    both = isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)
-    return torch.equal(one, other) if both else one == other
+def smallest(places: Sequence[int], wrong: Callable[[int], bool]) -> int:
+    """Return the first of *places* that is wrong, where the last is known to be.
+
+    What is wrong stays wrong behind it; the first place is taken for right.
+    """
+    low, high = 0, len(places) - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if wrong(places[middle]) else (middle, high)
+    return places[high]
+
+
+def halved(places: Sequence[int], wrong: Callable[[int, int], bool]) -> Sequence[int]:
+    """Return the places from begin to end of what is left of a piece that is wrong.
+
+    A half that is wrong by itself is halved again, so that all of it costs little more
+    than the first half.  What is left needs both of its halves.
+    """
+    while len(places) > 2:
+        middle = len(places) // 2
+        for half in (places[: middle + 1], places[middle:]):
+            if wrong(half[0], half[-1]):
+                places = half
+                break
+        else:
+            break
+    return places
 
 
 def place_of(graph: Captured, piece: Piece) -> dict[str, Any]:
-    """Return the user's line and module of the last operation of a piece."""
+    """Return the user's innermost line and module of the last operation of a piece."""
     [*_, last] = [n for n in graph.body[piece.start : piece.stop] if n.op != "get_attr"]
-    file, line, code = users_line(last)
-    found = {"file": Path(file).name, "line": line, "code": code}
-    return {**found, "module": users_module(last)}
+    found = {"file": "", "line": 0, "code": "", "module": users_module(last)}
+    for one in (last, *last.users):  # Dynamo notes no line for a method
+        frames = _FRAME.findall(one.meta.get("stack_trace") or "")
+        if own := [frame for frame in frames if not frame[0].startswith(_TORCH)]:
+            file, line, code = own[-1]
+            place = {"file": Path(file).name, "line": int(line), "code": code.strip()}
+            return found | place
+    return found
+
+
+def users_module(node: fx.Node) -> str:
+    """Return the module that a node was called in, as ``self.head``, or ''."""
+    stack = node.meta.get("nn_module_stack") or {}
+    paths = [path for path, _ in stack.values()]
+    if not paths:
+        return ""
+    path = re.sub(r"\._modules\['(\w+)'\]", r".\1", paths[-1])
+    path = re.sub(r"^L\['(?:self|\w+)'\]", "self", path)
+    return re.sub(r"\['?(\w+)'?\]", r"[\1]", path)
 
 
 def bisected(wrong: Callable[[], bool], stage: str, cache: str) -> tuple[str, str]:
@@ -558,21 +566,17 @@ def bisected(wrong: Callable[[], bool], stage: str, cache: str) -> tuple[str, st
     *wrong* compiles anew, with the defaults of ``torch.compile``: the bisector chooses
     the backend.
     """
-    if stage not in BACKENDS or not BACKENDS[stage]:
+    if not BACKENDS.get(stage):
         return "", ""
     first = {stage: BACKENDS[stage]}  # it climbs them in their order
     with (
         mock.patch.dict(BACKENDS, first | BACKENDS, clear=True),
         mock.patch.object(CompilerBisector, "in_process_cache", cache),
-        contextlib.redirect_stdout(io.StringIO()),
+        redirect_stdout(io.StringIO()),
     ):
         found = CompilerBisector.do_bisect(lambda: not wrong())
     if found is None or found.backend != stage or not found.subsystem:
         return "", ""
-    return _in_words(found)
-
-
-def _in_words(found: Any) -> tuple[str, str]:
     number, name = found.bisect_number, found.debug_info or ""
     if found.subsystem.endswith("passes"):
         return f"pass {found.subsystem} #{number}", name
@@ -599,3 +603,169 @@ def _without(m: Model, part: torch.nn.Module) -> Callable[..., Any]:
             return compiled(*inputs, **kwargs)
 
     return call
+
+
+# --------------------------------------------------- lines of the functions that ran
+
+_PYTHON = Path(inspect.__file__).parent
+_OTHERS = Path(torch.__file__).parent, Path(__file__).parent, Path(text.__file__).parent
+_EAGERLY, _BREAK = "__run_eagerly__", "__break_here__"  # names in the user's module
+_VALUES = "value", "test", "iter"  # an expression that can be run by itself
+_KEEPS = (ast.Yield, ast.YieldFrom, ast.Await, ast.NamedExpr)
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """One expression of a statement, in functions that share their code."""
+
+    functions: tuple[types.FunctionType, ...]
+    number: int
+    """Of those that the function has, from 0."""
+    line: int
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """Its file and number there, and the line as its owner wrote it."""
+        code = self.functions[0].__code__
+        lines, begin = inspect.getsourcelines(self.functions[0])
+        text = lines[self.line - (begin or code.co_firstlineno)].strip()
+        return {"file": Path(code.co_filename).name, "line": self.line, "code": text}
+
+
+def lines_of(call: Callable[[], Any]) -> list[Line]:
+    """Return the lines of each function that *call* runs: inner functions first.
+
+    Left out are those of torch, of Python and of the check-up, and what has no file.
+    """
+    codes = dict[types.CodeType, None]()
+
+    def seen(frame: types.FrameType, event: str, _: Any) -> None:
+        if event == "return":
+            codes.setdefault(frame.f_code)
+
+    before = sys.getprofile()
+    sys.setprofile(seen)
+    try:
+        call()
+    finally:
+        sys.setprofile(before)
+    return [line for code in codes if _is_users(code) for line in _lines(code)]
+
+
+def _is_users(code: types.CodeType) -> bool:
+    path = Path(code.co_filename)
+    pythons = _PYTHON in path.parents and "site-packages" not in path.parts
+    return path.is_file() and not pythons and {*_OTHERS}.isdisjoint(path.parents)
+
+
+def _lines(code: types.CodeType) -> Iterator[Line]:
+    owners = [o for o in gc.get_referrers(code) if isinstance(o, types.FunctionType)]
+    functions = tuple(o for o in owners if o.__code__ is code)
+    tree = _tree(functions[0]) if functions else None
+    if tree and _compiled(functions[0], tree):
+        for number, (statement, name) in enumerate(_expressions(tree)):
+            yield Line(functions, number, getattr(statement, name).lineno)
+
+
+def _tree(function: types.FunctionType) -> ast.FunctionDef | None:
+    """Return the definition of a function, with the lines of its file."""
+    with suppress(OSError, SyntaxError, TypeError):
+        lines, first = inspect.getsourcelines(function)
+        [tree] = ast.parse(textwrap.dedent("".join(lines))).body
+        if isinstance(tree, ast.FunctionDef):
+            return ast.increment_lineno(tree, max(first, 1) - 1)
+    return None
+
+
+def _expressions(tree: ast.FunctionDef) -> Iterator[tuple[ast.stmt, str]]:
+    """Yield each statement of a function that has an expression, and its field."""
+    blocks = [tree.body]
+    while blocks:
+        for statement in blocks.pop(0):
+            if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+                continue
+            for name in _VALUES:
+                if _works(getattr(statement, name, None)):
+                    yield statement, name
+            inner = (getattr(statement, n, []) for n in ("body", "orelse", "finalbody"))
+            handlers = (one.body for one in getattr(statement, "handlers", []))
+            blocks += [block for block in (*inner, *handlers) if block]
+
+
+def _works(value: ast.expr | None) -> bool:
+    plain = value is None or isinstance(value, (ast.Constant, ast.Name))
+    return not plain and not any(isinstance(n, _KEEPS) for n in ast.walk(value))
+
+
+class _WithSelf(ast.NodeTransformer):
+    """Writes ``super()`` out: it finds nothing in a separate function."""
+
+    def __init__(self, tree: ast.FunctionDef) -> None:
+        self.first = [one.arg for one in (*tree.args.posonlyargs, *tree.args.args)][:1]
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if isinstance(node.func, ast.Name) and node.func.id == "super":
+            names = ["__class__", *self.first] if not node.args else []
+            node.args += [ast.Name(name, ast.Load()) for name in names]
+        return self.generic_visit(node)
+
+
+def _changed(tree: ast.FunctionDef, numbers: Collection[int], how: str) -> None:
+    """Let *how*, a global name, run the expressions of these *numbers*."""
+    for number, (statement, name) in enumerate([*_expressions(tree)]):
+        if number in numbers:
+            nothing = ast.arguments([], [], None, [], [], None, [])
+            value = _WithSelf(tree).visit(getattr(statement, name))
+            call = ast.Call(ast.Name(how, ast.Load()), [ast.Lambda(nothing, value)], [])
+            setattr(statement, name, ast.copy_location(call, value))
+
+
+def _compiled(
+    function: types.FunctionType, tree: ast.FunctionDef
+) -> types.CodeType | None:
+    """Return the code of a changed function, if it can replace the old one."""
+    old = function.__code__
+    tree.decorator_list = []
+    outer = ast.parse(f"def outer({', '.join(old.co_freevars)}): pass")
+    outer.body[0].body = [tree]
+    flags = old.co_flags & __future__.annotations.compiler_flag
+    whole = compile(
+        ast.fix_missing_locations(outer), old.co_filename, "exec", flags, True
+    )
+    [inside] = [one for one in whole.co_consts if isinstance(one, types.CodeType)]
+    codes = (one for one in inside.co_consts if isinstance(one, types.CodeType))
+    code = next((one for one in codes if one.co_name == tree.name), None)
+    return code if code and code.co_freevars == old.co_freevars else None
+
+
+@contextmanager
+def eagerly(lines: Sequence[Line], breaks: bool = False) -> Iterator[None]:
+    """Run these *lines* eagerly in the block; with *breaks*, break the graph before.
+
+    With a break alone, compiled code runs the line itself.
+    """
+    name, run = (_BREAK, _broken) if breaks else (_EAGERLY, _run)
+    chosen = dict[tuple[types.FunctionType, ...], set[int]]()
+    for line in lines:
+        chosen.setdefault(line.functions, set()).add(line.number)
+    with ExitStack() as stack:
+        for functions, numbers in chosen.items():
+            tree = _tree(functions[0])
+            _changed(tree, numbers, name)
+            code = _compiled(functions[0], tree)
+            for function in functions:
+                scope = function.__globals__
+                stack.callback(scope.pop, name, None)
+                stack.callback(setattr, function, "__code__", function.__code__)
+                scope[name], function.__code__ = run, code
+        yield
+
+
+@torch.compiler.disable
+def _run(expression: Callable[[], Any]) -> Any:
+    return expression()
+
+
+def _broken(expression: Callable[[], Any]) -> Any:
+    torch._dynamo.graph_break()
+    return expression()

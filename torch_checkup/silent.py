@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -36,16 +36,16 @@ _TIED = "skip_no_tensor_aliasing_guards_on_parameters"
 
 def part(m: Model) -> Part:
     """Is something silently eager, stale or ignored?"""
-    if why := _let_pass(m) if least_captured(m)[0].count else _why_eager(m):
+    if why := _why_eager(m):
         return Part("silent", "bad", why, {"compiled": False, "stale": 0})
     probe = Probe(m, "aot_eager" if _writes(m) else "eager")
     found = [(change, probe.notices(change)) for change in _changes(m)]
     noticed = [change for change, seen in found if seen]
     missed = [change for change, seen in found if seen is False]
     stale = [change for change in missed if not change.of_all]
-    rows = [(change.name, "noticed") for change in noticed]
-    rows += [(change.name, "NOT NOTICED") for change in stale]
     names, advice = [change.name for change in stale], _fixes(probe, stale)
+    rows = [(change.name, "noticed") for change in noticed]
+    rows += [(name, "NOT NOTICED") for name in names]
     if _later_call_differs(m):
         rows.insert(0, ("nothing: a second call in the same way", "DIFFERS from eager"))
         names.insert(0, "what the first call itself changed, such as a hook or a list")
@@ -56,11 +56,11 @@ def part(m: Model) -> Part:
     if of_all := [change for change in missed if change.of_all]:
         evidence.append(_of_every_model(probe, of_all))
     counts = {"compiled": True, "stale": len(names)}
-    verdict = "bad" if names else "good"
-    says = f"its graph runs; {text.count(len(noticed), 'change')} after the first call "
-    says += "noticed"
+    seen = text.count(len(noticed), "change")
+    says = f"its graph runs; {seen} after the first call noticed"
     if names:
         says = f"not noticed after the first call: {', '.join(names)}"
+    verdict = "bad" if names else "good"
     return Part("silent", verdict, says, counts, tuple(evidence), tuple(advice))
 
 
@@ -75,28 +75,25 @@ def _writes(m: Model) -> bool:
 
 
 def _why_eager(m: Model) -> str:
-    """Return why no graph runs, as far as it is known."""
-    says = "no graph ran: the call is eager"
-    if least_captured(m)[0].breaks:
-        return f"{says}; see capture"
-    if torch._dynamo.config.disable:
-        return f"{says}: TORCH_COMPILE_DISABLE is set"
-    return f"{says}: no operation of torch was found to capture"
-
-
-def _let_pass(m: Model) -> str:
-    """Return the error of the compiler, where the owner suppresses such errors."""
-    if not torch._dynamo.config.suppress_errors:
-        return ""
-    inputs, kwargs = m.calls[0]
-    with undisturbed(m.fn), torch._dynamo.config.patch(suppress_errors=False):
-        try:
-            m.run(m.compiled())(*inputs, **kwargs)
-        except Exception as error:
-            return (
-                "it runs eagerly: torch._dynamo.config.suppress_errors lets pass that "
-                f"it does not compile: {one_line(error)}"
-            )
+    """Return why no graph runs, as far as it is known; '' where one does."""
+    least, _ = least_captured(m)
+    if not least.count:
+        why = ": no operation of torch was found to capture"
+        if torch._dynamo.config.disable:
+            why = ": TORCH_COMPILE_DISABLE is set"
+        return (
+            f"no graph ran: the call is eager{'; see capture' if least.breaks else why}"
+        )
+    if torch._dynamo.config.suppress_errors:
+        inputs, kwargs = m.calls[0]
+        with undisturbed(m.fn), torch._dynamo.config.patch(suppress_errors=False):
+            try:
+                m.run(m.compiled())(*inputs, **kwargs)
+            except Exception as error:
+                return (
+                    "it runs eagerly: torch._dynamo.config.suppress_errors lets pass "
+                    f"that it does not compile: {one_line(error)}"
+                )
     return ""
 
 
@@ -224,21 +221,19 @@ def _later_call_differs(m: Model, calls_before: int = 0) -> bool:
     writes back: kernels have no part in it.  *calls_before* are eager.
     """
 
-    def three(
-        fn: Callable[..., Any], first: Callable[..., Any]
-    ) -> list[list[torch.Tensor]]:
+    def three(compiling: Callable[..., Any]) -> list[list[torch.Tensor]]:
+        torch.compiler.reset()
+        model = m.made_again()
+        fn = compiling(model)
         state = undisturbed(fn)  # make() may return the same model each time
         with state, torch.no_grad(), correctness.seeded(0):
             for _ in range(calls_before):
-                answer_of(first, m.calls[0])
+                answer_of(model, m.calls[0])
             return [answer_of(fn, m.calls[0]) for _ in range(3)]
 
     try:
-        model = m.made_again()
-        eager = three(model, model)
-        torch.compiler.reset()
-        model = m.made_again()
-        ours = three(torch.compile(model, backend="aot_eager"), model)
+        eager = three(lambda model: model)
+        ours = three(partial(torch.compile, backend="aot_eager"))
     except Exception:  # it fails in another part too, and is reported there
         return False
     return near(eager[0], ours[0]) and not near(eager[2], ours[2])
@@ -270,13 +265,7 @@ def _changes(m: Model) -> Iterator[Change]:
 
 def _once(change: Callable[[], Any]) -> Callable[[], Any]:
     """Return a context that makes a *change*; `restored` takes it back."""
-
-    @contextmanager
-    def changed() -> Iterator[None]:
-        change()
-        yield
-
-    return changed
+    return lambda: nullcontext(change())
 
 
 def _hooks(m: Model, modules: dict[str, torch.nn.Module]) -> Iterator[Change]:

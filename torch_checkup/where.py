@@ -1,7 +1,7 @@
 """Where a wrong answer comes from: the stage, the pass, the line, and a repro that ran.
 
 The search (`search`) runs in a sandbox and reports as it goes: one that is ended has
-reported what it knew.
+reported what it knew.  This module needs no torch, because a report is read without it.
 """
 
 from __future__ import annotations
@@ -116,31 +116,23 @@ def searched(
 
     The search takes at most *timeout* seconds, and writes its files to *keep*.
     """
-    known = {n: getattr(found, n) for n in _SOUGHT}
+    known: dict[str, Any] = {n: getattr(found, n) for n in _SOUGHT}
     order = {**order, "memory": memory, "difference": dataclasses.asdict(found)}
     if found.ended == "memory":  # a program of the search takes as much as well
         memory = 2 * sandbox.memory_limit(memory)
     # Torch's bisector empties folders: it gets one that nobody else has.
     with tempfile.TemporaryDirectory(prefix="bisect-") as cache:
         whole = {**order, "seconds": timeout, "keep": str(keep), "cache": cache}
-        news = sandbox.reports(".search:look", whole, timeout, memory)
-        for one in news:
+        for one in sandbox.reports(".search:look", whole, timeout, memory):
             known |= one.get("where", {})
-            if problem := one.get("problem"):
+            if problem := one.get("problem"):  # the search was ended, or died
                 why = problem.removeprefix(f"failed at: {one['stage']}: ")
-                known |= _ended(known, why, one["ended"] == found.ended)
+                said = f"not narrowed further: {why}"
+                said += f", {known['doing']}" if "doing" in known else ""
+                known["notes"] = [*known.get("notes", ()), said]
+                if one["ended"] == found.ended:  # as the compiled model did
+                    known["stage"] = known.get("stage") or known.get("trying", "")
     return msgspec.convert(known, Where)
-
-
-def _ended(known: dict[str, Any], why: str, same: bool) -> dict[str, Any]:
-    """Return the facts to add when the search was ended, or died.
-
-    *same* says whether it died as the compiled model did.
-    """
-    doing = known.get("doing", "")
-    said = ", ".join(filter(None, (f"not narrowed further: {why}", doing)))
-    stage = known.get("stage") or (known.get("trying", "") if same else "")
-    return {"stage": stage, "notes": [*known.get("notes", ()), said]}
 
 
 def written(found: Where, kept: Path, folder: str | os.PathLike[str] | None) -> Where:
@@ -164,18 +156,17 @@ def written(found: Where, kept: Path, folder: str | os.PathLike[str] | None) -> 
 def issue(found: Where) -> str:
     """Return a draft of an issue for torch's maintainers, in Markdown."""
     machine = Machine.here()
-    versions = {"torch": machine.torch, "triton": machine.triton}
-    versions |= {"python": machine.python, "system": machine.system}
-    rows = [f"- {name}: {value}" for name, value in versions.items() if value]
+    versions = ("torch", "triton", "python", "system")
+    rows = [(name, getattr(machine, name)) for name in versions]
     does = {True: "fails", False: "does not fail by itself", None: "was not run"}
+    often = f"{found.often[0]} of {found.often[1]} runs" if any(found.often) else ""
     where = [
         ("first wrong backend", found.stage),
         ("step", found.step),
         ("kernel", found.kernel),
-        ("operations", str(found.piece or "")),
+        ("operations", found.piece),
+        ("wrong in", often),
     ]
-    if any(found.often):
-        where.append(("wrong in", f"{found.often[0]} of {found.often[1]} runs"))
     lines = [
         f"# torch.compile: {text.plain(found.what)}",
         "",
@@ -192,6 +183,6 @@ def issue(found: Where) -> str:
         "",
         "## Versions",
         "",
-        *rows,
+        *(f"- {name}: {value}" for name, value in rows if value),
     ]
     return "\n".join(lines) + "\n"

@@ -41,6 +41,7 @@ SANDBOX = "tests/torch_checkup/test_sandbox.py"
 PARTS = "tests/torch_checkup/test_parts.py"
 ADVICE = "tests/torch_checkup/test_advice.py tests/torch_checkup/test_options.py"
 REPORT = "tests/torch_checkup/test_report.py tests/torch_checkup/test_command.py"
+WHERE = "tests/torch_checkup/test_where.py tests/torch_checkup/test_lines.py"
 TESTED_BY = {  # where several modules are tested through what they do together
     "helpers/codegen.py": LOWERED,
     "helpers/children.py": SANDBOX,
@@ -57,7 +58,7 @@ TESTED_BY = {  # where several modules are tested through what they do together
     "torch_checkup/page.py": REPORT,
     "torch_checkup/recompiles.py": ADVICE,
     "torch_checkup/report.py": REPORT,
-    "torch_checkup/search.py": "tests/torch_checkup/test_where.py",
+    "torch_checkup/search.py": WHERE,
     "torch_checkup/silent.py": ADVICE,
     "torch_checkup/speed.py": PARTS,
     "torch_checkup/traffic.py": PARTS,

@@ -24,46 +24,31 @@ def make():
     print("loading ...")
     return lambda x: torch.relu(x) * factor(), (torch.randn(4, 8),)
 """
-BESIDE = MODEL.format(first="from sizes import FACTOR", late="")
+NEXT_TO_IT = MODEL.format(first="from sizes import FACTOR", late="")
 THEIRS = MODEL.format(first="import helpers", late="from helpers import FACTOR")
-RELATIVE = MODEL.format(first="from .sizes import FACTOR", late="")
-OWN_PATH = "import sys\nsys.path.insert(0, 'project/lib')\n" + BESIDE
-NEVER = MODEL.format(first="FACTOR = 2", late="")
+PACKAGED = MODEL.format(first="import pkg.helpers", late="from .helpers import FACTOR")
+OWN_PATH = "import sys\nsys.path.insert(0, 'project/lib')\n" + NEXT_TO_IT
 SIZES = "FACTOR = 2\n"
-PROJECTS = {  # what is asked for, and files: the model, and what stands beside it
+PROJECTS = {  # what is asked for, and the files
     "a module helpers": ("model", {"model.py": THEIRS, "helpers.py": SIZES}),
     "a package helpers, outside": (
         "project/model.py",
         {"model.py": THEIRS, "helpers/__init__.py": SIZES},
     ),
     "helpers of the package": (
-        "pkg.model",
+        "project/src/pkg/model.py",
         {
-            "pkg/model.py": THEIRS.replace("import h", "import pkg.h").replace(
-                "from h", "from pkg.h"
-            ),
-            "pkg/__init__.py": "",
-            "pkg/helpers/__init__.py": SIZES,
+            "src/pkg/model.py": PACKAGED,
+            "src/pkg/__init__.py": "",
+            "src/pkg/helpers/__init__.py": SIZES,
         },
     ),
-    "helpers that raise": (
-        "model.py",
-        {"model.py": NEVER, "helpers.py": "raise RuntimeError('not for you')"},
-    ),
-    "what stands beside, from outside": (
+    "a path in the model, and helpers that raise": (
         "project/model.py",
-        {"model.py": BESIDE, "sizes.py": SIZES},
-    ),
-    "a path of its own": (
-        "project/model.py",
-        {"model.py": OWN_PATH, "lib/sizes.py": SIZES},
-    ),
-    "a file of a package": (
-        "project/src/pkg/models.py",
         {
-            "src/pkg/models.py": RELATIVE,
-            "src/pkg/__init__.py": "",
-            "src/pkg/sizes.py": SIZES,
+            "model.py": OWN_PATH,
+            "lib/sizes.py": SIZES,
+            "helpers.py": "raise RuntimeError('not for you')",
         },
     ),
 }
@@ -99,10 +84,10 @@ def written(name, folder):
 
 
 class Place:
-    """A virtual environment, which has torch from this one, and folders beside it."""
+    """A virtual environment in which it is installed; torch comes from this one."""
 
-    def __init__(self, folder):
-        self.folder, self.env = folder, {**os.environ, "PYTHONUSERBASE": "", "CI": "1"}
+    def __init__(self, folder, *what):
+        self.env = {**os.environ, "PYTHONUSERBASE": "", "CI": "1"}
         self.env.pop("PYTHONPATH", None)
         venv = "-m", "venv", "--without-pip", "--system-site-packages"
         ran(sys.executable, *venv, folder / "venv")
@@ -110,11 +95,10 @@ class Place:
         find = "import sysconfig; print(sysconfig.get_path('purelib'))"
         self.site = Path(ran(self.python, "-c", find).stdout.strip())
         (self.site / "torch.pth").write_text(sysconfig.get_path("purelib"))
-
-    def install(self, *how):
-        """Install with pip, offline."""
         pip = sys.executable, "-m", "pip", "--python", self.python, "install", "-q"
-        ran(*pip, "--no-deps", "--no-build-isolation", "--no-index", *how, env=self.env)
+        ran(
+            *pip, "--no-deps", "--no-build-isolation", "--no-index", *what, env=self.env
+        )
 
     def run(self, *words, **how):
         """Return what a program of this place prints."""
@@ -125,62 +109,46 @@ class Place:
 def checkout(tmp_path_factory):
     """A copy of the checkout, in a folder with a space."""
     folder = tmp_path_factory.mktemp("a checkout")
-    shutil.copytree(ROOT / "helpers", folder / "helpers")
-    shutil.copytree(ROOT / "torch_checkup", folder / "torch_checkup")
+    for name in ("helpers", "torch_checkup"):
+        shutil.copytree(ROOT / name, folder / name)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder)
     return folder
 
 
 @pytest.fixture(scope="module")
-def wheel(checkout, tmp_path_factory):
+def place(checkout, tmp_path_factory):
+    """A place where the wheel is installed."""
     folder = tmp_path_factory.mktemp("wheel")
     pip = sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-index"
     ran(*pip, "--no-build-isolation", "-w", folder, checkout)
-    return next(folder.glob("*.whl"))
-
-
-def installed(kind, checkout, wheel, folder):
-    """Install in one way; return the place, the program, and what came in."""
-    place = Place(folder)
-    program, home = place.python.with_name("torch-checkup"), place.site
-    if kind == "a wheel":
-        place.install(wheel)
-    else:
-        place.install("-e", checkout)
-    return place, program, home
-
-
-@pytest.fixture(scope="module")
-def place(wheel, tmp_path_factory):
-    """A place where the wheel is installed, and beside it what looks at a project."""
-    place = Place(tmp_path_factory.mktemp("place"))
-    place.install(wheel)
-    (place.site / "look.py").write_text(LOOK)
-    return place
+    return Place(tmp_path_factory.mktemp("place"), *folder.glob("*.whl"))
 
 
 @pytest.mark.parametrize("name", PROJECTS)
 def test_a_project_imports_its_own(name, place, tmp_path):
     target, where = written(name, tmp_path)
+    (where / "look.py").write_text(LOOK)
     said = place.run(place.python, "-P", "-c", START, target, cwd=where)
     assert said.strip() == "{'factor': 2}"
 
 
 def test_a_file_of_theirs_with_its_name_is_an_error(tmp_path):
     theirs = tmp_path / "torch_checkup.py"
-    theirs.write_text(NEVER)
+    theirs.touch()
     with pytest.raises(InputError, match=r"another name.* torch_checkup\.py"):
         folders_of(f"{theirs}:make")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="names the folders of Linux and macOS")
-@pytest.mark.parametrize("kind", ["a wheel", "editable"])
-def test_it_works_from_wherever_it_is_installed(kind, checkout, wheel, tmp_path):
-    place, program, home = installed(kind, checkout, wheel, tmp_path)
-    names = {path.name for path in home.iterdir() if path.suffix in ("", ".py")}
+@pytest.mark.parametrize("editable", [False, True])
+def test_it_works_from_wherever_it_is_installed(editable, checkout, place, tmp_path):
+    if editable:
+        place = Place(tmp_path, "-e", checkout)
+    names = {path.name for path in place.site.iterdir() if path.suffix in ("", ".py")}
     names = {name for name in names if not name.startswith("__")} - {"bin"}
-    assert names == (set() if kind == "editable" else {"torch_checkup"})
+    assert names == (set() if editable else {"torch_checkup"})
+    program = place.python.with_name("torch-checkup")
     target, where = written("a module helpers", tmp_path)
     (where / "log.txt").write_text("Unsupported Tensor.item() call")
     said = place.run(program, "explain", "log.txt", cwd=where)

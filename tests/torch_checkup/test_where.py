@@ -17,7 +17,7 @@ from tests.torch_checkup.test_parts import written
 from torch_checkup import repro, sandbox, search, where
 from torch_checkup.helpers.differences import Difference
 from torch_checkup.model import Model
-from torch_checkup.pieces import OnePiece
+from torch_checkup.repro import OnePiece
 from torch_checkup.search import Progress, Search, bisected
 from torch_checkup.where import Where
 
@@ -89,32 +89,40 @@ class News:
 
 
 @pytest.fixture
-def searched(tmp_path, monkeypatch):
+def model(tmp_path):
+    """A function that returns the model of a program."""
+
+    def made(body, train=False):
+        return Model({"target": written(tmp_path, body), "train": train})
+
+    yield made
+    sys.modules.pop("mine", None)
+
+
+@pytest.fixture
+def searched(model, tmp_path, monkeypatch):
     """A function that searches, and returns all that was reported.
 
     Without a stage of ours, torch's ladder is climbed.
     """
 
     def start(body, stage=None, train=False, seconds=300.0, change=lambda found: found):
-        m = Model({"target": written(tmp_path, body), "train": train})
+        m = model(body, train)
         m.try_out()
         compiling = partial(m.compiled, backend=stage or "eager")
         found = change(m.judged(compiling(), again=compiling).differences[0])
         if stage:
             monkeypatch.setattr(search, "LADDER", ("eager", stage))
         monkeypatch.setattr(Search, "fails", lambda *_: True)
-        order = {"target": m.order["target"], "keep": str(tmp_path)}
-        order |= {"cache": str(tmp_path / "cache"), "memory": None}
+        order = {**m.order, "keep": str(tmp_path), "cache": str(tmp_path / "cache")}
         progress = Progress(News(), seconds)
-        Search(m, found, progress, order).run()
+        Search(m, found, progress, {**order, "memory": None}).run()
         return progress._report.known
 
-    yield start
-    sys.modules.pop("mine", None)
+    return start
 
 
 PLANTED = {  # a model, a stage, with a backward; the graph, and the piece's lines
-    "one operation": (WHOLE, wrong_sin, False, 1, ["return torch.sin(z)"]),
     "second graph": (BROKEN, wrong_sin, False, 2, ["return torch.sin(z)"]),
     "first graph": (BROKEN, wrong_cos, False, 1, ["x = torch.cos(self.layer(x))"]),
     "gradient": (WHOLE, steep_tanh, True, 1, ["y = torch.tanh(x) + 1"]),
@@ -230,47 +238,13 @@ def test_a_bug_of_torch_is_found_in_a_process_by_itself(tmp_path):
     assert found.lines <= 20 and str(tmp_path) not in where.issue(found)
 
 
-ENDS = """
-    import os
-    @torch.library.custom_op("where_test::ends", mutates_args=())
-    def ends(x: torch.Tensor) -> torch.Tensor:
-        return x * 2
-    @ends.register_fake
-    def _(x):
-        os._exit(3)
-    def make():
-        return lambda x: ends(x.sin()), (torch.ones(4),)
-    """
-
-
-def test_what_ends_its_process_is_compiled_in_another_one(tmp_path):
-    target = written(tmp_path, ENDS)
-    said = "it ended its process, with status 3; it said: nothing"
-    sought = Difference(1, "the call", "raises", "runs", said, ended="status 3")
-    order = {"target": target, "train": False, "keep": str(tmp_path), "memory": None}
-    progress = Progress(News(), 300.0)
-    try:
-        Search(Model(order), sought, progress, order).run()
-    finally:
-        sys.modules.pop("mine", None)
-    known = progress._report.known
-    assert (known["stage"], known["still_fails"]) == ("eager", True), known
-    assert f"seen(True)  # {said}" in known["repro"]
-
-
-def test_a_search_whose_time_is_spent_tells_what_it_knows(searched):
+def test_what_is_not_searched_tells_what_is_known(searched):
     known = searched(WHOLE, wrong_sin, seconds=-1.0)
     assert known["notes"] == ["not narrowed further: the time of the search is spent"]
     assert known["trying"] == "eager" and "stage" not in known
-
-
-def test_what_is_not_always_wrong_is_not_searched(searched):
-    known = searched(
-        WHOLE, wrong_sin, change=lambda one: replace(one, note="in 1 of 3 rounds")
-    )
+    sometimes = partial(replace, note="in 1 of 3 rounds")
+    known = searched(WHOLE, wrong_sin, change=sometimes)
     assert known["often"] == [1, 3] and known["compiles"] == 0
-    found = Where(1, "output", "values", "1", "2", often=(1, 3))
-    assert "wrong in 1 of 3 runs" in str(found)
 
 
 # --- pass, lowering, setting --------------------------------------------------------
@@ -325,9 +299,9 @@ def test_what_of_code_generation_matters_is_told(
 def test_a_kernel_is_named():
     backend = OnePiece("eager")
     torch.compile(lambda x: x.sin().sin(), backend=backend)(torch.ones(4))
-    looking = mock.Mock()
-    given = {"captured": backend.graphs[0], "inputs": (torch.ones(4),)}
-    Search.kernel(looking, mock.Mock(**given, difference=mock.Mock(place="output")))
+    alone, looking = mock.Mock(captured=backend.graphs[0]), mock.Mock()
+    alone.inputs, alone.difference.place = (torch.ones(4),), "output"
+    Search.kernel(looking, alone)
     [call] = looking.progress.put.call_args_list
     assert call.kwargs["kernel"].startswith("cpp_fused_sin")
 
@@ -335,48 +309,36 @@ def test_a_kernel_is_named():
 # --- the program of the whole -------------------------------------------------------
 
 CALLED = """
-    def f(x, scale=1):
-        return x * scale
+    def f(x):
+        return x * torch.ones((), requires_grad=True)
     def make():
         return {given}
     """
-ONE, LOSS = "f, (torch.ones(3),)", "lambda out: out.sum()"
-SEVERAL = "f, [(torch.ones(3),), (torch.ones(4),)]"
+ONE = "f, (torch.ones(3),)"
+CALLS = [  # what make() returns, whether it is trained, and words of the program
+    (ONE, False, "call = given\n    out = run(*call)\n"),
+    ("f, {'x': torch.ones(3)}", False, "run(**call)"),
+    ("f, [(torch.ones(n),) for n in (3, 4)]", False, "for call in given[:2]:"),
+    (f"{ONE}, lambda out: out.sum()", True, "loss[0](out).backward()"),
+    (ONE, True, repro.BACKWARD[-1]),
+]
 
 
-@pytest.mark.parametrize(
-    ("given", "train", "call"),
-    [
-        (ONE, False, ["call = given", "out = run(*call)"]),
-        ("f, {'x': torch.ones(3)}", False, ["call = given", "out = run(**call)"]),
-        (SEVERAL, False, ["for call in given[:2]:", "    out = run(*call)"]),
-        (f"{ONE}, {LOSS}", True, ["out = run(*call)", "loss[0](out).backward()"]),
-        (ONE, True, ["call = given", "out = run(*call)", *repro.BACKWARD]),
-    ],
-    ids=["a call", "by name", "some calls", "a loss", "no loss"],
-)
-def test_the_program_of_the_whole_calls_what_its_owner_makes(
-    given, train, call, tmp_path
+@pytest.mark.parametrize(("given", "train", "words"), CALLS)
+def test_the_program_of_the_whole_runs_what_its_owner_makes(
+    given, train, words, model, monkeypatch
 ):
-    target = written(tmp_path, CALLED.format(given=given))
-    order = {"target": target, "train": train}
-    try:
-        m = Model(order)
-        for found in (
-            Difference(2, "output", "values", "1", "2"),
-            Difference(2, "the call", "raises", "runs", "RuntimeError: no"),
-        ):
-            looking = Search(m, found, Progress(News(), 300.0), order)
-            source = looking.of_the_whole("eager").source
-            lines = [line.strip() for line in source.splitlines()]
-            how = 'torch.compile(fn, backend="eager")'
-            assert f"run = {how} if compiled else fn" in lines
-            at = lines.index(call[0])
-            assert lines[at : at + len(call)] == [line.strip() for line in call]
-        looking.sought = replace(found, place="the moon", field="values")
-        assert looking.of_the_whole("eager") is None
-    finally:
-        sys.modules.pop("mine", None)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    m = model(CALLED.format(given=given), train)
+    for field, place in (("values", "output"), ("raises", "the call")):
+        found = Difference(2, place, field, "runs", "RuntimeError: no")
+        looking = Search(m, found, Progress(News(), 300.0), m.order)
+        source = looking.of_the_whole("eager").source
+        exec(source, {})
+        how = 'run = torch.compile(fn, backend="eager") if compiled else fn'
+        assert how in source and words in source
+    looking.sought = replace(found, place="the moon", field="values")
+    assert looking.of_the_whole("eager") is None
 
 
 # --- what is told, and written -------------------------------------------------------
@@ -387,56 +349,49 @@ FOUND = Where(1, "output[0]", "dtype", "bfloat16", "int64", stage="inductor")
 def test_what_is_known_is_told_in_a_sentence():
     known = {"step": "lowering mm", "kernel": "cpp_0", "module": "self.head"}
     known |= {"file": "mine.py", "line": 7, "piece": 2, "still_fails": True, "lines": 1}
-    found = replace(FOUND, **known, often=(1, 3), notes=("but see",))
-    assert str(found) == (
-        "output[0]: dtype int64, eager's bfloat16; first wrong in inductor, "
-        "lowering mm, at self.head, mine.py:7; 2 operations together; kernel cpp_0; "
-        "wrong in 1 of 3 runs; alone, a program of 1 line still fails (--repro keeps "
-        "it); but see"
+    told = str(replace(FOUND, **known, often=(1, 3), notes=("but see",)))
+    assert told.startswith(
+        "output[0]: dtype int64, eager's bfloat16; first wrong in ind"
     )
+    for words in (
+        "lowering mm, at self.head, mine.py:7",
+        "2 operations",
+        "kernel cpp_0",
+    ):
+        assert f"{words}" in told
+    for words in ("in 1 of 3 runs", "a program of 1 line still fails", "; but see"):
+        assert words in told
     assert str(Where(1, "the call", "raises", "runs", "E: no")).endswith("eager runs")
 
 
 def test_a_sandbox_is_asked_with_limits_and_news_are_added(tmp_path, monkeypatch):
     asked = []
+    news = {"stage": "s", "problem": "failed at: s: it died of SIGSEGV"}
 
     def reports(function, order, *limits):
         cache = Path(order.pop("cache"))
         assert cache.is_dir() and not any(cache.iterdir())
         asked.append((function, order, limits))
-        yield {"where": {"stage": "inductor"}}
+        yield {"where": {"trying": "inductor", "doing": "it was compiled"}}
         yield {"where": {"step": "lowering", "seconds": 2.0}, "stage": "s"}
+        yield {**news, "ended": "SIGSEGV"}
 
     monkeypatch.setattr(sandbox, "reports", reports)
     sought = Difference(2, "output", "values", "1", "2")
     given = {"target": f"{tmp_path / 'mine.py'}:make"}
     found = where.searched(sought, given, 9.0, 7, tmp_path)
-    more = {"stage": "inductor", "step": "lowering", "seconds": 2.0}
-    assert found == Where(2, "output", "values", "1", "2", **more)
+    died = "not narrowed further: it died of SIGSEGV, it was compiled"
+    known = {"step": "lowering", "seconds": 2.0, "notes": (died,)}
+    assert found == Where(2, "output", "values", "1", "2", **known)
     order = {**given, "memory": 7, "difference": asdict(sought)}
     order |= {"seconds": 9.0, "keep": str(tmp_path)}
     assert asked == [(".search:look", order, (9.0, 7))]
+    # Only the end that is sought tells the stage.
+    same = where.searched(replace(sought, ended="SIGSEGV"), given, 9.0, 7, tmp_path)
+    assert same.stage == "inductor"
     eats = replace(sought, ended="memory")  # and so does a program of the search
     where.searched(eats, given, 9.0, 7, tmp_path)
-    assert asked[1][2] == (9.0, 14) and asked[1][1]["memory"] == 7
-
-
-@pytest.mark.parametrize("same", [True, False])
-def test_a_search_that_is_ended_has_told_what_it_knew(same, tmp_path, monkeypatch):
-    """Only the end that is sought tells the stage."""
-
-    def reports(*_):
-        yield {"where": {"trying": "inductor", "doing": "it was compiled"}}
-        problem = "failed at: s: its process died of SIGSEGV"
-        yield {"stage": "s", "problem": problem, "ended": "SIGSEGV"}
-
-    monkeypatch.setattr(sandbox, "reports", reports)
-    sought = Difference(1, "output", "values", "1", "2", ended="SIGSEGV" * same)
-    order = {"target": f"{tmp_path / 'mine.py'}:make"}
-    found = where.searched(sought, order, 1.0, None, tmp_path)
-    assert found.stage == "inductor" * same
-    died = "its process died of SIGSEGV"
-    assert found.notes == (f"not narrowed further: {died}, it was compiled",)
+    assert asked[2][2] == (9.0, 14) and asked[2][1]["memory"] == 7
 
 
 def test_one_folder_has_the_program_the_test_and_the_issue(tmp_path):
@@ -455,11 +410,8 @@ def test_one_folder_has_the_program_the_test_and_the_issue(tmp_path):
     [lacks] = where.written(found, kept, None).notes
     assert "--repro FOLDER keeps" in lacks
     assert where.written(FOUND, kept, None) == FOUND  # it has no program
-
-
-def test_a_draft_tells_what_is_known_and_no_name_of_a_person_or_host():
-    found = replace(FOUND, kernel="cpp_0", notes=("but see",), still_fails=True)
-    draft = where.issue(replace(found, repro="import torch\n\n"))
+    # No name of a person or a host.
+    draft = where.issue(replace(found, kernel="cpp_0", notes=("but see",)))
     for words in (f"- torch: {torch.__version__}", "- kernel: cpp_0", "- but see"):
         assert words in draft
     assert "```python\nimport torch\n```" in draft and "wrong in" not in draft
