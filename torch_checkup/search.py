@@ -238,8 +238,9 @@ class Search:
         graphs = self.tried(stage)[1].graphs
         if len(graphs) < 2:
             return 0, graphs
-        first = lambda count: self.tried(stage, whole=count)[0]  # noqa: E731
-        return smallest(range(len(graphs) + 1), first) - 1, graphs
+        counts = range(len(graphs) + 1)
+        first = smallest(counts, lambda count: self.tried(stage, whole=count)[0])
+        return first - 1, graphs
 
     def piece(self, stage: str, number: int, graph: Captured) -> Piece | None:
         """Return the smallest piece of a graph that makes the whole wrong.
@@ -413,8 +414,9 @@ class Search:
             known = lines_of(lambda: [run(*call, **kw) for call, kw in calls])
         if not known or not self.right_with(known):
             return None
-        right = lambda count: self.right_with(known[:count])  # noqa: E731
-        return known[smallest(range(len(known) + 1), right) - 1]
+        counts = range(len(known) + 1)
+        first = smallest(counts, lambda count: self.right_with(known[:count]))
+        return known[first - 1]
 
     def right_with(self, chosen: Sequence[Line], breaks: bool = False) -> bool:
         """Return whether it is right where these lines run as `eagerly` lets them."""
@@ -510,7 +512,7 @@ def _distinct(runs: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 def smallest(places: Sequence[int], wrong: Callable[[int], bool]) -> int:
     """Return the first of *places* that is wrong, where the last is known to be.
 
-    What is wrong stays wrong behind it; the first place is taken for right.
+    All after it are wrong too; the first place is taken for right.
     """
     low, high = 0, len(places) - 1
     while high - low > 1:

@@ -79,11 +79,11 @@ def _why_eager(m: Model) -> str:
     least, _ = least_captured(m)
     if not least.count:
         why = ": no operation of torch was found to capture"
-        if torch._dynamo.config.disable:
+        if least.breaks:
+            why = "; see capture"
+        elif torch._dynamo.config.disable:
             why = ": TORCH_COMPILE_DISABLE is set"
-        return (
-            f"no graph ran: the call is eager{'; see capture' if least.breaks else why}"
-        )
+        return f"no graph ran: the call is eager{why}"
     if torch._dynamo.config.suppress_errors:
         inputs, kwargs = m.calls[0]
         with undisturbed(m.fn), torch._dynamo.config.patch(suppress_errors=False):
