@@ -114,6 +114,12 @@ class Comparison(Measured, TableResult):
             f"{low:.3g} to {high:.3g}"
         )
 
+    def plot(self) -> Any:
+        """Return a picture of both times, and of the speed-up with its interval."""
+        from .plots import plot_comparison
+
+        return plot_comparison(self)
+
     def table(self) -> text.Table:
         """Return the result as a table: facts plain, measured values marked."""
         a, b = self.names

@@ -29,6 +29,14 @@ class Sweep(Measured, TableResult):
     points: tuple[Point, ...]
     complete: bool
 
+    def plot(self) -> Any:
+        """Return a picture of the points: both times, and the speed-up at each."""
+        from .plots import plot_comparison
+
+        head = f"{self.parameter} ({self.unit})" if self.unit else self.parameter
+        labels = [f"{head} = {point.value}" for point in self.points]
+        return plot_comparison(*(p.comparison for p in self.points), labels=labels)
+
     def table(self) -> text.Table:
         """Return one row per point, measured values marked."""
         head = f"{self.parameter} ({self.unit})" if self.unit else self.parameter

@@ -9,6 +9,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from helpers import plots
+from helpers.sweeps import Point, Sweep
 from tests.helpers.test_benchmark import made
 
 
@@ -23,8 +24,10 @@ SLOWER = comparison(9e-6, 21e-6, (0.42, 0.45), "slower")
 UNSURE = comparison(7e-3, 6.9e-3, (0.96, 1.07), "cannot tell")
 
 
+POINTS = tuple(Point(rows, FASTER) for rows in (64, 4096))
 PICTURES = {
-    "one": lambda: plots.plot_comparison(FASTER),
+    "one": FASTER.plot,
+    "sweep": Sweep("size", "rows", POINTS, complete=True).plot,
     "four": lambda: plots.plot_comparison(
         *(FASTER, SAME, SLOWER, UNSURE), labels=list("abcd")
     ),
