@@ -18,7 +18,7 @@ import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
-from .helpers.errors import InputError, Unavailable
+from .helpers.errors import Unavailable
 from .helpers.results import versions
 
 Options = argparse.Namespace
@@ -68,7 +68,7 @@ def _parts() -> str:
     from .report import NAMES, QUESTIONS
 
     width = max(map(len, QUESTIONS))
-    asked = {name: question for name, (question, _) in QUESTIONS.items()}
+    asked = {name: one.asks for name, one in QUESTIONS.items()}
     asked["gpu"] += " Only with --gpu."
     lines = [f"    {name:{width}}  {line}" for name, line in asked.items()]
     facts = textwrap.fill(f"Facts for --require: {', '.join(NAMES)}.", 79)
@@ -91,8 +91,6 @@ def _checkup_options(option: Callable) -> None:
     option("--to", action="append", default=[], metavar="FILE", help=to)
     repro = "write a program there that shows what is wrong, a test, and an issue"
     option("--repro", metavar="FOLDER", help=repro)
-    for old in ("--emit-test", "--issue"):
-        option(old, metavar="FILE", help=argparse.SUPPRESS)
     rules = 'what must hold, such as "breaks=0,matches"'
     option("--require", default="", metavar="RULES", help=rules)
     earlier = "an earlier report (--to): it may not become worse"
@@ -129,8 +127,6 @@ def _cold_start(chosen: Options) -> int:
 def _checkup(chosen: Options) -> int:
     from . import report
 
-    if chosen.emit_test or chosen.issue:
-        raise InputError("--emit-test and --issue: --repro FOLDER writes all three now")
     for path in chosen.to:  # before the minutes that it takes
         report.check_report(path)
     report.rules_of(chosen.require)

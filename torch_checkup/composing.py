@@ -37,7 +37,7 @@ from .helpers.results import Measured, TableResult
 from .helpers.session import one_device, tensors_of, undisturbed
 from .helpers.tensors import clone, tensors
 from .helpers.text import Table, mark
-from .model import Model, ask_for_instructions, doubled, in_turn
+from .model import Model, doubled, in_turn
 from .report import Part, shown
 from .sandbox import Report, end_with_parent, target_of
 
@@ -370,15 +370,12 @@ _HERE: dict[str, Callable[[TrainingStep, tuple], torch.Tensor]] = {
 @correctness.eager_numbers()
 def look(order: dict[str, Any], report: Report) -> None:
     """Try each situation of an *order*: a sandbox runs this."""
-    ask_for_instructions()
     in_turn(order, report, judged)
 
 
 def judged(m: Model, name: str) -> dict[str, str]:
     """Return verdict and words on one situation; of two ways, both, and the worse."""
-    if name not in WAYS:
-        return _judged(m, name)
-    found = {way: _judged(m, name, way) for way in WAYS[name]}
+    found = {way: _judged(m, name, way) for way in WAYS.get(name, ("",))}
     bad = max(found.values(), key=lambda one: list(VERDICTS).index(one["verdict"]))
     if all(one == bad for one in found.values()):
         return bad
@@ -386,7 +383,7 @@ def judged(m: Model, name: str) -> dict[str, str]:
     return {**bad, "says": "; ".join(says)}
 
 
-def _judged(m: Model, name: str, way: str = "") -> dict[str, str]:
+def _judged(m: Model, name: str, way: str) -> dict[str, str]:
     """Return verdict and words on one situation, in one way."""
     situation = getattr(TrainingStep, name.replace(" ", "_"))
     eager, compiled = TrainingStep(m, False, way), TrainingStep(m, True, way)

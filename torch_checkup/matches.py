@@ -40,8 +40,7 @@ def part(m: Model) -> Part:
     if bad:
         verdict = "bad"
         says = _says(what, numbers["RAISES"], numbers["DIFFER"], bad)
-        fix = _fixed_sizes(m) if numbers["RAISES"] else _rounded(m)
-        advice = (fix or BISECT,)
+        advice = (_fix(m, bool(numbers["RAISES"])) or BISECT,)
     elif found.undecided:
         verdict = "cannot tell"
         says = f"whether {what} agree was not decided"
@@ -124,32 +123,26 @@ def _refuse_without_compiler(raises: list[str], calls: int) -> None:
             raise InputError(f"Inductor found no C++ compiler ({why})")
 
 
-def _fixed_sizes(m: Model) -> str:
-    """Return that code for fixed sizes gives all of eager's answers, if it does."""
-    if _right(m, dynamic=False):
-        return (
-            "torch.compile(model, dynamic=False): eager's answers for all these "
-            "inputs; what failed is code for sizes that vary"
-        )
-    return ""
-
-
 _HALF = (torch.bfloat16, torch.float16)
 
 
-def _rounded(m: Model) -> str:
-    """Return that code which rounds where eager does gives its answers, if it does.
+def _fix(m: Model, raises: bool) -> str:
+    """Return the line with which all answers are eager's, if the likely one helps.
 
-    Kernels keep float32 between the operations on half precision, which is meant.
+    What raises may be code for sizes that vary.  Kernels keep float32 between the
+    operations on half precision, which is meant.
     """
-    if not any(t.dtype in _HALF for t in tensors((m.calls, m.module))):
+    if raises:
+        how: dict[str, Any] = {"dynamic": False}
+        words, why = "dynamic=False", "what failed is code for sizes that vary"
+    elif any(t.dtype in _HALF for t in tensors((m.calls, m.module))):
+        how = {"options": {"emulate_precision_casts": True}}
+        words = 'options={"emulate_precision_casts": True}'
+        why = "half precision is rounded between operations"
+    else:
         return ""
-    if _right(m, options={"emulate_precision_casts": True}):
-        return (
-            'torch.compile(model, options={"emulate_precision_casts": True}): eager\'s '
-            "answers for all these inputs; half precision is rounded between operations"
-        )
-    return ""
+    said = f"torch.compile(model, {words}): eager's answers for all these inputs; {why}"
+    return said if _right(m, **how) else ""
 
 
 def _right(m: Model, **options: Any) -> bool | None:

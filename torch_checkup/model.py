@@ -6,7 +6,7 @@ import functools
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
 from importlib import import_module
 from typing import Any
@@ -38,8 +38,6 @@ with needed_for("seeing what a model compiles inside"):
     from torch._dynamo import eval_frame
 with needed_for("telling a build that is slow from code that never ends"):
     from torch._dynamo.callback import callback_handler
-with needed_for("asking for vector instructions once"):
-    from torch._inductor.cpu_vec_isa import VecISA, valid_vec_isa_list
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -245,26 +243,6 @@ def _compiled_calls() -> Iterator[list[str]]:
         yield met
 
 
-@functools.cache
-def ask_for_instructions() -> None:
-    """Let torch find this machine's vector instructions, which it keeps for a process.
-
-    It builds the same short program for each set of them, though the first set that
-    works is the one it takes, and the others are parts of that: this builds it once.
-    """
-    usual, works = VecISA.check_build, dict[str, bool]()
-
-    def once(isa: VecISA, code: str) -> bool:
-        works[code] = works.get(code) or usual(isa, code)
-        return works[code]
-
-    with (
-        mock.patch.object(VecISA, "check_build", once),
-        suppress(Exception),  # no compiler: what needs one says so
-    ):
-        valid_vec_isa_list()
-
-
 def race(sides: tuple[Callable, Callable], inputs: Any, **how: Any) -> Comparison:
     """Return `compare` of both *sides*, on copies where a call uses its inputs up.
 
@@ -309,8 +287,6 @@ def near(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
 
 _UNCALLED = ("matches", "gpu")
 """Parts that are asked even where eager raises in every call."""
-_BUILT = ("matches", "traffic", "speed", "next")
-"""Parts that build kernels."""
 
 
 def look(order: dict[str, Any], report: Report) -> None:
@@ -347,8 +323,6 @@ def found_of(m: Model, name: str) -> dict[str, Any]:
             why = one_line(m.fails[0])
             part = Part(name, "not run", f"eager raises in every call: {why}")
         else:
-            if name in _BUILT:
-                ask_for_instructions()
             part = import_module(f"{__package__}.{name}").part(m)
     except InputError as error:
         first, *rest = str(error).splitlines()

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from statistics import median
 from typing import Any
@@ -90,7 +91,7 @@ def all_tried(m: Model) -> list[Outcome]:
     found, begin = list[Outcome](), time.monotonic()
     with torch.set_grad_enabled(m.gradients):
         torch.compile(lambda x: x + 1)(torch.ones(2))  # the first one costs more
-        for one in chain(_breaks(m), _dynamic_sizes(m), _timed(m)):
+        for one in chain(_counted(m), _timed(m)):
             found.append(one)
             if time.monotonic() - begin > m.order["timeout"] / 2:
                 late = "not tried: timeout="
@@ -146,37 +147,30 @@ def _agreement(
 # ------------------------------------------------------- breaks, and versions: counted
 
 
-def _breaks(m: Model) -> Iterator[Outcome]:
-    """Yield the options with which Dynamo captures more, judged with kernels."""
+def _counted(m: Model) -> Iterator[Outcome]:
+    """Yield options that capture more, or compile fewer versions: kernels judge them.
 
-    def judged(line: str, one: Tried) -> Outcome:
-        with torch._dynamo.config.patch(one.option.settings):
-            agrees, *_ = _agreement(m, _compiling(m), m.calls[:1])
-        return Outcome(line, "breaks", one.effect, one.saved, agrees, one.option.costs)
+    Of calls whose sizes differ, there is nothing to win where one version serves all.
+    """
+
+    def judged(line: str, kind: str, one: Tried) -> Outcome:
+        option = one.option
+        with option.on():
+            how = _compiling(m, **option.options)
+            agrees, *_ = _agreement(m, how, option.calls(m.calls))
+        return Outcome(line, kind, one.effect, one.saved, agrees, option.costs)
 
     for one in capture.helpful(m):
-        yield from _attempt("breaks", judged, one.option.line, one)
-
-
-def _dynamic_sizes(m: Model) -> Iterator[Outcome]:
-    """Yield what makes fewer versions of calls whose sizes differ."""
-    marks = [*options.marked(m)]
-    if not marks or (now := recompiles(m.fn, m.calls).total) < 2:
+        yield from _attempt("breaks", judged, one.option.line, "breaks", one)
+    marks, count = [*options.marked(m)], partial(options.versions, m, None, 1)
+    if not marks or (now := count(Option(""))[0]).count < 2:
         return
-
-    def counted(line: str, option: Option) -> Outcome:
-        calls = option.calls(m.calls)
-        then = recompiles(m.fn, calls, **option.options).total
-        agrees, first, _ = _agreement(m, _compiling(m, **option.options), calls, True)
-        effect = f"{text.count(now, 'version')}, then {then}"
-        costs = f"compiles for {mark(text.seconds(first))}"
-        return Outcome(line, "versions", effect, now - then, agrees, costs)
-
-    found = []
     for option in (*marks, *options.dynamic()):
-        if not any(one.helps and one.gain == now - 1 for one in found):
-            found += _attempt("versions", counted, option.line, option)
-    yield from found
+        one = options.tried(option, now, count)
+        found = [*_attempt("versions", judged, option.line, "versions", one)]
+        yield from found
+        if one.helps and one.after.count == 1 and found[0].helps:
+            return
 
 
 # -------------------------------------------------------------------- seconds: timed

@@ -118,18 +118,25 @@ class Tried:
 
     @property
     def saved(self) -> int:
-        """How many breaks or versions are saved by what helps: at least one."""
-        return max(self.before.issues[1] - self.after.issues[1], 1)
+        """How many breaks or versions are saved: at least one by what helps."""
+        less = self.before.issues[1] - self.after.issues[1] if self.after else 0
+        return max(less, int(self.helps))
+
+    @property
+    def ran(self) -> bool:
+        """Whether it raised nothing, and no answer was found to differ."""
+        return self.after is not None and self.agrees is not False
 
     @property
     def helps(self) -> bool:
-        """Whether fewer are left, and no answer was found to differ."""
-        better = self.after is not None and self.after.issues < self.before.issues
-        return better and self.agrees is not False
+        """Whether it ran, and fewer are left."""
+        return self.ran and self.after.issues < self.before.issues
 
     @property
     def effect(self) -> str:
-        """The counts in words."""
+        """The counts in words, or that it fails."""
+        if self.after is None:
+            return f"fails: {self.why:.100}"
         return self.before.then(self.after)
 
 
@@ -254,11 +261,11 @@ SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any], str]] = {
 
 
 @contextmanager
-def kept_settings() -> Iterator[dict[str, Any]]:
-    """Put the global settings back after the block; yields what they are before it."""
+def kept_settings() -> Iterator[None]:
+    """Put the global settings back after the block."""
     before = {name: ask() for name, (ask, _, _) in SETTINGS.items()}
     try:
-        yield before
+        yield
     finally:
         for name, value in before.items():
             ask, put, _ = SETTINGS[name]
@@ -266,19 +273,18 @@ def kept_settings() -> Iterator[dict[str, Any]]:
                 put(value)
 
 
-def settings_kept(names: Sequence[str]) -> Option | None:
-    """Return the option that fixes global settings before the first call."""
-    known = [name for name in names if name in SETTINGS]
-    if not known:
-        return None
-    first = {name: SETTINGS[name][0]() for name in known}
+def settings_kept(names: Sequence[str]) -> Iterator[Option]:
+    """Yield the option that fixes global settings before the first call."""
+    first = {name: SETTINGS[name][0]() for name in names if name in SETTINGS}
 
     def before() -> None:
         for name, value in first.items():
             SETTINGS[name][1](value)
 
-    how = "; ".join(SETTINGS[name][2] for name in known)
-    return Option(f"{how}: once, before the first call, and not again", before=before)
+    how = "; ".join(SETTINGS[name][2] for name in first)
+    if how:
+        line = f"{how}: once, before the first call, and not again"
+        yield Option(line, before=before)
 
 
 _SWITCH = re.compile(
@@ -306,17 +312,27 @@ def named(m: Model, call: Call) -> Iterator[tuple[str, Any]]:
         yield argument.key + pytree.keystr(path), leaf
 
 
-def changed(
-    m: Model, change: Callable[[str, Any], Any], calls: Sequence[Call]
+def changed(m: Model, line: str, name: str, change: Callable[[Any], Any]) -> Option:
+    """Return the option that changes the leaf with a *name* in all calls."""
+
+    def changed_leaf(path: tuple, leaf: Any) -> Any:
+        key = path[0].key + pytree.keystr(path[1:])
+        return change(leaf) if key == name else leaf
+
+    def with_leaf(arguments: dict[str, Any]) -> dict[str, Any]:
+        return pytree.tree_map_with_path(changed_leaf, dict(arguments))
+
+    return Option(line, calls=partial(_rebound, m, with_leaf))
+
+
+def _rebound(
+    m: Model, change: Callable[[dict[str, Any]], dict[str, Any]], calls: Sequence[Call]
 ) -> list[Call]:
-    """Return *calls* with what *change* makes of each leaf and its name."""
+    """Return *calls* with what *change* makes of their arguments by name."""
     new = []
     for call in calls:
         bound = _bound(m, call)
-        bound.arguments = pytree.tree_map_with_path(
-            lambda path, leaf: change(path[0].key + pytree.keystr(path[1:]), leaf),
-            dict(bound.arguments),
-        )
+        bound.arguments = change(bound.arguments)
         new.append((bound.args, bound.kwargs))
     return new
 
@@ -362,15 +378,8 @@ def given(m: Model, name: str) -> Iterator[Option]:
     *name* is an argument, or is inside one: ``n``, ``batch['scale']``, ``config.n``.
     """
 
-    def tensors(calls: list[Call]) -> list[Call]:
-        new = []
-        for call in calls:
-            bound = _bound(m, call)
-            _made_tensor(name, bound.arguments)
-            new.append((bound.args, bound.kwargs))
-        return new
-
     if any(_number(name, _bound(m, call).arguments) is not None for call in m.calls):
+        tensors = partial(_rebound, m, partial(_made_tensor, name))
         yield Option(f"pass {name} as a tensor, torch.tensor({name})", calls=tensors)
 
 
@@ -411,12 +420,13 @@ def _number(name: str, scope: dict[str, Any]) -> float | None:
     return None
 
 
-def _made_tensor(name: str, scope: dict[str, Any]) -> None:
-    """Put a tensor in the place of the number that has a *name*, if one has."""
-    if (value := _number(name, scope)) is not None:
-        whole = {**scope, "_tensor": torch.tensor(value)}
-        exec(f"{name} = _tensor", whole)
-        scope.update((key, whole[key]) for key in scope)
+def _made_tensor(name: str, scope: dict[str, Any]) -> dict[str, Any]:
+    """Put a tensor in the place of the number that has a *name*; return the scope."""
+    if (value := _number(name, scope)) is None:
+        return scope
+    whole = {**scope, "_tensor": torch.tensor(value)}
+    exec(f"{name} = _tensor", whole)
+    return {key: whole[key] for key in scope}
 
 
 def dynamic() -> Iterator[Option]:

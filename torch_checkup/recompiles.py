@@ -59,7 +59,7 @@ def part(m: Model) -> Part:
         "limit_hit": seen.limit_hit,
         "guards": "; ".join(guards),
     }
-    attempts = Attempts(m, seen, rounds, compiling(m) if names else None)
+    attempts = Attempts(m, seen, rounds, compiling(m, names) if names else None)
     advice = () if verdict == "good" else tuple(attempts.lines())
     return Part("recompiles", verdict, says, counts, shown(seen), advice + compiles(m))
 
@@ -75,7 +75,7 @@ def _seen(m: Model, rounds: int, names: Sequence[str]) -> Recompiles:
         return recompiles(m.fn, calls, budget=half)
     torch.compiler.reset()  # a part before may have left their code at its limit
     with undisturbed(m.fn):
-        return compiles_of(compiling(m)(backend="eager"), calls, half)
+        return compiles_of(compiling(m, names)(backend="eager"), calls, half)
 
 
 def _verdict(
@@ -109,12 +109,15 @@ def _verdict(
 
 @dataclass(frozen=True)
 class Finding:
-    """Guards that fail for one cause: their kind, in words, and the first of them."""
+    """Guards that fail for one cause: their kind, in words, and the first of them.
+
+    *name* is that of what they test, or ''.
+    """
 
     kind: Kind
     words: str
     guard: Guard
-    groups: tuple[str, ...]
+    name: str
 
     @property
     def place(self) -> str:
@@ -137,29 +140,14 @@ class Kind(NamedTuple):
     untried: str = ""
 
 
-def _marked(m: Model, _: Finding) -> Iterator[Option]:
-    yield from options.marked(m)
-
-
 def _unbacked(m: Model, _: Finding) -> Iterator[Option]:
     """Of sizes 0 and 1, which have their own versions, make sizes as all others.
 
     For others it would hide that the code needs the number, as the key of a table.
     """
-    sizes = {size for _, leaf in _tensors(m) for size in leaf.shape}
+    leaves = [leaf for call in m.calls for _, leaf in options.named(m, call)]
+    sizes = {n for leaf in leaves if isinstance(leaf, torch.Tensor) for n in leaf.shape}
     yield from options.marked(m, "decorators.mark_unbacked") if sizes & {0, 1} else ()
-
-
-def _tensors(m: Model) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield each tensor of all calls, with its name."""
-    for call in m.calls:
-        for name, leaf in options.named(m, call):
-            if isinstance(leaf, torch.Tensor):
-                yield name, leaf
-
-
-def _dynamic(_p: Model, _: Finding) -> Iterator[Option]:
-    yield from options.dynamic()
 
 
 def _another_first(m: Model, _: Finding) -> Iterator[Option]:
@@ -169,50 +157,22 @@ def _another_first(m: Model, _: Finding) -> Iterator[Option]:
         yield Option(f"warm up with inputs {first + 1} first", order=order)
 
 
-def _no_duck(_p: Model, _: Finding) -> Iterator[Option]:
+def _no_duck(*_: Any) -> Iterator[Option]:
     line = "torch.fx.experimental._config.use_duck_shape = False"
     yield Option(line, around=lambda: shapes.patch(use_duck_shape=False))
 
 
-def _scalars(_p: Model, _: Finding) -> Iterator[Option]:
-    """What a graph break gave may be a size, and cannot stay a tensor."""
-    yield from options.switches("torch._dynamo.config.capture_scalar_outputs = True")
-
-
-def _settings(_p: Model, found: Finding) -> Iterator[Option]:
-    if option := options.settings_kept(settings_in(found.guard.test)):
-        yield option
-
-
 def _one_dtype(m: Model, found: Finding) -> Iterator[Option]:
-    [name] = found.groups
-    given = dict(options.named(m, m.calls[0])).get(name)
+    given = dict(options.named(m, m.calls[0])).get(found.name)
     if isinstance(given, torch.Tensor):
-        line = f"{name}.to({given.dtype}) in each call"
-        yield _leaves(m, line, name, lambda leaf: leaf.to(given.dtype))
+        line = f"{found.name}.to({given.dtype}) in each call"
+        yield options.changed(m, line, found.name, lambda leaf: leaf.to(given.dtype))
 
 
 def _detached(m: Model, found: Finding) -> Iterator[Option]:
-    [name] = found.groups
     if not m.train:
-        line = f"{name}.detach(), where no gradient of it is needed"
-        yield _leaves(m, line, name, torch.Tensor.detach)
-
-
-def _number(m: Model, found: Finding) -> Iterator[Option]:
-    """A number as a tensor: an argument, or what an argument or the model holds."""
-    [name] = found.groups
-    yield from options.given(m, name)
-    yield from options.held(m, name)
-
-
-def _leaves(m: Model, line: str, name: str, change: Callable[[Any], Any]) -> Option:
-    """Return the option that changes what has a *name* in all calls."""
-
-    def changed(key: str, leaf: Any) -> Any:
-        return change(leaf) if key == name else leaf
-
-    return Option(line, calls=lambda calls: options.changed(m, changed, calls))
+        line = f"{found.name}.detach(), where no gradient of it is needed"
+        yield options.changed(m, line, found.name, torch.Tensor.detach)
 
 
 _SIZE = r"tensor '(.+?)' size mismatch at index (\d+)"
@@ -228,7 +188,12 @@ KINDS = (  # the first that fits counts; what torch's own hint names is tried, t
     Kind(
         _SIZE,
         "{0} has a different size in dimension {1}",
-        (_marked, _dynamic, _unbacked, _another_first),
+        (
+            lambda m, _: options.marked(m),
+            lambda *_: options.dynamic(),
+            _unbacked,
+            _another_first,
+        ),
         "pad it to a few sizes",
     ),
     Kind(
@@ -247,11 +212,15 @@ KINDS = (  # the first that fits counts; what torch's own hint names is tried, t
         "{0} differs in whether it requires gradients",
         (_detached,),
     ),
-    Kind(r"GLOBAL_STATE changed: (.+)", "", (_settings,)),
+    Kind(
+        r"GLOBAL_STATE changed: ",
+        "",
+        (lambda _, found: options.settings_kept(settings_in(found.guard.test)),),
+    ),
     Kind(
         r"(\S+)\.size\(\)\[\d+\] == (\S+)\.size\(\)\[\d+\]",
         "sizes of {0} and {1} were equal by chance in the first call",
-        (_no_duck, _marked, _another_first),
+        (_no_duck, lambda m, _: options.marked(m), _another_first),
     ),
     Kind(
         r"(\S+)\.size\(\)",
@@ -267,7 +236,12 @@ KINDS = (  # the first that fits counts; what torch's own hint names is tried, t
     Kind(
         r"^(___stack\d+)\b",
         "{0} is a different value",
-        (_scalars,),
+        # what a graph break gave may be a size, and cannot stay a tensor
+        (
+            lambda *_: options.switches(
+                "torch._dynamo.config.capture_scalar_outputs = True"
+            ),
+        ),
         "keep it a tensor, and choose with torch.where",
     ),
     Kind(
@@ -279,7 +253,10 @@ KINDS = (  # the first that fits counts; what torch's own hint names is tried, t
     Kind(
         rf"^{_NAME} == ",
         "{0} is a constant in compiled code",
-        (_number,),
+        (
+            lambda m, found: options.given(m, found.name),
+            lambda m, found: options.held(m, found.name),
+        ),
         "keep the number out of the compiled function, or make it a tensor",
     ),
     Kind(
@@ -301,10 +278,10 @@ def findings(guards: Iterable[Guard]) -> list[Finding]:
     found = dict[str, Finding]()
     for guard in guards:
         kind = next(k for k in KINDS if re.search(k.pattern, guard.test))
-        groups = [g for g in re.search(kind.pattern, guard.test).groups() if g]
+        groups = [*filter(None, re.search(kind.pattern, guard.test).groups())]
         words = kind.words.format(*groups) or in_words(guard.test, guard.source)
         words = re.sub(r"\bkwargs\['(\w+)'\]", r"\1", named(words, guard.source))
-        found.setdefault(words, Finding(kind, words, guard, tuple(groups[:1])))
+        found.setdefault(words, Finding(kind, words, guard, "".join(groups[:1])))
     return list(found.values())
 
 
@@ -395,14 +372,14 @@ class Attempts:
         A guard that fails hides the next one, and each may compile anew: to each
         option, those are added for what still fails with it.
         """
-        counted = [one for one in self.tried.values() if _counted(one)]
+        counted = [one for one in self.tried.values() if one.ran]
         alone = min((one.after.issues for one in counted), default=None)
         if not alone or alone[1] <= self.seen.counts[0]:
             return None
         chains = [([one], [option]) for one in every for option in self._made(one)]
         chains = [chain for chain in chains if chain[1][0].line in self.tried]
         for _ in range(_MOST_AT_ONCE):
-            chains = [chain for chain in chains if _counted(self.try_(*chain[1]))]
+            chains = [chain for chain in chains if self.try_(*chain[1]).ran]
             chains.sort(key=lambda chain: self.try_(*chain[1]).after.issues)
             if not chains or self._late:
                 break
@@ -433,11 +410,6 @@ class Attempts:
             yield f"{found.words}{found.place}: untried: {found.kind.untried}"
 
 
-def _counted(one: Tried) -> bool:
-    """Return whether it ran, and no answer differed."""
-    return one.after is not None and one.agrees is not False
-
-
 # ------------------------------------------------------- what a model compiles inside
 
 
@@ -448,9 +420,8 @@ def blocks(m: Model) -> tuple[str, ...]:
     return tuple(name for name, one in modules if name and one._compiled_call_impl)
 
 
-def compiling(m: Model) -> Compiling:
-    """Return a function that compiles each block of the model anew, with options."""
-    names = blocks(m)
+def compiling(m: Model, names: Sequence[str]) -> Compiling:
+    """Return a function that compiles each named block anew, with options."""
 
     def compiled(**how: Any) -> Callable[..., Any]:
         model = m.as_given()

@@ -11,13 +11,17 @@ import os
 import re
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+from jinja2 import Environment
+from markupsafe import Markup
 
 from . import sandbox, where
 from .helpers import differences, results, text
@@ -28,20 +32,126 @@ from .helpers.text import Table
 from .sandbox import FRUGAL, target_of
 from .where import Where
 
-QUESTIONS = {  # each part, what it answers, and the lesson that explains it
-    "matches": ("Does compiled code give eager's answers?", "18"),
-    "capture": ("Is everything captured?", "05"),
-    "recompiles": ("What compiles again over these inputs?", "14"),
-    "silent": ("Is something silently eager, stale or ignored?", "19"),
-    "traffic": ("What do kernels and library calls move?", "10"),
-    "speed": ("Is it faster, and after how many calls is it paid back?", "02"),
-    "start": ("Where do the first call's seconds go?", "25"),
-    "composes": (
-        "Does a training step still work with autocast, hooks, DDP and more?",
-        "20",
+
+class Question(NamedTuple):
+    """What a part answers, and what its section of the page says.
+
+    *facts* are the names of its counts, for rules, and *lesson* the one that explains
+    it.  *why* is why it is asked, and *todo* what to do where the answer is not good.
+    """
+
+    asks: str
+    facts: tuple[str, ...]
+    lesson: str
+    why: str
+    todo: str
+
+
+QUESTIONS = {
+    "matches": Question(
+        "Does compiled code give eager's answers?",
+        ("matches",),
+        "18",
+        "Compiled code must give what the model gives: results, gradients, and what a "
+        "call changes. Where the two differ, float64 says which is right.",
+        "Leave the part at fault eager until it is fixed, and report it.",
     ),
-    "gpu": ("What would a GPU run?", "08"),
-    "next": ("What to try next?", "12"),
+    "capture": Question(
+        "Is everything captured?",
+        ("graphs", "breaks"),
+        "05",
+        "The operations of one graph are optimised together. A break ends a graph, and "
+        "the line at which it ends runs in Python.",
+        "Remove the breaks in what runs often; elsewhere they may stay.",
+    ),
+    "recompiles": Question(
+        "What compiles again over these inputs?",
+        ("recompiles", "later_recompiles", "limit_hit"),
+        "14",
+        "A compiled version serves the inputs that its guards admit; other inputs "
+        "compile a new version, up to a limit. After it, the model runs eagerly.",
+        "Keep what changes out of the guards, or say beforehand what will change.",
+    ),
+    "silent": Question(
+        "Is something silently eager, stale or ignored?",
+        ("compiled", "stale"),
+        "19",
+        "Compiled code keeps what was true when it was made. This part changes "
+        "things after the first call, to see whether it notices.",
+        "Change it before the first call, or call torch.compiler.reset() after.",
+    ),
+    "traffic": Question(
+        "What do kernels and library calls move?",
+        ("kernels", "library", "bytes", "eager_bytes", "promotes"),
+        "10",
+        "Most models wait for memory. What kernels and libraries read and write is the "
+        "same on every machine, and bounds what compiling can win.",
+        "Look at the largest rows: what is written and read again could be fused.",
+    ),
+    "speed": Question(
+        "Is it faster, and after how many calls is it paid back?",
+        ("speedup", "speedup_low", "speedup_high", "paid_back"),
+        "02",
+        "Both are timed in turn, on this machine, with these inputs.",
+        "If it is not faster, do not compile it; a busy machine decides nothing.",
+    ),
+    "start": Question(
+        "Where do the first call's seconds go?",
+        ("saved", "found_in_cache"),
+        "25",
+        "The first call compiles. A cache, or files that you ship, save most of it.",
+        "Ship the cache with the model, or warm up before users come.",
+    ),
+    "composes": Question(
+        "Does a training step still work with autocast, hooks, DDP and more?",
+        ("silently_different", "raises"),
+        "20",
+        "Autocast, checkpoints, hooks and DDP are put around the training step, one "
+        "after the other, and the gradients are judged.",
+        "Of what differs, use the way that agrees, or leave that piece eager.",
+    ),
+    "gpu": Question(
+        "What would a GPU run?",
+        ("gpu_kernels", "gpu_spilled"),
+        "08",
+        "The kernels that Inductor writes for this GPU, compiled without one.",
+        "Registers that spill go through memory: smaller pieces may be faster.",
+    ),
+    "next": Question(
+        "What to try next?",
+        (),
+        "12",
+        "Options of torch.compile, each tried on this model.",
+        "Take what helps, and run the check-up again.",
+    ),
+}
+NAMES = {fact: part for part, one in QUESTIONS.items() for fact in one.facts}
+"""The facts that parts find, by the names that rules have for them."""
+_LESSONS = {  # the title and the file of each
+    "02": ("How much faster is it really?", "02_how_much_faster_is_it_really"),
+    "05": ("How do I fix a graph break?", "05_how_do_i_fix_a_graph_break"),
+    "08": ("What would an H100 run?", "08_what_would_an_h100_run"),
+    "10": ("Why does fusion win?", "10_why_does_fusion_win"),
+    "12": ("Which mode do I need?", "12_which_mode_do_i_need"),
+    "14": ("Why did it compile again?", "14_why_did_it_compile_again"),
+    "18": (
+        "Which layer is wrong, and would I notice?",
+        "18_which_layer_is_wrong_and_would_i_notice",
+    ),
+    "19": ("Why is it slow, stale or silent?", "19_why_is_it_slow_stale_or_silent"),
+    "20": ("Does it still train the same?", "20_does_it_still_train_the_same"),
+    "25": (
+        "What does the first call cost, and how do I start warm?",
+        "25_what_does_the_first_call_cost",
+    ),
+}
+_VERDICTS = {  # a sign for the terminal, and what the page says of it
+    "good": ("✓", "nothing to do"),
+    "look": ("!", "it works, and something is worth knowing"),
+    "bad": ("✗", "something is wrong, or costs without end"),
+    "cannot tell": ("?", "looked at, and not decided"),
+    "failed": ("✗", "the check-up itself could not do it"),
+    "not run": ("–", "left out"),
 }
 _TESTS = {
     "=": operator.eq,
@@ -51,18 +161,6 @@ _TESTS = {
     "<": operator.lt,
     ">": operator.gt,
 }
-COUNTS = {  # the facts that parts find, by the names that rules have for them
-    "matches": ("matches",),
-    "capture": ("graphs", "breaks"),
-    "recompiles": ("recompiles", "later_recompiles", "limit_hit"),
-    "silent": ("compiled", "stale"),
-    "traffic": ("kernels", "library", "bytes", "eager_bytes", "promotes"),
-    "speed": ("speedup", "speedup_low", "speedup_high", "paid_back"),
-    "start": ("saved", "found_in_cache"),
-    "composes": ("silently_different", "raises"),
-    "gpu": ("gpu_kernels", "gpu_spilled"),
-}
-NAMES = {name: part for part, names in COUNTS.items() for name in names}
 _WORSE_IF_MORE = (
     *("breaks", "graphs", "recompiles", "later_recompiles", "limit_hit", "kernels"),
     *("library", "bytes", "promotes", "stale", "silently_different", "raises"),
@@ -79,14 +177,7 @@ BISECT = (
 _WIDTH = 88  # characters of a line in a terminal
 _MOST = 12  # differences that a terminal shows
 _MOST_NAMED = 4  # places that a sentence names
-_SIGNS = {
-    "good": "✓",
-    "look": "!",
-    "bad": "✗",
-    "cannot tell": "?",
-    "failed": "✗",
-    "not run": "–",
-}
+_LONG = 12  # rows, above which a table of the page is folded
 
 
 @dataclass(frozen=True)
@@ -113,12 +204,12 @@ class Part:
     @property
     def question(self) -> str:
         """What the part answers."""
-        return QUESTIONS[self.name][0]
+        return QUESTIONS[self.name].asks
 
     @property
     def lesson(self) -> str:
         """The lesson that explains it."""
-        return QUESTIONS[self.name][1]
+        return QUESTIONS[self.name].lesson
 
 
 @dataclass(frozen=True, repr=False)
@@ -156,7 +247,8 @@ class Checkup(Measured, TableResult):
     def table(self) -> Table:
         """Return a row for each part."""
         rows = [
-            (_SIGNS[p.verdict], p.name, p.verdict, p.lesson, p.says) for p in self.parts
+            (_VERDICTS[p.verdict][0], p.name, p.verdict, p.lesson, p.says)
+            for p in self.parts
         ]
         return Table.of(["", "part", "verdict", "lesson", "found"], rows)
 
@@ -187,9 +279,26 @@ class Checkup(Measured, TableResult):
 
     def to_html(self) -> str:
         """Return the report as one HTML page that needs no network and no script."""
-        from .page import page
-
-        return page(self)
+        machine = asdict(self.machine)
+        machine["memory"] = text.size(machine.pop("memory_bytes") or 0)
+        verdicts = Counter(part.verdict for part in self.parts)
+        counts = [f"{verdicts[word]} {word}" for word in _VERDICTS if verdicts[word]]
+        page = files(__package__) / "page.html"
+        how = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+        return how.from_string(page.read_text("utf-8")).render(
+            it=self,
+            headline=", ".join(counts),
+            sets=text.count(self.calls, "set"),
+            machine=[(k, text.plain(v)) for k, v in machine.items() if v is not None],
+            questions=QUESTIONS,
+            verdicts=_VERDICTS,
+            long=_LONG,
+            marked=text.as_html,
+            differs=differences.table,
+            lesson=_lesson,
+            safe=Markup,
+            kind=lambda part: part.verdict.split()[-1],
+        )
 
     def unmet(self, requirements: str) -> list[str]:
         """Return each of the *requirements* that does not hold, and what was found.
@@ -237,6 +346,15 @@ class Checkup(Measured, TableResult):
             if part.verdict == "failed" and part.name not in failed:
                 worse.append(f"{part.name}: it fails now, {part.says}")
         return worse
+
+
+def _lesson(number: str) -> str:
+    """Return a lesson's title and file; a link if TORCH_CHECKUP_COURSE has a site."""
+    title, page = _LESSONS[number]
+    title = f"{number} · {title}"
+    if site := os.environ.get("TORCH_CHECKUP_COURSE", "").rstrip("/"):
+        return Markup('<a href="{}/{}.html">{}</a>').format(site, page, title)
+    return f"{title} (notebooks/{page}.ipynb)"
 
 
 def _broken(line: str, first: int, rest: int) -> list[str]:
@@ -416,7 +534,7 @@ class _Done(dict[str, Part]):
         if name not in self:
             says, verdict = part.says, part.verdict
             said = says if f"{verdict}:" in says else f"{verdict}, {says}"
-            text.tell(f"{_SIGNS[verdict]} {name} {took}: {said}")
+            text.tell(f"{_VERDICTS[verdict][0]} {name} {took}: {said}")
             self._bar.update()
         self[name] = part
         left = [name for name in self._names if name not in self]
@@ -515,10 +633,6 @@ def write_report(found: Checkup, path: str | os.PathLike[str]) -> Path:
 
 def load(path: str | os.PathLike[str]) -> Any:
     """Return the result in a file; ResultError or OSError say what is wrong."""
-    for module in (
-        "composing",
-        "explain",
-        "start",
-    ):  # a kind is known once its module is
+    for module in (*_APART.values(), "explain"):  # a kind is known once its module is
         import_module(f"{__package__}.{module}")
     return results.load(path)

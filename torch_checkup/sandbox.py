@@ -41,12 +41,15 @@ HOW_TO_NAME = (
 )
 _ADVICE = {  # for "stage: error", and below it all that the process said
     "^make the model: .*(No module|module .* has no attribute)": HOW_TO_NAME,
-    "No space left": "The disk is full: free some, or name another with folder=",
+    "No space left": "The disk is full: free some, or name another by TMPDIR",
     "^(?!make the model|call it eagerly).*(Permission denied|Read-only)": "The cache "
-    "cannot be written: name another place with folder=",
+    "cannot be written: name another place by TMPDIR",
 }
-FRUGAL = {"TORCH_WARM_POOL": "0"}
-"""Processes that compile Triton code start when there is some, and not before."""
+FRUGAL = {
+    "TORCH_WARM_POOL": "0",  # processes for Triton start when there is code for them
+    # or each empty cache has a build for each kind of vectors, to see whether it works
+    "TORCHINDUCTOR_VEC_ISA_OK": os.environ.get("TORCHINDUCTOR_VEC_ISA_OK", "1"),
+}
 _News = dict[str, Any]
 
 

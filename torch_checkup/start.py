@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import re
 import shutil
 import tempfile
@@ -36,11 +35,9 @@ WAYS = {
     "empty": "nothing was compiled before",
     "warm": "a second process in the same place",
     "copied": "a new place, with a copy of TORCHINDUCTOR_CACHE_DIR",
-    "image": "the same, and a copy of the precompiled header in the temporary folder",
     "artifacts": "a new place, with a file of saved artifacts",
 }
-CACHE, HEADER = "cache", "temporary"  # folders of a place; torch keeps a
-# precompiled C++ header in the second, wherever TORCHINDUCTOR_CACHE_DIR is.
+CACHE = "cache"  # the folder in a place that is TORCHINDUCTOR_CACHE_DIR
 PHASES = ("Dynamo", "AOTAutograd", "Inductor", "build")
 
 
@@ -114,11 +111,6 @@ class Way:
     ships: int
 
     @property
-    def first(self) -> Start:
-        """Return the first of the starts."""
-        return self.starts[0]
-
-    @property
     def problem(self) -> str:
         """Return the first problem of its starts, or ''."""
         return next((one.problem for one in self.starts if one.problem), "")
@@ -133,11 +125,6 @@ class Way:
         return median(
             o.phases.get(phase, 0.0) if phase else o.wait_s for o in self.done
         )
-
-    def span(self) -> tuple[float, float]:
-        """Return the lowest and the highest seconds of waiting."""
-        every = [one.wait_s for one in self.done]
-        return min(every), max(every)
 
 
 @dataclass(frozen=True, repr=False)
@@ -165,23 +152,26 @@ class ColdStart(Measured, TableResult):
 
     def missed(self) -> dict[str, tuple[str, ...]]:
         """Return the parts of the keys in which a way differs from the empty one."""
-        filled = next((way.first for way in self.ways if way.name == "empty"), Start())
-        differing = {way.name: way.first.missed(filled) for way in self.ways}
+        filled = next(
+            (way.starts[0] for way in self.ways if way.name == "empty"), Start()
+        )
+        differing = {way.name: way.starts[0].missed(filled) for way in self.ways}
         return {name: parts for name, parts in differing.items() if parts}
 
     def table(self) -> Table:
         """Return a row for each way, measured values marked."""
         rows = []
         for way in self.ways:
-            low, high = way.span()
-            took = text.seconds(way.seconds())
-            if len(way.done) > 1:
-                took += f" ({text.seconds(low)} to {text.seconds(high)})"
+            took, every = text.seconds(way.seconds()), [o.wait_s for o in way.done]
+            if len(every) > 1:
+                took += f" ({text.seconds(min(every))} to {text.seconds(max(every))})"
             parts = ", ".join(f"{p} {text.seconds(way.seconds(p))}" for p in PHASES)
-            answer = {True: "agree", False: "DIFFER", None: "unknown"}[way.first.agrees]
+            answer = {True: "agree", False: "DIFFER", None: "unknown"}[
+                way.starts[0].agrees
+            ]
             rows.append(
-                [way.name, way.first.found, way.problem or answer]
-                + [mark(v) for v in (way.first.libraries, text.size(way.ships))]
+                [way.name, way.starts[0].found, way.problem or answer]
+                + [mark(v) for v in (way.starts[0].libraries, text.size(way.ships))]
                 + [mark(took), mark(parts)]
             )
         heads = ["way", "caches", "answers", "built", "ships", "wait", "of which"]
@@ -200,14 +190,12 @@ class ColdStart(Measured, TableResult):
 
 def cold_start(
     make: str | Callable[[], tuple],
-    ways: Sequence[str] = ("empty", "warm", "copied", "artifacts"),
+    ways: Sequence[str] = (),
     *,
     repeat: int = 1,
     train: bool = False,
-    env: Mapping[str, str] | None = None,
     timeout: float = 600.0,
     memory: int | None = None,
-    folder: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> ColdStart:
     """Return the cost of a first call, for several ways to start.
@@ -218,93 +206,71 @@ def cold_start(
     of several, the first are taken.  A third value, a function of what the model
     returns, is the loss of the backward.
 
-    *ways* are some of ``empty``, ``warm``, ``copied``, ``image`` and ``artifacts``:
-    what a process finds when it starts (`WAYS`).  In each, the function is compiled
-    with *options* (those of ``torch.compile``) and called once; ``train=True`` adds a
-    backward of a weighted sum.  *repeat* starts each way as often, in turns.  *env* has
-    variables for all processes.  One in which a step takes more than *timeout* seconds,
-    or that has more than *memory* bytes (by default three quarters of what is free), is
+    *ways* are some of `WAYS`, what a process finds when it starts; else all.  In each,
+    the function is compiled with *options* (those of ``torch.compile``) and called
+    once; ``train=True`` adds a backward of a weighted sum.  *repeat* starts each way as
+    often, in turns.  A process in which a step takes more than *timeout* seconds, or
+    that has more than *memory* bytes (by default three quarters of what is free), is
     ended, with all that it started, and so it is with Ctrl-C, which keeps what is
     finished.
 
-    All folders are made in *folder*, else in the system's for temporary files, and
-    removed at the end.  Loading torch, and the modules of its compiler, is no part of
-    the wait for the first answer: no cache saves that.
+    All folders are made in the system's for temporary files, and removed at the end.
+    Loading torch, and the modules of its compiler, is no part of the wait for the first
+    answer: no cache saves that.
 
     Raises InputError when *make* cannot be found or fails, or when the first process,
     which fills the cache, does not come to its end.  Where a later one fails, its way
     says so, and the others are kept.
     """
-    target = target_of(make)
-    if not ways or set(ways) - set(WAYS):
-        raise ValueError(f"ways are some of {', '.join(WAYS)}; not {list(ways)}")
+    target, ways = target_of(make), sandbox.chosen(ways, WAYS)
     if repeat < 1:
-        raise ValueError("repeat must be 1 or more")
+        raise InputError("repeat must be 1 or more")
     order = {"target": target, "train": train, "options": options}
-    one = partial(one_start, order, timeout=timeout, env=env, memory=memory)
+    order |= {"timeout": timeout, "memory": memory}
     done: dict[str, list[Start]] = {way: [] for way in ways}
     interrupted = False
     with (
-        _workplace(folder) as place,
+        tempfile.TemporaryDirectory(
+            prefix="cold-start-", ignore_cleanup_errors=True
+        ) as place,
         text.progress("starts", repeat * len(ways)) as bar,
     ):
         home = Path(place)
         try:
-            first = one(home / "filled", save=home / "artifacts")
+            first = one_start(order, home / "filled", save=home / "artifacts")
             if first.problem:
                 raise InputError(f"{target}: {first.problem}")
-            ships = {way: sum(map(_bytes, _shipped(way, home))) for way in ways}
+            ships = {"copied": _bytes(home / "filled" / CACHE)}
+            ships["artifacts"] = _bytes(home / "artifacts")
             for turn, way in itertools.product(range(repeat), ways):
                 known = way == "empty" and turn == 0
-                done[way].append(first if known else _started(way, home, one))
+                done[way].append(first if known else _started(way, home, order))
                 bar.update()
         except KeyboardInterrupt:
             interrupted = True
             if not any(done.values()):
                 raise
-    finished = [Way(way, tuple(s), ships[way]) for way, s in done.items() if s]
+    finished = [Way(way, tuple(s), ships.get(way, 0)) for way, s in done.items() if s]
     shown = Path(target).name  # without its folder
     return ColdStart(shown, tuple(finished), train, options, interrupted)
 
 
-def _shipped(way: str, home: Path) -> list[Path]:
-    """Return the files of the first start, below *home*, that one *way* needs."""
-    filled = home / "filled"
-    return {
-        "copied": [filled / CACHE],
-        "image": [filled / CACHE, filled / HEADER],
-        "artifacts": [home / "artifacts"],
-    }.get(way, [])
-
-
-def _started(way: str, home: Path, one: Callable[..., Start]) -> Start:
-    """Return *one* more start, in a new place unless it is warm."""
+def _started(way: str, home: Path, order: Mapping[str, Any]) -> Start:
+    """Return one more start, in a new place unless it is warm."""
     if way == "warm":
-        return one(home / "filled")
-    place, shipped = home / "new", _shipped(way, home)
+        return one_start(order, home / "filled")
+    filled, place = home / "filled" / CACHE, home / "new"
     try:
-        for part in filter(Path.is_dir, shipped):  # it may compile nothing
-            shutil.copytree(part, place / part.name)
-        return one(place, load=shipped[0] if way == "artifacts" else None)
+        if way == "copied" and filled.is_dir():  # it may compile nothing
+            shutil.copytree(filled, place / CACHE)
+        load = home / "artifacts" if way == "artifacts" else None
+        return one_start(order, place, load=load)
     except OSError as error:  # a copy tells it for each file
         last = re.findall(r"\[Errno \d+\] [^:'\"]+", str(error))
         said = f"OSError: {(last or [error])[-1]}"
         return Start(problem=sandbox.explained("copy the cache", said))
     finally:
         shutil.rmtree(place, ignore_errors=True)
-
-
-def _workplace(folder: str | os.PathLike[str] | None) -> tempfile.TemporaryDirectory:
-    """Return a folder for a while; InputError where none can be made."""
-    try:
-        return tempfile.TemporaryDirectory(
-            dir=folder, prefix="cold-start-", ignore_cleanup_errors=True
-        )
-    except OSError as error:
-        raise InputError(
-            f"no cache can be kept in {folder or tempfile.gettempdir()} "
-            f"({error.strerror}): name a folder that can be written, folder=..."
-        ) from error
 
 
 def _bytes(path: Path) -> int:
@@ -316,28 +282,26 @@ def _bytes(path: Path) -> int:
 def one_start(
     order: Mapping[str, Any],
     place: Path,
-    timeout: float = 600.0,
+    *,
     load: Path | None = None,
     save: Path | None = None,
-    env: Mapping[str, str] | None = None,
-    memory: int | None = None,
 ) -> Start:
     """Return one start of what *order* says, with the folders in *place*.
 
-    *order* has a ``target``, and may have ``train`` and ``options``.  *load* and *save*
-    are files of artifacts, *env* variables for the process, *timeout* (seconds a step)
-    and *memory* (bytes) its limits.
+    *order* has a ``target``, ``train``, ``options`` of torch.compile, and as limits a
+    ``timeout`` (seconds a step) and ``memory`` (bytes).  *load* and *save* are files of
+    artifacts.
     """
-    cache, temporary = place / CACHE, place / HEADER
+    # torch keeps a precompiled C++ header among temporary files, wherever its cache is.
+    cache, temporary = place / CACHE, place / "temporary"
     temporary.mkdir(parents=True, exist_ok=True)
     before = set(cache.rglob("*.so"))
-    files = {"load": str(load or ""), "save": str(save or "")}
-    whole = {"train": False, "options": {}, **order, **files}
-    own = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary))
-    own |= {"TORCHINDUCTOR_CACHE_DIR": str(cache), **(env or {})}
+    whole = {**order, "load": str(load or ""), "save": str(save or "")}
+    env = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary))
+    env["TORCHINDUCTOR_CACHE_DIR"] = str(cache)
+    limits = order["timeout"], order["memory"]
     found: dict[str, Any] = {}
-    limits = timeout, memory
-    for news in sandbox.reports(".start:first_call", whole, *limits, own, place):
+    for news in sandbox.reports(".start:first_call", whole, *limits, env, place):
         found |= news
     found["libraries"] = len(set(cache.rglob("*.so")) - before)
     return msgspec.convert(found, Start)  # which has no field for a stage
@@ -440,20 +404,13 @@ def lookups(events: list[Any]) -> list[dict[str, Any]]:
             if event.kind.startswith(begins) and event.payload[:1] == "{":
                 told = json.loads(event.payload)
                 reasons.append(told.get("cache_bypass_reason") or "")
-                parts.update(components(told.get("components") or []))
+                for line in told.get("components") or ():  # "[hash] name: value"
+                    number, _, rest = line.partition("] ")
+                    parts[rest.partition(": ")[0]] = number.lstrip("[")
         row = {"kind": kind, "hits": hits, "misses": misses, "bypasses": bypasses}
         why = tuple(dict.fromkeys(filter(None, reasons)))
         found.append({**row, "reasons": why, "parts": parts})
     return found
-
-
-def components(lines: list[str]) -> dict[str, str]:
-    """Return the hash of each part of a key, by the name that torch gives the part."""
-    parts = {}
-    for line in lines:
-        number, _, rest = line.partition("] ")
-        parts[rest.partition(": ")[0]] = number.lstrip("[")
-    return parts
 
 
 def agrees(eager: Callable[[], Any], compiled: Callable[[], Any]) -> bool | None:
@@ -501,9 +458,12 @@ def judged(found: ColdStart) -> Part:
     verdict, advice = "look" if problems else "good", ()
     if "warm" in saved:
         says += f", {mark(text.seconds(found['warm'].seconds()))} with a warm cache"
-        lookups, counts["saved"] = found["warm"].first.lookups, round(saved["warm"], 3)
+        lookups, counts["saved"] = (
+            found["warm"].starts[0].lookups,
+            round(saved["warm"], 3),
+        )
         hits = counts["found_in_cache"] = sum(one.hits for one in lookups)
-        phases = found["empty"].first.phases
+        phases = found["empty"].starts[0].phases
         if not hits and phases.get("Inductor", 0) + phases.get("build", 0):
             verdict = "bad"
             says = f"a second process finds nothing in the cache: {says}"

@@ -55,7 +55,6 @@ TESTED_BY = {  # where several modules are tested through what they do together
     "torch_checkup/__main__.py": "tests/torch_checkup/test_command.py",
     "torch_checkup/capture.py": ADVICE,
     "torch_checkup/gpu.py": PARTS,
-    "torch_checkup/page.py": REPORT,
     "torch_checkup/recompiles.py": ADVICE,
     "torch_checkup/report.py": REPORT,
     "torch_checkup/search.py": WHERE,

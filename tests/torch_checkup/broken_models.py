@@ -1,4 +1,4 @@
-"""Models for `checkup`: a healthy one, and the same with one planted ill.
+"""Models for `checkup`: a healthy one, and the same with one planted issue.
 
 Each function at the end is a target: ``tests/torch_checkup/broken_models.py:healthy``.
 """
@@ -21,7 +21,6 @@ class Net(nn.Module):
         torch.manual_seed(0)
         self.layers = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(2))
         self.norm = nn.LayerNorm(WIDTH)
-        self.calls = 0
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for layer in self.layers:
@@ -34,12 +33,6 @@ class BreakInALoop(Net):
         for layer in self.layers:
             x = layer(x) / x.abs().max().item()
         return self.norm(x)
-
-
-class Counter(Net):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.calls += 1
-        return super().forward(x) * (1 + 1 / self.calls)
 
 
 class StaleHook(Net):
@@ -78,5 +71,5 @@ def _maker(kind: type[Net]) -> Callable[[], tuple[nn.Module, list]]:
     return make
 
 
-healthy, breaks, counter = map(_maker, (Net, BreakInALoop, Counter))
+healthy, breaks = map(_maker, (Net, BreakInALoop))
 hook, promotes, differs = map(_maker, (StaleHook, Promotes, Differs))

@@ -1,8 +1,43 @@
 """What tests of the check-up share."""
 
-import pytest
+import sys
+import textwrap
+from functools import partial
 
+import pytest
+import torch
+
+from tests.refresh import ROOT
 from torch_checkup.helpers import text
+from torch_checkup.model import Model, found_of
+
+
+def written(folder, body, name="mine.py"):
+    """Write a file that imports torch, and return the target that it makes."""
+    path = folder / name
+    path.write_text("import torch\n" + textwrap.dedent(body))
+    return f"{path}:make"
+
+
+@pytest.fixture
+def looked_at(tmp_path, monkeypatch):
+    """A function that returns what parts find of a model, looked at in this process.
+
+    It is compiled without kernels, which is quicker, where it does not say `built`.
+    """
+    order = {"budget": 0.1, "timeout": 300.0, "gpu": "h100"}
+    light = partial(torch.compile, backend="aot_eager")
+
+    def look(make, *parts, train=False, built=False):
+        if not built:
+            monkeypatch.setattr(torch, "compile", light)
+        file = make if make.startswith(str(ROOT)) else written(tmp_path, make)
+        model = Model({"target": file, "train": train, **order})
+        model.try_out()
+        return [found_of(model, part) for part in parts]
+
+    yield look
+    sys.modules.pop("mine", None)
 
 
 class Bar:

@@ -1,7 +1,6 @@
 """The command torch-checkup: what it takes, what it gives to a script, what it says."""
 
 import io
-import re
 import sys
 from dataclasses import replace
 
@@ -58,11 +57,7 @@ def test_each_command_tells_its_version_and_its_exit_statuses(command, capsys):
     for option, words in [("--version", "torch-compile-course "), ("--help", "; 2 it")]:
         with pytest.raises(SystemExit) as ended:
             main([*command, option])
-        said = capsys.readouterr().out
-        assert ended.value.code == 0 and words in said
-    assert re.search(
-        r"^(?:torch-checkup: )?what .*torch.compile|^what a first", said, re.M
-    )
+        assert ended.value.code == 0 and words in capsys.readouterr().out
 
 
 # --- the messages that it explains --------------------------------------------------
@@ -146,7 +141,6 @@ def test_rules_that_do_not_hold_and_what_became_worse_are_said(
         (["--to", "a.pdf"], "ends in .html"),
         (["--against"], "not a Checkup"),
         (["--require", "braeks=0"], "'braeks=0' is no requirement"),
-        (["--issue", "i.md"], "--repro FOLDER writes all three"),
         (["--repro", "a.json/inside"], "a.json/inside/repro.py cannot be written"),
     ],
 )

@@ -116,24 +116,6 @@ def line():  # its gradient is the input, and its loss the sum of the output
 
 def nothing():
     return torch.sin, (torch.ones(3),)
-
-
-class Fixed(nn.Module):  # takes no tensor, and trains none of its layer
-    def __init__(self):
-        super().__init__()
-        self.layer, self.scale = nn.Linear(4, 4), nn.Parameter(torch.ones(4))
-        self.layer.requires_grad_(False)
-
-    def forward(self, n):
-        return self.layer(self.scale * n)
-
-
-def takes_a_number():
-    return Fixed(), (2.0,)
-
-
-def frozen():
-    return Fixed().requires_grad_(False), (torch.ones(4, requires_grad=True),)
 """
 
 
@@ -166,10 +148,9 @@ def test_what_kills_its_process_leaves_the_others(models):
     found = composes(f"{models}:dies", only=list(usual))
     assert {one.name: one.verdict for one in found.situations} == usual
     assert "status 3" in found["autocast"].says
-    assert found["retain_graph"].known == "donated buffers"
+    assert found["retain_graph"].known == "donated buffers" in str(found)
     assert found.ok  # the two are those of every compiled model
     assert Composition.from_json(found.to_json()) == found
-    assert "donated buffers" in str(found)
     assert "compiled ⟨" in found._repr_html_()  # numbers are marked, as in the text
 
 

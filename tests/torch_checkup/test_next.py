@@ -47,10 +47,6 @@ class Blocks(nn.Module):
             x = layer(x)
         return x
 
-class Chooses(nn.Module):
-    def forward(self, x):
-        return x.sin() if len(x) == 5 else x.cos()
-
 class Differs(nn.Module):
     def forward(self, x):
         return x * 2 if torch.compiler.is_compiling() else x * 3
@@ -66,10 +62,8 @@ class Fills(nn.Module):
 
 def fills():
     return Fills(), (torch.rand(4), {"rows": torch.zeros(8), "end": torch.tensor(0)})
-def chooses(): return Chooses(), [(torch.rand(n, n),) for n in (5, 7, 9)]
 def stops(): return Stops(), [(torch.rand(4),), (torch.rand(4),)]
 def draws(): return Blocks(), (torch.rand(4, 8),)
-def layer(): return nn.Linear(8, 8), (torch.rand(4, 8),)
 def differs(): return Differs(), (torch.rand(4),)
 def sizes():
     batches = [{"x": torch.rand(4, n, 8), "mask": torch.ones(4, n)} for n in (5, 7, 9)]
@@ -95,40 +89,27 @@ def raced(speedup):
 
 
 def test_settings_that_mend_breaks_are_found_alone_and_together(model, monkeypatch):
-    p = model("stops")
-    monkeypatch.setattr(  # the first of two calls stands for both
-        next_part, "_agreement", lambda _, __, calls: (len(calls) == 1, 1.0, None)
-    )
-    names = (
+    agreed = lambda _, __, calls: (len(calls) == 2, 1.0, None)  # noqa: E731
+    monkeypatch.setattr(next_part, "_agreement", agreed)
+    *each, together = next_part._counted(model("stops"))
+    names = [one.line.split()[0].rpartition(".")[2] for one in each]
+    assert names == [
         "capture_scalar_outputs",
-        "reorderable_logging_functions",
-        "ignore_logging_functions",
-    )
-    values = (
-        "= True",
-        "|= {print, warnings.warn}",
-        "|= {logging.Logger.info, logging.Logger.warning}",
-    )
-    costs = "", "they print when the graph is done", "they log nothing from then on"
-    then = "3 breaks in 4 graphs, then 2 in 3 graphs"
-    each = [
-        Outcome(f"torch._dynamo.config.{name} {value}", "breaks", then, 1, True, cost)
-        for name, value, cost in zip(names, values, costs, strict=True)
+        *(f"{what}_logging_functions" for what in ("reorderable", "ignore")),
     ]
-    line, cost = f"all at once: {'; '.join(t.line for t in each)}", "; ".join(costs[1:])
-    effect = "3 breaks in 4 graphs, then 0 in 1 graph"
-    together = Outcome(line, "breaks", effect, 3, True, cost)
-    assert [*next_part._breaks(p)] == [*each, together]
+    assert together.line == f"all at once: {'; '.join(one.line for one in each)}"
+    assert together.costs == "; ".join(one.costs for one in each if one.costs)
+    assert together.effect == "3 breaks in 4 graphs, then 0 in 1 graph"
+    assert [(one.gain, one.agrees) for one in each] == [(1, True)] * 3
+    assert (together.gain, together.kind) == (3, "breaks")
 
 
 def test_a_size_that_varies_is_marked_by_its_name(model):
-    (marked,) = next_part._dynamic_sizes(model("sizes"))
+    (marked,) = next_part._counted(model("sizes"))
     mark = "torch._dynamo.mark_dynamic(batch['{}'], 1)"
     names = "; ".join(mark.format(name) for name in ("x", "mask"))
     assert marked.line == f"before the first call: {names}"
-    assert (marked.effect, marked.helps) == ("2 versions, then 1", True)
-    assert re.fullmatch("compiles for ⟨.*s⟩", marked.costs) and marked.gain == 1
-    assert not [*next_part._dynamic_sizes(model("stops"))]
+    assert (marked.effect, marked.gain, marked.helps) == ("2 versions, then 1", 1, True)
 
 
 def test_blocks_are_compiled_one_by_one(model, monkeypatch):
@@ -152,42 +133,30 @@ def test_what_gives_other_answers_or_hardly_helps_is_not_advised(model, monkeypa
     monkeypatch.setattr(next_part, "_race", lambda *_: raced(2.0))
     p = model("differs")
     wrong = [*next_part._modes(p, p.compiled())]
-    lines = [one.line for one in wrong]
     mode = 'torch.compile(model, mode="max-autotune-no-cudagraphs")'
-    assert lines == [mode, next_part._FREEZING]
-    assert {one.effect for one in wrong} == {"⟨2.0 times⟩"}
+    assert [one.line for one in wrong] == [mode, next_part._FREEZING]
+    assert {(one.effect, one.agrees, one.helps) for one in wrong} == {
+        ("⟨2.0 times⟩", False, False)
+    }
     assert re.fullmatch("compiles for ⟨.*s⟩", wrong[0].costs)
-    assert wrong[1].costs.endswith("s⟩, no gradients: under torch.no_grad()")
-    results = {(one.kind, one.gain, one.agrees, one.helps) for one in wrong}
-    assert results == {("each call", 2.0 - 0.01 - 1.05, False, False)}
+    assert wrong[1].costs.endswith("no gradients: under torch.no_grad()")
     monkeypatch.setattr(next_part, "_race", lambda *_: raced(1.03))
     monkeypatch.setattr(next_part, "_agreement", lambda *_: (True, 1.0, None))
-    hardly = [*next_part._modes(p, p.compiled())]
+    hardly = [*next_part._modes(p, None)]
     assert hardly and not any(one.helps for one in hardly)
+    *_, static, _ = next_part._modes(model("sizes"), None)
+    assert static.line.endswith("(model, dynamic=False)")
+    assert static.costs == "compiles for ⟨1 s⟩, 3 versions"
     p = model("differs")
     p.order["train"] = p.train = True  # where nothing is left to choose
-    assert [*next_part._modes(p, p.compiled())] == []
-    of_sizes = [*next_part._modes(model("sizes"), p.compiled())]
-    static = next(
-        one for one in of_sizes if one.line.endswith("(model, dynamic=False)")
-    )
-    assert static.costs == "compiles for ⟨1 s⟩, 3 versions"
+    assert [*next_part._modes(p, None)] == []
 
 
-def test_a_call_that_fills_a_cache_is_raced_on_copies(model, monkeypatch):
-    budgets = []
-
-    def race(*sides, budget, **how):
-        budgets.append(budget)
-        return checkup_race(*sides, budget=budget, **how)
-
-    checkup_race = next_part.race
-    monkeypatch.setattr(next_part, "race", race)
+def test_a_call_that_fills_a_cache_is_raced_on_copies(model):
     p = model("fills")
     found = next_part._race(p, p.fn, p.fn)
     assert len(found.rounds) >= 6 and not any("fail" in note for note in found.notes)
     assert found.names == ("now", "then") and found.matches is None
-    assert budgets == [0.2 / 4]
 
 
 def test_counts_come_before_seconds_and_a_failure_is_told(model, monkeypatch):
@@ -209,9 +178,8 @@ def test_counts_come_before_seconds_and_a_failure_is_told(model, monkeypatch):
     assert order == ["mended", "marked", "fast", "wrong", "bad"]
     p.order["timeout"] = 0.0
     failed, rest = all_tried(p)
-    effect = "fails: RuntimeError: no such option"
-    assert failed == Outcome("bad", "breaks", effect, 0, None)
-    assert rest == Outcome("the rest", "each call", "not tried: timeout=", 0, None)
+    assert failed.effect == "fails: RuntimeError: no such option"
+    assert not failed.helps and rest.effect == "not tried: timeout="
 
 
 def test_what_helps_is_advised_with_what_it_costs(monkeypatch):
@@ -220,17 +188,10 @@ def test_what_helps_is_advised_with_what_it_costs(monkeypatch):
     wrong = Outcome("c", "each call", "much faster", 9.0, False)
     monkeypatch.setattr(next_part, "all_tried", lambda _: [mends, costs, wrong])
     part = next_part.part(None)
-    assert (part.name, part.verdict) == ("next", "look")
-    assert part.says == "a: 1 break, then 0"
+    assert (part.verdict, part.says) == ("look", "a: 1 break, then 0")
     assert part.advice == (part.says, "b: faster (compiles for 2 s)")
-    [table] = part.evidence
-    assert table.headings == ("tried", "effect", "answers", "costs")
-    rows = [[*row] for row in table.rows]
-    assert rows == [
-        ["a", "1 break, then 0", "agree", ""],
-        ["b", "faster", "not decided", "compiles for 2 s"],
-        ["c", "much faster", "DIFFER", ""],
-    ]
+    answers = [row[2] for row in part.evidence[0].rows]
+    assert answers == ["agree", "not decided", "DIFFER"]
     monkeypatch.setattr(next_part, "all_tried", lambda _: [wrong])
     part = next_part.part(None)
     nothing = "no option tried helps"
