@@ -93,6 +93,10 @@ def test_there_are_enough_and_each_has_a_lesson():
     assert {e["lesson"] for e in ENTRIES.values()} <= {p.name[:2] for p in notebooks()}
 
 
+def names(error):
+    return [one.name for one in explain_error(error).meanings]
+
+
 def test_an_exception_is_read_with_its_causes():
     try:
         try:
@@ -101,8 +105,8 @@ def test_an_exception_is_read_with_its_causes():
             raise ValueError("could not start") from error
     except ValueError as error:
         explanation = explain_error(error)
-    assert [one.name for one in explanation.meanings] == ["a mode that does not exist"]
     [meaning] = explanation.meanings
+    assert meaning.name == "a mode that does not exist"
     assert meaning.line.startswith("RuntimeError: Unrecognized mode=")
     assert meaning.evidence == f"both programs ran with torch {WHOLE['run_with']}"
 
@@ -112,18 +116,18 @@ def test_several_messages_come_in_the_order_of_the_text():
         "Invalid backend: 'x'",
         "W1122 10:00:00.1 7 a.py:1] [0/8] torch._dynamo hit config.recompile_limit (8)",
     )
-    names = [one.name for one in explain_error(f"{first}\n{second}").meanings]
-    assert names == ["a backend that does not exist", "the recompile limit"]
-    turned = explain_error(f"{second}\n{first}").meanings
-    assert [one.name for one in turned] == names[::-1]
-    assert turned[0].line == "torch._dynamo hit config.recompile_limit (8)"
+    known = ["a backend that does not exist", "the recompile limit"]
+    assert names(f"{first}\n{second}") == known
+    assert names(f"{second}\n{first}") == known[::-1]
+    [meaning] = explain_error(second).meanings
+    assert meaning.line == "torch._dynamo hit config.recompile_limit (8)"
 
 
 def test_a_general_meaning_gives_way_to_a_special_one():
     text = "BackendCompilerFailed: backend='inductor' raised:\nRuntimeError: "
-    assert [m.name for m in explain_error(text).meanings] == ["a backend that failed"]
-    special = explain_error(f"{text}no autograd formula was registered")
-    assert [m.name for m in special.meanings] == ["an operator without a gradient"]
+    assert names(text) == ["a backend that failed"]
+    special = f"{text}no autograd formula was registered"
+    assert names(special) == ["an operator without a gradient"]
 
 
 def test_an_unknown_message_says_where_to_look():
@@ -144,13 +148,12 @@ def test_all_causes_of_a_log_are_told_and_what_is_unknown_is_said():
         "Graph break in user code at a.py:3\n visit gb0144.html\n"
     )
     found = explain_error(log)
-    names = [one.name for one in found.meanings]
-    assert names == ["a backend that failed", "a backend that does not exist"]
+    assert names(log) == ["a backend that failed", "a backend that does not exist"]
     assert "not known: KeyError: 'a star'" in found.advice
     assert "GB0144" in found.advice and "a moon" not in found.advice
     # One exception and its cause are one message: the special meaning is enough.
-    special = explain_error(chain.format("Invalid backend: 'x'")).meanings
-    assert [one.name for one in special] == ["a backend that does not exist"]
+    special = chain.format("Invalid backend: 'x'")
+    assert names(special) == ["a backend that does not exist"]
 
 
 def test_it_reads_its_own_json_and_shows_html():

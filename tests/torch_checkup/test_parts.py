@@ -147,20 +147,10 @@ def test_the_code_of_a_gpu_is_written_here_too(looked_at):
 
 # --- health that looks ill ---------------------------------------------------------
 
-NOISE = """
-class Model(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.query, self.key = torch.nn.Linear(16, 16), torch.nn.Linear(16, 16)
-        self.conv, self.norm = torch.nn.Conv2d(1, 8, 3), torch.nn.BatchNorm2d(8)
-        self.drop = torch.nn.Dropout({drop})
-    def forward(self, x):
-        scores = self.drop(torch.softmax(self.query(x) @ self.key(x).mT, -1))
-        images = self.norm(self.conv((scores @ x)[:, None]))
-        return images.relu().mean((2, 3)) @ torch.ones(8, 4)
+DRAWS = """
 def make():
-    torch.manual_seed(0)
-    return Model(), (torch.randn(16, 32, 16),), lambda out: out.square().sum()
+    layers = torch.nn.Linear(4, 4), torch.nn.Dropout(0.1)
+    return torch.nn.Sequential(*layers), (torch.rand(8, 4),), torch.sum
 """
 CACHE = """
 class Cache:
@@ -182,11 +172,9 @@ def make():
 """
 
 
-@pytest.mark.parametrize("drop", [0.0, 0.1])
-def test_a_gradient_that_is_only_rounding_is_no_other_answer(drop, looked_at):
-    found = looked_at(NOISE.format(drop=drop), "matches", built=True)
-    found += looked_at(NOISE.format(drop=drop), "silent")
-    assert [one["verdict"] for one in found] == ["good", "good"], found
+def test_other_random_numbers_are_no_stale_answer(looked_at):
+    [silent] = looked_at(DRAWS, "silent")
+    assert silent["verdict"] == "good", silent
 
 
 def test_a_cache_among_the_inputs_is_put_back(looked_at):
