@@ -168,7 +168,7 @@ def test_it_works_from_wherever_it_is_installed(editable, checkout, place, tmp_p
 EVERY_PROCESS = """
 from torch_checkup import cold_start, composes
 
-started = cold_start("model.py:trains", ["empty"])["empty"].first
+started = cold_start("model.py:trains", ["empty"])["empty"].starts[0]
 around = composes("model.py:trains", only=["accumulation"])
 print(started.problem or started.agrees, around["accumulation"].verdict)
 """
