@@ -31,7 +31,8 @@ import torch
 
 def make(): pass
 def by_name():
-    return torch.nn.Linear(8, 8), {"input": torch.ones(4, 8)}
+    layers = torch.nn.Linear(8, 8), torch.nn.GELU()
+    return torch.nn.Sequential(*layers), {"input": torch.ones(4, 8)}
 
 def hangs():
     import subprocess, sys, time
