@@ -9,7 +9,7 @@ from unittest import mock
 
 from torch.nn.attention import flex_attention as flex
 
-from course.memory import record
+from course.memory import peak
 
 
 def most_memory(call: Callable[[], Any]) -> int:
@@ -20,7 +20,7 @@ def most_memory(call: Callable[[], Any]) -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         call()
-    return record(call).peak
+    return peak(call)
 
 
 def warned(call: Callable[[], Any]) -> str:
