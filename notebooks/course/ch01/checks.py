@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from course.backend import CountingBackend
-from course.exercises import exercise
+from course.exercises import exercise, what_differs
 
 # --- 01.1 ----------------------------------------------------------------------
 
@@ -100,11 +100,11 @@ class Speaker(nn.Module):
 
 
 class ForwardSpeaker(Speaker):
-    """A model whose generate calls forward, past the module's own call."""
+    """A model whose generate calls forward, past its own call, and subtracts."""
 
     def generate(self, x, steps):
         for _ in range(steps):
-            x = self.forward(x)
+            x = x - self.forward(x)
         return x
 
 
@@ -119,9 +119,8 @@ class ForwardSpeaker(Speaker):
     ),
     passed="Every step is compiled, for the model and for its copies.",
 )
-@torch.no_grad()
 def repaired(answer):
-    x = torch.linspace(-1, 1, 8).reshape(2, 4)
+    x = torch.linspace(-1, 1, 8).reshape(2, 4).requires_grad_()
     for cls, call in ((Speaker, "self(x)"), (ForwardSpeaker, "self.forward(x)")):
         backend, before = CountingBackend(), dict(vars(cls))
         model = answer(cls, backend)()
@@ -130,13 +129,19 @@ def repaired(answer):
             return "the class itself changed, or the keys of its checkpoint"
         duplicate = copy.deepcopy(model)
         for weight in duplicate.parameters():
-            weight.zero_()
+            nn.init.zeros_(weight)
         for what, made in (("", model), ("in a deep copy, ", duplicate)):
+            where = f"{what}where generate calls {call}"
             backend.ran.clear()
-            written = made.generate(x, STEPS)
+            made.generate(x, STEPS)
             if (runs := len(backend.ran)) < STEPS:
-                where = f"{what}where generate calls {call}"
                 return f"{where}, {STEPS} steps ran {runs} graphs"
-        if written.any():
-            return "a deep copy computes with the weights of the original"
+            eager = cls()
+            eager.load_state_dict(made.state_dict())
+            for ours, theirs, call_of in (
+                (made, eager, (x,)),
+                (made.generate, eager.generate, (x, STEPS)),
+            ):
+                if wrong := what_differs(ours, theirs, [call_of], gradient=True):
+                    return f"{where}, with the same weights and {wrong}"
     return None

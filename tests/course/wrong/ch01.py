@@ -57,7 +57,7 @@ def how_compiled(call):
 # + __call__ = torch.compile(cls.__call__, backend=backend)
 
 
-# %% 01.2: a deep copy computes with the weights of the original
+# %% 01.2: in a deep copy, where generate calls self(x), with the same weights
 # -         forward = torch.compile(cls.forward, backend=backend)
 # +         def __init__(self, *args, **kwargs):
 # +             super().__init__(*args, **kwargs)
@@ -72,3 +72,25 @@ def how_compiled(call):
 # %% 01.2: 5 steps ran 1 graphs
 # - forward = torch.compile(cls.forward, backend=backend)
 # + generate = torch.compile(cls.generate, backend=backend)
+
+
+# %% 01.2: where generate calls self(x), with the same weights
+# -         forward = torch.compile(cls.forward, backend=backend)
+# +         @torch.compile(backend=backend)
+# +         def forward(self, x):
+# +             return 2 * cls.forward(self, x)
+
+
+# %% 01.2: where generate calls self(x), with the same weights
+# - torch.compile(cls.forward, backend=backend)
+# + torch.no_grad()(torch.compile(cls.forward, backend=backend))
+
+
+# %% 01.2: where generate calls self.forward(x), with the same weights
+# -         forward = torch.compile(cls.forward, backend=backend)
+# +         forward = step = torch.compile(cls.forward, backend=backend)
+# +
+# +         def generate(self, x, steps):
+# +             for _ in range(steps):
+# +                 x = self.step(x)
+# +             return x
