@@ -11,8 +11,9 @@ def excess(function, *inputs):
     memory = {tensor.data_ptr(): tensor.nbytes for tensor in inputs}
     given = {tensor.untyped_storage().data_ptr() for tensor in inputs}
     for tensor in results:
-        if tensor.untyped_storage().data_ptr() not in given:  # no view of x
-            memory[tensor.data_ptr()] = tensor.nbytes
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in given:  # no view of x
+            memory[storage.data_ptr()] = storage.nbytes()
     return kernels(function, *inputs).bytes / sum(memory.values())
 
 

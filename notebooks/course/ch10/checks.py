@@ -16,6 +16,11 @@ def _twice(x):
     return y, y
 
 
+def _with_rows(x):
+    y = x * 0.9
+    return y, y[1:]
+
+
 def _programs():
     """A name, a function, its inputs, and what excess has to return."""
     x, w = torch.ones(64, 96), torch.ones(96, 96)
@@ -27,6 +32,10 @@ def _programs():
         ("two halves of one array", torch.add, (x[:32], x[32:]), 1.0),
         ("a returned view of some rows", lambda x: (x[1:], x * 0.9), (x,), 1.0),
         ("one result, returned twice", _twice, (x,), 1.0),
+        ("a result and some of its rows", _with_rows, (x,), 1.0),
+        ("a result that is transposed", lambda x: (x * 0.9).t(), (x,), 1.0),
+        ("bfloat16", torch.relu, (x.bfloat16(),), 1.0),
+        ("views of a part", lambda part: (part.t(), part * 0.9), (x[:32],), 1.0),
         ("a product in the middle", _product, (x, w), moved / least),
     )
 
@@ -39,8 +48,8 @@ def _programs():
         "Make a tuple of the results if there is only one. Collect the inputs by where "
         "they begin, t.data_ptr(). A result is a view of one if it has the same "
         "storage: t.untyped_storage().data_ptr().",
-        "memory = {t.data_ptr(): t.nbytes for t in inputs}; to it, add each result "
-        "whose storage isn't that of an input; divide the bytes of the kernels by "
+        "memory = {t.data_ptr(): t.nbytes for t in inputs}; to it, add each storage "
+        "of a result that isn't that of an input; divide the bytes of the kernels by "
         "sum(memory.values()).",
     ),
     passed="The tool tells 1.0 from what is left to win, before anything is timed.",
@@ -69,6 +78,10 @@ def _matmul(a, b):
     return a @ b
 
 
+def _times_and_product(x, w):
+    return _times(100)(x) @ w
+
+
 X, ROW, WEIGHT = torch.ones(128, 128), torch.ones(1, 256), torch.ones(256, 256)
 COLUMN = torch.ones(256, 1)
 
@@ -89,6 +102,11 @@ which_ceiling = exercise(
         ("a product, balance 10", (_matmul, (X, X), 10), "arithmetic"),
         ("a product, balance 40", (_matmul, (X, X), 40), "memory"),
         ("a product between two loops, 15", (_product, (X, X), 15), "memory"),
+        (
+            "a chain of 100, then a product, 4",
+            (_times_and_product, (X, torch.ones(128, 8)), 4),
+            "arithmetic",
+        ),
         ("one row times a matrix, 4", (_matmul, (ROW, WEIGHT), 4), "memory"),
         (
             "a column and a row that meet, balance 0.2",

@@ -6,7 +6,9 @@ def excess(function, *inputs):
     if torch.is_tensor(results):
         results = [results]
     read = set(inputs)
-    bases = {tensor._base for tensor in inputs} | read
-    made = {t for t in results if t not in bases and t._base not in bases - {None}}
-    least = sum(tensor.nbytes for tensor in read | made)
+    given, made = (
+        {t if t._base is None else t._base for t in tensors}
+        for tensors in (inputs, results)
+    )
+    least = sum(tensor.nbytes for tensor in read | made - given)
     return torch.tensor(kernels(function, *inputs).bytes / least, dtype=torch.double)
