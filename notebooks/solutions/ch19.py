@@ -10,7 +10,7 @@ def diagnose(eager, compiled, x):
         return "stale"
     with profile() as seen:
         compiled(x)
-    if not any("Torch-Compiled Region" in e.name for e in seen.events()):
+    if not any("CompiledFxGraph" in e.name for e in seen.events()):
         return "silent"
     # torch keeps the last 64 records: their number need not grow.
     before = get_compilation_metrics()

@@ -24,8 +24,11 @@ def _other(x):
     return _wave(x) + 1
 
 
+_hidden = torch.compiler.disable(_wave)
+
+
 def _compiled(function=_wave, **options):
-    return torch.compile(function, **{"backend": "aot_eager", **options})
+    return torch.compile(function, **options)
 
 
 def _known():
@@ -73,6 +76,11 @@ TRIALS = (
     ),
     ("silent", "disable=True", lambda: (_wave, _compiled(disable=True))),
     ("silent", "a function past the recompile limit", _past_the_limit),
+    (
+        "silent",
+        "a call of a disabled function",
+        lambda: (_wave, _compiled(lambda x: _hidden(x))),
+    ),
     ("slow", "a function that is compiled in each call", _slow),
 )
 
@@ -83,10 +91,10 @@ TRIALS = (
         "Three questions in the order of the docstring, and each has a tool on the "
         "page: compare, profile, look at the records of compiles.",
         "Call it once first: then a new compile in the next call is one too many. In "
-        'the profile, event.name begins with "Torch-Compiled Region". torch keeps 64 '
+        'the profile, event.name begins with "## Call CompiledFxGraph". torch keeps 64 '
         "records, so their number need not grow.",
         "if not torch.allclose(compiled(x), eager(x)): stale. with profile() as p: "
-        'compiled(x); if not any("Torch-Compiled Region" in e.name for e in '
+        'compiled(x); if not any("CompiledFxGraph" in e.name for e in '
         "p.events()): silent. before = get_compilation_metrics(); compiled(x); if "
         "get_compilation_metrics() != before: slow. Otherwise fine.",
     ),

@@ -6,7 +6,7 @@ def diagnose(eager, compiled, x):
         return "stale"
     with profile() as run:
         compiled(x)
-    if not any("Torch-Compiled Region" in e.name for e in run.events()):
+    if not any("CompiledFxGraph" in e.name for e in run.events()):
         return "silent"
     with torch.compiler.set_stance("fail_on_recompile"):
         try:

@@ -1,5 +1,5 @@
 # %% 19.1: disable=True: you say "fine"
-# -     if not any("Torch-Compiled Region" in e.name for e in seen.events()):
+# -     if not any("CompiledFxGraph" in e.name for e in seen.events()):
 # -         return "silent"
 
 
@@ -49,7 +49,7 @@ def diagnose(eager, compiled, x):
 
 
 # %% 19.1: a function past the recompile limit: you say "fine"
-# - "Torch-Compiled Region"
+# - "CompiledFxGraph"
 # + "TorchDynamo Cache Lookup"
 
 
@@ -60,10 +60,15 @@ def diagnose(eager, compiled, x):
 
     with profile() as seen:
         got = compiled(x)
-    if not any("Torch-Compiled Region" in e.name for e in seen.events()):
+    if not any("CompiledFxGraph" in e.name for e in seen.events()):
         return "silent"
     if not torch.allclose(got, eager(x)):
         return "stale"
     before = get_compilation_metrics()
     compiled(x)
     return "fine" if get_compilation_metrics() == before else "slow"
+
+
+# %% 19.1: a call of a disabled function: you say "fine"
+# - "CompiledFxGraph"
+# + "Torch-Compiled Region"
