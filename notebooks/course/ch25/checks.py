@@ -3,8 +3,10 @@
 import contextlib
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 import torch
+from torch._dynamo import config
 from torch._dynamo.utils import counters
 from torch._inductor.utils import fresh_cache
 from torch.compiler._cache import CacheArtifactManager
@@ -33,7 +35,7 @@ class _OfMeans(torch.nn.Module):
         return self.layer(x.mean(0))
 
 
-def _left(compiled):
+def _left(compiled, weights):
     """Return what a warm-up left behind, or None."""
     if not torch.is_grad_enabled():
         return "gradients switched off"
@@ -41,6 +43,8 @@ def _left(compiled):
         return "gradients in the model"
     if not compiled.training:
         return "the model in eval() mode"
+    if not all(map(torch.equal, compiled.parameters(), weights)):
+        return "other weights in the model"
     return None
 
 
@@ -64,9 +68,15 @@ def warm_and_no_warmer(warm):
     torch.compiler.reset()
     backend = CountingBackend("aot_eager")
     compiled = torch.compile(_OfMeans(), backend=backend)
+    weights = [weight.detach().clone() for weight in compiled.parameters()]
+    settings = config.get_config_copy()
     with Watch() as spent:
         warm(compiled, _make, list(SIZES))
-    if left := _left(compiled):
+    now = config.get_config_copy()
+    config.load_config({key: settings[key] for key in now if now[key] != settings[key]})
+    if now != settings:
+        return "it leaves other settings in torch._dynamo.config"
+    if left := _left(compiled, weights):
         return f"it leaves {left}, and the next training step would suffer"
     for rows in SIZES:
         with Watch() as served, torch.no_grad():
@@ -139,10 +149,10 @@ def one_file(answer):
             return f"the first call after start_warm found {sum(hits)} of the 2 caches"
         if not near(result, _Model()(x), 1e-4):
             return "after start_warm, the model gives other answers"
-        data = path.read_bytes()
-        for damaged in (data[:-1], bytes(len(data))):
-            path.write_bytes(damaged)
-            with _new_machine(), contextlib.suppress(ValueError):
-                start_warm(_Model(), str(path))
-                return "the file is damaged, and start_warm starts cold without a word"
+        # As with a damaged file: load_cache_artifacts returns None.
+        refused = mock.patch.object(CacheArtifactManager, "deserialize")
+        with _new_machine(), refused as loaded, contextlib.suppress(ValueError):
+            loaded.return_value = None
+            start_warm(_Model(), str(path))
+            return "torch doesn't take the file, and start_warm starts cold in silence"
     return None
