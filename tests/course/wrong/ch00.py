@@ -1,8 +1,3 @@
-# %% 00.1: a function that adds 1 once it's compiled: you return True
-# - return whole and torch.allclose(compiled, eager, rtol=1e-4, atol=1e-5)
-# + return whole
-
-
 # %% 00.1: off by a thousandth
 # - rtol=1e-4, atol=1e-5
 # + rtol=0.1, atol=0.1
@@ -11,11 +6,6 @@
 # %% 00.1: by rounding alone
 # - torch.allclose(compiled, eager, rtol=1e-4, atol=1e-5)
 # + torch.equal(compiled, eager)
-
-
-# %% 00.1: prints half way
-# - return whole and torch
-# + return torch
 
 
 # %% 00.1: prints before it returns

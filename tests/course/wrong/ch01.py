@@ -4,16 +4,6 @@ def how_compiled(call):
     return "compiled"  # it did not fail
 
 
-# %% 01.1: only the hook is compiled: you return
-# - graph = "## Call CompiledFxGraph"
-# + graph = "Torch-Compiled Region"
-
-
-# %% 01.1: a compiled function: you return
-# -     call()  # compiles, if anything does
-# +     torch.compiler.reset()  # a first call
-
-
 # %% 01.1: a graph, and a cos behind it: you return 'compiled'
 # -     return "partly" if any(map(outside, events)) else "compiled"
 # +     return "compiled"

@@ -18,11 +18,6 @@ def seconds_per_call(launch, wait, now):
 # + sum(times) / len(times)
 
 
-# %% 02.1: where one call in five is served from a cache
-# - statistics.median(times)
-# + min(times)
-
-
 # %% 02.1: 1 calls cannot tell what is typical
 def seconds_per_call(launch, wait, now):
     begin = now()

@@ -29,18 +29,3 @@ def fail_guard(kind, x):
 # %% 04.2: a hook is left
 # -         handle.remove()  # this is guarded: the next call compiles again
 # +         pass
-
-
-# %% 04.2: a hook is left
-def listen(compiled, model, name, x):
-    kept = []
-    layer = model.get_submodule(name)
-
-    def keep(module, inputs, output):
-        if module is layer:
-            kept.append(output)
-
-    torch.nn.modules.module.register_module_forward_hook(keep)
-    torch.compiler.reset()
-    compiled(x)
-    return kept[0]

@@ -8,11 +8,6 @@
 # + [inputs.index(node.args[0]) for node in writes[-1:]]  # only the last write
 
 
-# %% 06.1: two inputs are written: you return [1, 0]
-# - sorted({inputs.index(node.args[0]) for node in writes})
-# + [inputs.index(node.args[0]) for node in reversed(writes)]
-
-
 # %% 06.1: an input is copied into another: you return [0, 1]
 def overwritten(graph):
     inputs = graph.find_nodes(op="placeholder")
@@ -33,19 +28,9 @@ def overwritten(graph):
 # +     again = result  # never asks a second time
 
 
-# %% 06.2: two masks that drop as many elements: such a step can't be trusted
-# - torch.equal(result == 0, gradient == 0)
-# + (result == 0).sum() == (gradient == 0).sum()  # how many, not which
-
-
 # %% 06.2: a backward that drops more: such a step can't be trusted
 # - torch.equal(result == 0, gradient == 0)
 # + (gradient[result == 0] == 0).all()  # one way only
-
-
-# %% 06.2: a forward that drops more: such a step can't be trusted
-# - torch.equal(result == 0, gradient == 0)
-# + (result[gradient == 0] == 0).all()  # the other way only
 
 
 # %% 06.2: one mask, and in the next call one as large

@@ -29,10 +29,3 @@ def peak_bytes(lines):
             del alive[line[4:]]
         most = max(most, sum(alive.values()))
     return most
-
-
-# %% 07.1: one that is reused in another shape
-# -         elif reused := re.match(r"(\w+) = .*; del (\w+)  # reuse", line):
-# +         elif reused := re.match(r"(\w+) = (\w+); del \2", line):
-# - del alive[line[4:]]
-# + alive.pop(line[4:], None)

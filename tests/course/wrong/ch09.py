@@ -33,11 +33,6 @@
 # + wide, high = tile
 
 
-# %% 09.1: one pair fits, with mma: you return 1, and it is 2
-# - if pairs and
-# + if pairs > 1 and
-
-
 # %% 09.1: one pair, to the byte, with mma: you return 1, and it is 2
 # - if pairs and
 # + if limit > stage and

@@ -3,11 +3,6 @@
 # + {n: tensor.nbytes for n, tensor in enumerate(inputs)}
 
 
-# %% 10.1: a chain of three: it is 1
-# - from helpers import kernels
-# + from helpers import eager_bytes as kernels  # what eager moves
-
-
 # %% 10.1: two halves of one array: it is 1
 # - memory = {tensor.data_ptr():
 # + memory = {tensor.untyped_storage().data_ptr():
@@ -53,14 +48,6 @@
 # %% 10.2: a chain of 8, balance 4: you return 'arithmetic', and it is 'memory'
 # - > balance
 # + >= 1
-
-
-# %% 10.2: a product, balance 10: you return 'memory'
-# -     intensity = operations(function, *inputs) / moved
-# +     largest = max(x.numel() for x in inputs)
-# +     ops = len(kernels(function, *inputs).kernels[0].ops) * largest
-# +     is_mm = function is torch.mm
-# +     intensity = (operations(function, *inputs) if is_mm else ops) / moved
 
 
 # %% 10.2: a product between two loops, 15: you return 'arithmetic', and it is 'memory'

@@ -13,11 +13,6 @@
 # + "faster" and not unused
 
 
-# %% 12.1: a first call that is one of 201: you return 'eager'
-# - (calls - 1)
-# + calls
-
-
 # %% 12.1: default and max-autotune, 1,000 calls: you return 'max-autotune'
 # - total = race.cold_start_s + (calls - 1) * compiled
 # + total = calls * compiled  # the first call is forgotten
@@ -31,15 +26,6 @@
 # %% 12.2: changes a kernel, and was not found
 # - [code.kernel(name) for name in code.names]
 # + len(code.names)
-
-
-# %% 12.2: leaves every kernel as it was
-# - return [n for n, value in options.items() if texts({n: value}) != plain]
-# + tried, found = {}, []
-# +     for name, value in options.items():  # each on top of those before it
-# +         tried[name] = value
-# +         found += [name] if texts(tried) != plain else []
-# +     return found
 
 
 # %% 12.1: both, 150 calls: none is paid back: you return 'default'

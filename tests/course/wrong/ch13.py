@@ -7,18 +7,6 @@
 # - .clone()
 
 
-# %% 13.1: raised RuntimeError: Error: accessing tensor output of CUDAGraphs
-def running_total(compile_):
-    held, fast = torch.zeros(4), compile_(torch.add)
-
-    def total(x):
-        nonlocal held
-        held = fast(held, x)
-        return held.clone()
-
-    return total
-
-
 # %% 13.1: six calls ran: warm-up; record, copies [4], [4]; replay, copies [4], [4]
 def running_total(compile_):
     held, fast = torch.zeros(4), compile_(torch.add)

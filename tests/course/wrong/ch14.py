@@ -17,11 +17,6 @@ Fixed = Warmup
 # + self.step += self.training
 
 
-# %% 14.1: in bfloat16, a new model's step is 256 after 300 calls
-# - torch.tensor(0), persistent=False
-# + torch.zeros(()), persistent=False
-
-
 # %% 14.1: in bfloat16, a new model's step is
 # - class Fixed(torch.nn.Module):
 # + class Fixed(torch.nn.Module):

@@ -29,22 +29,9 @@ def in_graph(x, limit):
     return x, turns
 
 
-# %% 16.1: given [2] and [], output[0] is
-# - x.abs().max() > limit
-# + x.abs().max() >= limit
-
-
 # %% 16.1: output[1] has dtype float32 instead of int64
 # - dtype=torch.int64
 # + dtype=torch.float32
-
-
-# %% 16.1: given [1] and [], output[0] is 4.5 instead of 9
-def in_graph(x, limit):
-    largest = x.abs().max()
-    turns = (largest.log2() - limit.log2()).ceil().clamp(min=0).to(torch.int64)
-    half = (turns // 2).to(x.dtype)
-    return x / 2**half / 2 ** (turns - half), turns
 
 
 # %% 16.1: given [2] and [], input x after the call changed by

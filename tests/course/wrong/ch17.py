@@ -7,11 +7,6 @@
 # +         return Free(inner["raw"], rest["scale"])
 
 
-# %% 17.1: eager: not the plain result of raw * 2.0
-# -         dense = pytree.tree_map_only(cls, lambda t: t.raw * t.scale, args)
-# +         dense = pytree.tree_map_only(cls, lambda t: t.raw, args)
-
-
 # %% 17.1: eager: not the plain result of raw * 1.0
 # -         return op(*dense, **(kwargs or {}))
 # +         return cls(op(*dense, **(kwargs or {})), 1.0)

@@ -20,16 +20,6 @@
 # + in LADDER[::-1]:
 
 
-# %% 18.1: your answer raised InductorError
-# -         try:
-# -             with uncached:
-# -                 got = torch.compile(fn, backend=backend)(*inputs)
-# -         except Exception:
-# -             return backend
-# +         with uncached:
-# +             got = torch.compile(fn, backend=backend)(*inputs)
-
-
 # %% 18.1: or is the comparison stricter than 1e-3?
 # - torch.allclose(got, wanted, rtol=1e-3, atol=1e-3)
 # + torch.equal(got, wanted)

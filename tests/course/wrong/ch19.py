@@ -53,22 +53,6 @@ def diagnose(eager, compiled, x):
 # + "TorchDynamo Cache Lookup"
 
 
-# %% 19.1: another function, with disable=True: you say "silent"
-def diagnose(eager, compiled, x):
-    from torch._dynamo.utils import get_compilation_metrics
-    from torch.profiler import profile
-
-    with profile() as seen:
-        got = compiled(x)
-    if not any("CompiledFxGraph" in e.name for e in seen.events()):
-        return "silent"
-    if not torch.allclose(got, eager(x)):
-        return "stale"
-    before = get_compilation_metrics()
-    compiled(x)
-    return "fine" if get_compilation_metrics() == before else "slow"
-
-
 # %% 19.1: a call of a disabled function: you say "fine"
 # - "CompiledFxGraph"
 # + "Torch-Compiled Region"

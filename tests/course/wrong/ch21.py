@@ -35,13 +35,3 @@
 # + logits = net(x)
 # - torch.compile(inner, backend=backend, fullgraph=True)
 # + inner
-
-
-# %% 21.1: the model is not in the graph
-# -     def inner(x, y):
-# +     ours = torch.compile(nll, backend=backend, fullgraph=True)
-# +     def inner(x, y):
-# - return nll(logits.float(), y)
-# + return ours(logits.float(), y)
-# - torch.compile(inner, backend=backend, fullgraph=True)
-# + inner

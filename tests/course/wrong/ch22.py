@@ -32,16 +32,6 @@ def compiled_apart(records):
 # +                 if step["why"]
 
 
-# %% 22.1: rank 0 alone compiles again in step 0
-# -     for steps in zip(*records, strict=True):
-# +     for steps in list(zip(*records, strict=True))[1:]:
-
-
-# %% 22.1: rank 1 meets a new size in step 2
-# - bool(step["compiles"])
-# + step["compiles"] == 1
-
-
 # %% 22.1: as to validate
 # -         if any(busy) and not all(busy):
 # +         if any(busy) and not all(busy) and any(s["why"] for s in steps):

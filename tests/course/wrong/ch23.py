@@ -27,11 +27,6 @@
 # + np.log(np.exp(x.cpu().numpy()).sum(-1))
 
 
-# %% 23.1: given [9, 3], gradient of
-# - (x - y[..., None]).exp()
-# + x.exp() / x.exp().sum(-1, keepdim=True)
-
-
 # %% 23.1: has dtype float64
 # - torch.from_numpy(y).to(x.device)
 # + torch.from_numpy(y.astype(np.float64)).to(x.device)

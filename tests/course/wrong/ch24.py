@@ -13,16 +13,6 @@
 # + (i - j < near)
 
 
-# %% 24.1: sees position
-# - i - j < near
-# + i - j <= near
-
-
-# %% 24.1: does not see position
-# - j < early
-# + i < early
-
-
 # %% 24.1: with streaming(100, 4), position
 # - def streaming(window: int, first: int):
 # -     near, early = torch.tensor(window), torch.tensor(first)

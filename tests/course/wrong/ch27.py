@@ -1,8 +1,3 @@
-# %% 27.1: 5 rows in a thread of the pool still compile
-# -     with torch.inference_mode():
-# +     if True:
-
-
 # %% 27.1: 1 rows in a thread of the pool still compile
 # -     if 1 in lengths:
 # -         kinds = [1, *kinds]
@@ -67,11 +62,6 @@ def ready(compiled, eager, samples, runs):
     except Exception:
         return False
     return good and runs() > before
-
-
-# %% 27.2: a model that is off by 0.01 for five rows should be stopped
-# -             for x in samples:
-# +             for x in samples[1:]:
 
 
 # %% 27.2: your answer raised ValueError: five rows

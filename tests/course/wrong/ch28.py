@@ -16,29 +16,8 @@ class Fixed(torch.nn.Module):
         return (x @ seen.T).softmax(-1) @ seen
 
 
-# %% 28.1: and 1 was asked for. The last one compiled because self._buffers['at'].item
-class Fixed(torch.nn.Module):
-    def __init__(self, room, width):
-        super().__init__()
-        self.register_buffer("at", torch.tensor(0))
-        self.register_buffer("rows", torch.zeros(room, width))
-
-    def forward(self, x):
-        self.rows[self.at] = x[0]
-        hidden = torch.arange(len(self.rows)) > self.at
-        self.at += 1
-        return (x @ self.rows.T).masked_fill(hidden, -torch.inf).softmax(-1) @ self.rows
-
-
 # %% 28.1: call 1 returns something else than Memory does
 # - .masked_fill(hidden, -torch.inf)
-
-
-# %% 28.1: int(model.at) is 0 after 32 calls
-# -         self.at += 1
-# -         scores
-# +         self.at.add_(1).remainder_(32)
-# +         scores
 
 
 # %% 28.1: int(model.at) is 32 after 1 calls

@@ -30,26 +30,12 @@ def portable(model):
     return model.state_dict()
 
 
-# %% 29.2: DataParallel(torch.compile(net)): 'blocks.0.inner.bias' is missing
-def portable(model):
-    prefix = "_orig_mod."
-    return {k.removeprefix(prefix): t for k, t in model.state_dict().items()}
-
-
 # %% 29.2: a bare model: 'bias' is not in
 def portable(model):
     def bare(key):
         return key.replace("_orig_mod.", "").replace("module.", "")
 
     return {bare(key): tensor for key, tensor in model.state_dict().items()}
-
-
-# %% 29.2: a wrapped block: 'blocks.0._orig_mod.inner.bias' is not in
-def portable(model):
-    while isinstance(model, (torch._dynamo.OptimizedModule, torch.nn.DataParallel)):
-        inner = "module" if isinstance(model, torch.nn.DataParallel) else "_orig_mod"
-        model = getattr(model, inner)
-    return model.state_dict()
 
 
 # %% 29.2: a tensor isn't the model's own

@@ -13,16 +13,6 @@
 # + ).verdict
 
 
-# %% 30.1: refused for its bandwidth, which is not broken
-# - (2, 1, 1)
-# + (2, 7, 1)
-
-
-# %% 30.1: refused for its arithmetic, which is not broken
-# - (2, 1, 1)
-# + (6, 1, 1)
-
-
 # %% 30.1: not refused, though it breaks its arithmetic
 # -         dtype=row.dtype,
 
