@@ -42,7 +42,6 @@ except ImportError:  # the course was moved away
 else:
     cell_errors.explain_errors()
 """
-BEGUN = os.path.join(ROOT, ".cache", "begun")  # here while .venv is laid down
 UNFINISHED = "not all installed"
 OLDEST, NEWEST = (3, 11), (3, 14)  # torch and all pins have wheels for these
 HERE = "{}.{}".format(*sys.version_info)
@@ -185,9 +184,9 @@ def check_name() -> None:
 
 
 def check_folder() -> None:
-    ours = any(map(os.path.exists, (os.path.join(VENV, "pyvenv.cfg"), BEGUN)))
-    empty = os.path.isdir(VENV) and not os.listdir(VENV)
-    if os.path.lexists(VENV) and not ours and not empty:
+    # Of one that was stopped while it was cleared, nothing may be left, or a part.
+    names = os.listdir(VENV) if os.path.isdir(VENV) else [VENV] * os.path.lexists(VENV)
+    if names and not {"pyvenv.cfg", "lib", "Lib"}.intersection(names):
         stop(f"{VENV} is not a Python environment: move it away")
     os.makedirs(os.path.dirname(LOG), exist_ok=True)
     with open(LOG, "w") as log:
@@ -240,9 +239,7 @@ def build(state: dict, reusable: bool) -> None:
         base = getattr(sys, "_base_executable", sys.executable)
         if base.startswith(VENV):  # half an environment does not know its own base
             base = os.path.realpath(base)
-        open(BEGUN, "w").close()
         step(base, "-m", "venv", "--clear", VENV)
-        os.remove(BEGUN)
     write_state(dict(state, sources=UNFINISHED))
     quiet = ("--no-input", "--disable-pip-version-check")
     # setuptools as well: uv may build the check-up before it installs the pins, and

@@ -46,17 +46,8 @@ def deliver(course: Path, own: Path) -> Iterator[str]:
     own.mkdir(parents=True, exist_ok=True)
     with FileLock(own / ".lock", timeout=30):
         record = _recorded(own)
-        wanted = {
-            path.relative_to(course).as_posix(): _cleared(path)
-            for pattern in NOTEBOOKS
-            for path in course.glob(pattern)
-        }
-        for pattern in PAGES:
-            for path in course.glob(pattern):
-                name = path.relative_to(course).as_posix()
-                text = path.read_text(encoding="utf-8")
-                is_page = path.suffix == ".md"
-                wanted[name] = ELSEWHERE.sub(BACK, text) if is_page else text
+        paths = (p for pattern in (*NOTEBOOKS, *PAGES) for p in course.glob(pattern))
+        wanted = {p.relative_to(course).as_posix(): _cleared(p) for p in paths}
         for name in sorted(record.keys() | wanted.keys()):
             if name in wanted:
                 yield from _bring(own / name, name, wanted[name], record)
@@ -128,10 +119,13 @@ def _recorded(own: Path) -> dict[str, str]:
 
 
 def _cleared(path: Path) -> str:
-    """Return the text of a notebook without outputs, so no answer is given away.
+    """Return the text of a page, of a notebook without outputs, which are the answers.
 
     What only asks a prediction is folded: buttons ask it, and code would ask it twice.
     """
+    if path.suffix != ".ipynb":
+        text = path.read_text(encoding="utf-8")
+        return ELSEWHERE.sub(BACK, text) if path.suffix == ".md" else text
     notebook = nbformat.read(path, as_version=4)
     for cell in notebook.cells:
         if cell.cell_type == "code":
@@ -146,19 +140,12 @@ def _cleared(path: Path) -> str:
 def only_asks(source: str) -> bool:
     """Return whether a cell asks for a prediction in its own words, and no more."""
     try:
-        first, *rest = reversed(ast.parse(source).body)
-    except (SyntaxError, ValueError):  # a magic, or an empty cell
+        tree = ast.parse(source)
+    except SyntaxError:  # a magic
         return False
-    asks = ast.unparse(first).startswith("predict(")
-    return asks and all(map(_is_words, rest))
-
-
-def _is_words(line: ast.stmt) -> bool:
-    try:
-        ast.literal_eval(getattr(line, "value", line))
-    except (TypeError, ValueError):
-        return False
-    return isinstance(line, (ast.Assign, ast.AugAssign))
+    called = [ast.unparse(n.func) for n in ast.walk(tree) if isinstance(n, ast.Call)]
+    plain = ast.Assign, ast.AugAssign, ast.Expr
+    return called == ["predict"] and all(isinstance(n, plain) for n in tree.body)
 
 
 # --- JupyterLab ----------------------------------------------------------------------

@@ -3,9 +3,9 @@
 ``wrong/ch01.py`` has honest mistakes: a header ``01.1: part of the message`` says what
 the check must tell.  Below it stands the answer, or what differs from the solution:
 ``# - this`` there is ``# + that``.  ``right/ch01.py`` has right answers that are not
-ours.  The notebook's own cells run: the setup cell, then those of the
-exercise.  So an exercise needs nothing else of its notebook, and readers may go
-straight to it.
+ours, where a check looks at more than what a function returns.  The notebook's own
+cells run: the setup cell, then those of the exercise.  So an exercise needs nothing
+else of its notebook, and readers may go straight to it.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ def asked(notebook):
 def answers(notebook, kind):
     """Return (key, what the header says, source) of solutions, wrong or right."""
     path = FOLDERS[kind] / kind / f"ch{notebook.name[:2]}.py"
-    return parts(path.read_text(encoding="utf-8"))
+    return parts(path.read_text(encoding="utf-8")) if path.exists() else []
 
 
 def run(source, names):
@@ -210,11 +210,7 @@ def test_an_error_of_the_answer_is_shown_whole_with_its_own_lines(told):
     assert "your line 5, in answer: half(3)\n" in message
     assert "your line 2, in half: return n / 0\n" in message
     message = told("def answer():\n    raise ValueError('first line\\nsecond line')")
-    assert message.startswith(
-        "97.1 not yet: your answer raised ValueError: first line\nsecond line\n"
-        "  your line 2, in answer: raise ValueError('first line\\nsecond line')\n"
-        "  Call it yourself in a new cell, to see where it goes wrong.\nStuck?"
-    )
+    assert "raised ValueError: first line\nsecond line\n  your line 2, in" in message
     for ends in ("SystemExit(2)", "AssertionError(2)"):
         message = told(f"def answer():\n    raise {ends}")
         assert f"your answer raised {ends[:-3]}: 2\n" in message

@@ -62,12 +62,7 @@ def test_a_hint_is_a_click_away_until_it_is_passed(shown, learner, monkeypatch):
         exercises.check("97.1", answer)
     first, second, third = (bundle["text/html"] for bundle in shown)
     assert "○ open" in first and "… not yet" in second and "✓ passed" in third
-    for asked in (first, second):
-        assert asked.count("<details>") == asked.count("</details>") == 3
-        inside = [asked.index(hint) for hint in hints]
-        opened = [at.start() for at in re.finditer("<details>", asked)]
-        assert sorted([*inside, *opened]) == [
-            at for pair in zip(opened, inside, strict=True) for at in pair
-        ]
+    folded = ".*<details>.*".join(["", *hints])  # each hint in a fold of its own
+    assert re.search(folded, first, re.DOTALL) and re.search(folded, second, re.DOTALL)
     assert "<details>" not in third
     assert 'Stuck? hint("97.1", 1)' in shown[1]["text/plain"]

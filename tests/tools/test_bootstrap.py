@@ -22,7 +22,6 @@ PLACES = {
     "PYTHON": ".venv/bin/python",
     "PINS": "requirements.txt",
     "LOG": ".cache/setup.log",
-    "BEGUN": ".cache/begun",
 }
 
 

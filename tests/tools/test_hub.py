@@ -52,7 +52,6 @@ def test_the_link_pulls_where_the_first_start_does(config):
 @linux
 def test_what_is_missing_is_said_with_its_remedy(monkeypatch, tmp_path):
     monkeypatch.setattr(hub.os, "geteuid", lambda: 0)
-    monkeypatch.setattr(hub.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     said = [*hub.missing()]

@@ -11,7 +11,6 @@ people wrote stays in their homes, and `userdel --remove NAME` removes it.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import pwd
 import re
@@ -38,10 +37,10 @@ def missing() -> Iterator[str]:
         # Only root makes accounts, and starts programs as somebody else.
         yield "people are accounts of the machine: run it on Linux, as root"
         return
-    for module in ("jupyterhub", "nbgitpuller"):
-        if importlib.util.find_spec(module) is None:
-            yield f"no {module} here: {sys.executable} -m uv pip install --group hub"
+    by_uv = f"{sys.executable} -m uv pip install --group hub"
     for program, package in {
+        "jupyterhub": by_uv,
+        "gitpuller": by_uv,
         "configurable-http-proxy": "npm install --global configurable-http-proxy",
         "git": "apt install git",
         "setpriv": "apt install util-linux",

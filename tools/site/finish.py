@@ -7,21 +7,11 @@ import re
 from helpers.text import numbers_marked
 
 # What a screen reader is told, where Sphinx, myst-nb and Furo leave something out.
-_NAMES = (
-    (
-        '<p class="caption" role="heading">',
-        '<p class="caption" role="heading" aria-level="2">',
-    ),
-    ('<summary aria-label="Toggle hidden content">', "<summary>"),
-    (
-        '<aside class="sidebar-drawer">',
-        '<aside class="sidebar-drawer" aria-label="Course">',
-    ),
-    (
-        '<aside class="toc-drawer">',
-        '<aside class="toc-drawer" aria-label="On this page">',
-    ),
-)
+_MORE = {
+    '<p class="caption" role="heading"': 'aria-level="2"',
+    '<aside class="sidebar-drawer"': 'aria-label="Course"',
+    '<aside class="toc-drawer"': 'aria-label="On this page"',
+}
 
 
 def finished(html: str) -> str:
@@ -29,7 +19,8 @@ def finished(html: str) -> str:
 
     A sentence that says what the marks are keeps its own.
     """
-    for found, wanted in _NAMES:
-        html = html.replace(found, wanted)
+    html = html.replace('<summary aria-label="Toggle hidden content">', "<summary>")
+    for tag, more in _MORE.items():
+        html = html.replace(f"{tag}>", f"{tag} {more}>")
     outputs = re.compile(r"<pre\b.*?</pre>", re.DOTALL)
     return outputs.sub(lambda output: numbers_marked(output[0]), html)

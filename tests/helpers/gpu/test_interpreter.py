@@ -20,11 +20,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from helpers.gpu import interpreter as interpreting
 from helpers.gpu.dump import dump_triton
-from helpers.gpu.interpreter import (
-    attention,
-    check_numerics,
-    interpreter,
-)
+from helpers.gpu.interpreter import attention, check_numerics, interpreter
 from tests.kinds import dumped, randn
 
 NAMES = (
@@ -80,22 +76,11 @@ def often_dropped(x, weight):
     return x
 
 
-def normalised(x):
-    """Return what a detector does with an image first."""
-    mean, scale = torch.tensor([0.5, 0.4, 0.3]), torch.tensor([0.2, 0.3, 0.4])
-    return (x - mean[:, None, None]) / scale[:, None, None]
-
-
 HEADS = [randn(2, heads, 16, 8).bfloat16() for heads in (4, 2, 2)]
 PROGRAMS = {  # each was once said to differ, or not to run
     "ones added into new zeros": (
         lambda i: torch.zeros(8).scatter_add(0, i, torch.ones(90)),
         torch.arange(90) % 7,
-    ),
-    "a column of a longer row": (
-        lambda a, b: torch.cat([a.sum(1, keepdim=True), b], 1),
-        randn(16, 300),
-        randn(16, 16),
     ),
     "grouped heads with dropout, training": (grouped, *HEADS),
     "one kernel drops twice": (often_dropped, randn(64, 64), randn(64, 64)),
@@ -104,12 +89,7 @@ PROGRAMS = {  # each was once said to differ, or not to run
     "normal numbers": (lambda x: x + torch.randn(7, 9), randn(7, 9)),
     "what is no number": (lambda x: (x.log(), x / x.relu()), randn(64)),
     "complex numbers": (lambda x: (torch.fft.fft(x), x.sin()), randn(64)),
-    "whole numbers to bfloat16": (
-        lambda i: (i.bfloat16() + 0.5).float(),
-        torch.arange(-50, 50),
-    ),
     "a function of the GPU alone": (torch.special.i0, randn(64)),
-    "constants made inside": (normalised, randn(3, 8, 8)),
     "more constants than a kernel holds": (
         lambda x: x * torch.tensor([float(i) for i in range(20)]),
         randn(4, 20),
@@ -160,20 +140,8 @@ SABOTAGES = {  # program, old, new, what is said of its kernel
     "no mask on a sum": ("sum", " & xmask, tmp1, 0)", "| xmask, tmp1 + 1, 0)", FIRST),
     "a backward": ("norm", "tmp3 = tmp1 - tmp2", "tmp3 = tmp1 + tmp2", "wrong: "),
     "another seed": ("drop", "rand4x(tmp0", "rand4x(tmp0 + 1", "wrong: "),
-    "integers": ("ints", "tl.full([1], 3", "tl.full([1], 4", FIRST),
     "a wrong input changed": ("state", "tl.store(out", "tl.store(in", CHANGED),
-    "reads past the end": (
-        "two",
-        READ,
-        f"{READ} + 1",
-        OUTSIDE.format("loads", r"x0 \+ 1"),
-    ),
-    "no mask on a store": (
-        "drop",
-        "tmp9, xmask",
-        "tmp9, None",
-        OUTSIDE.format("stores", "tmp9, None"),
-    ),
+    "reads past the end": ("two", READ, f"{READ} + 1", OUTSIDE.format("loads", "1")),
     "adds past the end": ("adds", ADD, f"{ADD}64 + ", OUTSIDE.format("stores", "64")),
     "no such function": ("two", "tl_math.sin", "libdevice.sad", UNKNOWN),
     "no Python": ("two", "tmp4 = tmp2", "tmp4 = = tmp2", "SyntaxError"),
@@ -226,9 +194,7 @@ def test_an_output_may_be_off_by_eight_times_the_tolerance(programs):
 
 def test_infinite_values_hide_no_difference():
     """Of eager's [inf, -inf, nan, 2, 1] the root mean square is that of 2 and 1: 1."""
-    x = torch.tensor(
-        [3e38, -math.inf, math.nan, 0.5, 0.0]
-    )  # the first in float64: 6e38
+    x = torch.tensor([3e38, -math.inf, math.nan, 0.5, 0.0])  # first, in float64: 6e38
     dump, _ = planted(dump_triton(lambda x: x * 2 + 1, x), ONE, "tl.full([1], 1.01")
     [kernel] = dump.check_numerics().kernels
     assert kernel.status == "differs"
