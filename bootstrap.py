@@ -125,13 +125,16 @@ def stop(text: str) -> None:
     sys.exit(1)
 
 
-def runs(program: str) -> bool:
+def succeeds(*command: str, **how: object) -> bool:
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     try:
-        return not subprocess.call(
-            [program, "--version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-    except OSError:
+        return not subprocess.call(command, **silent, **how)
+    except (OSError, subprocess.TimeoutExpired):
         return False
+
+
+def runs(program: str) -> bool:
+    return succeeds(program, "--version")
 
 
 # --- what the machine must have ---------------------------------------------
@@ -141,9 +144,8 @@ def check_python() -> None:
     if OLDEST <= sys.version_info[:2] <= NEWEST:
         return
     age = "old" if sys.version_info[:2] < OLDEST else "new"
-    text = (
-        f"Python {HERE} is too {age}: the course needs 3.{OLDEST[1]} to 3.{NEWEST[1]}"
-    )
+    needs = f"the course needs 3.{OLDEST[1]} to 3.{NEWEST[1]}"
+    text = f"Python {HERE} is too {age}: {needs}"
     for minor in range(NEWEST[1], OLDEST[1] - 1, -1):
         if runs(f"python3.{minor}"):
             stop(f"{text}; make setup PYTHON=python3.{minor} uses one that is here")
@@ -296,16 +298,9 @@ def torch_backend(choice: str) -> tuple:
 
 def has_torch(backend: tuple) -> bool:
     """Try whether uv finds torch, without its many retries."""
-    try:
-        return not subprocess.call(
-            [*UV, "--dry-run", "--no-deps", *backend, "-c", PINS, "torch"],
-            env=dict(os.environ, UV_HTTP_RETRIES="1"),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=20,
-        )
-    except subprocess.TimeoutExpired:
-        return False
+    command = (*UV, "--dry-run", "--no-deps", *backend, "-c", PINS, "torch")
+    env = dict(os.environ, UV_HTTP_RETRIES="1")
+    return succeeds(*command, env=env, timeout=20)
 
 
 def let_lessons_import(python: str) -> None:
