@@ -53,10 +53,29 @@ def no_write(wrappers: Any) -> None:
     wrappers.apply_in_graph_mutations = lambda *_, **__: None
 
 
+@fault("gelu is not decomposed", TABLE, "06 07")
+def no_gelu(decomposition: Any) -> None:
+    """A common function becomes a call of its own, and fuses with nothing."""
+    import torch
+
+    decomposition.decompositions.pop(torch.ops.aten.gelu.default)
+
+
 @fault("wrong decomposition", TABLE, "inside 06 00 18")
 def wrong_gelu(decomposition: Any) -> None:
     """A function is taken apart into others that are only nearly the same."""
     other_gelu(decomposition.decompositions)
+
+
+@fault("wrong backward decomposition", TABLE, "18 06 00")
+def wrong_gelu_backward(decomposition: Any) -> None:
+    """Results are right, gradients are not: training is a little worse each step."""
+    import torch
+
+    key = torch.ops.aten.gelu_backward.default
+    decomposition.decompositions[key] = lambda gradient, x, **_: (
+        gradient * (1.702 * x).sigmoid()
+    )
 
 
 setting(

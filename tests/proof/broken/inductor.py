@@ -16,6 +16,41 @@ def no_fusion(scheduler: Any) -> None:
     scheduler.Scheduler.can_fuse = lambda *_, **__: False
 
 
+@fault("extra kernel", "torch._inductor.fx_passes.post_grad", "07 11 10 00")
+def copy_results(post_grad: Any) -> None:
+    """Every result is copied once more by a kernel that has no other use."""
+
+    @around(post_grad, "post_grad_passes")
+    def post_grad_passes(original, module, is_inference):
+        original(module, is_inference)
+        [out] = module.graph.find_nodes(op="output")
+        with module.graph.inserting_before(out):
+            copies = [_copied(module.graph, node) for node in out.args[0]]
+        out.args = (type(out.args[0])(copies),)
+        module.recompile()
+
+
+def _copied(graph: Any, node: Any) -> Any:
+    """Return a copy of node, made by a call that fuses with nothing."""
+    import torch
+
+    value = getattr(node, "meta", {}).get("val")
+    if not isinstance(value, torch.Tensor):
+        return node
+    copy = graph.call_function(torch.ops.aten.detach_copy.default, (node,))
+    copy.meta = dict(node.meta)
+    return copy
+
+
+setting(
+    "pattern matcher off",
+    CONFIG,
+    {"pattern_matcher": False},
+    "inside 07",
+    "Attention written by hand is no longer recognised, and takes memory by the row.",
+)
+
+
 @fault(
     "attention loses its scale", "torch._inductor.fx_passes.fuse_attention", "inside 07"
 )
@@ -42,6 +77,16 @@ setting(
 )
 
 
+@fault("freezing folds nothing", "torch._inductor.freezing", "12")
+def no_freezing(freezing: Any) -> None:
+    """A model is frozen for serving, and computes its batch norms in every call."""
+    freezing.constant_fold = freezing.binary_folding_pass = lambda *_, **__: None
+    import torch._inductor.fx_passes.freezing_patterns as patterns
+
+    patterns.freezing_passes = lambda *_, **__: None
+    freezing.freezing_passes = lambda *_, **__: None
+
+
 @fault("wrong lowering", "torch._inductor.lowering", "00 07 18 06")
 def wrong_erf(lowering: Any) -> None:
     """Answers are a little wrong, on every input, in compiled code alone."""
@@ -61,6 +106,15 @@ setting(
 def fresh_seed(ir: Any) -> None:
     """The same seed gives another result each time: no run can be repeated."""
     before_seeds(ir.RandomSeeds, "torch.seed()")
+
+
+setting(
+    "rounds after every operation",
+    CONFIG,
+    {"emulate_precision_casts": True},
+    "18",
+    "Fused bfloat16 code casts back and forth as eager does: slower, and less exact.",
+)
 
 
 @fault("dtype promoted", "torch", "18 10")
@@ -122,3 +176,18 @@ def unasked(fuse_attention: Any) -> None:
             return original(match)
         finally:
             torch.set_float32_matmul_precision(before)
+
+
+@fault("convolution a little off", "torch._inductor.lowering", "libraries 28")
+def one_thousandth(lowering: Any) -> None:
+    """A compiled convolution adds a small constant; other operations are right."""
+    import torch
+
+    aten = torch.ops.aten
+    key = aten.convolution.default
+    original, plus = lowering.lowerings[key], lowering.lowerings[aten.add.Tensor]
+
+    def convolution(*given: Any, **how: Any) -> Any:
+        return plus(original(*given, **how), 0.001)
+
+    lowering.lowerings[key] = convolution

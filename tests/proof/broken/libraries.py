@@ -36,6 +36,15 @@ def whole_blocks(flex: Any) -> None:
         return partial * 0, partial + full
 
 
+@fault("options of a kernel are dropped", FLEX, "24")
+def no_options(flex: Any) -> None:
+    """A kernel needs more shared memory than the GPU has, whatever is asked for."""
+
+    @around(flex, "flex_attention")
+    def flex_attention(original, *given, kernel_options=None, **how):
+        return original(*given, **how)
+
+
 @shared("a framework's flag compiles nothing", "accelerate.utils.dataclasses", "29")
 def disabled(dataclasses: Any) -> None:
     """The flag is set, torch.compile is called, and each step runs eagerly."""
@@ -54,6 +63,14 @@ def unwrap_a_copy(other: Any) -> None:
     def extract(original, model, *given, **how):
         found = original(model, *given, **how)
         return found if found is model else deepcopy(found)
+
+
+@shared("a trainer unwraps and compiles no step", "pytorch_lightning", "29")
+def only_unwrapped(lightning: Any) -> None:
+    """torch.compile(module) is trained, and no graph ever runs."""
+    lightning.trainer.trainer._maybe_unwrap_optimized = lambda model: getattr(
+        model, "_orig_mod", model
+    )
 
 
 @shared("what a tensor's class keeps is not guarded", GUARDS, "17")

@@ -58,6 +58,22 @@ def argmax_of_memory(lowering: Any) -> None:
     lowering.lowerings[op] = argmax
 
 
+@fault("an int8 product is widened", LOWERING, "debugging 18")
+def wide_product(lowering: Any) -> None:
+    """A product of int8 comes back as int32, and the next operator gets no int8."""
+    import torch
+
+    op = torch.ops.aten.mul.Tensor
+    usual = lowering.lowerings[op]
+
+    def mul(a: Any, b: Any) -> Any:
+        if all(getattr(x, "get_dtype", int)() == torch.int8 for x in (a, b)):
+            a, b = (lowering.to_dtype(x, torch.int32) for x in (a, b))
+        return usual(a, b)
+
+    lowering.lowerings[op] = mul
+
+
 @fault("two draws are one", LOWERING, "debugging 18")
 def one_seed_for_all(lowering: Any) -> None:
     """Two dropouts in a model drop the same numbers."""
@@ -120,3 +136,16 @@ def no_place(output_graph: Any) -> None:
     def post_init(original, self):
         self.user_stack = self.user_stack[:-1]
         original(self)
+
+
+@fault("a masked lane counts", "torch._inductor.codegen.triton", "debugging 18")
+def masked_lanes(triton: Any) -> None:
+    """On a GPU, a row that fills no block is summed with what lies beyond it."""
+
+    @around(triton.TritonKernel, "codegen_kernel")
+    def codegen_kernel(original, *args, **how):
+        return re.sub(
+            r"(tl\.where\([^()]*mask[^()]*, \w+), 0\)",
+            r"\1, 1)",
+            original(*args, **how),
+        )
