@@ -162,8 +162,6 @@ def compare(
     kwargs: Mapping[str, Any] | None = None,
     budget: float = 2.0,
     names: tuple[str, str] = ("eager", "compiled"),
-    rtol: float | None = None,
-    atol: float | None = None,
     same_answer: bool = True,
     clock: Clock | None = None,
 ) -> Comparison:
@@ -180,11 +178,10 @@ def compare(
     (what a pair of real functions is worth knowing to), or with Ctrl-C, which keeps the
     rounds if there are six.
 
-    *names* are those of the two sides.  *rtol* and *atol* are the tolerance of the
-    answers, relative and absolute; without them it is that of the dtype, or twice the
-    error that eager has against float64.  ``same_answer=False`` races two functions
-    that are not meant to agree, such as a computation and a plain copy of its data.
-    *clock* times them instead of the one for their device.
+    *names* are those of the two sides.  Answers may differ by the tolerance of the
+    dtype, or by twice the error that eager has against float64.  ``same_answer=False``
+    races two functions that are not meant to agree, such as a computation and a plain
+    copy of its data.  *clock* times them instead of the one for their device.
 
     The design (paired blocks in random order, an exact sign interval, samples of
     equal duration, stopping on width alone) follows the randomisation test of
@@ -211,9 +208,7 @@ def compare(
             if any(t.is_cuda for t in held):  # as in a closure
                 device, timer = "cuda", clock or clock_for("cuda")
             compiled_s = _warm(trial, timer, compiled, first)
-        agreed = judge.NOT_ASKED
-        if same_answer:
-            agreed = judge.agreement(trial, answer, rtol, atol)
+        agreed = judge.agreement(trial, answer) if same_answer else judge.NOT_ASKED
         with Watch() as watch:
             eager_s = _warm(trial, timer, eager, watch)
         plans = plans_for((eager_s, compiled_s), timer.sample_s)
@@ -326,7 +321,9 @@ class _Race:
                     bar.update(min(clock.now() - start, budget) - bar.n)
                     if len(self.rounds) >= look:
                         look = int(look * 1.25)
-                        if self._is_enough():
+                        # A disturbed machine gets more time.
+                        calm = sum(r.clean for r in self.rounds) >= _FIRST_LOOK
+                        if calm and estimate(self.rounds)[2].half_width <= _PRECISE:
                             break
             except KeyboardInterrupt:
                 if len(self.rounds) < _FEWEST:
@@ -334,13 +331,6 @@ class _Race:
                     needed = f"{_FEWEST} are needed for an interval: none given"
                     raise KeyboardInterrupt(f"{timed} timed, {needed}") from None
                 self.interrupted = True
-
-    def _is_enough(self) -> bool:
-        """Return whether the interval is narrow; a disturbed machine gets more time."""
-        if sum(r.clean for r in self.rounds) < _FIRST_LOOK:
-            return False
-        _, _, interval = estimate(self.rounds)
-        return interval.half_width <= _PRECISE
 
     def _round(self, a_first: bool, watch: Watch) -> Round:
         """Time one block of each side, from the state put back."""

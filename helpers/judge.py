@@ -100,20 +100,14 @@ def differences(
     return tuple(d for d in found if not d.look)
 
 
-def agreement(
-    trial: Trial,
-    first: Outcome,
-    rtol: float | None = None,
-    atol: float | None = None,
-) -> Judgement:
+def agreement(trial: Trial, first: Outcome) -> Judgement:
     """Compare *first*, which the compiled side gave, with eager, and both with float64.
 
-    With *rtol* or *atol*, what is returned must agree within them, and without them as
-    ``torch.testing.assert_close`` has it for the dtype, or else be about as near to
-    float64 as eager is.  Where random numbers are drawn, another compile is compared.
+    What is returned must agree as ``torch.testing.assert_close`` has it for the dtype,
+    or else be about as near to float64 as eager is.  Where random numbers are drawn,
+    another compile is compared.
     """
-    asked = rtol is not None or atol is not None
-    usual = Eager(trial, 0, (rtol or 0.0, atol or 0.0) if asked else None)
+    usual = Eager(trial, 0)
     x = checked("eager", usual.seen[0])
     found = usual.against({0: first})
     if _torch.is_compiled(trial.compiled):
@@ -205,17 +199,11 @@ def _together(
 class Eager:
     """What eager gives in one round, in float64, and where last digits are moved.
 
-    Asked for only where numbers differ in a bit.  *tolerance*, relative and absolute,
-    decides alone where it is given.
+    Asked for only where numbers differ in a bit.
     """
 
-    def __init__(
-        self,
-        trial: Trial,
-        only: int | None = None,
-        tolerance: tuple[float, float] | None = None,
-    ) -> None:
-        self.trial, self.only, self.tolerance = trial, only, tolerance
+    def __init__(self, trial: Trial, only: int | None = None) -> None:
+        self.trial, self.only = trial, only
         self.seen = self._round()
         self.undecided, self._blind = set[int](), set[int]()
         self.drawn: _Outcomes = {}
@@ -305,7 +293,7 @@ class Eager:
         if self.draws:
             self.undecided.add(n + 1)
         else:
-            if n not in self.truth and not self.tolerance:
+            if n not in self.truth:
                 self._blind.add(n + 1)
             yield from self._values(n, x, y, self.truth.get(n))
 
@@ -328,7 +316,7 @@ class Eager:
         compiling = again or partial(compile_apart, self.trial.compiled)
         with correctness.eager_numbers():
             self.drawn = self.trial.round(compiling(), self.only)
-        found, exact = [], self.tolerance or again
+        found = []
         for n, y in self.drawn.items():
             if self.seen[n].error or y.error:
                 continue
@@ -337,7 +325,7 @@ class Eager:
                 truth = None  # it draws others in float64
             x, y = self.trial.paired(x, y)
             differ = [] if _identical(x, y) else list(self._values(n, x, y, truth))
-            rough = [d for d in differ if exact or _apart(x, y, d.place) > _ROUGH]
+            rough = [d for d in differ if again or _apart(x, y, d.place) > _ROUGH]
             if rough or not differ:
                 self.undecided.discard(n + 1)
             found += rough
@@ -349,7 +337,7 @@ class Eager:
         def moved() -> list[Outcome]:
             return [one[n] for one in self.moved if not one[n].error]
 
-        return _values(n, x, y, truth, moved, self.tolerance)
+        return _values(n, x, y, truth, moved)
 
     def off(self, n: int, y: Outcome) -> tuple[float, float] | None:
         """Return how far results are from float64, of eager and of compiled."""
@@ -472,14 +460,18 @@ def _values(
     y: Outcome,
     truth: Outcome | None = None,
     moved: Callable[[], list[Outcome]] = list,
-    tolerance: tuple[float, float] | None = None,
 ) -> Iterator[Difference]:
     """Yield where numbers differ by more than rounding, or in the sign of a zero.
 
     *truth* is eager in float64, and *moved* eager where last digits are moved.
     """
     ours, theirs = x.tensors, y.tensors
-    places = [p for p in ours if p in theirs and _alike(ours[p], theirs[p])]
+    places = [
+        place
+        for place, a in ours.items()
+        if place in theirs
+        if (a.shape, a.dtype) == (theirs[place].shape, theirs[place].dtype)
+    ]
     exact = truth.tensors if truth else {}
     if exact:
         sides = ([side[p] for p in ours] for side in (exact, ours))
@@ -493,9 +485,7 @@ def _values(
     sides = ([side[p] for p in places] for side in (ours, theirs))
     for place, b in zip(places, correctness.in_order_of(*sides), strict=True):
         a, t = ours[place], exact.get(place)
-        if tolerance:
-            right = correctness.close(a, theirs[place], *tolerance)
-        elif not (right := correctness.right(a, b, t, share)):
+        if not (right := correctness.right(a, b, t, share)):
             near = [o.tensors[place] for o in moved() if place in o.tensors]
             right = correctness.right(a, b, t, share, near)
         if not right:
@@ -514,19 +504,12 @@ def _values(
         t, judge = truth and truth.left.get(place), old
         if t and t.form["shape"] == a.form["shape"] and t.known == a.known:
             judge = t.value if t.changed else torch.zeros_like(zero)
-        if tolerance:
-            right = size_of(old, new)[0] <= a.noise
-            right = right or correctness.close(old, new, *tolerance)
-        elif not (right := correctness.right_change(old, new, judge, a.noise)):
+        if not (right := correctness.right_change(old, new, judge, a.noise)):
             near = [o.left[place] for o in moved() if place in o.left]
             near = [one.value if one.changed else zero for one in near]
             right = correctness.right_change(old, new, judge, a.noise, near)
         if not right:
             yield _wrong(n, place, old, new, None if judge is old else judge)
-
-
-def _alike(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return (a.shape, a.dtype) == (b.shape, b.dtype)
 
 
 def _signs(a: torch.Tensor, b: torch.Tensor) -> int:

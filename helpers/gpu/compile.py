@@ -1,11 +1,5 @@
 """A generated Triton kernel, compiled down to a GPU's machine code without that GPU.
 
-    configs(source, gpu)           the launch configurations Inductor would try
-    neighbours(source, gpu)        those that it would try around the fastest
-    grid(source, gpu, arguments)   how many programs are launched
-    compile_kernel(source, gpu)    every stage, registers, spills, shared memory
-    compile_ahead(sources, gpu)    many at once, for compile_kernel to find
-
 *source* is the module that Inductor writes for one kernel: imports, and a decorated
 function.  Choosing and compiling are Inductor's own code; only the GPU is a fake.
 """
@@ -34,6 +28,7 @@ from ..results import Result, available_cores
 from ..text import count, size
 from . import fake_gpu
 from .gpus import Gpu, Occupancy, find, occupancy
+from .tidy import tidy
 
 with needed_for("Triton code for a GPU that is not here"):
     from torch._inductor import config as inductor_config
@@ -92,6 +87,25 @@ class MachineCode(Result):
             f"{count(self.registers, 'register')} a thread, {self.spills} spilled, "
             f"{size(self.shared)} of shared memory a block\n{self.occupancy}"
         )
+
+
+class Generated(Result):
+    """A result with the module that Inductor wrote for a kernel, in *generated*."""
+
+    @functools.cached_property
+    def source(self) -> str:
+        """The kernel alone, tidied for reading; of a template, with nothing fused."""
+        return tidy(self.generated) if self.generated else ""
+
+    def on(self, gpu: str | None = None) -> MachineCode:
+        """Return its machine code for a GPU, also for another than its own.
+
+        It is that of the first of its configurations.  Raises InputError for an unknown
+        GPU, for a call into a library, or where Triton cannot compile it.
+        """
+        if not self.generated:
+            raise InputError(f"nothing was generated for {self.name}")
+        return _machine_code(self.generated, find(gpu or self.gpu))
 
 
 def configs(source: str, gpu: Gpu) -> tuple[Config, ...]:
@@ -156,8 +170,10 @@ def compile_kernel(source: str, gpu: Gpu, lines: bool = False) -> MachineCode:
     with _loaded(source, gpu) as tuner:
         try:
             binary, log = _compiled(tuner, lines)
-            used = _needs(binary)
-            if used["spills"] and not log:  # it came from the cache, without the log
+            usage = _cuobjdump("--dump-resource-usage", binary.asm["cubin"])
+            found = {name: int(n) for name, n in re.findall(r"(\w+):(\d+)", usage)}
+            spills = (found["STACK"] + found["LOCAL"]) // 4
+            if spills and not log:  # it came from the cache, without the log
                 log = _compiled(tuner, lines, again=True)[1]
         except Exception as error:  # Triton's, LLVM's and ptxas' have no common kind
             texts = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -166,7 +182,7 @@ def compile_kernel(source: str, gpu: Gpu, lines: bool = False) -> MachineCode:
             raise InputError(f"no machine code for {gpu}: {reason}") from error
         # cuobjdump counts arrays in local memory as spills, too; ptxas' log does not.
         if spilled := re.search(r"(\d+) bytes spill stores", log):
-            used["spills"] = int(spilled[1]) // 4
+            spills = int(spilled[1]) // 4
         shared, threads = binary.metadata.shared, binary.metadata.num_warps * gpu.warp
         stages = ("ttir", "ttgir", "llir", "ptx")
         return MachineCode(
@@ -174,12 +190,16 @@ def compile_kernel(source: str, gpu: Gpu, lines: bool = False) -> MachineCode:
             gpu=gpu.name,
             config=_configs(tuner, tuner.configs[:1])[0],
             threads=threads,
-            **used,
+            registers=found["REG"],
+            spills=spills,
             shared=shared,
-            occupancy=occupancy(gpu, threads, used["registers"], shared),
+            occupancy=occupancy(gpu, threads, found["REG"], shared),
             **{stage: _plain(binary.asm[stage]) for stage in stages},
             cubin=b64encode(binary.asm["cubin"]).decode(),
         )
+
+
+_machine_code = functools.lru_cache(256)(compile_kernel)
 
 
 def compile_ahead(sources: Iterable[str], gpu: Gpu) -> Iterator[int]:
@@ -281,13 +301,6 @@ def _plain(text: str) -> str:
     """Return code without the lines that only lead a debugger to the source."""
     text = re.sub(r" loc\((#?\w+|\".*\")\)", "", text)
     return re.sub(r"^#loc.*\n", "", text, flags=re.M)
-
-
-def _needs(binary: Any) -> dict[str, int]:
-    """Return the registers and spills of a kernel, from the notes in its code."""
-    usage = _cuobjdump("--dump-resource-usage", binary.asm["cubin"])
-    used = {name: int(n) for name, n in re.findall(r"(\w+):(\d+)", usage)}
-    return {"registers": used["REG"], "spills": (used["STACK"] + used["LOCAL"]) // 4}
 
 
 def _cuobjdump(option: str, cubin: bytes) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 from unittest import mock
 
@@ -24,7 +24,6 @@ from . import compile, gpus, templates
 from . import fake_gpu as fake
 from .fake_gpu import LoweredGraph, Lowering, LoweringHere
 from .templates import Candidate, Candidates, Choosing
-from .tidy import tidy
 
 with needed_for("Triton code for a GPU that is not here"):
     from torch._inductor import config as inductor_config
@@ -238,11 +237,8 @@ def _can_be_padded(node: torch.fx.Node) -> bool:
     return any(pad_mm.get_padded_length(n, aligned) for n in sizes)
 
 
-_machine_code = lru_cache(256)(compile.compile_kernel)
-
-
 @dataclass(frozen=True, repr=False)
-class DumpedKernel(Result):
+class DumpedKernel(compile.Generated):
     """One launch of a Triton kernel, or one call into a library (kind ``library``).
 
     *loads*, *stores* and *bytes* are Inductor's counts, each tensor once; *arguments*
@@ -264,11 +260,6 @@ class DumpedKernel(Result):
     generated: str  # the kernel's own module, as Inductor wrote it
 
     @cached_property
-    def source(self) -> str:
-        """The kernel alone, tidied for reading."""
-        return tidy(self.generated) if self.generated else ""
-
-    @cached_property
     def configs(self) -> tuple[Any, ...]:
         """The block sizes and warps that Inductor would try, its first choice first."""
         return compile.configs(self.generated, gpus.find(self.gpu))
@@ -282,14 +273,6 @@ class DumpedKernel(Result):
     def grid(self) -> Any:
         """How many programs are launched, in three directions."""
         return compile.grid(self.generated, gpus.find(self.gpu), self.arguments)
-
-    def on(self, gpu: str | None = None) -> Any:
-        """Return the kernel's machine code for a GPU, also for another than its own.
-
-        It is that of the first of ``configs``.  Raises InputError for an unknown GPU,
-        or where Triton cannot compile it.
-        """
-        return _machine_code(self.generated, gpus.find(gpu or self.gpu))
 
     ttir = property(lambda self: self.on().ttir, doc="Triton's own representation.")
     ttgir = property(lambda self: self.on().ttgir, doc="The same, spread over threads.")

@@ -1,9 +1,5 @@
 """Let Inductor lower graphs for a GPU that is not here, and leave no trace of it.
 
-    Lowering(gpu, mode)    a back end for torch.compile: notes what a GPU would run
-    LoweringHere(...)      the same where there is a GPU: what is really compiled
-    gpu(chosen)            a context in which *chosen* is the GPU of this machine
-
 Dynamo and AOTAutograd work as they always do on the CPU, so graph breaks and backward
 graphs are the program's own.  Then: what depends on the device while a graph is traced
 is decided as on the GPU; the traced graph's tensors are fake, so a copy of it can say
@@ -473,16 +469,6 @@ def _noted_in(graph: LoweredGraph, load: bool) -> Iterator[None]:
 _RECORDS = ("cudagraph_post_compile", "cudagraph_partition_post_compile")
 
 
-def _nothing(*_: Any, **__: Any) -> None:
-    """Record nothing: what is written here never runs."""
-
-
-@staticmethod
-def _first(_: Any, value: int, *__: Any, **___: Any) -> int:
-    """Take the first *value* of a setting that would be timed."""
-    return value
-
-
 class Stopped(InputError):
     """The program cannot go on without a GPU."""
 
@@ -544,14 +530,18 @@ class Lowering:
                 module.recompile()
         passes = partial(_joint_passes, compile_fx.joint_graph_passes)
         table = {op: _as_on_gpu(entry) for op, entry in select_decomp_table().items()}
+        first = staticmethod(lambda _, value, *__, **___: value)  # none is timed
+        never = dict.fromkeys(
+            _RECORDS, lambda *_, **__: None
+        )  # what is written never runs
         with (
             gpu(self.gpu),
             functorch_config.patch(force_non_lazy_backward_lowering=True),
             mock.patch.object(compile_fx, "joint_graph_passes", passes),
             mock.patch.object(functional, _ATTENTION, self._attention),
             mock.patch.object(fuse_attention, f"_{_ATTENTION}", self._attention),
-            mock.patch.object(CoordescTuner, "autotune_single_field", _first),
-            mock.patch.multiple(output_code, **dict.fromkeys(_RECORDS, _nothing)),
+            mock.patch.object(CoordescTuner, "autotune_single_field", first),
+            mock.patch.multiple(output_code, **never),
         ):
             compile_fx.compile_fx(
                 traced,

@@ -1,9 +1,4 @@
-"""Published properties of GPUs, and how many warps a kernel keeps resident on one.
-
-find("RTX 4090"), here()               a Gpu, by name; the one of this machine
-occupancy(gpu, threads, registers, shared)
-                                       blocks and warps per multiprocessor
-"""
+"""Published properties of GPUs, and how many warps a kernel keeps resident on one."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ same inputs.  What the two give is compared; a launch agrees when all of its gra
 
 from __future__ import annotations
 
-import functools
 import io
 import math
 import signal
@@ -155,7 +154,7 @@ def _check(
         inputs = _inputs(graph, saved)
     except TypeError:  # a symbol in it has no number
         return not_run("the size of a gradient depends on data")
-    answer = interpreter().ask(graph.source, inputs, limit_s, gpu, graph.constants)
+    answer = INTERPRETER.ask(graph.source, inputs, limit_s, gpu, graph.constants)
     launches, reason = answer["launches"], answer["error"]
     if "_OpNamespace" in reason:
         reason = "it calls your own operator"
@@ -392,20 +391,10 @@ def run(source: str, inputs: Sequence[Any], limit_s: float = 60.0) -> list[Any]:
     nothing wrote holds NaN.  Raises InputError when a kernel fails, with its lines and
     the error as it was raised, and when all takes longer than *limit_s* seconds.
     """
-    answer = interpreter().ask(source, inputs, limit_s)
+    answer = INTERPRETER.ask(source, inputs, limit_s)
     if answer["error"]:
         raise InputError(answer["error"])
     return answer["outputs"]
-
-
-@functools.cache
-def interpreter() -> Interpreter:
-    """Return this program's interpreter, the same each time.
-
-    Starting takes seconds, most of them for importing torch.  Its process ends with
-    the program, which closes the pipe then.
-    """
-    return Interpreter()
 
 
 def pack(value: Any) -> bytes:
@@ -421,7 +410,11 @@ def unpack(data: bytes) -> Any:
 
 
 class Interpreter:
-    """One process for all graphs, and a new one after one that was lost."""
+    """One process for all graphs, and a new one after one that was lost.
+
+    Starting takes seconds, most of them for importing torch.  Its process ends with
+    the program, which closes the pipe then.
+    """
 
     process: Popen[bytes] | None = None
 
@@ -442,7 +435,8 @@ class Interpreter:
         request = {"source": source, "inputs": list(inputs), "limit_s": limit_s}
         # A GPU may be known to this process alone.
         request |= {"constants": constants or {}, "gpu": asdict(gpus.find(gpu))}
-        self.start()
+        if self.process is None or self.process.poll() is not None:
+            self._start()
         try:
             self.pipe.send_bytes(pack(request))
             return unpack(self.pipe.recv_bytes())
@@ -455,10 +449,7 @@ class Interpreter:
             children.end(self.process)
             raise
 
-    def start(self) -> None:
-        """Begin to start the process, if there is none; return without waiting."""
-        if self.process is not None and self.process.poll() is None:
-            return
+    def _start(self) -> None:
         own = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
         self.pipe, other_end = Pipe()
         handle, module = other_end.fileno(), f"{__package__}.interpreter_child"
@@ -471,3 +462,6 @@ class Interpreter:
             stderr=DEVNULL,
         )
         other_end.close()
+
+
+INTERPRETER = Interpreter()

@@ -1,8 +1,5 @@
 """The candidates for a matrix product that Inductor would time on a GPU.
 
-    Choosing(template)       notes them, and leaves one, in place of the timing
-    candidates(noted, gpu)   compiles them: registers, shared memory, what does not fit
-
 A candidate is a call into a library, a template (a Triton kernel with sizes left open,
 which Inductor fills in) or a graph of several kernels.  All but the timing is
 Inductor's own: what it offers depends on the GPU, the sizes and its settings.
@@ -22,12 +19,11 @@ from unittest import mock
 from .._torch import needed_for
 from ..codegen import program_line
 from ..errors import InputError
-from ..results import Result, TableResult
+from ..results import TableResult
 from ..text import Table, count, progress, size
 from . import compile, gpus
-from .compile import Config, MachineCode
+from .compile import Config
 from .gpus import Gpu, Occupancy
-from .tidy import tidy
 
 with needed_for("the candidates for a matrix product"):
     from torch._inductor.select_algorithm import (
@@ -40,7 +36,7 @@ with needed_for("the candidates for a matrix product"):
 
 
 @dataclass(frozen=True, repr=False)
-class Candidate(Result):
+class Candidate(compile.Generated):
     """One way to compute a product, as it would be timed: without what is fused to it.
 
     *kind* is ``template``, ``library`` or ``graph`` (of several kernels, as when a long
@@ -78,20 +74,6 @@ class Candidate(Result):
             return None
         multiprocessors = gpus.find(self.gpu).multiprocessors
         return self.programs / (self.occupancy.blocks * multiprocessors)
-
-    @property
-    def source(self) -> str:
-        """The template filled in, before anything is fused to it."""
-        return tidy(self.generated) if self.generated else ""
-
-    def on(self, gpu: str | None = None) -> MachineCode:
-        """Return its machine code for a GPU, also for another than its own.
-
-        Raises InputError where it is no template, or Triton cannot compile it.
-        """
-        if not self.generated:
-            raise InputError(f"candidate {self.number} is no template: {self.name}")
-        return compile.compile_kernel(self.generated, gpus.find(gpu or self.gpu))
 
     def __str__(self) -> str:
         title = f"candidate {self.number} for {self.operation}: {self.name}"

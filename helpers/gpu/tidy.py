@@ -1,7 +1,5 @@
 """A generated Triton kernel, rewritten for reading: the same code to the compiler.
 
-    tidy(source)    the kernel alone, without what only Inductor needs
-
 Second names for a value give way to the first, constants stand where they are used,
 and names that are never read, masks that mask nothing and parentheses that do nothing
 are gone.  A constant goes into arithmetic only: there Triton gives a plain number the

@@ -20,7 +20,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from helpers.gpu import interpreter as interpreting
 from helpers.gpu.dump import dump_triton
-from helpers.gpu.interpreter import attention, check_numerics, interpreter
+from helpers.gpu.interpreter import INTERPRETER, attention, check_numerics
 from tests.kinds import dumped, randn
 
 NAMES = (
@@ -257,7 +257,7 @@ def test_one_process_serves_all_until_an_interrupt_and_leaves_nothing(
 ):
     from triton.runtime import interpreter as tritons
 
-    if process := interpreter().process:  # the next one sees these variables:
+    if process := INTERPRETER.process:  # the next one sees these variables:
         process.kill()
         process.wait()
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -270,11 +270,11 @@ def test_one_process_serves_all_until_an_interrupt_and_leaves_nothing(
     before = dict(os.environ), tritons._patch_lang, torch.get_rng_state()
 
     assert programs["drop"].check_numerics().checked
-    process = interpreter().process
+    process = INTERPRETER.process
     loud = "tmp0 + __import__('os').system('echo; echo >&2')"
     dump, _ = planted(programs["two"], "sin(tmp0", f"sin({loud}")
     assert dump.check_numerics().checked and capfd.readouterr() == ("", "")
-    assert interpreter().process is process and process.poll() is None
+    assert INTERPRETER.process is process and process.poll() is None
     interrupt = mock.patch.object(interpreting, "unpack", side_effect=KeyboardInterrupt)
     with interrupt, pytest.raises(KeyboardInterrupt):
         programs["two"].check_numerics()
