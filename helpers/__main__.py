@@ -24,13 +24,10 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=versions())
     parser.add_argument("command", choices=["doctor"])
-    parser.add_argument(
-        "--no-compile", action="store_true", help="leave the first compile out"
-    )
-    chosen = parser.parse_args(arguments)
-    if not (chosen.no_compile or sys.stderr.isatty()):  # where a bar says it
+    parser.parse_args(arguments)
+    if not sys.stderr.isatty():  # where a bar says it
         tell(f"doctor: {WAITING}")
-    diagnosis = doctor(compile=not chosen.no_compile)
+    diagnosis = doctor()
     rows = [(row.name, row.status, row.found) for row in diagnosis.rows]
     print(Table.of(["part", "status", "found"], rows))
     for row in diagnosis.rows:

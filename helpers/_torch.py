@@ -135,15 +135,6 @@ def _calls_graph(target: Any) -> bool:
     return graph or any(map(_calls_graph, resumed))
 
 
-def failed_compiling(error: BaseException) -> bool:
-    """Return whether *error* is the compiler's own.
-
-    Of any other, such as what a function raises while it is traced, only eager tells.
-    """
-    kind = type(error)
-    return kind.__module__[:7] == "torch._" and kind.__name__ != "TorchRuntimeError"
-
-
 def broken_promise(error: BaseException) -> str:
     """Return which promise of a marked size is broken, and what to do; else ''."""
     if type(error).__name__ != "ConstraintViolationError":

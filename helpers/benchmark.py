@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from . import _torch, correctness, judge, stats, text
+from . import _torch, correctness, judge, stats, text, timing
 from .capture import Watch
 from .errors import InputError, UsedUp, one_line
 from .outcomes import Outcome, Trial
@@ -26,19 +26,7 @@ from .results import Measured, TableResult
 from .stats import Interval
 from .tensors import walk
 from .text import mark
-from .timing import (
-    Block,
-    Clock,
-    Faults,
-    Plan,
-    block,
-    clock_for,
-    page_faults,
-    peak_bytes,
-    pinned_threads,
-    plans_for,
-    quiet_interpreter,
-)
+from .timing import Block, Clock, Faults, Plan
 
 _IN_A_ROW = 3
 """Calls of the warm-up from one state: more may use up room in a cache."""
@@ -201,17 +189,17 @@ def compare(
     trial = Trial([(inputs, dict(kwargs or {}))], eager, compiled, whole=False)
     # Timed calls may draw numbers, and train, but not at the caller's cost.
     with correctness.seeded(), trial.state:
-        timer = clock or clock_for(device)
+        timer = clock or timing.clock_for(device)
         with Watch() as first:
             cold_start_s, answer = _first_call(trial, timer, eager, compiled)
             held = [*answer.tensors.values(), *(t for t, *_ in trial.state.values)]
             if any(t.is_cuda for t in held):  # as in a closure
-                device, timer = "cuda", clock or clock_for("cuda")
+                device, timer = "cuda", clock or timing.clock_for("cuda")
             compiled_s = _warm(trial, timer, compiled, first)
         agreed = judge.agreement(trial, answer) if same_answer else judge.NOT_ASKED
         with Watch() as watch:
             eager_s = _warm(trial, timer, eager, watch)
-        plans = plans_for((eager_s, compiled_s), timer.sample_s)
+        plans = timing.plans_for((eager_s, compiled_s), timer.sample_s)
         race = _Race(trial, timer, (eager, compiled), plans)
         with Watch() as timed:
             race.run(budget, timed, pin=device == "cpu")
@@ -310,9 +298,9 @@ class _Race:
         """Time until the interval is narrow, the budget spent, or Ctrl-C."""
         coin, clock, look = random.Random(0), self.clock, _FIRST_LOOK
         with ExitStack() as stack:
-            stack.enter_context(quiet_interpreter())
+            stack.enter_context(timing.quiet_interpreter())
             if pin:
-                stack.enter_context(pinned_threads())
+                stack.enter_context(timing.pinned_threads())
             bar = stack.enter_context(text.progress("timing", budget, "s"))
             start = clock.now()
             try:
@@ -352,7 +340,7 @@ class _Race:
         blocks = {}
         for side in order:
             call = self.trial.call(self.sides[side])
-            blocks[side] = block(self.clock, call, self.plans[side])
+            blocks[side] = timing.block(self.clock, call, self.plans[side])
         return blocks[0], blocks[1]
 
     def memory(
@@ -365,8 +353,8 @@ class _Race:
         try:
             call, sides = self.trial.call, self.sides
             if device == "cpu" and sys.platform != "win32":  # which does not tell
-                faults = tuple(page_faults(call(side)) for side in sides)
-            peaks = tuple(peak_bytes(call(side), device) for side in sides)
+                faults = tuple(timing.page_faults(call(side)) for side in sides)
+            peaks = tuple(timing.peak_bytes(call(side), device) for side in sides)
         except KeyboardInterrupt:  # the rounds are worth more than these
             self.interrupted = True
         return faults, None if peaks and None in peaks else peaks
@@ -444,5 +432,6 @@ def _timing_notes(race: _Race, faults: tuple[Faults, ...] | None) -> Iterator[st
     clean = sum(r.clean for r in race.rounds)
     if clean < min(_ENOUGH, len(race.rounds) // 2):
         yield "other processes disturbed most rounds: close them and repeat"
-    if any(side.dominate for side in faults or ()):
+    # A page can be 2 MiB.
+    if any(side.count >= 16 and side.share > 0.3 for side in faults or ()):
         yield "page faults dominate: call keep_memory() first to time the arithmetic"

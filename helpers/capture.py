@@ -3,9 +3,6 @@
 `graphs` shows the graphs and each graph break, `recompiles` what each call cost;
 neither disturbs what is already compiled in the session.  `Watch` counts what the
 compiler does in a block, and costs nothing while nothing compiles.
-
-The answers are torch's own: graphs from a back end that keeps them, graph breaks from
-the structured log and the exception behind each, compiles from torch's history of them.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import random
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -21,7 +20,7 @@ from torch.utils import _pytree as pytree
 
 from .errors import InputError
 from .session import one_device, random_state, restored, tensors_of
-from .tensors import tensors, with_gaps
+from .tensors import tensors
 
 _PIECE = 1 << 22  # elements compared at a time, so that it takes little memory
 _RTOL = {torch.float16: 1e-3, torch.bfloat16: 1.6e-2, torch.float32: 1.3e-6}
@@ -163,8 +162,11 @@ def in_float64(state: restored, *objects: Any) -> Iterator[None]:
     """
     narrow = [t for t in tensors_of(*objects) if _wide(t.dtype) != t.dtype]
     _kept(state, narrow)
-    if narrow and 32 * sum(t.numel() for t in narrow) > _free_bytes(narrow[0]):
-        raise InputError("no memory for it")
+    if narrow:
+        on_gpu, free = narrow[0].is_cuda, psutil.virtual_memory().available
+        free = torch.cuda.mem_get_info()[0] if on_gpu else free
+        if 32 * sum(t.numel() for t in narrow) > free:
+            raise InputError("no memory for it")
     usual = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
@@ -197,19 +199,14 @@ _CASTS = (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16)
 
 def _widen(narrow: Sequence[torch.Tensor]) -> None:
     """Make all float64 where they are; what shares memory shares it, gaps stay."""
-    sharing = Counter(map(_memory, narrow))
     wide: dict[Any, torch.Tensor] = {}
     for tensor in narrow:
         place = _memory(tensor)
-        how = tensor.shape, tensor.stride()
-        if sharing[place] == 1:  # or it is empty
-            block = with_gaps(tensor.data) if tensor.numel() else tensor.data
-            tensor.data = block.to(_wide(tensor.dtype)).as_strided(*how)
-            continue
         if place not in wide:
             whole = tensor.data.new_empty(0).set_(tensor.untyped_storage())
             wide[place] = whole.to(_wide(tensor.dtype))
-        tensor.data = wide[place].as_strided(*how, tensor.storage_offset())
+        how = tensor.shape, tensor.stride(), tensor.storage_offset()
+        tensor.data = wide[place].as_strided(*how)
 
 
 @contextmanager
@@ -250,12 +247,6 @@ def _wide(dtype: torch.dtype) -> torch.dtype:
     if dtype.is_complex:
         return torch.complex128
     return torch.float64 if dtype.is_floating_point else dtype
-
-
-def _free_bytes(tensor: torch.Tensor) -> int:
-    if tensor.is_cuda:
-        return torch.cuda.mem_get_info()[0]
-    return psutil.virtual_memory().available
 
 
 # --- rounding, or another answer? ----------------------------------------------

@@ -63,11 +63,6 @@ class Difference:
             return ""
         return mark(f"{self.off_eager:.2g}, {self.off_compiled:.2g}")
 
-    def row(self) -> tuple[str, ...]:
-        """Return the cells of its line in a table."""
-        field = f"{self.field} ({self.note})" if self.note else self.field
-        return (str(self.call), self.place, field, *self.sides, self.many, self.off)
-
     @property
     def short(self) -> str:
         """Where it is, and what both sides have."""
@@ -107,6 +102,10 @@ class Difference:
 
 def table(found: Iterable[Difference]) -> Table:
     """Return a row for each difference, without the columns that none of them has."""
-    columns = list(zip(_HEAD, *(one.row() for one in found), strict=True))
+    rows = []
+    for one in found:
+        field = f"{one.field} ({one.note})" if one.note else one.field
+        rows.append((str(one.call), one.place, field, *one.sides, one.many, one.off))
+    columns = list(zip(_HEAD, *rows, strict=True))
     head, *rows = zip(*(c for c in columns if any(c[1:])), strict=True)
     return Table.of(head, rows)

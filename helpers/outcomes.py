@@ -160,7 +160,7 @@ class Trial:
         for place in [p for p, item in held.items() if isinstance(item, (list, deque))]:
             now = _plain(table := held[place])
             if self._tables.get(id(table), now) != now:
-                lists[f"{_bare(place)} after the call"] = now
+                lists[f"{place.lstrip('.')} after the call"] = now
         held = {p: t for p, t in held.items() if isinstance(t, torch.Tensor)}
         left = self._left(model, held)
         found = _values(returned, held, self.whole)
@@ -234,28 +234,25 @@ def checked(side: str, outcome: Outcome) -> Outcome:
     """
     if isinstance(outcome.error, (InputError, SystemExit)):
         raise outcome.error
-    if outcome.error:
-        raise _failed(side, outcome.error) from outcome.error
+    if error := outcome.error:
+        if promise := _torch.broken_promise(error):
+            raise CompiledRaises(promise) from error
+        advice = {
+            "eager": "Call it by itself first and fix that; there is nothing to time "
+            "yet.",
+            "compiled": "Eager ran, so compiling failed: "
+            f"`python -m {__package__} doctor` checks the compiler and triton, and "
+            "graphs(fn, *inputs) shows how far Dynamo came.",
+        }
+        kind = CompiledRaises if side == "compiled" else InputError
+        said = f"the {side} function raised {one_line(error)}"
+        raise kind(f"{said}\n{advice[side]}") from error
     if not outcome.tensors and not any(one.changed for one in outcome.left.values()):
         raise InputError(
             f"the {side} function returned no tensor or number, and changed none, so "
             "nothing shows that both sides compute the same: return a result"
         )
     return outcome
-
-
-def _failed(side: str, error: BaseException) -> InputError:
-    """Return the error to raise when the function of one *side* raised."""
-    if promise := _torch.broken_promise(error):
-        return CompiledRaises(promise)
-    advice = {
-        "eager": "Call it by itself first and fix that; there is nothing to time yet.",
-        "compiled": f"Eager ran, so compiling failed: `python -m {__package__} doctor` "
-        "checks the compiler and triton, and graphs(fn, *inputs) shows how far Dynamo "
-        "came.",
-    }
-    kind = CompiledRaises if side == "compiled" else InputError
-    return kind(f"the {side} function raised {one_line(error)}\n{advice[side]}")
 
 
 def _named(place: str, tensor: torch.Tensor, buffer: bool) -> str:
@@ -350,8 +347,9 @@ def _tensor(
         kind = f"{str(tensor.layout).removeprefix('torch.')} tensor"
         return dense.detach().clone(), kind, fields
     memory = _memory(tensor)
-    same = [_bare(p) for p, t in before.items() if t is tensor]
-    sharing = sorted(_bare(p) for p, t in before.items() if memory == _memory(t) != 0)
+    known = [(p.lstrip("."), t) for p, t in before.items()]
+    same = [p for p, t in known if t is tensor]
+    sharing = sorted(p for p, t in known if memory == _memory(t) != 0)
     fields["identity"] = f"is {same[0]}" if same else "new"
     fields["alias"] = f"shares {', '.join(sharing)}" if sharing else "own"
     sizes = zip(tensor.shape, tensor.stride(), strict=True)
@@ -362,10 +360,6 @@ def _tensor(
 
 def _plain(table: Iterable[Any]) -> list[Any]:
     return [one for one in table if isinstance(one, (int, str))]
-
-
-def _bare(place: str) -> str:
-    return place.lstrip(".")
 
 
 def _memory(tensor: torch.Tensor) -> int:

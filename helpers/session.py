@@ -45,6 +45,9 @@ with needed_for("compiling with a mode or options"):
     from torch import _TorchCompileInductorWrapper
 
 
+_NAMESPACE = "__builtins__"  # in a file's globals, where the compiler writes too
+
+
 class restored:
     """Put back, after a block, what calls changed in what *objects* hold.
 
@@ -70,7 +73,7 @@ class restored:
         # A tensor, the memory it has, and a copy of what stands there.
         self.values: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
         homes = _homes(objects)
-        for item in _reachable(objects):
+        for _, item in _found(dict(enumerate(objects))):
             if isinstance(item, types.CellType):
                 held = _in_cell(item)
                 self._attributes += [(item, "cell_contents", one) for one in held]
@@ -79,7 +82,7 @@ class restored:
                 self._globals += [(scope, name, scope[name]) for name in names]
             elif isinstance(item, type):
                 self._attributes += [(item, *pair) for pair in _of_class(item, homes)]
-            elif isinstance(item, dict) and not _is_namespace(item):
+            elif isinstance(item, dict) and _NAMESPACE not in item:
                 # Not dict(item): a registry may build what it is asked for.
                 self.tables.append((item, dict(item.items())))
             elif isinstance(item, (list, set, deque)):
@@ -121,12 +124,8 @@ class restored:
 
 def tensors_of(*objects: Any) -> list[torch.Tensor]:
     """Return the tensors that functions, optimizers and inputs hold, gradients too."""
-    return [item for item in _reachable(objects) if isinstance(item, torch.Tensor)]
-
-
-def _reachable(objects: tuple[Any, ...]) -> Iterator[Any]:
-    """Yield all that *objects* hold, each once."""
-    return (item for _, item in _found(dict(enumerate(objects))))
+    held = _found(dict(enumerate(objects)))
+    return [item for _, item in held if isinstance(item, torch.Tensor)]
 
 
 _REGISTERS = ("_parameters", "_buffers", "_modules", "forward")
@@ -192,7 +191,7 @@ def _inside(item: Any, homes: set[int]) -> Iterator[tuple[str, Any]]:
         yield from (("", item.func), ("", item.args), ("", item.keywords))
     elif isinstance(item, torch.Tensor):
         yield ".grad", item.grad if item.is_leaf else None
-    elif isinstance(item, dict) and not _is_namespace(item):
+    elif isinstance(item, dict) and _NAMESPACE not in item:
         yield from (("", key) for key in item)  # an optimizer has tensors for keys
         for position, (key, value) in enumerate(item.items()):
             plain = isinstance(key, (str, int, float))
@@ -249,11 +248,6 @@ def _in_cell(cell: types.CellType) -> list[Any]:
         return [cell.cell_contents]
     except ValueError:  # nothing is in it yet
         return []
-
-
-def _is_namespace(table: dict[Any, Any]) -> bool:
-    """Return whether *table* is a file's globals, where the compiler writes too."""
-    return "__builtins__" in table
 
 
 def _is_tool(item: Any) -> bool:
@@ -495,8 +489,10 @@ def call(fn: Callable[..., Any], inputs: Any, kwargs: dict[str, Any]) -> Any:
     except Exception as error:
         if promise := _torch.broken_promise(error):
             raise CompiledRaises(promise) from error
-        message = one_line(error)
-        if not _torch.failed_compiling(error):
+        message, kind = one_line(error), type(error)
+        # Of what a function raises while it is traced, only eager tells.
+        traced = kind.__name__ == "TorchRuntimeError"
+        if traced or not kind.__module__.startswith("torch._"):
             if _runs_eagerly(fn, given):
                 raise CompiledRaises(
                     f"it runs eagerly, and raises only when it is compiled: {message}"

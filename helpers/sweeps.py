@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,15 +63,14 @@ def sweep(
     """Return ``compare`` over the *values* of one parameter.
 
     *make(value)* returns ``(eager, compiled, inputs)``, where inputs is one tensor or a
-    tuple, or ``(eager, compiled, inputs, kwargs)``.  *parameter* and *unit* name the
-    values.  *budget* is seconds of timing per point, half of what one comparison gets,
-    as there are several, and *options* go to ``compare``.
+    tuple.  *parameter* and *unit* name the values.  *budget* is seconds of timing per
+    point, half of what one comparison gets, as there are several, and *options* go to
+    ``compare``.
 
     Ctrl-C ends it early and keeps every finished point.  One function compiled for more
     than eight sizes needs ``dynamic=True``, or torch stops compiling it.
 
-    Raises ValueError for *values* that make no sweep, and what ``compare`` raises, with
-    the points before it in its attribute ``sweep``.
+    Raises ValueError for *values* that make no sweep, and what ``compare`` raises.
     """
     values = list(values)
     plain = all(isinstance(value, (int, float, str)) for value in values)
@@ -81,28 +81,15 @@ def sweep(
         )
     points: list[Point] = []
 
-    def finished() -> Sweep:
-        complete = len(points) == len(values) and not points[-1].comparison.interrupted
-        return Sweep(parameter, unit, tuple(points), complete)
-
-    with text.progress(parameter, len(values)) as bar:
-        try:
-            for value in values:
-                bar.set_description_str(f"{parameter} {value}")
-                eager, compiled, inputs, *more = make(value)
-                inputs = inputs if isinstance(inputs, tuple) else (inputs,)
-                how = {"budget": budget, **options}
-                if more:
-                    how["kwargs"] = more[0]
-                comparison = compare(eager, compiled, *inputs, **how)
-                points.append(Point(value, comparison))
-                bar.update()
-                if comparison.interrupted:
-                    break
-        except KeyboardInterrupt:
-            pass
-        except Exception as error:
-            error.sweep = finished()
-            error.add_note(f"at {parameter} {value}; the points before are in .sweep")
-            raise
-    return finished()
+    with text.progress(parameter, len(values)) as bar, suppress(KeyboardInterrupt):
+        for value in values:
+            bar.set_description_str(f"{parameter} {value}")
+            eager, compiled, inputs = make(value)
+            inputs = inputs if isinstance(inputs, tuple) else (inputs,)
+            comparison = compare(eager, compiled, *inputs, budget=budget, **options)
+            points.append(Point(value, comparison))
+            bar.update()
+            if comparison.interrupted:
+                break
+    complete = len(points) == len(values) and not points[-1].comparison.interrupted
+    return Sweep(parameter, unit, tuple(points), complete)

@@ -43,11 +43,8 @@ def inside(item: Any) -> Iterable[Any]:
 
 def walk(value: Any) -> Iterator[Any]:
     """Yield *value* and all that is `inside` it, in order, each object once."""
-
-    def steps(item: Any) -> Iterator[tuple[None, Any]]:
-        return ((None, one) for one in inside(item))
-
-    return (item for _, item in found({None: value}, steps))
+    steps = found({None: value}, lambda item: ((None, one) for one in inside(item)))
+    return (item for _, item in steps)
 
 
 Trail = tuple[Any, Any]

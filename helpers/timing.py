@@ -305,11 +305,6 @@ class Faults:
     count: int
     share: float
 
-    @property
-    def dominate(self) -> bool:
-        """Return whether the kernel's work on pages outweighs the arithmetic."""
-        return self.count >= 16 and self.share > 0.3  # a page can be 2 MiB
-
 
 def page_faults(call: Callable[[], Any], calls: int = 3) -> Faults:
     """Return the page faults per call, and the system's share; not on Windows."""

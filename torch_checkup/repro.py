@@ -28,7 +28,7 @@ from torch import fx
 from . import sandbox
 from .helpers._torch import needed_for
 from .helpers.differences import Difference
-from .helpers.tensors import clone, tensors
+from .helpers.tensors import clone, tensors, with_gaps
 from .model import Model
 
 with needed_for("the part of a graph that is wrong"):
@@ -579,7 +579,7 @@ def _inputs(
         shape, place = tuple(value.shape), value.untyped_storage().data_ptr()
         steps = f"{shape}, {value.stride()}"
         plain = value.is_contiguous() or not value.numel()
-        made = _made(value.reshape(shape) if plain else _memory(value), exact)
+        made = _made(value.reshape(shape) if plain else with_gaps(value), exact)
         if not made:
             saved[name], made = value, f"saved[{name!r}]"
         elif places.count(place) > 1:
@@ -599,13 +599,6 @@ def _inputs(
             raise ValueError(f"inputs of more than {_MOST_SAVED >> 20} MiB")
         lines.insert(0, f"saved = torch.load({_DATA!r}, weights_only=True)")
     return lines, saved or None
-
-
-def _memory(value: torch.Tensor) -> torch.Tensor:
-    """Return the memory of a tensor as one row: with gaps, repeats only once."""
-    steps = zip(value.shape, value.stride(), strict=True)
-    span = 1 + sum((n - 1) * step for n, step in steps)
-    return value.as_strided((span,), (1,))
 
 
 def _made(value: torch.Tensor, exact: bool) -> str:

@@ -105,76 +105,24 @@ class Generated(Result):
         """
         if not self.generated:
             raise InputError(f"nothing was generated for {self.name}")
-        return _machine_code(self.generated, find(gpu or self.gpu))
+        return compile_kernel(self.generated, find(gpu or self.gpu))
 
 
-def configs(source: str, gpu: Gpu) -> tuple[Config, ...]:
-    """Return Inductor's candidates for launching a kernel on *gpu*, in its order.
-
-    With more than one it would time them on the device.  Raises Unavailable without
-    Triton, InputError when *source* is not one generated kernel.
-    """
-    with _loaded(source, gpu) as tuner:
-        return _configs(tuner, tuner.configs)
-
-
-def neighbours(source: str, gpu: Gpu) -> tuple[Config, ...]:
-    """Return the configurations that coordinate descent would time after the first.
-
-    These are the fewest: each that is faster has neighbours in turn.  None where the
-    mode did not ask for it.  Source: Inductor's own tuner, with equal times.
-    """
-    with _loaded(source, gpu) as tuner:
-        asked_for = tuner.inductor_meta.get("coordinate_descent_tuning")
-        if not asked_for or not tuner._should_coordesc_tune:
-            return ()
-        tried: list[Any] = []
-        for known in tuner.configs:
-            tuner.coordesc_tuner.cache_benchmark_result(known, 1.0)
-        tuner.coordesc_tuner.autotune(
-            lambda each: tried.append(each) or 1.0, tuner.configs[0], 1.0
-        )
-        return _configs(tuner, tried)
-
-
-def grid(
-    source: str, gpu: Gpu, arguments: Sequence[Any] = ()
-) -> tuple[int, int, int] | str:
-    """Return how many programs a launch starts in x, y and z.
-
-    *arguments* are those of the launch, in order; sizes are numbers, or texts of them.
-    Where a size is missing the formula comes back as text.
-    """
-    with _loaded(source, gpu) as tuner:
-        meta = tuner.inductor_meta
-        names = [p.name for p in tuner.fn.params if not p.is_constexpr]
-        names += meta.get("extra_launcher_args", ())  # a grid that the launch gives
-        given = zip(names, map(str, arguments), strict=False)
-        sizes = {n: int(text) for n, text in given if re.fullmatch(r"-?\d+", text)}
-        rule = triton_heuristics.GridExpr.from_meta(meta, tuner.configs[0])
-        try:
-            sizes |= tuner.configs[0].kwargs
-            return tuple(map(int, rule.eval_slow(sizes)))
-        except NameError:
-            text = f"({rule.x_grid}, {rule.y_grid}, {rule.z_grid})"
-            return re.sub(r"-\(\((\w+)\) // -\((\w+)\)\)", r"ceil(\1 / \2)", text)
-
-
-def compile_kernel(source: str, gpu: Gpu, lines: bool = False) -> MachineCode:
+@functools.lru_cache(256)
+def compile_kernel(source: str, gpu: Gpu) -> MachineCode:
     """Compile a kernel, in its first configuration, for *gpu*.
 
-    It may be another GPU than it was generated for.  With *lines* the PTX says which
-    line of *source* each instruction comes from.  Raises Unavailable without Triton,
+    It may be another GPU than it was generated for.  Raises Unavailable without Triton,
     InputError when the kernel cannot be compiled for this GPU.
     """
-    with _loaded(source, gpu) as tuner:
+    with loaded(source, gpu) as tuner:
         try:
-            binary, log = _compiled(tuner, lines)
+            binary, log = _compiled(tuner)
             usage = _cuobjdump("--dump-resource-usage", binary.asm["cubin"])
             found = {name: int(n) for name, n in re.findall(r"(\w+):(\d+)", usage)}
             spills = (found["STACK"] + found["LOCAL"]) // 4
             if spills and not log:  # it came from the cache, without the log
-                log = _compiled(tuner, lines, again=True)[1]
+                log = _compiled(tuner, again=True)[1]
         except Exception as error:  # Triton's, LLVM's and ptxas' have no common kind
             texts = [line.strip() for line in str(error).splitlines() if line.strip()]
             wrong = [line for line in texts if "error" in line.lower()]
@@ -188,7 +136,7 @@ def compile_kernel(source: str, gpu: Gpu, lines: bool = False) -> MachineCode:
         return MachineCode(
             kernel=tuner.fn.__name__,
             gpu=gpu.name,
-            config=_configs(tuner, tuner.configs[:1])[0],
+            config=configs(tuner, tuner.configs[:1])[0],
             threads=threads,
             registers=found["REG"],
             spills=spills,
@@ -199,9 +147,6 @@ def compile_kernel(source: str, gpu: Gpu, lines: bool = False) -> MachineCode:
         )
 
 
-_machine_code = functools.lru_cache(256)(compile_kernel)
-
-
 def compile_ahead(sources: Iterable[str], gpu: Gpu) -> Iterator[int]:
     """Compile kernels side by side, each in its first configuration.
 
@@ -210,7 +155,7 @@ def compile_ahead(sources: Iterable[str], gpu: Gpu) -> Iterator[int]:
     """
     with (
         _believing(gpu),
-        _asking(lines=False),
+        _asking(),
         ThreadPoolExecutor(available_cores()) as pool,
     ):
         tuners = map(_tuner, sources)
@@ -224,8 +169,11 @@ def compile_ahead(sources: Iterable[str], gpu: Gpu) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def _loaded(source: str, gpu: Gpu) -> Iterator[Any]:
-    """Yield the autotuner that Inductor makes of *source* on *gpu*; launch nothing."""
+def loaded(source: str, gpu: Gpu) -> Iterator[Any]:
+    """Yield the autotuner that Inductor makes of *source* on *gpu*; launch nothing.
+
+    Raises Unavailable without Triton, InputError when *source* is not one kernel.
+    """
     with _believing(gpu):
         yield _tuner(source)
 
@@ -263,27 +211,28 @@ def _tuner(source: str) -> Any:
     return tuners[0]
 
 
-def _compiled(tuner: Any, lines: bool, again: bool = False) -> tuple[Any, str]:
+def _compiled(tuner: Any, again: bool = False) -> tuple[Any, str]:
     """Return Triton's compiled kernel, and the output of ptxas."""
-    with _asking(lines, again) as log:
+    with _asking(again) as log:
         return tuner._precompile_config(tuner.configs[0]).kernel, log.getvalue()
 
 
 @contextlib.contextmanager
-def _asking(lines: bool, again: bool = False) -> Iterator[io.StringIO]:
+def _asking(again: bool = False) -> Iterator[io.StringIO]:
     """Set Triton's compiler up, and yield what ptxas says."""
     from triton import knobs
 
     silent = mock.patch.object(triton_heuristics.log, "disabled", True)
     with knobs.compilation.scope(), knobs.nvidia.scope(), silent:
-        knobs.compilation.disable_line_info = not lines
-        knobs.compilation.always_compile = again or lines
+        knobs.compilation.disable_line_info = True
+        knobs.compilation.always_compile = again
         knobs.nvidia.dump_ptxas_log = True
         with contextlib.redirect_stdout(io.StringIO()) as log:
             yield log
 
 
-def _configs(tuner: Any, chosen: Sequence[Any]) -> tuple[Config, ...]:
+def configs(tuner: Any, chosen: Sequence[Any]) -> tuple[Config, ...]:
+    """Return the configurations that a *tuner* has *chosen*, with its fixed sizes."""
     meta = tuner.inductor_meta
     fixed = dict(meta.get("combo_grid_meta", {}).get("default_config") or {})
     named = meta.get("config_args", {})  # of a template

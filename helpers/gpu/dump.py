@@ -28,6 +28,7 @@ from .templates import Candidate, Candidates, Choosing
 with needed_for("Triton code for a GPU that is not here"):
     from torch._inductor import config as inductor_config
     from torch._inductor.fx_passes import pad_mm
+    from torch._inductor.runtime.triton_heuristics import GridExpr
 
 
 def dump_triton(
@@ -96,7 +97,15 @@ def dump_triton(
                 "Your function itself runs: dump it part by part to find the line"
             ) from error
     choosing.check(chosen)
-    return _dump(backend, choosing)
+    graphs = [graph for graph in backend.graphs if graph.source]
+    return Dump(
+        chosen.name,
+        tuple(launch for graph in graphs for launch in _launches(graph, chosen.name)),
+        tuple(DumpedGraph(g.index, g.phase, _reproducible(g.source)) for g in graphs),
+        tuple(_undecided(backend, graphs, choosing)),
+        tuple(choosing.noted),
+        lowered=tuple(graphs),
+    )
 
 
 def _requiring_gradients(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -110,18 +119,6 @@ def _requiring_gradients(fn: Callable[..., Any]) -> Callable[..., Any]:
         return fn(*inputs, **kwargs)
 
     return run
-
-
-def _dump(backend: Lowering, choosing: Choosing) -> Dump:
-    graphs = [graph for graph in backend.graphs if graph.source]
-    return Dump(
-        backend.gpu.name,
-        tuple(x for graph in graphs for x in _launches(graph, backend.gpu.name)),
-        tuple(DumpedGraph(g.index, g.phase, _reproducible(g.source)) for g in graphs),
-        tuple(_undecided(backend, graphs, choosing)),
-        tuple(choosing.noted),
-        lowered=tuple(graphs),
-    )
 
 
 def _reproducible(source: str) -> str:
@@ -260,19 +257,49 @@ class DumpedKernel(compile.Generated):
     generated: str  # the kernel's own module, as Inductor wrote it
 
     @cached_property
-    def configs(self) -> tuple[Any, ...]:
-        """The block sizes and warps that Inductor would try, its first choice first."""
-        return compile.configs(self.generated, gpus.find(self.gpu))
+    def configs(self) -> tuple[compile.Config, ...]:
+        """The block sizes and warps that Inductor would try, its first choice first.
+
+        With more than one it would time them on the device.
+        """
+        with compile.loaded(self.generated, gpus.find(self.gpu)) as tuner:
+            return compile.configs(tuner, tuner.configs)
 
     @cached_property
-    def neighbours(self) -> tuple[Any, ...]:
-        """What a mode would try at least, besides: neighbours of the first choice."""
-        return compile.neighbours(self.generated, gpus.find(self.gpu))
+    def neighbours(self) -> tuple[compile.Config, ...]:
+        """What coordinate descent would time at least, after the first choice.
+
+        Each that is faster has neighbours in turn.  None where the mode did not ask for
+        it.  Source: Inductor's own tuner, with equal times.
+        """
+        with compile.loaded(self.generated, gpus.find(self.gpu)) as tuner:
+            asked_for = tuner.inductor_meta.get("coordinate_descent_tuning")
+            if not asked_for or not tuner._should_coordesc_tune:
+                return ()
+            tried: list[Any] = []
+            for known in tuner.configs:
+                tuner.coordesc_tuner.cache_benchmark_result(known, 1.0)
+            tuner.coordesc_tuner.autotune(
+                lambda each: tried.append(each) or 1.0, tuner.configs[0], 1.0
+            )
+            return compile.configs(tuner, tried)
 
     @cached_property
-    def grid(self) -> Any:
-        """How many programs are launched, in three directions."""
-        return compile.grid(self.generated, gpus.find(self.gpu), self.arguments)
+    def grid(self) -> tuple[int, int, int] | str:
+        """How many programs are launched in x, y, z; a formula where a size is open."""
+        with compile.loaded(self.generated, gpus.find(self.gpu)) as tuner:
+            meta = tuner.inductor_meta
+            names = [p.name for p in tuner.fn.params if not p.is_constexpr]
+            names += meta.get("extra_launcher_args", ())  # a grid that the launch gives
+            given = zip(names, self.arguments, strict=False)
+            sizes = {n: int(text) for n, text in given if re.fullmatch(r"-?\d+", text)}
+            rule = GridExpr.from_meta(meta, tuner.configs[0])
+            try:
+                sizes |= tuner.configs[0].kwargs
+                return tuple(map(int, rule.eval_slow(sizes)))
+            except NameError:
+                text = f"({rule.x_grid}, {rule.y_grid}, {rule.z_grid})"
+                return re.sub(r"-\(\((\w+)\) // -\((\w+)\)\)", r"ceil(\1 / \2)", text)
 
     ttir = property(lambda self: self.on().ttir, doc="Triton's own representation.")
     ttgir = property(lambda self: self.on().ttgir, doc="The same, spread over threads.")

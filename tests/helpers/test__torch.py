@@ -73,21 +73,3 @@ def test_what_has_graphs_was_compiled_and_called(make, graphs):
     assert not _torch.has_graphs(fn)  # which is not compiled
     torch.compiler.reset()
     assert not _torch.has_graphs(compiled)
-
-
-def raised(name, module, text=""):
-    return type(name, (Exception,), {"__module__": module})(text)
-
-
-@pytest.mark.parametrize(
-    ("error", "compilers"),
-    [
-        (raised("Unsupported", "torch._dynamo.exc"), True),
-        (raised("InductorError", "torch._inductor.exc"), True),
-        (raised("TorchRuntimeError", "torch._dynamo.exc"), False),
-        (raised("OutOfMemoryError", "torch"), False),
-        (ValueError(), False),
-    ],
-)
-def test_an_error_is_the_compilers_own_or_not(error, compilers):
-    assert _torch.failed_compiling(error) is compilers

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers import benchmark, stats
+from helpers import stats, timing
 from helpers.benchmark import Comparison, Round, compare, estimate
 from helpers.errors import InputError
 from helpers.timing import Faults
@@ -178,9 +178,9 @@ def test_a_real_compile():
 
 def test_memory_is_that_of_a_call_of_each_side(monkeypatch):
     bytes_of = {20: 2048, 30: 512, 40: None}
-    monkeypatch.setattr(benchmark, "page_faults", lambda f: Faults(int(f()), 0.9))
+    monkeypatch.setattr(timing, "page_faults", lambda f: Faults(int(f()), 0.9))
     monkeypatch.setattr(
-        benchmark, "peak_bytes", lambda f, device: {"cpu": bytes_of}[device][int(f())]
+        timing, "peak_bytes", lambda f, device: {"cpu": bytes_of}[device][int(f())]
     )
 
     def raced(b):

@@ -120,8 +120,6 @@ def test_axes_hold_what_they_show_and_no_times_are_cut_below(race, scale):
 def test_what_cannot_be_drawn():
     with pytest.raises(ValueError, match="at least one result"):
         plots.plot_comparison()
-    with pytest.raises(ValueError, match="1 results, but 2"):
-        plots.plot_comparison(SAME, labels=["a", "b"])
 
 
 def test_the_callers_settings_neither_count_nor_change():

@@ -38,16 +38,11 @@ def test_each_value_is_compared_with_what_was_made_for_it():
     assert found._repr_html_() == table._repr_html_()
 
 
-def test_inputs_are_a_tuple_one_value_or_keywords_too():
+def test_inputs_are_a_tuple_or_one_value():
     clock = FakeClock(per_call=1.0)
-
-    def keyword(x, *, z):
-        return x + z
-
     for f, *given in (
         (torch.sin, torch.ones(2)),
         (torch.add, (torch.ones(2), 5)),
-        (keyword, torch.ones(2), {"z": 5}),
     ):
         found = sweep(lambda n, f=f, given=given: (f, f, *given), ["a"],
                       parameter="word", clock=clock, budget=1)  # fmt: skip
@@ -79,10 +74,3 @@ def test_a_comparison_that_is_interrupted_ends_its_sweep(values):
     assert not found.complete and sizes(found) == [1]
     assert found.points[0].comparison.interrupted
     assert found.table().headings == ("size", "eager", "compiled", "speed-up")
-
-
-def test_an_error_carries_the_points_before():
-    with pytest.raises(RuntimeError, match="enough") as told:
-        run(error=RuntimeError("enough"))
-    assert sizes(told.value.sweep) == [1, 2] and not told.value.sweep.complete
-    assert told.value.__notes__ == ["at size 4; the points before are in .sweep"]
