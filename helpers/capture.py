@@ -263,10 +263,7 @@ _ANOTHER = "*** While handling this graph break, another"
 
 
 def _sections(message: str) -> tuple[str, tuple[str, ...], str]:
-    """Return torch's title, its hints and its explanation; of two messages, the first.
-
-    A message is a title, and then sections, each below its heading.
-    """
+    """Return the title, the hints and the explanation of the first message of torch."""
     title, *rest = _SECTION.split(message.partition(_ANOTHER)[0])
     sections = [
         (heading, re.sub(r"\n\s*", "\n    ", text.strip()))

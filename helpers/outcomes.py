@@ -108,11 +108,11 @@ class Trial:
         self.order = {key: position for position, key in enumerate(self.old)}
         self._tables = {id(t): _plain(b) for t, b in self.state.tables}
 
-    def call(self, fn: Callable[..., Any], number: int = 0) -> Callable[[], Any]:
-        """Put the state back, and return a call of *fn* without arguments."""
+    def call(self, fn: Callable[..., Any]) -> Callable[[], Any]:
+        """Put the state back, and return the first call of *fn* without arguments."""
         with self.state:
             pass
-        inputs, kwargs = self.calls[number]
+        inputs, kwargs = self.calls[0]
         return partial(fn, *inputs, **kwargs)
 
     def round(

@@ -90,7 +90,10 @@ def plot_comparison(*comparisons: Any, labels: Sequence[str] | None = None) -> P
         for at in zip(seconds, places, strict=True):
             beside = {"xytext": (9, 0), "textcoords": "offset points", "va": "center"}
             times.annotate(text.seconds(at[0]), at, **beside)
-    _time_axis(times, comparisons)
+    seconds = [value for race in comparisons for value in race.median_s]
+    far = max(seconds) > 20 * min(seconds)
+    _limits(times, seconds if far else [0, *seconds], 0.3, far)  # for text at a point
+    times.xaxis.set_major_formatter(lambda s, _: text.seconds(s) if s else "0")
     times.set(title="median time of a call", yticks=rows, yticklabels=labels)
     times.set_ylim(len(rows) - 0.4, -0.6)
     figure.legend(loc="outside upper left", ncols=2)
@@ -100,7 +103,13 @@ def plot_comparison(*comparisons: Any, labels: Sequence[str] | None = None) -> P
         ends = [[max(0, race.speedup - low)], [max(0, high - race.speedup)]]
         ratios.errorbar(race.speedup, row, None, ends, "ok", capsize=5)
         ratios.text(1.03, row, f"{race.verdict}\n{race.speedup:.3g}x", **beside)
-    _ratio_axis(ratios, comparisons)
+    ratios.axvline(1, color=QUIET)
+    ratios.axvspan(1 - SAME, 1 + SAME, color=QUIET, alpha=0.3, linewidth=0)
+    ends = [1 - 3 * SAME, 1 + 3 * SAME]
+    ends += [end for race in comparisons for end in race.interval]
+    _limits(ratios, ends, 0.08, max(ends) > 3 * min(ends))
+    ratios.xaxis.set_major_formatter(lambda value, _: f"{value:.4g}x")
+    ratios.set_title(f"speed-up, {comparisons[0].confidence:.0%} interval")
     ratios.set(ylim=times.get_ylim(), yticks=[], xlabel="line at 1x: no difference")
     alt = "Speed-up with its interval."
     for label, race in zip(labels, comparisons, strict=True):
@@ -110,33 +119,9 @@ def plot_comparison(*comparisons: Any, labels: Sequence[str] | None = None) -> P
     return Picture(figure, alt)
 
 
-# --- parts of a picture --------------------------------------------------------
-
-
-def _ratio_axis(axes: Axes, comparisons: Sequence[Any]) -> None:
-    """Show the intervals, 1 with its band, and a logarithmic axis once they spread."""
-    axes.axvline(1, color=QUIET)
-    axes.axvspan(1 - SAME, 1 + SAME, color=QUIET, alpha=0.3, linewidth=0)
-    axes.set_title(f"speed-up, {comparisons[0].confidence:.0%} interval")
-    ends = [1 - 3 * SAME, 1 + 3 * SAME]
-    ends += [end for race in comparisons for end in race.interval]
-    _limits(axes, min(ends), max(ends), 0.08, log=max(ends) > 3 * min(ends))
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:.4g}x")
-
-
-def _time_axis(axes: Axes, comparisons: Sequence[Any]) -> None:
-    """Show seconds with their unit: from 0, or logarithmic once they spread."""
-    seconds = [value for race in comparisons for value in race.median_s]
-    spread = max(seconds) > 20 * min(seconds)
-    low = min(seconds) if spread else 0
-    _limits(axes, low, max(seconds), 0.3, log=spread)  # for the text next to a point
-    axes.xaxis.set_major_formatter(
-        lambda value, _: text.seconds(value) if value else "0"
-    )
-
-
-def _limits(axes: Axes, low: float, high: float, room: float, log: bool) -> None:
-    """Let the axis run from *low* to *high*, and the share *room* of that beyond."""
+def _limits(axes: Axes, values: Sequence[float], room: float, log: bool) -> None:
+    """Let the axis hold *values*, and the share *room* of it beyond the largest."""
+    low, high = min(values), max(values)
     if log:
         axes.set_xscale("log")
         ticks = LogLocator(10, (1, 2, 5) if high < 100 * low else (1,))

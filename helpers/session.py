@@ -1,12 +1,8 @@
 """Run a function through the compiler without a trace in the caller's session.
 
 What is already compiled stays compiled, no recompile limit is used up, and the
-caller's tensors, modules and random state are what they were.  Three steps:
-
-- `undisturbed` puts back the compiler's records, random state and what *fn* holds;
-  for the last there is `restored`, for other callers as well.
-- `compile_apart` compiles a copy of *fn* that shares no cache entry with the caller's.
-- `call` runs it on copies of the inputs, and turns what it raises into InputError.
+caller's tensors, modules and random state are what they were: inside `undisturbed`,
+`call` runs what `compile_apart` made.
 """
 
 from __future__ import annotations
@@ -150,10 +146,7 @@ def placed(roots: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _found(roots: Mapping[Any, Any]) -> Iterator[tuple[Trail, Any]]:
-    """Yield all that the *roots* hold, with the trail that leads there.
-
-    Only `placed` needs the words of a trail.
-    """
+    """Yield all that the *roots* hold, each once, with the trail that leads there."""
     homes = _homes(tuple(roots.values()))
     return found(roots, lambda item: _inside(item, homes))
 
