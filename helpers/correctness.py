@@ -206,7 +206,8 @@ def _widen(narrow: Sequence[torch.Tensor]) -> None:
             whole = tensor.data.new_empty(0).set_(tensor.untyped_storage())
             wide[place] = whole.to(_wide(tensor.dtype))
         how = tensor.shape, tensor.stride(), tensor.storage_offset()
-        tensor.data = wide[place].as_strided(*how)
+        new = wide[place].as_strided(*how)
+        tensor.data = new.conj() if tensor.is_conj() else new
 
 
 @contextmanager
