@@ -70,7 +70,8 @@ def sweep(
     Ctrl-C ends it early and keeps every finished point.  One function compiled for more
     than eight sizes needs ``dynamic=True``, or torch stops compiling it.
 
-    Raises ValueError for *values* that make no sweep, and what ``compare`` raises.
+    Raises ValueError for *values* that make no sweep, and what ``compare`` raises, with
+    the points before it in its attribute ``sweep``.
     """
     values = list(values)
     plain = all(isinstance(value, (int, float, str)) for value in values)
@@ -81,15 +82,23 @@ def sweep(
         )
     points: list[Point] = []
 
+    def finished() -> Sweep:
+        complete = len(points) == len(values) and not points[-1].comparison.interrupted
+        return Sweep(parameter, unit, tuple(points), complete)
+
     with text.progress(parameter, len(values)) as bar, suppress(KeyboardInterrupt):
         for value in values:
             bar.set_description_str(f"{parameter} {value}")
-            eager, compiled, inputs = make(value)
-            inputs = inputs if isinstance(inputs, tuple) else (inputs,)
-            comparison = compare(eager, compiled, *inputs, budget=budget, **options)
-            points.append(Point(value, comparison))
+            try:
+                eager, compiled, inputs = make(value)
+                inputs = inputs if isinstance(inputs, tuple) else (inputs,)
+                race = compare(eager, compiled, *inputs, budget=budget, **options)
+            except Exception as error:
+                error.sweep = finished()
+                error.add_note(f"at {parameter} {value}; what is done is in .sweep")
+                raise
+            points.append(Point(value, race))
             bar.update()
-            if comparison.interrupted:
+            if race.interrupted:
                 break
-    complete = len(points) == len(values) and not points[-1].comparison.interrupted
-    return Sweep(parameter, unit, tuple(points), complete)
+    return finished()

@@ -74,3 +74,10 @@ def test_a_comparison_that_is_interrupted_ends_its_sweep(values):
     assert not found.complete and sizes(found) == [1]
     assert found.points[0].comparison.interrupted
     assert found.table().headings == ("size", "eager", "compiled", "speed-up")
+
+
+def test_an_error_carries_the_points_before():
+    with pytest.raises(RuntimeError, match="enough") as told:
+        run(error=RuntimeError("enough"))
+    assert sizes(told.value.sweep) == [1, 2] and not told.value.sweep.complete
+    assert "at size 4" in told.value.__notes__[0]
