@@ -6,7 +6,7 @@ def deepest(block_m, block_n, block_k, itemsize, limit, instruction):
     """Return the most stages that fit into *limit* bytes of shared memory."""
     stage = (block_m * block_k + block_k * block_n) * itemsize
     pairs = limit // stage
-    return pairs + 1 if pairs and instruction == "mma" else pairs
+    return pairs + 1 if instruction == "mma" else pairs
 
 
 # %% 09.2

@@ -1,10 +1,14 @@
 """Checks and hints of lesson 04."""
 
+from contextlib import suppress
+from unittest import mock
+
 import torch
 from torch import nn
 
 from course.backend import CountingBackend
 from course.exercises import exercise, near
+from course.words import unlogged
 from helpers import recompiles
 
 # --- 04.1 ----------------------------------------------------------------------
@@ -32,24 +36,37 @@ FOLLOW = {"size": ("stride",), "rank": ("size", "stride")}
     passed="You can read a guard, and you know which calls are free.",
 )
 def fail_guard(answer):
-    x = torch.linspace(-1, 1, 24).reshape(4, 6)
-    for kind in ("nothing", *PARTS):
-        other = answer(kind, x.clone())
-        second = recompiles(lambda x: torch.sin(x) + 1, [(x,), (other,)]).calls[1]
-        free = (kind, *FOLLOW.get(kind, ()))
-        more = [n for n, of in PARTS.items() if n not in free and of(other) != of(x)]
-        if kind == "nothing" and torch.equal(other, x):
-            return "for 'nothing': these are the values of x; return other values"
-        failed = "; ".join(second.guards) or "no guard fails"
-        wanted = "no guard fails" if kind == "nothing" else f"{kind} mismatch"
-        if more or wanted not in failed:
-            return f"for {kind!r}: {kind} alone should differ, and {failed}"
+    for shape in ((4, 6), (3, 5)):
+        x = torch.linspace(-1, 1, shape[0] * shape[1]).reshape(shape)
+        for kind in ("nothing", *PARTS):
+            if fault := _guard_fault(answer, kind, x):
+                return f"for {kind!r}: {fault}"
+    return None
+
+
+def _guard_fault(answer, kind, x):
+    given = x.clone()
+    other = answer(kind, given)
+    if given.requires_grad or not torch.equal(given, x):
+        return "x itself was changed"
+    if kind == "nothing" and torch.equal(other, x):
+        return "these are the values of x; return other values"
+    second = recompiles(lambda x: torch.sin(x) + 1, [(x,), (other,)]).calls[1]
+    free = (kind, *FOLLOW.get(kind, ()))
+    more = [n for n, of in PARTS.items() if n not in free and of(other) != of(x)]
+    failed = "; ".join(second.guards) or "no guard fails"
+    wanted = "no guard fails" if kind == "nothing" else f"{kind} mismatch"
+    if more or wanted not in failed:
+        return f"{kind} alone should differ, and {failed}"
     return None
 
 
 # --- 04.2 ----------------------------------------------------------------------
 
-GLOBAL_HOOKS = "_global_forward_hooks", "_global_forward_pre_hooks"
+GLOBAL_HOOKS = (
+    nn.modules.module._global_forward_hooks,
+    nn.modules.module._global_forward_pre_hooks,
+)
 
 
 @exercise(
@@ -66,10 +83,15 @@ GLOBAL_HOOKS = "_global_forward_hooks", "_global_forward_pre_hooks"
     passed="You heard the compiled model, and it forgot that you listened.",
 )
 def listen(answer):
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
-    for name, rows in (("0", 3), ("2", 5)):
-        if fault := _listening_fault(answer, model, name, torch.ones(rows, 4)):
+    for name, rows in (("0", 3), ("1.1", 5)):
+        torch.manual_seed(0)
+        inner = nn.Sequential(nn.ReLU(), nn.Linear(4, 4))
+        model = nn.Sequential(nn.Linear(4, 4), inner, nn.Linear(4, 2))
+        everywhere = [mock.patch.dict(hooks) for hooks in GLOBAL_HOOKS]
+        method = mock.patch.object(nn.Linear, "forward", nn.Linear.forward)
+        with everywhere[0], everywhere[1], method:  # as before, whatever is left
+            fault = _listening_fault(answer, model, name, torch.ones(rows, 4))
+        if fault:
             return f"for the layer {name!r}: {fault}"
     return None
 
@@ -80,17 +102,23 @@ def _shifted(graph, _):
 
 
 def _listening_fault(answer, model, name, x):
-    everywhere = [getattr(nn.modules.module, hooks) for hooks in GLOBAL_HOOKS]
-    known = [set(hooks) for hooks in everywhere]
-    wanted = model[: int(name) + 1](x) + 1
+    before, wanted = _parts(model), model[: int(name[0]) + 1](x) + 1
     torch.compiler.reset()
     compiled = torch.compile(model, backend=CountingBackend(_shifted))
     compiled(x)
     if not near(answer(compiled, model, name, x), wanted):
-        return "that isn't the layer's output in a call of compiled"
-    left = [m for m in model.modules() if m._forward_hooks or m._forward_pre_hooks]
-    for hooks, before in zip(everywhere, known, strict=True):
-        left += [hooks.pop(key) for key in set(hooks) - before]
-    if left or any("forward" in vars(m) for m in model.modules()):
+        return "that isn't the layer's output in a call of compiled, in one graph"
+    if _parts(model) != before:
         return "a hook is left"
-    return None
+    with unlogged(), suppress(Exception):
+        answer(compiled, model, name, x[:, 1:])
+    return "a hook is left when the call raises" if _parts(model) != before else None
+
+
+def _parts(model):
+    """Return the parts of a model, and each place where something may listen."""
+    parts, hooks = dict(model.named_modules()), [*map(dict, GLOBAL_HOOKS)]
+    for part in parts.values():
+        hooks += [dict(part._forward_hooks), dict(part._forward_pre_hooks)]
+        hooks += [vars(part).get("forward"), type(part).forward]
+    return parts, hooks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -55,10 +56,10 @@ def between(source: str, first: str, last: str) -> str:
 # --- tables -------------------------------------------------------------------
 
 
-def needs_table(candidates: Candidates) -> Table:
+def needs_table(templates: Sequence[Candidate]) -> Table:
     """Return a row for each template: its sizes, what it needs, and its waves."""
     rows = []
-    for each in candidates.templates:
+    for each in templates:
         held: tuple[str, ...] = ("does not fit", "")
         if each.fits:
             held = mark(each.occupancy.blocks), mark(f"{each.waves:.2f}")

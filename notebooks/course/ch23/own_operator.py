@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,21 +23,12 @@ from helpers.text import Table
 Tensor = torch.Tensor
 
 
-def said(error: BaseException | None, most: int = 100) -> str:
-    """Return the sentence of an error that matters, cut to *most* letters."""
-    if error is None:
-        return ""
+def said(error: BaseException) -> str:
+    """Return the first sentence of what an operator raised."""
     text = str(error)
     # Dynamo quotes what an operation of the graph raised.
     inner = re.search(r"got \w+\(([\"'])(.*?)\1\)\n", text, re.DOTALL)
-    text = inner[2] if inner else re.sub(r"^.* raised:\n", "", text)
-    text = re.sub(r"^\w+(Error|Exception): ", "", text)
-    text = re.sub(r"\(unhinted: .*?\)\.? ?", "", text)
-    text = re.sub(r"^.*?test_\w+ failed with ", "", text)
-    text = re.sub(r" \(with implementation in .*?\):", ":", text, count=1)
-    line = next(filter(None, map(str.strip, text.split("\n"))), "")
-    line = re.split(r"(?<!e\.g)\. ", line)[0]  # its first sentence
-    return line if len(line) <= most else f"{line[: most - 3].rstrip()}..."
+    return (inner[2] if inner else text).split(". ")[0]
 
 
 def _tanh(x: Tensor) -> Tensor:
@@ -228,23 +219,16 @@ MISTAKES = (
 )
 
 
-@dataclass(frozen=True)
-class Seen:
-    """What became of a mistake: eagerly, compiled, and under opcheck.
+def mistakes_table() -> Table:
+    """Return what becomes of each mistake, and the line that fixes it.
 
-    *who* of the three was the first to say something, and *message* is it.
+    It runs eagerly and compiled, and the first check of opcheck that fails is named.
     """
-
-    mistake: Mistake
-    eager: str
-    compiled: str
-    opcheck: str
-    who: str
-    message: str
+    headings = ("mistake", "eager", "compiled", "opcheck", "fix")
+    return Table.of(headings, [_row(mistake) for mistake in MISTAKES])
 
 
-def look(mistake: Mistake) -> Seen:
-    """Run the operator of a mistake each way, and say what came of it."""
+def _row(mistake: Mistake) -> tuple[str, ...]:
     operator = mistake.operator
     torch.manual_seed(0)
     x = torch.randn(4, 6, device=device())
@@ -254,33 +238,24 @@ def look(mistake: Mistake) -> Seen:
     with past_the_caches():  # which know an operator by its name alone
         eager = _judged(function, mistake, x)
         compiled = _judged(torch.compile(function, fullgraph=True), mistake, x)
-    told = {
-        "eager": eager,
-        "compiled": compiled,
-        "opcheck": _opcheck(operator, x, mistake.trains),
-    }
-    who = next((who for who, (_, error) in told.items() if error), "nobody")
-    results = (result for result, _ in told.values())
-    error = told[who][1] if who in told else None
-    return Seen(mistake, *results, who, said(error))
+    checked = _opcheck(operator, x, mistake.trains)
+    return mistake.what, eager, compiled, checked, mistake.fix
 
 
-def _opcheck(operator: Any, x: Tensor, trains: bool) -> tuple[str, Exception | None]:
-    """Return the first check that fails, with its error, or ``passes``."""
+def _opcheck(operator: Any, x: Tensor, trains: bool) -> str:
+    """Return the first check that fails, or ``passes``."""
     if not hasattr(operator, "register_fake"):
-        return "has no operator", None
+        return "has no operator"
     given = (x.detach().clone().requires_grad_(trains),)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         told = opcheck(operator, given, raise_exception=False)
-    failed = (one for one in told.items() if one[1] != "SUCCESS")
-    return next(failed, ("passes", None))
+    failed = (name for name, result in told.items() if result != "SUCCESS")
+    return next(failed, "passes")
 
 
-def _judged(
-    function: Callable[..., Any], mistake: Mistake, x: Tensor
-) -> tuple[str, Exception | None]:
-    """Return ``right``, what is wrong, or ``raises`` with the error."""
+def _judged(function: Callable[..., Any], mistake: Mistake, x: Tensor) -> str:
+    """Return ``right``, what is wrong, or ``raises``."""
     found: list[Any] = []
 
     def run() -> None:
@@ -289,28 +264,16 @@ def _judged(
         else:
             found[:] = [function(x.clone()).to(x)]
 
-    if error := failure(run):
-        return "raises", error
+    if failure(run):
+        return "raises"
     truth = _twice(mistake.truth) if mistake.program is _twice else mistake.truth
     exact, usual = _both(truth, x.double()), _both(truth, x)
     for name, *three in zip(("values", "gradient"), exact, usual, found, strict=False):
         if not as_near(*three):
-            return f"wrong {name}", None
-    return "right", None
+            return f"wrong {name}"
+    return "right"
 
 
 def _both(function: Callable[..., Any], x: Tensor) -> list[Any]:
     values, [slope] = forward_and_backward(function, [x], x.dtype)
     return [values, slope]
-
-
-def mistakes_table(seen: Sequence[Seen]) -> Table:
-    """Return what each mistake does, and which check of opcheck fails."""
-    rows = [(one.mistake.what, one.eager, one.compiled, one.opcheck) for one in seen]
-    return Table.of(("mistake", "eager", "compiled", "opcheck"), rows)
-
-
-def messages_table(seen: Sequence[Seen]) -> Table:
-    """Return what torch says of each mistake, and the line that fixes it."""
-    rows = [(one.mistake.what, one.who, one.message, one.mistake.fix) for one in seen]
-    return Table.of(("mistake", "who says it", "message", "fix"), rows)

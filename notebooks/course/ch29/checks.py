@@ -16,12 +16,13 @@ class _Block(nn.Module):
 
 
 class _Net(nn.Module):
-    """Two blocks, and a part with a wrapper's name."""
+    """Two blocks, and parts with a wrapper's name."""
 
     def __init__(self):
         super().__init__()
         self.blocks = nn.ModuleList([_Block(), _Block()])
-        self.module = nn.Linear(4, 4)
+        self.module = nn.Sequential()
+        self.module.add_module("module", nn.Linear(4, 4))
 
     def forward(self, x):
         for block in self.blocks:
@@ -90,9 +91,13 @@ MODELS = {  # how the model is made, and what of it is compiled
         ),
         {"blocks.0": "wrapper", "blocks.0.inner": "in place"},
     ),
+    "a block in place, then wrapped": (
+        lambda: _with("blocks.0", _wrapped(_placed(_Block()))),
+        {"blocks.0": "both"},
+    ),
     "a wrapped model with a part called _orig_mod": (
-        lambda: _wrapped(_with("_orig_mod", _placed(_Block()), _Odd())),
-        {"": "wrapper", "_orig_mod": "in place"},
+        lambda: _wrapped(_with("blocks.0._orig_mod", _placed(_Block()))),
+        {"": "wrapper", "blocks.0._orig_mod": "in place"},
     ),
 }
 

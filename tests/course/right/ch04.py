@@ -23,6 +23,8 @@ def listen(compiled, model, name, x):
         return kept[-1]
 
     layer.forward = keeping
-    compiled(x)
-    del layer.forward
+    try:
+        compiled(x)
+    finally:
+        del layer.forward
     return kept[0]

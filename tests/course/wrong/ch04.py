@@ -13,6 +13,16 @@ def fail_guard(kind, x):
 # + torch.nn.Parameter(x.clone()),  # another class
 
 
+# %% 04.1: for 'nothing': nothing alone should differ
+# - x + 1,
+# + torch.zeros(4, 6),
+
+
+# %% 04.1: for 'requires_grad': x itself was changed
+# - x.clone().requires_grad_(),
+# + x.requires_grad_(),
+
+
 # %% 04.2: IndexError: list index out of range
 # - torch.compiler.reset()  # nothing guards a first hook
 
@@ -24,6 +34,61 @@ def fail_guard(kind, x):
 # +     compiled(x)
 # +     try:
 # +         model(x)  # heard in eager, after a compiled call
+
+
+# %% 04.2: in one graph
+# - handle = layer.register_forward_hook(lambda *call: kept.append(call[-1]))
+# +
+# +     @torch.compiler.disable
+# +     def keep(*call):
+# +         kept.append(call[-1].clone())
+# +
+# +     handle = layer.register_forward_hook(keep)
+
+
+# %% 04.2: object has no attribute '1.1'
+# - model.get_submodule(name)
+# + getattr(model, name)
+
+
+# %% 04.2: a hook is left when the call raises
+# -     try:
+# -         compiled(x)
+# -     finally:
+# -         handle.remove()  # this is guarded: the next call compiles again
+# +     compiled(x)
+# +     handle.remove()
+
+
+# %% 04.2: a hook is left
+def listen(compiled, model, name, x):
+    kept, layer = [], model.get_submodule(name)
+    forward = type(layer).forward
+
+    def keeping(self, x):
+        result = forward(self, x)
+        if self is layer:
+            kept.append(result)
+        return result
+
+    type(layer).forward = keeping
+    torch.compiler.reset()
+    compiled(x)
+    return kept[0]
+
+
+# %% 04.2: a hook is left
+def listen(compiled, model, name, x):
+    kept, layer = [], model.get_submodule(name)
+
+    class Keeping(torch.nn.Module):
+        def forward(self, x):
+            kept.append(layer(x))
+            return kept[-1]
+
+    model.set_submodule(name, Keeping())
+    compiled(x)
+    return kept[0]
 
 
 # %% 04.2: a hook is left

@@ -1,5 +1,5 @@
 # %% 09.1: 64 x 128 x 32 in bfloat16, H100: you return 19, and it is 18
-# - pairs + 1 if pairs and instruction == "mma" else pairs
+# - pairs + 1 if instruction == "mma" else pairs
 # + pairs + 1
 
 
@@ -9,13 +9,8 @@
 
 
 # %% 09.1: 128 x 128 x 64 on an RTX 3090: you return 3, and it is 4
-# - pairs + 1 if pairs and instruction == "mma" else pairs
+# - pairs + 1 if instruction == "mma" else pairs
 # + pairs
-
-
-# %% 09.1: no pair fits, with mma: you return 1, and it is 0
-# - if pairs and
-# + if
 
 
 # %% 09.2: 500 x 1000, tiles that stick out: you return 21, and it is 32
@@ -28,11 +23,16 @@
 # + programs % room
 
 
-# %% 09.2: 300 x 1000, tiles of 128 x 64: you return 40, and it is 48
+# %% 09.2: 260 x 1000, tiles of 128 x 64: you return 40, and it is 48
 # - high, wide = tile
 # + wide, high = tile
 
 
 # %% 09.1: one pair, to the byte, with mma: you return 1, and it is 2
-# - if pairs and
-# + if limit > stage and
+# - pairs + 1 if instruction == "mma" else pairs
+# + pairs if instruction == "wgmma" else -(-limit // stage)
+
+
+# %% 09.1: 64 x 128 x 32 in float8, with mma: you return 25, and it is 17
+# - pairs + 1 if instruction == "mma" else pairs
+# + limit // (2 * block_m * block_k * itemsize) + 1 if instruction == "mma" else pairs
