@@ -92,5 +92,9 @@ def listen(compiled, model, name, x):
 
 
 # %% 04.2: a hook is left
+# - layer.register_forward_hook(lambda *call: kept.append(call[-1]))
+# + torch.nn.modules.module.register_module_forward_hook(
+# +         lambda *call: kept.append(call[-1]) if call[0] is layer else None
+# +     )
 # -         handle.remove()  # this is guarded: the next call compiles again
 # +         pass

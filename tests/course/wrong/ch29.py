@@ -12,13 +12,6 @@ def compiled_parts(model):
 # +         placed = False
 
 
-# %% 29.1: a wrapped model with a part called _orig_mod
-# -     walk(model, "")
-# -     return found
-# +     walk(model, "")
-# +     return {name.replace("_orig_mod", ""): how for name, how in found.items()}
-
-
 # %% 29.1: the model was called
 # -     walk(model, "")
 # +     walk(model, "")
