@@ -46,8 +46,3 @@
 # -     return torch.from_numpy(y).to(x.device)
 # +     kept = _KEPT.setdefault(len(y), torch.zeros(len(y), device=x.device))
 # +     return kept.copy_(torch.from_numpy(y)).detach()
-
-
-# %% 23.1: given [1, 3]
-# - np.logaddexp.reduce(x.cpu().numpy(), axis=-1)
-# + np.logaddexp.reduce(x.cpu().numpy().squeeze(), axis=-1)

@@ -19,18 +19,8 @@ def compiled_parts(model):
 
 
 # %% 29.1: a wrapped model with a part called _orig_mod
-def compiled_parts(model):
-    found = {}
-    while isinstance(model, torch._dynamo.OptimizedModule):
-        found[""] = "wrapper"
-        model = model._orig_mod
-    for name, part in model.named_modules():
-        bare = name.replace("._orig_mod", "")
-        if isinstance(part, torch._dynamo.OptimizedModule):
-            found[bare] = "wrapper"
-        elif part._compiled_call_impl is not None:
-            found[bare] = "both" if bare in found else "in place"
-    return found
+# -     return found
+# +     return {name.replace("._orig_mod", ""): how for name, how in found.items()}
 
 
 # %% 29.1: a block in place, then wrapped
@@ -43,27 +33,9 @@ def portable(model):
     return model.state_dict()
 
 
-# %% 29.2: a bare model: 'bias' is not in
-def portable(model):
-    def bare(key):
-        return key.replace("_orig_mod.", "").replace("module.", "")
-
-    return {bare(key): tensor for key, tensor in model.state_dict().items()}
-
-
 # %% 29.2: a bare model: 'module.bias' is not in
-def portable(model):
-    names = {
-        torch._dynamo.OptimizedModule: "_orig_mod",
-        torch.nn.DataParallel: "module",
-    }
-    while type(model) in names:
-        model = getattr(model, names[type(model)])
-
-    def bare(key):
-        return key.replace("._orig_mod.", ".").replace(".module.", ".")
-
-    return {bare(key): tensor for key, tensor in model.state_dict().items()}
+# - {bare(name): tensor for name
+# + {name.replace("_orig_mod.", "").replace(".module.", "."): tensor for name
 
 
 # %% 29.2: a tensor isn't the model's own
