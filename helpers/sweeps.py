@@ -34,8 +34,7 @@ class Sweep(Measured, TableResult):
         """Return a picture of the points: both times, and the speed-up at each."""
         from .plots import plot_comparison
 
-        head = f"{self.parameter} ({self.unit})" if self.unit else self.parameter
-        labels = [f"{head} = {point.value}" for point in self.points]
+        labels = [f"{self.parameter} {p.value} {self.unit}" for p in self.points]
         return plot_comparison(*(p.comparison for p in self.points), labels=labels)
 
     def table(self) -> text.Table:
