@@ -23,7 +23,7 @@ setting(
     "threads forced to one",
     CONFIG,
     {"cpp.threads": 1},
-    "07",
+    "02 07",
     "Compiled code keeps one core busy, where eager used them all.",
 )
 

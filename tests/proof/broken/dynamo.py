@@ -205,7 +205,7 @@ def forget(guards: Any, forgotten: Callable[[str, Any], bool]) -> None:
     bugs.unguarded(guards.GuardBuilder, ["EQUALS_MATCH"], of_such_a_value)
 
 
-@shared("names are not guarded", GUARDS, "28 14")
+@shared("names are not guarded", GUARDS, "14 28")
 def forget_names(guards: Any) -> None:
     """Another adapter is chosen by its name, and the first one goes on answering."""
     forget(guards, lambda _, value: isinstance(value, str))
@@ -234,7 +234,7 @@ def guard_counts(guards: Any) -> None:
             manager.add_lambda_guard(lambda now: int(now) == seen, [str(seen)], None)
 
 
-@shared("training is not guarded", OPTIMIZE, "29 14")
+@shared("training is not guarded", OPTIMIZE, "14 29")
 def any_mode(dynamo: Any) -> None:
     """Validation runs the code of training: it drops units, and writes statistics."""
 

@@ -87,7 +87,7 @@ def no_freezing(freezing: Any) -> None:
     freezing.freezing_passes = lambda *_, **__: None
 
 
-@fault("wrong lowering", "torch._inductor.lowering", "00 07 18 06")
+@fault("wrong lowering", "torch._inductor.lowering", "07 00 18 06")
 def wrong_erf(lowering: Any) -> None:
     """Answers are a little wrong, on every input, in compiled code alone."""
     tanh_for_erf(lowering.lowerings)

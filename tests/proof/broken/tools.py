@@ -55,7 +55,7 @@ def no_minifier(fx_minifier: Any) -> None:
     fx_minifier.minifier = minifier
 
 
-@shared("fake of an operator ignored", "torch._library.custom_ops", "05 11")
+@shared("fake of an operator ignored", "torch._library.custom_ops", "11 05")
 def no_fake(custom_ops: Any) -> None:
     """An operator of your own is compiled no more: its shape function is not asked."""
 
