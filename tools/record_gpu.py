@@ -139,8 +139,7 @@ def race(
     with torch.device(device):
         net = make().to(dtype).eval().requires_grad_(False)
         x = torch.randn(shape, dtype=dtype)
-    near = 0.05 if dtype is torch.bfloat16 else 1e-3  # the tolerance of a whole model
-    how = {"names": ("eager", mode), "rtol": near, "atol": near, "budget": budget}
+    how = {"names": ("eager", mode), "budget": budget}
     with cold():
         # Starting the compiler's processes is no part of a cold start.
         torch.compile(torch.sin)(x)
