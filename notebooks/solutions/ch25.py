@@ -10,8 +10,8 @@ def warm(compiled, make, sizes):
 
     with torch.no_grad():
         compiled(general())
-    compiled(general()).sum().backward()
-    compiled.zero_grad()
+    loss = compiled(general()).sum()
+    torch.autograd.grad(loss, list(compiled.parameters()))
 
 
 # %% 25.2

@@ -101,6 +101,7 @@ STEPS = (  # what it is, its two masks, and whether it can be trusted
     ("two masks that drop as many elements", _two_masks, False),
     ("the same mask in each call", lambda: [_in_turn()] * 2, False),
     ("a backward that drops more", lambda: ((m := _mask()), m & _mask(0.8)), False),
+    ("a few other elements", lambda: ((m := _mask()), m ^ _mask(0.03)), False),
     ("a forward that drops more", lambda: ((m := _mask()) & _mask(0.8), m), False),
 )
 

@@ -21,6 +21,11 @@ def _with_rows(x):
     return y, y[1:]
 
 
+def _row_first(x):
+    y = x * 0.9
+    return y[:1], y
+
+
 def _programs():
     """A name, a function, its inputs, and what excess has to return."""
     x, w = torch.ones(64, 96), torch.ones(96, 96)
@@ -28,6 +33,8 @@ def _programs():
     return (
         ("a chain of three", lambda x: torch.relu(x * 0.9) + 1, (x,), 1.0),
         ("x given twice", lambda a, b: torch.relu(a) * b, (x, x), 1.0),
+        ("x and one of its 64 rows", torch.mul, (x, x[:1]), 1 + 1 / 128),
+        ("a row of a result, and all of it", _row_first, (x,), 1.0),
         ("a view that is returned", lambda x: (x.t(), x * 0.9), (x,), 1.0),
         ("two halves of one array", torch.add, (x[:32], x[32:]), 1.0),
         ("a returned view of some rows", lambda x: (x[1:], x * 0.9), (x,), 1.0),
@@ -45,12 +52,11 @@ def _programs():
     hints=(
         "The bytes of the compiled program: kernels(function, *inputs).bytes. Run "
         "the function once to get its results.",
-        "Make a tuple of the results if there is only one. Collect the inputs by where "
-        "they begin, t.data_ptr(). A result is a view of one if it has the same "
-        "storage: t.untyped_storage().data_ptr().",
-        "memory = {t.data_ptr(): t.nbytes for t in inputs}; to it, add each storage "
-        "of a result that isn't that of an input; divide the bytes of the kernels by "
-        "sum(memory.values()).",
+        "Make a tuple of the results if there is only one. A set of addresses holds "
+        "each byte once, whichever tensors share it. A tensor's begin at t.data_ptr().",
+        "memory = set(); for t in (*inputs, *results): memory.update(range("
+        "t.data_ptr(), t.data_ptr() + t.nbytes)). Divide the bytes of the kernels by "
+        "len(memory).",
     ),
     passed="The tool tells 1.0 from what is left to win, before anything is timed.",
 )
@@ -83,7 +89,7 @@ def _times_and_product(x, w):
 
 
 X, ROW, WEIGHT = torch.ones(128, 128), torch.ones(1, 256), torch.ones(256, 256)
-COLUMN = torch.ones(256, 1)
+COLUMN, HALF = torch.ones(256, 1), X.bfloat16()
 
 which_ceiling = exercise(
     "10.2",
@@ -107,6 +113,7 @@ which_ceiling = exercise(
             (_times_and_product, (X, torch.ones(128, 8)), 4),
             "arithmetic",
         ),
+        ("a product in bfloat16, 40", (_matmul, (HALF, HALF), 40), "arithmetic"),
         ("one row times a matrix, 4", (_matmul, (ROW, WEIGHT), 4), "memory"),
         (
             "a column and a row that meet, balance 0.2",

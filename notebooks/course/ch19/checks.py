@@ -20,8 +20,12 @@ def _wave(x):
     return x.sin() * x + 1
 
 
+BUMP = torch.zeros(5, 7)  # in two elements, and its mean is 0
+BUMP[2, 3], BUMP[4, 1] = 1, -1
+
+
 def _other(x):
-    return _wave(x) + 1
+    return _wave(x) + BUMP
 
 
 _hidden = torch.compiler.disable(_wave)
@@ -92,7 +96,8 @@ TRIALS = (
         "page: compare, profile, look at the records of compiles.",
         "Call it once first: then a new compile in the next call is one too many. In "
         'the profile, event.name begins with "## Call CompiledFxGraph". torch keeps 64 '
-        "records, so their number need not grow.",
+        "records, so their number need not grow; a callback doesn't survive the "
+        "check's reset().",
         "if not torch.allclose(compiled(x), eager(x)): stale. with profile() as p: "
         'compiled(x); if not any("CompiledFxGraph" in e.name for e in '
         "p.events()): silent. before = get_compilation_metrics(); compiled(x); if "

@@ -6,7 +6,7 @@ from pathlib import Path
 from unittest import mock
 
 import torch
-from torch._dynamo import config
+from torch._dynamo import eval_frame
 from torch._dynamo.utils import counters
 from torch._inductor.utils import fresh_cache
 from torch.compiler._cache import CacheArtifactManager
@@ -17,7 +17,8 @@ from helpers.capture import Watch
 
 # --- 25.1 ----------------------------------------------------------------------
 
-SIZES = 6, 3, 9
+SIZES = 6, 3, 9, 2
+SETTINGS = torch._dynamo.config, torch._functorch.config
 
 
 def _make(rows):
@@ -39,13 +40,24 @@ def _left(compiled, weights):
     """Return what a warm-up left behind, or None."""
     if not torch.is_grad_enabled():
         return "gradients switched off"
-    if any(w.grad is not None for w in compiled.parameters()):
-        return "gradients in the model"
+    if any(w.grad is None or (w.grad != 1).any() for w in compiled.parameters()):
+        return "other gradients in the model"
     if not compiled.training:
         return "the model in eval() mode"
     if not all(map(torch.equal, compiled.parameters(), weights)):
         return "other weights in the model"
     return None
+
+
+def _changed(settings):
+    """Put the settings back, and return the names of what had others."""
+    names = []
+    for module, old in settings.items():
+        new = module.get_config_copy()
+        changed = {key: old[key] for key in new if new[key] != old[key]}
+        module.load_config(changed)
+        names += [module.__name__] if changed else []
+    return names
 
 
 @exercise(
@@ -54,13 +66,13 @@ def _left(compiled, weights):
         "Two kinds of calls come: under no_grad, and with a backward. Which compiles "
         "does each need?",
         "Mark the rows as dynamic, so that one version serves every size. Call it once "
-        "under no_grad, and once with gradients and .sum().backward(). The last one "
-        "leaves gradients in the model.",
+        "under no_grad, and once with gradients and a backward. .backward() adds to "
+        "the model's gradients; torch.autograd.grad doesn't.",
         "x = make(sizes[0]); torch._dynamo.mark_dynamic(x, 0); with torch.no_grad(): "
-        "compiled(x). Then the same with a new x: compiled(x).sum().backward(). At the "
-        "end compiled.zero_grad().",
+        "compiled(x). Then the same with a new x and gradients: torch.autograd.grad("
+        "compiled(x).sum(), list(compiled.parameters())).",
     ),
-    passed="All compiles before the traffic, none in it, and no gradient left.",
+    passed="All compiles before the traffic, none in it, and gradients as before.",
 )
 @torch.compiler.set_stance("default")  # an answer may set another
 @torch.enable_grad()
@@ -69,13 +81,16 @@ def warm_and_no_warmer(warm):
     backend = CountingBackend("aot_eager")
     compiled = torch.compile(_OfMeans(), backend=backend)
     weights = [weight.detach().clone() for weight in compiled.parameters()]
-    settings = config.get_config_copy()
+    for weight in compiled.parameters():
+        weight.grad = torch.ones_like(weight)
+    settings = {module: module.get_config_copy() for module in SETTINGS}
+    stance = eval_frame._stance
     with Watch() as spent:
         warm(compiled, _make, list(SIZES))
-    now = config.get_config_copy()
-    config.load_config({key: settings[key] for key in now if now[key] != settings[key]})
-    if now != settings:
-        return "it leaves other settings in torch._dynamo.config"
+    if names := _changed(settings):
+        return f"it leaves other settings in {' and '.join(names)}"
+    if eval_frame._stance != stance:
+        return "it leaves another stance"
     if left := _left(compiled, weights):
         return f"it leaves {left}, and the next training step would suffer"
     for rows in SIZES:

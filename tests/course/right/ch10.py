@@ -5,7 +5,7 @@ def excess(function, *inputs):
     results = function(*inputs)
     if torch.is_tensor(results):
         results = [results]
-    read = set(inputs)
+    read = {t for t in inputs if not any(t._base is x for x in inputs)}
     given, made = (
         {t if t._base is None else t._base for t in tensors}
         for tensors in (inputs, results)

@@ -4,9 +4,10 @@ def how_compiled(call):
     return "compiled"  # it did not fail
 
 
-# %% 01.1: a graph, and a cos behind it: you return 'compiled'
+# %% 01.1: a cos, and a graph behind it: you return 'compiled'
 # -     return "partly" if any(map(outside, events)) else "compiled"
-# +     return "compiled"
+# +     first = [e.name.startswith(graph) for e in events].index(True)
+# +     return "partly" if any(map(outside, events[first:])) else "compiled"
 
 
 # %% 01.1: a graph with a product of the library: you return 'partly'
@@ -42,7 +43,7 @@ def how_compiled(call):
 # +             self.compile(backend=backend)
 
 
-# %% 01.2: where generate calls self.forward(x), 5 steps ran 0 graphs
+# %% 01.2: where generate calls self.forward(x, x), 5 steps ran 0 graphs
 # - forward = torch.compile(cls.forward, backend=backend)
 # + __call__ = torch.compile(cls.__call__, backend=backend)
 
@@ -64,11 +65,19 @@ def how_compiled(call):
 # + generate = torch.compile(cls.generate, backend=backend)
 
 
-# %% 01.2: where generate calls self(x), with the same weights
+# %% 01.2: takes 2 positional arguments but 3 were given
 # -         forward = torch.compile(cls.forward, backend=backend)
 # +         @torch.compile(backend=backend)
 # +         def forward(self, x):
-# +             return 2 * cls.forward(self, x)
+# +             return cls.forward(self, x)
+
+
+# %% 01.2: takes 1 positional argument but 2 were given
+# -     class Repaired(cls):
+# +     class Repaired(cls):
+# +         def __init__(self):
+# +             super().__init__()
+# +
 
 
 # %% 01.2: where generate calls self(x), with the same weights
@@ -76,7 +85,7 @@ def how_compiled(call):
 # + torch.no_grad()(torch.compile(cls.forward, backend=backend))
 
 
-# %% 01.2: where generate calls self.forward(x), with the same weights
+# %% 01.2: where generate calls self.forward(x, x), with the same weights
 # -         forward = torch.compile(cls.forward, backend=backend)
 # +         forward = step = torch.compile(cls.forward, backend=backend)
 # +

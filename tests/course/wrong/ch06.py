@@ -36,3 +36,8 @@ def overwritten(graph):
 # %% 06.2: one mask, and in the next call one as large
 # - not torch.equal(result == 0, again == 0)
 # + (result == 0).sum() != (again == 0).sum()  # how many, not which
+
+
+# %% 06.2: a few other elements: such a step can't be trusted
+# - torch.equal(result == 0, gradient == 0)
+# + ((result == 0) == (gradient == 0)).float().mean() > 0.95

@@ -20,32 +20,23 @@
 
 
 # %% 19.1: another function, compiled in each call: you say "slow", and it is "stale"
-def diagnose(eager, compiled, x):
-    from torch._dynamo.utils import get_compilation_metrics
-
-    got = compiled(x)
-    before = get_compilation_metrics()
-    compiled(x)
-    if get_compilation_metrics() != before:
-        return "slow"
-    return "fine" if torch.allclose(got, eager(x)) else "stale"
+# -     if not torch.allclose(compiled(x), eager(x)):
+# -         return "stale"
+# +     compiled(x)
+# - return "fine" if get_compilation_metrics() == before else "slow"
+# + if get_compilation_metrics() != before:
+# +         return "slow"
+# +     return "fine" if torch.allclose(compiled(x), eager(x)) else "stale"
 
 
 # %% 19.1: a function that was compiled before: you say "silent"
-def diagnose(eager, compiled, x):
-    from torch._dynamo.utils import (
-        clear_compilation_metrics,
-        get_compilation_metrics,
-    )
-
-    clear_compilation_metrics()
-    if not torch.allclose(compiled(x), eager(x)):
-        return "stale"
-    if not get_compilation_metrics():  # no profiler
-        return "silent"
-    before = get_compilation_metrics()
-    compiled(x)
-    return "fine" if get_compilation_metrics() == before else "slow"
+# -     if not torch.allclose
+# +     from torch._dynamo.utils import clear_compilation_metrics
+# +
+# +     clear_compilation_metrics()
+# +     if not torch.allclose
+# - any("CompiledFxGraph" in e.name for e in seen.events())
+# + get_compilation_metrics()
 
 
 # %% 19.1: a function past the recompile limit: you say "fine"
@@ -56,3 +47,8 @@ def diagnose(eager, compiled, x):
 # %% 19.1: a call of a disabled function: you say "fine"
 # - "CompiledFxGraph"
 # + "Torch-Compiled Region"
+
+
+# %% 19.1: another function, compiled in each call: you say "slow", and it is "stale"
+# - torch.allclose(compiled(x), eager(x))
+# + torch.allclose(compiled(x).mean(), eager(x).mean(), atol=1e-6)

@@ -4,34 +4,49 @@
 
 
 # %% 25.1: with 6 rows still compiles in a training step
-# -     compiled(general()).sum().backward()
-# +     compiled(general())
+# -     torch.autograd.grad(loss, list(compiled.parameters()))
 
 
 # %% 25.1: with 6 rows still runs eagerly
-# -     compiled(general()).sum().backward()
-# +     torch.compiler.set_stance("eager_on_recompile")
+# -     with torch.no_grad():
+# -         compiled(general())
+# +     for n in range(2, 11):
+# +         torch._dynamo.mark_static(x := make(n), 0)
+# +         with torch.no_grad():
+# +             compiled(x)
 
 
-# %% 25.1: it leaves gradients in the model
-# -     compiled.zero_grad()
+# %% 25.1: it leaves another stance
+# -     torch.autograd.grad(loss, list(compiled.parameters()))
+# +     torch.compiler.set_stance("fail_on_recompile")
+
+
+# %% 25.1: it leaves other gradients in the model
+# - torch.autograd.grad(loss, list(compiled.parameters()))
+# + loss.backward()
+
+
+# %% 25.1: it leaves other gradients in the model
+# -     torch.autograd.grad(loss, list(compiled.parameters()))
+# +     loss.backward()
+# +     compiled.zero_grad()
 
 
 # %% 25.1: it leaves gradients switched off
-# -     compiled.zero_grad()
-# +     compiled.zero_grad()
+# -     torch.autograd.grad(loss, list(compiled.parameters()))
+# +     torch.autograd.grad(loss, list(compiled.parameters()))
 # +     torch.set_grad_enabled(False)
 
 
 # %% 25.1: it leaves other weights in the model
-# -     compiled.zero_grad()
-# +     torch.optim.SGD(compiled.parameters(), lr=0.1).step()
-# +     compiled.zero_grad()
+# - torch.autograd.grad(loss, list(compiled.parameters()))
+# + torch.optim.SGD(compiled.parameters(), lr=0.1).step()
 
 
-# %% 25.1: it leaves other settings in torch._dynamo.config
+# %% 25.1: it leaves other settings in torch._dynamo.config and torch._functorch.config
 # -         torch._dynamo.mark_dynamic(x, 0)
 # +         torch._dynamo.config.assume_static_by_default = False
+# +         torch._functorch.config.force_non_lazy_backward_lowering = True
 
 
 # %% 25.1: times, and 3 are enough
@@ -39,8 +54,7 @@ def warm(compiled, make, sizes):
     for n in sizes:
         with torch.no_grad():
             compiled(make(n))
-        compiled(make(n)).sum().backward()
-    compiled.zero_grad()
+        torch.autograd.grad(compiled(make(n)).sum(), list(compiled.parameters()))
 
 
 # %% 25.2: start_warm found 0 of the 2 caches
