@@ -64,7 +64,7 @@ def _forgets_nan(true: Any, a: Any, b: Any) -> Any:
 def _other_tail(source: str) -> str:
     """Change C++ where a vector is filled in part: its second argument is how far."""
     whole, count = r"(at::vec::Vectorized<float>)::loadu", r"int64_t>\(\d+L\)"
-    return re.sub(rf"{whole}\(.*, static_cast<{count}\)", r"\1(0.5f)", source)
+    return re.sub(rf"{whole}\(.*?, static_cast<{count}\)", r"\1(0.5f)", source)
 
 
 def _last_wins(true: Any, grad: Any, index: Any, rows: Any, *_: Any) -> Any:
