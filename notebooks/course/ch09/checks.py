@@ -42,6 +42,7 @@ last_wave = exercise(
         ("the same with room for 100", (512, 2048, (64, 128), 100), 28),
         ("a last wave that is full", (512, 512, (64, 64), 16), 16),
         ("500 x 1000, tiles that stick out", (500, 1000, (128, 128), 132), 32),
+        ("512 x 1030, a tile for six columns", (512, 1030, (128, 128), 132), 36),
         ("260 x 1000, tiles of 128 x 64", (260, 1000, (128, 64), 132), 48),
     ],
 )

@@ -28,8 +28,8 @@ def _numbers(rows, columns, times=5):
     like=lambda x: x.logsumexp(-1),
     inputs=[
         *[(_numbers(n, 3),) for n in (4, 7, 9, 1)],  # one row costs a compile, too
-        (_numbers(9, 3, times=250),),
-        (_numbers(3, 9).t(),),  # new strides cost a compile
+        (_numbers(9, 3, times=1000),),
+        (_numbers(5, 9).t(),),  # new strides and columns cost a compile
     ],
     made=lambda operator: lambda x: operator(x) + operator(2 * x),  # both are kept
     gradient=True,

@@ -69,6 +69,10 @@ def _two_blocks():
     return net
 
 
+def _placed_inside():
+    return _with("inner", _placed(nn.Linear(4, 4)), _Block())
+
+
 MODELS = {  # how the model is made, and what of it is compiled
     "a bare model": (_Net, {}),
     "torch.compile(net)": (lambda: _wrapped(_Net()), {"": "wrapper"}),
@@ -86,9 +90,7 @@ MODELS = {  # how the model is made, and what of it is compiled
         {"": "wrapper", "blocks.0": "wrapper", "blocks.1": "in place"},
     ),
     "a part in place inside a wrapped block": (
-        lambda: _with(
-            "blocks.0", _wrapped(_with("inner", _placed(nn.Linear(4, 4)), _Block()))
-        ),
+        lambda: _with("blocks.0", _wrapped(_placed_inside())),
         {"blocks.0": "wrapper", "blocks.0.inner": "in place"},
     ),
     "a block in place, then wrapped": (
@@ -96,8 +98,12 @@ MODELS = {  # how the model is made, and what of it is compiled
         {"blocks.0": "both"},
     ),
     "a wrapped model with a part called _orig_mod": (
-        lambda: _wrapped(_with("blocks.0._orig_mod", _placed(_Block()))),
-        {"": "wrapper", "blocks.0._orig_mod": "in place"},
+        lambda: _wrapped(_with("blocks.0._orig_mod", _placed(_placed_inside()))),
+        {
+            "": "wrapper",
+            "blocks.0._orig_mod": "in place",
+            "blocks.0._orig_mod.inner": "in place",
+        },
     ),
 }
 
@@ -150,7 +156,16 @@ STATES = {  # what is put around the model, or around a part of it
 
 
 def _blocks(net, around):
-    return nn.ModuleList(map(around, net.blocks))
+    made = {block: around(block) for block in net.blocks}
+    return nn.ModuleList(made[block] for block in net.blocks)
+
+
+def _shared():
+    """Return a net whose two blocks are one, and whose last weight is theirs."""
+    net = _Net()
+    net.blocks[1] = net.blocks[0]
+    net.module.module.weight = net.blocks[0].inner.weight
+    return net
 
 
 @exercise(
@@ -168,7 +183,7 @@ def _blocks(net, around):
     passed="Whoever loads it needs to know nothing of your wrappers.",
 )
 def portable(answer):
-    for kind in (_Net, _Odd):
+    for kind in (_Net, _Odd, _shared):
         for name, around in STATES.items():
             if kind is _Odd and "block" in name:
                 continue

@@ -10,7 +10,7 @@ def portable(model):
         else:
             own = {k: t for k, t in part.state_dict().items() if "." not in k}
             state.update({name + key: tensor for key, tensor in own.items()})
-            for key, child in part.named_children():
+            for key, child in part._modules.items():
                 walk(child, f"{name}{key}.")
 
     walk(model, "")

@@ -13,9 +13,9 @@
 # + pairs
 
 
-# %% 09.2: 500 x 1000, tiles that stick out: you return 21, and it is 32
+# %% 09.2: 512 x 1030, a tile for six columns: you return 32, and it is 36
 # - -(-rows // high) * -(-columns // wide)
-# + (rows // high) * (columns // wide)
+# + round(rows / high) * round(columns / wide)
 
 
 # %% 09.2: a last wave that is full: you return 0, and it is 16

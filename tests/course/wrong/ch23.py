@@ -24,7 +24,7 @@
 
 # %% 23.1: given [9, 3], output is
 # - np.logaddexp.reduce(x.cpu().numpy(), axis=-1)
-# + np.log(np.exp(x.cpu().numpy()).sum(-1))
+# + np.log(np.exp(x.cpu().double().numpy()).sum(-1)).astype(np.float32)
 
 
 # %% 23.1: has dtype float64
@@ -32,7 +32,7 @@
 # + torch.from_numpy(y.astype(np.float64)).to(x.device)
 
 
-# %% 23.1: given [9, 3], output is
+# %% 23.1: given [9, 5], output is
 # - np.logaddexp.reduce(x.cpu().numpy(), axis=-1)
 # + np.logaddexp.reduce(x.as_strided(x.shape, (x.shape[1], 1)).numpy(), axis=-1)
 

@@ -1,10 +1,6 @@
 # %% 29.1: torch.compile(net): what is compiled is {'': 'wrapper'}
-def compiled_parts(model):
-    return {
-        name: "in place"
-        for name, part in model.named_modules()
-        if part._compiled_call_impl is not None
-    }
+# - name, wrapped=True)
+# + name)
 
 
 # %% 29.1: net.compile(): what is compiled is {'': 'in place'}
@@ -13,14 +9,13 @@ def compiled_parts(model):
 
 
 # %% 29.1: the model was called
-# -     walk(model, "")
-# +     walk(model, "")
-# +     model(torch.ones(1, 4))
+# - found = {}
+# + found, _ = {}, model(torch.ones(1, 4))
 
 
 # %% 29.1: a wrapped model with a part called _orig_mod
 # -     return found
-# +     return {name.replace("._orig_mod", ""): how for name, how in found.items()}
+# +     return {name.replace("._orig_mod.", "."): how for name, how in found.items()}
 
 
 # %% 29.1: a block in place, then wrapped
@@ -60,3 +55,8 @@ def portable(model):
 # %% 29.2: 'scratch' is not in
 # - model.state_dict().items()}
 # + [*model.named_parameters(), *model.named_buffers()]}
+
+
+# %% 29.2: a wrapped block: 'blocks.1._orig_mod.inner.bias' is not in
+# - named_modules(remove_duplicate=False)
+# + named_modules()
