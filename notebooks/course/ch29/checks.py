@@ -190,6 +190,7 @@ def portable(answer):
             net = kind()
             wanted, model = dict(net.state_dict()), around(net)
             before, found = list(model.state_dict()), answer(model)
+            name += ", one block at two places" if kind is _shared else ""
             if strange := sorted(set(found) ^ set(wanted)):
                 odd, of = strange[0], "bare state_dict"
                 said = (

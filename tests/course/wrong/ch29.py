@@ -57,6 +57,6 @@ def portable(model):
 # + [*model.named_parameters(), *model.named_buffers()]}
 
 
-# %% 29.2: a wrapped block: 'blocks.1._orig_mod.inner.bias' is not in
+# %% 29.2: a wrapped block, one block at two places: 'blocks.1._orig_mod
 # - named_modules(remove_duplicate=False)
 # + named_modules()
