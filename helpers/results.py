@@ -21,7 +21,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from .errors import ResultError
+from .errors import ResultError, Unavailable
 from .text import kernel_shell, pre
 
 FORMAT = 1
@@ -235,10 +235,10 @@ class TableResult(Result):
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Return the result in a file, of a kind whose module is imported.
-
-    ResultError or OSError say what is wrong.
-    """
+    """Return the result in a file; ResultError or OSError say what is wrong."""
+    for name in (package := sys.modules[__package__]).__all__:
+        with suppress(Unavailable):  # a kind is known once its module is imported
+            getattr(package, name)
     try:
         return Result.from_json(Path(path).read_text(encoding="utf-8"))
     except (ResultError, UnicodeDecodeError) as error:

@@ -18,15 +18,13 @@ from helpers.results import Machine, Result, load, write_atomically
 from helpers.sweeps import Point, Sweep
 from helpers.text import pre
 from helpers.timing import Bandwidth
+from tests.refresh import python
 
 
 @pytest.fixture(scope="module")
 def comparison():
     x = torch.ones(1000)
     return compare(lambda x: x.sin().cos(), torch.sin, x, same_answer=False, budget=0.1)
-
-
-# --- what is stored ---------------------------------------------------------------
 
 
 def shown(x):
@@ -60,12 +58,15 @@ def test_a_result_comes_back_equal(kind, tmp_path):
     assert whole["machine"] == dataclasses.asdict(Machine.here())
 
 
-def test_a_comparison_and_a_sweep_come_back_equal(comparison):
+def test_a_comparison_and_a_sweep_come_back_equal(comparison, tmp_path):
     assert Comparison.from_json(comparison.to_json()) == comparison
     bare = dataclasses.replace(comparison, peak_bytes=None, matches=None)
     points = Point(1, comparison), Point(2.5, bare), Point("three", bare)
     swept = Sweep("size", "elements", points, True)
     assert Sweep.from_json(swept.to_json()) == swept
+    place = str(swept.save(tmp_path / "swept.json"))  # for whoever imports no more:
+    told = python(f"from helpers.results import load; print(load({place!r}).parameter)")
+    assert told.stdout == "size\n"
     with pytest.raises(ResultError, match="a Sweep, not a Comparison"):
         Comparison.from_json(swept.to_json())
 
@@ -84,8 +85,6 @@ def test_the_machine_and_the_command_travel_with_it(comparison, monkeypatch):
         monkeypatch.setattr(sys.modules["__main__"], "__spec__", spec)
         assert json.loads(Bandwidth(1.0, 2, "cpu").to_json())["command"] == command
 
-
-# --- what is not believed ---------------------------------------------------------
 
 DAMAGE = {
     "a field less": lambda w: w["result"].pop("speedup"),
@@ -111,9 +110,6 @@ def test_a_file_that_holds_no_result_is_named(content, tmp_path):
     path.write_bytes(content)
     with pytest.raises(ResultError, match=r"c\.json"):
         load(path)
-
-
-# --- how it is written ------------------------------------------------------------
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
