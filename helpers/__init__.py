@@ -7,9 +7,15 @@ module when it is first used.  No module has the name of a function, or the
 import of the one would hide the other.
 """
 
+import logging
 from typing import TYPE_CHECKING
 
 from .lazy import names
+
+# What a CUDA build logs where it finds nvcc and no GPU: all works on the CPU.
+logging.getLogger("torch.utils.cpp_extension").addFilter(
+    lambda record: not record.msg.startswith("No CUDA runtime is found")
+)
 
 if TYPE_CHECKING:  # the same names, for editors and type checkers
     from .benchmark import compare

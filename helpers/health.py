@@ -112,8 +112,7 @@ def _python() -> tuple[str, ...]:
     found = platform.python_version()
     if (3, 11) <= sys.version_info[:2] <= (3, 14):
         return (found,)
-    tested = "Tested on Python 3.11 to 3.14"
-    return found, "note", f"{tested}. make setup PYTHON=python3.11"
+    return found, "note", "Tested on 3.11 to 3.14. make setup PYTHON=python3.11"
 
 
 def _torch_version() -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from typing import Any
 
 NOTEBOOKS = Path(__file__).parents[1]
 # Python runs the first sitecustomize.py on its path before anything else. Ours
-# runs the one that it hides, too.
+# runs the one that it hides, too, and leaves out of torch's log what helpers do.
 HIDDEN = """
 import sys
 from importlib.machinery import PathFinder
@@ -32,6 +32,7 @@ from pathlib import Path
 others = [folder for folder in sys.path if Path(folder) != Path(__file__).parent]
 if hidden := PathFinder.find_spec("sitecustomize", others):
     hidden.loader.exec_module(module_from_spec(hidden))
+import helpers
 """
 # Torch is changed when a process imports it, for many that torch starts never do:
 # each kind of vectors is tried in a process of its own.
@@ -69,12 +70,11 @@ class Folder:
     ) -> None:
         self._temporary = tempfile.TemporaryDirectory()
         self.path = Path(self._temporary.name)
-        self._python = self.path / "broken"
+        self._python = self.path / "site"
         self._python.mkdir()
         self._bug, self._caches = bug, caches
-        if bug:
-            text = HIDDEN + BROKEN[bug]
-            (self._python / "sitecustomize.py").write_text(text)
+        text = HIDDEN + BROKEN.get(bug, "")
+        (self._python / "sitecustomize.py").write_text(text)
         for name, text in files.items():
             (self.path / name).write_text(text)
 
@@ -102,7 +102,7 @@ class Folder:
         words = [found for word in words for found in self._filled(word)]
         if words[0] == "python":
             words[0] = sys.executable
-        ours = [str(self._python), str(NOTEBOOKS)]
+        ours = [str(self._python), str(NOTEBOOKS), str(NOTEBOOKS.parent)]
         own = {
             "PATH": os.pathsep.join(
                 [str(Path(sys.executable).parent), os.environ.get("PATH", "")]

@@ -8,6 +8,7 @@ import pytest
 import torch._logging._internal as torch_logs
 
 from course import page_log as logs
+from course.shell import Folder
 from helpers.errors import Unavailable
 from helpers.text import unmark
 from tests.refresh import UNFIT, WARNING, python
@@ -88,18 +89,20 @@ def test_files_of_cells_and_of_packages_have_no_folders(capsys, monkeypatch):
     assert logs.logged().count("failed\nof the compiler\nfailed\nUser code") == 1
 
 
-def test_a_torch_with_a_handler_of_its_own_or_without_its_log(monkeypatch):
-    class Terminal(logging.StreamHandler): ...  # such as torch 2.15 has
+def test_nothing_is_said_of_a_cuda_toolkit_without_a_gpu():
+    find = "from torch.utils import cpp_extension as it\nit._find_cuda_home()\n"
+    with Folder({"find.py": f"{find}it.logger.warning('but this')\n"}) as folder:
+        said = folder.type("CUDA_VISIBLE_DEVICES= CUDA_HOME=/cuda python find.py")
+    assert "but this" in said and "CUDA" not in said
 
+
+def test_a_file_keeps_its_log_and_a_torch_without_one_is_named(monkeypatch):
     usual, log = [], logging.getLogger("course")
-    monkeypatch.setattr(torch_logs, "_StderrHandler", Terminal, raising=False)
     monkeypatch.setattr(torch_logs, "_setup_handlers", lambda *told: usual.append(told))
     monkeypatch.setattr(torch_logs, "_init_logs", lambda: None)
     logs.on_the_page()
-    for handler in (logging.StreamHandler, Terminal):
-        torch_logs._setup_handlers(handler, log)
-    assert usual == [(logging.StreamHandler, log)]
-    log.removeHandler(*log.handlers)
+    torch_logs._setup_handlers(logging.FileHandler, log)
+    assert usual == [(logging.FileHandler, log)]
     monkeypatch.setitem(sys.modules, "torch._logging._internal", None)
     with pytest.raises(Unavailable, match=r"loses: torch's log on a page\. "):
         logs.on_the_page()
