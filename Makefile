@@ -3,7 +3,7 @@
 # make help  the rest
 
 .DEFAULT_GOAL := help
-.PHONY: help lab setup test pytest proof site format refresh browser bench record clean
+.PHONY: help lab setup test pytest proof bump site format refresh browser bench record clean
 MAKEFLAGS += --no-print-directory
 
 # An environment that is there goes on with its own Python.
@@ -21,7 +21,7 @@ help: ## say what can be made
 
 setup: ## build the environment in .venv
 	@command -v $(PYTHON) >/dev/null || { echo "setup: no $(PYTHON) here: install Python 3.11 to 3.14 (Debian, Ubuntu: apt install python3 python3-venv python3-dev)" >&2; exit 1; }
-	@$(PYTHON) bootstrap.py --torch "$(TORCH)"
+	@$(PYTHON) bootstrap.py --torch "$(if $(findstring .,$(TORCH)),,$(TORCH))"
 
 lab: setup ## open your own copies of the lessons in JupyterLab
 	@$(PY) -m tools.lab
@@ -78,6 +78,9 @@ format: setup ## format the code and mend what the linter can
 
 refresh: setup ## run the notebooks again and store their outputs
 	$(PY) -m tests.refresh
+
+bump: setup ## follow torch: TORCH=2.16.0 runs all pages there, and lists what to read
+	$(PY) -m tests.proof bump $(TORCH)
 
 browser: setup ## run every notebook in JupyterLab in headless Chromium: cells, widgets, exercises
 	@$(PY) -c "import playwright" 2>/dev/null || $(PY) -m pip install -q playwright

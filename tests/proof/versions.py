@@ -24,11 +24,17 @@ NEEDS = 'it needs what pip install -e ".[test,practice]" brings, by its own pip'
 
 
 def run(
-    python: Path, notebook: Path, report: Path, *options: str, **variables: str
+    python: Path,
+    notebook: Path,
+    report: Path,
+    *options: str,
+    cwd: Path = ROOT,
+    **variables: str,
 ) -> None:
     """Run *notebook* strictly under *python*, and leave a report of it.
 
-    *options* are those of ``tests.strict``, *variables* of the environment.
+    *options* are those of ``tests.strict``, *cwd* is the checkout, *variables* are of
+    the environment.
     RuntimeError says so when none was written, which is no verdict on the notebook.
     """
     report.parent.mkdir(parents=True, exist_ok=True)
@@ -36,7 +42,7 @@ def run(
     cache = os.environ.get("TORCHINDUCTOR_CACHE_DIR", str(report.parent / "inductor"))
     done = subprocess.run(
         [python, "-m", "tests.strict", notebook, "--junitxml", report, "-q", *options],
-        cwd=ROOT,
+        cwd=cwd,
         env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": cache, **variables},
         capture_output=True,
         text=True,

@@ -1,0 +1,211 @@
+"""Follows torch to another version as far as a command can, then says what to read.
+
+    python -m tests.proof bump 2.16.0       # or: make bump TORCH=2.16.0
+
+A work tree of the last commit is made in .cache/bump, on a branch of its own, with all
+pins renewed and an environment of its own.  Every page runs there.  Where only output
+differs, and all claims hold, the new output is stored; nothing outside that folder
+changes, and a second run goes on with what the first one left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from helpers.results import write_atomically
+from tests import failing
+from tests.proof import versions
+from tests.refresh import ROOT, a_notebook, pages
+from tools.commands import command
+
+Found = list[failing.Failure] | str  # how a page differs, or why it didn't run
+BUMPS = ROOT / ".cache" / "bump"
+TITLES = {
+    "private": "Private names that the course imports",
+    "settings": "Settings",
+    "breaks": "Kinds of graph break",
+    "public": "Public names",
+}
+HEAD, SECOND = "# What pyproject.toml names.\n", "\n# What those need.\n"
+EXTRAS = ("course", "test", "setup", "site", "practice")
+
+
+def said(*words: object, cwd: Path = ROOT, told: str = "") -> str:
+    """Return what a program prints; RuntimeError has its last words, after *told*."""
+    done = subprocess.run([*map(str, words)], cwd=cwd, capture_output=True, text=True)
+    if done.returncode:
+        last = (done.stderr or done.stdout).strip().splitlines()[-3:]
+        raise RuntimeError(f"{told or words[0]}: {' '.join(last)}")
+    return done.stdout
+
+
+# --- the work tree, its pins, its environment ----------------------------------------
+
+
+def work_tree(torch: str) -> Path:
+    """Return a work tree for that torch: the one that is there, or a new one."""
+    folder = BUMPS / f"torch-{torch}"
+    if not folder.exists():
+        BUMPS.mkdir(parents=True, exist_ok=True)
+        branch = f"torch-{torch}"
+        said("git", "worktree", "prune")
+        known = said("git", "branch", "--list", branch).strip()
+        new = () if known else ("-b", branch)
+        said("git", "worktree", "add", folder, *new, *((branch,) if known else ()))
+    return folder
+
+
+def renewed(pins: str, resolved: str) -> str:
+    """Return requirements.txt with what uv resolved; the order of its two blocks stays.
+
+    What torch brings for CUDA is left out: a CPU build doesn't want it.
+    """
+    new: dict[str, list[str]] = {}
+    for line in resolved.splitlines():
+        if line.strip() and not re.match(r"#|(nvidia|cuda)-", line):
+            new.setdefault(line.split("==")[0], []).append(line.replace(" ; ", "; "))
+    head, blocks = pins.split(HEAD)
+    first = dict.fromkeys(re.findall(r"^([\w.-]+)==", blocks.split(SECOND)[0], re.M))
+    ours = [line for name in first for line in new.pop(name)]
+    rest = [line for name in sorted(new) for line in new[name]]
+    return head + HEAD + "\n".join(ours) + "\n" + SECOND + "\n".join(rest) + "\n"
+
+
+def renew(folder: Path, torch: str) -> None:
+    """Write the newest pins that go with this torch, for pip and for conda."""
+    only = folder / ".cache" / "torch.txt"
+    only.parent.mkdir(exist_ok=True)
+    only.write_text(f"torch=={torch}\n")
+    extras = [word for extra in EXTRAS for word in ("--extra", extra)]
+    compiles = (sys.executable, "-m", "uv", "pip", "compile", "--universal")
+    how = ("--python-version", "3.11.0", "--no-annotate", "--no-header")
+    words = (*compiles, *how, *extras, "pyproject.toml", "-c", only)
+    resolved = said(*words, cwd=folder, told=f"torch {torch} can't be had")
+    path = folder / "requirements.txt"
+    text = renewed(path.read_text("utf-8"), resolved)
+    write_atomically(path, text)
+    conda = (folder / "environment.yml").read_text("utf-8")
+    conda = re.sub(r"(pytorch=)[\d.]+", rf"\g<1>{torch}", conda)
+    triton = re.search(r"^triton==([\d.]+)", text, re.M)[1]
+    conda = re.sub(r"(triton==)[\d.]+", rf"\g<1>{triton}", conda)
+    write_atomically(folder / "environment.yml", conda)
+
+
+def build(folder: Path) -> Path:
+    """Return the Python of the work tree's environment, which is built or brought up."""
+    said(sys.executable, "bootstrap.py", cwd=folder, told="no environment")
+    return folder / ".venv" / "bin" / "python"
+
+
+# --- its pages -----------------------------------------------------------------------
+
+
+def differing(python: Path, folder: Path, notebook: Path) -> Found:
+    """Return how a page differs there, or why it didn't run to its end."""
+    report = folder / ".cache" / "reports" / f"{notebook.stem}.xml"
+    page = folder / notebook.relative_to(ROOT)
+    try:
+        if not report.exists():
+            versions.run(python, page, report, cwd=folder)
+        return failing.read(report)
+    except (RuntimeError, ValueError) as problem:
+        report.unlink(missing_ok=True)
+        return str(problem)
+
+
+def is_output(failure: failing.Failure) -> bool:
+    """Return whether a cell prints something else, and nothing worse."""
+    return not any(line.startswith(("claim:", "error:")) for line in failure.lines)
+
+
+def store(python: Path, folder: Path, notebook: Path) -> str:
+    """Store the page as it runs there; return why that isn't possible, or ""."""
+    page = folder / notebook.relative_to(ROOT)
+    words = (python, "-m", "tests.refresh", page)
+    try:
+        said(*words, cwd=folder, told="not stored")
+    except RuntimeError as problem:
+        return str(problem)
+    return ""
+
+
+# --- what a person reads -------------------------------------------------------------
+
+
+def names(python: Path | str, folder: Path) -> dict[str, dict[str, str]]:
+    """Return what ``torch_names`` finds with another Python."""
+    ask = "import json; from tests.proof import torch_names as t; print(json.dumps("
+    return json.loads(said(python, "-c", f"{ask}t.names()))", cwd=folder))
+
+
+def changes(title: str, old: dict[str, str], new: dict[str, str]) -> list[str]:
+    """Return which names came, went or have another value, as lines of Markdown."""
+    gone = [f"- gone: `{name}`" for name in old if name not in new]
+    other = [n for n in old if n in new and new[n] != old[n]]
+    values = [f"- `{n}`: {old[n] or 'no'}, now {new[n] or 'no'}" for n in other]
+    fresh = [n for n in new if n not in old]
+    came = [f"- new: `{n}`" + f": {new[n]}" * bool(new[n]) for n in fresh]
+    return [f"## {title}", "", *(gone + values + came or ["No change."]), ""]
+
+
+def to_read(torch: str, ran: dict[Path, Found], stored: dict[Path, str]) -> list[str]:
+    """Return what the pages said, first what is worst."""
+    broken = [f"- {page.name}: {why}" for page, why in ran.items() if str(why) == why]
+    cells = [f for found in ran.values() if str(found) != found for f in found]
+    fell = [f for f in cells if not is_output(f)]
+    other = [f for f in cells if is_output(f)]
+    kept = [f"- {page.name}: {why}" for page, why in stored.items() if why]
+    return [
+        f"# From torch {failing.reference()} to {torch}",
+        *("", "## Pages that could not be run", "", *(broken or ["None."])),
+        *("", f"## Claims that fell, and errors: {len(fell)} cells"),
+        failing.markdown(fell),
+        *("", f"## Other output: {len(other)} cells", failing.markdown(other)),
+        *("", "## Pages whose new output isn't stored", "", *(kept or ["None."]), ""),
+    ]
+
+
+def a_version(words: str) -> str:
+    if not re.fullmatch(r"\d+\.\d+\.\d+", words):
+        raise argparse.ArgumentTypeError(f"{words} is no version: say one like 2.16.0")
+    return words
+
+
+def main(arguments: list[str]) -> int:
+    """Follow, as far as it goes; 1 when a person has to mend a page."""
+    parser = command("tests.proof bump", __doc__, "a page must be mended by hand")
+    parser.add_argument("torch", type=a_version)
+    parser.add_argument("notebook", nargs="*", type=a_notebook, default=pages())
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    chosen = parser.parse_args(arguments)
+    try:
+        folder = work_tree(chosen.torch)
+        renew(folder, chosen.torch)
+        python = build(folder)
+        old, new = names(sys.executable, ROOT), names(python, folder)
+    except RuntimeError as problem:
+        print(problem, file=sys.stderr)
+        return 2
+    missing = [*old["private"].keys() - new["private"].keys()]
+    print(*(f"torch {chosen.torch} lacks {name}" for name in missing), sep="\n")
+    with ThreadPoolExecutor(chosen.jobs) as pool:
+        found = pool.map(lambda p: differing(python, folder, p), chosen.notebook)
+        ran = dict(zip(chosen.notebook, found, strict=True))
+    able = [p for p, f in ran.items() if str(f) != f and f and all(map(is_output, f))]
+    stored = dict.fromkeys(filter(ran.get, ran), "a claim fell, or an error came")
+    # One at a time: what is stored holds seconds, too.
+    stored |= {page: store(python, folder, page) for page in able}
+    lines = to_read(chosen.torch, ran, stored)
+    for kind, title in TITLES.items():
+        lines += changes(title, old[kind], new[kind])
+    text = BUMPS / f"torch-{chosen.torch}.md"
+    write_atomically(text, "\n".join(lines))
+    print(text.read_text("utf-8"), f"Read it again: {text}; pages: {folder}", sep="\n")
+    return int(any(stored.values()) or any(str(f) == f for f in ran.values()))
