@@ -99,7 +99,7 @@ def renew(folder: Path, torch: str) -> None:
 
 
 def build(folder: Path) -> Path:
-    """Return the Python of the work tree's environment, which is built or brought up."""
+    """Return the Python of the work tree's environment, built or brought up to date."""
     said(sys.executable, "bootstrap.py", cwd=folder, told="no environment")
     return folder / ".venv" / "bin" / "python"
 
@@ -110,7 +110,7 @@ def build(folder: Path) -> Path:
 def differing(python: Path, folder: Path, notebook: Path) -> Found:
     """Return how a page differs there, or why it didn't run to its end."""
     report = folder / ".cache" / "reports" / f"{notebook.stem}.xml"
-    page = folder / notebook.relative_to(ROOT)
+    page = folder / notebook
     try:
         if not report.exists():
             versions.run(python, page, report, cwd=folder)
@@ -127,7 +127,7 @@ def is_output(failure: failing.Failure) -> bool:
 
 def store(python: Path, folder: Path, notebook: Path) -> str:
     """Store the page as it runs there; return why that isn't possible, or ""."""
-    page = folder / notebook.relative_to(ROOT)
+    page = folder / notebook
     words = (python, "-m", "tests.refresh", page)
     try:
         said(*words, cwd=folder, told="not stored")
@@ -193,6 +193,7 @@ def main(arguments: list[str]) -> int:
     except RuntimeError as problem:
         print(problem, file=sys.stderr)
         return 2
+    chosen.notebook = [page.resolve().relative_to(ROOT) for page in chosen.notebook]
     missing = [*old["private"].keys() - new["private"].keys()]
     print(*(f"torch {chosen.torch} lacks {name}" for name in missing), sep="\n")
     with ThreadPoolExecutor(chosen.jobs) as pool:
