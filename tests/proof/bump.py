@@ -182,7 +182,7 @@ def main(arguments: list[str]) -> int:
     """Follow, as far as it goes; 1 when a person has to mend a page."""
     parser = command("tests.proof bump", __doc__, "a page must be mended by hand")
     parser.add_argument("torch", type=a_version)
-    parser.add_argument("notebook", nargs="*", type=a_notebook, default=pages())
+    parser.add_argument("notebook", nargs="*", type=a_notebook, default=None)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     chosen = parser.parse_args(arguments)
     try:
@@ -193,12 +193,12 @@ def main(arguments: list[str]) -> int:
     except RuntimeError as problem:
         print(problem, file=sys.stderr)
         return 2
-    chosen.notebook = [page.resolve().relative_to(ROOT) for page in chosen.notebook]
+    named = [page.resolve().relative_to(ROOT) for page in chosen.notebook or pages()]
     missing = [*old["private"].keys() - new["private"].keys()]
     print(*(f"torch {chosen.torch} lacks {name}" for name in missing), sep="\n")
     with ThreadPoolExecutor(chosen.jobs) as pool:
-        found = pool.map(lambda p: differing(python, folder, p), chosen.notebook)
-        ran = dict(zip(chosen.notebook, found, strict=True))
+        found = pool.map(lambda page: differing(python, folder, page), named)
+        ran = dict(zip(named, found, strict=True))
     able = [p for p, f in ran.items() if str(f) != f and f and all(map(is_output, f))]
     stored = dict.fromkeys(filter(ran.get, ran), "a claim fell, or an error came")
     # One at a time: what is stored holds seconds, too.
