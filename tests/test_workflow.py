@@ -72,7 +72,8 @@ def test_the_matrix_holds_every_supported_torch_with_its_triton():
     wants = map(Requirement, project["dependencies"])
     [torch] = (want.specifier for want in wants if want.name == "torch")
     supported = {f"2.{n}" for n in range(100) if torch.contains(f"2.{n}.0")}
-    assert versions == supported | {"newest"}
+    assert versions == supported | {"newest", "candidate"}
+    assert matrix["torch"][0] == "newest"
     for cell in matrix["include"]:
         assert cell.get("triton") == _torch._TRITON.get(cell["torch"])
 
