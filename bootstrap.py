@@ -292,7 +292,7 @@ def torch_backend(choice: str) -> tuple:
     backend = ("--torch-backend", "auto" if nvidia else "cpu")
     if has_torch(backend):
         return backend
-    say("torch's own index cannot be reached; the usual one's CUDA build (5 GB) does, too")
+    say("torch's own index cannot be reached; taking the usual CUDA build (5 GB)")
     return ()
 
 
