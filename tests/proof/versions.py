@@ -39,20 +39,22 @@ def run(
     """
     report.parent.mkdir(parents=True, exist_ok=True)
     report.unlink(missing_ok=True)
+    part = report.with_suffix(".part")  # of a run that is stopped, none is left
     cache = os.environ.get("TORCHINDUCTOR_CACHE_DIR", str(report.parent / "inductor"))
     done = subprocess.run(
-        [python, "-m", "tests.strict", notebook, "--junitxml", report, "-q", *options],
+        [python, "-m", "tests.strict", notebook, "--junitxml", part, "-q", *options],
         cwd=cwd,
         env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": cache, **variables},
         capture_output=True,
         text=True,
         errors="replace",
     )
-    if done.returncode not in (0, 1) or not report.exists():
+    if done.returncode not in (0, 1) or not part.exists():
         message = (done.stderr or done.stdout).strip().split("\n")[-1]
         raise RuntimeError(
             f"{python} could not run {notebook.name} ({message}); {NEEDS}"
         )
+    part.replace(report)
 
 
 def main(arguments: list[str]) -> int:
