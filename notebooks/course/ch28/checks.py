@@ -29,9 +29,8 @@ class Memory(torch.nn.Module):
     hints=(
         "An int on a module compiles for each token. Which kind of position is not "
         "guarded?",
-        "A tensor. rows.index_copy_ takes it; rows[at] would take the number out. The "
-        "slice of the rows seen so far needs an integer, so look at all rows, and hide "
-        "those behind the position.",
+        "A tensor. rows.index_copy_ takes it. The slice of the rows seen so far needs "
+        "an integer, so look at all rows, and hide those behind the position.",
         "self.register_buffer('at', torch.zeros(1, dtype=torch.long)); "
         "self.rows.index_copy_(0, self.at, x); hidden = torch.arange(len(self.rows)) > "
         "self.at; scores = (x @ self.rows.T).masked_fill(hidden, -torch.inf).",
