@@ -3,6 +3,11 @@
 # + torch.empty_like(x)
 
 
+# %% 23.1: its fake forgets the device
+# - x.new_empty(x.shape[:-1])
+# + torch.empty(x.shape[:-1])
+
+
 # %% 23.1: no autograd formula was registered
 # - logsumexp_op.register_autograd(softmax_of, setup_context=keep_both)
 
