@@ -16,6 +16,8 @@ _LOST = [5e-5 * (20 < step < 40) for step in range(60)]
 _NAN = [math.nan if step > 30 else 0.0 for step in range(60)]
 _EVEN = [1e-3 * (step % 2 == 0) for step in range(60)]
 _SPIKE = [*_ROUGH[:30], 1e-2, *_ROUGH[31:]]
+_NAN_ONCE = [*_FINE[:30], math.nan, *_FINE[31:]]
+_FIRST, _LAST = [5e-5, *_FINE[1:]], [*_FINE[:-1], 5e-5]
 
 
 def _times(factor):
@@ -31,7 +33,10 @@ TRIALS = (  # eager's, compiled's, and whether they train the same
     ("an exact eager, and compiled less than 1e-6 off", _NEVER, [8e-7] * 60, True),
     ("an exact eager, and compiled more than 1e-6 off", _NEVER, [3e-6] * 60, False),
     ("a step lost in the middle, which recovers", _FINE, _LOST, False),
+    ("a first loss that is off", _FINE, _FIRST, False),
+    ("a last loss that is off", _FINE, _LAST, False),
     ("losses that become NaN", _FINE, _NAN, False),
+    ("a single NaN in the middle", _FINE, _NAN_ONCE, False),
     ("losses that become NaN, and eager's too", _NAN, _NAN, False),
     ("one loss ten times as far off", _ROUGH, _SPIKE, False),
 )

@@ -64,6 +64,8 @@ CASES = (  # what happens, the records, and what is to be said
 def who_compiled_apart(compiled_apart):
     for what, records, wanted in CASES:
         answer = compiled_apart(records)
+        if not isinstance(answer, list):
+            return f"you return a {type(answer).__name__}, and a list was asked for"
         if sorted(map(tuple, answer), key=str) != wanted:
             return f"{what}: you return {answer!r}, and it is {wanted!r}"
     return None

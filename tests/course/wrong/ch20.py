@@ -32,3 +32,13 @@ def same_training(train):
 # - all(off <= room for off in far(ours))
 # + all(off <= room or off != off and usual != usual
 # +         for off, usual in zip(far(ours), far(eager)))
+
+
+# %% 20.1: a single NaN in the middle: you return True
+# - all(off <= room for off in far(ours))
+# + max(far(ours)) <= room and ours[-1] == ours[-1]
+
+
+# %% 20.1: a last loss that is off: you return True
+# - in far(ours))
+# + in far(ours)[:-1])

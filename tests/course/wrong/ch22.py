@@ -35,3 +35,8 @@ def compiled_apart(records):
 # %% 22.1: as to validate
 # -         if any(busy) and not all(busy):
 # +         if any(busy) and not all(busy) and any(s["why"] for s in steps):
+
+
+# %% 22.1: you return a generator, and a list was asked for
+# -     return found
+# +     return (one for one in found)
