@@ -82,7 +82,9 @@ def _load(source: str, constants: dict[str, Any]) -> Callable[..., Any]:
     source = re.sub(r"(['\"])cuda(:\d+)?\1", "'cpu'", source)
     names = {"__name__": "generated", "get_raw_stream": int}
     exec(compile(source, "<generated module>", "exec"), names)
-    names |= {"empty_strided_cuda": _empty, "assert_size_stride": _lay_out, **constants}
+    names |= {"empty_strided_cuda": _empty, **constants}
+    names |= dict.fromkeys(("assert_size_stride", "assert_tensor_metadata"), _lay_out)
+    names["assert_size_stride_grouped"] = lambda *each: [*map(_lay_out, *each[:3])]
     return names["call"]
 
 
@@ -166,8 +168,10 @@ def _text(blocks: dict[str, int]) -> str:
     return ", ".join(f"{name} {n}" for name, n in blocks.items() if "BLOCK" in name)
 
 
-def _lay_out(value: torch.Tensor, size: Any, stride: Any, *_: Any) -> None:
+def _lay_out(value: torch.Tensor | None, size: Any, stride: Any, *_: Any) -> None:
     """Give *value* the strides that it has on a GPU, where those differ."""
+    if value is None:
+        return
     pairs = zip(value.stride(), stride, size, strict=True)
     if value.numel() and any(a != b for a, b, n in pairs if n > 1):
         value.set_(value.new_empty_strided(size, stride).copy_(value))

@@ -139,7 +139,7 @@ SABOTAGES = {  # program, old, new, what is said of its kernel
     "half of an output": ("two", f"{STORE}, None", f"{STORE}, x0 < 9", SECOND),
     "no mask on a sum": ("sum", " & xmask, tmp1, 0)", "| xmask, tmp1 + 1, 0)", FIRST),
     "a backward": ("norm", "tmp3 = tmp1 - tmp2", "tmp3 = tmp1 + tmp2", "wrong: "),
-    "another seed": ("drop", "rand4x(tmp0", "rand4x(tmp0 + 1", "wrong: "),
+    "another seed": ("drop", "(tmp0, (", "(tmp0 + 1, (", "wrong: "),
     "a wrong input changed": ("state", "tl.store(out", "tl.store(in", CHANGED),
     "reads past the end": ("two", READ, f"{READ} + 1", OUTSIDE.format("loads", "1")),
     "adds past the end": ("adds", ADD, f"{ADD}64 + ", OUTSIDE.format("stores", "64")),
