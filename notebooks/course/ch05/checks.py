@@ -35,6 +35,11 @@ SETTINGS = {  # that put a break into the graph, or drop it
 
 
 def _on_logits(function):
+    for name, usual in SETTINGS.items():  # before each step of the check
+        if getattr(torch._dynamo.config, name) != usual:
+            setattr(torch._dynamo.config, name, usual)
+            said = f"default settings were asked for, and {name} is set"
+            raise AssertionError(said)
     return lambda logits, temperature: function(logits * 1, temperature, [])
 
 
@@ -58,10 +63,6 @@ def _on_logits(function):
     graphs=1,
 )
 def repaired(answer):
-    for name, usual in SETTINGS.items():
-        if getattr(torch._dynamo.config, name) != usual:
-            setattr(torch._dynamo.config, name, usual)
-            return f"default settings were asked for, and {name} is set"
     history, wanted = [0.5], []
     logits = LOGITS[0].clone().requires_grad_()
     answer(logits, 0.7, history), _sampled(logits, 0.7, wanted)
