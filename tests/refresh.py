@@ -243,15 +243,12 @@ def refresh(path: Path) -> list[str]:
 
 
 def not_the_reference() -> str:
-    """Return why this torch must not store outputs, or "" where it may."""
+    """Return which torch this is in place of the pinned one, or "" where it is that."""
     wanted = failing.reference()
     here = version_of("torch") or "none"
     if here.split("+")[0] == wanted:
         return ""
-    return (
-        f"The stored outputs come from torch {wanted}, and this is torch {here}. "
-        "Nothing was changed. Use that version (make setup), or say --force."
-    )
+    return f"The reference is torch {wanted}, and this is torch {here}."
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -260,7 +257,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--force", action="store_true", help="with any torch")
     chosen = parser.parse_args(arguments)
     if not chosen.force and (refusal := not_the_reference()):
-        print(refusal)
+        print(f"{refusal} Nothing was changed. make setup brings it, or say --force.")
         return 2
     failed = 0
     for path in chosen.notebook:

@@ -29,8 +29,7 @@ VERDICTS = {
 DECIDED_BY = {
     "lesson": "a section of a lesson or reference page; each run compares its outputs",
     "arithmetic": "a calculation that the tests repeat",
-    "code": "an expression that the tests evaluate on torch 2.13, with what is raised "
-    "as `error(f)`",
+    "code": "an expression that the tests evaluate, with what is raised as `error(f)`",
     "source": "a publication, with its date",
     "open": "nothing: what would be needed to decide it",
 }

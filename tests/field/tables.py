@@ -66,7 +66,7 @@ def _total(
 
 def each(known: Mapping[str, Case], rows: Rows) -> str:
     """Return a row for each program: what is true, and what each tool named."""
-    heads = ["program", "reported", "what is true in torch 2.13", *TOOLS.values()]
+    heads = ["program", "reported", "what is true", *TOOLS.values()]
     lines = []
     for name, row in rows.items():
         case, told = known[name], row["tools"]
