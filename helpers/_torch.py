@@ -3,7 +3,7 @@
 `torch.compile` tells what it did through private modules, which move between
 versions.  They are imported as what they are: those that several modules need here,
 any other where it is used, and each below a line ``with needed_for("what is lost")``,
-so that a version without the name says what is lost.  Written for torch 2.13 to 2.15.
+so that a version without the name says what is lost.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def needed_for(lost: str) -> Iterator[None]:
     except (ImportError, AttributeError) as error:
         raise Unavailable(
             f"torch {torch.__version__} lacks a private name ({error}). Without "
-            f"it, this code loses: {lost}. Use torch 2.13, for which it is written."
+            f"it, this code loses: {lost}. Use torch 2.13 to 2.15."
         ) from error
 
 

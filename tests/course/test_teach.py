@@ -106,7 +106,7 @@ def test_a_claim_that_cannot_fail_is_an_error(learner, condition):
 
 ON_A_GPU = {
     "torch.cuda.is_available": lambda: True,
-    "course.teach.version_of": {"torch": "2.13.0"}.get,
+    "course.teach.version_of": {"torch": "any"}.get,
 }
 
 
