@@ -2,6 +2,7 @@
 
 The entries are in ``errors.toml``, each with a program that shows the message
 and a twin that is fixed.  The tests run both, so an entry cannot outlive its message.
+For a graph break without an entry, torch's own registry explains it.
 """
 
 from __future__ import annotations
@@ -28,19 +29,26 @@ _LOGS = (
     "other (lesson 18). Others may have met it: "
     "https://github.com/pytorch/pytorch/issues?q=label%3A%22oncall%3A+pt2%22"
 )
-
-
+_COLOUR = re.compile(r"\x1b\[[\d;?]*[A-Za-z]")
+_INDENT = " \t>|│┃"  # of a quote, a box, a table
+_STAMP = re.compile(
+    rf"(?:[{_INDENT}]|E(?=\s)|\[[^\]\n]+\]:?|\(\w+ pid=\d+\)|[\w.]+: (?=\[[A-Z]+\])"
+    r"|(?:ERROR|WARNING|INFO|DEBUG) [\d-]+ [\d:.,]+|[VIWE]\d{4} [\d:.]+ .*?\])*"
+)
+"""What logs put before each line: ranks, dates, processes, torch's own stamp."""
 _BEGINS = re.compile(
-    r"^.*(?:Traceback \(most recent call last\):|Graph break in user code at )",
-    re.MULTILINE,
+    r"(?m)^.*(?:Traceback \(most recent call last\):|Graph break in user code at )"
 )
 _CAUSED = re.compile(
-    r"(direct cause of the following|another exception occurred:?)[^\n]*\s*$"
+    r"(direct cause of the following|exception occurred( in a subprocess)?:?)[^\n]*\s*$"
 )
 _FAILED = r"^(?:\w+\.)*\w*(?:Error|Exception|Unsupported|Interrupt|Exit)\b.*"
 """The line of an exception, as Python prints it."""
+_NEW_LINE = re.compile(rf'Traceback|File "|Hint:|Explanation:|{_FAILED}')
 _NUMBER = r"(?i:\bgb(\d{4})\b)"
-_SAYS = re.compile(f"{_FAILED}|{_NUMBER}", re.MULTILINE)
+_SAYS = re.compile(f"{_FAILED}|{_NUMBER}|Explanation:", re.MULTILINE)
+_OWN = re.compile(r"Explanation:(.*?)(Developer debug|For more details|\Z)", re.DOTALL)
+_VALUE = r"\{(?:[^{}]|\{[^{}]*\})*\}"  # in torch's registry of graph breaks
 
 
 @dataclass(frozen=True)
@@ -91,7 +99,10 @@ class Explanation(Result):
 @functools.cache
 def _entries() -> dict:
     file = files(__package__) / "errors.toml"
-    return tomllib.loads(file.read_text(encoding="utf-8"))
+    whole = tomllib.loads(file.read_text(encoding="utf-8"))
+    for entry in whole["entry"]:  # a log may break its lines anywhere
+        entry["says"] = re.compile(entry["says"].replace(" ", r"\s*"))
+    return whole
 
 
 def explain_error(error: str | BaseException) -> Explanation:
@@ -113,7 +124,7 @@ def explain_error(error: str | BaseException) -> Explanation:
         )
     found: dict[str, Meaning] = {}
     unknown: list[str] = []
-    episodes = _episodes(error)
+    episodes = _episodes(_plain(error))
     for episode in episodes:
         known = _known(episode)
         found |= {one.name: one for one in known if one.name not in found}
@@ -121,6 +132,22 @@ def explain_error(error: str | BaseException) -> Explanation:
             unknown.append(_unknown(episode))
     advice = [*dict.fromkeys(unknown), _LOGS] if unknown else []
     return Explanation(tuple(found.values()), "\n".join(advice))
+
+
+def _plain(text: str) -> str:
+    """Return *text* without colours, stamps and indentation, wrapped lines joined."""
+    lines = [line.rstrip(_INDENT) for line in _COLOUR.sub("", text).splitlines()]
+    width = max(map(len, lines))
+    wrapped = len({line for line in lines if len(line) == width > 50}) > 1
+    plain, full = "", False  # is the line before it as long as the terminal is wide?
+    for line in lines:
+        stamp = _STAMP.match(line)[0]
+        rest = line[len(stamp) :]
+        if not full or stamp.strip(_INDENT) or _NEW_LINE.match(rest):
+            plain += "\n"
+        plain += rest
+        full = wrapped and len(line) == width
+    return plain.lstrip("\n")
 
 
 def _episodes(text: str) -> list[str]:
@@ -132,7 +159,7 @@ def _episodes(text: str) -> list[str]:
     starts = [
         match.start()
         for match in _BEGINS.finditer(text)
-        if not _CAUSED.search(text[: match.start()])
+        if not _CAUSED.search(text[max(match.start() - 200, 0) : match.start()])
     ]
     starts = [0, *(start for start in starts if text[:start].strip())]
     return [text[a:b] for a, b in itertools.pairwise([*starts, len(text)])]
@@ -141,18 +168,21 @@ def _episodes(text: str) -> list[str]:
 def _known(text: str) -> list[Meaning]:
     """Return the meanings of *text*, in its order; general ones if alone."""
     whole = _entries()
-    found = [(re.search(entry["says"], text), entry) for entry in whole["entry"]]
+    found = [(entry["says"].search(text), entry) for entry in whole["entry"]]
     found = [(match.start(), entry) for match, entry in found if match]
     special = [(start, entry) for start, entry in found if not entry.get("general")]
+    lines = text.split("\n")
     return [
-        _meaning(entry, _line(text, start), whole["run_with"])
+        _meaning(entry, lines[text.count("\n", 0, start)], whole["run_with"])
         for start, entry in sorted(special or found, key=lambda place: place[0])
     ]
 
 
 def _meaning(entry: dict[str, str], line: str, version: str) -> Meaning:
     if "program" in entry:
-        evidence = f"both programs ran with torch {version}"
+        evidence = f"both programs ran with torch {entry.get('until', version)}"
+        evidence += ", the last that says it" if "until" in entry else ""
+        evidence += f"; new in torch {entry['since']}" if "since" in entry else ""
     else:
         words = f"stand in torch/{entry.get('source')} of torch {version}"
         if "seen" in entry:
@@ -166,46 +196,46 @@ def _meaning(entry: dict[str, str], line: str, version: str) -> Meaning:
 
 def _wrapped(text: str, title: str = "") -> str:
     """Return *text* in lines of a terminal's width, the first behind *title*."""
-    return textwrap.fill(
-        text,
-        width=88,
-        initial_indent=title,
-        subsequent_indent=" " * len(title),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
-def _line(text: str, start: int) -> str:
-    """Return the line of *text* that holds *start*, without the stamp of a log."""
-    line = text[text.rfind("\n", 0, start) + 1 :].split("\n", 1)[0]
-    return re.sub(r"^[VIWE]\d{4} .*?\] (\[[\w/]+\] )*", "", line).strip()
+    indent = {"initial_indent": title, "subsequent_indent": " " * len(title)}
+    whole = {"break_long_words": False, "break_on_hyphens": False}
+    return textwrap.fill(text, width=88, **indent, **whole)
 
 
 def _unknown(text: str) -> str:
     """Return that *text* is not known, and torch's own words on a graph break in it."""
-    number = re.search(_NUMBER, text)
-    if not number:
-        failed = [*re.finditer(_FAILED, text, re.MULTILINE)]
-        last = f": {failed[-1][0]:.200}" if failed else ""
+    name, own = _kind(text), _OWN.search(text)
+    if not name and not own:
+        failed = re.findall(f"(?m){_FAILED}", text)
+        last = f": {failed[-1]:.200}" if failed else ""
         return f"This message is not known{last}."
-    name = f"GB{number[1]}"
-    said = [f"{name} is a graph break without an entry. torch says of it:"]
-    own = re.findall(r"^.*?((?:Explanation|Hint): .*)$", text, re.MULTILINE)
-    said += own or _registered(name)
-    return "\n".join([*said, _BREAK_PAGE.format(name.lower())])
+    said = ["(the registry of the torch that is installed does not have it)"]
+    for kind in _registry().get(name, [])[:1]:
+        said = [kind["Gb_type"], kind["Explanation"], *kind["Hints"]]
+    if own and (own[2] or "Hint:" in own[1] or not name):  # whole, with its values
+        said = re.split("(?=Hint:)", f"Explanation:{own[1]}")
+    said = [" ".join(re.sub(_VALUE, "…", words).split()) for words in said]
+    title = f"{name or 'It'} is a graph break without an entry. torch says of it:"
+    page = [_BREAK_PAGE.format(name.lower())] if name else []
+    return "\n".join([title, *said, *page])
 
 
-def _registered(name: str) -> list[str]:
-    """Return torch's own advice on a graph break, for any values."""
-    torch = Path(importlib.util.find_spec("torch").origin).parent
-    registry = torch / "_dynamo" / "graph_break_registry.json"
-    if not registry.is_file():
-        return []
-    entries = json.loads(registry.read_text()).get(name, [])[:1]
-    lines = [
-        line
-        for entry in entries
-        for line in (entry["Gb_type"], entry["Explanation"], *entry["Hints"])
+def _kind(text: str) -> str:
+    """Return the number of the graph break in *text*: of a cut log, by its words."""
+    if number := re.search(_NUMBER, text):
+        return f"GB{number[1]}"
+    text = "".join(text.split())
+    fits = [
+        (one is kinds[0], len(one["Gb_type"]), name)  # today's words, then the longest
+        for name, kinds in _registry().items()
+        for one in kinds
+        if "".join(re.split(_VALUE, one["Gb_type"])[-1].split()) + "Explanation" in text
     ]
-    return [re.sub(r"\{[^{}]*\}", "…", line) for line in lines]
+    return max(fits)[2] if fits else ""
+
+
+@functools.cache
+def _registry() -> dict[str, list[dict]]:
+    """Return torch's graph breaks by number, the latest words of each first."""
+    torch = Path(importlib.util.find_spec("torch").origin).parent
+    file = torch / "_dynamo" / "graph_break_registry.json"
+    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
