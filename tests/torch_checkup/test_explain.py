@@ -113,6 +113,8 @@ def test_several_messages_come_in_the_order_of_the_text():
     known = ["a backend that does not exist", "the recompile limit"]
     assert names(f"{first}\n{second}") == known
     assert names(f"{second}\n{first}") == known[::-1]
+    wrapped = f"> {'a' * 60}\n> {'b' * 50}Invalid ba\n> ckend: 'x'"
+    assert names(wrapped) == known[:1]
     [meaning] = explain_error(second).meanings
     assert meaning.line == "torch._dynamo hit config.recompile_limit (8)"
 
@@ -132,7 +134,7 @@ def test_torch_itself_explains_a_graph_break_without_an_entry():
         whole = f"Unsupported: {re.sub(r'gb[0-9]{4}', name.lower(), whole)}"
         cut = whole[: whole.index("Explanation:") + 20]  # known by its words alone
         log = "\n".join(f"[rank0]: \x1b[31m  {line}" for line in cut.splitlines())
-        own = re.split(r"[{\n]", kind["Explanation"])[0].strip()
+        own = " ".join(re.split(r"[{\n]", kind["Explanation"])[0].split())
         for text in (whole, log):
             found = explain_error(text)
             assert found.meanings or own in " ".join(found.advice.split()), text
