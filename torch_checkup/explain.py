@@ -180,8 +180,7 @@ def _known(text: str) -> list[Meaning]:
 
 def _meaning(entry: dict[str, str], line: str, version: str) -> Meaning:
     if "program" in entry:
-        evidence = f"both programs ran with torch {entry.get('until', version)}"
-        evidence += ", the last that says it" if "until" in entry else ""
+        evidence = entry.get("ran", f"both programs ran with torch {version}")
         evidence += f"; new in torch {entry['since']}" if "since" in entry else ""
     else:
         words = f"stand in torch/{entry.get('source')} of torch {version}"
