@@ -66,9 +66,9 @@ def needs_table(templates: Sequence[Candidate]) -> Table:
         stages, warps = each.config.num_stages, each.config.num_warps
         memory = size(each.shared)
         known = each.number, named(each), stages, warps, memory, each.programs
-        rows.append((*known, mark(each.registers), *held))
-    headings = "number, tile, stages, warps, shared, programs, registers, blocks"
-    return Table.of([*headings.split(", "), "waves"], rows)
+        rows.append((*known, *held))
+    headings = "number, tile, stages, warps, shared, programs, blocks, waves"
+    return Table.of(headings.split(", "), rows)
 
 
 # --- pictures -----------------------------------------------------------------
