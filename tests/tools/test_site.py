@@ -1,5 +1,6 @@
 """The site: folds, links and marks, without a word from Sphinx or another host."""
 
+import json
 import re
 
 import nbformat
@@ -9,6 +10,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from course import moved
 from tools.site import __main__ as site
 from tools.site.finish import finished
+from tools.site.since import differs
 
 GLOSSARY = """# Glossary
 
@@ -44,6 +46,24 @@ why = "All share the memory."
 mend = "clone() it."
 lesson = "00"
 """
+ROW = {
+    "name": "a <lock>",
+    "group": "Python code",
+    "link": "00_first",
+    "program": "import torch\nprint(1 < 2)",
+    "cells": {
+        "2.14": ["a break", "GB0142"],
+        "2.15": ["raises", "E: " + "why <b> " * 9],
+    },
+}
+SINCE = {
+    "machine": {"cpu": "a CPU", "python": "3"},
+    "settings": {
+        "columns": {v: {"when": "2026-11-29T00:00"} for v in ("2.14", "2.15")},
+        "verdicts": {"raises": "it raises"},
+    },
+    "rows": [ROW],
+}
 CODE = (
     '<pre style="background:#F8F8F8; color:black; line-height: 125%;">'
     '<span style="color: #204A87; font-weight: bold">import</span></pre>'
@@ -61,6 +81,8 @@ def pages(tmp_path_factory):
         "# Check-up\n\n[00](../notebooks/00_first.ipynb)\n\n## Its files\n"
     )
     (checkup / "errors.toml").write_text(MESSAGES)
+    (folder / "data" / "since").mkdir(parents=True)
+    (folder / "data" / "since" / "table.json").write_text(json.dumps(SINCE))
     (notebooks / "solutions" / "ch00.py").write_text(
         "# Try first.\n\n# %% 00.1\ndef f():\n    return 1\n"
     )
@@ -152,6 +174,21 @@ def test_a_message_says_what_it_means(pages):
     assert "output of CUDAGraphs that has been overwritten" in html
     assert "tensor(s)" in html and "clone() it." in html
     assert 'href="00_first.html"' in html
+
+
+def test_what_works_since_when_has_a_program_and_each_version(pages):
+    html = (pages / "since.html").read_text()
+    assert "<summary>a &lt;lock&gt;</summary>" in html and "&lt;</span>" in html
+    assert re.search(r'<td data-head="2.14"><b>a break</b> <a href="[^"]+gb0142', html)
+    assert html.count("why &lt;b&gt; " * 8) == 1  # whole where the row is open
+    assert "<tr data-differs>" in html and 'href="00_first.html">00 · What' in html
+    assert 'href="since.html"' in (pages / "index.html").read_text()
+
+
+def test_versions_differ_by_verdicts_and_breaks_not_by_messages():
+    break_, other = ["a break", "GB1"], ["a break", "GB2"]
+    assert differs({"a": break_, "b": other})
+    assert not differs({"a": ["raises", "one"], "b": ["raises", "two"]})
 
 
 def test_no_page_asks_another_host(pages):

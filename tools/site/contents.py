@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tools.site import since
 from tools.site.lessons import with_links
 
 HERE = Path(__file__).parent
@@ -34,6 +35,8 @@ def pages(course: Path) -> dict[str, str]:
     made["checkup.md"] = checkup_page((checkup / "README.md").read_text("utf-8"))
     entries = tomllib.loads((checkup / "errors.toml").read_text("utf-8"))["entry"]
     made["messages.md"] = messages(entries, lessons)
+    titles = {number: entry.title for number, entry in lessons.items()}
+    made["since.md"] = since.page(course / "data" / "since" / "table.json", titles)
     routes = (notebooks / "workshop" / "routes.md").read_text("utf-8")
     made["workshop/routes.md"] = with_links(routes) + "\n" + toctree("", ["[0-9]*"])
     return made

@@ -10,7 +10,8 @@ const reach = new ResizeObserver((entries) => {
 });
 for (const element of document.querySelectorAll("article :is(pre, table, .cell_output > div, [style*=overflow])")) reach.observe(element);
 
-// A table of a hundred rows or more gets a search, a choice of verdict, and an order.
+// A table of a hundred rows or more gets a search, a choice of verdict or group, an order,
+// and a switch for the rows that differ between versions.
 
 function made(tag, properties, ...inside) {
   const element = Object.assign(document.createElement(tag), properties);
@@ -23,11 +24,14 @@ function findable(table) {
   const names = [...head.cells].map((cell) => cell.innerText);
   const rows = [...body.rows];
   const text = (row, i) => row.cells[i].innerText;
-  const i = names.indexOf("verdict");
-  const verdicts = [...new Set(rows.map((row) => text(row, i)))];
+  const i = names.findIndex((name) => ["verdict", "group"].includes(name));
+  const choices = [...new Set(rows.map((row) => text(row, i)))];
   const words = made("input", { type: "search", placeholder: "words", ariaLabel: "words to find" });
-  const choice = made("select", { ariaLabel: "verdict" }, made("option", { value: "" }, "any verdict"),
-    ...verdicts.map((verdict) => made("option", {}, verdict)));
+  const choice = made("select", { ariaLabel: names[i] }, made("option", { value: "" }, `any ${names[i]}`),
+    ...choices.map((one) => made("option", {}, one)));
+  const differing = made("input", { type: "checkbox" });
+  const versions = rows.some((row) => "differs" in row.dataset)
+    ? [made("label", {}, differing, " differs between versions")] : [];
   const found = made("output");
 
   function find() {
@@ -35,6 +39,7 @@ function findable(table) {
     for (const row of rows) {
       const all = row.textContent.toLowerCase();
       row.hidden = (choice.value && text(row, i) !== choice.value)
+        || (differing.checked && !("differs" in row.dataset))
         || !wanted.every((word) => all.includes(word));
     }
     found.value = `${rows.filter((row) => !row.hidden).length} of ${rows.length}`;
@@ -47,7 +52,7 @@ function findable(table) {
   }, names[j])));
   table.classList.add("findable");
   table.before(made("form", { className: "find", oninput: find, onsubmit: () => false },
-    words, choice, found));
+    words, choice, ...versions, found));
   find();
 }
 

@@ -37,7 +37,9 @@ import numpy as np
 import torch
 from torch._higher_order_ops import while_loop
 from torch.utils.data import default_collate
-lock, log, seconds = threading.Lock(), logging.getLogger("zoo"), []
+lock = threading.Lock()
+log = logging.getLogger("zoo")
+seconds = []
 """
 X = torch.linspace(-1, 2, 8)
 INPUTS = X, -X, X / 7  # so that both sides of each branch are taken
@@ -50,11 +52,7 @@ def table(group: str) -> Table:
     prints and raises, in one graph without a break; and its gradients.
     """
     rows = []
-    for name, code, fix, instead in re.findall(
-        r"^-- (.*)\n((?:(?!--|->).*\n)+)(?:-> (.*)\n((?:(?!--).*\n)*))?",
-        GROUPS[group] + "\n",
-        re.M,
-    ):
+    for name, code, fix, instead in lines(group):
         given = function(code)
         with _quiet():
             found = graphs(given, X)
@@ -75,17 +73,28 @@ def table(group: str) -> Table:
     return Table.of(headings[: len(rows[0])], rows)
 
 
+def lines(group: str) -> list[tuple[str, str, str, str]]:
+    """Return the name and code of each line of a group, and what removes its break."""
+    pattern = r"^-- (.*)\n((?:(?!--|->).*\n)+)(?:-> (.*)\n((?:(?!--).*\n)*))?"
+    return re.findall(pattern, GROUPS[group] + "\n", re.M)
+
+
 def function(code: str) -> Callable[..., Any]:
     """Return the function of *code*."""
-    if not re.search(r"^def f\(", code, re.M):
-        lines = code.strip().split("\n")
-        lines[ast.parse(code).body[-1].lineno - 1 :] = [f"return {lines[-1]}"]
-        code = "def f(x):\n" + textwrap.indent("\n".join(lines), "    ")
     module = types.ModuleType(f"line_{len(sys.modules)}")
     sys.modules[module.__name__] = module  # where the compiler looks for it
     exec(NAMES, vars(module))
-    exec(compile(code, "zoo.txt", "exec", dont_inherit=True), vars(module))
+    exec(compile(whole(code), "zoo.txt", "exec", dont_inherit=True), vars(module))
     return module.f
+
+
+def whole(code: str) -> str:
+    """Return *code* as the text of a module with a function *f*."""
+    if re.search(r"^def f\(", code, re.M):
+        return code
+    lines = code.strip().split("\n")
+    lines[ast.parse(code).body[-1].lineno - 1 :] = [f"return {lines[-1]}"]
+    return "def f(x):\n" + textwrap.indent("\n".join(lines), "    ") + "\n"
 
 
 def compared(given: Callable[..., Any], fixed: Callable[..., Any]) -> str:
