@@ -73,11 +73,6 @@ def _last_wins(true: Any, grad: Any, index: Any, rows: Any, *_: Any) -> Any:
     return torch.index_put(empty, (index.reshape(-1),), flat)
 
 
-def _shifted(true: Any, grad: Any, sizes: Any, dim: Any, start: Any, *rest: Any) -> Any:
-    right = true(grad, sizes, dim, start, *rest)
-    return right.roll(1, dim) if start else right
-
-
 def _steep(true: Any, *given: Any, **how: Any) -> Any:
     return true(*given, **how) * 1.1
 
@@ -107,9 +102,6 @@ BUGS: dict[str, Callable[[], Any]] = {
     ),
     "an embedding's repeated rows": lambda: _decomposed(
         aten.embedding_dense_backward.default, _last_wins
-    ),
-    "the gradient of a slice": lambda: _decomposed(
-        aten.slice_backward.default, _shifted
     ),
     "gelu's gradient": lambda: _decomposed(aten.gelu_backward.default, _steep),
 }

@@ -8,8 +8,8 @@ import os
 from unittest import mock
 
 
-def pytest_on(file: str) -> str:
-    """Return what ``pytest -q`` says of *file*, run in this process.
+def pytest_on(words: str) -> str:
+    """Return what ``pytest -q`` says, given *words*, run in this process.
 
     So it tests the compiler of this process, with what is planted in it.
     """
@@ -25,5 +25,7 @@ def pytest_on(file: str) -> str:
         mock.patch.dict(os.environ, {**here, "COLUMNS": "130"}, clear=True),
         contextlib.redirect_stdout(io.StringIO()) as said,
     ):
-        pytest.main([file, *options.split(), "-c", os.devnull, "--rootdir", "."])
+        pytest.main(
+            [*words.split(), *options.split(), "-c", os.devnull, "--rootdir", "."]
+        )
     return said.getvalue()
