@@ -77,7 +77,8 @@ class Declared:
         """Return None for a pass, or the first thing that is wrong with *answer*."""
         for what, call, wanted in self.cases:
             given = answer(*_copied(call))
-            if not same(given, wanted):
+            no_count = type(wanted) is int and isinstance(given, float)  # 18.0 stages
+            if no_count or not same(given, wanted):
                 return f"{what}: you return {given!r}, and it is {wanted!r}"
         calls = list(self.inputs() if callable(self.inputs) else self.inputs)
         steps = (self._values, self._graphs, self._compiles, self._kernels)

@@ -33,8 +33,20 @@ def _copied(x, y):
     return z
 
 
-def _graph(function):
-    return aten_graph(fresh(function), torch.ones(3, 3), torch.zeros(3, 3)).graph
+def _same_values(x, y):
+    z = x.copysign(y)
+    return z, y.mul_(1)
+
+
+def _twelve(*inputs):
+    total = sum(inputs)
+    inputs[11].add_(1)
+    return total
+
+
+def _graph(function, many=2):
+    inputs = [torch.ones(3, 3) * n for n in range(many)]
+    return aten_graph(fresh(function), *inputs).graph
 
 
 @exercise(
@@ -51,13 +63,15 @@ def _graph(function):
     passed="You read it off the graph: clones, views and the order don't deceive you.",
 )
 def overwritten(answer):
-    for what, function, wanted in (
-        ("a write into a clone", _nothing, []),
-        ("a write through a view", _through_a_view, [1]),
-        ("two inputs are written", _read_first, [0, 1]),
-        ("an input is copied into another", _copied, [1]),
+    for what, graph, wanted in (
+        ("a write into a clone", _graph(_nothing), []),
+        ("a write through a view", _graph(_through_a_view), [1]),
+        ("two inputs are written", _graph(_read_first), [0, 1]),
+        ("an input is copied into another", _graph(_copied), [1]),
+        ("a write that leaves the values as they are", _graph(_same_values), [1]),
+        ("the last of twelve inputs is written", _graph(_twelve, 12), [11]),
     ):
-        given = answer(_graph(function))
+        given = answer(graph)
         if given != wanted:
             return f"{what}: you return {given}, and the graph writes {wanted}"
     return None
@@ -65,15 +79,15 @@ def overwritten(answer):
 
 # --- 06.2 ----------------------------------------------------------------------
 
-X = torch.linspace(1, 2, 400)
+X = 1 + torch.arange(400) / 512  # sums of these are exact
 
 
 def _step(draw):
-    """Return a step that drops where draw() has its two masks."""
+    """Return a step of dropout(x + 1), with the two masks that draw() returns."""
 
     def step(x):
         forward, backward = draw()
-        return torch.where(forward, 2 * X, 0), torch.where(backward, 2.0, 0)
+        return 2 * (x + 1) * forward, 2.0 * backward
 
     return step
 
@@ -87,19 +101,21 @@ def _in_turn():
 
 
 def _half():
-    return torch.randperm(X.numel()) % 2 == 0
-
-
-def _two_masks():
-    mask = _half()
-    return mask, mask.roll(1)  # as large
+    """Return a mask that is as large as the others, with the same sum of X."""
+    half = torch.randperm(X.numel() // 2) % 2 == 0
+    return torch.cat([half, half.flip(0)])
 
 
 STEPS = (  # what it is, its two masks, and whether it can be trusted
     ("one mask, and another in the next call", lambda: [_mask()] * 2, True),
     ("one mask, and in the next call one as large", lambda: [_half()] * 2, True),
-    ("two masks that drop as many elements", _two_masks, False),
+    ("two masks that drop as many elements", lambda: (_half(), _half()), False),
     ("the same mask in each call", lambda: [_in_turn()] * 2, False),
+    (
+        "the same mask, other values",
+        lambda: [_in_turn() * (1 + torch.rand(1))] * 2,
+        False,
+    ),
     ("a backward that drops more", lambda: ((m := _mask()), m & _mask(0.8)), False),
     ("a few other elements", lambda: ((m := _mask()), m ^ _mask(0.03)), False),
     ("a forward that drops more", lambda: ((m := _mask()) & _mask(0.8), m), False),

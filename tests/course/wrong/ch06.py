@@ -41,3 +41,37 @@ def overwritten(graph):
 # %% 06.2: a few other elements: such a step can't be trusted
 # - torch.equal(result == 0, gradient == 0)
 # + ((result == 0) == (gradient == 0)).float().mean() > 0.95
+
+
+# %% 06.1: a write that leaves the values as they are: you return []
+def overwritten(graph):
+    inputs = [torch.rand(3, 3) for node in graph.nodes if node.op == "placeholder"]
+    before = [each.clone() for each in inputs]
+    torch.fx.GraphModule({}, graph)(*inputs)
+    return [at for at, each in enumerate(inputs) if not each.equal(before[at])]
+
+
+# %% 06.1: a write that leaves the values as they are: you return [0, 1]
+# -     writes = graph.find_nodes(op="call_function", target=target)
+# +     names = [node for node in graph.nodes if "copy" in str(node.target)]
+# +     writes = [node for node in names if node.args[0] in inputs]
+
+
+# %% 06.1: the last of twelve inputs is written: you return [1]
+# - inputs.index(node.args[0])
+# + int(node.args[0].name[3])
+
+
+# %% 06.2: one mask, and another in the next call: such a step can be trusted
+# - torch.equal(result == 0, gradient == 0)
+# + torch.equal(result, gradient * x)  # right for dropout alone
+
+
+# %% 06.2: the same mask, other values: such a step can't be trusted
+# - not torch.equal(result == 0, again == 0)
+# + not torch.equal(result, again)
+
+
+# %% 06.2: one mask, and in the next call one as large
+# - not torch.equal(result == 0, again == 0)
+# + result.sum() != again.sum()
