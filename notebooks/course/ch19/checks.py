@@ -1,5 +1,7 @@
 """Checks and hints of notebook 19."""
 
+import time
+
 import torch
 from torch._dynamo import utils
 
@@ -67,10 +69,21 @@ def _slow(function=_wave):
     return _wave, slow
 
 
+def _waiting():
+    compiled = _compiled()
+
+    def waits(x):
+        time.sleep(0.4)  # longer than a compile from the cache
+        return compiled(x)
+
+    return _wave, waits
+
+
 # What it is, what is handed over, and how it is made; some have two faults.
 TRIALS = (
     ("fine", "a function that was never called", lambda: (_wave, _compiled())),
     ("fine", "a function that was compiled before", _known),
+    ("fine", "a function that waits, and doesn't compile", _waiting),
     ("stale", "a model with a hook that is not noticed", _hooked),
     ("stale", "another function, compiled in each call", lambda: _slow(_other)),
     (

@@ -52,3 +52,14 @@
 # %% 19.1: another function, compiled in each call: you say "slow", and it is "stale"
 # - torch.allclose(compiled(x), eager(x))
 # + torch.allclose(compiled(x).mean(), eager(x).mean(), atol=1e-6)
+
+
+# %% 19.1: waits, and doesn't compile: you say "slow"
+# -     before = get_compilation_metrics()
+# -     compiled(x)
+# -     return "fine" if get_compilation_metrics() == before else "slow"
+# +     import time
+# +
+# +     began = time.monotonic()
+# +     compiled(x)
+# +     return "fine" if time.monotonic() - began < 0.02 else "slow"
