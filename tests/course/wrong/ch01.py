@@ -10,7 +10,17 @@ def how_compiled(call):
 # +     return "partly" if any(map(outside, events[first:])) else "compiled"
 
 
-# %% 01.1: a graph with a product of the library: you return 'partly'
+# %% 01.1: an operator that calls others: you return 'partly'
+# -         while parent is not None:
+# +         if parent is not None:
+
+
+# %% 01.1: a transpose, and a graph: you return 'compiled'
+# -         return event.name.startswith("aten::")
+# +         return event.name[6:] in ("sin", "cos", "mul")
+
+
+# %% 01.1: an operator that calls others: you return 'partly'
 # -         parent = event.cpu_parent
 # -         while parent is not None:
 # -             if parent.name.startswith(graph):
@@ -70,14 +80,6 @@ def how_compiled(call):
 # +         @torch.compile(backend=backend)
 # +         def forward(self, x):
 # +             return cls.forward(self, x)
-
-
-# %% 01.2: takes 1 positional argument but 2 were given
-# -     class Repaired(cls):
-# +     class Repaired(cls):
-# +         def __init__(self):
-# +             super().__init__()
-# +
 
 
 # %% 01.2: where generate calls self(x), with the same weights
