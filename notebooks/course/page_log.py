@@ -15,6 +15,7 @@ from helpers.text import mark
 
 _lines: list[str] = []
 _kept = False  # whether they are all that torch logs
+_words: list[str] = []  # of which a line that is printed has one
 
 # A cell's file, the folder of an installed file, and what differs from run to run.
 _CELL = re.compile(r"[^\s\"'(]*ipykernel_\d+[/\\]\d+\.py|<ipython-input-[^>]*>")
@@ -42,6 +43,11 @@ def logged() -> str:
     return "\n".join(_lines)
 
 
+def only(*words: str) -> None:
+    """Print only lines of the log with one of *words*, until set_logs is called."""
+    _words[:] = words
+
+
 def on_the_page() -> None:
     """Let torch's log come to the page from now on, without the terminal's prefix."""
     global _kept
@@ -59,6 +65,7 @@ def on_the_page() -> None:
             usual(create_handler, log)
             return
         _lines.clear()
+        _words.clear()
         handler = torch_logs._track_handler(_PageHandler())
         handler.setLevel(logging.DEBUG)
         log.addHandler(handler)
@@ -86,4 +93,6 @@ class _PageHandler(logging.Handler):
         if compile_id := torch._guards.CompileContext.current_trace_id():
             text = f"[{compile_id}] {text}"
         _lines.append(text)
-        print(text)
+        found = [line for line in text.split("\n") if any(w in line for w in _words)]
+        if found or not _words:
+            print("\n".join(found) or text)

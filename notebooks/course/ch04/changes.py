@@ -54,7 +54,7 @@ def scenes() -> Iterator[Scene]:
     aliased = "both inputs are one tensor, which is written to"
     yield aliased, product, (X, X + 1), lambda: (X, X)
 
-    factors, settings = [2.0], {"gain": 2.0}
+    factors = [2.0]
     os.environ["COURSE_GAIN"] = "2"
 
     def looped(x):
@@ -62,12 +62,8 @@ def scenes() -> Iterator[Scene]:
             x = x * factor
         return x
 
-    @torch.compiler.assume_constant_result
-    def promised():
-        return settings["gain"]
-
     def change():
-        os.environ["COURSE_GAIN"] = "3"
+        os.environ.update(COURSE_GAIN="3", COURSE_FLAG="1")
 
     yield "a global list grew", looped, (X,), lambda: factors.append(3.0)
 
@@ -77,9 +73,15 @@ def scenes() -> Iterator[Scene]:
     def by_getenv(x):
         return x * float(os.getenv("COURSE_GAIN"))
 
+    def by_get(x):
+        return x.sin() if os.environ.get("COURSE_FLAG") else x.cos()
+
     yield 'a variable read by os.environ["..."]', by_item, (X,), change
     os.environ["COURSE_GAIN"] = "2"
     yield 'a variable read by os.getenv("...")', by_getenv, (X,), change
+    del os.environ["COURSE_FLAG"]
+    unset = "a variable that wasn't set, asked by os.environ.get"
+    yield unset, by_get, (X,), change
     leaf, set_grad = X.clone().requires_grad_(), torch.set_grad_enabled
     times = "gradients are switched off", lambda x: x * leaf
     yield *times, (X,), lambda: set_grad(False)
@@ -114,8 +116,6 @@ def scenes() -> Iterator[Scene]:
     yield "a global hook, which hears every module", heard, (X,), global_hook
     model = nn.Sequential(Act(), nn.ReLU())
     yield "a method of a layer, replaced on its class", model, (X,), patch
-    constant = "what assume_constant_result promised", lambda x: x * promised()
-    yield *constant, (X,), lambda: settings.update(gain=3.0)
 
 
 def noticed(only: str | None = None) -> Table:
