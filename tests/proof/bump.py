@@ -57,8 +57,7 @@ def work_tree(torch: str) -> Path:
         branch = f"torch-{torch}"
         said("git", "worktree", "prune")
         known = said("git", "branch", "--list", branch).strip()
-        new = () if known else ("-b", branch)
-        said("git", "worktree", "add", folder, *new, *((branch,) if known else ()))
+        said("git", "worktree", "add", folder, *(() if known else ("-b",)), branch)
     return folder
 
 

@@ -193,7 +193,7 @@ def test_which_torch_is_taken(
     options = ("--torch-backend", backend) if backend else ()
     assert bootstrap.torch_backend(choice) == options
     said = capsys.readouterr().err
-    assert ("cannot be reached; going on" in said) == (choice == "auto" and not reached)
+    assert ("cannot be reached; taking" in said) == (choice == "auto" and not reached)
 
 
 def test_uv_looks_where_pip_does(monkeypatch):

@@ -40,13 +40,13 @@ class StaleHook(Net):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         result = super().forward(x)
-        if not self.layers[0]._forward_hooks:
-            self.late()
+        self.late()
         return result
 
     @torch.compiler.disable
     def late(self) -> None:
-        self.layers[0].register_forward_hook(lambda _, __, out: out * 3)
+        if not self.layers[0]._forward_hooks:
+            self.layers[0].register_forward_hook(lambda _, __, out: out * 3)
 
 
 class Promotes(Net):
