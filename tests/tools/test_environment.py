@@ -44,7 +44,7 @@ def test_the_files_are_in_step():
         if not exact or not want.specifier.contains(exact[1]):
             found.append(f"the pin of {name} is none, or out of its range")
         # The newest pin may be for one Python only.
-        elif str(pin.marker) not in (str(want.marker), "python_full_version >= '3.12'"):
+        elif str(pin.marker) not in (str(want.marker), 'python_full_version >= "3.12"'):
             found.append(f"{name} has another marker in requirements.txt")
     assert found == []
 
