@@ -85,7 +85,7 @@ def reference() -> str:
 
 
 def turned(line: str) -> str:
-    """Return a line of output with wanted and came exchanged; of other lines, none."""
+    """Return a line of output with its sign turned; "" for any other line."""
     signs = {"-": "+", "+": "-"}
     kind, sign, rest = [*line.split(" ", 2), "", ""][:3]
     return f"{kind} {signs[sign]} {rest}" if sign in signs else ""
@@ -94,8 +94,8 @@ def turned(line: str) -> str:
 def covers(entry: dict[str, Any], failure: Failure, line: str) -> bool:
     """Return whether an entry of known.toml is why *failure* says *line*.
 
-    An entry is of one of two sides: a torch that it names, where the reference is none.
-    Is it the other way round, then what was wanted and what came change places.
+    An entry names one side of a change, and explains a run on the other side than the
+    reference's.  Where it names the reference's side, wanted and came change places.
     """
     if "torch" in entry:
         public = failure.torch.split("+")[0]

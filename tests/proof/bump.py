@@ -26,6 +26,7 @@ from tests.refresh import ROOT, a_notebook, pages
 from tools.commands import command
 
 Found = list[failing.Failure] | str  # how a page differs, or why it didn't run
+FELL = "a claim fell, or an error came"
 BUMPS = ROOT / ".cache" / "bump"
 TITLES = {
     "private": "Private names that the course imports",
@@ -109,10 +110,9 @@ def build(folder: Path) -> Path:
 def differing(python: Path, folder: Path, notebook: Path) -> Found:
     """Return how a page differs there, or why it didn't run to its end."""
     report = folder / ".cache" / "reports" / f"{notebook.stem}.xml"
-    page = folder / notebook
     try:
         if not report.exists():
-            versions.run(python, page, report, cwd=folder)
+            versions.run(python, folder / notebook, report, cwd=folder)
         return failing.read(report)
     except (RuntimeError, ValueError) as problem:
         report.unlink(missing_ok=True)
@@ -126,9 +126,8 @@ def is_output(failure: failing.Failure) -> bool:
 
 def store(python: Path, folder: Path, notebook: Path) -> str:
     """Store the page as it runs there; return why that isn't possible, or ""."""
-    page = folder / notebook
-    words = (python, "-m", "tests.refresh", page)
     try:
+        words = (python, "-m", "tests.refresh", folder / notebook)
         said(*words, cwd=folder, told="not stored")
     except RuntimeError as problem:
         return str(problem)
@@ -149,26 +148,28 @@ def changes(title: str, old: dict[str, str], new: dict[str, str]) -> list[str]:
     gone = [f"- gone: `{name}`" for name in old if name not in new]
     other = [n for n in old if n in new and new[n] != old[n]]
     values = [f"- `{n}`: {old[n] or 'no'}, now {new[n] or 'no'}" for n in other]
-    fresh = [n for n in new if n not in old]
-    came = [f"- new: `{n}`" + f": {new[n]}" * bool(new[n]) for n in fresh]
+    came = [f"- new: `{n}`" + f": {new[n]}" * bool(new[n]) for n in new if n not in old]
     return [f"## {title}", "", *(gone + values + came or ["No change."]), ""]
 
 
-def to_read(torch: str, ran: dict[Path, Found], stored: dict[Path, str]) -> list[str]:
+def to_read(torch: str, broken: dict, differ: dict, stored: dict) -> list[str]:
     """Return what the pages said, first what is worst."""
-    broken = [f"- {page.name}: {why}" for page, why in ran.items() if str(why) == why]
-    cells = [f for found in ran.values() if str(found) != found for f in found]
+    cells = [cell for found in differ.values() for cell in found]
     fell = [f for f in cells if not is_output(f)]
     other = [f for f in cells if is_output(f)]
-    kept = [f"- {page.name}: {why}" for page, why in stored.items() if why]
+    kept = {page: why for page, why in stored.items() if why}
     return [
         f"# From torch {failing.reference()} to {torch}",
-        *("", "## Pages that could not be run", "", *(broken or ["None."])),
+        *("", "## Pages that could not be run", "", *listed(broken)),
         *("", f"## Claims that fell, and errors: {len(fell)} cells"),
         failing.markdown(fell),
         *("", f"## Other output: {len(other)} cells", failing.markdown(other)),
-        *("", "## Pages whose new output isn't stored", "", *(kept or ["None."]), ""),
+        *("", "## Pages whose new output isn't stored", "", *listed(kept), ""),
     ]
+
+
+def listed(pages: dict[Path, str]) -> list[str]:
+    return [f"- {page.name}: {why}" for page, why in pages.items()] or ["None."]
 
 
 def a_version(words: str) -> str:
@@ -198,14 +199,17 @@ def main(arguments: list[str]) -> int:
     with ThreadPoolExecutor(chosen.jobs) as pool:
         found = pool.map(lambda page: differing(python, folder, page), named)
         ran = dict(zip(named, found, strict=True))
-    able = [p for p, f in ran.items() if str(f) != f and f and all(map(is_output, f))]
-    stored = dict.fromkeys(filter(ran.get, ran), "a claim fell, or an error came")
+    broken = {page: why for page, why in ran.items() if isinstance(why, str)}
+    differ = {page: ran[page] for page in ran if ran[page] and page not in broken}
     # One at a time: what is stored holds seconds, too.
-    stored |= {page: store(python, folder, page) for page in able}
-    lines = to_read(chosen.torch, ran, stored)
+    stored = {
+        page: store(python, folder, page) if all(map(is_output, cells)) else FELL
+        for page, cells in differ.items()
+    }
+    lines = to_read(chosen.torch, broken, differ, stored)
     for kind, title in TITLES.items():
         lines += changes(title, old[kind], new[kind])
     text = BUMPS / f"torch-{chosen.torch}.md"
     write_atomically(text, "\n".join(lines))
     print(text.read_text("utf-8"), f"Read it again: {text}; pages: {folder}", sep="\n")
-    return int(any(stored.values()) or any(str(f) == f for f in ran.values()))
+    return int(bool(broken) or any(stored.values()))

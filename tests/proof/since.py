@@ -188,7 +188,5 @@ def main(arguments: list[str]) -> int:
 
 def nowhere(every: list[dict[str, Any]]) -> list[str]:
     """Return rows about a name that no torch has: the name is wrong, more likely."""
-    verdicts = {
-        row["name"]: [cell[0] for cell in row["cells"].values()] for row in every
-    }
+    verdicts = {row["name"]: [v for v, _ in row["cells"].values()] for row in every}
     return [name for name, v in verdicts.items() if v[1:] and {*v} == {"not there"}]

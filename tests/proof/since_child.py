@@ -39,7 +39,7 @@ from helpers.tensors import clone
 from helpers.text import count
 
 Cell = tuple[str, str]
-"""A verdict of `since.VERDICTS`, and what else there is to say."""
+"""A verdict of data/since/programs.toml, and what else there is to say."""
 
 
 def cell_of(row: dict[str, Any]) -> Cell:
@@ -64,7 +64,6 @@ def _judged(
 
     *whole*: *fn* is compiled, and called with each of *calls*.
     """
-
     inside = _is_compiled_inside(fn)
 
     def eager(*inputs: Any, **kwargs: Any) -> Any:
