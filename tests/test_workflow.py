@@ -96,6 +96,13 @@ def test_the_issue_is_written_with_the_packages_that_its_job_installs():
     assert needed and needed <= {*step_with("pip install")["run"].split()}
 
 
+def test_the_issue_links_the_table_of_what_works_since_when():
+    step = step_with("tests.failing")
+    assert "$TABLE_URL" in step["run"]
+    path = step["env"]["TABLE_URL"].partition("/blob/main/")[2]
+    assert (ROOT / path).is_file()
+
+
 # Stands in for GitHub's program: notes how it is called, and lists issues.json.
 GH = """#!/bin/bash
 echo "$@" >> log
