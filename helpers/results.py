@@ -24,6 +24,8 @@ from typing import Any
 from .errors import ResultError, Unavailable
 from .text import kernel_shell, pre
 
+VERSION = "0.1.0"
+"""The version of torch-checkup: a release, or the release that comes next."""
 FORMAT = 1
 
 
@@ -73,8 +75,8 @@ def version_of(package: str) -> str | None:
 
 def versions() -> str:
     """Return the versions of this package, of torch and of triton, in one line."""
-    packages = "torch-compile-course", "torch", "triton"
-    return ", ".join(f"{name} {version_of(name) or 'missing'}" for name in packages)
+    others = (f"{name} {version_of(name) or 'missing'}" for name in ("torch", "triton"))
+    return ", ".join([f"torch-checkup {VERSION}", *others])
 
 
 def available_cores() -> int:

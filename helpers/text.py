@@ -15,11 +15,12 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment
-from markupsafe import Markup
 from tqdm import tqdm
+
+if TYPE_CHECKING:  # a terminal needs no HTML
+    from markupsafe import Markup
 
 
 def mark(value: Any) -> str:
@@ -112,11 +113,14 @@ class Table:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return _TABLE.render(table=self, as_html=as_html)
+        from jinja2 import Environment
+
+        how = Environment(autoescape=True).from_string(_TABLE)
+        return how.render(table=self, as_html=as_html)
 
 
 # A number stays in one piece, and a long name breaks where the page ends.
-_TABLE = Environment(autoescape=True).from_string("""\
+_TABLE = """\
 {%- macro cell(tag, text) -%}
 <{{ tag }} style="text-align:left;\
 white-space:pre{{ "-wrap;overflow-wrap:anywhere" if text|length > 16 }};\
@@ -133,11 +137,13 @@ font-family:var(--jp-code-font-family,monospace)">{{ as_html(text) }}</{{ tag }}
 {%- for row in table.rows %}{{ line("td", row) }}{% endfor -%}
 </tbody></table>
 {%- if "⟨" in as_html(table) %}<div style="font-size:smaller">\
-⟨ ⟩: measured here, and different on another machine</div>{% endif %}""")
+⟨ ⟩: measured here, and different on another machine</div>{% endif %}"""
 
 
 def as_html(text: Any) -> Markup:
     """Return *text* as HTML, with marks around numbers alone."""
+    from markupsafe import Markup
+
     return Markup(html.escape(numbers_marked(str(text))))
 
 

@@ -287,6 +287,8 @@ def near(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
 
 _UNCALLED = ("matches", "gpu")
 """Parts that are asked even where eager raises in every call."""
+_MODULES = {"recompiles": "again"}
+"""Modules that have not the name of their part: the package has a function of it."""
 
 
 def look(order: dict[str, Any], report: Report) -> None:
@@ -323,7 +325,7 @@ def found_of(m: Model, name: str) -> dict[str, Any]:
             why = one_line(m.fails[0])
             part = Part(name, "not run", f"eager raises in every call: {why}")
         else:
-            part = import_module(f"{__package__}.{name}").part(m)
+            part = import_module(f"{__package__}.{_MODULES.get(name, name)}").part(m)
     except InputError as error:
         first, *rest = str(error).splitlines()
         ours = not isinstance(error, CompiledRaises)

@@ -20,8 +20,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from jinja2 import Environment
-from markupsafe import Markup
 
 from . import sandbox, where
 from .helpers import differences, results, text
@@ -279,6 +277,9 @@ class Checkup(Measured, TableResult):
 
     def to_html(self) -> str:
         """Return the report as one HTML page that needs no network and no script."""
+        from jinja2 import Environment
+        from markupsafe import Markup
+
         machine = asdict(self.machine)
         machine["memory"] = text.size(machine.pop("memory_bytes") or 0)
         verdicts = Counter(part.verdict for part in self.parts)
@@ -353,6 +354,8 @@ def _lesson(number: str) -> str:
     title, page = _LESSONS[number]
     title = f"{number} · {title}"
     if site := os.environ.get("TORCH_CHECKUP_COURSE", "").rstrip("/"):
+        from markupsafe import Markup
+
         return Markup('<a href="{}/{}.html">{}</a>').format(site, page, title)
     return f"{title} (notebooks/{page}.ipynb)"
 

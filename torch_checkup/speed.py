@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from .helpers import text
-from .helpers.plots import plot_comparison
 from .model import Model, race
 from .report import Part
 
@@ -22,6 +23,8 @@ def part(m: Model) -> Part:
     verdict = {"faster": "good", "slower": "bad", "same": "look"}.get(
         result.verdict, "cannot tell"
     )
-    evidence, picture = (str(result),), plot_comparison(result)._repr_html_()
+    pictures = ()
+    with suppress(ImportError):  # matplotlib draws it, where it is installed
+        pictures = (result.plot()._repr_html_(),)
     says = text.mark(result.ratio())
-    return Part("speed", verdict, says, counts, evidence, pictures=(picture,))
+    return Part("speed", verdict, says, counts, (str(result),), pictures=pictures)

@@ -1,9 +1,11 @@
 """torch-checkup, installed, in projects of other people: their imports are theirs."""
 
 import os
+import re
 import shutil
 import sys
 import sysconfig
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -111,7 +113,7 @@ def checkout(tmp_path_factory):
     folder = tmp_path_factory.mktemp("a checkout")
     for name in ("helpers", "torch_checkup"):
         shutil.copytree(ROOT / name, folder / name)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "LICENSE"):
         shutil.copy(ROOT / name, folder)
     return folder
 
@@ -122,7 +124,9 @@ def place(checkout, tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     pip = sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-index"
     ran(*pip, "--no-build-isolation", "-w", folder, checkout)
-    return Place(tmp_path_factory.mktemp("place"), *folder.glob("*.whl"))
+    place = Place(tmp_path_factory.mktemp("place"), *folder.glob("*.whl"))
+    place.wheels = [*folder.glob("*.whl")]
+    return place
 
 
 @pytest.mark.parametrize("name", PROJECTS)
@@ -163,6 +167,43 @@ def test_it_works_from_wherever_it_is_installed(editable, checkout, place, tmp_p
     after = {path: path.stat().st_mtime_ns for path in where.iterdir()}
     after.pop(where / "__pycache__", None)  # which Python itself may write
     assert after == before
+
+
+README = (ROOT / "README.md").read_text("utf-8")
+TAKEN_HOME = "compare sweep graphs recompiles kernels eager_bytes dump_triton doctor"
+TAKEN_HOME += " checkup explain_error"
+
+
+def test_what_the_readme_takes_home_works_there(place, tmp_path):
+    """Also where another part of it was imported first: a module hides no function."""
+    names = ", ".join(TAKEN_HOME.split())
+    [code] = re.findall(r"```python\n(.+?)```", README, re.S)
+    first = (
+        "import torch_checkup.report, torch\nf, x = torch.tanh, torch.ones(8, 256)\n"
+    )
+    last = f"\nfrom torch_checkup import {names}\nassert all(map(callable, [{names}]))"
+    code = code if sys.platform == "linux" else ""  # where Triton is
+    said = place.run(place.python, "-c", first + code + last, cwd=tmp_path)
+    assert ("registers" in said) == bool(code)
+
+
+def test_a_terminal_needs_neither_matplotlib_nor_jinja2(checkout, tmp_path):
+    poor, where = (
+        Place(tmp_path / "poor", checkout),
+        written("a module helpers", tmp_path)[1],
+    )
+    for name in ("matplotlib", "jinja2"):
+        (poor.site / f"{name}.py").write_text(f"raise ImportError('no {name}')")
+    asks = "model:make", "--only", "capture,speed", "--budget", "0.2"
+    said = poor.run(poor.python.with_name("torch-checkup"), *asks, cwd=where)
+    assert "all of it is one graph" in said and "% interval" in said
+
+
+def test_what_is_built_is_small_and_has_no_lesson(checkout, place, tmp_path):
+    [wheel] = place.wheels
+    assert wheel.stat().st_size < 300_000
+    rooms = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    assert {room.split("-")[0] for room in rooms} == {"torch_checkup"}
 
 
 EVERY_PROCESS = """

@@ -54,7 +54,7 @@ def test_each_option_is_one_of_the_function(words, monkeypatch):
 
 @pytest.mark.parametrize("command", [[], ["cold-start"], ["explain"]])
 def test_each_command_tells_its_version_and_its_exit_statuses(command, capsys):
-    for option, words in [("--version", "torch-compile-course "), ("--help", "; 2 it")]:
+    for option, words in [("--version", "torch-checkup 0."), ("--help", "; 2 it")]:
         with pytest.raises(SystemExit) as ended:
             main([*command, option])
         assert ended.value.code == 0 and words in capsys.readouterr().out

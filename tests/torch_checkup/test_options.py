@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from torch_checkup import capture, options, recompiles
+from torch_checkup import again, capture, options
 from torch_checkup.helpers.capture import (
     Call,
     GraphBreak,
@@ -88,7 +88,7 @@ GUARDS = {  # torch's words of a guard that failed, and ours
 @pytest.mark.parametrize("test", GUARDS)
 def test_a_guard_is_told_in_the_names_of_the_users_code(test):
     guard = Guard(test, "line 4 of mine.py, in f: if n:", "n = x.item()")
-    [found] = recompiles.findings([guard, Guard(test, "another line", "n = x.item()")])
+    [found] = again.findings([guard, Guard(test, "another line", "n = x.item()")])
     assert found.words == GUARDS[test]
     assert (found.guard, found.place) == (guard, " (line 4 of mine.py, in f: if n)")
 
@@ -97,7 +97,7 @@ def tried(counts, guards=(), limit_hit=False, compiling=None):
     failed = tuple(Guard(test, PLACE) for test in guards)
     found = tuple(Call(number, (), (), failed) for number in counts)
     p = SimpleNamespace(calls=[None] * 2, order={"timeout": 300.0})
-    return recompiles.Attempts(p, Recompiles(found, limit_hit), 2, compiling)
+    return again.Attempts(p, Recompiles(found, limit_hit), 2, compiling)
 
 
 def test_of_several_options_the_best_is_told_and_what_is_left_is_untried(monkeypatch):
@@ -114,7 +114,7 @@ def test_of_several_options_the_best_is_told_and_what_is_left_is_untried(monkeyp
         wrong = option.line == "is wrong"
         return counts["helps most" if wrong else option.line], not wrong
 
-    monkeypatch.setattr(recompiles.Attempts, "_made", made)
+    monkeypatch.setattr(again.Attempts, "_made", made)
     monkeypatch.setattr(options, "versions", counted)
     looked = tried((1, 1, 1, 1), ["tensor 'x' dtype mismatch", "len(xs) == 3"])
     assert [*looked.lines()] == [
