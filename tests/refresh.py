@@ -27,6 +27,7 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 
 from helpers.results import version_of, write_atomically
 from tests import failing
+from tools.alone import as_text, read
 from tools.commands import command
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -64,10 +65,6 @@ def pages() -> list[Path]:
     return [*notebooks(), *references()]
 
 
-def read(path: Path) -> nbformat.NotebookNode:
-    return nbformat.read(path, as_version=4)
-
-
 def key_of(path: Path) -> str:
     """Return a lesson's number, or the name of a reference page."""
     return path.stem[:2] if path.stem[0].isdigit() else path.stem
@@ -81,11 +78,6 @@ def a_notebook(words: str) -> Path:
         says = f"no notebook {words}: say a file, a number or a reference page's name"
         raise argparse.ArgumentTypeError(says)
     return path
-
-
-def as_text(notebook: nbformat.NotebookNode) -> str:
-    """Return the file's text: sorted keys, one space of indent, a last newline."""
-    return nbformat.writes(notebook, version=4).rstrip("\n") + "\n"
 
 
 def normalised(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:

@@ -21,6 +21,7 @@ import pytest
 from helpers.results import version_of
 from tests.failing import first_line, heading, uncoloured
 from tests.refresh import course_environment, texts
+from tools.alone import shown
 from tools.commands import command
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -46,6 +47,10 @@ class Rules:
     def pytest_collectstart(self, collector: pytest.Collector) -> None:
         if hasattr(collector, "skip_compare"):
             collector.skip_compare += NOT_COMPARED
+
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        if hasattr(item, "cell"):  # an answer that a click would show is no HTML here
+            item.cell.outputs = [shown(output) for output in item.cell.outputs]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(

@@ -11,7 +11,6 @@ change is renewed, one that was changed stays, and the new one is laid beside it
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import itertools
 import json
@@ -27,10 +26,10 @@ from filelock import FileLock, Timeout
 from course import moved
 from helpers.results import write_atomically
 from helpers.text import count
+from tools.alone import NOTEBOOKS, only_asks, read
 from tools.commands import command
 
 ROOT = Path(__file__).resolve().parents[1]
-NOTEBOOKS = ("[0-9]*.ipynb", "reference/*.ipynb")
 PAGES = ("*.md", "figures/*.svg", "solutions/*.py")  # what the lessons speak of
 ELSEWHERE = re.compile(r"\]\((?=(?:course|examples)/)")  # links to what is not brought
 BACK = "](../notebooks/"
@@ -126,7 +125,7 @@ def _cleared(path: Path) -> str:
     if path.suffix != ".ipynb":
         text = path.read_text(encoding="utf-8")
         return ELSEWHERE.sub(BACK, text) if path.suffix == ".md" else text
-    notebook = nbformat.read(path, as_version=4)
+    notebook = read(path)
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
@@ -135,17 +134,6 @@ def _cleared(path: Path) -> str:
         else:
             cell.source = ELSEWHERE.sub(BACK, cell.source)
     return nbformat.writes(notebook, version=4).rstrip("\n") + "\n"
-
-
-def only_asks(source: str) -> bool:
-    """Return whether a cell asks for a prediction in its own words, and no more."""
-    try:
-        tree = ast.parse(source)
-    except SyntaxError:  # a magic
-        return False
-    called = [ast.unparse(n.func) for n in ast.walk(tree) if isinstance(n, ast.Call)]
-    plain = ast.Assign, ast.AugAssign, ast.Expr
-    return called == ["predict"] and all(isinstance(n, plain) for n in tree.body)
 
 
 # --- JupyterLab ----------------------------------------------------------------------

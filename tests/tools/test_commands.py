@@ -11,6 +11,7 @@ from tests.refresh import ROOT
 COMMANDS = (
     *("helpers.__main__", "torch_checkup.__main__"),
     *("tools.lab", "tools.site.__main__", "tools.record_gpu", "tools.claims"),
+    "tools.alone",
     *("tests.strict", "tests.refresh", "tests.companions", "tests.failing"),
     *("tests.benchmarks.__main__", "tests.field.__main__", "tests.proof.__main__"),
     "tools.hub.__main__",

@@ -16,8 +16,8 @@ from pathlib import Path
 import nbformat
 
 from course import moved
+from tools.alone import NOTEBOOKS, read
 from tools.commands import command
-from tools.lab import NOTEBOOKS
 from tools.site import contents, finish, lessons
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,7 +51,7 @@ def prepare(course: Path, target: Path) -> None:
     write("glossary.md", lessons.glossary_page(terms))
     (target / "reference").mkdir()
     for path in (path for pattern in NOTEBOOKS for path in notebooks.glob(pattern)):
-        page = lessons.lesson_page(nbformat.read(path, as_version=4), terms)
+        page = lessons.lesson_page(read(path), terms)
         nbformat.write(page, target / path.relative_to(notebooks))
 
 

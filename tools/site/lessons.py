@@ -10,13 +10,13 @@ import nbformat
 from nbformat.v4 import new_output
 
 from course.signs import Sign, box
-from tools.lab import only_asks
+from tools.alone import GUESS_FIRST, answering, only_asks
 
 Glossary = dict[str, tuple[str, str]]  # term -> what it means, where it is taught
 
 # What a fold says, shut and open.
 _FOLDS = {
-    "answer": ("the answer is inside: guess first", "hide the answer"),
+    "answer": (GUESS_FIRST, "hide the answer"),
     "test": ("how this was tested", "hide the test"),
     "code": ("the code of this", "hide the code"),
 }
@@ -82,15 +82,13 @@ def lesson_page(
     lesson.metadata.language_info["pygments_lexer"] = "ipython3"  # which has %%magics
     known = {term.lower() + ending: term for term in terms for ending in ("", "s")}
     linked: set[str] = set()
-    open_predictions: set[str] = set()
+    answers = [cell.id for cell in answering(lesson.cells)]
     for cell in lesson.cells:
         if cell.cell_type == "markdown":
             cell.source = _linked(with_links(cell.source), known, linked)
             continue
-        asked = set(re.findall(r'\bpredict\(\s*"(\S+?)"', cell.source))
-        _fold(cell, answers=bool(open_predictions and not asked))
-        revealed = set(re.findall(r'\breveal\(\s*"(\S+?)"', cell.source))
-        open_predictions = (open_predictions | asked) - revealed
+        asked = "predict(" in cell.source
+        _fold(cell, cell.id in answers)
         for output in cell.outputs:
             if asked and "text" in output:
                 output["text"] = re.sub(r"Your guess: none yet\..*\n", "", output.text)

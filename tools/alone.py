@@ -1,0 +1,151 @@
+"""What a page needs that is opened alone: on GitHub, in Colab, Kaggle or VS Code.
+
+    python -m tools.alone     write the repository's address into every page
+
+A first cell that finds the course, or fetches it; and what answers a prediction lies
+behind a click.  Both are in the files only: whoever reads a page as a notebook gets it
+without them (`plain`).  The address is that of ``[project.urls]`` in pyproject.toml;
+without one, no page has a button, and the first cell only looks around.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import html
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+
+from helpers.results import VERSION, write_atomically
+from tools.commands import command
+
+ROOT = Path(__file__).resolve().parents[1]
+NOTEBOOKS = ("[0-9]*.ipynb", "reference/*.ipynb")
+CELL = Path(__file__).with_name("alone_cell.txt")
+TAG = "alone"
+GUESS_FIRST = "the answer is inside: guess first"
+_HIDES = "<details><summary>"  # how the HTML of an output begins that is hidden
+
+
+def address(root: Path = ROOT) -> str:
+    """Return the repository's address, or "" where none is set."""
+    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
+    return project.get("urls", {}).get("Repository", "").rstrip("/")
+
+
+def release() -> str:
+    """Return the tag of this version, at which the course is fetched."""
+    return f"v{VERSION}"
+
+
+# --- in a notebook ----------------------------------------------------------------
+
+
+def prepared(page: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """Return a page as it is stored: with its first cell, and with answers hidden."""
+    page = plain(copy.deepcopy(page))
+    for cell in answering(page.cells):
+        cell.outputs = [_hidden(output) for output in cell.outputs]
+    source = CELL.read_text("utf-8").strip()
+    source = source.replace("ADDRESS", address()).replace("RELEASE", release())
+    first = nbformat.v4.new_code_cell(source, id=TAG)
+    # JupyterLab folds it by the one, and Colab by the other.
+    first.metadata = {"cellView": "form", "jupyter": {"source_hidden": True}}
+    first.metadata["tags"] = [TAG]
+    tags = [c.metadata.get("tags", []) for c in page.cells]
+    if (
+        setup := next((n for n, t in enumerate(tags) if "setup" in t), None)
+    ) is not None:
+        page.cells.insert(setup, nbformat.from_dict(first))
+    return page
+
+
+def plain(page: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """Return a page without what `prepared` gave it."""
+    page.cells = [c for c in page.cells if TAG not in c.metadata.get("tags", [])]
+    for cell in page.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [shown(output) for output in cell.outputs]
+    return page
+
+
+def answering(cells: list[nbformat.NotebookNode]) -> Iterator[nbformat.NotebookNode]:
+    """Yield the code cells whose outputs answer a prediction that is still open."""
+    still_open: set[str] = set()
+    for cell in (cell for cell in cells if cell.cell_type == "code"):
+        asked = set(re.findall(r'\bpredict\(\s*"(\S+?)"', cell.source))
+        if still_open and not asked:
+            yield cell
+        revealed = set(re.findall(r'\breveal\(\s*"(\S+?)"', cell.source))
+        still_open = (still_open | asked) - revealed
+
+
+def only_asks(source: str) -> bool:
+    """Return whether a cell asks for a prediction in its own words, and no more."""
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:  # a magic
+        return False
+    called = [ast.unparse(n.func) for n in ast.walk(tree) if isinstance(n, ast.Call)]
+    plain = ast.Assign, ast.AugAssign, ast.Expr
+    return called == ["predict"] and all(isinstance(n, plain) for n in tree.body)
+
+
+def _hidden(output: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """Return an output behind a click: what is printed becomes HTML that folds."""
+    text = output.get("text") or output.get("data", {}).get("text/plain")
+    if text is None:  # an error
+        return output
+    data = dict(output.get("data", {"text/plain": text}))
+    inside = data.get("text/html") or f"<pre>{html.escape(text)}</pre>"
+    data["text/html"] = f"{_HIDES}{GUESS_FIRST}</summary>{inside}</details>"
+    if "text" not in output:
+        return nbformat.from_dict({**output, "data": data})
+    kept = {"metadata": {"stream": output.name}, "output_type": "display_data"}
+    return nbformat.from_dict({**kept, "data": data})
+
+
+def shown(output: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """Return an output as the cell gave it, be it hidden or not."""
+    page = output.get("data", {}).get("text/html", "")
+    if not page.startswith(f"{_HIDES}{GUESS_FIRST}"):
+        return output
+    data = dict(output["data"])
+    if stream := output["metadata"].get("stream"):
+        return nbformat.v4.new_output("stream", name=stream, text=data["text/plain"])
+    inside = page.partition("</summary>")[2].removesuffix("</details>")
+    if inside == f"<pre>{html.escape(data.get('text/plain', ''))}</pre>":
+        del data["text/html"]
+    else:
+        data["text/html"] = inside
+    return nbformat.from_dict({**output, "data": data})
+
+
+def read(path: Path) -> nbformat.NotebookNode:
+    """Return the page in a file, without what `prepared` gave it."""
+    return plain(nbformat.read(path, as_version=4))
+
+
+def as_text(page: nbformat.NotebookNode) -> str:
+    """Return a page as its file has it: sorted keys, one space of indent."""
+    text = nbformat.writes(prepared(page), version=4)
+    return text.rstrip("\n") + "\n"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write every page anew; say which changed."""
+    command("tools.alone", __doc__, "a page cannot be read").parse_args(arguments)
+    for path in (p for n in NOTEBOOKS for p in (ROOT / "notebooks").glob(n)):
+        if (text := as_text(read(path))) != path.read_text("utf-8"):
+            write_atomically(path, text)
+            print(f"{path.name} was written anew")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
