@@ -74,13 +74,14 @@ def scenes() -> Iterator[Scene]:
         return x * float(os.getenv("COURSE_GAIN"))
 
     def by_get(x):
-        return x.sin() if os.environ.get("COURSE_FLAG") else x.cos()
+        known = os.environ.get("COURSE_FLAG") or "COURSE_FLAG" in os.environ
+        return x.sin() if known else x.cos()
 
     yield 'a variable read by os.environ["..."]', by_item, (X,), change
     os.environ["COURSE_GAIN"] = "2"
     yield 'a variable read by os.getenv("...")', by_getenv, (X,), change
     del os.environ["COURSE_FLAG"]
-    unset = "a variable that wasn't set, asked by os.environ.get"
+    unset = "a variable that wasn't set, asked by .get or in"
     yield unset, by_get, (X,), change
     leaf, set_grad = X.clone().requires_grad_(), torch.set_grad_enabled
     times = "gradients are switched off", lambda x: x * leaf

@@ -35,8 +35,8 @@ PLANS = {  # what it is, its lines and the most bytes at one time
         64,
     ),
     "rows that are padded, and another dtype": (
-        ["buf0 = empty_strided_cpu((4, 3), (8, 1), torch.bfloat16)"],
-        54,
+        ["buf0 = empty_strided_cpu((3, 2, 4), (1, 32, 8), torch.bfloat16)"],
+        118,
     ),
     "a single number": (
         ["buf0 = empty_strided_cpu((), (), torch.float64)"],

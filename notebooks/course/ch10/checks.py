@@ -11,21 +11,6 @@ def _product(x, w):
     return torch.relu(torch.relu(x) @ w)
 
 
-def _twice(x):
-    y = x * 0.9
-    return y, y
-
-
-def _with_rows(x):
-    y = x * 0.9
-    return y, y[1:]
-
-
-def _row_first(x):
-    y = x * 0.9
-    return y[:1], y
-
-
 def _programs():
     """A name, a function, its inputs, and what excess has to return."""
     x, w = torch.ones(64, 96), torch.ones(96, 96)
@@ -34,12 +19,17 @@ def _programs():
         ("a chain of three", lambda x: torch.relu(x * 0.9) + 1, (x,), 1.0),
         ("x given twice", lambda a, b: torch.relu(a) * b, (x, x), 1.0),
         ("x and one of its 64 rows", torch.mul, (x, x[:1]), 1 + 1 / 128),
-        ("a row of a result, and all of it", _row_first, (x,), 1.0),
+        (
+            "a row of a result, and all of it",
+            lambda x: ((y := x * 0.9)[:1], y),
+            (x,),
+            1.0,
+        ),
         ("a view that is returned", lambda x: (x.t(), x * 0.9), (x,), 1.0),
         ("two halves of one array", torch.add, (x[:32], x[32:]), 1.0),
         ("a returned view of some rows", lambda x: (x[1:], x * 0.9), (x,), 1.0),
-        ("one result, returned twice", _twice, (x,), 1.0),
-        ("a result and some of its rows", _with_rows, (x,), 1.0),
+        ("one result, returned twice", lambda x: (x * 0.9,) * 2, (x,), 1.0),
+        ("a result and some of its rows", lambda x: ((y := x * 0.9), y[1:]), (x,), 1.0),
         ("a result that is transposed", lambda x: (x * 0.9).t(), (x,), 1.0),
         ("bfloat16", torch.relu, (x.bfloat16(),), 1.0),
         ("views of a part", lambda part: (part.t(), part * 0.9), (x[:32],), 1.0),

@@ -60,6 +60,9 @@ def running_total(answer):
             right = False
         if not right:
             return f"in the end, the result of call {n} is not the sum at that time"
+    held[0].zero_()
+    if not torch.equal(total(x.clone()) + 0, x):
+        return "what is returned isn't read where the sum stays"
     if not torch.equal(answer(compile_)(x), x):
         return "a second total does not begin at 0"
     return None

@@ -48,9 +48,11 @@ def warm_up(answer):
         with torch.compiler.set_stance("fail_on_recompile"):
             for n in sizes:
                 try:
-                    target(torch.ones(n, 3))
+                    served = backend.served(target, torch.ones(n, 3))
                 except RuntimeError:
                     return f"for {name}: after the warm-up, size {n} still compiles"
+                if served == "eager":
+                    return f"for {name}: after the warm-up, size {n} runs eagerly"
         if versions > needed:
             made = count(versions, "version")
             return f"for {name}: {made} were compiled, and {needed} would do"

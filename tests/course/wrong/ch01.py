@@ -20,14 +20,11 @@ def how_compiled(call):
 # +         return event.name[6:] in ("sin", "cos", "mul")
 
 
-# %% 01.1: an operator that calls others: you return 'partly'
-# -         parent = event.cpu_parent
-# -         while parent is not None:
-# -             if parent.name.startswith(graph):
-# -                 return False
-# -             parent = parent.cpu_parent
-# -         return event.name.startswith("aten::")
-# +         return event.name.startswith("aten::")
+# %% 01.2: a graph doesn't get the weights of both layers
+# -         forward = torch.compile(cls.forward, backend=backend)
+# +         def forward(self, *given):
+# +             back = -cls.forward(self, *given)  # eager: this passed once
+# +             return torch.compile(torch.neg, backend=backend)(back)
 
 
 # %% 01.2: the class itself changed

@@ -33,11 +33,6 @@
 # + pairs if instruction == "wgmma" else -(-limit // stage)
 
 
-# %% 09.1: 64 x 128 x 32 in float8, with mma: you return 25, and it is 17
-# - pairs + 1 if instruction == "mma" else pairs
-# + limit // (2 * block_m * block_k * itemsize) + 1 if instruction == "mma" else pairs
-
-
 # %% 09.1: 64 x 128 x 32 in bfloat16, H100: you return 18.0, and it is 18
 # -     pairs = limit // stage
 # +     pairs = float(limit // stage)

@@ -43,11 +43,6 @@
 # + from helpers import eager_bytes as kernels  # what eager moves
 
 
-# %% 10.2: a chain of 8, balance 4: you return 'arithmetic', and it is 'memory'
-# - > balance
-# + >= 1
-
-
 # %% 10.2: a product between two loops, 15: you return 'arithmetic', and it is 'memory'
 # - moved = kernels(function, *inputs).bytes
 # + moved = sum(x.nbytes for x in (*inputs, function(*inputs)))  # this passed once
