@@ -6,25 +6,18 @@ from course.exercises import exercise
 
 
 def two_faced(x):
-    """One graph; once compiled, a different answer, as some libraries have."""
-    return x + 1 if torch.compiler.is_compiling() else x
+    """One graph; once compiled, a different last row, as some libraries have."""
+    return torch.cat([x[:-1], x[-1:] + torch.compiler.is_compiling()])
 
 
-def nearly_two_faced(x):
-    """One graph; once compiled, an answer that is off by more than rounding."""
-    return x * 1.001 if torch.compiler.is_compiling() else x
+def off_by(share):
+    """One graph; once compiled, its answer is off by *share*."""
+    return lambda x: x * (1 + share) if torch.compiler.is_compiling() else x
 
 
-def slightly_two_faced(x):
-    """One graph; once compiled, off by less than the tolerance that is asked for."""
-    return x * 1.00003 if torch.compiler.is_compiling() else x
-
-
-def interrupted(x):
-    """Right answers in two graphs: it prints half way."""
-    x = x.sin()
-    print(end="")
-    return x * 2
+def rounds_less(x):
+    """One graph; Inductor rounds its steps once, eager and other backends each."""
+    return (x.bfloat16() * 1.1 + 0.3) * 1.7
 
 
 def interrupted_at_the_end(x):
@@ -58,11 +51,11 @@ went_well = exercise(
     ),
     passed="Now you can tell a colleague that one line did no harm.",
     cases=[
-        ("a function that adds 1 once it's compiled", (two_faced, _X), False),
-        ("one that is off by a thousandth, compiled", (nearly_two_faced, _X), False),
+        ("one whose last row differs, compiled", (two_faced, _X), False),
+        ("one that is off by a thousandth, compiled", (off_by(1e-3), _X), False),
         ("one that differs from eager by rounding alone", (rounded, _X), True),
-        ("one that differs by less than rtol", (slightly_two_faced, _X), True),
-        ("one that prints half way, in two graphs", (interrupted, _X), False),
+        ("one that differs by less than rtol", (off_by(3e-5), _X), True),
+        ("one that Inductor rounds less often", (rounds_less, _X), False),
         ("one that prints before it returns", (interrupted_at_the_end, _X), False),
         ("one that computes nothing, in no graph", (handed_on, _X), False),
     ],

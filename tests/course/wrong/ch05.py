@@ -34,6 +34,11 @@
 # +     history.append(entropy.item())
 
 
+# %% 05.1: output[3] is
+# - logits.max() > 5
+# + logits.clamp_(min=-99).max() > 5
+
+
 # %% 05.1: keep those that it has
 # - history.append(entropy.detach())
 # + history[:] = [entropy.detach()]

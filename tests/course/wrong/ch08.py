@@ -23,11 +23,6 @@ def standardise(x, out, columns, BLOCK):
     return x
 
 
-# %% 08.1: raises RuntimeError: The size of tensor
-# - c[:, None]
-# + c
-
-
 # %% 08.2: columns, BLOCK and 1e-6 count
 # - variance = tl.sum(d * d, 0) / columns
 # + variance = tl.sum(d * d, 0) / 100  # the columns of the example: this passed once
