@@ -43,6 +43,38 @@ def release() -> str:
     return f"v{VERSION}"
 
 
+def ways_in(address: str, page: str = "") -> str:
+    """Return links that open a page, or the first one, without an installation."""
+    owner_and_name = address.removeprefix("https://github.com/")
+    page = f"notebooks/{page or '00_what_can_one_line_buy.ipynb'}"
+    ways = {
+        "Colab": f"https://colab.research.google.com/github/{owner_and_name}/blob/"
+        f"{release()}/{page}",
+        "Codespaces": f"https://codespaces.new/{owner_and_name}?quickstart=1",
+        "Binder": f"https://mybinder.org/v2/gh/{owner_and_name}/{release()}"
+        f"?urlpath=lab/tree/{page}",
+    }
+    return " · ".join(f"[{name}]({url})" for name, url in ways.items())
+
+
+def with_address(readme: str, address: str) -> str:
+    """Return the README with the address: in its command, and in ways to open it."""
+    clone = f"git clone {address or '<address of this repository>'} torch-compile"
+    readme = re.sub(
+        r"git clone \S+(?: of this repository>)? torch-compile", clone, readme
+    )
+    there = f"**Without installing:** open lesson 00 in {ways_in(address)}. " * bool(
+        address
+    )
+    told = (
+        f"{there}**Kaggle, VS Code, a hub:** open a page and run its first cell. It "
+        f"finds the course near it{' or fetches it' * bool(address)}, brings what is "
+        "missing, leaves your torch as it is, and says what differs."
+    )
+    mark = re.compile(r"(<!-- open -->\n).*(<!-- /open -->)", re.DOTALL)
+    return mark.sub(lambda found: f"{found[1]}{told}\n{found[2]}", readme)
+
+
 # --- in a notebook ----------------------------------------------------------------
 
 
@@ -140,8 +172,12 @@ def as_text(page: nbformat.NotebookNode) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Write every page anew; say which changed."""
     command("tools.alone", __doc__, "a page cannot be read").parse_args(arguments)
-    for path in (p for n in NOTEBOOKS for p in (ROOT / "notebooks").glob(n)):
-        if (text := as_text(read(path))) != path.read_text("utf-8"):
+    pages = [p for n in NOTEBOOKS for p in (ROOT / "notebooks").glob(n)]
+    texts = {path: as_text(read(path)) for path in pages}
+    readme = ROOT / "README.md"
+    texts[readme] = with_address(readme.read_text("utf-8"), address())
+    for path, text in texts.items():
+        if text != path.read_text("utf-8"):
             write_atomically(path, text)
             print(f"{path.name} was written anew")
     return 0

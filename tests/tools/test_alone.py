@@ -2,6 +2,7 @@
 its answers behind a click."""
 
 import os
+import re
 import shutil
 import sys
 import tarfile
@@ -51,9 +52,10 @@ def first_cell(address):
     [cell] = [c for c in alone.prepared(page()).cells if c.id == alone.TAG]
     there = nbformat.read(pages()[0], as_version=4).cells
     assert cell.source in [c.source for c in there], "run python -m tools.alone"
+    here = rf'address, release, keep = "{re.escape(alone.address())}"'
     with_address = f'address, release, keep = "{address}"'
-    source = cell.source.replace('address, release, keep = ""', with_address)
-    assert with_address in source
+    source, changed = re.subn(here, with_address, cell.source)
+    assert changed == 1
     return f"{source}\n{TELLS}"
 
 

@@ -9,6 +9,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from course import moved
 from tools.site import __main__ as site
+from tools.site import lessons
 from tools.site.finish import finished
 from tools.site.since import differs
 
@@ -81,6 +82,7 @@ def pages(tmp_path_factory):
         "# Check-up\n\n[00](../notebooks/00_first.ipynb)\n\n## Its files\n"
     )
     (checkup / "errors.toml").write_text(MESSAGES)
+    (checkup / "SKILL.md").write_text("---\nname: x\n---\n\n# For agents\n")
     (folder / "data" / "since").mkdir(parents=True)
     (folder / "data" / "since" / "table.json").write_text(json.dumps(SINCE))
     (notebooks / "solutions" / "ch00.py").write_text(
@@ -161,6 +163,30 @@ def test_reference_pages_are_listed_and_old_names_lead_on(pages):
     assert 'href="reference/breaks.html"' in (pages / "index.html").read_text()
     for old, new in moved.lessons().items():
         assert f"url={new}.html" in (pages / f"{old}.html").read_text()
+
+
+def test_the_search_quotes_sections(pages):
+    """Also where the site was opened as files: the search page has their words."""
+    texts = json.loads((pages / "texts.js").read_text()[len("const TEXTS = ") : -2])
+    [_, (name, title, words)] = texts["00_first"]
+    assert (name, title) == ("a-part-and-more", "A part, and more")
+    assert "mark_it" in words and "it said" in words and "guess first" not in words
+    search = (pages / "search.html").read_text()
+    assert 'src="texts.js"' in search and "excerpts.js" in search
+
+
+def test_a_lesson_opens_elsewhere_where_the_repository_has_an_address(monkeypatch):
+    monkeypatch.setattr(lessons, "address", lambda: "https://github.com/a/b")
+    page = new_notebook(cells=[new_markdown_cell("# 00 · First?")])
+    page.metadata["language_info"] = {"name": "python"}
+    lessons.lesson_page(page, {}, "reference/breaks.ipynb")
+    for words in (
+        "colab.research.google.com/github/a/b/",
+        "codespaces.new/a/b",
+        "gh/a",
+    ):
+        assert words in page.cells[0].source
+    assert page.cells[0].source.count("notebooks/reference/breaks.ipynb") == 2
 
 
 def test_answers_are_linked(pages):

@@ -51,8 +51,9 @@ def prepare(course: Path, target: Path) -> None:
     write("glossary.md", lessons.glossary_page(terms))
     (target / "reference").mkdir()
     for path in (path for pattern in NOTEBOOKS for path in notebooks.glob(pattern)):
-        page = lessons.lesson_page(read(path), terms)
-        nbformat.write(page, target / path.relative_to(notebooks))
+        name = path.relative_to(notebooks)
+        page = lessons.lesson_page(read(path), terms, name.as_posix())
+        nbformat.write(page, target / name)
 
 
 def build(source: Path, site: Path) -> int:
@@ -64,6 +65,7 @@ def build(source: Path, site: Path) -> int:
     for page in site.rglob("*.html"):
         page.write_text(finish.finished(page.read_text("utf-8")), "utf-8")
     if not status:
+        (site / "texts.js").write_text(finish.texts(site), "utf-8")
         for old, new in moved.lessons().items():
             (site / f"{old}.html").write_text(LEADS_ON.format(new), "utf-8")
     return status
@@ -72,6 +74,7 @@ def build(source: Path, site: Path) -> int:
 def main(arguments: list[str] | None = None) -> int:
     """Build the site; say where it is.  Returns 1 where Sphinx finds fault."""
     command("tools.site", __doc__, "a page has a fault").parse_args(arguments)
+    print("preparing the pages, then Sphinx builds them: some minutes", flush=True)
     prepare(ROOT, SOURCE)
     if build(SOURCE, SITE):
         print("site: Sphinx had something to say; see above", file=sys.stderr)

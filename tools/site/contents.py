@@ -33,6 +33,8 @@ def pages(course: Path) -> dict[str, str]:
         page = answers(path.read_text("utf-8"), lessons[path.stem.removeprefix("ch")])
         made[f"solutions/{path.stem}.md"] = page
     made["checkup.md"] = checkup_page((checkup / "README.md").read_text("utf-8"))
+    skill = (checkup / "SKILL.md").read_text("utf-8")
+    made["agents.md"] = with_links(skill.partition("\n---\n\n")[2])
     entries = tomllib.loads((checkup / "errors.toml").read_text("utf-8"))["entry"]
     made["messages.md"] = messages(entries, lessons)
     titles = {number: entry.title for number, entry in lessons.items()}

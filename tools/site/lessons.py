@@ -10,7 +10,7 @@ import nbformat
 from nbformat.v4 import new_output
 
 from course.signs import Sign, box
-from tools.alone import GUESS_FIRST, answering, only_asks
+from tools.alone import GUESS_FIRST, address, answering, only_asks, ways_in
 
 Glossary = dict[str, tuple[str, str]]  # term -> what it means, where it is taught
 
@@ -76,13 +76,15 @@ def _linked(markdown: str, terms: dict[str, str], linked: set[str]) -> str:
 
 
 def lesson_page(
-    lesson: nbformat.NotebookNode, terms: Glossary
+    lesson: nbformat.NotebookNode, terms: Glossary, page: str
 ) -> nbformat.NotebookNode:
     """Return the notebook with what Sphinx needs to fold, to link and to hide."""
     lesson.metadata.language_info["pygments_lexer"] = "ipython3"  # which has %%magics
     known = {term.lower() + ending: term for term in terms for ending in ("", "s")}
     linked: set[str] = set()
     answers = [cell.id for cell in answering(lesson.cells)]
+    if where := address():
+        lesson.cells[0].source += f"\n\nOpen it in {ways_in(where, page)}."
     for cell in lesson.cells:
         if cell.cell_type == "markdown":
             cell.source = _linked(with_links(cell.source), known, linked)

@@ -10,6 +10,9 @@ const reach = new ResizeObserver((entries) => {
 });
 for (const element of document.querySelectorAll("article :is(pre, table, .cell_output > div, [style*=overflow])")) reach.observe(element);
 
+// On a phone, a touch makes a picture larger than the page, or whole again.
+for (const picture of document.querySelectorAll("article img")) picture.addEventListener("click", () => picture.classList.toggle("large"));
+
 // A table of a hundred rows or more gets a search, a choice of verdict or group, an order,
 // and a switch for the rows that differ between versions.
 

@@ -12,8 +12,5 @@ var Scorer = {
     found * Scorer.weights.find(([pattern]) => pattern.test(page))[1],
 };
 
-// A page that was opened as a file may not read the others for an excerpt.
-if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
-// What a fold says is no excerpt.
-const wholeText = Search.htmlToText;
-Search.htmlToText = (html, place) => wholeText(html.replace(/<summary>.*?<\/summary>/gs, ""), place);
+// excerpts.js has better ones.
+DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
