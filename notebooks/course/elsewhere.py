@@ -103,12 +103,12 @@ def _bring(missing: list[str]) -> None:
         fixed = [name for name in ("torch", "triton", "numpy") if _installed(name)]
         lines = (f"{name}=={metadata.version(name)}\n" for name in fixed)
         pins.write_text("".join(lines))
-        extra = Path(tempfile.gettempdir(), "torch-compile-course-packages")
-        for where in ((), ("--target", str(extra))):  # the folder may be read-only
-            if _install([*where, "-c", str(pins), *missing]):
-                if where:
-                    sys.path.append(str(extra))
-                return
+        if _install(["-c", str(pins), *missing]):
+            return
+        own = tempfile.mkdtemp()  # this Python's folder may be read-only
+        if _install(["--target", own, "-c", str(pins), *missing]):
+            sys.path.append(own)
+            return
     names = " ".join(missing)
     raise CannotRun(
         f"{', '.join(missing)} could not be installed, without a network or a folder "
