@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tools.alone import address, ways_in
 from tools.site import since
 from tools.site.lessons import with_links
 
@@ -72,6 +73,9 @@ def index(readme: str, parts: dict[str, list[Entry]]) -> str:
     ]
     page = (HERE / "index.md").read_text("utf-8")
     blanks = {"OPENING": opening, "ROUTES": routes, "LESSONS": "\n".join(lists)}
+    where = address()
+    blanks["COURSE"] = f"[the course]({where})" if where else "the course"
+    blanks["OPEN"] = f" Or open lesson 00 in {ways_in(where)}." if where else ""
     return re.sub(r"\{([A-Z]+)\}", lambda blank: blanks[blank[1]], page)
 
 
