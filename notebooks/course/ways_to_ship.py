@@ -14,6 +14,7 @@ from torch._inductor.utils import fresh_cache
 
 from course.ch26.quiet import quiet_stderr
 from course.failures import failure
+from course.values import right_answer
 from course.words import silence
 from helpers.text import Table
 
@@ -131,13 +132,9 @@ def _outcome(ran: Ran, old: Tensor, model: Scaled, x: Tensor) -> str:
     found: list[Any] = []
     if failure(lambda: found.append(ran(model, x).detach())):
         return "raises"
-    exact = deepcopy(model).double()(x.double()).detach()
-
-    def near(wanted: Tensor) -> bool:
-        same = found[0].shape == wanted.shape
-        return same and torch.allclose(found[0].double(), wanted.double(), 1e-4, 1e-4)
-
-    return "right" if near(exact) else "old" if near(old) else "wrong"
+    if torch.no_grad()(right_answer)(model, found[0], x):
+        return "right"
+    return "old" if torch.equal(found[0], old) else "wrong"
 
 
 def _gradient(ran: Ran, model: Scaled, x: Tensor) -> str:

@@ -285,12 +285,7 @@ def table(runs: dict[str, tuple[Running, list[Reply]]]) -> Table:
         took = [mark(seconds(percentile(replies, p))) for p in (50, 95, 99)]
         counts = [known["in_warm_up"], known["in_traffic"], waited]
         rows.append([name, *counts, *took])
-    heads = [
-        "warm-up",
-        "compiles in it",
-        "in traffic",
-        "requests that compiled",
-    ]
+    heads = ["warm-up", "compiles in it", "in traffic", "requests that compiled"]
     return Table.of([*heads, "P50", "P95", "P99"], rows)
 
 

@@ -15,7 +15,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from signal import SIGINT, SIGTERM
@@ -26,7 +26,7 @@ import torch
 import uvicorn
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 from torch import nn
 from torch.nn import functional as F
@@ -131,6 +131,8 @@ class Options:
     threads: int = 1
     after: str = "default"
     late: int = 3
+    queue: int = 100  # requests at a time; what is above it is refused
+    deadline: float = 300.0  # seconds, then a request that waits is dropped
     seed: int = 0
 
 
@@ -143,8 +145,9 @@ class Service:
         self.options, self.build = options, build
         self.counted = Counted()
         self.pool = ThreadPoolExecutor(options.threads, "model")
+        self.probe = ThreadPoolExecutor(1, "canary")  # waits for no client
         self.answered = self.failed = self.late = self.eager = 0
-        self.in_warm_up = 0
+        self.in_warm_up = self.waiting = self.refused = 0
         self._lock = threading.Lock()
         self.current = self.load(options.seed)
 
@@ -177,9 +180,9 @@ class Service:
     def warm(self, model: tuple[int, Callable[..., Any]]) -> None:
         """Compile what the policy foresees, each call in its turn in the pool.
 
-        In its own thread, it could make a call of the traffic compile:
-        torch 2.13 does not lock a function's compiled code while it looks for
-        the right one (PyTorch's pull request 195355).
+        In its own thread, it could make a call of the traffic compile: torch
+        does not lock a function's compiled code while it looks for the right
+        one (PyTorch's pull request 195355).  The canary takes that risk.
         A stance is the process's, so meanwhile the traffic may compile, too.
         """
         mark = MARKS.get(self.options.warm_up)
@@ -213,6 +216,21 @@ class Service:
             torch.compiler.set_stance("eager_on_recompile")
         return found
 
+    def enter(self, series: Any) -> Future[Answer]:
+        """Put a request into the queue, or raise OverflowError: it is full."""
+        with self._lock:
+            if self.waiting >= self.options.queue:
+                self.refused += 1
+                raise OverflowError("too many requests wait")
+            self.waiting += 1
+        turn = self.pool.submit(self.answer, series)
+        turn.add_done_callback(self._leave)  # dropped ones, too
+        return turn
+
+    def _leave(self, _: Any) -> None:
+        with self._lock:
+            self.waiting -= 1
+
     def replace(self, seed: int) -> None:
         """Warm a new model up between the calls of the traffic, then swap."""
         model = self.load(seed)
@@ -222,6 +240,7 @@ class Service:
     def close(self) -> None:
         torch.compiler.set_stance("default")
         self.pool.shutdown()
+        self.probe.shutdown()
 
 
 def problems(service: Service, lengths: Sequence[int] = SAMPLE) -> list[str]:
@@ -308,14 +327,15 @@ def create_app(options: Options) -> FastAPI:
         why = [f"{one['loc']}: {one['msg']}" for one in error.errors()]
         return JSONResponse({"refused": why}, 422)
 
-    async def in_pool(call: Callable[..., Any], *given: Any) -> Any:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(service.pool, call, *given)
-
     @app.post("/score")
     async def score(question: Question) -> Answer:
         try:
-            return await in_pool(service.answer, question.series)
+            turn = asyncio.wrap_future(service.enter(question.series))
+            return await asyncio.wait_for(turn, options.deadline)
+        except OverflowError as error:
+            raise HTTPException(503, "busy", {"Retry-After": "1"}) from error
+        except TimeoutError as error:  # before its turn, it is dropped
+            raise HTTPException(504, "too late") from error
         except Exception as error:
             log.error(
                 "%s: %s", type(error).__name__, str(error).split("\n")[0]
@@ -329,9 +349,10 @@ def create_app(options: Options) -> FastAPI:
     @app.get("/health")
     async def health(response: Response) -> Health:
         compiled = False
-        try:  # a fixed series: no client can turn it red
-            seen = await in_pool(
-                service.call, service.current, example(CANARY)
+        loop = asyncio.get_running_loop()
+        try:  # a fixed series, outside the queue: no client can turn it red
+            seen = await loop.run_in_executor(
+                service.probe, service.call, service.current, example(CANARY)
             )
             compiled = seen.graphs == 1
         except Exception as error:
@@ -346,6 +367,20 @@ def create_app(options: Options) -> FastAPI:
             in_warm_up=service.in_warm_up,
             in_traffic=service.late,
         )
+
+    @app.get("/metrics")
+    async def metrics() -> PlainTextResponse:  # as Prometheus reads it
+        found = {
+            "compiles_in_traffic_total": service.late,
+            "answers_total": service.answered,
+            "eager_answers_total": service.eager,
+            "refused_total": service.refused,
+            "waiting": service.waiting,
+        }
+        lines = (
+            f"service_{name} {number}\n" for name, number in found.items()
+        )
+        return PlainTextResponse("".join(lines))
 
     @app.post("/reload")
     async def reload(wanted: Reload) -> dict[str, int]:
@@ -385,6 +420,10 @@ def main() -> int:
     parser.add_argument(
         "--late", type=int, default=3, help="compiles in traffic"
     )
+    parser.add_argument("--queue", type=int, default=100, help="its length")
+    parser.add_argument(
+        "--deadline", type=float, default=300, help="in seconds"
+    )
     parser.add_argument(
         "--port", type=int, default=8000, help="0: any that is free"
     )
@@ -395,7 +434,14 @@ def main() -> int:
         "--with-stdin", action="store_true", help="stop when it ends"
     )
     given = parser.parse_args()
-    options = Options(given.warm_up, given.threads, given.after, given.late)
+    options = Options(
+        given.warm_up,
+        given.threads,
+        given.after,
+        given.late,
+        given.queue,
+        given.deadline,
+    )
     if given.check:
         service = Service(options)
         found = problems(service)
