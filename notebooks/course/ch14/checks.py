@@ -28,7 +28,7 @@ def _call(model):
 @exercise(
     "14.1",
     hints=(
-        "A float would settle after a second compile. Which values are not guarded, "
+        "A float that is counted compiles each time, too. Which values aren't guarded, "
         "in the lines of 'Modes, dtypes and strides'?",
         "The values of tensors. A buffer can count, if its key stays out of the "
         "checkpoint. min() of a tensor and a number would branch on its value; "
