@@ -41,6 +41,8 @@ def fixed(answer):
     torch.manual_seed(0)
     vectors = torch.randn(ROOM, 1, WIDTH)
     model, reference = answer(ROOM, WIDTH), Memory(ROOM, WIDTH)
+    if "rows" not in model.state_dict():
+        return "a saved model forgets its rows: they are no buffer"
     for n, x in enumerate(vectors, 1):
         if not near(model(x), reference(x)):
             return f"call {n} returns something else than Memory does"

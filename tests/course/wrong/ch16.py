@@ -45,3 +45,9 @@ def in_graph(x, limit):
 # %% 16.1: x gets no gradient
 # - (x, start))
 # + (x.detach(), start))
+
+
+# %% 16.1: its gradient is wrong
+# -     return while_loop(too_large, halve, (x, start))
+# +     result, turns = while_loop(too_large, halve, (x.detach(), start))
+# +     return result + (x - x.detach()), turns

@@ -27,3 +27,8 @@ class Free(torch.Tensor):
 # %% 17.1: another dtype by keyword, eager: not the plain result of raw * 1.0
 # -         return op(*dense, **(kwargs or {}))
 # +         return op(*dense)
+
+
+# %% 17.1: sin(x) + 1, eager: not the plain result of raw * 1.0
+# -         self.raw, self.scale = raw, torch.as_tensor(scale)
+# +         self.raw, Free.scale = raw, torch.as_tensor(scale)

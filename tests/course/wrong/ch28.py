@@ -54,3 +54,8 @@ class Fixed(torch.nn.Module):
 # %% 28.2: index 1000 is out of bounds
 # - max(2, len(texts)), max(2, *map(len, texts))
 # + 1000, 256
+
+
+# %% 28.1: a saved model forgets its rows
+# -         self.register_buffer("rows", torch.zeros(room, width))
+# +         self.rows = torch.zeros(room, width)
