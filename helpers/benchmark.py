@@ -95,8 +95,14 @@ class Comparison(Measured, TableResult):
         return f"{b} against {a}: {mark(self.ratio())}"
 
     def ratio(self) -> str:
-        """Return the verdict, the speed-up and its interval, nothing marked."""
+        """Return the verdict, the speed-up and its interval, nothing marked.
+
+        Where it cannot tell, no single number stands for the interval.
+        """
         low, high = self.interval
+        if self.verdict == "cannot tell":
+            sure = f"{self.confidence:.0%} interval"
+            return f"cannot tell: between {low:.3g}x and {high:.3g}x, {sure}"
         return (
             f"{self.verdict}: {self.speedup:.3g}x, {self.confidence:.0%} interval "
             f"{low:.3g} to {high:.3g}"

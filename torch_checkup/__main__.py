@@ -2,15 +2,17 @@
 
     torch-checkup model.py:make --to report.html
 
-Two more questions have a command each:
+More has a command each:
 
     torch-checkup cold-start model.py:make    what a first call costs
     torch-checkup explain log.txt             what messages mean
+    torch-checkup explain capture             what a part means, and what to do
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import sys
@@ -18,6 +20,7 @@ import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
+from .helpers import text
 from .helpers.errors import Unavailable
 from .helpers.results import versions
 
@@ -25,13 +28,15 @@ Options = argparse.Namespace
 TARGET = "what returns (model, inputs): module:function, or path/to/file.py:function"
 _DOES = {  # each command besides the check-up itself
     "cold-start": "what a first call costs, phase by phase, and what a cache saves",
-    "explain": "what messages of torch.compile mean, and what to do",
+    "explain": "what messages of torch.compile, or parts of a check-up, mean",
+    "schema": "the JSON schema of a report that --to writes",
 }
 _STATUSES = {  # of each command, what its exit status means
     "": "0 nothing is wrong, and all rules hold; 1 an answer is wrong or stale, a rule "
     "does not hold, or something became worse; 2 it could not be judged",
     "cold-start": "0 done; 1 a start failed; 2 it could not be done",
     "explain": "0 explained; 1 nothing in it is known; 2 it cannot be read",
+    "schema": "0 printed; 1 never; 2 it cannot be done",
 }
 
 
@@ -107,7 +112,7 @@ def _cold_start_options(option: Callable) -> None:
 
 
 def _explain_options(option: Callable) -> None:
-    words = "a file, or the message itself; else, or with -, standard input"
+    words = "a file, the message itself, or a part; else, or with -, standard input"
     option("log", nargs="?", metavar="FILE", help=words)
 
 
@@ -144,6 +149,7 @@ def _checkup(chosen: Options) -> int:
         repro=chosen.repro,
     )
     print(found)
+    text.tell("torch-checkup explain PART says what a part means, and what to do")
     for path in chosen.to:
         print(f"written to {report.write_report(found, path)}")
     unmet = [f"required: {line}" for line in found.unmet(chosen.require)]
@@ -159,7 +165,11 @@ def _checkup(chosen: Options) -> int:
 
 def _explain(chosen: Options) -> int:
     from .explain import explain_error
+    from .report import QUESTIONS, about
 
+    if chosen.log in QUESTIONS:
+        print(about(chosen.log))
+        return 0
     if chosen.log in (None, "", "-"):  # a dash is what many commands call it
         log = sys.stdin.buffer.read().decode(errors="replace")
     elif _is_path(chosen.log):
@@ -169,6 +179,22 @@ def _explain(chosen: Options) -> int:
     explanation = explain_error(log)
     print(explanation)
     return 0 if explanation.meanings else 1
+
+
+def _schema(_: Options) -> int:
+    import msgspec
+
+    from .helpers.results import FORMAT
+    from .report import Checkup
+
+    [inner], kinds = msgspec.json.schema_components(
+        [Checkup], ref_template="#/$defs/{name}"
+    )
+    fields = {"format": {"const": FORMAT}, "kind": {"const": "Checkup"}}
+    fields["result"] = inner
+    whole = {"type": "object", "properties": fields, "required": [*fields]}
+    print(json.dumps(whole | {"$defs": kinds}, indent=1))
+    return 0
 
 
 def _is_path(words: str) -> bool:
@@ -184,6 +210,7 @@ _COMMANDS = {
     "": (_checkup_options, _checkup),
     "cold-start": (_cold_start_options, _cold_start),
     "explain": (_explain_options, _explain),
+    "schema": (lambda option: None, _schema),
 }
 
 if __name__ == "__main__":

@@ -9,12 +9,14 @@ from __future__ import annotations
 import operator
 import os
 import re
+import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from importlib import import_module
+from importlib import import_module, metadata
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -172,7 +174,7 @@ BISECT = (
     "bisector (lesson 18)"
 )
 """The advice where the search found nothing."""
-_WIDTH = 88  # characters of a line in a terminal
+_WIDTH = 79  # characters of a line in a terminal
 _MOST = 12  # differences that a terminal shows
 _MOST_NAMED = 4  # places that a sentence names
 _LONG = 12  # rows, above which a table of the page is folded
@@ -260,7 +262,8 @@ class Checkup(Measured, TableResult):
             if part.differences:
                 lines += ["", f"{part.name}, what differs:", *_listed(part.differences)]
         if self.interrupted:
-            lines.append("interrupted: these are the parts that were done")
+            ran = (part.name for part in self.parts if part.verdict != "not run")
+            lines.append(f"interrupted: done are {', '.join(ran) or 'no parts'}")
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -350,32 +353,64 @@ class Checkup(Measured, TableResult):
 
 
 def _lesson(number: str) -> str:
-    """Return a lesson's title and file; a link if TORCH_CHECKUP_COURSE has a site."""
+    """Return a lesson's title, linked where there is a site; else what says more."""
     title, page = _LESSONS[number]
     title = f"{number} · {title}"
-    if site := os.environ.get("TORCH_CHECKUP_COURSE", "").rstrip("/"):
+    if site := _site():
         from markupsafe import Markup
 
         return Markup('<a href="{}/{}.html">{}</a>').format(site, page, title)
-    return f"{title} (notebooks/{page}.ipynb)"
+    [part] = [name for name, one in QUESTIONS.items() if one.lesson == number]
+    return f"{title} (torch-checkup explain {part})"
+
+
+def _site() -> str:
+    """Return the address of the course's site: the variable's, or the package's."""
+    usual = ""
+    with suppress(metadata.PackageNotFoundError):  # in a checkout
+        urls = metadata.metadata("torch-checkup").get_all("Project-URL") or []
+        url = dict(url.split(", ", 1) for url in urls).get("Repository", "")
+        usual = re.sub(r"https://github\.com/([^/]+)", r"https://\1.github.io", url)
+    return os.environ.get("TORCH_CHECKUP_COURSE", usual).rstrip("/")
+
+
+def about(name: str) -> str:
+    """Return what a part is asked for, what its verdicts mean, and what to do."""
+    one = QUESTIONS[name]
+    facts = f"Facts for --require: {', '.join(one.facts)}." if one.facts else ""
+    lesson = f"Lesson {one.lesson} of the course, {_LESSONS[one.lesson][0]!r}"
+    lesson += f": {site}/{_LESSONS[one.lesson][1]}.html" if (site := _site()) else "."
+    marks = (f"{sign} {word}: {says}" for word, (sign, says) in _VERDICTS.items())
+    told = [f"{name}: {one.asks}", one.why, f"What to do: {one.todo}", facts, lesson]
+    return "\n".join(
+        [*(line for t in told for line in _broken(t, _WIDTH, _WIDTH)), *marks]
+    )
 
 
 def _broken(line: str, first: int, rest: int) -> list[str]:
     """Return a line in pieces: *first* characters, then *rest*.
 
-    It breaks behind a fact where it can, else between words.  Marked values count as
-    one character: each machine breaks it in the same places.
+    It breaks behind a fact where it can, else between words.
     """
     lines, room = [""], first
     for fact in re.split(r"(?<=;) ", line):
-        if lines[-1] and len(text.unmark(f"{lines[-1]} {fact}")) > room:
+        if lines[-1] and _length(f"{lines[-1]} {fact}") > room:
             lines, room = [*lines, ""], rest
         for word in re.split(r" (?![^⟨]*⟩)", fact):
             longer = f"{lines[-1]} {word}".lstrip()
-            if lines[-1] and len(text.unmark(longer)) > room:
+            if lines[-1] and _length(longer) > room:
                 lines, room, longer = [*lines, ""], rest, word
             lines[-1] = longer
     return lines
+
+
+def _length(line: str) -> int:
+    """Return the characters of a line that has to fit.
+
+    A marked value counts as one, so that each machine breaks a line in the same place;
+    in a terminal, which nobody compares, as what it is.
+    """
+    return len(line if sys.stdout.isatty() else text.unmark(line))
 
 
 def shown(found: TableResult) -> tuple[Table | str, ...]:
@@ -466,7 +501,8 @@ def checkup(
             prefix="checkup-", ignore_cleanup_errors=True
         ) as cache,
     ):
-        done, env = _Done(names, bar), {**FRUGAL, "TORCHINDUCTOR_CACHE_DIR": cache}
+        done = _Done(names, bar, timeout)
+        env = {**FRUGAL, "TORCHINDUCTOR_CACHE_DIR": cache}
         try:
             here = [n for n in names if n not in _APART]
             for name, found in _found(here, order, env):
@@ -475,13 +511,17 @@ def checkup(
                     done.put(name, ended_part(name, problem, running, found["ended"]))
                 elif name:
                     done.put(name, msgspec.convert(found, Part), found.get("when"))
+                elif stage := found.get("stage"):
+                    done.begin(stage)
                 else:
                     about |= found
             if search and "matches" in done and done["matches"].verdict == "bad":
                 sought = order | about | {"timeout": timeout}
+                done.begin("the search for what is wrong")
                 done.put("matches", _with_where(done["matches"], sought, repro))
             for name in _APART:
                 if name in names and (about["trains"] or name != "composes"):
+                    done.begin(name)
                     done.put(name, _apart(name, order | about))
         except KeyboardInterrupt:
             why = "interrupted"
@@ -521,11 +561,22 @@ def _found(
 
 
 class _Done(dict[str, Part]):
-    """The parts that are done: each verdict is printed as it comes, with seconds."""
+    """The parts that are done: each verdict is printed as it comes, with seconds.
 
-    def __init__(self, names: Sequence[str], bar: Any) -> None:
+    A bar says what runs, and for how long it may; where there is none, a first line.
+    """
+
+    def __init__(self, names: Sequence[str], bar: Any, limit: float) -> None:
         super().__init__()
         self._names, self._bar, self._begin = names, bar, time.monotonic()
+        self._limit = f"at most {limit:g} s"
+        if bar.disable:
+            text.tell(f"{text.count(len(names), 'part')}, each {self._limit}")
+        self.begin("start Python")
+
+    def begin(self, stage: str) -> None:
+        """Say what begins, in the line of the bar."""
+        self._bar.set_description_str(f"{stage}, {self._limit}")
 
     def put(self, name: str, part: Part, when: float | None = None) -> None:
         """Keep a part, and tell it once; the bar shows the next.
@@ -537,11 +588,10 @@ class _Done(dict[str, Part]):
         if name not in self:
             says, verdict = part.says, part.verdict
             said = says if f"{verdict}:" in says else f"{verdict}, {says}"
-            text.tell(f"{_VERDICTS[verdict][0]} {name} {took}: {said}")
+            line = f"{_VERDICTS[verdict][0]} {name} {took}: {said}"
+            text.tell("\n  ".join(_broken(text.plain(line), _WIDTH, _WIDTH - 2)))
             self._bar.update()
         self[name] = part
-        left = [name for name in self._names if name not in self]
-        self._bar.set_description_str(f"checkup, {left[0]}" if left else "checkup")
 
 
 def _with_where(

@@ -64,7 +64,8 @@ def parts(
     memory: int | None = None,
     env: Mapping[str, str] = FRUGAL,
 ) -> Iterator[tuple[str, _News]]:
-    """Yield (name, what it found) as the parts end, and ('', news) of the whole.
+    """Yield (name, what it found) as the parts end, and ('', news) of the whole: also
+    the ``stage`` that begins.
 
     *order* goes to *function* with the ``parts`` to do; the other arguments are those
     of `reports`.  A part that had to be ended, or that killed its process, found a
@@ -87,7 +88,7 @@ def parts(
                 for name in [stage] if stage in left else [*left]:
                     left.remove(name)
                     yield name, {"problem": problem, "ended": news["ended"]}
-            elif "stage" not in news:
+            else:
                 yield "", news
 
 

