@@ -55,7 +55,7 @@ TESTED_BY = {  # where several modules are tested through what they do together
     "torch_checkup/__main__.py": "tests/torch_checkup/test_command.py",
     "torch_checkup/capture.py": ADVICE,
     "torch_checkup/gpu.py": PARTS,
-    "torch_checkup/recompiles.py": ADVICE,
+    "torch_checkup/again.py": ADVICE,
     "torch_checkup/report.py": REPORT,
     "torch_checkup/search.py": WHERE,
     "torch_checkup/silent.py": ADVICE,
