@@ -30,7 +30,7 @@ from tools.alone import NOTEBOOKS, only_asks, read
 from tools.commands import command
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("*.md", "figures/*.svg", "solutions/*.py")  # what the lessons speak of
+PAGES = ("*.md", "figures/*.svg", "solutions/*.py", "examples/*.*")  # what lessons use
 ELSEWHERE = re.compile(r"\]\((?=(?:course|examples)/)")  # links to what is not brought
 BACK = "](../notebooks/"
 RECORD = ".delivered.json"  # what was brought, by name: a digest of it

@@ -50,6 +50,8 @@ def get_ready(home: Path, keep: Path | None) -> None:
     _bring([name for name in NEEDED if not _installed(name)])
     if keep:
         _copy(home, keep)
+    if home not in Path.cwd().parents:  # pages read files beside them
+        os.chdir(home / "notebooks")
     both = str(home), str(home / "notebooks")  # for the processes that pages start
     os.environ["PYTHONPATH"] = os.pathsep.join(
         filter(None, (*both, os.environ.get("PYTHONPATH")))

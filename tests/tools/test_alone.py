@@ -16,7 +16,7 @@ from tests.refresh import ROOT, pages, ran
 from tools import alone
 
 ASKS = 'predict("00.p1", "which?", ["a", "b"], mine=None)'
-TELLS = "import course; print(course.__file__)"
+TELLS = "import course, os; print(course.__file__, os.listdir('course')[:0])"
 
 
 def page():
@@ -87,7 +87,7 @@ def test_the_first_cell_finds_the_course_or_fetches_it_once(repository, tmp_path
     shutil.rmtree(cache)
     cache.write_text("no folder can be made")
     assert "is here and stays" in run(repository).stdout
-    near = ROOT / "notebooks" / "reference"
+    near = ROOT / "notebooks"
     assert str(ROOT) in run("", folder=near).stdout
     assert str(ROOT) in run("", JPY_SESSION_NAME=str(near / "a.ipynb")).stdout
 

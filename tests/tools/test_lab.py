@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -199,6 +200,8 @@ def test_links_of_the_copies_lead_somewhere():
             if not urlsplit(target).scheme:
                 path = unquote(target.partition("#")[0])
                 assert (own / path).exists(), f"{page.name}: {target}"
+        for file in re.findall(r"\bexamples/\w+\.\w+", page.read_text("utf-8")):
+            assert (own / file).exists(), f"{page.name} reads {file}"
 
 
 def test_jupyterlab_opens_the_table_of_contents_and_then_what_was_open(
