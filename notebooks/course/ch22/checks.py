@@ -63,7 +63,9 @@ CASES = (  # what happens, the records, and what is to be said
 )
 def who_compiled_apart(compiled_apart):
     for what, records, wanted in CASES:
-        answer = compiled_apart(records)
+        answer = compiled_apart(given := [[*map(dict, rank)] for rank in records])
+        if given != records:
+            return "it changes the records, which others may read after it"
         if not isinstance(answer, list):
             return f"you return a {type(answer).__name__}, and a list was asked for"
         if sorted(map(tuple, answer), key=str) != wanted:

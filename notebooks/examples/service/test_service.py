@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import app
@@ -116,3 +118,36 @@ def test_the_model_is_called_in_one_thread_through_a_reload(
         assert len(threads) == 1
         client.get("/health")  # the canary waits for nobody
     assert len(threads) == 2
+
+
+def test_a_full_queue_refuses_and_a_late_request_is_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    go, asked, usual = (
+        threading.Event(),
+        {"series": app.example(17)},
+        app.Service.answer,
+    )
+
+    def answer(*given: Any) -> app.Answer:
+        go.wait(60)
+        return usual(*given)
+
+    monkeypatch.setattr(app.Service, "answer", answer)
+    options = app.Options("one", queue=2, deadline=1.0)
+    with (
+        TestClient(app.create_app(options)) as client,
+        ThreadPoolExecutor(2) as others,
+    ):
+        late = [others.submit(client.post, "/score", json=asked) for _ in "ab"]
+        while "service_waiting 2" not in client.get("/metrics").text:
+            time.sleep(0.01)
+        assert client.post("/score", json=asked).status_code == 503
+        assert client.get("/health").is_success  # though nobody is served
+        assert [one.result().status_code for one in late] == [504, 504]
+        go.set()
+        monkeypatch.undo()
+        assert client.post("/score", json=asked).is_success
+        said = client.get("/metrics").text
+    assert "service_refused_total 1" in said
+    assert "service_answers_total 2" in said  # the dropped one is none

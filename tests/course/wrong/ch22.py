@@ -40,3 +40,9 @@ def compiled_apart(records):
 # %% 22.1: you return a generator, and a list was asked for
 # -     return found
 # +     return (one for one in found)
+
+
+# %% 22.1: it changes the records
+# -     found = []
+# +     found = []
+# +     records[0] = records[0][::-1]

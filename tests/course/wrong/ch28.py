@@ -59,3 +59,10 @@ class Fixed(torch.nn.Module):
 # %% 28.1: a saved model forgets its rows
 # -         self.register_buffer("rows", torch.zeros(room, width))
 # +         self.rows = torch.zeros(room, width)
+
+
+# %% 28.2: two texts: it changes the texts
+# -         for row, text in enumerate(texts):
+# +         for text in texts:
+# +             text += [0] * (length - len(text))
+# +         for row, text in enumerate(texts):
