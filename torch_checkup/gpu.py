@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 from .helpers import text
-from .helpers.gpu.dump import dump_triton
+from .helpers.gpu.dump import Dump, dump_triton
 from .model import Model
 from .report import Part, shown
+
+_SHOWN, _LARGE = 3, 1_000_000  # kernels with their stages; characters of HTML
 
 
 def part(m: Model) -> Part:
@@ -24,4 +28,14 @@ def part(m: Model) -> Part:
     spilled = sum(code.spills or 0 for code in codes)
     counts = {"gpu_kernels": len(dump.kernels), "gpu_spilled": spilled}
     verdict = "look" if spilled else "good"
-    return Part("gpu", verdict, says, counts, (*shown(dump), *map(str, codes)))
+    evidence = *shown(dump), *map(str, codes)
+    return Part("gpu", verdict, says, counts, evidence, pictures=tuple(_page(dump)))
+
+
+def _page(dump: Dump) -> Iterator[str]:
+    """Yield the page of the kernels that move most, where it isn't large."""
+    kernels = {kernel.name: kernel for kernel in dump.kernels}.values()
+    most = sorted(kernels, key=lambda kernel: -kernel.bytes)[:_SHOWN]
+    page = replace(dump, launches=tuple(most)).page()
+    if most and len(page.html) < _LARGE:
+        yield page._repr_html_()

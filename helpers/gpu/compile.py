@@ -35,6 +35,8 @@ with needed_for("Triton code for a GPU that is not here"):
     from torch._inductor.runtime import hints as inductor_hints
     from torch._inductor.runtime import triton_heuristics
 
+FILE = "<generated kernel>"  # what Triton takes for a kernel's file
+
 
 @dataclass(frozen=True)
 class Config:
@@ -77,7 +79,7 @@ class MachineCode(Result):
 
         Disassembled when asked for: that takes longer than a compile from the cache.
         """
-        text = _cuobjdump("--dump-sass", b64decode(self.cubin))
+        text = read_by("cuobjdump", b64decode(self.cubin), "--dump-sass")
         lines = re.findall(r"^\s*/\*(\w+)\*/\s+(.*?;)", text, re.M)
         return "".join(f"{address}  {line}\n" for address, line in lines)
 
@@ -109,16 +111,17 @@ class Generated(Result):
 
 
 @functools.lru_cache(256)
-def compile_kernel(source: str, gpu: Gpu) -> MachineCode:
+def compile_kernel(source: str, gpu: Gpu, lines: bool = False) -> MachineCode:
     """Compile a kernel, in its first configuration, for *gpu*.
 
-    It may be another GPU than it was generated for.  Raises Unavailable without Triton,
-    InputError when the kernel cannot be compiled for this GPU.
+    It may be another GPU than it was generated for.  With *lines*, the code of each
+    stage keeps its marks that lead to the lines of *source*.  Raises Unavailable
+    without Triton, InputError when the kernel cannot be compiled for this GPU.
     """
     with loaded(source, gpu) as tuner:
         try:
-            binary, log = _compiled(tuner)
-            usage = _cuobjdump("--dump-resource-usage", binary.asm["cubin"])
+            binary, log = _compiled(tuner, lines=lines)
+            usage = read_by("cuobjdump", binary.asm["cubin"], "--dump-resource-usage")
             found = {name: int(n) for name, n in re.findall(r"(\w+):(\d+)", usage)}
             spills = (found["STACK"] + found["LOCAL"]) // 4
             if spills and not log:  # it came from the cache, without the log
@@ -142,7 +145,7 @@ def compile_kernel(source: str, gpu: Gpu) -> MachineCode:
             spills=spills,
             shared=shared,
             occupancy=occupancy(gpu, threads, found["REG"], shared),
-            **{stage: _plain(binary.asm[stage]) for stage in stages},
+            **{s: binary.asm[s] if lines else _plain(binary.asm[s]) for s in stages},
             cubin=b64encode(binary.asm["cubin"]).decode(),
         )
 
@@ -194,15 +197,14 @@ def _believing(gpu: Gpu) -> Iterator[None]:
 
 def _tuner(source: str) -> Any:
     # Triton reads a kernel's text through its file, and there is none.
-    file = "<generated kernel>"
-    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
-    space = {"__name__": file, "__file__": file}
+    linecache.cache[FILE] = (len(source), None, source.splitlines(True), FILE)
+    space = {"__name__": FILE, "__file__": FILE}
     try:
-        exec(compile(source, file, "exec"), space)
+        exec(compile(source, FILE, "exec"), space)
     except (SyntaxError, NameError, ImportError) as error:
         raise InputError(f"not a kernel that Inductor wrote: {error}") from error
     finally:
-        linecache.cache.pop(file, None)
+        linecache.cache.pop(FILE, None)
     kind = triton_heuristics.CachingAutotuner
     tuners = [value for value in space.values() if isinstance(value, kind)]
     if len(tuners) != 1:
@@ -211,21 +213,37 @@ def _tuner(source: str) -> Any:
     return tuners[0]
 
 
-def _compiled(tuner: Any, again: bool = False) -> tuple[Any, str]:
+def _compiled(tuner: Any, again: bool = False, lines: bool = False) -> tuple[Any, str]:
     """Return Triton's compiled kernel, and the output of ptxas."""
-    with _asking(again) as log:
+    with _asking(again, lines) as log:
         return tuner._precompile_config(tuner.configs[0]).kernel, log.getvalue()
 
 
 @contextlib.contextmanager
-def _asking(again: bool = False) -> Iterator[io.StringIO]:
+def _asking(again: bool = False, lines: bool = False) -> Iterator[io.StringIO]:
     """Set Triton's compiler up, and yield what ptxas says."""
     from triton import knobs
+    from triton.backends.nvidia.compiler import CUDABackend
 
-    silent = mock.patch.object(triton_heuristics.log, "disabled", True)
-    with knobs.compilation.scope(), knobs.nvidia.scope(), silent:
-        knobs.compilation.disable_line_info = True
-        knobs.compilation.always_compile = again
+    make_ptx = CUDABackend.make_ptx
+
+    def marked(self: Any, *args: Any) -> str:
+        # LLVM counts the lines of inline assembly on from that of the statement.
+        inline = r"(?s)// begin inline asm.*?// end inline asm"
+        return re.sub(
+            inline,
+            lambda found: re.sub(r"(?m)^\s*\.loc\s.*\n", "", found[0]),
+            make_ptx(self, *args),
+        )
+
+    with (
+        knobs.compilation.scope(),
+        knobs.nvidia.scope(),
+        mock.patch.object(triton_heuristics.log, "disabled", True),
+        mock.patch.object(CUDABackend, "make_ptx", marked if lines else make_ptx),
+    ):
+        knobs.compilation.disable_line_info = not lines
+        knobs.compilation.always_compile = again or lines
         knobs.nvidia.dump_ptxas_log = True
         with contextlib.redirect_stdout(io.StringIO()) as log:
             yield log
@@ -252,11 +270,12 @@ def _plain(text: str) -> str:
     return re.sub(r"^#loc.*\n", "", text, flags=re.M)
 
 
-def _cuobjdump(option: str, cubin: bytes) -> str:
+def read_by(tool: str, cubin: bytes, *options: str) -> str:
+    """Return what ``cuobjdump`` or ``nvdisasm`` says of machine code."""
     from triton import knobs
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "kernel.cubin")
         file.write_bytes(cubin)
-        command = [knobs.nvidia.cuobjdump.path, option, str(file)]
+        command = [getattr(knobs.nvidia, tool).path, *options, str(file)]
         return subprocess.check_output(command, text=True, stderr=subprocess.STDOUT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
@@ -17,12 +18,13 @@ from .. import session
 from .._torch import needed_for
 from ..codegen import folded
 from ..errors import InputError, one_line
-from ..results import Result, TableResult
+from ..results import Result, TableResult, write_atomically
 from ..tensors import tensors
 from ..text import Table, count, pre, size
 from . import compile, gpus, templates
 from . import fake_gpu as fake
 from .fake_gpu import LoweredGraph, Lowering, LoweringHere
+from .origins import Origins
 from .templates import Candidate, Candidates, Choosing
 
 with needed_for("Triton code for a GPU that is not here"):
@@ -155,6 +157,7 @@ def _launches(graph: LoweredGraph, gpu: str) -> Iterator[DumpedKernel]:
             arguments=arguments,
             gpu=gpu,
             generated=graph.kernels.get(name, ""),
+            origins=graph.origins.get(name, Origins()),
         )
 
 
@@ -255,6 +258,7 @@ class DumpedKernel(compile.Generated):
     arguments: tuple[str, ...]
     gpu: str
     generated: str  # the kernel's own module, as Inductor wrote it
+    origins: Origins = field(default_factory=Origins, compare=False)
 
     @cached_property
     def configs(self) -> tuple[compile.Config, ...]:
@@ -390,6 +394,21 @@ class Dump(TableResult):
     def to_json(self) -> str:
         """Return all but *lowered* as JSON text that ``from_json`` reads back equal."""
         return Result.to_json(replace(self, lowered=()))
+
+    def page(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Return each line's way to machine code as one page; write it to *path*."""
+        from . import linked
+
+        page = linked.page(self)
+        if path is not None:
+            write_atomically(path, page.html)
+        return page
+
+    def diff(self, other: Dump) -> Any:
+        """Return what differs from another dump: kernels, registers, Triton code."""
+        from .changes import changes
+
+        return changes(self, other)
 
     def check_numerics(self) -> Any:
         """Run each kernel in Triton's interpreter and compare it with eager."""

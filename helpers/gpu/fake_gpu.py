@@ -35,7 +35,9 @@ from ..codegen import Kernel, lowered
 from ..errors import InputError, Unavailable
 from ..tensors import clone
 from ..text import progress
+from . import origins
 from .gpus import Gpu
+from .origins import Origins
 
 with needed_for("Triton code for a GPU that is not here"):
     from torch._dynamo.device_interface import CudaInterface
@@ -408,6 +410,7 @@ class LoweredGraph:
     # Kernel and arguments of each launch, by its place; a library call has none.
     calls: dict[int, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
     inputs: list[Any] = field(default_factory=list)  # of the call on the CPU
+    origins: dict[str, Origins] = field(default_factory=dict)  # of each kernel
 
 
 @contextlib.contextmanager
@@ -456,6 +459,7 @@ def _noted_in(graph: LoweredGraph, load: bool) -> Iterator[None]:
     with (
         progress(f"graph {graph.index} {graph.phase}", operations, "operations") as bar,
         lowered() as graph.launches,
+        origins.noted() as graph.origins,
         patch(PythonWrapperCodegen, generate_kernel_call=noted_call),
         patch(GraphLowering, **modules),
     ):

@@ -1,0 +1,131 @@
+"""A line of the program, followed down to the machine code and back."""
+
+import json
+import re
+import subprocess
+from base64 import b64decode
+from unittest import mock
+
+import pytest
+import torch
+
+from helpers import dump_triton
+from helpers.errors import InputError
+from helpers.gpu import linked
+from helpers.gpu.compile import FILE, compile_kernel
+from helpers.gpu.gpus import find
+from tests.kinds import dumped, randn
+
+
+def tripled(x):
+    y = x + 0.75
+    y = y * 3
+    return torch.softmax(y.abs(), -1)
+
+
+FIRST = tripled.__code__.co_firstlineno
+# What one line becomes, and no other one: in each column, floats as their bits.
+SUM = rf"{FIRST + 1}: |aten\.add|\+|arith\.addf|arith\.addf|fadd .*7\.5|0f3F40|0\.75 "
+PRODUCT = rf"{FIRST + 2}: |aten\.mul|\*|arith\.mulf|arith\.mulf|fmul .*3\.0|0f4040|FMUL"
+
+
+@pytest.fixture(scope="module")
+def dump():
+    return dump_triton(tripled, randn(16, 1000))
+
+
+@pytest.fixture(scope="module")
+def page(dump):
+    return dump.page()
+
+
+def belonging(page, words):
+    """Return what belongs to the one line of Triton with *words*, by column."""
+    columns = page.kernels[0].columns
+    [lines] = [lines for text, lines in columns["Triton"] if re.search(words, text)]
+    return {
+        title: "\n".join(text for text, own in rows if own & lines)
+        for title, rows in columns.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "mine", "other"),
+    [(r"= tmp0 \+ tmp1", SUM, PRODUCT), (r"= tmp2 \* tmp3", PRODUCT, SUM)],
+)
+def test_a_line_leads_to_its_code_and_to_no_other(page, line, mine, other):
+    found = belonging(page, line)
+    for title, own, foreign in zip(
+        found, mine.split("|"), other.split("|"), strict=True
+    ):
+        assert re.search(own, found[title]), title
+        assert not re.search(foreign, found[title]), title
+
+
+def test_every_line_that_makes_code_has_its_ptx(page, dump):
+    columns = page.kernels[0].columns
+    code = re.compile(r"tt\.(load|store|reduce|extern)|arith\.(add|sub|mul|div)f")
+    made = [lines for text, lines in columns["TTIR"] if code.search(text)]
+    assert len(made) > 8
+    for title in ("TTGIR", "LLVM IR", "PTX", "SASS"):
+        known = frozenset().union(*(lines for _, lines in columns[title]))
+        assert frozenset().union(*made) <= known, title
+    load, store = belonging(page, r"tl\.load"), belonging(page, r"tl\.store")
+    assert "LDG" in load["SASS"] and "STG" not in load["SASS"]
+    assert "st.global" in store["PTX"] and "torch.softmax" in store["Python"]
+    marked = compile_kernel(dump.kernels[0].generated, find("h100"), lines=True)
+    assert marked.sass == dump.kernels[0].sass and ".loc" not in dump.kernels[0].ptx
+
+
+def test_the_page_needs_no_network_and_can_be_used_by_keys(dump, page, tmp_path):
+    dump.page(tmp_path / "kernels.html")
+    assert (tmp_path / "kernels.html").read_text("utf-8") == page.html
+    assert len(page.html) < 2e6 and not re.search(r"https?:|src=|<link", page.html)
+    for part in ('role="tablist"', 'role: "listbox"', 'role="status"', "ArrowDown"):
+        assert part in page.html
+    [tab] = json.loads(re.search(r'id="data">(.*?)</script>', page.html, re.S)[1])
+    assert [title for title, _ in tab["columns"]] == [*page.kernels[0].columns]
+    assert f"{dump.kernels[0].registers} registers a thread" in tab["needs"]
+    assert "% occupancy" in tab["needs"]
+    shown = re.search(r'src="data:text/html;base64,([^"]*)"', page._repr_html_())
+    assert b64decode(shown[1]).decode() == page.html
+
+
+def test_the_way_of_one_line(page):
+    way = page.way("y = y * 3")
+    assert [stage for stage, _ in way.rows] == [*page.kernels[0].columns]
+    assert way.rows[1][1].startswith("⟨mul = aten.mul") and "tmp3" in way.rows[2][1]
+    with pytest.raises(InputError, match="'no such'"):
+        page.way("no such")
+
+
+def test_code_that_is_inlined_belongs_to_the_line_that_calls_it():
+    ptx = f"""
+\t.file\t1 "{FILE}"\n\t.file\t2 "standard.py"
+\t.loc\t1 37 25\n\tmov.u32 \t%r1, 1;
+\t.loc\t2 291 36, function_name $L__info, inlined_at 1 38 25\n\tadd.f32 \t%r2, %r1, 2;
+\t.loc\t2 261 15, function_name $L__info, inlined_at 2 291 36\n\tmul.f32 \t%r3, %r2, 3;
+$L__BB0_1:\n\t.loc\t2 5 1\n\tret;\n\t.section\t.debug_abbrev
+"""
+    rows = [(text.split()[0], [*lines]) for text, lines in linked._ptx(ptx)]
+    code = [("mov.u32", [37]), ("add.f32", [38]), ("mul.f32", [38])]
+    assert rows == [*code, ("$L__BB0_1:", []), ("ret;", [])]
+
+
+def test_what_has_no_stages_says_so(dump):
+    lost = subprocess.CalledProcessError(1, "nvdisasm")
+    with mock.patch.object(linked, "read_by", side_effect=lost):
+        [(text, lines)] = dump.page().kernels[0].columns["SASS"]
+    assert "nvdisasm" in text and not lines
+    own = dumped("your own Triton kernel").page().kernels
+    assert any("add_one" in line for line, _ in own[1].columns["Python"])
+    assert "No kernel was generated" in dumped("no tensor operation").page().html
+
+
+def test_two_dumps_are_compared(dump):
+    changes = dump.diff(dump_triton(tripled, randn(16, 1000), dynamic=True))
+    assert ("0", "kind", "persistent reduction", "reduction") in changes.table().rows
+    assert "\n+    for r0_offset in tl.range(0, r0_numel, R0_BLOCK):" in changes.text
+    assert str(dump.diff(dump)) == "their Triton code is the same"
+    none = dump.diff(dumped("no tensor operation"))
+    assert ("0", "kind", "persistent reduction", "none") in none.table().rows
