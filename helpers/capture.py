@@ -289,22 +289,33 @@ def _original_name(name: str) -> str:
     return re.sub(r"^(torch_dynamo_resume_in_)+|(_at_\d+)+$", "", name)
 
 
+MASK = "keep the shape fixed: torch.where(mask, x, 0) instead of x[mask]"
 # What removes a graph break: a pattern of torch's reason and, below it, the line.
 # The first that fits counts.  These are right for all that torch says in such words;
 # for the rest, torch's own hints are shown.
+_ITEM = r"(?:Tensor\.item\(\)|_local_scalar_dense)[\s\S]*\n"
 _ADVICE = {
     r"torch\._dynamo\.graph_break\(\)": "remove the call that asks for the break",
     r"_local_scalar_dense.*\n.*random\.|Random\.": (
         "draw with torch.rand, or pass the number in as a tensor"
+    ),
+    rf"{_ITEM}(?!.*\b(item|tolist|float|int|bool)\().*\w\[[^]:]*[a-z]": (
+        "a list takes a number as its index, which only the data gives: make one "
+        "tensor of it, torch.tensor(list) or torch.stack(list), and index that"
+    ),
+    r"Tensor\.item\(\)[\s\S]*\n(?!.*\b(item|tolist|float|int|bool)\()": (
+        "Python needs the number of a tensor here, as range(), a format or a "
+        "comparison does: keep it a tensor, or pass the number in"
+    ),
+    r"get_default_(device|dtype)": (
+        "ask before the call and pass it in, or take it from an input: x.device"
     ),
     r"Tensor\.(item|tolist)\(\)|_local_scalar_dense.*\n.*\b(item|float|int|bool)\(": (
         "keep the value a tensor, where it is no size: "
         "no .item(), .tolist(), float() or int()"
     ),
     r"aten\.equal": "compare in tensors: (x == y).all(), and torch.where",
-    r"aten\.(masked_select|nonzero.*\n.*\[)": (
-        "keep the shape fixed: torch.where(mask, x, 0) instead of x[mask]"
-    ),
+    r"aten\.(masked_select|nonzero.*\n.*\[)": MASK,
     r"torch\.compiler\.disable": (
         "remove torch.compiler.disable, or call that function outside"
     ),
@@ -492,6 +503,9 @@ class Call:
     graphs: int = 0
 
 
+_IN_A_CELL = 2  # reasons; of more, each has a row
+
+
 @dataclass(frozen=True, repr=False)
 class Recompiles(TableResult):
     """What each call of a function cost in compiles, and why.
@@ -515,10 +529,11 @@ class Recompiles(TableResult):
 
     def table(self) -> Table:
         """Return a row for each call."""
-        rows = [
-            (i, call.compiles, "; ".join(call.reasons))
-            for i, call in enumerate(self.calls, 1)
-        ]
+        rows = list[tuple[Any, ...]]()
+        for i, call in enumerate(self.calls, 1):
+            few = len(call.reasons) <= _IN_A_CELL
+            first, *more = ["; ".join(call.reasons)] if few else call.reasons
+            rows += [(i, call.compiles, first), *(("", "", one) for one in more)]
         return Table.of(("call", "compiles", "why"), rows)
 
     def _last(self) -> str:
@@ -632,8 +647,15 @@ _WORDS = {
     ),
     rf"{_TENSOR} requires_grad": "{0} differs in whether it requires gradients",
     rf"{_TENSOR} (?:Tensor )?(?:device|dispatch key)": (
-        "{0} is on another device, or another kind of tensor"
+        "{0} is on another device, or another kind of tensor, as of inference mode"
     ),
+    r"expected type of '(.+?)' to be .* found <class 'NoneType'>": (
+        "{0} is None, compiled for a value"
+    ),
+    r"expected type of '(.+?)' to be .*, '? ?but found <class '(.+?)'>": (
+        "{0} is of class {1}, compiled for another"
+    ),
+    r"^([^\s(]+) is None$": "{0} is given, compiled for None",
     r"GLOBAL_STATE changed: (.+)": "the global setting {0} changed",
     r"check_obj_id\((?:L\[')?(\w+)": "{0} is another object",
     r"check_type_id\((?:L\[')?(\w+)": "{0} has another type",

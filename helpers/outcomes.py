@@ -101,7 +101,8 @@ class Trial:
         self.calls = clone(list(calls))  # once: what they share, they share here
         if gradients is True:
             for tensor in tensors(self.calls):
-                if tensor.is_floating_point() and tensor.is_leaf:
+                leaf = tensor.is_leaf and not tensor.is_inference()
+                if tensor.is_floating_point() and leaf:
                     tensor.requires_grad_()
         self.state = restored(self.model, eager, compiled, self.calls)
         self.old = {id(tensor): value for tensor, _, value in self.state.values}

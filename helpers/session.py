@@ -110,7 +110,8 @@ class restored:
             if form != (memory.data_ptr(), memory.shape, memory.dtype):
                 tensor.data = memory
             if not torch.equal(memory, value):
-                memory.data.copy_(value)  # .data: for autograd it is no write
+                with torch.inference_mode(memory.is_inference()):
+                    memory.data.copy_(value)  # .data: for autograd it is no write
         # Last, as a gradient must have the shape of its tensor.
         for owner, name, before in self._attributes:
             cell = isinstance(owner, types.CellType)  # which may be empty now

@@ -11,6 +11,7 @@ import copy
 import types
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -73,13 +74,15 @@ def clone(value: Any) -> Any:
 
     What changes how much memory a function reads stays as it is: strides, tensors
     that share memory, a tensor that occurs twice.  So do leaves of autograd, their
-    gradients, and the marks of ``mark_dynamic``.  Modules are shared, not copied.
+    gradients, what a tensor has as attributes, such as the marks of ``mark_dynamic``,
+    and whether it is of inference mode.  Modules are shared, not copied.
     """
     # What deepcopy finds in its memo, by id, it takes for copied already.
     memo: dict[int, Any] = {}
     for item in walk(value):
         if isinstance(item, torch.Tensor):
-            memo[id(item)] = _copy(item, memo)
+            with torch.inference_mode(item.is_inference()):
+                memo[id(item)] = _copy(item, memo)
         elif isinstance(item, torch.nn.Module):
             memo[id(item)] = item
     return copy.deepcopy(value, memo)
@@ -108,7 +111,9 @@ def _copy(tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
     new.requires_grad_(tensor.requires_grad)
     if tensor.is_leaf and tensor.grad is not None:
         new.grad = copy.deepcopy(tensor.grad.detach(), memo)
-    for name, mark in vars(tensor).items():  # of mark_dynamic and its kin
-        if name.startswith(("_dynamo_", "_has_dynamo_", "_specialize_on")):
-            setattr(new, name, copy.copy(mark))
+    for name in vars(tensor).keys() - vars(new).keys():
+        item = vars(tensor)[name]
+        with suppress(Exception):  # such as a lock: it has no copy
+            item = copy.deepcopy(item, memo)
+        vars(new)[name] = item
     return new

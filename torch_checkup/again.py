@@ -10,7 +10,7 @@ import itertools
 import re
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -175,11 +175,28 @@ def _detached(m: Model, found: Finding) -> Iterator[Option]:
         yield options.changed(m, line, found.name, torch.Tensor.detach)
 
 
+def _filled(m: Model, found: Finding) -> Iterator[Option]:
+    yield from options.filled(m, found.name)
+
+
+def _cloned(m: Model, found: Finding) -> Iterator[Option]:
+    line = f"{found.name}.clone() in each call"
+    yield options.changed(m, line, found.name, torch.clone)
+
+
 _SIZE = r"tensor '(.+?)' size mismatch at index (\d+)"
 _NAME = r"(?:L\['?)?([\w.\[\]']+)"
 _LIMIT = 64
 _MOST_AT_ONCE = 8
 """So many ways to help with several findings at once are tried."""
+_OPTIONAL = Kind(
+    r"^([^\s(]+) (?:is(?: not)?|==) None$"
+    r"|expected type of '(.+?)' to be .*NoneType",
+    "{0} is given in some calls, None in others",
+    (_filled,),
+    "warm up with each form that is meant, for these versions come to an end; or give "
+    "a value that changes nothing in place of None",
+)
 KINDS = (  # the first that fits counts; what torch's own hint names is tried, too
     Kind(
         rf"{_SIZE}.*Guard failed on a parameter",
@@ -211,6 +228,23 @@ KINDS = (  # the first that fits counts; what torch's own hint names is tried, t
         r"tensor '(.+?)' requires_grad mismatch",
         "{0} differs in whether it requires gradients",
         (_detached,),
+    ),
+    Kind(
+        r"tensor '(.+?)' .*dispatch key",
+        "{0} is another kind of tensor, such as one made in inference mode",
+        (_cloned,),
+        "make it in one way: under torch.no_grad() in place of inference_mode()",
+    ),
+    _OPTIONAL,
+    Kind(
+        r"expected type of '(.+?)' to be ",
+        "{0} is of a different class",
+        untried="give it in one class: x.as_subclass(torch.Tensor) for a tensor",
+    ),
+    Kind(
+        r"KeyError on (\S+)|dict_contains\((.+)\)",
+        "{0} is a key in some calls, and missing in others",
+        untried="always give the same keys",
     ),
     Kind(
         r"GLOBAL_STATE changed: ",
@@ -260,7 +294,7 @@ KINDS = (  # the first that fits counts; what torch's own hint names is tried, t
         "keep the number out of the compiled function, or make it a tensor",
     ),
     Kind(
-        r"Duplicate tensors|^\S+ is (?:not )?\S+$",
+        r"Duplicate tensor|^\S+ is (?:not )?\S+$",
         "one tensor is given twice in some calls",
         untried="give a copy, .clone()",
     ),
@@ -273,11 +307,17 @@ KINDS = (  # the first that fits counts; what torch's own hint names is tried, t
 )
 
 
-def findings(guards: Iterable[Guard]) -> list[Finding]:
-    """Return the causes for which *guards* failed, each once."""
+def findings(guards: Iterable[Guard], optional: Collection[str] = ()) -> list[Finding]:
+    """Return the causes for which *guards* failed, each once.
+
+    *optional* are the names of arguments that are None in some calls.
+    """
     found = dict[str, Finding]()
     for guard in guards:
         kind = next(k for k in KINDS if re.search(k.pattern, guard.test))
+        typed = re.match(rf"___check_type_id\({_NAME},", guard.test)
+        if typed and typed[1] in optional:  # another type, here None
+            kind = _OPTIONAL._replace(pattern=typed.re.pattern)
         groups = [*filter(None, re.search(kind.pattern, guard.test).groups())]
         words = kind.words.format(*groups) or in_words(guard.test, guard.source)
         words = re.sub(r"\bkwargs\['(\w+)'\]", r"\1", named(words, guard.source))
@@ -318,7 +358,8 @@ class Attempts:
     def lines(self) -> Iterator[str]:
         """Yield the advice: options that help, and changes that cannot be tried."""
         helps, rest = dict[str, list[Finding]](), list[Finding]()
-        every = findings(g for call in self.seen.calls for g in call.failed)
+        guards = (g for call in self.seen.calls for g in call.failed)
+        every = findings(guards, options.optional(self.m))
         for found in every:
             if best := self._best(found):
                 helps.setdefault(best.option.line, []).append(found)

@@ -160,7 +160,7 @@ def captured(m: Model, number: int, option: Option) -> tuple[Captured, bool]:
         option.before()
         compiled = compile_apart(m.fn, backend="eager")
         answer = answer_of(compiled, option.calls(m.calls)[number])
-    return found, near(answer, _eager(m, [number])[number])
+    return found, near(answer, eager_answers(m, [number])[number])
 
 
 def versions(
@@ -173,7 +173,7 @@ def versions(
     """
     compiling = compiling or partial(compile_apart, m.fn)
     order = option.order or tuple(range(len(m.calls)))
-    usual, watches, agrees = _eager(m, order), list[Watch](), True
+    usual, watches, agrees = eager_answers(m, order), list[Watch](), True
     with undisturbed(m.fn), option.on(), correctness.seeded(0):
         compiled = compiling(backend="eager", **option.options)
         for turn in range(rounds):
@@ -193,7 +193,7 @@ def versions(
     return found, agrees
 
 
-def _eager(m: Model, order: Sequence[int]) -> dict[int, list[torch.Tensor]]:
+def eager_answers(m: Model, order: Sequence[int]) -> dict[int, list[torch.Tensor]]:
     """Return the answers of eager code for each call, in this order."""
     with undisturbed(m.fn), kept_settings(), correctness.seeded(0):
         calls = m.calls
@@ -312,7 +312,9 @@ def named(m: Model, call: Call) -> Iterator[tuple[str, Any]]:
         yield argument.key + pytree.keystr(path), leaf
 
 
-def changed(m: Model, line: str, name: str, change: Callable[[Any], Any]) -> Option:
+def changed(
+    m: Model, line: str, name: str, change: Callable[[Any], Any], defaults: bool = False
+) -> Option:
     """Return the option that changes the leaf with a *name* in all calls."""
 
     def changed_leaf(path: tuple, leaf: Any) -> Any:
@@ -322,19 +324,57 @@ def changed(m: Model, line: str, name: str, change: Callable[[Any], Any]) -> Opt
     def with_leaf(arguments: dict[str, Any]) -> dict[str, Any]:
         return pytree.tree_map_with_path(changed_leaf, dict(arguments))
 
-    return Option(line, calls=partial(_rebound, m, with_leaf))
+    return Option(line, calls=partial(_rebound, m, with_leaf, defaults=defaults))
+
+
+def filled(m: Model, name: str) -> Iterator[Option]:
+    """Yield options that give a tensor where an argument is None, or not given.
+
+    Of ones or zeros, as large as in a call that has it: as masks and biases that change
+    nothing are.
+    """
+    given = (dict(named(m, call)).get(name) for call in m.calls)
+    like = next((one for one in given if isinstance(one, torch.Tensor)), None)
+    for make in (torch.ones_like, torch.zeros_like) if like is not None else ():
+
+        def fill(old: Any, make: Callable[..., Any] = make) -> Any:
+            return make(like) if old is None else old
+
+        of = f"{tuple(like.shape)}, dtype={like.dtype}"
+        line = f"torch.{make.__name__.removesuffix('_like')}({of})"
+        yield changed(m, f"give {line} as {name} in place of None", name, fill, True)
 
 
 def _rebound(
-    m: Model, change: Callable[[dict[str, Any]], dict[str, Any]], calls: Sequence[Call]
+    m: Model,
+    change: Callable[[dict[str, Any]], dict[str, Any]],
+    calls: Sequence[Call],
+    defaults: bool = False,
 ) -> list[Call]:
-    """Return *calls* with what *change* makes of their arguments by name."""
+    """Return *calls* with what *change* makes of their arguments by name.
+
+    With *defaults*, those are changed, too, that a call does not give.
+    """
     new = []
     for call in calls:
         bound = _bound(m, call)
+        if defaults:
+            bound.apply_defaults()
         bound.arguments = change(bound.arguments)
         new.append((bound.args, bound.kwargs))
     return new
+
+
+def optional(m: Model) -> set[str]:
+    """Return the names of what is None, or not given, in some calls, and not in all."""
+    seen = defaultdict[str, list[bool]](list)
+    with suppress(AttributeError, TypeError, ValueError):  # no signature
+        for call in m.calls:
+            for name, leaf in named(m, call):
+                seen[name].append(leaf is None)
+    return {
+        name for name, none in seen.items() if any(none) or len(none) < len(m.calls)
+    }
 
 
 def varying(m: Model) -> dict[str, list[int]]:

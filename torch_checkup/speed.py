@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 
 from .helpers import text
@@ -14,11 +15,12 @@ def part(m: Model) -> Part:
     inputs, kwargs = m.calls[0]
     sides = m.run(m.eager), m.run(m.compiled())
     result = race(sides, inputs, kwargs=kwargs, budget=m.order["budget"])
+    paid = result.calls_to_pay_back
     counts = {
         "speedup": round(result.speedup, 4),
         "speedup_low": round(result.interval[0], 4),
         "speedup_high": round(result.interval[1], 4),
-        "paid_back": min(result.calls_to_pay_back, 1e12),
+        "paid_back": paid if math.isfinite(paid) else None,
     }
     verdict = {"faster": "good", "slower": "bad", "same": "look"}.get(
         result.verdict, "cannot tell"

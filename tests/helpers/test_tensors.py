@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from helpers.session import restored
 from helpers.tensors import clone, tensors
 
 
@@ -78,6 +79,23 @@ def test_clones_share_the_memory_that_the_originals_share():
     with torch.no_grad():
         b[0] = 7
     assert first == a[2] == 7 and not x.any()
+
+
+class Noted(torch.Tensor):
+    """A tensor with what its author notes on it."""
+
+
+def test_a_clone_is_of_inference_mode_and_has_notes_as_the_original():
+    with torch.inference_mode():
+        made = torch.ones(2)
+    noted = torch.ones(2).as_subclass(Noted)
+    noted.note = ["a"]
+    x, y, z = clone([made, noted, torch.ones(2)])
+    assert x.is_inference() and not z.is_inference() and x is not made
+    assert type(y) is Noted and y.note == ["a"] and y.note is not noted.note
+    with restored(x), torch.inference_mode():
+        x.add_(1)
+    assert x.tolist() == [1, 1]
 
 
 def test_a_clone_has_the_gradient_of_a_leaf_and_stays_a_parameter():

@@ -83,6 +83,20 @@ RECOMPILES = {  # a program, and the words of its advice, a line each
         + twice("a", "b", "c"),
         ["name is a different text.*line 4 of mine.py, in f: return.*untried: put"],
     ),
+    "optional arguments": (
+        calls(
+            "x, mask=None, bias=None",
+            "x = x if mask is None else x * mask",
+            "return 2 * x if bias is None else 2 * x + bias",
+        )
+        + "M, Y = 3 * X, {'bias': 2 * X}\n"
+        "def make(): return f, [(X,), (X, M), ({'x': X} | Y), ((X, M), Y)]\n",
+        [
+            r"mask is given in some calls, None in others.*; bias is given.*: all at "
+            r"once: give torch.ones\(\(4,\), dtype=torch.float32\) as mask.*; give "
+            r"torch.zeros\(.* as bias in place of None: 4 versions, then 1$"
+        ],
+    ),
     "a dtype": (
         calls("x", "return x * 2") + sizes(*"fdh", of="X.to(D[n])") + "D = {'f': "
         "torch.float32, 'd': torch.float64, 'h': torch.float16}\n",
@@ -177,6 +191,25 @@ CAPTURE = {
     "a switch that captures nothing more is not told": (
         calls("x", f"return {LOSS}(x, x, x.abs() + 1)") + ONCE,
         ["^line 4 of mine.py, in f: return .*has a non-Tensor output whose value"],
+    ),
+    "a list that a tensor chooses from": (
+        calls("x, which", "for i in which:", "    x = x * T[i]", "return x")
+        + "T = [1.0, 2.0]\ndef make(): return f, (X, torch.tensor([0, 1]))\n",
+        [r"T\[i\]: untried: a list takes a number"],
+    ),
+    "rows that a norm counts": (
+        calls("x", "y = torch.zeros_like(x)", "y[x > 0] = NORM(x[x > 0])", "return y")
+        + "NORM = lambda x: x - x.mean()\n"
+        + ONCE,
+        [
+            "^torch._dynamo.config.capture_dynamic_output_shape_ops = True: 1 break",
+            "leave it eager: .*was tried, and changes the answer by up to 0.",
+        ],
+    ),
+    "rows that are computed one by one": (
+        calls("x", "y = torch.zeros_like(x)", "y[x > 0] = 2 * x[x > 0]", "return y")
+        + ONCE,
+        ["capture_dynamic_output_shape_ops", r"x\[mask\]: tried eagerly"],
     ),
     "torch's own break": (
         OPTIMIZER.replace("f(x, lr)", "f(x)").replace("= lr", "= 0.1") + ONCE,

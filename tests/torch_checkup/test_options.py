@@ -80,6 +80,20 @@ GUARDS = {  # torch's words of a guard that failed, and ours
     "name == 'a'": "name is a different text",
     "len(xs) == 3": "xs has a different length",
     "Duplicate tensors found": "one tensor is given twice in some calls",
+    "a is b": "one tensor is given twice in some calls",
+    "kwargs['mask'] is None": "mask is given in some calls, None in others",
+    "expected type of 'pad' to be a tensor type, ' but found <class 'NoneType'>": (
+        "pad is given in some calls, None in others"
+    ),
+    "expected type of 'pad' to be <class 'torch.Tensor'>, but found <class 'list'>": (
+        "pad is of a different class"
+    ),
+    "tensor 'x' dispatch key set mismatch. expected A, actual B": (
+        "x is another kind of tensor, such as one made in inference mode"
+    ),
+    "KeyError on batch['mask']": (
+        "batch['mask'] is a key in some calls, and missing in others"
+    ),
     "___check_obj_id(key, 7)": "key is a different object",
     "___stack0 == 3": "the result of `n = x.item()` is a different value",
 }
