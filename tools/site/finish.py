@@ -38,7 +38,7 @@ def texts(site: Path) -> str:
         ]
         for path in sorted(site.rglob("*.html"))
     }
-    found = {name: sections for name, sections in pages.items() if sections}
+    found = {n: s for n, s in pages.items() if s and not n.startswith("solutions")}
     return f"const TEXTS = {json.dumps(found, ensure_ascii=False)};\n"
 
 
