@@ -28,6 +28,7 @@ from .gpus import find
 Row = tuple[str, frozenset[int]]
 NONE: frozenset[int] = frozenset()
 _WIDTH = 72  # of a line in a table
+_MEMORY = re.compile(r"\btt\.(load|store)\b|\b(ld|st)\.global|\b(LDG|STG)\b")
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,10 @@ class Page:
         return how.from_string(template).render(title=self.title, tabs=tabs)
 
     def way(self, words: str) -> Table:
-        """Return the longest line of each stage that belongs to one with *words* in it.
+        """Return a line of each stage that belongs to the first one with *words* in it.
 
-        That is the first one, in any column.  Raises InputError where none has them.
+        It is one that accesses memory, or else the longest.  Raises InputError where no
+        line has these words.
         """
         for kernel in self.kernels:
             for text, lines in chain(*kernel.columns.values()):
@@ -88,7 +90,8 @@ def _way(kernel: Linked, lines: frozenset[int]) -> Table:
     rows = []
     for title, column in kernel.columns.items():
         found = [text.strip() for text, own in column if own & lines]
-        rows.append((title, mark(max(found, key=len, default="")[:_WIDTH])))
+        line = max(found, key=lambda x: (bool(_MEMORY.search(x)), len(x)), default="")
+        rows.append((title, mark(line[:_WIDTH])))
     return Table.of(("stage", "line"), rows)
 
 

@@ -92,9 +92,9 @@ def test_the_page_needs_no_network_and_can_be_used_by_keys(dump, page, tmp_path)
 
 
 def test_the_way_of_one_line(page):
-    way = page.way("y = y * 3")
+    way, load = page.way("y = y * 3"), page.way("tl.load(")
     assert [stage for stage, _ in way.rows] == [*page.kernels[0].columns]
-    assert way.rows[1][1].startswith("⟨mul = aten.mul") and "tmp3" in way.rows[2][1]
+    assert way.rows[1][1].startswith("⟨mul = aten.mul") and "tt.load" in load.rows[3][1]
     with pytest.raises(InputError, match="'no such'"):
         page.way("no such")
 
