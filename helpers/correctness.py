@@ -211,8 +211,10 @@ def _widen(narrow: Sequence[torch.Tensor]) -> None:
 
 
 @contextmanager
-def nudged(state: restored, turn: int, *objects: Any) -> Iterator[None]:
-    """Move numbers that *objects* hold by their last digit; equal ones alike.
+def nudged(state: restored, turn: int, share: float, *objects: Any) -> Iterator[None]:
+    """Move numbers that *objects* hold by their last digit, or a larger *share*.
+
+    Equal ones move alike.
 
     Until *state* is put back, they stay so.  Whole numbers are not moved, for they are
     often counts, places or masks.  Which way each goes, its digits and *turn* decide.
@@ -225,15 +227,16 @@ def nudged(state: restored, turn: int, *objects: Any) -> Iterator[None]:
         known.add(place)
         whole = tensor.data.new_empty(0).set_(tensor.untyped_storage())
         for piece in whole.split(_PIECE):
-            piece.copy_(_nudged_digits(piece, turn))
+            piece.copy_(_nudged_digits(piece, turn, share))
     yield
 
 
-def _nudged_digits(values: torch.Tensor, turn: int) -> torch.Tensor:
+def _nudged_digits(values: torch.Tensor, turn: int, share: float) -> torch.Tensor:
     whole = {2: torch.int16, 4: torch.int32, 8: torch.int64}[values.itemsize]
     digits = values.view(whole).to(torch.int64) * (2654435761 + 2 * turn)
     ways = (digits >> (7 + turn)) & 1
-    moved = values * (1 + torch.finfo(values.dtype).eps * (2 * ways - 1)).to(values)
+    share = max(share, torch.finfo(values.dtype).eps)
+    moved = values * (1 + share * (2 * ways - 1)).to(values)
     return torch.where(values == values.round(), values, moved)
 
 
@@ -260,6 +263,17 @@ def share_of(truths: _Tensors, results: _Tensors) -> float:
     may be nearer to the truth by chance.
     """
     return _TIMES * relative_error(truths, results)
+
+
+def share_of_sums(x: torch.Tensor, most: int) -> float:
+    """Return which share of its size a sum in *x* may be off, of *most* numbers in all.
+
+    Added one by one, their rounding grows as the root of how many there are.
+    """
+    numbers = x.is_floating_point() and x.itemsize > 1 and x.numel()  # no float8
+    if not numbers or not bool(x.isfinite().all()):
+        return 0.0
+    return torch.finfo(x.dtype).eps * math.sqrt(max(1.0, most / x.numel())) / 2
 
 
 def right(

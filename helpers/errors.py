@@ -4,8 +4,14 @@ from __future__ import annotations
 
 
 def one_line(error: BaseException) -> str:
-    """Return the type of *error*, and the first line that it says."""
-    line = str(error).strip().partition("\n")[0].rstrip(":")  # of a list below
+    """Return the type of *error*, and the first line that it says.
+
+    Of one that a backend raised, what follows says it.
+    """
+    line, _, rest = str(error).strip().partition("\n")
+    line = line.rstrip(":")  # of a list below
+    if line.endswith(" raised") and rest.strip():
+        line += f" {rest.strip().splitlines()[0].rstrip(':')}"
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
 
 

@@ -25,7 +25,7 @@ from .capture import each_call
 from .correctness import distance, size_of
 from .differences import Difference
 from .errors import one_line
-from .outcomes import Call, Outcome, Place, Trial, checked
+from .outcomes import Call, Outcome, Place, Trial, checked, same_plain
 from .session import compile_apart
 
 _ROUNDS = 3
@@ -34,8 +34,18 @@ _ROUGH = 0.05
 """Above this share of its size, a difference of random results is no rounding."""
 _DRAWN = ("values", "nan/inf", "shape", "missing", "extra")
 """What may differ from one random number to the next."""
+_SHORT = 1e-4
+"""Farther off than this share, eager computes in float16 or bfloat16."""
+_COARSEST = 2**-8
+"""The last digit of bfloat16: numbers are moved by no more."""
+_SHOWN = 6
+"""So many entries of a dictionary are told."""
 _NEW = "only after the calls before it"
 _DIFFER = "results differ: the speed-up is that of another computation"
+SEEDED = (
+    "random numbers that it seeds itself are others by design: with "
+    "torch._inductor.config.fallback_random = True they are eager's"
+)
 CHANGES_DIFFER = "what is returned agrees; a gradient, or what else changes, differs"
 _Compiling = Callable[[], Callable[..., Any]]
 _Outcomes = dict[int, Outcome]
@@ -155,6 +165,8 @@ def judged(
         found = _in_rounds([usual.against(seen) for seen in theirs])
         byself = [d for e, s in zip(alone, single, strict=True) for d in e.against(s)]
         running("the build")
+        if usual.seeds_itself(found, again):
+            found = byself = []
         found += usual.against_drawn(again)
         running("eager")
         off = tuple(usual.off(n, theirs[0][n]) for n in range(len(trial.calls)))
@@ -266,12 +278,37 @@ class Eager:
         return {}
 
     @cached_property
+    def _digits(self) -> float:
+        """How far eager is off where it computes in short dtypes, as under autocast.
+
+        One number alone may be near by luck: gradients and what else changes count too.
+        """
+        off = 0.0
+        for n, truth in self.truth.items():
+            exact, usual = (
+                [t.value for t in one.left.values() if t.changed]
+                for one in (truth, self.seen[n])
+            )
+            if [t.shape for t in exact] == [t.shape for t in usual]:
+                off = max(off, correctness.relative_error(exact, usual))
+            off = max(off, _off(truth, self.seen[n]))
+        return min(off, _COARSEST) if off > _SHORT else 0.0
+
+    @cached_property
     def moved(self) -> list[_Outcomes]:
         """What it gives where last digits of its numbers are moved."""
+        return self._moved_by(0.0)
+
+    @cached_property
+    def roughly_moved(self) -> list[_Outcomes]:
+        """The same, where it computes in short dtypes: last digits of those."""
+        return self._moved_by(self._digits) if self._digits else self.moved
+
+    def _moved_by(self, share: float) -> list[_Outcomes]:
         found = []
         for turn in range(correctness.NUDGES):
             with suppress(Exception):
-                around = partial(correctness.nudged, self.trial.state, turn)
+                around = partial(correctness.nudged, self.trial.state, turn, share)
                 found.append(self._round(around=around))
         return found
 
@@ -284,10 +321,14 @@ class Eager:
         if self.seen[n].error or y.error:
             return
         x, y = self.trial.paired(self.seen[n], y)
-        for one in _forms(n, x, y):
+        forms = [*_forms(n, x, y)]
+        for one in forms:
             if not (self.draws and one.field in self.varies):
                 yield one
-        yield from self._lists(n, x, y)
+        told = {one.place for one in forms}
+        for one in self._plain(n, x.plain, y.plain):
+            if one.place not in told:
+                yield one
         if _identical(x, y):
             return
         if self.draws:
@@ -297,14 +338,24 @@ class Eager:
                 self._blind.add(n + 1)
             yield from self._values(n, x, y, self.truth.get(n))
 
-    def _lists(self, n: int, x: Outcome, y: Outcome) -> Iterator[Difference]:
-        """Yield where a list has other things, but for times and the like."""
-        for place in [p for p in x.lists if x.lists[p] != y.lists.get(p)]:
-            if self._others[n].lists.get(place) == x.lists[place]:
-                theirs = y.lists.get(place)
-                now = "as before" if theirs is None else reprlib.repr(theirs)
-                ours = reprlib.repr(x.lists[place])
-                yield Difference(n + 1, place, "values", ours, now)
+    def _plain(
+        self, n: int, x: dict[str, Any], y: dict[str, Any]
+    ) -> Iterator[Difference]:
+        """Yield which numbers and texts differ, but for times and what rounding turns.
+
+        A place that one side did not change is missing there.
+        """
+        for place in dict.fromkeys((*x, *y)):
+            if place in x and place in y and same_plain(x[place], y[place]):
+                continue
+            others = [one[n] for one in (self._others, *self.moved)]
+            others = [one.plain for one in others if not one.error]
+            if all(same_plain(one.get(place), x.get(place)) for one in others):
+                told = (
+                    _in_order(side[place]) if place in side else "as before"
+                    for side in (x, y)
+                )
+                yield Difference(n + 1, place, "values", *told)
 
     def against_drawn(self, again: _Compiling | None = None) -> list[Difference]:
         """Return where values differ that come of the same random numbers, if any do.
@@ -331,13 +382,48 @@ class Eager:
             found += rough
         return found
 
+    def seeds_itself(
+        self, found: list[Difference], again: _Compiling | None = None
+    ) -> bool:
+        """Return whether all that was *found* are other random numbers, by design.
+
+        So it is where a call seeds what it draws: each time eager draws the same, and
+        compiled code does once it draws as eager.
+        """
+        bad = [one for one in found if not one.look]
+        if not bad or any(one.field not in ("values", "nan/inf") for one in bad):
+            return False
+        if self.draws or not self._leaves_random_state():
+            return False
+        compiling = again or partial(compile_apart, self.trial.compiled)
+        with correctness.eager_numbers():
+            drawn = self.trial.round(compiling(), self.only)
+        self.seeded = not any(not one.look for one in self.against(drawn))
+        return self.seeded
+
+    seeded = False
+
+    def _leaves_random_state(self) -> bool:
+        """Return whether eager leaves random numbers elsewhere than it found them."""
+        left = list[bool]()
+
+        def run(call: Callable[[], Any]) -> Any:
+            before = torch.get_rng_state()
+            result = call()
+            left.append(not torch.equal(before, torch.get_rng_state()))
+            return result
+
+        self._round(run=run)
+        return any(left)
+
     def _values(
         self, n: int, x: Outcome, y: Outcome, truth: Outcome | None
     ) -> Iterator[Difference]:
-        def moved() -> list[Outcome]:
-            return [one[n] for one in self.moved if not one[n].error]
+        def moved(roughly: bool) -> list[Outcome]:
+            every = self.roughly_moved if roughly else self.moved
+            return [one[n] for one in every if not one[n].error]
 
-        return _values(n, x, y, truth, moved)
+        return _values(n, x, y, truth, moved, self.trial.most)
 
     def off(self, n: int, y: Outcome) -> tuple[float, float] | None:
         """Return how far results are from float64, of eager and of compiled."""
@@ -349,6 +435,8 @@ class Eager:
 
     def notes(self) -> list[str]:
         """Return the limits of the judgement, for its reader."""
+        if self.seeded:
+            return [SEEDED]
         if self.drawn:
             return [
                 "draws random numbers: a fresh compile that draws those of eager "
@@ -363,6 +451,14 @@ class Eager:
         those = f" for inputs {', '.join(map(str, sorted(self._blind)))}"
         those = those if len(self.seen) > 1 else ""
         return [f"float64 could not run{those}: the tolerance of the dtype decided"]
+
+
+def _in_order(value: Any) -> str:
+    """Return a value in words; of a dictionary in its order."""
+    if isinstance(value, dict):
+        items = (f"{k!r}: {reprlib.repr(v)}" for k, v in [*value.items()][:_SHOWN])
+        return f"{{{', '.join(items)}{', …' * (len(value) > _SHOWN)}}}"
+    return reprlib.repr(value)
 
 
 def _judges(exact: Outcome, usual: Outcome) -> bool:
@@ -459,11 +555,13 @@ def _values(
     x: Outcome,
     y: Outcome,
     truth: Outcome | None = None,
-    moved: Callable[[], list[Outcome]] = list,
+    moved: Callable[[bool], list[Outcome]] = lambda _: [],
+    most: int = 0,
 ) -> Iterator[Difference]:
     """Yield where numbers differ by more than rounding, or in the sign of a zero.
 
-    *truth* is eager in float64, and *moved* eager where last digits are moved.
+    *truth* is eager in float64, *moved* eager where last digits are moved, those of
+    short dtypes if asked, and *most* how many numbers the largest tensor given has.
     """
     ours, theirs = x.tensors, y.tensors
     places = [
@@ -485,9 +583,10 @@ def _values(
     sides = ([side[p] for p in places] for side in (ours, theirs))
     for place, b in zip(places, correctness.in_order_of(*sides), strict=True):
         a, t = ours[place], exact.get(place)
-        if not (right := correctness.right(a, b, t, share)):
-            near = [o.tensors[place] for o in moved() if place in o.tensors]
-            right = correctness.right(a, b, t, share, near)
+        limit = max(share, correctness.share_of_sums(a, most))
+        if not (right := correctness.right(a, b, t, limit)):
+            near = [o.tensors[place] for o in moved(True) if place in o.tensors]
+            right = correctness.right(a, b, t, limit, near)
         if not right:
             yield _wrong(n, place, a, b, t)
         elif count := _signs(a, b):
@@ -505,7 +604,7 @@ def _values(
         if t and t.form["shape"] == a.form["shape"] and t.known == a.known:
             judge = t.value if t.changed else torch.zeros_like(zero)
         if not (right := correctness.right_change(old, new, judge, a.noise)):
-            near = [o.left[place] for o in moved() if place in o.left]
+            near = [o.left[place] for o in moved(False) if place in o.left]
             near = [one.value if one.changed else zero for one in near]
             right = correctness.right_change(old, new, judge, a.noise, near)
         if not right:

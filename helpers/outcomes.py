@@ -7,8 +7,8 @@ same state.  It keeps copies, which a later call cannot overwrite.
 from __future__ import annotations
 
 import inspect
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 
 from . import _torch, correctness
 from .errors import CompiledRaises, InputError, one_line
-from .session import has_values, placed, restored
+from .session import has_values, placed, plain_state, restored
 from .tensors import clone, tensors
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
@@ -28,6 +28,8 @@ _PLAIN = (
     *(bool, int, float, complex, str, bytes, type(None), range, set, frozenset),
     *(torch.dtype, torch.device, torch.Size),
 )
+_ROUGHLY = 0.02
+"""A number of Python that is off by this share may come of a rounded tensor."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,7 @@ class Outcome:
     """What one call gave, or raised, and what it left behind.
 
     *stage* is ``the call`` or ``the backward``: where it raised.  *kind* is the type of
-    what it returned.  *lists* has, of each list that was changed, what is in it and no
-    tensor: whole numbers and texts, for others may be rounded.
+    what it returned.  *plain* has the numbers and texts that were changed, by place.
     """
 
     error: BaseException | None = None
@@ -65,7 +66,7 @@ class Outcome:
     kind: str = ""
     results: dict[str, Place] = field(default_factory=dict)
     left: dict[str, Place] = field(default_factory=dict)
-    lists: dict[str, list[Any]] = field(default_factory=dict)
+    plain: dict[str, Any] = field(default_factory=dict)
 
     @property
     def tensors(self) -> dict[str, torch.Tensor]:
@@ -106,8 +107,10 @@ class Trial:
                     tensor.requires_grad_()
         self.state = restored(self.model, eager, compiled, self.calls)
         self.old = {id(tensor): value for tensor, _, value in self.state.values}
+        self.most = max((one.numel() for *_, one in self.state.values), default=0)
         self.order = {key: position for position, key in enumerate(self.old)}
-        self._tables = {id(t): _plain(b) for t, b in self.state.tables}
+        numbers = range(len(self.calls))
+        self._plain = {n: plain_state(self._held(n, self.model)) for n in numbers}
 
     def call(self, fn: Callable[..., Any]) -> Callable[[], Any]:
         """Put the state back, and return the first call of *fn* without arguments."""
@@ -156,19 +159,25 @@ class Trial:
             except (Exception, SystemExit) as error:
                 return Outcome(error.with_traceback(None), stage)
         model = self.model if fn is self.eager else _torch.unwrap(fn)
-        held = dict(placed(self._arguments(number) | {"": model}))
-        lists = dict[str, list[Any]]()
-        for place in [p for p, item in held.items() if isinstance(item, (list, deque))]:
-            now = _plain(table := held[place])
-            if self._tables.get(id(table), now) != now:
-                lists[f"{place.lstrip('.')} after the call"] = now
-        held = {p: t for p, t in held.items() if isinstance(t, torch.Tensor)}
+        roots, old = self._held(number, model), self._plain[number]
+        now = dict.fromkeys(old, "nothing") | plain_state(roots)
+        plain = {
+            f"{place.lstrip('.')} after the call": now[place]
+            for place in now
+            if place not in old or not same_plain(old[place], now[place])
+        }
+        held = {p: t for p, t in placed(roots) if isinstance(t, torch.Tensor)}
         left = self._left(model, held)
         found = _values(returned, held, self.whole)
         if self.whole:
-            return Outcome(None, stage, type(result).__name__, found, left, lists)
-        given = {p: now for p, now in lists.items() if p.startswith("input ")}
+            return Outcome(None, stage, type(result).__name__, found, left, plain)
+        given = {p: now for p, now in plain.items() if p.startswith("input ")}
+        given = {p: now for p, now in given.items() if isinstance(now, list)}
         return Outcome(None, stage, "", found, left, given)
+
+    def _held(self, number: int, model: Any) -> dict[str, Any]:
+        """Return what a call can change: its inputs by name, and the model."""
+        return self._arguments(number) | {"": model}
 
     def _loss(self, result: Any) -> torch.Tensor | None:
         """Return the loss of *result*, if a backward belongs to the call."""
@@ -359,8 +368,17 @@ def _tensor(
     return tensor.detach().clone(), "tensor", {**fields, "stride": tuple(strides)}
 
 
-def _plain(table: Iterable[Any]) -> list[Any]:
-    return [one for one in table if isinstance(one, (int, str))]
+def same_plain(x: Any, y: Any) -> bool:
+    """Return whether numbers and texts are equal, in order; floats up to rounding."""
+    if type(x) is not type(y):
+        return False
+    if isinstance(x, float):
+        return x == y or math.isclose(x, y, rel_tol=_ROUGHLY, abs_tol=_ROUGHLY**2)
+    if isinstance(x, dict):
+        x, y = [*x.items()], [*y.items()]
+    if isinstance(x, (list, tuple)):
+        return len(x) == len(y) and all(map(same_plain, x, y))
+    return x == y
 
 
 def _memory(tensor: torch.Tensor) -> int:

@@ -146,6 +146,70 @@ def placed(roots: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         yield reduce(_on, ways[::-1]).removesuffix("."), item
 
 
+_TEXT = (str, bytes, int, float, complex, type(None), torch.dtype, torch.device)
+_OF_TORCH = {*vars(torch.nn.Module()), "_compiled_call_impl"} - {"training"}
+_OF_TORCH |= {"_is_torch_compile"}
+"""What torch itself keeps in each module: parameters, hooks and more."""
+
+
+def plain_state(roots: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the numbers and texts that the *roots* hold, by place, and what has some.
+
+    They stand in attributes, cells, globals and classes; a list, a dictionary or a set
+    has all of its own, in their order.  What torch keeps in its modules is left out.
+    """
+    homes, state = _homes(tuple(roots.values())), dict[str, Any]()
+    told = set[int]()  # tables whose parts are told one by one, or not at all
+    for place, item in placed(roots):
+        if isinstance(item, (list, deque, set, dict)):
+            made_here = isinstance(item, dict) and item.keys() <= {*_REGISTERS}
+            if id(item) not in told and not made_here:
+                state[place] = _plain_in(item)
+            continue
+        told.add(id(getattr(item, "__dict__", None)))
+        if isinstance(item, torch.fx.GraphModule):
+            told |= {*map(id, vars(item).values())}  # a compiler writes to it
+        elif isinstance(item, torch.nn.Module):
+            told |= {id(vars(item).get(name)) for name in _OF_TORCH}
+        names = _named_in(item, homes)
+        state |= {f"{place}{n}": one for n, one in names if _is_plain(one)}
+    return state
+
+
+def _named_in(item: Any, homes: set[int]) -> Iterator[tuple[str, Any]]:
+    """Yield what attributes, cells, globals and classes hold, each with its name."""
+    if isinstance(item, types.CellType):
+        yield from (("", one) for one in _in_cell(item))
+    elif isinstance(item, type):
+        yield from ((f".{name}", one) for name, one in _of_class(item, homes))
+    elif isinstance(item, types.FunctionType):
+        names = sorted(_global_names(item, homes))
+        yield from ((f".{name}", item.__globals__[name]) for name in names)
+    elif not isinstance(item, _NAMELESS) and not _is_tool(item):
+        left_out = _OF_TORCH if isinstance(item, torch.nn.Module) else ()
+        named = getattr(item, "__dict__", {}).items()
+        yield from ((f".{name}", one) for name, one in named if name not in left_out)
+
+
+_NAMELESS = types.MethodType, types.BuiltinMethodType, partial, torch.Tensor
+_NAMELESS += (torch.fx.GraphModule, torch._dynamo.OptimizedModule)
+
+
+def _is_plain(item: Any) -> bool:
+    if isinstance(item, tuple):
+        return all(map(_is_plain, item))
+    return isinstance(item, _TEXT)
+
+
+def _plain_in(table: Any) -> Any:
+    """Return the numbers and texts in a list, a set or a dictionary, in their order."""
+    if isinstance(table, dict):
+        items = [(k, v) for k, v in table.items() if _is_plain(k)]
+        return {k: v if _is_plain(v) else type(v).__name__ for k, v in items}
+    plain = [one for one in table if _is_plain(one)]
+    return sorted(plain, key=repr) if isinstance(table, set) else plain
+
+
 def _found(roots: Mapping[Any, Any]) -> Iterator[tuple[Trail, Any]]:
     """Yield all that the *roots* hold, each once, with the trail that leads there."""
     homes = _homes(tuple(roots.values()))
@@ -202,6 +266,9 @@ def _inside(item: Any, homes: set[int]) -> Iterator[tuple[str, Any]]:
         yield from ((f"[{position}]", one) for position, one in enumerate(item))
     elif isinstance(item, type):
         yield from ((f".{name}", one) for name, one in _of_class(item, homes))
+        own = id(vars(sys.modules.get(item.__module__, types))) in homes
+        inside = vars(item).values() if own else ()
+        yield from (("", fn) for fn in inside if isinstance(fn, types.FunctionType))
         yield from (("", base) for base in item.__bases__)
     elif hasattr(item, "__dict__") and not _is_tool(item):
         yield ".", vars(item)
@@ -345,14 +412,72 @@ def _silent() -> Iterator[None]:
     def no_warning(record: logging.LogRecord) -> bool:
         return record.levelno != logging.WARNING
 
-    names = [n for n in logging.root.manager.loggerDict if n.split(".")[0] == "torch"]
     with contextlib.ExitStack() as stack:
-        for handler in {h for name in names for h in logging.getLogger(name).handlers}:
+        for handler in torch_handlers():
             handler.addFilter(no_warning)
             stack.callback(handler.removeFilter, no_warning)
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
         yield
+
+
+class InPieces:
+    """A function that compiles pieces of itself, to be looked at as it is.
+
+    `compile_apart` does not compile the whole: a backend gets what the pieces capture,
+    and *made_with* makes it anew with other options of ``torch.compile``.
+    """
+
+    __slots__ = ("__dict__", "_made_with")  # who makes it is no part of its state
+
+    def __init__(
+        self, fn: Callable[..., Any], made_with: Callable[..., Callable[..., Any]]
+    ) -> None:
+        self.fn, self._made_with = fn, made_with
+        self.forward = getattr(fn, "forward", fn)  # its signature, and where it stands
+
+    def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
+        return self.fn(*inputs, **kwargs)
+
+    def compiled(self, backend: Any = None, **options: Any) -> Callable[..., Any]:
+        """Return it with all that it compiles given to *backend*, if there is one.
+
+        Then all is forgotten that was compiled before: pieces keep their code objects.
+        """
+        options = {name: one for name, one in options.items() if one is not None}
+        fn = self._made_with(**options) if options else self.fn
+        if backend is None:
+            return fn
+        torch.compiler.reset()
+        return given_to(fn, backend)
+
+
+def pieces_of(fn: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the names of what *fn* has compiled inside: blocks, functions it calls."""
+    found = [
+        place.lstrip(".") or "forward"
+        for place, item in placed({"": fn})
+        if callable(item) and not place.endswith("._compiled_call_impl")
+        if _torch.is_compiled(item)
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def given_to(fn: Callable[..., Any], backend: Any) -> Callable[..., Any]:
+    """Return *fn* with what is compiled inside given to *backend*."""
+
+    def run(*inputs: Any, **kwargs: Any) -> Any:
+        with torch.compiler.set_stance("default", force_backend=backend):
+            return fn(*inputs, **kwargs)
+
+    run._orig_mod = fn  # by which `unwrap` finds it
+    return run
+
+
+def torch_handlers() -> set[logging.Handler]:
+    """Return what handles the records of torch's loggers."""
+    names = [n for n in logging.root.manager.loggerDict if n.split(".")[0] == "torch"]
+    return {h for name in names for h in logging.getLogger(name).handlers}
 
 
 def compile_apart(fn: Callable[..., Any], **options: Any) -> Callable[..., Any]:
@@ -362,6 +487,8 @@ def compile_apart(fn: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     the mark "skip this frame" of the original are untouched.  Functions it calls
     keep theirs, and are kept apart too (isolate_recompiles).
     """
+    if isinstance(fn, InPieces):
+        return fn.compiled(**options)
     fn = fresh_code(_torch.unwrap(fn))
     # Torch's own modules run in a wrapper, whose code all of them share.
     wrap = external_utils.wrap_inline

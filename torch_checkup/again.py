@@ -24,7 +24,6 @@ from .helpers import correctness, text
 from .helpers.capture import (
     Guard,
     Recompiles,
-    compiles_of,
     in_words,
     line_in,
     named,
@@ -33,7 +32,7 @@ from .helpers.capture import (
 )
 from .helpers.session import undisturbed
 from .model import Model
-from .options import Compiling, Option, Tried, Versions, together, tried
+from .options import Option, Tried, Versions, together, tried
 from .report import Part, shown
 
 
@@ -41,7 +40,7 @@ def part(m: Model) -> Part:
     """What compiles again over these inputs?"""
     rounds, names = max(2, 4 // len(m.calls)), blocks(m)
     with options.kept_settings():
-        seen = _seen(m, rounds, names)
+        seen = _seen(m, rounds)
     if not any(call.graphs for call in seen.calls):
         counts = dict.fromkeys(("recompiles", "later_recompiles", "limit_hit"))
         says = "nothing is compiled: see capture"
@@ -59,23 +58,19 @@ def part(m: Model) -> Part:
         "limit_hit": seen.limit_hit,
         "guards": "; ".join(guards),
     }
-    attempts = Attempts(m, seen, rounds, compiling(m, names) if names else None)
+    attempts = Attempts(m, seen, rounds, bool(names))
     advice = () if verdict == "good" else tuple(attempts.lines())
     return Part("recompiles", verdict, says, counts, shown(seen), advice + compiles(m))
 
 
-def _seen(m: Model, rounds: int, names: Sequence[str]) -> Recompiles:
-    """Return the compiles of all calls, in turn: blocks as they are compiled now.
+def _seen(m: Model, rounds: int) -> Recompiles:
+    """Return the compiles of all calls, in turn.
 
     What still compiles when half of the time is spent has no end.
     """
     calls = list(itertools.chain.from_iterable(m.calls for _ in range(rounds)))
     half = m.order["timeout"] / 2
-    if not names:
-        return recompiles(m.fn, calls, budget=half)
-    torch.compiler.reset()  # a part before may have left their code at its limit
-    with undisturbed(m.fn):
-        return compiles_of(compiling(m, names)(backend="eager"), calls, half)
+    return recompiles(m.program, calls, budget=half)
 
 
 def _verdict(
@@ -332,7 +327,7 @@ class Attempts:
     m: Model
     seen: Recompiles
     rounds: int
-    compiling: Compiling | None = None
+    blocks: bool = False
     tried: dict[str, Tried] = field(default_factory=dict)
     begin: float = field(default_factory=time.monotonic)
 
@@ -351,7 +346,7 @@ class Attempts:
         """Return the effect of some options at once; each combination is tried once."""
         option = together(some)
         if option.line not in self.tried:
-            count = partial(options.versions, self.m, self.compiling, self.rounds)
+            count = partial(options.versions, self.m, self.rounds)
             self.tried[option.line] = tried(option, self.now, count)
         return self.tried[option.line]
 
@@ -382,10 +377,10 @@ class Attempts:
 
     def _limits(self, helped: bool) -> Iterator[Option]:
         """Yield what leaves room for more versions, where these come to an end."""
-        if self.now.limit_hit and not (helped and not self.compiling):
+        if self.now.limit_hit and not (helped and not self.blocks):
             line = f"torch._dynamo.config.recompile_limit = {_LIMIT}"
             yield Option(line, {"recompile_limit": _LIMIT})
-        if self.now.limit_hit and self.compiling:
+        if self.now.limit_hit and self.blocks:
             line = "block.compile(isolate_recompiles=True)"
             yield Option(line, options={"isolate_recompiles": True})
 
@@ -398,7 +393,7 @@ class Attempts:
     def _best(self, found: Finding) -> Tried | None:
         """Return the option that leaves the fewest versions, if one helps."""
         best = None
-        least = 1 if self.compiling else self.seen.counts[0]
+        least = 1 if self.blocks else self.seen.counts[0]
         for option in self._made(found):
             if self._late or (best and best.after.count <= least):
                 break
@@ -459,18 +454,6 @@ def blocks(m: Model) -> tuple[str, ...]:
     model = m.as_given()
     modules = model.named_modules() if isinstance(model, torch.nn.Module) else ()
     return tuple(name for name, one in modules if name and one._compiled_call_impl)
-
-
-def compiling(m: Model, names: Sequence[str]) -> Compiling:
-    """Return a function that compiles each named block anew, with options."""
-
-    def compiled(**how: Any) -> Callable[..., Any]:
-        model = m.as_given()
-        for name in names:
-            model.get_submodule(name).compile(**how)
-        return model
-
-    return compiled
 
 
 def compiles(m: Model) -> tuple[str, ...]:

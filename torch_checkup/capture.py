@@ -65,7 +65,7 @@ def part(m: Model) -> Part:
 @functools.lru_cache(maxsize=1)  # several parts ask
 def least_captured(m: Model) -> tuple[Graphs, int]:
     """Return the graphs of the call that is captured least, and its number."""
-    every = [graphs(m.fn, *inputs, **kwargs) for inputs, kwargs in m.calls]
+    every = [graphs(m.program, *inputs, **kwargs) for inputs, kwargs in m.calls]
     least = max(every, key=lambda one: (not one.count, len(one.breaks), one.count))
     return least, every.index(least)
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import logging
+import warnings
 from collections import defaultdict
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
+from unittest import mock
 
 import torch
 
+from .capture import least_captured
 from .helpers import text
 from .helpers._torch import cpp_compiler
 from .helpers.differences import Difference
 from .helpers.errors import InputError, one_line
-from .helpers.judge import Judgement
-from .helpers.session import compile_apart
+from .helpers.judge import SEEDED, Judgement
+from .helpers.session import compile_apart, torch_handlers
 from .helpers.tensors import tensors
 from .helpers.text import Table
 from .model import Model, without_backward
@@ -25,8 +29,9 @@ from .report import BISECT, Part
 def part(m: Model) -> Part:
     """Does compiled code give eager's answers?"""
     what = "answers and gradients" if m.train else "answers"
-    with without_backward(m):
+    with without_backward(m), _warned(m) as warnings_of:
         found = m.judged(m.compiled(), again=m.compiled)
+    warned = [one for one in warnings_of["compiled"] if one not in warnings_of["eager"]]
     bad = [one for one in found.differences if not one.look]
     if len(m.fails) == len(found.off) and not bad:
         raise InputError(f"both sides raise in every call: {one_line(m.fails[0])}")
@@ -48,12 +53,48 @@ def part(m: Model) -> Part:
         verdict = "look"
         first = found.differences[0]
         says += f"; {first.place} has a different {first.field}"
+    elif SEEDED in found.notes:
+        says += f"; {SEEDED}"
+    advice += tuple(f"torch warns: {line:.300}" for line in warned[:_MOST_WARNINGS])
     counts = {"matches": False if bad else found.matches}
     evidence = (_table(what, words, found), *found.notes, *_about(m, len(words)))
     return Part(
         *("matches", verdict, says, counts, evidence, advice),
         differences=found.differences,
     )
+
+
+_MOST_WARNINGS = 3
+
+
+@contextmanager
+def _warned(m: Model) -> Iterator[dict[str, dict[str, None]]]:
+    """Collect, in the block, what is warned of while each side runs, or is built."""
+    told, side = {"eager": dict[str, None](), "compiled": dict[str, None]()}, ["eager"]
+
+    def add(words: str) -> None:
+        lines = (line.strip() for line in words.strip().splitlines())
+        told[side[0]][" ".join(lines)] = None
+
+    def logged(record: logging.LogRecord) -> bool:
+        if record.levelno == logging.WARNING:
+            add(record.getMessage())
+        return True
+
+    def running(now: str, usual: Callable[[str], None] = m.running) -> None:
+        side[0] = "eager" if now == "eager" else "compiled"
+        usual(now)
+
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(m, "running", running))
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("default")
+        show = lambda message, *_, **__: add(str(message))  # noqa: E731
+        stack.enter_context(mock.patch.object(warnings, "showwarning", show))
+        for handler in torch_handlers():
+            handler.addFilter(logged)
+            stack.callback(handler.removeFilter, logged)
+        yield told
 
 
 def _words(m: Model, found: Judgement) -> list[str]:
@@ -106,6 +147,8 @@ def _about(m: Model, calls: int) -> list[str]:
         said.append("the calls were made in a row, from one state")
     if m.inside:
         left = "compiled with all around it" if m.whole else "compiled as they are"
+        if m.in_pieces and not least_captured(m)[0].count:
+            left += ", of which nothing is captured, so both sides run eagerly"
         names = ", ".join(m.inside[:3]) + (", …" if len(m.inside) > 3 else "")
         said.append(
             f"it compiles {text.count(len(m.inside), 'piece')} of itself ({names}): "

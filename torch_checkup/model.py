@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -17,13 +18,16 @@ import torch
 from .helpers import correctness
 from .helpers._torch import is_compiled, needed_for
 from .helpers.benchmark import Comparison, compare
-from .helpers.capture import given_calls
+from .helpers.capture import given_calls, line_in
 from .helpers.errors import CompiledRaises, InputError, UsedUp, one_line
 from .helpers.judge import Judgement, judged
 from .helpers.session import (
+    InPieces,
     check_callable,
+    compile_apart,
     fresh_code,
-    placed,
+    given_to,
+    pieces_of,
     uncompiled,
     undisturbed,
 )
@@ -47,7 +51,7 @@ class Model:
 
     def __init__(self, order: dict[str, Any]) -> None:
         self.order = order
-        self._make = module_function(order["target"])
+        self.make = module_function(order["target"])
         self.fn, inputs, loss = self._made()
         self.loss = loss or correctness.weighted_sum
         self._calls: list[Call] = given_calls(inputs)
@@ -56,8 +60,8 @@ class Model:
 
     def _made(self) -> tuple[Callable[..., Any], Any, Callable[..., Any] | None]:
         """Return the model, inputs and loss: random numbers are the same each time."""
-        with correctness.seeded(0):
-            fn, *rest = given(self._make)
+        with correctness.seeded(0), _noted() as self._asked:
+            fn, *rest = given(self.make)
         self.whole = is_compiled(fn)
         return uncompiled(fn), *rest  # compiled, it would be held against itself
 
@@ -86,7 +90,7 @@ class Model:
     def as_given(self) -> Callable[..., Any]:
         """Return the owner's model, made anew, with all that is compiled inside it."""
         with correctness.seeded(0):
-            return given(self._make)[0]
+            return given(self.make)[0]
 
     def made_again(self) -> Callable[..., Any]:
         """Return a new model, which was never called."""
@@ -95,23 +99,54 @@ class Model:
             fresh.load_state_dict(self.module.state_dict())
         return fresh
 
+    def made_with(self, **options: Any) -> Callable[..., Any]:
+        """Return a new model; what it compiles is compiled with these *options*, too.
+
+        Raises InputError where it was compiled before it was made.
+        """
+        usual, lines = torch.compile, list[dict[str, Any]]()
+
+        def compiling(fn: Any = None, **own: Any) -> Any:
+            lines.append(own)
+            return usual(fn, **{**own, **options})
+
+        with mock.patch.object(torch, "compile", compiling):
+            fresh = self.made_again()
+        if not lines:
+            raise InputError("what it compiles is compiled when its file is imported")
+        return fresh
+
+    @property
+    def in_pieces(self) -> bool:
+        """Whether its owner compiles pieces of it: these are judged, not the whole."""
+        return bool(self.inside) and not self.whole
+
+    @functools.cached_property
+    def program(self) -> Callable[..., Any]:
+        """The model as the compiler gets it: whole, or in its owner's pieces."""
+        return InPieces(self.fn, self.made_with) if self.in_pieces else self.fn
+
+    def on(self, backend: str, fn: Callable[..., Any] | None = None) -> Callable:
+        """Return the model itself, or one *made_again*, its captures on *backend*."""
+        fn = self.fn if fn is None else fn
+        return (
+            given_to(fn, backend)
+            if self.in_pieces
+            else torch.compile(fn, backend=backend)
+        )
+
     @functools.cached_property
     def inside(self) -> tuple[str, ...]:
         """The names of what the model compiles by itself: blocks, functions it calls.
 
         Where something compiled is called that has no name: that.
         """
-        found = [
-            place.lstrip(".") or "forward"
-            for place, item in placed({"": self.fn})
-            if callable(item) and not place.endswith("._compiled_call_impl")
-            if is_compiled(item)
-        ]
-        return tuple(dict.fromkeys(found)) or tuple(self._met)
+        return pieces_of(self.fn) or tuple(self._met)
 
     running: Callable[[str], None] = staticmethod(lambda side: None)
     """Reports which side runs, or is built: known even if that ends the process."""
     _met: Sequence[str] = ()
+    _asked: Sequence[tuple[Any, str]] = ()
 
     @functools.cached_property
     def eager(self) -> Callable[..., Any]:
@@ -125,6 +160,18 @@ class Model:
                 return fn(*inputs, **kwargs)
 
         return eager
+
+    @property
+    def unused(self) -> str:
+        """The line that compiles the model, or a part of it, which no call then uses.
+
+        As ``self = torch.compile(self)`` in a method does; '' where there is none.
+        """
+        if self.whole or self._met:
+            return ""
+        own = {*map(id, self.module.modules() if self.module else [self.fn])}
+        lines = (line for fn, line in self._asked if id(fn) in own)
+        return next(lines, "")
 
     def try_out(self) -> None:
         """Call it eagerly, as its owner does: the compiler has no part in what fails.
@@ -177,15 +224,16 @@ class Model:
     def compiled(self, **options: Any) -> Callable[..., Any]:
         """Return the model, compiled apart from all that was compiled before.
 
-        A model that compiles parts of itself only is what its owner has: with no
-        *options*, it is left as it is.
+        Of a model that compiles pieces of itself, these are compiled with *options*.
         """
         torch.compiler.reset()  # this forgets callbacks, too
+        if self.in_pieces:
+            compiled = compile_apart(self.program, **options)
+        else:
+            compiled = torch.compile(fresh_code(self.fn), **options)
         callback_handler.register_start_callback(lambda _: self.running("the build"))
         callback_handler.register_end_callback(lambda _: self.running("compiled"))
-        if self.inside and not self.whole and not options:
-            return self.fn
-        return torch.compile(fresh_code(self.fn), **options)
+        return compiled
 
     def judged(
         self,
@@ -226,6 +274,23 @@ def without_backward(m: Model) -> Iterator[None]:
         mock.patch.object(log, "disabled", True),  # it tells that it waits
     ):
         yield
+
+
+@contextmanager
+def _noted() -> Iterator[list[tuple[Any, str]]]:
+    """Collect, in the block, what is given to ``torch.compile``, and its owner's line.
+
+    Of a method, as ``module.compile()`` gives it, that is the module.
+    """
+    usual, noted = torch.compile, list[tuple[Any, str]]()
+
+    def compiling(fn: Any = None, **options: Any) -> Any:
+        line = line_in("".join(traceback.format_stack()[:-1]))
+        noted.append((getattr(fn, "__self__", fn), line))
+        return usual(fn, **options)
+
+    with mock.patch.object(torch, "compile", compiling):
+        yield noted
 
 
 @contextmanager
@@ -312,7 +377,8 @@ def in_turn(
         except Exception:
             if "gpu" not in order["parts"]:
                 raise  # its own kernels may need the GPU that is missing
-    report.put(calls=len(m.every_call), trains=m.train)
+    about = {"trains": m.train, "in_pieces": m.in_pieces}
+    report.put(calls=len(m.every_call), **about)
     for name in order["parts"]:
         report.stage(name)
         report.put(part={"name": name, **find(m, name)})

@@ -117,7 +117,7 @@ def _compiling(m: Model, **how: Any) -> Callable[[], Callable[..., Any]]:
 
     def compiling() -> Callable[..., Any]:
         reset_code_state()
-        return compile_apart(m.fn, **how)
+        return compile_apart(m.program, **how)
 
     return compiling
 
@@ -133,6 +133,17 @@ def _agreement(
     *compiling* compiles the model.  With *cold*, the first call finds an empty cache;
     all else finds what the check-up built.
     """
+    seconds, compiled = _called(m, compiling, calls, cold)
+    return m.judged(compiled, calls, compiling).matches, seconds, compiled
+
+
+def _called(
+    m: Model,
+    compiling: Callable[[], Callable[..., Any]],
+    calls: list[Call],
+    cold: bool = False,
+) -> tuple[float, Callable[..., Any]]:
+    """Return the seconds of the first call, and the code after all calls."""
     compiled, seconds = compiling(), []
     cache = fresh_cache() if cold else nullcontext()
     for inputs, kwargs in map(clone, calls):
@@ -141,7 +152,7 @@ def _agreement(
             m.run(compiled)(*inputs, **kwargs)
         seconds.append(time.perf_counter() - begin)
         cache = nullcontext()
-    return m.judged(compiled, calls, compiling).matches, seconds[0], compiled
+    return seconds[0], compiled
 
 
 # ------------------------------------------------------- breaks, and versions: counted
@@ -162,7 +173,7 @@ def _counted(m: Model) -> Iterator[Outcome]:
 
     for one in capture.helpful(m):
         yield from _attempt("breaks", judged, one.option.line, "breaks", one)
-    marks, count = [*options.marked(m)], partial(options.versions, m, None, 1)
+    marks, count = [*options.marked(m)], partial(options.versions, m, 1)
     if not marks or (now := count(Option(""))[0]).count < 2:
         return
     for option in (*marks, *options.dynamic()):
@@ -179,13 +190,14 @@ def _counted(m: Model) -> Iterator[Outcome]:
 def _timed(m: Model) -> Iterator[Outcome]:
     """Yield what is raced against the model as it is compiled now."""
     try:
-        *_, now = _agreement(m, _compiling(m), m.calls)  # it stays so through all races
+        _, now = _called(m, _compiling(m), m.calls)  # it stays so through all races
     except Exception as error:
         effect = f"not raced, as it fails now: {one_line(error)}"
         yield Outcome("other options", "each call", effect, 0, None)
         return
     yield from _modes(m, now)
-    yield from _by_blocks(m, now)
+    if not m.in_pieces:
+        yield from _by_blocks(m, now)
 
 
 def _modes(m: Model, now: Callable[..., Any]) -> Iterator[Outcome]:
@@ -199,13 +211,14 @@ def _modes(m: Model, now: Callable[..., Any]) -> Iterator[Outcome]:
         ways["dynamic=False"] = {"dynamic": False}
 
     def raced(line: str, how: dict[str, Any]) -> Outcome:
-        agrees, first, then = _agreement(m, _compiling(m, **how), m.calls, True)
+        known = "dynamic" in how  # the check-up has built the first version of it
+        agrees, first, then = _agreement(m, _compiling(m, **how), m.calls, not known)
         result = _race(m, now, then)
         gain = result.interval[0] - _WORTH
         costs = f"compiles for {mark(text.seconds(first))}"
-        if "dynamic" in how:
-            count = recompiles(m.fn, m.calls, **how).total
-            costs += f", {text.count(count, 'version')}"
+        if known:
+            count = recompiles(m.program, m.calls, **how).total
+            costs = text.count(count, "version")
         return Outcome(line, "each call", mark(result.ratio()), gain, agrees, costs)
 
     def frozen(line: str) -> Outcome:
@@ -254,7 +267,7 @@ def _by_blocks(m: Model, now: Callable[..., Any]) -> Iterator[Outcome]:
         effect = (
             f"first call {stats.verdict(between)}: {text.seconds(median(whole))}, then "
             f"{text.seconds(median(parts))}; {between.low:.3g} to {between.high:.3g} "
-            f"times as fast in {len(ratios)} rounds"
+            f"times as fast in {text.count(len(ratios), 'round')}"
         )
         gain = between.low - _WORTH
         return Outcome(line, "first call", mark(effect), gain, agrees, costs)
@@ -286,6 +299,8 @@ def _first_calls(m: Model, model: Callable[..., Any]) -> tuple[list[float], ...]
     for turn in range(3):
         if turn > 1 and time.monotonic() - begin > _PATIENCE:
             break
+        if turn and seconds[0][0] < _WORTH * seconds[1][0]:
+            break  # one turn shows no gain: more would be spent on nothing
         for side, each in enumerate((compile_apart(m.fn), model)):
             torch.compiler.reset()
             inputs, kwargs = clone(m.calls[0])

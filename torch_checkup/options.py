@@ -32,9 +32,6 @@ from .helpers.capture import Graphs, Guard, Watch, graphs
 from .helpers.session import compile_apart, undisturbed
 from .model import Call, Model, answer_of, near
 
-Compiling = Callable[..., Callable[..., Any]]
-"""Compiles the model, with options of ``torch.compile``."""
-
 
 @dataclass(frozen=True)
 class Option:
@@ -155,27 +152,24 @@ def captured(m: Model, number: int, option: Option) -> tuple[Captured, bool]:
     with undisturbed(m.fn), option.on():
         inputs, kwargs = option.calls(m.calls)[number]
         option.before()
-        found = Captured(graphs(m.fn, *inputs, **kwargs))
+        found = Captured(graphs(m.program, *inputs, **kwargs))
     with undisturbed(m.fn), option.on(), correctness.seeded(0):
         option.before()
-        compiled = compile_apart(m.fn, backend="eager")
+        compiled = compile_apart(m.program, backend="eager")
         answer = answer_of(compiled, option.calls(m.calls)[number])
     return found, near(answer, eager_answers(m, [number])[number])
 
 
-def versions(
-    m: Model, compiling: Compiling | None, rounds: int, option: Option
-) -> tuple[Versions, bool]:
+def versions(m: Model, rounds: int, option: Option) -> tuple[Versions, bool]:
     """Return the versions of all calls with an option, and whether answers agree.
 
     All calls run *rounds* times in turn.  Raises the model's exceptions, and the
     compiler's where the option promises too much.
     """
-    compiling = compiling or partial(compile_apart, m.fn)
     order = option.order or tuple(range(len(m.calls)))
     usual, watches, agrees = eager_answers(m, order), list[Watch](), True
     with undisturbed(m.fn), option.on(), correctness.seeded(0):
-        compiled = compiling(backend="eager", **option.options)
+        compiled = compile_apart(m.program, backend="eager", **option.options)
         for turn in range(rounds):
             calls = option.calls(m.calls)  # at once, for they may share a state
             for number in order:

@@ -492,7 +492,7 @@ def checkup(
         names.remove("gpu")
     order = {"target": target, "train": train, "gpu": gpu or "h100"}
     order |= {"budget": budget, "timeout": timeout, "memory": memory}
-    about: dict[str, Any] = {"trains": train, "calls": 0}
+    about: dict[str, Any] = {"trains": train, "calls": 0, "in_pieces": False}
     why = "nothing is trained: give a loss"
     with (
         text.progress("checkup", len(names), "parts") as bar,
@@ -510,7 +510,8 @@ def checkup(
                     running = about.get("running", "")
                     done.put(name, ended_part(name, problem, running, found["ended"]))
                 elif name:
-                    done.put(name, msgspec.convert(found, Part), found.get("when"))
+                    part = _beside(msgspec.convert(found, Part), done.get("matches"))
+                    done.put(name, part, found.get("when"))
                 elif stage := found.get("stage"):
                     done.begin(stage)
                 else:
@@ -626,6 +627,16 @@ def _not_searched(first: Difference, found: Sequence[Difference]) -> Iterator[st
             f"not searched, for one cause may be behind all: {named}; run it again "
             f"when {first.place} is eager's"
         )
+
+
+def _beside(part: Part, matches: Part | None) -> Part:
+    """Return a part; where compiled code gives no answer, its graph is not all."""
+    first = next(iter(matches.differences), None) if matches else None
+    raises = first and (first.field, first.eager) == ("raises", "runs")
+    if not raises or (part.name, part.verdict) != ("silent", "good"):
+        return part
+    says = f"{part.says}, with kernels aside: compiled, it gives no answer, see matches"
+    return replace(part, verdict="cannot tell", says=says)
 
 
 def _apart(name: str, order: dict[str, Any]) -> Part:

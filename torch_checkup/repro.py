@@ -9,6 +9,7 @@ before you get it.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import math
 import operator
@@ -18,7 +19,7 @@ import types
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from .model import Model
 
 with needed_for("the part of a graph that is wrong"):
     from torch._dynamo import lookup_backend
+    from torch._functorch import config as functorch_config
 
 # ------------------------------------------------------------------ pieces of a graph
 
@@ -236,6 +238,7 @@ _COMPARED = {  # of each field, what must hold of both sides
     "alias": "compiled == eager, (compiled, eager)",
     "sign of zero": "compiled.signbit().equal(eager.signbit())",
 }
+_DRAWS = re.compile(r"rand|dropout|bernoulli|multinomial|normal_|uniform|exponential")
 _NAME, _DATA = "repro.py", "repro.pt"
 
 
@@ -251,6 +254,7 @@ class Repro:
     raises: str = ""
     ends: str = ""
     saved: dict[str, torch.Tensor] | None = None
+    control: str = ""
 
     @property
     def source(self) -> str:
@@ -280,12 +284,26 @@ class Repro:
         """Write it and run it; return whether it fails, and for this difference.
 
         Where the difference is that its process ends, or has no end, so must this one.
-        It may have *memory* bytes.  Raises TimeoutError after *timeout* seconds, in any
-        other case.
+        With eager on both sides it has to pass.  It may have *memory* bytes.  Raises
+        TimeoutError after *timeout* seconds, in any other case.
         """
-        self.write(folder)
         limits = {"timeout": max(timeout, 0.1), "memory": memory}
+        self.write(folder)
         end = sandbox.ended(_NAME, folder=folder, path=path, **limits)
+        return self._ended_so(end) and self.passes(folder, path, **limits)
+
+    def passes(self, folder: Path, path: Sequence[str] = (), **limits: Any) -> bool:
+        """Return whether it passes where both sides run eagerly."""
+        if not self.control:
+            return True
+        eager = replace(self, check=self.control)
+        eager.write(folder)
+        end = sandbox.ended(_NAME, folder=folder, path=path, **limits)
+        self.write(folder)
+        return end.how == "status 0"
+
+    def _ended_so(self, end: sandbox.End) -> bool:
+        """Return whether a process ended as the difference says."""
         if self.ends:
             return end.how == self.ends
         if end.how == "time":
@@ -416,20 +434,24 @@ def of_piece(
     compiling: str,
     exact: bool,
     target: str = "",
+    settings: dict[str, dict[str, Any]] | None = None,
 ) -> Repro:
     """Return the program of a piece of a graph, which is called with *given*.
 
     *compiling* is how it is compiled: ``torch.compile(f)``.  With *exact*, inputs have
     the values that they had, those that are long in a file; else these come from a
-    seed.  *target* is the user's, whose module may register operators.
+    seed.  *target* is the user's, whose module may register operators.  *settings* are
+    those that its module left (`settings`).
     """
     names = _names(module)
     heads, functions = _code(module, target)
+    draws = bool(_DRAWS.search("\n".join(functions)))
     making, saved = _inputs(names, given, exact)
     backward = BACKWARD if check.train and check.found else ()
-    call = "out = fn(*given)", *backward
+    call = *["torch.manual_seed(0)"] * draws, "out = fn(*given)", *backward
+    sets = _set_so(settings or {}, draws)
     setup = [
-        *(*heads, "", "", *functions),
+        *(*heads, *sets, "", "", *functions),
         "def inputs():",
         *(f"    {line}" for line in making),
         f"    return ({', '.join(names)}{',' * (len(names) == 1)})",
@@ -443,21 +465,34 @@ def of_piece(
     return _program(setup, check, ("f", compiling), saved)
 
 
-def of_make(target: str, call: Sequence[str], check: Check, how: str) -> Repro:
+def of_make(
+    target: str,
+    call: Sequence[str],
+    check: Check,
+    how: str,
+    source: str = "",
+    draws: bool = False,
+    eager: str = "fn",
+) -> Repro:
     """Return the program that calls the user's own *target*.
 
-    *call* has the lines that call ``run``; *how* is what compiles ``fn``.
+    *call* has the lines that call ``run``; *how* is what compiles ``fn``, and *eager*
+    what runs it eagerly.  The program has the *source* of the target's file, or else
+    imports it.  *draws*: it draws random numbers.
     """
     name = target.rpartition(":")[2]
+    begin = [*beside(target), f"from {module_of(target)} import {name}"]
+    if source:
+        begin = [source.rstrip()] + ["import torch"] * ("torch" not in source)
     setup = [
-        *beside(target),
-        f"from {module_of(target)} import {name}",
+        *begin,
+        *(_DRAWS_AS_EAGER * draws),
         "",
         "",
         "def seen(compiled):",
         "    torch.manual_seed(0)",
         f"    fn, given, *loss = {name}()",
-        f"    run = {how} if compiled else fn",
+        f"    run = {how} if compiled else {eager}",
         *_guarded(call, check),
         "",
     ]
@@ -481,10 +516,15 @@ def _program(
 ) -> Repro:
     """Return the program whose ``seen`` looks at both *sides*."""
     eager, compiled = (f"seen({side})" for side in sides)
-    shows = f"eager, compiled = {eager}, {compiled}\n{check.assertion}"
-    if check.raises:
-        shows = f"{eager}\n{compiled}  # {check.raises}"
-    return Repro("\n".join(setup), shows, check.raises, check.ends, saved)
+
+    def shows(second: str, why: str = "") -> str:
+        if check.raises:
+            return f"{eager}\n{second}{why}"
+        return f"eager, compiled = {eager}, {second}\n{check.assertion}"
+
+    both = shows(compiled, f"  # {check.raises}"), shows(eager)
+    how = check.raises, check.ends, saved
+    return Repro("\n".join(setup), both[0], *how, control=both[1])
 
 
 def as_test(repro: Repro, name: str) -> str:
@@ -492,6 +532,56 @@ def as_test(repro: Repro, name: str) -> str:
     words = "_".join(re.findall(r"[a-z0-9]+", name.lower()))
     check = textwrap.indent(repro.check, "    ")
     return f"{repro.setup}\n\ndef test_{words}():\n{check}\n"
+
+
+_DRAWS_AS_EAGER = [
+    "import torch._inductor.config",
+    "",
+    "torch._inductor.config.fallback_random = True",
+]
+
+
+_RANDOM = ("fallback_random", "use_numpy_random_stream")
+_WRITTEN = (bool, int, float, str, type(None))
+
+
+def settings() -> dict[str, dict[str, Any]]:
+    """Return what torch's compiler has set other than by default, by module."""
+    found = {}
+    for module in (torch._dynamo.config, torch._inductor.config, functorch_config):
+        sets = module._get_dict(skip_default=True).items()
+        plain = {name: value for name, value in sets if isinstance(value, _WRITTEN)}
+        found[module.__name__] = plain
+    return found
+
+
+def _set_so(settings: dict[str, dict[str, Any]], draws: bool) -> list[str]:
+    """Return the lines that set what is not as it was when this was imported.
+
+    What only says which random numbers are drawn, counts where a program *draws* some.
+    """
+    imports, lines = list[str](), list[str]()
+    for module, sets in settings.items():
+        for name, value in sets.items():
+            known = _AT_IMPORT[module].get(name, sets) == value
+            if not known and (draws or name not in _RANDOM):
+                imports.append(f"import {module}")
+                lines.append(f"{module}.{name} = {value!r}")
+    return [*dict.fromkeys(imports), "", *lines] if lines else []
+
+
+_AT_IMPORT = settings()
+
+
+def source_of(make: Callable[[], Any]) -> str:
+    """Return the source of the file of *make*, without what only a script runs."""
+    with suppress(OSError, TypeError, SyntaxError):
+        lines = inspect.getsource(inspect.getmodule(make)).splitlines()
+        for node in ast.parse("\n".join(lines)).body[::-1]:
+            if isinstance(node, ast.If) and "__main__" in ast.unparse(node.test):
+                del lines[node.lineno - 1 : node.end_lineno]
+        return "\n".join(lines)
+    return ""
 
 
 # ------------------------------------------------------------------------------- code

@@ -20,8 +20,8 @@ import time
 import types
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -55,6 +55,8 @@ _SWITCHES = {  # settings of code generation beyond passes and lowerings
     "without fusion (max_fusion_size = 1)": {"max_fusion_size": 1},
     "without vector instructions (cpp.simdlen = 1)": {"cpp.simdlen": 1},
 }
+_MOST_LINES = 12
+"""So many lines are left to eager one by one."""
 _TORCH = torch.__file__.removesuffix("__init__.py")
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in .*\n(.*)')
 Compiling = Callable[[], Callable[..., Any]]
@@ -116,15 +118,16 @@ def _found(m: Model, compiling: Compiling) -> tuple[Difference, ...]:
     return m.judged(compiling(), again=compiling).differences
 
 
+def _same(sought: Difference, found: Difference) -> bool:
+    """Return whether both are of one place and field, or the same exception."""
+    kinds = [one.compiled.split(":")[0] for one in (sought, found)]
+    any_kind = sought.field not in ("raises", "exception")
+    return sought.where == found.where and (any_kind or kinds[0] == kinds[1])
+
+
 def _wrong(m: Model, sought: Difference, compiling: Compiling) -> bool:
     """Return whether it differs in that place and field, or by that exception."""
-
-    def same(found: Difference) -> bool:
-        kinds = [one.compiled.split(":")[0] for one in (sought, found)]
-        any_kind = sought.field not in ("raises", "exception")
-        return sought.where == found.where and (any_kind or kinds[0] == kinds[1])
-
-    return any(map(same, _found(m, compiling)))
+    return any(_same(sought, one) for one in _found(m, compiling))
 
 
 class Alone(Model):
@@ -157,12 +160,19 @@ class Search:
     sought: Difference
     progress: Progress
     order: dict[str, Any]
+    settings: dict[str, dict[str, Any]] = field(default_factory=repro.settings)
+    """Those of the compiler, as the user's file left them."""
     smallest: Piece | None = None
     """The smallest piece that is known to be wrong."""
 
     def wrong(self, compiling: Compiling) -> bool:
         """Return whether the model, compiled so, differs in that place and field."""
         return self.progress.spend(partial(_wrong, self.m, self.sought, compiling))
+
+    def mended(self, compiling: Compiling) -> bool:
+        """Return whether the model, compiled so, is right there, and runs."""
+        found = self.progress.spend(partial(_found, self.m, compiling))
+        return not any(_same(self.sought, d) or d.field == "raises" for d in found)
 
     def tried(self, *given: Any, **more: Any) -> tuple[bool, OnePiece]:
         """Return whether it is wrong with such a `OnePiece`, and the first one made."""
@@ -189,24 +199,63 @@ class Search:
     def ended(self) -> None:
         """Report the stage that ends the process, or never ends: each in a process."""
         for number, stage in enumerate(LADDER):
-            made = self.of_the_whole(stage)
+            made = self.of_the_whole(stage, self.source)
             doing = f"a program compiled it with {stage}"
             self.progress.put(doing=doing, trying=stage)
             seconds = self.progress.left / (len(LADDER) - number + 1)
-            if self.progress.spend(partial(self.fails, made, seconds)):
+            if self.progress.spend(partial(self.fails, made, seconds, self.path)):
                 self.progress.put(stage=stage)
-                words = "not narrowed further: no piece of it was compiled by itself"
-                self.progress.note(words)
                 self.put_program(made, True)
+                self.ended_in(stage)
                 return
         self.progress.note("not narrowed further: no backend by itself does that")
+
+    def ended_in(self, stage: str) -> None:
+        """Report the smallest piece that ends a process by itself, and its line."""
+        self.progress.put(doing="while pieces were compiled, each in a process")
+        programs = dict[Piece, Repro]()
+        folders = folders_of(self.order["target"])
+
+        def dies(piece: Piece) -> bool:
+            kept = self.tried("eager", piece, keep=True)[1].piece
+            if not kept or not kept.runs:
+                return False
+            alone = Alone(kept, kept.runs[0], self.m)
+            place = "the backward" if alone.train else "the call"
+            alone.difference = replace(self.sought, place=place)
+            for made in self.programs(alone, stage):
+                with suppress(TimeoutError):
+                    if self.progress.spend(partial(self.fails, made, 60, folders)):
+                        programs[piece] = made
+            return piece in programs
+
+        for number, graph in enumerate(self.tried("eager")[1].graphs):
+            if dies(whole := Piece(number, 0, len(graph.body))):
+                break
+        else:
+            self.progress.note("not narrowed further: no graph ends it by itself")
+            return
+        try:
+            dies_from = lambda a, b: dies(replace(whole, start=a, stop=b))  # noqa: E731
+            places = halved(cuts(graph.module.graph), dies_from)
+            stop = smallest(places, lambda n: dies_from(places[0], n))
+            starts = [n for n in reversed(places) if n <= stop]
+            smallest(starts, lambda n: dies_from(n, stop))
+        finally:
+            piece = min(programs, key=lambda one: one.stop - one.start)
+            found = {"graph": number + 1, "operations": len(graph.body)}
+            found |= {"piece": piece.stop - piece.start, **place_of(graph, piece)}
+            self.progress.put(**found)
+            self.put_program(programs[piece], True)
 
     def narrowed(self) -> None:
         """Report the stage, and then what is smaller."""
         stage = self.stage()
         self.progress.put(stage=stage)
         if not stage:
-            self.progress.note("not narrowed further: no backend by itself is wrong")
+            tried = ", ".join(LADDER)
+            words = f"tried again with each backend ({tried}), it agrees"
+            self.progress.note(f"not narrowed further: {words}")
         elif stage == "eager":
             self.captured_wrongly()
             self.whole(stage)
@@ -223,11 +272,24 @@ class Search:
     # -------------------------------------------------- stage, graph, piece of a graph
 
     def stage(self) -> str:
-        """Return the first backend that is wrong; '' if none is by itself."""
+        """Return the first backend that is wrong; '' if none is by itself.
+
+        Where none is wrong in the place that is sought, one that is wrong in another
+        counts, and that is sought from then on.
+        """
+        elsewhere = dict[str, Difference]()
         for name in LADDER:
             self.progress.put(doing=f"it was compiled with {name}", trying=name)
-            if self.wrong(partial(self.m.compiled, backend=name)):
+            compiling = partial(self.m.compiled, backend=name)
+            found = self.progress.spend(partial(_found, self.m, compiling))
+            if any(_same(self.sought, one) for one in found):
                 return name
+            if found and not found[0].look:
+                elsewhere[name] = found[0]
+        for name, self.sought in elsewhere.items():
+            words = f"with backend {name} another place differs: {self.sought.short}"
+            self.progress.note(words)
+            return name
         return ""
 
     def graph(self, stage: str) -> tuple[int, list[Captured]]:
@@ -385,19 +447,26 @@ class Search:
             progress.note(f"not narrowed to a line: {one_line(error)}")
             return
         if line is None:
-            progress.note("not narrowed to a line: no line by itself makes it right")
+            progress.note("not narrowed to a line: none was found that makes it right")
             return
         progress.put(**line.place)
         breaks = self.right_with([line], breaks=True)
         words = "the graph breaks at it" if breaks else "it runs eagerly"
         progress.note(f"right where {words}: `{line.place['code']}`")
 
+    def mends_alone(self, lines: Sequence[Line]) -> Line | None:
+        """Return the last of *lines* that by itself, run eagerly, makes it right."""
+        for line in lines[: -_MOST_LINES - 1 : -1]:
+            if self.right_with([line]) or self.right_with([line], breaks=True):
+                return line
+        return None
+
     def without_module(self) -> str:
         """Return the innermost module without whose capture it is right; report it."""
         module, name = self.m.module, ""
         while module is not None:
             for child, part in module.named_children():
-                if not self.wrong(partial(_without, self.m, part)):
+                if self.mended(partial(_without, self.m, part)):
                     name, module = f"{name}.{child}", part
                     self.progress.put(module=f"self{name}")
                     break
@@ -416,12 +485,12 @@ class Search:
             return None
         counts = range(len(known) + 1)
         first = smallest(counts, lambda count: self.right_with(known[:count]))
-        return known[first - 1]
+        return self.mends_alone(known[:first])
 
     def right_with(self, chosen: Sequence[Line], breaks: bool = False) -> bool:
         """Return whether it is right where these lines run as `eagerly` lets them."""
         with eagerly(chosen, breaks):
-            return not self.wrong(partial(self.m.compiled, backend="eager"))
+            return self.mended(partial(self.m.compiled, backend="eager"))
 
     # --------------------------------------------------------------------- the program
 
@@ -431,36 +500,64 @@ class Search:
         Inputs from a seed are tried first, and a file is the last resort.
         """
         self.progress.put(doing="while the repro ran")
-        module, target = alone.captured.module, self.order["target"]
-        check = repro.check_of_piece(alone.difference, module, alone.train)
-        more = ["dynamic=True"] * alone.captured.dynamic
-        how, last, fails = _compile("f", stage, *more), None, False
-        for exact in (False, True) if check else ():
-            try:
-                made = repro.of_piece(module, alone.inputs, check, how, exact, target)
-            except ValueError as error:
-                self.progress.note(f"no file for its inputs: {error}")
-                break
-            if last and made.source == last.source:
-                break
-            last, fails = made, self.fails(made, self.progress.left)
-            if fails:
+        last, fails = None, False
+        for last in self.programs(alone, stage):
+            folders = folders_of(self.order["target"])
+            if fails := self.fails(last, self.progress.left, folders):
                 break
         if last:
             self.put_program(last, fails)
         else:
             self.progress.note(f"no program for {alone.difference.place}")
 
-    def fails(self, made: Repro, seconds: float) -> bool:
+    def programs(self, alone: Alone, stage: str) -> Iterator[Repro]:
+        """Yield the program of a piece: with inputs from a seed, then from a file."""
+        module, target = alone.captured.module, self.order["target"]
+        check = repro.check_of_piece(alone.difference, module, alone.train)
+        dynamic = ["dynamic=True"] * alone.captured.dynamic
+        how, last = _compile("f", stage, *dynamic), None
+        more = target, self.settings
+        for exact in (False, True) if check else ():
+            try:
+                made = repro.of_piece(module, alone.inputs, check, how, exact, *more)
+            except ValueError as error:
+                self.progress.note(f"no file for its inputs: {error}")
+                return
+            if not last or made.source != last.source:
+                yield made
+            last = made
+
+    def fails(self, made: Repro, seconds: float, path: Sequence[str] = ()) -> bool:
         """Return whether a program, run where it is kept, fails as it should."""
-        path, order = folders_of(self.order["target"]), self.order
-        return made.fails(Path(order["keep"]), seconds, path, order["memory"])
+        return made.fails(Path(self.order["keep"]), seconds, path, self.order["memory"])
+
+    @property
+    def path(self) -> Sequence[str]:
+        """The folders that a program needs which imports the user's file."""
+        return () if self.source else folders_of(self.order["target"])
+
+    @cached_property
+    def source(self) -> str:
+        """The source of the user's file, if it runs by itself, from another folder."""
+        source = repro.source_of(self.m.make)
+        made = self.of_the_whole("eager", source) if source else None
+        runs = made and made.passes(Path(self.order["keep"]), timeout=60)
+        return source if runs else ""
+
+    @cached_property
+    def draws(self) -> bool:
+        """Whether a call draws random numbers."""
+        with undisturbed(self.m.fn), correctness.seeded(0):
+            before, run = torch.get_rng_state(), self.m.run(self.m.eager)
+            for inputs, kwargs in self.m.calls:
+                run(*inputs, **kwargs)
+            return not torch.equal(before, torch.get_rng_state())
 
     def whole(self, stage: str) -> None:
         """Report the program that calls the user's own ``make``."""
-        made = self.of_the_whole(stage)
+        made = self.of_the_whole(stage, self.source)
         if made:
-            self.put_program(made, self.fails(made, self.progress.left))
+            self.put_program(made, self.fails(made, self.progress.left, self.path))
         else:
             self.progress.note(f"no program for {self.sought.place}")
 
@@ -472,8 +569,8 @@ class Search:
         files = ["repro.pt"] if made.saved else []
         self.progress.put(**found, still_fails=fails, lines=made.lines, files=files)
 
-    def of_the_whole(self, stage: str) -> Repro | None:
-        """Return the program that calls the user's own ``make``."""
+    def of_the_whole(self, stage: str, source: str = "") -> Repro | None:
+        """Return the program that calls the user's own ``make``, with its *source*."""
         check = repro.check_of_model(self.sought, self.m)
         if check is None:
             return None
@@ -486,13 +583,25 @@ class Search:
             call += ["loss[0](out).backward()"] if loss else repro.BACKWARD
         head = f"for call in given[:{found.call}]:" if many else "call = given"
         lines = [head, *("    " * many + line for line in call)]
-        target, how = self.order["target"], _compile("fn", stage)
-        return repro.of_make(target, lines, check, how)
+        target, how = self.order["target"], (_compile("fn", stage), "fn")
+        if m.in_pieces:
+            forced = (
+                "fn" if stage == "inductor" else _stance(f'force_backend="{stage}"')
+            )
+            how = forced, _stance('"force_eager"')
+        if not source:  # who reads the program must have the file
+            self.progress.put(source=repro.source_of(m.make))
+        return repro.of_make(target, lines, check, how[0], source, self.draws, how[1])
 
 
 def _compile(name: str, stage: str, *more: str) -> str:
     options = [f'backend="{stage}"'] * (stage != "inductor")
     return f"torch.compile({', '.join([name, *options, *more])})"
+
+
+def _stance(how: str) -> str:
+    """Return what runs ``fn``, which compiles pieces of itself, in a stance."""
+    return f"torch.compiler.set_stance({how})(lambda *a, **k: fn(*a, **k))"
 
 
 def _distinct(runs: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

@@ -76,6 +76,11 @@ def _writes(m: Model) -> bool:
 
 def _why_eager(m: Model) -> str:
     """Return why no graph runs, as far as it is known; '' where one does."""
+    if m.unused:
+        return (
+            f"no graph ran: what torch.compile returns ({m.unused}) is never called; "
+            "the model runs eagerly, and other parts judge torch.compile(model)"
+        )
     least, _ = least_captured(m)
     if not least.count:
         why = ": no operation of torch was found to capture"
@@ -83,6 +88,9 @@ def _why_eager(m: Model) -> str:
             why = "; see capture"
         elif torch._dynamo.config.disable:
             why = ": TORCH_COMPILE_DISABLE is set"
+        elif m.in_pieces:
+            why = f": nothing is captured of {', '.join(m.inside[:3])}"
+            why += "; torch skips the code of some of its modules, such as nn.LSTM"
         return f"no graph ran: the call is eager{why}"
     if torch._dynamo.config.suppress_errors:
         inputs, kwargs = m.calls[0]
@@ -154,7 +162,7 @@ class Probe:
     def __post_init__(self) -> None:
         torch.compiler.reset()
         # Itself: a copy would not see what changes.
-        self.compiled = torch.compile(self.m.fn, backend=self.backend)
+        self.compiled = self.m.on(self.backend)
 
     def anew(self, setting: str) -> Probe:
         """Return another look, where a setting of ``torch._dynamo.config`` is off."""
@@ -233,7 +241,7 @@ def _later_call_differs(m: Model, calls_before: int = 0) -> bool:
 
     try:
         eager = three(lambda model: model)
-        ours = three(partial(torch.compile, backend="aot_eager"))
+        ours = three(partial(m.on, "aot_eager"))
     except Exception:  # it fails in another part too, and is reported there
         return False
     return near(eager[0], ours[0]) and not near(eager[2], ours[2])

@@ -30,6 +30,7 @@ from .helpers.results import Measured, TableResult
 from .helpers.text import Table, mark
 from .report import Part, shown
 from .sandbox import Report, made_by, target_of, trained
+from .warm import Warm
 
 WAYS = {
     "empty": "nothing was compiled before",
@@ -196,6 +197,7 @@ def cold_start(
     train: bool = False,
     timeout: float = 600.0,
     memory: int | None = None,
+    in_pieces: bool = False,
     **options: Any,
 ) -> ColdStart:
     """Return the cost of a first call, for several ways to start.
@@ -214,6 +216,9 @@ def cold_start(
     ended, with all that it started, and so it is with Ctrl-C, which keeps what is
     finished.
 
+    One that compiles pieces of itself is left as it is, where no *options* are given:
+    *in_pieces* says so of one whose pieces cannot be seen.
+
     All folders are made in the system's for temporary files, and removed at the end.
     Loading torch, and the modules of its compiler, is no part of the wait for the first
     answer: no cache saves that.
@@ -226,7 +231,7 @@ def cold_start(
     if repeat < 1:
         raise InputError("repeat must be 1 or more")
     order = {"target": target, "train": train, "options": options}
-    order |= {"timeout": timeout, "memory": memory}
+    order |= {"timeout": timeout, "memory": memory, "in_pieces": in_pieces}
     done: dict[str, list[Start]] = {way: [] for way in ways}
     interrupted = False
     with (
@@ -234,6 +239,7 @@ def cold_start(
             prefix="cold-start-", ignore_cleanup_errors=True
         ) as place,
         text.progress("starts", repeat * len(ways)) as bar,
+        Warm(target, timeout) as warm,
     ):
         home = Path(place)
         try:
@@ -244,7 +250,7 @@ def cold_start(
             ships["artifacts"] = _bytes(home / "artifacts")
             for turn, way in itertools.product(range(repeat), ways):
                 known = way == "empty" and turn == 0
-                done[way].append(first if known else _started(way, home, order))
+                done[way].append(first if known else _started(way, home, order, warm))
                 bar.update()
         except KeyboardInterrupt:
             interrupted = True
@@ -255,16 +261,17 @@ def cold_start(
     return ColdStart(shown, tuple(finished), train, options, interrupted)
 
 
-def _started(way: str, home: Path, order: Mapping[str, Any]) -> Start:
+def _started(way: str, home: Path, order: Mapping[str, Any], warm: Warm) -> Start:
     """Return one more start, in a new place unless it is warm."""
+    how = {"copy": warm.copy}
     if way == "warm":
-        return one_start(order, home / "filled")
+        return one_start(order, home / "filled", **how)
     filled, place = home / "filled" / CACHE, home / "new"
     try:
         if way == "copied" and filled.is_dir():  # it may compile nothing
             shutil.copytree(filled, place / CACHE)
         load = home / "artifacts" if way == "artifacts" else None
-        return one_start(order, place, load=load)
+        return one_start(order, place, load=load, **how)
     except OSError as error:  # a copy tells it for each file
         last = re.findall(r"\[Errno \d+\] [^:'\"]+", str(error))
         said = f"OSError: {(last or [error])[-1]}"
@@ -285,12 +292,13 @@ def one_start(
     *,
     load: Path | None = None,
     save: Path | None = None,
+    copy: Callable[..., Any] = lambda *_: None,
 ) -> Start:
     """Return one start of what *order* says, with the folders in *place*.
 
     *order* has a ``target``, ``train``, ``options`` of torch.compile, and as limits a
     ``timeout`` (seconds a step) and ``memory`` (bytes).  *load* and *save* are files of
-    artifacts.
+    artifacts.  *copy* is that of `sandbox.reports`.
     """
     # torch keeps a precompiled C++ header among temporary files, wherever its cache is.
     cache, temporary = place / CACHE, place / "temporary"
@@ -301,7 +309,8 @@ def one_start(
     env["TORCHINDUCTOR_CACHE_DIR"] = str(cache)
     limits = order["timeout"], order["memory"]
     found: dict[str, Any] = {}
-    for news in sandbox.reports(".start:first_call", whole, *limits, env, place):
+    how = *limits, env, place, copy
+    for news in sandbox.reports(".start:first_call", whole, *how):
         found |= news
     found["libraries"] = len(set(cache.rglob("*.so")) - before)
     return msgspec.convert(found, Start)  # which has no field for a stage
@@ -319,10 +328,11 @@ def first_call(order: dict[str, Any], report: Report) -> None:
     for name in ("async_compile", "compile_fx"):  # or the first compile loads them
         import_module(f"torch._inductor.{name}")
 
-    from .helpers import _torch, correctness
+    from .helpers import _torch, correctness, session
 
     report.stage("make the model")
     fn, inputs, kwargs, loss = made_by(order["target"])
+    in_pieces = order.get("in_pieces") or bool(session.pieces_of(fn))
     if order["load"]:
         report.stage("load the artifacts")
         info = torch.compiler.load_cache_artifacts(Path(order["load"]).read_bytes())
@@ -330,7 +340,8 @@ def first_call(order: dict[str, Any], report: Report) -> None:
         report.put(loaded=info is not None)
 
     report.stage("the first call")
-    compiled = torch.compile(fn, **order["options"])  # which may load already
+    as_it_is = in_pieces and not order["options"]  # else loading begins here
+    compiled = fn if as_it_is else torch.compile(fn, **order["options"])
     sides = [fn, compiled]
     if order["train"]:
         sides = [trained(side, loss or correctness.weighted_sum) for side in sides]
@@ -442,8 +453,8 @@ _WORTH_SHIPPING = 0.2  # of the first call, what a cache must save to be advised
 
 def part(order: dict[str, Any]) -> Part:
     """Where do the first call's seconds go?"""
-    limits = {name: order[name] for name in ("timeout", "memory")}
-    found = cold_start(order["target"], train=order["trains"], **limits)
+    how = {name: order[name] for name in ("timeout", "memory", "in_pieces")}
+    found = cold_start(order["target"], train=order["trains"], **how)
     if found.interrupted:
         raise KeyboardInterrupt
     return judged(found)

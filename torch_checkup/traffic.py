@@ -28,7 +28,7 @@ _FEWER_BYTES = 0.95
 def part(m: Model) -> Part:
     """What do kernels and library calls move, and what could fusion win at most?"""
     inputs, kwargs = m.calls[0]
-    ours = kernels(m.fn, *inputs, kwargs=kwargs, backward=m.train)
+    ours = kernels(m.program, *inputs, kwargs=kwargs, backward=m.train)
     usual = eager_bytes(m.eager, *inputs, kwargs=kwargs, backward=m.train)
     share = _library_share(m)
     wider = _promoted(m)

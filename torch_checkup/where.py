@@ -41,8 +41,8 @@ class Where(Result):
     smallest *piece* that is wrong: so many operations of the graph *graph* (from 1),
     which has *operations*.  *repro* is a program, *test* the same as a test of pytest,
     *still_fails* whether it failed when it was run, and *files* the names of what it
-    loads.  *often* is how many of how many runs were wrong.  *notes* say what was not
-    found out, and why.
+    loads; *source* is the user's file, where it imports that.  *often* is how many of
+    how many runs were wrong.  *notes* say what was not found out, and why.
     """
 
     call: int
@@ -66,6 +66,7 @@ class Where(Result):
     still_fails: bool | None = None
     lines: int = 0
     files: tuple[str, ...] = ()
+    source: str = ""
     notes: tuple[str, ...] = ()
     compiles: int = 0
     seconds: float = 0.0
@@ -181,6 +182,8 @@ def issue(found: Where) -> str:
         found.repro.rstrip(),
         "```",
         "",
+        *(["## The file that it imports", "", "```python"] if found.source else []),
+        *([found.source.rstrip(), "```", ""] if found.source else []),
         "## Versions",
         "",
         *(f"- {name}: {value}" for name, value in rows if value),

@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils import _pytree as pytree
 
-from helpers.judge import differences, judged
+from helpers.judge import SEEDED, differences, judged
 from helpers.session import fresh_code
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -495,6 +495,99 @@ pytree.register_pytree_node(Opened, lambda o: (o.parts, None), lambda p, _: Open
 def test_what_torch_opens_without_names_is_judged_part_by_part():
     [one] = told(Fresh(lambda x, compiled: (x, Opened(x * 2, x * 3 + compiled))), (X,))
     assert one[:3] == (1, "output[1][1]", "values")
+
+
+TALLY = 0
+
+
+class Keeps(nn.Module):
+    """Changes something that is no tensor; compiled, it does not, where it says so."""
+
+    hits = 0
+
+    def __init__(self, way, lost):
+        super().__init__()
+        self.way, self.lost, self.text, self.mean, self.seen = way, lost, "", 0.0, {1}
+        self.rows = collections.OrderedDict(a=torch.ones(2), b=torch.ones(2))
+        self.deep = {"inner": {"n": 0}}
+
+    def forward(self, x):
+        if not (self.lost and torch.compiler.is_compiling()):
+            getattr(self, self.way)(x)
+        return x * 2
+
+    def order(self, _):
+        self.rows.move_to_end("a")
+
+    def words(self, _):
+        self.text = "seen"
+
+    def number(self, _):
+        self.mean = 2.5
+
+    def rounded(self, x):
+        self.mean = 0.1 if torch.compiler.is_compiling() else 0.1 + 1e-7
+
+    def nested(self, _):
+        self.deep["inner"]["n"] += 1
+
+    def a_set(self, _):
+        self.seen.add(2)
+
+    def of_class(self, _):
+        Keeps.hits += 1
+
+    def of_file(self, _):
+        global TALLY
+        TALLY += 1
+
+
+KEPT = {
+    "order": ("rows", "{'b': 'Tensor', 'a': 'Tensor'}"),
+    "words": ("text", "'seen'"),
+    "number": ("mean", "2.5"),
+    "nested": ("deep['inner']", "{'n': 1}"),
+    "a_set": ("seen", "[1, 2]"),
+    "of_class": ("hits", "1"),
+    "of_file": ("TALLY", "1"),
+    "rounded": (),
+}
+
+
+@pytest.mark.parametrize("way", KEPT)
+def test_numbers_and_texts_that_a_call_changes_are_compared(way):
+    if way != "order":  # which torch 2.15 loses by itself
+        assert found(Keeps(way, lost=False), (X,), (X,)).matches
+    judgement = found(Keeps(way, lost=True), (X,))
+    told = [(d.place, d.field, *d.sides) for d in judgement.differences]
+    if KEPT[way]:
+        place, ours = KEPT[way]
+        field = f"{place} after the call", "values"
+        assert told == [(*field, f"⟨{ours}⟩", "⟨as before⟩")]
+
+
+def test_numbers_that_a_call_seeds_itself_are_others_by_design():
+    def seeds(x):
+        torch.manual_seed(7)
+        return x + torch.rand_like(x)
+
+    def other(x):
+        seeds(x)
+        return seeds(x) + torch.compiler.is_compiling()
+
+    judgement = found(seeds, (X,), backend="inductor")
+    assert judgement.matches and judgement.notes == (SEEDED,)
+    assert found(other, (X,), backend="inductor").matches is False
+
+
+def test_a_long_sum_may_be_off_by_its_rounding():
+    def added(share):
+        return on_first(lambda out: out * (1 + share))
+
+    x = torch.rand(20000)
+    assert found(torch.sum, (x,), backend=added(2e-6)).matches
+    assert found(torch.sum, (x,), backend=added(1e-4)).matches is False
+    assert found(torch.sum, (x[:4],), backend=added(1e-5)).matches is False
 
 
 def test_what_is_lost_of_a_list_is_told_unless_it_is_new_each_time():

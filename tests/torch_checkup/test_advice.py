@@ -278,7 +278,7 @@ def test_blocks_that_are_compiled_inside_are_looked_at_as_they_are(advised):
     held_against(
         found,
         [
-            rf"self.i is a constant.*allow_unspec_int_on_nn_module = True: {was} 2$",
+            rf"self.i is a constant.*make self.i a tensor, .*: {was} 1$",
             rf"^torch._dynamo.config.recompile_limit = 64: {was} 10$",
             rf"^block.compile\(isolate_recompiles=True\): {was} 10$",
         ],
@@ -286,6 +286,43 @@ def test_blocks_that_are_compiled_inside_are_looked_at_as_they_are(advised):
     found = advised(BLOCKS.format(index="3"), "recompiles")
     assert (found["verdict"], found["advice"]) == ("good", ()), found
     assert found["says"].startswith("10 blocks compiled one by one: 1 version; no sec")
+
+
+SERVED = """
+class Served(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.on = True
+        {compiles}
+    def answer(self, x):
+        return x.sin() if self.on else x.cos()
+    @contextlib.contextmanager
+    def off(self):
+        self.on = False
+        yield
+        self.on = True
+    def forward(self, x):
+        with open("/dev/null") as file, self.off():
+            file.read()
+            y = self.{calls}(x)
+        return y + self.{calls}(x)
+def make(): return Served(), (X,)
+"""
+
+
+def test_what_an_attribute_has_compiled_is_judged_by_every_part(looked_at):
+    parts = "matches", "capture", "recompiles", "silent", "traffic"
+    body = X + "import contextlib\n"
+    served = SERVED.format(
+        compiles="self.fast = torch.compile(self.answer)", calls="fast"
+    )
+    found = looked_at(body + served, *parts)
+    assert [one["verdict"] for one in found[:4]] == ["good"] * 4, found
+    assert [found[1]["counts"][name] for name in ("graphs", "breaks")] == [2, 0]
+    assert found[4]["counts"]["kernels"] == 2
+    unused = SERVED.format(compiles="self = torch.compile(self)", calls="answer")
+    [silent] = looked_at(body + unused, "silent")
+    assert silent["verdict"] == "bad" and "never called" in silent["says"]
 
 
 @pytest.mark.parametrize("compiled", ["compile(g)", "compile(dynamic=True)(g)"])

@@ -1,6 +1,7 @@
 """The model that is looked at: as its owner made it, called on copies, run eagerly."""
 
 import json
+import re
 import sys
 
 import pytest
@@ -46,6 +47,22 @@ def parts():
     model = nn.Sequential(Counts(), nn.ReLU())
     model[0].compile(backend="eager")
     return model, (torch.rand(2, 3),)
+
+class Unused(Counts):
+    def __init__(self):
+        super().__init__()
+        self = torch.compile(self)
+def unused(): return Unused(), (torch.rand(2, 3),)
+
+class Served(Counts):
+    def __init__(self):
+        super().__init__()
+        self.fast = torch.compile(self.answer, backend="eager")
+    def answer(self, x):
+        return self.layer(x).relu()
+    def forward(self, x):
+        return self.fast(x)
+def served(): return Served(), (torch.rand(2, 3),)
 
 LISTED = [torch.compile(lambda x: x.sin(), backend="eager")]
 def takes_one(x): return LISTED[0](x)
@@ -139,6 +156,35 @@ def test_what_is_compiled_is_taken_off_and_what_is_inside_is_named(given):
     assert torch.equal(p.eager(x), x.sin())
 
 
+def test_what_is_compiled_and_never_called_is_named(given):
+    p = given("unused")
+    p.try_out()
+    line = r"line \d+ of given_models.py, in __init__: self = torch.compile\(self\)"
+    assert re.fullmatch(line, p.unused) and not p.in_pieces
+    for name in ("whole", "parts", "served", "made"):
+        p = given(name)
+        p.try_out()
+        assert (p.unused, p.in_pieces) == ("", name in ("parts", "served"))
+
+
+def test_pieces_go_to_another_backend_or_are_made_with_options(given):
+    p, seen = given("served"), []
+    x = p.calls[0][0][0]
+
+    def backend(graph, _):
+        seen.append([n.name for n in graph.graph.nodes if n.op.startswith("call")])
+        return graph
+
+    for run in (p.compiled(backend=backend), p.on(backend), p.on(backend, p.fn)):
+        torch.compiler.reset()
+        assert torch.equal(run(x), p.eager(x))
+    assert len(seen) == 3 and all("relu" in names[-1] for names in seen)
+    other = p.made_with(dynamic=True)
+    assert other is not p.fn and torch.equal(other.layer.weight, p.fn.layer.weight)
+    with pytest.raises(InputError, match="when its file is imported"):
+        given("listed").made_with(dynamic=True)
+
+
 def test_a_call_in_which_eager_raises_is_left_out(given):
     p = given("some")
     p.try_out()
@@ -206,7 +252,7 @@ def test_a_process_reports_its_parts_in_turn(reported):
     made, tried, *found = reported("some", ["capture", "speed"])
     assert (made["stage"], tried["stage"]) == ("make the model", "call it eagerly")
     assert found[:4] == [
-        {"calls": 3, "trains": False},
+        {"calls": 3, "trains": False, "in_pieces": False},
         {"stage": "capture"},
         {"running": "compiled"},
         {"part": {"name": "capture", "says": "capture of 2"}},

@@ -107,11 +107,11 @@ def test_a_guard_is_told_in_the_names_of_the_users_code(test):
     assert (found.guard, found.place) == (guard, " (line 4 of mine.py, in f: if n)")
 
 
-def tried(counts, guards=(), limit_hit=False, compiling=None):
+def tried(counts, guards=(), limit_hit=False, blocks=False):
     failed = tuple(Guard(test, PLACE) for test in guards)
     found = tuple(Call(number, (), (), failed) for number in counts)
     p = SimpleNamespace(calls=[None] * 2, order={"timeout": 300.0})
-    return again.Attempts(p, Recompiles(found, limit_hit), 2, compiling)
+    return again.Attempts(p, Recompiles(found, limit_hit), 2, blocks)
 
 
 def test_of_several_options_the_best_is_told_and_what_is_left_is_untried(monkeypatch):
@@ -122,7 +122,7 @@ def test_of_several_options_the_best_is_told_and_what_is_left_is_untried(monkeyp
         if found.words == "x has a different dtype":
             yield from map(Option, [*counts, "is wrong", "fails"])
 
-    def counted(p, compiling, rounds, option):
+    def counted(p, rounds, option):
         if option.line == "fails":
             raise ValueError("no such size")
         wrong = option.line == "is wrong"

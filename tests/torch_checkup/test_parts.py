@@ -91,7 +91,8 @@ def test_what_kernels_move_is_held_against_eager(ours, wider, verdict, monkeypat
     monkeypatch.setattr(traffic, "eager_bytes", lambda *_, **__: usual)
     monkeypatch.setattr(traffic, "_library_share", lambda _: 0.5)
     monkeypatch.setattr(traffic, "_promoted", lambda _: wider)
-    part = traffic.part(SimpleNamespace(calls=[((), {})], fn=1, eager=1, train=False))
+    m = SimpleNamespace(calls=[((), {})], program=1, eager=1, train=False)
+    part = traffic.part(m)
     assert part.verdict == verdict and bool(part.advice) == bool(wider)
     assert ("wider" in part.says) == part.counts["promotes"] == bool(wider)
     assert [*part.counts.values()][:4] == [1, 1, ours, 100]

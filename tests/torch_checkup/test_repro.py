@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import fx
 
-from torch_checkup import repro, search
+from torch_checkup import repro, sandbox, search
 from torch_checkup.helpers.differences import Difference
 from torch_checkup.repro import Check, OnePiece, Piece, as_test, of_piece
 
@@ -137,6 +137,45 @@ def test_it_must_fail_as_the_model_did(program, tmp_path):
             fails = written.fails(tmp_path, 1.0 if sleeps else 60.0, memory=2**30)
             assert fails == ((raises, ends) == ENDS[program])
     assert [path.name for path in tmp_path.iterdir()] == ["repro.py"]
+
+
+def test_a_program_that_fails_with_eager_on_both_sides_proves_nothing(tmp_path):
+    sides = "import random\nseen = lambda compiled: {}"
+    for body, proves in (("compiled", True), ("random.random()", False)):
+        check = "assert seen(False) == seen({})"
+        both = check.format(True), check.format(False)
+        made = repro.Repro(sides.format(body), both[0], control=both[1])
+        assert made.fails(tmp_path, 60.0) is proves
+        assert both[0] in (tmp_path / "repro.py").read_text()  # not the control
+
+
+def test_a_program_has_the_settings_and_the_seed_that_it_needs():
+    given, check = (torch.ones(4),), Check("out", "assert compiled.equal(eager)")
+    graph = fx.symbolic_trace(lambda x: torch.nn.functional.dropout(x, 0.5))
+    with (
+        torch._functorch.config.patch(activation_memory_budget=0.5),
+        torch._inductor.config.patch(fallback_random=True),
+    ):
+        how = given, check, "torch.compile(f)", False, "", repro.settings()
+        draws = of_piece(graph, *how).source
+        plain = of_piece(fx.symbolic_trace(lambda x: x.sin()), *how).source
+    budget = "torch._functorch.config.activation_memory_budget = 0.5"
+    assert budget in draws and budget in plain
+    for line in ("torch._inductor.config.fallback_random = True", "manual_seed(0)\n"):
+        assert line in draws and line not in plain
+
+
+def test_a_file_is_part_of_the_program_without_what_a_script_runs(tmp_path):
+    body = (
+        "def make(): return torch.sin, (torch.ones(3),)\nif __name__ == '__main__':\n"
+    )
+    (tmp_path / "whole.py").write_text(f"import torch\n{body}    raise SystemExit\n")
+    source = repro.source_of(sandbox.module_function(f"{tmp_path / 'whole.py'}:make"))
+    check = Check("out", "assert compiled.equal(eager)")
+    call = "call = given", "out = run(*call)"
+    made = repro.of_make("whole.py:make", call, check, "torch.cos", source)
+    assert "__main__" not in made.source and "import make" not in made.source
+    assert made.fails(tmp_path, 60.0) and made.passes(tmp_path, timeout=60.0)
 
 
 def test_it_finds_the_model_where_the_checkup_was_run(tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from tests.refresh import ROOT
-from torch_checkup import start
+from torch_checkup import start, warm
 from torch_checkup.helpers import _torch
 from torch_checkup.helpers.errors import InputError
 from torch_checkup.start import (
@@ -94,7 +94,7 @@ def test_the_share_saved_is_of_the_median_and_loading_counts():
 def test_each_way_has_its_folder_and_turns_alternate(model, monkeypatch):
     seen = []
 
-    def pretend(order, place, load=None, save=None):
+    def pretend(order, place, load=None, save=None, copy=None):
         there = {path.parent.name for path in place.rglob("*.txt")}
         seen.append((place.name, there, bool(load)))
         for name, what in (("cache", "12345"), ("temporary", "1234567")):
@@ -267,5 +267,28 @@ def test_one_real_start_and_what_a_second_finds(model, tmp_path):
     assert "fx_kwargs[is_inference]" in again.missed(first)
     third = one_start(order, cache)
     assert third.found == "2 found" and third.missed(first) == ()
-    late = one_start({**order, "timeout": 0.01}, cache)
+    with warm.Warm(order["target"], 300.0) as process:
+        made = [one_start(order, cache, copy=process.copy) for _ in range(2)]
+        late = one_start({**order, "timeout": 0.01}, cache, copy=process.copy)
+    if sys.platform == "linux":
+        assert process._fit
+    for one in made:
+        assert (one.problem, one.found, one.agrees) == ("", "2 found", True)
     assert "not done after 0.01 seconds" in late.problem
+
+
+def test_a_copy_ends_as_a_process_does(tmp_path):
+    path = tmp_path / "ends.py"
+    path.write_text(
+        "import os, signal\n"
+        "def dies(): os.kill(os.getpid(), signal.SIGKILL)\n"
+        "def raises(): raise ValueError('no weights')\n"
+        "def exits(): os._exit(3)\n"
+    )
+    said = {"dies": "SIGKILL", "raises": "no weights", "exits": "status 3"}
+    with warm.Warm(f"{path}:dies", 300.0) as process:
+        for name, words in said.items():
+            order = {"target": f"{path}:{name}", "options": {}, "train": False}
+            order |= {"timeout": 300.0, "memory": None}
+            found = one_start(order, tmp_path / name, copy=process.copy)
+            assert words in found.problem

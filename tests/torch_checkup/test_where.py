@@ -115,6 +115,7 @@ def searched(model, tmp_path, monkeypatch):
         if stage:
             monkeypatch.setattr(search, "LADDER", ("eager", stage))
         monkeypatch.setattr(Search, "fails", lambda *_: True)
+        monkeypatch.setattr(repro.Repro, "passes", lambda *_, **__: True)
         order = {**m.order, "keep": str(tmp_path), "cache": str(tmp_path / "cache")}
         progress = Progress(News(), seconds)
         Search(m, found, progress, {**order, "memory": None}).run()
@@ -143,6 +144,7 @@ def test_a_planted_cause_is_found(name, searched):
     home = "" if "self.layer" in lines[-1] else "self.head"
     assert (known["code"], known["module"]) == (lines[-1], home)
     assert known["file"] == "mine.py" and known["step"] == ""
+    assert "repro" in known, known["notes"]
     operations = ("sin", "tanh", "cos")
     named = [one for one in operations if f"torch.{one}(" in lines[-1]]
     assert all(f"torch.{one}(" in known["repro"] for one in named)
@@ -214,7 +216,8 @@ def test_what_dynamo_captures_wrongly_has_a_line_and_the_whole_as_program(
     assert (known["stage"], known["code"]) == ("eager", line), known
     assert known.get("module", "") == module
     assert known["notes"][-1] == f"right where {right}: `{line}`"
-    assert "from mine import make" in known["repro"] and known["still_fails"]
+    assert "def make():" in known["repro"] and known["still_fails"]
+    assert "source" not in known  # the program has all of it
 
 
 FILLED = """
@@ -416,5 +419,6 @@ def test_one_folder_has_the_program_the_test_and_the_issue(tmp_path):
     for words in (f"- torch: {torch.__version__}", "- kernel: cpp_0", "- but see"):
         assert words in draft
     assert "```python\nimport torch\n```" in draft and "wrong in" not in draft
+    assert "def mine" in where.issue(replace(found, source="def mine(): ...\n"))
     for word in (platform.node(), str(Path.home()), f"/{getpass.getuser()}/"):
         assert word not in draft
