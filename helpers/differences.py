@@ -47,6 +47,16 @@ class Difference:
         return self.field in _LOOK
 
     @property
+    def of_break(self) -> bool:
+        """Whether it is a graph break where its author allows none."""
+        return self.field == "raises" and self.compiled.startswith("Unsupported")
+
+    @property
+    def of_promise(self) -> bool:
+        """Whether it is a marked size that does not keep what its mark promises."""
+        return self.field == "raises" and self.compiled.startswith("ConstraintViol")
+
+    @property
     def where(self) -> tuple[str, str]:
         """Place and field, by which it is found again in another run."""
         return self.place, self.field

@@ -611,6 +611,10 @@ def call(fn: Callable[..., Any], inputs: Any, kwargs: dict[str, Any]) -> Any:
         if promise := _torch.broken_promise(error):
             raise CompiledRaises(promise) from error
         message, kind = one_line(error), type(error)
+        if kind.__name__ == "Unsupported":
+            raise CompiledRaises(
+                f"a graph break under fullgraph=True, {_torch.break_in(error)}"
+            ) from error
         # Of what a function raises while it is traced, only eager tells.
         traced = kind.__name__ == "TorchRuntimeError"
         if traced or not kind.__module__.startswith("torch._"):

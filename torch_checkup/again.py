@@ -31,7 +31,7 @@ from .helpers.capture import (
     settings_in,
 )
 from .helpers.session import undisturbed
-from .model import Model
+from .model import Model, without_backward
 from .options import Option, Tried, Versions, together, tried
 from .report import Part, shown
 
@@ -320,7 +320,7 @@ def findings(guards: Iterable[Guard], optional: Collection[str] = ()) -> list[Fi
     return list(found.values())
 
 
-@dataclass(frozen=True)
+@dataclass
 class Attempts:
     """What was tried for the guards that failed in *seen*, in so many *rounds*."""
 
@@ -330,6 +330,8 @@ class Attempts:
     blocks: bool = False
     tried: dict[str, Tried] = field(default_factory=dict)
     begin: float = field(default_factory=time.monotonic)
+    now_built: Versions | None = None
+    built: dict[str, str] = field(default_factory=dict)
 
     @property
     def now(self) -> Versions:
@@ -367,13 +369,30 @@ class Attempts:
             rest = [found for found in rest if found.words not in words]
         for line, those in helps.items():
             words = "; ".join(f"{one.words}{one.place}" for one in those)
-            yield f"{words}: {line}: {self.tried[line].effect}"
+            yield f"{words}: {line}: {self._built(self.tried[line])}"
         for found in rest:
             if not helps or found.kind.pattern != _SIZE:  # one issue may hide a fix
                 yield from self._untried(found)
         for option in self._limits(bool(helps)):
-            if (one := self.try_(option)).helps:
-                yield f"{option.line}: {one.effect}"
+            if (one := self.try_(option)).helps and (effect := self._built(one)):
+                yield f"{option.line}: {effect}"
+
+    def _built(self, one: Tried) -> str:
+        """Return the effect on the backend that will run; '' if it raises, or is none.
+
+        Kernels add guards of their own, such as one on the alignment of sizes.
+        """
+        if one.option.line not in self.built and self._late:
+            self.built[one.option.line] = one.effect
+        elif one.option.line not in self.built:
+            how = options.built(self.m)
+            count = partial(options.versions, self.m, self.rounds, how=how)
+            with without_backward(self.m):
+                now = self.now_built or tried(Option(""), self.now, count).after
+                self.now_built = now or self.now
+                again = tried(one.option, self.now_built, count)
+            self.built[one.option.line] = again.effect if again.helps else ""
+        return self.built[one.option.line]
 
     def _limits(self, helped: bool) -> Iterator[Option]:
         """Yield what leaves room for more versions, where these come to an end."""
@@ -398,7 +417,8 @@ class Attempts:
             if self._late or (best and best.after.count <= least):
                 break
             one = self.try_(option)
-            if one.helps and (not best or one.after.issues < best.after.issues):
+            better = not best or one.after.issues < best.after.issues
+            if one.helps and better and self._built(one):
                 best = one
         return best
 
@@ -428,7 +448,7 @@ class Attempts:
             helps = [chain for chain in longer if self.try_(*chain[1]).helps]
             key = lambda chain: self.try_(*chain[1]).after.issues  # noqa: E731
             best = min(helps, key=key, default=None)
-            if best and key(best) < alone:
+            if best and key(best) < alone and self._built(self.try_(*best[1])):
                 return self.try_(*best[1]), best[0]
             chains += longer
         return None

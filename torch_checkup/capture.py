@@ -81,12 +81,15 @@ def helpful(m: Model) -> tuple[Tried, ...]:
         found |= {one.line: one for one in (*options.switches(stop.message), *fits)}
     count = functools.partial(captured, m, number)
     every = [tried(option, Captured(now), count) for option in found.values()]
-    helps = [one for one in every if one.helps]
+    helps = [
+        one for one in every if one.helps and options.builds(m, number, one.option)
+    ]
     if len(helps) > 1:
         all_at_once = together([one.option for one in helps])
         both = tried(all_at_once, Captured(now), count)
         most = max(one.saved for one in helps)
-        helps += [both] if both.helps and both.saved > most else []
+        more = both.helps and both.saved > most
+        helps += [both] if more and options.builds(m, number, all_at_once) else []
     return tuple(helps)
 
 

@@ -15,11 +15,12 @@ import torch
 
 from .capture import least_captured
 from .helpers import text
-from .helpers._torch import cpp_compiler
+from .helpers._torch import broken_promise, cpp_compiler
+from .helpers.capture import GraphBreak
 from .helpers.differences import Difference
 from .helpers.errors import InputError, one_line
 from .helpers.judge import SEEDED, Judgement
-from .helpers.session import compile_apart, torch_handlers
+from .helpers.session import compile_apart, torch_handlers, undisturbed
 from .helpers.tensors import tensors
 from .helpers.text import Table
 from .model import Model, without_backward
@@ -45,7 +46,13 @@ def part(m: Model) -> Part:
     if bad:
         verdict = "bad"
         says = _says(what, numbers["RAISES"], numbers["DIFFER"], bad)
-        advice = (_fix(m, bool(numbers["RAISES"])) or BISECT,)
+        if all(one.of_break for one in bad):
+            says = f"a graph break under fullgraph=True raises: {bad[0].compiled}"
+            advice = tuple(map(_without_break, least_captured(m)[0].breaks))
+        elif promise := bad[0].of_promise and _promised(m, bad[0].call - 1):
+            says, advice = promise[0], tuple(promise[1:])
+        else:
+            advice = (_fix(m, bool(numbers["RAISES"])) or BISECT,)
     elif found.undecided:
         verdict = "cannot tell"
         says = f"whether {what} agree was not decided"
@@ -166,15 +173,40 @@ def _refuse_without_compiler(raises: list[str], calls: int) -> None:
             raise InputError(f"Inductor found no C++ compiler ({why})")
 
 
+def _promised(m: Model, number: int) -> list[str]:
+    """Return which promise of a marked size a call breaks, and what to do."""
+    inputs, kwargs = m.every_call[number]
+    with undisturbed(m.fn):
+        try:
+            m.compiled()(*inputs, **kwargs)
+        except Exception as error:
+            return broken_promise(error).splitlines()
+    return []
+
+
+def _without_break(stop: GraphBreak) -> str:
+    """Return the line that breaks the graph, why, and what its owner can do."""
+    why = stop.fix or stop.explanation or stop.reason
+    place = stop.place.rstrip(":")
+    return f"{place}: {why}; or allow the break: fullgraph=False"
+
+
 _HALF = (torch.bfloat16, torch.float16)
 
 
 def _fix(m: Model, raises: bool) -> str:
     """Return the line with which all answers are eager's, if the likely one helps.
 
-    What raises may be code for sizes that vary.  Kernels keep float32 between the
-    operations on half precision, which is meant.
+    What raises may be a class of tensors that Dynamo looks into, or code for sizes
+    that vary.  Kernels keep float32 between the operations on half precision, which is
+    meant.
     """
+    if raises and (classes := _subclasses(m)):
+        names = ", ".join(sorted(one.__name__ for one in classes))
+        line = f"torch._dynamo.config.nontraceable_tensor_subclasses |= {{{names}}}"
+        with torch._dynamo.config.patch(nontraceable_tensor_subclasses=classes):
+            if _right(m):
+                return f"{line}: eager's answers; what handles {names} runs eagerly"
     if raises:
         how: dict[str, Any] = {"dynamic": False}
         words, why = "dynamic=False", "what failed is code for sizes that vary"
@@ -186,6 +218,18 @@ def _fix(m: Model, raises: bool) -> str:
         return ""
     said = f"torch.compile(model, {words}): eager's answers for all these inputs; {why}"
     return said if _right(m, **how) else ""
+
+
+def _subclasses(m: Model) -> set[type[torch.Tensor]]:
+    """Return the classes of tensors that its author made, or gives to it."""
+    every, todo = set[type[torch.Tensor]](), [torch.Tensor]
+    while todo:
+        todo += (new := set(todo.pop().__subclasses__()) - every)
+        every |= new
+    given = {type(tensor) for tensor in tensors(m.calls)} & every
+    home = getattr(m.fn, "__module__", "")
+    own = {one for one in every if one.__module__ == home}
+    return {one for one in given | own if not issubclass(one, torch.nn.Parameter)}
 
 
 def _right(m: Model, **options: Any) -> bool | None:

@@ -12,7 +12,7 @@ import inspect
 import operator
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import (
     AbstractContextManager,
     ExitStack,
@@ -30,7 +30,9 @@ from torch.utils import _pytree as pytree
 from .helpers import correctness, text
 from .helpers.capture import Graphs, Guard, Watch, graphs
 from .helpers.session import compile_apart, undisturbed
-from .model import Call, Model, answer_of, near
+from .model import Call, Model, answer_of, near, without_backward
+
+_NO_KERNELS = {"backend": "eager"}
 
 
 @dataclass(frozen=True)
@@ -160,7 +162,27 @@ def captured(m: Model, number: int, option: Option) -> tuple[Captured, bool]:
     return found, near(answer, eager_answers(m, [number])[number])
 
 
-def versions(m: Model, rounds: int, option: Option) -> tuple[Versions, bool]:
+def builds(m: Model, number: int, option: Option) -> bool:
+    """Return whether a call runs with an option on the backend that its owner has."""
+    try:
+        with undisturbed(m.fn), option.on(), without_backward(m):
+            option.before()
+            answer_of(
+                compile_apart(m.program, **built(m)), option.calls(m.calls)[number]
+            )
+    except Exception:
+        return False
+    return True
+
+
+def built(m: Model) -> dict[str, str]:
+    """Return how the model is compiled with kernels: pieces are given to a backend."""
+    return {"backend": "inductor"} if m.in_pieces else {}
+
+
+def versions(
+    m: Model, rounds: int, option: Option, how: Mapping[str, str] = _NO_KERNELS
+) -> tuple[Versions, bool]:
     """Return the versions of all calls with an option, and whether answers agree.
 
     All calls run *rounds* times in turn.  Raises the model's exceptions, and the
@@ -169,7 +191,7 @@ def versions(m: Model, rounds: int, option: Option) -> tuple[Versions, bool]:
     order = option.order or tuple(range(len(m.calls)))
     usual, watches, agrees = eager_answers(m, order), list[Watch](), True
     with undisturbed(m.fn), option.on(), correctness.seeded(0):
-        compiled = compile_apart(m.program, backend="eager", **option.options)
+        compiled = compile_apart(m.program, **how, **option.options)
         for turn in range(rounds):
             calls = option.calls(m.calls)  # at once, for they may share a state
             for number in order:

@@ -600,7 +600,7 @@ def _with_where(
 ) -> Part:
     """Return a part whose answers are wrong with where that comes from."""
     first = next((one for one in part.differences if not one.look), None)
-    if first is None:
+    if first is None or first.of_break or first.of_promise:  # the cause is known
         return part
     limits = order["timeout"], order["memory"]
     with tempfile.TemporaryDirectory(prefix="repro-") as place:

@@ -249,6 +249,42 @@ def test_where_nothing_is_captured_the_others_do_not_guess(body, advised):
 
 # ---------------------------------------------------------------- compiled inside
 
+NOT_WHOLE = """
+class Model(torch.nn.Module):
+    @torch.compile(fullgraph=True)
+    def attend(self, x, mask):
+        if not mask.all():
+            x = x * mask
+        return x.softmax(-1)
+    def forward(self, x):
+        return self.attend(x, x > -2)
+"""
+
+
+def test_a_break_where_none_is_allowed_is_a_break_with_its_line(looked_at):
+    found = looked_at(
+        X + NOT_WHOLE + "def make(): return Model(), (X,)\n", "matches", "capture"
+    )
+    for part, verdict in zip(found, ("bad", "look"), strict=True):
+        assert part["verdict"] == verdict and "doctor" not in str(part), part
+        assert "line 7 of mine.py, in attend: if not mask.all()" in str(part["advice"])
+    assert "a graph break under fullgraph=True raises: Unsup" in found[0]["says"]
+    assert found[1]["counts"]["breaks"] == 1
+
+
+MARKED = calls("x", "return x + 1 if x.shape[0] > 8 else x - 1") + (
+    "def make():\n    x = torch.ones(16)\n"
+    "    torch._dynamo.mark_dynamic(x, 0, min=4, max=64)\n    return f, (x,)\n"
+)
+
+
+def test_a_promise_that_is_not_kept_is_no_wrong_layer(advised):
+    found = advised(MARKED, "matches")
+    said = "a marked size does not keep its promise: Not all values"
+    assert found["verdict"] == "bad" and found["says"].startswith(said)
+    held_against(found, ["Take the mark .mark_dynamic. away"])
+
+
 BLOCKS = """
 class Block(torch.nn.Module):
     def __init__(self, i):

@@ -110,7 +110,8 @@ def test_a_guard_is_told_in_the_names_of_the_users_code(test):
 def tried(counts, guards=(), limit_hit=False, blocks=False):
     failed = tuple(Guard(test, PLACE) for test in guards)
     found = tuple(Call(number, (), (), failed) for number in counts)
-    p = SimpleNamespace(calls=[None] * 2, order={"timeout": 300.0})
+    order = {"timeout": 300.0}
+    p = SimpleNamespace(calls=[None] * 2, order=order, in_pieces=False, train=True)
     return again.Attempts(p, Recompiles(found, limit_hit), 2, blocks)
 
 
@@ -122,7 +123,7 @@ def test_of_several_options_the_best_is_told_and_what_is_left_is_untried(monkeyp
         if found.words == "x has a different dtype":
             yield from map(Option, [*counts, "is wrong", "fails"])
 
-    def counted(p, rounds, option):
+    def counted(p, rounds, option, how=None):
         if option.line == "fails":
             raise ValueError("no such size")
         wrong = option.line == "is wrong"
@@ -139,6 +140,26 @@ def test_of_several_options_the_best_is_told_and_what_is_left_is_untried(monkeyp
     for line in ("is wrong", "fails"):
         assert not looked.try_(Option(line)).helps
     assert looked.try_(Option("fails")).why == "no such size"
+
+
+@pytest.mark.parametrize(
+    ("built", "told"),
+    [
+        ({"": 5, "way": 3}, [f"x has a different dtype ({PLACE}): way: 5 versions, t"]),
+        ({"": 5, "way": 5}, []),  # kernels undo it
+        ({"": 5}, []),  # kernels raise
+    ],
+)
+def test_what_is_promised_is_counted_with_kernels(built, told, monkeypatch):
+    def counted(p, rounds, option, how=None):
+        count = 2 if how is None else built[option.line]
+        return Versions(count, False, True), True
+
+    monkeypatch.setattr(again.Attempts, "_made", lambda *_: [Option("way")])
+    monkeypatch.setattr(options, "versions", counted)
+    lines = [*tried((1, 1, 1, 1), ["tensor 'x' dtype mismatch"]).lines()]
+    lines = [line for line in lines if "untried" not in line]
+    assert [line[: len(told[0])] for line in lines] == told if told else not lines
 
 
 # ----------------------------------------------------------------------------- options

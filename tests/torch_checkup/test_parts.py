@@ -107,6 +107,7 @@ def test_speed_is_that_of_the_race(looked_at):
     verdict = {(True, False): "good", (False, True): "bad"}.get(won)
     assert verdict is None or found["verdict"] in (verdict, "look", "cannot tell")
     assert found["pictures"] and found["evidence"]
+    assert (counts["paid_back"] or 0) < 1e12  # None for never
 
 
 EAGER_RAISES = {0: ValueError("no such size")}
