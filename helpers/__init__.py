@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from .capture import graphs, recompiles
     from .codegen import kernels, output_code
     from .gpu.dump import dump_triton
+    from .gpu.forecasts import forecast, forecast_over
     from .health import doctor
     from .sweeps import sweep
     from .text import Table, mark
@@ -35,6 +36,7 @@ __getattr__, __dir__, __all__ = names(
         "capture": "graphs recompiles",
         "codegen": "kernels output_code",
         "gpu.dump": "dump_triton",
+        "gpu.forecasts": "forecast forecast_over",
         "health": "doctor",
         "sweeps": "sweep",
         "text": "Table mark",

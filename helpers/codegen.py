@@ -17,11 +17,14 @@ from typing import Any
 from unittest import mock
 
 import torch
+from torch.utils import _pytree as pytree
 
 from . import _torch, session
 from ._torch import needed_for
 from .capture import breaks_among, op_name
+from .flops import flops
 from .results import Result, TableResult
+from .tensors import tensors
 from .text import Table, count, mark, plain, size
 
 with needed_for("the kernels"):
@@ -37,7 +40,8 @@ class Kernel:
 
     *language* is ``C++``, ``Triton`` or ``library``; *phase* is ``inference``,
     ``forward`` or ``backward``; *bytes* is Inductor's own count, each tensor read
-    or written once; *lines* are the lines of the program that ended here.
+    or written once; *lines* are the lines of the program that ended here; *flops* are
+    the operations of products, in *dtype*.
     """
 
     name: str
@@ -49,6 +53,8 @@ class Kernel:
     reductions: int
     bytes: int
     lines: tuple[str, ...] = ()
+    flops: int = 0
+    dtype: str = ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -237,6 +243,7 @@ def _kernel(name: str, language: str, groups: list[Any]) -> Kernel:
     parts = [part for group in groups for part in group.get_nodes()]
     origins = _origins(parts)
     ops = dict(op for op in map(_op, origins) if op[1])  # each call once
+    flops, dtype = _products(parts)
     return Kernel(
         name=name,
         language=language,
@@ -247,7 +254,26 @@ def _kernel(name: str, language: str, groups: list[Any]) -> Kernel:
         stores=_buffers(groups, include_reads=False, include_writes=True),
         reductions=sum(bool(part.is_reduction()) for part in parts),
         bytes=sum(int(group.get_read_write_buffers_sizes()) for group in groups),
+        flops=flops,
+        dtype=dtype,
     )
+
+
+def _products(parts: list[Any]) -> tuple[int, str]:
+    """Return the operations of the products among *parts*, and their dtype."""
+    total, dtype = 0, ""
+    for part in parts:
+        if not (part.is_extern() or part.is_template()):
+            continue
+        for node in _origins([part]):
+            args, kwargs = pytree.tree_map_only(
+                torch.fx.Node, lambda n: n.meta.get("val"), (node.args, node.kwargs)
+            )
+            if done := flops(node.target, args, kwargs, node.meta.get("val")):
+                done = done.node.expr if isinstance(done, torch.SymInt) else done
+                total += int(V.graph.sizevars.optimization_hint(done, fallback=0))
+                dtype = str(next(tensors(args)).dtype).removeprefix("torch.")
+    return total, dtype
 
 
 def _buffers(groups: list[Any], **which: bool) -> int:

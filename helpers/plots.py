@@ -119,6 +119,45 @@ def plot_comparison(*comparisons: Any, labels: Sequence[str] | None = None) -> P
     return Picture(figure, alt)
 
 
+@styled
+def plot_forecasts(found: Any) -> Picture:
+    """Return a picture of ``forecast_over``: estimates, bounds, and where they part."""
+    figure = Figure(figsize=(9, 4.5), layout="constrained")
+    axes = figure.subplots()
+    alt = f"Forecast over the {found.parameter}; nothing was timed."
+    for at, name in enumerate(("eager", "compiled")):
+        sides = [getattr(each, name) for each in found.forecasts]
+        times = [side.estimate for side in sides]
+        axes.plot(
+            found.values,
+            times,
+            "-",
+            marker="os"[at],
+            color=COLOURS[at],
+            label=f"{name}, estimate",
+        )
+        bounds = [side.bound for side in sides]
+        axes.plot(
+            found.values, bounds, ":", color=COLOURS[at], label=f"{name}, never under"
+        )
+        told = (
+            f"{v}: {text.seconds(t)}" for v, t in zip(found.values, times, strict=True)
+        )
+        alt += f" {name}: {', '.join(told)}."
+    if found.crossing is not None:
+        axes.axvline(found.crossing, color=QUIET, linestyle="--")
+        where = f"the host no longer decides at {found.crossing}"
+        axes.set_title(where)
+        alt += f" Eager: {where}."
+    axes.set(xscale="log", yscale="log", xlabel=found.parameter, ylabel="a call")
+    axes.set_xticks(found.values, [str(value) for value in found.values])
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_major_formatter(lambda s, _: text.seconds(s))
+    figure.legend(loc="outside right upper")
+    return Picture(figure, alt)
+
+
 def _limits(axes: Axes, values: Sequence[float], room: float, log: bool) -> None:
     """Let the axis hold *values*, and the share *room* of it beyond the largest."""
     low, high = min(values), max(values)

@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from . import _torch, session
 from .capture import op_name
 from .errors import InputError
+from .flops import flops
 from .results import Result
 from .text import Table, count, size
 
@@ -52,29 +53,80 @@ def eager_bytes(
 
     Raises InputError when *fn* raises, or the inputs are on two devices.
     """
+    calls = eager_calls(fn, *inputs, kwargs=kwargs, backward=backward)
+    return EagerBytes(tuple((call.name, call.bytes) for call in calls))
+
+
+@dataclass(frozen=True)
+class Call:
+    """One aten call: bytes read and written, and the operations of a product.
+
+    *dtype* is that of its first tensor, *weights* the bytes of what was there before
+    the program began and is read whole here for the first time.
+    """
+
+    name: str
+    bytes: int
+    flops: int
+    dtype: str
+    weights: int = 0
+
+
+def eager_calls(
+    fn: Callable[..., Any],
+    *inputs: Any,
+    kwargs: dict[str, Any] | None = None,
+    backward: bool | None = None,
+) -> list[Call]:
+    """Return the aten calls that move something; arguments, errors as `eager_bytes`."""
     session.check_callable(fn, (inputs, kwargs))
-    calls: list[tuple[str, int]] = []
-
-    class Count(TorchDispatchMode):
-        supports_higher_order_operators = True  # such as cond and flex_attention
-
-        def __torch_dispatch__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
-            if not isinstance(func, torch._ops.OpOverload):
-                raise InputError(f"nobody can count what {func.name()} does inside")
-            result = func(*args, **(kwargs or {}))
-            if moved := _moved(func, args, kwargs or {}, result):
-                calls.append((op_name(func), moved))
-            return result
+    counting = Counting()
 
     def counted(*own: Any, **named: Any) -> None:
-        with Count():
+        given = [*session.tensors_of(fn), *_tensors((own, named))]
+        counting.given |= {t.untyped_storage().data_ptr() for t in given}
+        with counting:
             session.both_ways(_torch.unwrap(fn), backward)(*own, **named)
 
     with session.undisturbed(fn):
         session.call(counted, inputs, kwargs or {})
-    return EagerBytes(tuple(calls))
+    return counting.calls
+
+
+class Counting(TorchDispatchMode):
+    """Notes each aten call that moves something, while the block runs."""
+
+    supports_higher_order_operators = True  # such as cond and flex_attention
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[Call] = []
+        self.given: set[int] = (
+            set()
+        )  # the storages that were there, and aren't read yet
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if not isinstance(func, torch._ops.OpOverload):
+            raise InputError(f"nobody can count what {func.name()} does inside")
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        if moved := _moved(func, args, kwargs, result):
+            first = next(iter(_tensors((args, kwargs, result))))
+            done = int(flops(func, args, kwargs, result))
+            dtype = str(first.dtype).removeprefix("torch.")
+            whole = op_name(func) not in _GATHERS
+            weights = self._first_read((args, kwargs)) if whole else 0
+            self.calls.append(Call(op_name(func), moved, done, dtype, weights))
+        return result
+
+    def _first_read(self, tree: Any) -> int:
+        """Return the bytes of what *tree* names whole and nothing has read before."""
+        found = {t.untyped_storage().data_ptr(): _size(t) for t in _tensors(tree)}
+        new = found.keys() & self.given
+        self.given -= new
+        return sum(found[place] for place in new)
 
 
 # They read a row for each index, and not the whole table.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -63,7 +63,22 @@ def dump_triton(
     that the GPU cannot run, and for what Inductor cannot lower; Unavailable without the
     triton that this torch works with.
     """
-    kwargs = kwargs or {}
+    order = gpu, training, mode, dynamic, template
+    return dump_counted(nullcontext(), fn, inputs, kwargs or {}, *order)
+
+
+def dump_counted(
+    counting: AbstractContextManager[Any],
+    fn: Callable[..., Any],
+    inputs: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    gpu: str,
+    training: bool,
+    mode: str | None,
+    dynamic: bool | None,
+    template: int | str | None = None,
+) -> Dump:
+    """Do the same, with *counting* around each run of what was captured."""
     session.check_callable(fn, (inputs, kwargs))
     fake.require_triton()
     here = gpu == "this"
@@ -74,7 +89,7 @@ def dump_triton(
         raise InputError("gpu='this' shows what torch chose here: leave template= out")
     choosing = Choosing(template)
     untimed = nullcontext() if here else choosing.instead_of_timing(chosen)
-    backend = (LoweringHere if here else Lowering)(chosen, mode)
+    backend = (LoweringHere if here else Lowering)(chosen, mode, counting)
     # Dynamo takes the caller's own kernels into a graph where it believes in Triton.
     triton = mock.patch.object(_triton, "has_triton", return_value=True)
     with (
@@ -140,7 +155,7 @@ _KINDS = {  # by what Inductor puts behind "triton_" in a kernel's name
 
 
 def _launches(graph: LoweredGraph, gpu: str) -> Iterator[DumpedKernel]:
-    counted = "ops", "lines", "loads", "stores", "bytes"
+    counted = "ops", "lines", "loads", "stores", "bytes", "flops", "dtype"
     for place, launch in enumerate(graph.launches):
         name, arguments = graph.calls.get(place, (launch.name, ()))
         kind = _KINDS.get(name.removeprefix("triton_")[:3], "other")
@@ -259,6 +274,8 @@ class DumpedKernel(compile.Generated):
     gpu: str
     generated: str  # the kernel's own module, as Inductor wrote it
     origins: Origins = field(default_factory=Origins, compare=False)
+    flops: int = 0  # of products, in this dtype
+    dtype: str = ""
 
     @cached_property
     def configs(self) -> tuple[compile.Config, ...]:

@@ -480,11 +480,17 @@ class Stopped(InputError):
 class Lowering:
     """A back end for ``torch.compile``: lowers each graph, and runs it eagerly."""
 
-    def __init__(self, gpu: Gpu, mode: str | None) -> None:
+    def __init__(
+        self,
+        gpu: Gpu,
+        mode: str | None,
+        counting: contextlib.AbstractContextManager[Any],
+    ) -> None:
         modes = list_mode_options()
         if mode is not None and mode not in modes:
             raise InputError(f"no mode {mode!r}: there are {', '.join(modes)}")
         self.gpu = gpu
+        self.counting = counting  # around each run of a graph
         self.options = self._followed(dict(modes[mode] if mode else {}))
         self.graphs: list[LoweredGraph] = []
         self.count = 0  # of the program's graphs; each has one or two phases
@@ -513,7 +519,8 @@ class Lowering:
                 if each.phase != "backward" and not each.inputs:
                     each.inputs = clone(list(values))
             try:
-                return graph(*values)
+                with self.counting:
+                    return graph(*values)
             except Exception as error:
                 if "your Triton kernel" not in launches:
                     raise

@@ -59,6 +59,7 @@ class Gpu:
 # https://docs.nvidia.com/cuda/cuda-c-programming-guide/: resident threads and blocks
 # per multiprocessor, its shared memory, and how much of that one block may ask for.
 _CAPABILITIES = {
+    (7, 0): (2048, 32, 96 * KIB, 96 * KIB),
     (7, 5): (1024, 16, 64 * KIB, 64 * KIB),
     (8, 0): (2048, 32, 164 * KIB, 163 * KIB),
     (8, 6): (1536, 16, 100 * KIB, 99 * KIB),
@@ -73,6 +74,7 @@ _CAPABILITIES = {
 # https://www.nvidia.com/en-us/data-center/ a100, l4, h100, h200 and dgx-b200.
 # Name, title, capability, multiprocessors, memory, L2.
 _NVIDIA = (
+    ("v100", "Tesla V100-SXM2-16GB", (7, 0), 80, 16151, 6),
     ("t4", "Tesla T4", (7, 5), 40, 15102, 4),
     ("a100", "NVIDIA A100-SXM4-80GB", (8, 0), 108, 81154, 40),
     ("rtx3090", "NVIDIA GeForce RTX 3090", (8, 6), 82, 24259, 6),
@@ -97,6 +99,7 @@ GPUS = {row[0]: _nvidia(*row) for row in _NVIDIA}
 # for whatever it is summed in.
 PEAK_DTYPES = ("float32", "tf32", "float16", "float8")
 PEAKS = {
+    "v100": (15.7, None, 125, None, 900, "NVIDIA, V100 data sheet, 2020-01"),
     "t4": (8.1, None, 65, None, 320, "NVIDIA, Turing architecture, 2018-09"),
     "a100": (19.5, 156, 312, None, 2039, "NVIDIA, A100 data sheet, 2021-06"),
     "rtx3090": (35.6, 35.6, 142, None, 936, "NVIDIA, GA102 architecture, v2, 2021"),
@@ -106,7 +109,44 @@ PEAKS = {
     "h200": (67, 494, 989, 1979, 4800, "NVIDIA, H200 data sheet, 2023-11"),
 }
 
-_WORDS = re.compile(r"nvidia|geforce|tesla|sxm\d?|80gb|hbm\d?e?|[^a-z\d]")
+
+@dataclass(frozen=True)
+class Peaks:
+    """What a GPU can do at most: operations a second by dtype, bytes a second."""
+
+    gpu: str
+    rates: dict[str, float]
+    bandwidth: float
+    source: str
+
+    def rate(self, dtype: str, tf32: bool = False) -> float:
+        """Return the operations a second in *dtype*; InputError where none is known.
+
+        With *tf32*, float32 may round to it, where the chip has it.
+        """
+        key = "float8" if dtype.startswith("float8") else dtype
+        if key == "float32" and tf32 and "tf32" in self.rates:
+            key = "tf32"
+        if key not in self.rates:
+            known = ", ".join(self.rates)
+            raise InputError(f"no peak of {self.gpu} in {dtype}: there are {known}")
+        return self.rates[key]
+
+
+def peaks(gpu: Gpu) -> Peaks:
+    """Return the published peaks of *gpu*; InputError where there are none."""
+    if gpu.name not in PEAKS:
+        known = ", ".join(PEAKS)
+        raise InputError(f"no peak of {gpu.name} is known here: there are {known}")
+    *rates, bandwidth, source = PEAKS[gpu.name]
+    named = zip(PEAK_DTYPES, rates, strict=True)
+    each = {dtype: rate * 1e12 for dtype, rate in named if rate}
+    if gpu.capability >= (8, 0):
+        each["bfloat16"] = each["float16"]
+    return Peaks(gpu.name, each, bandwidth * 1e9, source)
+
+
+_WORDS = re.compile(r"nvidia|geforce|tesla|sxm\d?|\d\dgb|hbm\d?e?|[^a-z\d]")
 
 
 def find(name: str) -> Gpu:

@@ -17,6 +17,7 @@ NAMES = {
     "mutants": "change a module in one place, again and again: does a test fail?",
     "bump": "follow torch to another version, and say what a person must read",
     "since": "run small programs on several torches: what works since when?",
+    "published": "hold forecasts for GPUs against times that others measured",
     "versions": "run the notebooks on another torch, and list what differs",
     "report": "write what the others recorded into data/proofs/README.md",
 }

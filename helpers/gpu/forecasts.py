@@ -1,0 +1,342 @@
+"""What a GPU that is not here could gain by compiling: bounds, and an estimate.
+
+Counted are eager's aten calls and Inductor's own launches, each with its bytes and the
+operations of its products.  The maker's peaks of the chip turn them into times.
+Nothing was timed: a bound can be refuted by a measurement, and an estimate has the
+error that it was found to have against times which others published.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .. import session
+from ..errors import InputError
+from ..results import TableResult
+from ..text import Table, count, progress, seconds, size
+from ..traffic import Call, Counting, eager_calls
+from . import gpus
+from .dump import Dump, dump_counted
+
+# The same for every chip and model.  Tuned code reaches these shares of a peak; a
+# kernel takes so long however small; and Python needs so long to send one off.
+MEMORY_SHARE, ARITHMETIC_SHARE = 0.80, 0.75
+SMALLEST_S = 2e-6
+EAGER_CALL_S, LAUNCH_S = 40e-6, 35e-6
+
+# By how much the speed-up of an estimate was off, in the median and at most, where the
+# side named decided, in data/published/table.json: a test compares.
+FOUND_ERRORS = {"host": (0.0, 0.0), "memory": (0.0, 0.0), "arithmetic": (0.0, 0.0)}
+
+_PARTS = ("products", "attention", "between")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side, eager or compiled: what the GPU and the host do, in seconds.
+
+    *products*, *attention* and *between* add up to what the GPU needs, by the estimate;
+    *host* is what sending it off needs meanwhile.  *bound* is what no run can undercut.
+    """
+
+    launches: int
+    bytes: int
+    products: float
+    attention: float
+    between: float
+    host: float
+    bound: float
+    memory: float  # of the GPU's time: what waits for bytes
+    arithmetic: float  # and what waits for operations
+
+    @property
+    def gpu(self) -> float:
+        """The seconds that the GPU works."""
+        return self.products + self.attention + self.between
+
+    @property
+    def estimate(self) -> float:
+        """The seconds of a call: GPU and host work side by side."""
+        return max(self.gpu, self.host)
+
+    @property
+    def decides(self) -> str:
+        """What takes longest: ``host``, ``memory`` or ``arithmetic``."""
+        if self.host > self.gpu:
+            return "host"
+        return "memory" if self.memory > self.arithmetic else "arithmetic"
+
+
+_HELPS = {
+    "host": "launches: fewer of them, mode='reduce-overhead', or a larger batch",
+    "memory": "bytes: fusion, which compiling does, or a smaller dtype",
+    "arithmetic": "operations: another dtype or TF32; fusion changes little",
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Forecast(TableResult):
+    """What compiling could buy on *gpu*: nothing in it was timed."""
+
+    gpu: str
+    mode: str | None
+    training: bool
+    eager: Side
+    compiled: Side
+    notes: tuple[str, ...] = ()
+
+    @property
+    def speedup(self) -> float:
+        """Eager's estimate divided by the compiled one."""
+        return self.eager.estimate / self.compiled.estimate
+
+    @property
+    def error(self) -> tuple[float, float]:
+        """How far such speed-ups were off: in the median, and at most."""
+        return FOUND_ERRORS[self.eager.decides]
+
+    @property
+    def verdict(self) -> str:
+        """Return ``faster``, ``slower``, or ``cannot tell``: less than the error."""
+        off = max(self.speedup, 1 / self.speedup) - 1
+        if off <= self.error[0]:
+            return "cannot tell"
+        return "faster" if self.speedup > 1 else "slower"
+
+    def table(self) -> Table:
+        """Return a row for each part of a call, eager and compiled."""
+        rows = []
+        for part in (*_PARTS, "gpu", "host", "estimate"):
+            cells = (seconds(getattr(s, part)) for s in (self.eager, self.compiled))
+            rows.append((part, *cells))
+        rows.append(("never under", *(seconds(s.bound) for s in self._sides)))
+        rows.append(("launches", *(s.launches for s in self._sides)))
+        rows.append(("bytes", *(size(s.bytes) for s in self._sides)))
+        title = f"{gpus.GPUS[self.gpu].title}: a forecast, nothing was timed"
+        return Table.of(("", "eager", "compiled"), rows, title)
+
+    @property
+    def _sides(self) -> tuple[Side, Side]:
+        return self.eager, self.compiled
+
+    def _last(self) -> str:
+        middle, most = self.error
+        said = f"{self.verdict}: {self.speedup:.2f}x by estimate"
+        lines = [
+            f"{said}; published speed-ups differed from such by {middle:.0%} "
+            f"in the median, {most:.0%} at most",
+        ]
+        for name, side in zip(("eager", "compiled"), self._sides, strict=True):
+            helps = _HELPS[side.decides]
+            lines.append(f"{name}: {side.decides} decides; what helps: {helps}")
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+
+@dataclass(frozen=True, repr=False)
+class Forecasts(TableResult):
+    """A forecast per value of one parameter, such as the batch."""
+
+    parameter: str
+    values: tuple[int, ...]
+    forecasts: tuple[Forecast, ...]
+
+    @property
+    def crossing(self) -> int | None:
+        """The first value at which the host no longer decides eager's time, or None."""
+        both = zip(self.values, self.forecasts, strict=True)
+        return next((v for v, each in both if each.eager.decides != "host"), None)
+
+    def plot(self) -> Any:
+        """Return a picture: estimates, bounds, and where the host stops deciding."""
+        from ..plots import plot_forecasts
+
+        return plot_forecasts(self)
+
+    def table(self) -> Table:
+        """Return a row per value: both estimates, the speed-up, and what decides."""
+        rows = []
+        for value, each in zip(self.values, self.forecasts, strict=True):
+            times = (seconds(side.estimate) for side in (each.eager, each.compiled))
+            decides = f"{each.eager.decides}, {each.compiled.decides}"
+            rows.append((value, *times, f"{each.speedup:.2f}x", each.verdict, decides))
+        heads = self.parameter, "eager", "compiled", "by estimate", "verdict", "decides"
+        gpu = gpus.GPUS[self.forecasts[0].gpu].title
+        return Table.of(heads, rows, f"{gpu}: a forecast, nothing was timed")
+
+    def _last(self) -> str:
+        if self.crossing is None:
+            return f"the host decides at every {self.parameter} here"
+        return f"eager leaves the host's regime at {self.parameter} {self.crossing}"
+
+
+def forecast_over(
+    make: Callable[[int], tuple[Any, Any]],
+    values: Iterable[int],
+    *,
+    parameter: str = "batch",
+    **options: Any,
+) -> Forecasts:
+    """Return a `forecast` for each of *values* of a *parameter*.
+
+    *make(value)* returns the function and its inputs, one tensor or a tuple; *options*
+    go to ``forecast``.  Raises what that raises, and InputError without any value.
+    """
+    values = tuple(values)
+    if not values:
+        raise InputError(f"name at least one {parameter}: [1, 4, 16]")
+    found = []
+    with progress(parameter, len(values)) as bar:
+        for value in values:
+            fn, inputs = make(value)
+            inputs = inputs if isinstance(inputs, tuple) else (inputs,)
+            found.append(forecast(fn, *inputs, **options))
+            bar.update()
+    return Forecasts(parameter, values, tuple(found))
+
+
+def forecast(
+    fn: Callable[..., Any],
+    *inputs: Any,
+    kwargs: dict[str, Any] | None = None,
+    gpu: str = "a100",
+    training: bool = False,
+    mode: str | None = None,
+    dynamic: bool | None = None,
+) -> Forecast:
+    """Return what compiling *fn* could buy on *gpu*, without one and without a timer.
+
+    ``fn(*inputs, **kwargs)`` runs eagerly on the CPU, twice, on copies of the tensors.
+    Eager is its aten calls, compiled are the launches of ``dump_triton`` and what stays
+    eager between graphs.  *training* adds the backward, *mode* and *dynamic* are as for
+    ``torch.compile``; ``reduce-overhead`` sends all off at once.  float32 products count
+    as TF32 where torch would use it: convolutions, and others by
+    ``torch.set_float32_matmul_precision``.
+
+    A **bound** takes the chip's peaks, and the least that must be done: bytes that the
+    L2 cannot hold, attention half, convolutions a quarter (Winograd).  An **estimate**
+    takes the larger of bytes and operations for each launch, at shares of the peaks.
+    Left out: clocks that fall when a chip gets hot, other programs, which kernel the
+    library picks, tensors that stay in the L2, products too small for the chip.
+
+    Raises InputError for an unknown GPU, one or a dtype without published peaks, a
+    model that doesn't fit its memory, and what ``dump_triton`` refuses.
+    """
+    kwargs = kwargs or {}
+    chip = gpus.find(gpu)
+    peaks = gpus.peaks(chip)
+    _check_memory(fn, inputs, kwargs, chip)
+    inside = Counting()
+    order = chip.name, training, mode, dynamic
+    with torch.set_grad_enabled(training):
+        calls = eager_calls(fn, *inputs, kwargs=kwargs, backward=training)
+        dump = dump_counted(inside, fn, inputs, kwargs, *order)
+    weights = sum(call.weights for call in calls)
+    outside = _left_out(calls, inside.calls) if not training else []
+    sent = [Call(k.name, k.bytes, k.flops, k.dtype) for k in dump.launches] + outside
+    graphs = len({graph.index for graph in dump.lowered})
+    host = graphs * LAUNCH_S + len(outside) * EAGER_CALL_S
+    if mode not in ("reduce-overhead", "max-autotune"):
+        host += len(dump.launches) * LAUNCH_S
+    return Forecast(
+        chip.name,
+        mode,
+        training,
+        _side(calls, len(calls) * EAGER_CALL_S, weights, chip, peaks),
+        _side(sent, host, weights, chip, peaks),
+        tuple(_notes(dump, outside, training)),
+    )
+
+
+def _check_memory(fn: Any, inputs: Any, kwargs: Any, chip: gpus.Gpu) -> None:
+    held = {
+        t.untyped_storage().data_ptr(): t
+        for t in session.tensors_of(fn, inputs, kwargs)
+    }
+    needs = sum(t.untyped_storage().nbytes() for t in held.values())
+    if needs > chip.memory:
+        raise InputError(
+            f"weights and inputs alone are {size(needs)}, and {chip.title} has "
+            f"{size(chip.memory)}: name another GPU, or a smaller dtype"
+        )
+
+
+def _left_out(calls: Iterable[Call], captured: Iterable[Call]) -> list[Call]:
+    """Return the calls of the program that are in none of its graphs."""
+
+    def what(call: Call) -> tuple[Any, ...]:
+        return call.name, call.bytes, call.flops, call.dtype
+
+    left = Counter(map(what, calls)) - Counter(map(what, captured))
+    return [Call(*key) for key in left.elements()]
+
+
+def _side(
+    calls: Sequence[Call], host: float, weights: int, chip: gpus.Gpu, peaks: gpus.Peaks
+) -> Side:
+    parts = dict.fromkeys(_PARTS, 0.0)
+    memory = arithmetic = least = 0.0
+    beyond = 0  # bytes that no cache can hold between two launches
+    for call in calls:
+        part = _part(call)
+        moving = call.bytes / peaks.bandwidth / MEMORY_SHARE
+        computing = 0.0
+        if call.flops:
+            whole = call.flops / peaks.rate(call.dtype, _tf32(call))
+            computing = whole / ARITHMETIC_SHARE
+            least += whole * _least_share(call, part)
+        took = max(moving, computing, SMALLEST_S)
+        parts[part] += took
+        memory += took if moving >= computing else 0
+        arithmetic += took if moving < computing else 0
+        beyond += max(0, call.bytes - 2 * chip.l2)
+    must = max(beyond, weights - chip.l2)
+    bound = max(least, must / peaks.bandwidth)
+    moved = sum(call.bytes for call in calls)
+    return Side(
+        len(calls),
+        moved,
+        **parts,
+        host=host,
+        bound=bound,
+        memory=memory,
+        arithmetic=arithmetic,
+    )
+
+
+def _part(call: Call) -> str:
+    if not call.flops:
+        return "between"
+    return "attention" if "attention" in call.name else "products"
+
+
+def _tf32(call: Call) -> bool:
+    """Return whether torch lets a float32 product round to TF32."""
+    if "conv" in call.name:
+        return torch.backends.cudnn.allow_tf32
+    return torch.get_float32_matmul_precision() != "highest"
+
+
+def _least_share(call: Call, part: str) -> float:
+    """Return the share of the counted operations that another algorithm still needs."""
+    if part == "attention":
+        return 0.5  # what a causal mask hides is skipped
+    return 0.25 if "conv" in call.name else 1.0  # Winograd's, in tiles of 4 x 4
+
+
+def _notes(dump: Dump, outside: Sequence[Call], training: bool) -> Iterable[str]:
+    """Yield what the reader must know of this program."""
+    graphs = len({graph.index for graph in dump.lowered})
+    if graphs == 0:
+        yield "nothing was captured: both sides are eager"
+    elif graphs > 1 or outside:
+        stays = count(len(outside), "call")
+        yield f"{count(graphs, 'graph')}, and {stays} between them that stay eager"
+        if training:
+            yield "in training what stays eager is not counted on the compiled side"
+    if any("u0" in graph.source for graph in dump.graphs):
+        yield "a size that only the data tell is torch's guess on the compiled side"

@@ -1,0 +1,160 @@
+"""Forecasts count what runs, keep their bounds, and say what decides."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from helpers import Table, forecast, forecast_over
+from helpers.errors import InputError
+from helpers.gpu import forecasts, gpus
+from tests.proof import published
+from tests.records import read
+
+
+def chain(x):
+    return torch.relu(x.sin() * 2 + 1)
+
+
+def with_a_break(x):
+    x = x.sin() * 2
+    torch._dynamo.graph_break()
+    return (x + 1).relu()
+
+
+def attention(x):
+    return nn.functional.scaled_dot_product_attention(x, x, x)
+
+
+LINEAR = nn.Linear(1024, 1024)
+PROGRAMS = {
+    "chain": (chain, torch.randn(8192, 4096)),
+    "product": (LINEAR, torch.randn(4096, 1024)),
+    "attention": (attention, torch.randn(2, 4, 256, 64)),
+    "convolution": (nn.Conv2d(8, 8, 3), torch.randn(1, 8, 64, 64)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("gpu", ["t4", "h100"])
+def test_no_estimate_undercuts_its_bound(name, gpu):
+    fn, x = PROGRAMS[name]
+    found = forecast(fn, x, gpu=gpu)
+    for side in (found.eager, found.compiled):
+        assert 0 < side.bound <= side.gpu <= side.estimate
+
+
+def test_operations_are_those_of_the_product_on_both_sides():
+    found = forecast(*PROGRAMS["product"], gpu="a100")
+    wanted = 2 * 4096 * 1024 * 1024 / 19.5e12
+    for side in (found.eager, found.compiled):
+        assert side.products == pytest.approx(wanted / forecasts.ARITHMETIC_SHARE)
+        assert side.bound == pytest.approx(wanted)
+        assert side.decides == "arithmetic"
+    assert found.verdict == "cannot tell"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tf32", "peak"),
+    [(torch.float32, True, 156e12), (torch.bfloat16, False, 312e12)],
+)
+def test_the_peak_is_that_of_the_dtype_torch_would_use(dtype, tf32, peak):
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if tf32 else "highest")
+    try:
+        x = torch.randn(4096, 4096, dtype=dtype)
+        found = forecast(torch.mm, x, x, gpu="a100")
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert found.compiled.bound == pytest.approx(2 * 4096**3 / peak)
+
+
+def test_fusion_saves_bytes_and_memory_decides():
+    found = forecast(*PROGRAMS["chain"], gpu="a100")
+    assert found.eager.launches == 4 and found.compiled.launches == 1
+    assert found.eager.bytes == 4 * found.compiled.bytes
+    assert found.compiled.decides == "memory" and found.verdict == "faster"
+
+
+def test_weights_must_be_read_even_for_one_row():
+    layer = nn.Linear(8192, 8192, bias=False)
+    found = forecast(layer, torch.randn(1, 8192), gpu="a100")
+    beyond = layer.weight.nbytes + 4 * 8192 - gpus.find("a100").l2
+    assert found.compiled.bound == pytest.approx(beyond / 2039e9)
+
+
+def test_a_small_program_waits_for_the_host_until_it_is_sent_at_once():
+    x = torch.randn(8, 8)
+    plain, recorded = (forecast(chain, x, mode=m) for m in (None, "reduce-overhead"))
+    assert plain.eager.decides == "host" and "reduce-overhead" in str(plain)
+    assert recorded.compiled.host < plain.compiled.host
+    assert recorded.eager == plain.eager
+
+
+def test_what_stays_eager_at_a_break_counts_on_the_compiled_side():
+
+    whole = forecast(chain, torch.randn(64, 64))
+    cut = forecast(with_a_break, torch.randn(64, 64))
+    assert cut.compiled.launches == 2 and whole.compiled.launches == 1
+    assert cut.compiled.host > whole.compiled.host
+    assert "2 graphs" in str(cut) and "graphs" not in str(whole)
+    outside = forecast(torch.compiler.disable(chain), torch.randn(64, 64))
+    assert outside.compiled.launches == 4 and "nothing was captured" in str(outside)
+
+
+def test_training_adds_the_backward():
+    x = torch.randn(64, 1024)
+    forward, both = (forecast(LINEAR, x, training=t) for t in (False, True))
+    assert both.compiled.products > forward.compiled.products
+    assert both.compiled.bound == pytest.approx(2 * forward.compiled.bound)
+    assert both.eager.launches > forward.eager.launches
+
+
+def test_a_batch_that_leaves_the_host_is_marked():
+    found = forecast_over(lambda n: (chain, torch.randn(n, 1024)), [1, 64, 65536])
+    assert found.crossing == 65536
+    assert "no longer decides at 65536" in str(found.plot())
+    assert isinstance(found.table(), Table) and "leaves the host" in str(found)
+
+
+def test_it_is_kept_as_json():
+    found = forecast(*PROGRAMS["chain"])
+    assert type(found).from_json(found.to_json()) == found
+
+
+@pytest.mark.parametrize(
+    ("gpu", "dtype", "says"),
+    [
+        ("b200", torch.float32, "no peak of b200"),
+        ("a100", torch.float64, "no peak of a100 in float64"),
+        ("abacus", torch.float32, "no GPU called"),
+    ],
+)
+def test_without_a_published_peak_it_says_so(gpu, dtype, says):
+    x = torch.randn(64, 64, dtype=dtype)
+    with pytest.raises(InputError, match=says):
+        forecast(torch.mm, x, x, gpu=gpu)
+
+
+def test_a_model_that_does_not_fit_says_so(monkeypatch):
+    small = replace(gpus.find("a100"), memory=1 << 20)
+    monkeypatch.setitem(gpus.GPUS, "a100", small)
+    with pytest.raises(InputError, match=r"4.008 MiB.* has 1 MiB"):
+        forecast(LINEAR, torch.randn(1, 1024))
+
+
+# --- the published times --------------------------------------------------------------
+
+
+def test_the_errors_that_are_told_are_those_that_were_found():
+    rows = read("published/table")["rows"]
+    assert published.found_errors(rows) == forecasts.FOUND_ERRORS
+    assert not published.broken(rows)
+
+
+def test_a_bound_that_a_time_undercuts_is_named():
+    row = {"row": "r", "eager_ms": "1", "eager_bound_ms": 2.0}
+    row |= {"compiled_ms": "3", "compiled_bound_ms": 2.0}
+    assert published.broken([row]) == ["r, eager"]
+    assert published.error({"forecast": 1.1, "measured": 1.21}) == pytest.approx(0.1)
