@@ -7,7 +7,9 @@ from dataclasses import replace
 from functools import partial
 
 from .helpers import text
+from .helpers.errors import InputError
 from .helpers.gpu.dump import Dump, dump_triton
+from .helpers.gpu.forecasts import forecast
 from .model import Model
 from .report import Part, shown
 
@@ -19,16 +21,22 @@ def part(m: Model) -> Part:
     inputs, kwargs = m.every_call[0]  # it needs no eager call
     fn = partial(m.fn, **kwargs) if kwargs else m.fn
     chip = m.order["gpu"]
-    dump = dump_triton(fn, *inputs, gpu=chip, training=m.train)
+    try:
+        found = forecast(fn, *inputs, gpu=chip, training=m.train)
+        dump, evidence = found.dump, shown(found)
+        could = f"; {found.verdict}, {found.speedup:.2f}x by estimate"
+    except InputError as error:  # no peak is published, or eager doesn't run
+        dump = dump_triton(fn, *inputs, gpu=chip, training=m.train)
+        could, evidence = "", (f"no forecast: {error}",)
     codes = [kernel.on(chip) for kernel in dump.kernels]
     says = (
         f"on {chip}: {text.count(len(dump.kernels), 'kernel')} of Triton and "
-        f"{text.count(len(dump.library), 'library call')}"
+        f"{text.count(len(dump.library), 'library call')}{could}"
     )
     spilled = sum(code.spills or 0 for code in codes)
     counts = {"gpu_kernels": len(dump.kernels), "gpu_spilled": spilled}
     verdict = "look" if spilled else "good"
-    evidence = *shown(dump), *map(str, codes)
+    evidence = *evidence, *shown(dump), *map(str, codes)
     return Part("gpu", verdict, says, counts, evidence, pictures=tuple(_page(dump)))
 
 

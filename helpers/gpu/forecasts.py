@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -89,6 +89,12 @@ class Forecast(TableResult):
     eager: Side
     compiled: Side
     notes: tuple[str, ...] = ()
+    dump: Dump | None = field(default=None, compare=False)
+    """The launches that were counted; in no file."""
+
+    def to_json(self) -> str:
+        """Return all but *dump* as JSON text that ``from_json`` reads back equal."""
+        return TableResult.to_json(replace(self, dump=None))
 
     @property
     def speedup(self) -> float:
@@ -213,8 +219,8 @@ def forecast(
     ``fn(*inputs, **kwargs)`` runs eagerly on the CPU, twice, on copies of the tensors.
     Eager is its aten calls, compiled are the launches of ``dump_triton`` and what stays
     eager between graphs.  *training* adds the backward, *mode* and *dynamic* are as for
-    ``torch.compile``; ``reduce-overhead`` sends all off at once.  float32 products count
-    as TF32 where torch would use it: convolutions, and others by
+    ``torch.compile``; ``reduce-overhead`` sends all off at once.  Products in float32
+    count as TF32 where torch would use it: convolutions, and others by
     ``torch.set_float32_matmul_precision``.
 
     A **bound** takes the chip's peaks, and the least that must be done: bytes that the
@@ -239,7 +245,9 @@ def forecast(
     outside = _left_out(calls, inside.calls) if not training else []
     sent = [Call(k.name, k.bytes, k.flops, k.dtype) for k in dump.launches] + outside
     graphs = len({graph.index for graph in dump.lowered})
-    host = graphs * LAUNCH_S + len(outside) * EAGER_CALL_S
+    host = (
+        max(0, graphs - 1) * LAUNCH_S + len(outside) * EAGER_CALL_S
+    )  # each is entered
     if mode not in ("reduce-overhead", "max-autotune"):
         host += len(dump.launches) * LAUNCH_S
     return Forecast(
@@ -249,6 +257,7 @@ def forecast(
         _side(calls, len(calls) * EAGER_CALL_S, weights, chip, peaks),
         _side(sent, host, weights, chip, peaks),
         tuple(_notes(dump, outside, training)),
+        dump,
     )
 
 
