@@ -13,6 +13,8 @@ import html
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from math import prod
 from typing import Any
 from unittest import mock
 
@@ -41,7 +43,7 @@ class Kernel:
     *language* is ``C++``, ``Triton`` or ``library``; *phase* is ``inference``,
     ``forward`` or ``backward``; *bytes* is Inductor's own count, each tensor read
     or written once; *lines* are the lines of the program that ended here; *flops* are
-    the operations of products, in *dtype*.
+    the operations of products in *dtype*, *results* the numbers they have.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Kernel:
     lines: tuple[str, ...] = ()
     flops: int = 0
     dtype: str = ""
+    results: int = 0
 
 
 @dataclass(frozen=True, repr=False)
@@ -243,7 +246,7 @@ def _kernel(name: str, language: str, groups: list[Any]) -> Kernel:
     parts = [part for group in groups for part in group.get_nodes()]
     origins = _origins(parts)
     ops = dict(op for op in map(_op, origins) if op[1])  # each call once
-    flops, dtype = _products(parts)
+    products = _products(parts)
     return Kernel(
         name=name,
         language=language,
@@ -254,26 +257,30 @@ def _kernel(name: str, language: str, groups: list[Any]) -> Kernel:
         stores=_buffers(groups, include_reads=False, include_writes=True),
         reductions=sum(bool(part.is_reduction()) for part in parts),
         bytes=sum(int(group.get_read_write_buffers_sizes()) for group in groups),
-        flops=flops,
-        dtype=dtype,
+        **products,
     )
 
 
-def _products(parts: list[Any]) -> tuple[int, str]:
-    """Return the operations of the products among *parts*, and their dtype."""
-    total, dtype = 0, ""
+def _products(parts: list[Any]) -> dict[str, Any]:
+    """Return *flops*, *dtype* and *results* of the products among *parts*."""
+    found = {"flops": 0, "dtype": "", "results": 0}
+    hint = partial(V.graph.sizevars.optimization_hint, fallback=0)
     for part in parts:
         if not (part.is_extern() or part.is_template()):
             continue
         for node in _origins([part]):
-            args, kwargs = pytree.tree_map_only(
-                torch.fx.Node, lambda n: n.meta.get("val"), (node.args, node.kwargs)
+            args, kwargs, value = pytree.tree_map_only(
+                torch.fx.Node,
+                lambda n: n.meta.get("val"),
+                (node.args, node.kwargs, node),
             )
-            if done := flops(node.target, args, kwargs, node.meta.get("val")):
+            if done := flops(node.target, args, kwargs, value):
                 done = done.node.expr if isinstance(done, torch.SymInt) else done
-                total += int(V.graph.sizevars.optimization_hint(done, fallback=0))
-                dtype = str(next(tensors(args)).dtype).removeprefix("torch.")
-    return total, dtype
+                found["flops"] += int(hint(done))
+                first, result = next(tensors(args)), next(tensors(value))
+                found["dtype"] = str(first.dtype).removeprefix("torch.")
+                found["results"] += prod(int(hint(n)) for n in result.shape)
+    return found
 
 
 def _buffers(groups: list[Any], **which: bool) -> int:

@@ -61,14 +61,16 @@ def eager_bytes(
 class Call:
     """One aten call: bytes read and written, and the operations of a product.
 
-    *dtype* is that of its first tensor, *weights* the bytes of what was there before
-    the program began and is read whole here for the first time.
+    *dtype* is that of its first tensor, *results* how many numbers a product has, and
+    *weights* the bytes of what was there before the program began and is read whole
+    here for the first time.
     """
 
     name: str
     bytes: int
     flops: int
     dtype: str
+    results: int
     weights: int = 0
 
 
@@ -118,7 +120,9 @@ class Counting(TorchDispatchMode):
             dtype = str(first.dtype).removeprefix("torch.")
             whole = op_name(func) not in _GATHERS
             weights = self._first_read((args, kwargs)) if whole else 0
-            self.calls.append(Call(op_name(func), moved, done, dtype, weights))
+            results = _tensors(result)[0].numel() if done else 0
+            call = Call(op_name(func), moved, done, dtype, results, weights)
+            self.calls.append(call)
         return result
 
     def _first_read(self, tree: Any) -> int:

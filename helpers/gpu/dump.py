@@ -155,7 +155,7 @@ _KINDS = {  # by what Inductor puts behind "triton_" in a kernel's name
 
 
 def _launches(graph: LoweredGraph, gpu: str) -> Iterator[DumpedKernel]:
-    counted = "ops", "lines", "loads", "stores", "bytes", "flops", "dtype"
+    counted = "ops", "lines", "loads", "stores", "bytes", "flops", "dtype", "results"
     for place, launch in enumerate(graph.launches):
         name, arguments = graph.calls.get(place, (launch.name, ()))
         kind = _KINDS.get(name.removeprefix("triton_")[:3], "other")
@@ -274,8 +274,9 @@ class DumpedKernel(compile.Generated):
     gpu: str
     generated: str  # the kernel's own module, as Inductor wrote it
     origins: Origins = field(default_factory=Origins, compare=False)
-    flops: int = 0  # of products, in this dtype
+    flops: int = 0  # of products, in this dtype, with so many results
     dtype: str = ""
+    results: int = 0
 
     @cached_property
     def configs(self) -> tuple[compile.Config, ...]:

@@ -23,11 +23,18 @@ from ..traffic import Call, Counting, eager_calls
 from . import gpus
 from .dump import Dump, dump_counted
 
-# The same for every chip and model.  Tuned code reaches these shares of a peak; a
-# kernel takes so long however small; and Python needs so long to send one off.
-MEMORY_SHARE, ARITHMETIC_SHARE = 0.80, 0.75
+# The same for every chip and model, chosen on twelve published rows of an A100.  Tuned
+# code reaches such a share of a peak; a kernel takes so long however small; and Python
+# needs so long to send one off, with torch of 2023 and the hosts of that time.
+SHARE = 0.8
 SMALLEST_S = 2e-6
 EAGER_CALL_S, LAUNCH_S = 40e-6, 35e-6
+# A product is computed in square tiles of its result, one for each multiprocessor at a
+# time.  Smaller ones fill a chip better, and reuse less of what they read.
+TILES = {128: 1.0, 64: 0.8, 32: 0.5}
+# A convolution with fewer multiplications for each result, such as a depthwise one, is
+# no product of matrices: its kernels read their neighbours again and again.
+FEW, FEW_SHARE = 32, 0.25
 
 # By how much the speed-up of an estimate was off, in the median and at most, where the
 # side named decided, in data/published/table.json: a test compares.
@@ -227,7 +234,7 @@ def forecast(
     L2 cannot hold, attention half, convolutions a quarter (Winograd).  An **estimate**
     takes the larger of bytes and operations for each launch, at shares of the peaks.
     Left out: clocks that fall when a chip gets hot, other programs, which kernel the
-    library picks, tensors that stay in the L2, products too small for the chip.
+    library picks, tensors that stay in the L2, a host that is slower than most.
 
     Raises InputError for an unknown GPU, one or a dtype without published peaks, a
     model that doesn't fit its memory, and what ``dump_triton`` refuses.
@@ -243,7 +250,9 @@ def forecast(
         dump = dump_counted(inside, fn, inputs, kwargs, *order)
     weights = sum(call.weights for call in calls)
     outside = _left_out(calls, inside.calls) if not training else []
-    sent = [Call(k.name, k.bytes, k.flops, k.dtype) for k in dump.launches] + outside
+    sent = [
+        Call(k.name, k.bytes, k.flops, k.dtype, k.results) for k in dump.launches
+    ] + outside
     graphs = len({graph.index for graph in dump.lowered})
     host = (
         max(0, graphs - 1) * LAUNCH_S + len(outside) * EAGER_CALL_S
@@ -278,7 +287,7 @@ def _left_out(calls: Iterable[Call], captured: Iterable[Call]) -> list[Call]:
     """Return the calls of the program that are in none of its graphs."""
 
     def what(call: Call) -> tuple[Any, ...]:
-        return call.name, call.bytes, call.flops, call.dtype
+        return call.name, call.bytes, call.flops, call.dtype, call.results
 
     left = Counter(map(what, calls)) - Counter(map(what, captured))
     return [Call(*key) for key in left.elements()]
@@ -292,12 +301,16 @@ def _side(
     beyond = 0  # bytes that no cache can hold between two launches
     for call in calls:
         part = _part(call)
-        moving = call.bytes / peaks.bandwidth / MEMORY_SHARE
+        moving = call.bytes / peaks.bandwidth / SHARE
         computing = 0.0
         if call.flops:
             whole = call.flops / peaks.rate(call.dtype, _tf32(call))
-            computing = whole / ARITHMETIC_SHARE
             least += whole * _least_share(call, part)
+            if "conv" in call.name and call.flops < 2 * FEW * call.results:
+                moving *= SHARE / FEW_SHARE
+            else:
+                filled = 1.0 if part == "attention" else _filled(call.results, chip)
+                computing = whole / SHARE / filled
         took = max(moving, computing, SMALLEST_S)
         parts[part] += took
         memory += took if moving >= computing else 0
@@ -315,6 +328,16 @@ def _side(
         memory=memory,
         arithmetic=arithmetic,
     )
+
+
+def _filled(results: int, chip: gpus.Gpu) -> float:
+    """Return the share of the chip that the best size of tiles keeps busy."""
+    shares = []
+    for side, quick in TILES.items():
+        tiles = -(-results // side**2)
+        rounds = -(-tiles // chip.multiprocessors)
+        shares.append(quick * tiles / (rounds * chip.multiprocessors))
+    return max(shares)
 
 
 def _part(call: Call) -> str:

@@ -45,7 +45,7 @@ def _model(name: str) -> tuple[torch.nn.Module, tuple[int, int]]:
         ),
         "ResNet": lambda: t.ResNetForImageClassification(t.ResNetConfig()),
         "Segformer": lambda: t.SegformerForSemanticSegmentation(
-            t.SegformerConfig(num_labels=150)
+            t.SegformerConfig(num_labels=150, **plain)
         ),
         "MobileNet": lambda: t.MobileNetV2ForSemanticSegmentation(
             t.MobileNetV2Config(num_labels=21, image_size=513, output_stride=8)
@@ -163,7 +163,7 @@ the torch below, which isn't the torch that was timed.
 Bounds that a published time undercuts: {undercut}.
 
 Not modelled: clocks that fall under load (a T4 has 70 W), the kernel that the library
-picks, what stays in the L2, sizes too small for the chip, the speed of the host.
+picks, what stays in the L2, the speed of the host.
 
 In the last columns the published time comes first, the estimate in brackets.
 
