@@ -32,8 +32,10 @@ EAGER_CALL_S, LAUNCH_S = 40e-6, 35e-6
 # A product is computed in square tiles of its result, one for each multiprocessor at a
 # time.  Smaller ones fill a chip better, and reuse less of what they read.
 TILES = {128: 1.0, 64: 0.8, 32: 0.5}
-# A convolution with fewer multiplications for each result, such as a depthwise one, is
+# A convolution on tensor cores reaches less: its layout is changed, and its channels
+# are few.  One with fewer multiplications for each result, such as a depthwise one, is
 # no product of matrices: its kernels read their neighbours again and again.
+CONVOLUTION_SHARE = 0.25
 FEW, FEW_SHARE = 32, 0.25
 
 # By how much the speed-up of an estimate was off, in the median and at most, where the
@@ -48,7 +50,8 @@ class Side:
     """One side, eager or compiled: what the GPU and the host do, in seconds.
 
     *products*, *attention* and *between* add up to what the GPU needs, by the estimate;
-    *host* is what sending it off needs meanwhile.  *bound* is what no run can undercut.
+    *host* is what sending it off needs meanwhile.  *estimate* is a call: no launch
+    begins before it is sent.  *bound* is what no run can undercut.
     """
 
     launches: int
@@ -57,6 +60,7 @@ class Side:
     attention: float
     between: float
     host: float
+    estimate: float
     bound: float
     memory: float  # of the GPU's time: what waits for bytes
     arithmetic: float  # and what waits for operations
@@ -65,11 +69,6 @@ class Side:
     def gpu(self) -> float:
         """The seconds that the GPU works."""
         return self.products + self.attention + self.between
-
-    @property
-    def estimate(self) -> float:
-        """The seconds of a call: GPU and host work side by side."""
-        return max(self.gpu, self.host)
 
     @property
     def decides(self) -> str:
@@ -293,41 +292,67 @@ def _left_out(calls: Iterable[Call], captured: Iterable[Call]) -> list[Call]:
     return [Call(*key) for key in left.elements()]
 
 
+@dataclass(frozen=True)
+class _Launch:
+    """One launch on a chip: seconds by its bytes and operations, and the least."""
+
+    part: str
+    moving: float
+    computing: float
+    least: float
+    beyond: int  # bytes that no cache holds from the launch before, or to the next
+
+    @property
+    def took(self) -> float:
+        return max(self.moving, self.computing, SMALLEST_S)
+
+
 def _side(
     calls: Sequence[Call], host: float, weights: int, chip: gpus.Gpu, peaks: gpus.Peaks
 ) -> Side:
-    parts = dict.fromkeys(_PARTS, 0.0)
-    memory = arithmetic = least = 0.0
-    beyond = 0  # bytes that no cache can hold between two launches
-    for call in calls:
-        part = _part(call)
-        moving = call.bytes / peaks.bandwidth / SHARE
-        computing = 0.0
-        if call.flops:
-            whole = call.flops / peaks.rate(call.dtype, _tf32(call))
-            least += whole * _least_share(call, part)
-            if "conv" in call.name and call.flops < 2 * FEW * call.results:
-                moving *= SHARE / FEW_SHARE
-            else:
-                filled = 1.0 if part == "attention" else _filled(call.results, chip)
-                computing = whole / SHARE / filled
-        took = max(moving, computing, SMALLEST_S)
-        parts[part] += took
-        memory += took if moving >= computing else 0
-        arithmetic += took if moving < computing else 0
-        beyond += max(0, call.bytes - 2 * chip.l2)
-    must = max(beyond, weights - chip.l2)
-    bound = max(least, must / peaks.bandwidth)
-    moved = sum(call.bytes for call in calls)
+    """Return what *calls* cost, sent one after the other within *host* seconds."""
+    launches = [_launch(call, chip, peaks) for call in calls]
+    done = 0.0
+    for place, launch in enumerate(launches, 1):
+        done = max(done, host * place / len(launches)) + launch.took
+
+    def seconds_of(which: Callable[[_Launch], bool]) -> float:
+        return sum(launch.took for launch in launches if which(launch))
+
+    parts = {part: seconds_of(lambda x, p=part: x.part == p) for part in _PARTS}
+    must = max(sum(x.beyond for x in launches), weights - chip.l2)
     return Side(
-        len(calls),
-        moved,
+        launches=len(calls),
+        bytes=sum(call.bytes for call in calls),
         **parts,
         host=host,
-        bound=bound,
-        memory=memory,
-        arithmetic=arithmetic,
+        estimate=done,
+        bound=max(sum(x.least for x in launches), must / peaks.bandwidth),
+        memory=seconds_of(lambda x: x.moving >= x.computing),
+        arithmetic=seconds_of(lambda x: x.moving < x.computing),
     )
+
+
+def _launch(call: Call, chip: gpus.Gpu, peaks: gpus.Peaks) -> _Launch:
+    moving = call.bytes / peaks.bandwidth
+    beyond = max(0, call.bytes - 2 * chip.l2)
+    if not call.flops:
+        return _Launch("between", moving / SHARE, 0.0, 0.0, beyond)
+    convolution = "conv" in call.name
+    tf32 = torch.backends.cudnn.allow_tf32
+    if not convolution:
+        tf32 = torch.get_float32_matmul_precision() != "highest"
+    rate = peaks.rate(call.dtype, tf32)
+    computing = call.flops / rate
+    if "attention" in call.name:  # what a causal mask hides is skipped
+        times = moving / SHARE, computing / SHARE, computing / 2
+        return _Launch("attention", *times, beyond)
+    least = computing / 4 if convolution else computing  # by Winograd, 4 x 4 at once
+    if convolution and call.flops < 2 * FEW * call.results:
+        return _Launch("products", moving / FEW_SHARE, computing, least, beyond)
+    slow = convolution and rate > peaks.rates["float32"]
+    share = (CONVOLUTION_SHARE if slow else SHARE) * _filled(call.results, chip)
+    return _Launch("products", moving / SHARE, computing / share, least, beyond)
 
 
 def _filled(results: int, chip: gpus.Gpu) -> float:
@@ -338,26 +363,6 @@ def _filled(results: int, chip: gpus.Gpu) -> float:
         rounds = -(-tiles // chip.multiprocessors)
         shares.append(quick * tiles / (rounds * chip.multiprocessors))
     return max(shares)
-
-
-def _part(call: Call) -> str:
-    if not call.flops:
-        return "between"
-    return "attention" if "attention" in call.name else "products"
-
-
-def _tf32(call: Call) -> bool:
-    """Return whether torch lets a float32 product round to TF32."""
-    if "conv" in call.name:
-        return torch.backends.cudnn.allow_tf32
-    return torch.get_float32_matmul_precision() != "highest"
-
-
-def _least_share(call: Call, part: str) -> float:
-    """Return the share of the counted operations that another algorithm still needs."""
-    if part == "attention":
-        return 0.5  # what a causal mask hides is skipped
-    return 0.25 if "conv" in call.name else 1.0  # Winograd's, in tiles of 4 x 4
 
 
 def _notes(dump: Dump, outside: Sequence[Call], training: bool) -> Iterable[str]:
