@@ -103,11 +103,16 @@ def broken(rows: list[dict[str, Any]]) -> list[str]:
     ]
 
 
+def regime(row: dict[str, Any]) -> str:
+    """Return what an error belongs to: what decides eager's time, or ``recorded``."""
+    return row["decides"] if row["mode"] == "default" else "recorded"
+
+
 def found_errors(rows: list[dict[str, Any]]) -> dict[str, tuple[float, float]]:
-    """Return the median and the largest error, by what decides eager's time."""
+    """Return the median and the largest error in each regime."""
     by: dict[str, list[float]] = {}
     for each in rows:
-        by.setdefault(each["decides"], []).append(error(each))
+        by.setdefault(regime(each), []).append(error(each))
     return {k: (round(median(v), 2), round(max(v), 2)) for k, v in by.items()}
 
 
@@ -118,8 +123,9 @@ def _summary(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         groups[f"others on {gpu}"] = lambda r, gpu=gpu: (
             r["gpu"] == gpu and not chosen_on(r)
         )
-    for what in dict.fromkeys(r["decides"] for r in rows):
-        groups[f"where {what} decides"] = lambda r, what=what: r["decides"] == what
+    for what in dict.fromkeys(map(regime, rows)):
+        title = "launches are recorded" if what == "recorded" else f"{what} decides"
+        groups[f"where {title}"] = lambda r, what=what: regime(r) == what
     for title, belongs in groups.items():
         errors = [error(r) for r in rows if belongs(r)]
         if errors:
