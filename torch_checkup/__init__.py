@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from .helpers.capture import graphs, recompiles
     from .helpers.codegen import kernels, output_code
     from .helpers.gpu.dump import dump_triton
+    from .helpers.gpu.forecasts import forecast, forecast_over
     from .helpers.health import doctor
     from .helpers.sweeps import sweep
     from .helpers.traffic import eager_bytes
@@ -34,8 +35,8 @@ __getattr__, __dir__, __all__ = names(
         "composing": "composes",
         "explain": "explain_error",
         # What lessons call `helpers`.
-        "helpers": "compare doctor dump_triton eager_bytes graphs kernels output_code "
-        "recompiles sweep",
+        "helpers": "compare doctor dump_triton eager_bytes forecast forecast_over graphs "
+        "kernels output_code recompiles sweep",
         "report": "checkup load",
         "start": "cold_start",
     },
