@@ -35,8 +35,8 @@ __getattr__, __dir__, __all__ = names(
         "composing": "composes",
         "explain": "explain_error",
         # What lessons call `helpers`.
-        "helpers": "compare doctor dump_triton eager_bytes forecast forecast_over graphs "
-        "kernels output_code recompiles sweep",
+        "helpers": "compare doctor dump_triton eager_bytes forecast forecast_over "
+        "graphs kernels output_code recompiles sweep",
         "report": "checkup load",
         "start": "cold_start",
     },
