@@ -80,8 +80,9 @@ def _warned(m: Model) -> Iterator[dict[str, dict[str, None]]]:
     told, side = {"eager": dict[str, None](), "compiled": dict[str, None]()}, ["eager"]
 
     def add(words: str) -> None:
-        lines = (line.strip() for line in words.strip().splitlines())
-        told[side[0]][" ".join(lines)] = None
+        lines = " ".join(line.strip() for line in words.strip().splitlines())
+        if not lines.startswith("Graph break"):  # `capture` tells them, with a line
+            told[side[0]][lines] = None
 
     def logged(record: logging.LogRecord) -> bool:
         if record.levelno == logging.WARNING:

@@ -98,6 +98,8 @@ class Versions:
     def then(self, other: Versions) -> str:
         """Return both in words: ``3 versions, then 1``."""
         limits = [" and the recompile limit" * one.limit_hit for one in (self, other)]
+        if self.count == other.count and other.ends and not (self.ends or limits[0]):
+            limits[0] = " and another in each round"
         versions = text.count(self.count, "version")
         return f"{versions}{limits[0]}, then {other.count}{limits[1]}"
 

@@ -23,7 +23,7 @@ from typing import Any
 from unittest import mock
 
 from .._torch import needed_for
-from ..errors import InputError
+from ..errors import InputError, Unavailable
 from ..results import Result, available_cores
 from ..text import count, size
 from . import fake_gpu
@@ -78,8 +78,12 @@ class MachineCode(Result):
         """What the GPU executes, in its assembly.
 
         Disassembled when asked for: that takes longer than a compile from the cache.
+        Unavailable for what Triton's own tools no longer read, such as sm_70.
         """
-        text = read_by("cuobjdump", b64decode(self.cubin), "--dump-sass")
+        try:
+            text = read_by("cuobjdump", b64decode(self.cubin), "--dump-sass")
+        except subprocess.CalledProcessError as error:
+            raise Unavailable(f"{find(self.gpu)}: {error.output.strip()}") from error
         lines = re.findall(r"^\s*/\*(\w+)\*/\s+(.*?;)", text, re.M)
         return "".join(f"{address}  {line}\n" for address, line in lines)
 

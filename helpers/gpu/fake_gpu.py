@@ -484,13 +484,13 @@ class Lowering:
         self,
         gpu: Gpu,
         mode: str | None,
-        counting: contextlib.AbstractContextManager[Any],
+        counting: contextlib.AbstractContextManager[Any] | None = None,
     ) -> None:
         modes = list_mode_options()
         if mode is not None and mode not in modes:
             raise InputError(f"no mode {mode!r}: there are {', '.join(modes)}")
         self.gpu = gpu
-        self.counting = counting  # around each run of a graph
+        self.counting = counting or contextlib.nullcontext()  # around each run
         self.options = self._followed(dict(modes[mode] if mode else {}))
         self.graphs: list[LoweredGraph] = []
         self.count = 0  # of the program's graphs; each has one or two phases

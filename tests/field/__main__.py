@@ -111,11 +111,10 @@ def known() -> dict[str, dict[str, Any]]:
     return {n: row for n, row in rows.items() if n in now and now[n].key == row["key"]}
 
 
-def written(readme: str) -> str:
-    """Return the README with the tables of today between its marks."""
-    found = records.read(KEPT)
-    text = tables.text(cases(), known(), records.origin(found)) if found else ""
-    return records.renewed(readme, "field", text)
+def written(readme: str) -> tuple[str, str]:
+    """Return the README with the totals of today, and the page of each program."""
+    about = cases(), known(), records.origin(records.read(KEPT))
+    return records.renewed(readme, "field", tables.text(*about)), tables.page(*about)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -125,7 +124,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--table", action="store_true", help="write the README's")
     chosen = parser.parse_args(arguments)
     if chosen.table:
-        write_atomically(README, written(README.read_text(encoding="utf-8")))
+        files = (README, README.parent / tables.PAGE)
+        for file, text in zip(files, written(README.read_text("utf-8")), strict=True):
+            write_atomically(file, text)
         return 0
     for name in chosen.names or [name for name in cases() if name not in known()]:
         row = run(cases()[name])

@@ -20,21 +20,40 @@ TOOLS = {
     "tlparse": "tlparse",
 }
 Rows = Mapping[str, Mapping[str, Any]]
+HOW = (
+    "An issue is *found* where its part has the true verdict, and no other part a "
+    "false alarm; *with the cause* where the output has the words that a reader "
+    "needs; *with the line* where it names the line at fault. A tool of torch finds "
+    "an issue where it prints a graph break or a recompile, or where compiled code "
+    "raises. None of them compares answers with eager's, so they say nothing of "
+    "wrong ones. A note in the log of a program without an issue counts as an "
+    "alarm."
+)
+PAGE = "../data/proofs/field.md"  # from the README
 
 
 def text(known: Mapping[str, Case], rows: Rows, origin: str) -> str:
-    """Return the text for the README: totals, misjudged programs, each program."""
+    """Return the text for the README: totals, and misjudged programs."""
     wrong = [name for name in rows if not _right(rows[name], "torch-checkup")]
     listed = ", ".join(_linked(known[name]) for name in wrong)
-    missing = ", ".join(_linked(case) for n, case in known.items() if n not in rows)
     parts = [
         totals(known, rows),
         origin,
         f"The check-up misjudges {len(wrong)}: {listed}." if wrong else "",
+        f"[What each tool named]({PAGE}), of {len(rows)} programs.",
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def page(known: Mapping[str, Case], rows: Rows, origin: str) -> str:
+    """Return the page of each program, and of those that weren't run."""
+    missing = ", ".join(_linked(case) for n, case in known.items() if n not in rows)
+    parts = [
+        "# What torch-checkup and torch's own tools named",
+        HOW,
         f"Not run since they were written or changed: {missing}." if missing else "",
-        f"<details><summary>What each tool named, of {len(rows)} programs</summary>",
         each(known, rows),
-        "</details>",
+        f"{origin}\n",
     ]
     return "\n\n".join(filter(None, parts))
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.field import __main__ as field
+from tests.field import tables
 from tests.field.corpus import Judgement, cases, judged, judged_by_words
 from tests.refresh import not_the_reference
 from torch_checkup import checkup
@@ -81,4 +82,5 @@ def test_words_of_torch_count_where_they_stand_and_not_for_answers():
 
 def test_the_readme_has_the_tables_of_the_record():
     readme = field.README.read_text(encoding="utf-8")
-    assert field.written(readme) == readme, "python -m tests.field --table"
+    page = (field.README.parent / tables.PAGE).read_text(encoding="utf-8")
+    assert field.written(readme) == (readme, page), "python -m tests.field --table"

