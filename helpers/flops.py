@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from torch.utils.flop_counter import flop_registry
+
+# What torch before 2.15 has no formula for, and another that has the same one.
+_FUSED = "_scaled_dot_product_flash_attention"
+_SAME = {
+    getattr(torch.ops.aten, f"{_FUSED}_for_cpu{way}"): f"{_FUSED}{way}"
+    for way in ("", "_backward")
+}
 
 
 def flops(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) -> Any:
@@ -15,5 +23,8 @@ def flops(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any) 
     mask leaves half of it out.  A number, or a symbol where a size is one.  Source:
     ``torch.utils.flop_counter.flop_registry``.
     """
-    formula = flop_registry.get(getattr(op, "overloadpacket", op))
+    packet = getattr(op, "overloadpacket", op)
+    if packet in _SAME and packet not in flop_registry:
+        packet = getattr(torch.ops.aten, _SAME[packet])
+    formula = flop_registry.get(packet)
     return formula(*args, **kwargs, out_val=result) if formula else 0
