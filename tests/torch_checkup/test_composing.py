@@ -146,7 +146,7 @@ def test_what_kills_its_process_leaves_the_others(models):
     usual = {"autocast": "not done", "retain_graph": "raises", "late hook": "differs"}
     usual |= {"worker process": "agrees", "two ranks": "agrees"}
     found = composes(f"{models}:dies", only=list(usual))
-    assert {one.name: one.verdict for one in found.situations} == usual
+    assert {one.name: one.verdict for one in found.situations} == usual, found
     assert "status 3" in found["autocast"].says
     assert found["retain_graph"].known == "donated buffers" in str(found)
     assert found.ok  # the two are those of every compiled model
