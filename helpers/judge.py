@@ -364,9 +364,7 @@ class Eager:
         """
         if not (self.undecided and self.steady):
             return []
-        compiling = again or partial(compile_apart, self.trial.compiled)
-        with correctness.eager_numbers():
-            self.drawn = self.trial.round(compiling(), self.only)
+        self.drawn = self._drawing_as_eager(again)
         found = []
         for n, y in self.drawn.items():
             if self.seen[n].error or y.error:
@@ -395,13 +393,17 @@ class Eager:
             return False
         if self.draws or not self._leaves_random_state():
             return False
-        compiling = again or partial(compile_apart, self.trial.compiled)
-        with correctness.eager_numbers():
-            drawn = self.trial.round(compiling(), self.only)
-        self.seeded = not any(not one.look for one in self.against(drawn))
+        found = self.against(self._drawing_as_eager(again))
+        self.seeded = all(one.look for one in found)
         return self.seeded
 
     seeded = False
+
+    def _drawing_as_eager(self, again: _Compiling | None) -> _Outcomes:
+        """Return what a fresh compile gives that draws the numbers of eager."""
+        compiling = again or partial(compile_apart, self.trial.compiled)
+        with correctness.eager_numbers():
+            return self.trial.round(compiling(), self.only)
 
     def _leaves_random_state(self) -> bool:
         """Return whether eager leaves random numbers elsewhere than it found them."""

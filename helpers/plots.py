@@ -128,22 +128,12 @@ def plot_forecasts(found: Any) -> Picture:
     for at, name in enumerate(("eager", "compiled")):
         sides = [getattr(each, name) for each in found.forecasts]
         times = [side.estimate for side in sides]
-        axes.plot(
-            found.values,
-            times,
-            "-",
-            marker="os"[at],
-            color=COLOURS[at],
-            label=f"{name}, estimate",
-        )
+        look, line = {"color": COLOURS[at]}, f"{'os'[at]}-"
+        axes.plot(found.values, times, line, label=f"{name}, estimate", **look)
         bounds = [side.bound for side in sides]
-        axes.plot(
-            found.values, bounds, ":", color=COLOURS[at], label=f"{name}, never under"
-        )
-        told = (
-            f"{v}: {text.seconds(t)}" for v, t in zip(found.values, times, strict=True)
-        )
-        alt += f" {name}: {', '.join(told)}."
+        axes.plot(found.values, bounds, ":", label=f"{name}, never under", **look)
+        both = zip(found.values, map(text.seconds, times), strict=True)
+        alt += f" {name}: {', '.join(f'{value}: {took}' for value, took in both)}."
     if found.crossing is not None:
         axes.axvline(found.crossing, color=QUIET, linestyle="--")
         where = f"the host no longer decides at {found.crossing}"

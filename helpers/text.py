@@ -8,6 +8,7 @@ is not compared: there the marks stand around numbers alone.
 
 from __future__ import annotations
 
+import functools
 import html
 import io
 import os
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 if TYPE_CHECKING:  # a terminal needs no HTML
+    from jinja2 import Template
     from markupsafe import Markup
 
 
@@ -113,10 +115,14 @@ class Table:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        from jinja2 import Environment
+        return _as_table().render(table=self, as_html=as_html)
 
-        how = Environment(autoescape=True).from_string(_TABLE)
-        return how.render(table=self, as_html=as_html)
+
+@functools.cache
+def _as_table() -> Template:
+    from jinja2 import Environment
+
+    return Environment(autoescape=True).from_string(_TABLE)
 
 
 # A number stays in one piece, and a long name breaks where the page ends.

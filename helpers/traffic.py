@@ -17,7 +17,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from . import _torch, session
 from .capture import op_name
 from .errors import InputError
-from .flops import flops
 from .results import Result
 from .text import Table, count, size
 
@@ -53,59 +52,44 @@ def eager_bytes(
 
     Raises InputError when *fn* raises, or the inputs are on two devices.
     """
-    calls = eager_calls(fn, *inputs, kwargs=kwargs, backward=backward)
-    return EagerBytes(tuple((call.name, call.bytes) for call in calls))
+    return EagerBytes(tuple(counted(Counting(), fn, inputs, kwargs or {}, backward)))
 
 
-@dataclass(frozen=True)
-class Call:
-    """One aten call: bytes read and written, and the operations of a product.
-
-    *dtype* is that of its first tensor, *results* how many numbers a product has, and
-    *weights* the bytes of what was there before the program began and is read whole
-    here for the first time.
-    """
-
-    name: str
-    bytes: int
-    flops: int
-    dtype: str
-    results: int
-    weights: int = 0
-
-
-def eager_calls(
+def counted(
+    counting: Counting,
     fn: Callable[..., Any],
-    *inputs: Any,
-    kwargs: dict[str, Any] | None = None,
+    inputs: tuple[Any, ...],
+    kwargs: dict[str, Any],
     backward: bool | None = None,
-) -> list[Call]:
-    """Return the aten calls that move something; arguments, errors as `eager_bytes`."""
+) -> list[Any]:
+    """Return what *counting* notes of each call; arguments, errors as `eager_bytes`."""
     session.check_callable(fn, (inputs, kwargs))
-    counting = Counting()
 
-    def counted(*own: Any, **named: Any) -> None:
-        given = [*session.tensors_of(fn), *_tensors((own, named))]
-        counting.given |= {t.untyped_storage().data_ptr() for t in given}
+    def run(*own: Any, **named: Any) -> None:
+        counting.begin(fn, own, named)
         with counting:
             session.both_ways(_torch.unwrap(fn), backward)(*own, **named)
 
     with session.undisturbed(fn):
-        session.call(counted, inputs, kwargs or {})
+        session.call(run, inputs, kwargs)
     return counting.calls
 
 
 class Counting(TorchDispatchMode):
-    """Notes each aten call that moves something, while the block runs."""
+    """Notes the name and bytes of each aten call that moves some, in the block."""
 
     supports_higher_order_operators = True  # such as cond and flex_attention
 
     def __init__(self) -> None:
         super().__init__()
-        self.calls: list[Call] = []
-        self.given: set[int] = (
-            set()
-        )  # the storages that were there, and aren't read yet
+        self.calls: list[Any] = []
+
+    def begin(self, *objects: Any) -> None:
+        """Look at what is there before the program begins."""
+
+    def noted(self, func: Any, moved: int, given: Any, result: Any) -> Any:
+        """Return what is noted of a call; *given* are its arguments, by place, name."""
+        return op_name(func), moved
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -115,26 +99,12 @@ class Counting(TorchDispatchMode):
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
         if moved := _moved(func, args, kwargs, result):
-            first = next(iter(_tensors((args, kwargs, result))))
-            done = int(flops(func, args, kwargs, result))
-            dtype = str(first.dtype).removeprefix("torch.")
-            whole = op_name(func) not in _GATHERS
-            weights = self._first_read((args, kwargs)) if whole else 0
-            results = _tensors(result)[0].numel() if done else 0
-            call = Call(op_name(func), moved, done, dtype, results, weights)
-            self.calls.append(call)
+            self.calls.append(self.noted(func, moved, (args, kwargs), result))
         return result
-
-    def _first_read(self, tree: Any) -> int:
-        """Return the bytes of what *tree* names whole and nothing has read before."""
-        found = {t.untyped_storage().data_ptr(): _size(t) for t in _tensors(tree)}
-        new = found.keys() & self.given
-        self.given -= new
-        return sum(found[place] for place in new)
 
 
 # They read a row for each index, and not the whole table.
-_GATHERS = {"embedding", "index", "index_select", "gather", "take"}
+GATHERS = {"embedding", "index", "index_select", "gather", "take"}
 # They write their first tensor without a look at it.
 _FILLS = {"copy", "fill", "zero", "foreach_copy", "foreach_zero"}
 _FILLS |= {"normal", "uniform", "bernoulli", "random", "exponential"}
@@ -161,16 +131,16 @@ def _moved(func: Any, args: Any, kwargs: dict[str, Any], result: Any) -> int:
     view = (shares and not targets) or torch.Tag.inplace_view in func.tags
     if view or "empty" in func.name():
         return 0
-    total = sum(map(_size, written))
+    total = sum(map(bytes_of, written))
     if name.endswith("_like") or name.startswith("new_"):  # they ask for the shape only
         return total
-    tables = {t.dtype for t in written} if name in _GATHERS else ()  # not the index
+    tables = {t.dtype for t in written} if name in GATHERS else ()  # not the index
     most = total
     if name.startswith("embedding_bag") and "weight" in given:  # it adds rows up
         tables, most = {given["weight"].dtype}, given["indices"].numel()
         most *= given["weight"].shape[1] * given["weight"].itemsize
     return total + sum(
-        min(_size(t), most) if t.dtype in tables else _size(t) for t in read
+        min(bytes_of(t), most) if t.dtype in tables else bytes_of(t) for t in read
     )
 
 
@@ -186,7 +156,7 @@ def _moved_by_index(name: str, given: dict[str, Any]) -> int:
     places = numbers * table.itemsize
     accumulates = name in _ACCUMULATES or given.get("accumulate")
     reads = sum(
-        min(_size(t), places) if t.dtype == table.dtype else _size(t)
+        min(bytes_of(t), places) if t.dtype == table.dtype else bytes_of(t)
         for t in _tensors([value for key, value in given.items() if key != "self"])
     )
     return places * (2 if accumulates else 1) + reads
@@ -199,7 +169,7 @@ def _tensors(tree: Any) -> list[Any]:
     return list({id(t): t for t in leaves}.values())
 
 
-def _size(tensor: Any) -> int:  # what is expanded, or overlaps, is in memory once
+def bytes_of(tensor: Any) -> int:  # what is expanded, or overlaps, is in memory once
     sizes = [*zip(tensor.shape, tensor.stride(), strict=True)]
     numbers = prod(n for n, stride in sizes if stride)
     span = 1 + sum((n - 1) * stride for n, stride in sizes)

@@ -89,11 +89,10 @@ def prepared(page: nbformat.NotebookNode) -> nbformat.NotebookNode:
     # JupyterLab folds it by the one, and Colab by the other.
     first.metadata = {"cellView": "form", "jupyter": {"source_hidden": True}}
     first.metadata["tags"] = [TAG]
-    tags = [c.metadata.get("tags", []) for c in page.cells]
-    if (
-        setup := next((n for n, t in enumerate(tags) if "setup" in t), None)
-    ) is not None:
-        page.cells.insert(setup, nbformat.from_dict(first))
+    for place, cell in enumerate(page.cells):
+        if "setup" in cell.metadata.get("tags", []):
+            page.cells.insert(place, nbformat.from_dict(first))
+            break
     return page
 
 

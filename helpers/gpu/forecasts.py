@@ -17,9 +17,11 @@ import torch
 
 from .. import session
 from ..errors import InputError
+from ..flops import flops
 from ..results import TableResult
+from ..tensors import tensors
 from ..text import Table, count, progress, seconds, size
-from ..traffic import Call, Counting, eager_calls
+from ..traffic import GATHERS, Counting, bytes_of, counted
 from . import gpus
 from .dump import Dump, dump_counted
 
@@ -130,10 +132,9 @@ class Forecast(TableResult):
     def table(self) -> Table:
         """Return a row for each part of a call, eager and compiled."""
         rows = []
-        for part in (*_PARTS, "gpu", "host", "estimate"):
-            cells = (seconds(getattr(s, part)) for s in (self.eager, self.compiled))
-            rows.append((part, *cells))
-        rows.append(("never under", *(seconds(s.bound) for s in self._sides)))
+        for part in (*_PARTS, "gpu", "host", "estimate", "bound"):
+            cells = (seconds(getattr(side, part)) for side in self._sides)
+            rows.append(("never under" if part == "bound" else part, *cells))
         rows.append(("launches", *(s.launches for s in self._sides)))
         rows.append(("bytes", *(size(s.bytes) for s in self._sides)))
         title = f"{gpus.GPUS[self.gpu].title}: a forecast, nothing was timed"
@@ -249,39 +250,35 @@ def forecast(
     chip = gpus.find(gpu)
     peaks = gpus.peaks(chip)
     _check_memory(fn, inputs, kwargs, chip)
-    inside = Counting()
+    program, inside = _Working(), _Working()
     order = chip.name, training, mode, dynamic
     with torch.set_grad_enabled(training):
-        calls = eager_calls(fn, *inputs, kwargs=kwargs, backward=training)
+        calls = counted(program, fn, inputs, kwargs, training)
         dump = dump_counted(inside, fn, inputs, kwargs, *order)
-    weights = sum(call.weights for call in calls)
-    outside = _left_out(calls, inside.calls) if not training else []
-    sent = [
-        Call(k.name, k.bytes, k.flops, k.dtype, k.results) for k in dump.launches
-    ] + outside
+    # What stays eager: the calls of the program that are in none of its graphs.
+    left = Counter() if training else Counter(calls) - Counter(inside.calls)
+    outside = [*left.elements()]
     graphs = len({graph.index for graph in dump.lowered})
-    host = (
-        max(0, graphs - 1) * LAUNCH_S + len(outside) * EAGER_CALL_S
-    )  # each is entered
+    # A graph more has to be entered: that costs as much as a launch.
+    host = max(0, graphs - 1) * LAUNCH_S + len(outside) * EAGER_CALL_S
+    fixed = program.weights, chip, peaks
     if mode not in _RECORDED:
         host += len(dump.launches) * LAUNCH_S
     return Forecast(
         chip.name,
         mode,
         training,
-        _side(calls, len(calls) * EAGER_CALL_S, weights, chip, peaks),
-        _side(sent, host, weights, chip, peaks),
-        tuple(_notes(dump, outside, training)),
+        _side(calls, len(calls) * EAGER_CALL_S, *fixed),
+        _side([*dump.launches, *outside], host, *fixed),
+        tuple(_notes(dump, graphs, outside, training)),
         dump,
     )
 
 
 def _check_memory(fn: Any, inputs: Any, kwargs: Any, chip: gpus.Gpu) -> None:
-    held = {
-        t.untyped_storage().data_ptr(): t
-        for t in session.tensors_of(fn, inputs, kwargs)
-    }
-    needs = sum(t.untyped_storage().nbytes() for t in held.values())
+    every = session.tensors_of(fn, inputs, kwargs)
+    held = {_storage(t): t for t in every if t.layout is torch.strided}
+    needs = sum(tensor.untyped_storage().nbytes() for tensor in held.values())
     if needs > chip.memory:
         raise InputError(
             f"weights and inputs alone are {size(needs)}, and {chip.title} has "
@@ -289,14 +286,49 @@ def _check_memory(fn: Any, inputs: Any, kwargs: Any, chip: gpus.Gpu) -> None:
         )
 
 
-def _left_out(calls: Iterable[Call], captured: Iterable[Call]) -> list[Call]:
-    """Return the calls of the program that are in none of its graphs."""
+@dataclass(frozen=True)
+class Call:
+    """One aten call: bytes read and written, and the operations of a product.
 
-    def what(call: Call) -> tuple[Any, ...]:
-        return call.name, call.bytes, call.flops, call.dtype, call.results
+    It has the fields of a launch that `_launch` reads: *dtype* is that of its first
+    tensor, *results* how many numbers a product has.
+    """
 
-    left = Counter(map(what, calls)) - Counter(map(what, captured))
-    return [Call(*key) for key in left.elements()]
+    name: str
+    bytes: int
+    flops: int
+    dtype: str
+    results: int
+
+
+class _Working(Counting):
+    """Notes a `Call` for each aten call, and what is read for the first time.
+
+    *weights* are the bytes of what was there before the program began.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unread, self.weights = set[int](), 0  # storages, bytes
+
+    def begin(self, *objects: Any) -> None:
+        held = session.tensors_of(*objects)
+        self.unread |= {_storage(t) for t in held if t.layout is torch.strided}
+
+    def noted(self, func: Any, moved: int, given: Any, result: Any) -> Call:
+        name, _ = super().noted(func, moved, given, result)
+        done = int(flops(func, *given, result))
+        dtype = str(next(tensors((given, result))).dtype).removeprefix("torch.")
+        results = next(tensors(result)).numel() if done else 0
+        for tensor in tensors(given) if name not in GATHERS else ():  # it is read whole
+            if (place := _storage(tensor)) in self.unread:
+                self.unread.remove(place)
+                self.weights += bytes_of(tensor)
+        return Call(name, moved, done, dtype, results)
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
 
 
 @dataclass(frozen=True)
@@ -315,9 +347,9 @@ class _Launch:
 
 
 def _side(
-    calls: Sequence[Call], host: float, weights: int, chip: gpus.Gpu, peaks: gpus.Peaks
+    calls: Sequence[Any], host: float, weights: int, chip: gpus.Gpu, peaks: gpus.Peaks
 ) -> Side:
-    """Return what *calls* cost, sent one after the other within *host* seconds."""
+    """Return what *calls*, or launches, cost: sent one by one in *host* seconds."""
     launches = [_launch(call, chip, peaks) for call in calls]
     done = 0.0
     for place, launch in enumerate(launches, 1):
@@ -340,7 +372,7 @@ def _side(
     )
 
 
-def _launch(call: Call, chip: gpus.Gpu, peaks: gpus.Peaks) -> _Launch:
+def _launch(call: Any, chip: gpus.Gpu, peaks: gpus.Peaks) -> _Launch:
     moving = call.bytes / peaks.bandwidth
     beyond = max(0, call.bytes - 2 * chip.l2)
     if not call.flops:
@@ -372,9 +404,10 @@ def _filled(results: int, chip: gpus.Gpu) -> float:
     return max(shares)
 
 
-def _notes(dump: Dump, outside: Sequence[Call], training: bool) -> Iterable[str]:
+def _notes(
+    dump: Dump, graphs: int, outside: Sequence[Call], training: bool
+) -> Iterable[str]:
     """Yield what the reader must know of this program."""
-    graphs = len({graph.index for graph in dump.lowered})
     if graphs == 0:
         yield "nothing was captured: both sides are eager"
     elif graphs > 1 or outside:

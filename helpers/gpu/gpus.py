@@ -125,6 +125,7 @@ class Peaks:
         With *tf32*, float32 may round to it, where the chip has it.
         """
         key = "float8" if dtype.startswith("float8") else dtype
+        key = "float16" if key == "bfloat16" else key  # at the same rate
         if key == "float32" and tf32 and "tf32" in self.rates:
             key = "tf32"
         if key not in self.rates:
@@ -141,8 +142,6 @@ def peaks(gpu: Gpu) -> Peaks:
     *rates, bandwidth, source = PEAKS[gpu.name]
     named = zip(PEAK_DTYPES, rates, strict=True)
     each = {dtype: rate * 1e12 for dtype, rate in named if rate}
-    if gpu.capability >= (8, 0):
-        each["bfloat16"] = each["float16"]
     return Peaks(gpu.name, each, bandwidth * 1e9, source)
 
 

@@ -32,6 +32,10 @@ def copy_by_lists(x, y):
     return x
 
 
+holds_a_sparse_table = torch.nn.ReLU()
+holds_a_sparse_table.register_buffer("table", torch.eye(4).to_sparse())
+
+
 @pytest.mark.parametrize(
     ("fn", "shapes", "moved"),
     [
@@ -68,6 +72,7 @@ def copy_by_lists(x, y):
         (lambda x: x.unfold(0, 3, 1) + 0, [N], 400 + (N - 2) * 3 * 4),
         (lambda x: x.detach(), [N], 0),
         (lambda x: x[:0].sin(), [N], 0),
+        (holds_a_sparse_table, [N], 800),  # which no call reads
     ],
 )
 def test_what_a_call_moves(fn, shapes, moved):

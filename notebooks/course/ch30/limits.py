@@ -35,13 +35,8 @@ class Chip:
         if isinstance(name, Chip):
             return name
         gpu = gpus.find(name)
-        if gpu.name not in gpus.PEAKS:
-            known = ", ".join(gpus.PEAKS)
-            raise InputError(f"no peak of {gpu.name} is known here: there are {known}")
-        *rates, bandwidth, source = gpus.PEAKS[gpu.name]
-        both = zip(gpus.PEAK_DTYPES, rates, strict=True)
-        peaks = {dtype: rate * 1e12 for dtype, rate in both if rate}
-        return cls(gpu.name, peaks, bandwidth * 1e9, gpu.memory, source)
+        known = gpus.peaks(gpu)
+        return cls(gpu.name, known.rates, known.bandwidth, gpu.memory, known.source)
 
     def peak(self, dtype: str | None = None) -> float:
         """Return the operations a second in *dtype*, or in the quickest one."""

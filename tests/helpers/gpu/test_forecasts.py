@@ -23,15 +23,12 @@ def with_a_break(x):
     return (x + 1).relu()
 
 
-def attention(x):
-    return nn.functional.scaled_dot_product_attention(x, x, x)
-
-
+ATTENTION = nn.functional.scaled_dot_product_attention
 LINEAR = nn.Linear(1024, 1024)
 PROGRAMS = {
     "chain": (chain, torch.randn(8192, 4096)),
     "product": (LINEAR, torch.randn(4096, 1024)),
-    "attention": (attention, torch.randn(2, 4, 256, 64)),
+    "attention": (lambda x: ATTENTION(x, x, x), torch.randn(2, 4, 256, 64)),
     "convolution": (nn.Conv2d(8, 8, 3), torch.randn(1, 8, 64, 64)),
 }
 
@@ -95,8 +92,7 @@ def test_a_small_program_waits_for_the_host_until_it_is_sent_at_once():
 
 def test_what_stays_eager_at_a_break_counts_on_the_compiled_side():
 
-    whole = forecast(chain, torch.randn(64, 64))
-    cut = forecast(with_a_break, torch.randn(64, 64))
+    whole, cut = (forecast(f, torch.randn(64, 64)) for f in (chain, with_a_break))
     assert cut.compiled.launches == 2 and whole.compiled.launches == 1
     assert cut.compiled.host > whole.compiled.host
     assert "2 graphs" in str(cut) and "graphs" not in str(whole)
@@ -139,8 +135,7 @@ def test_without_a_published_peak_it_says_so(gpu, dtype, says):
 
 
 def test_a_model_that_does_not_fit_says_so(monkeypatch):
-    small = replace(gpus.find("a100"), memory=1 << 20)
-    monkeypatch.setitem(gpus.GPUS, "a100", small)
+    monkeypatch.setitem(gpus.GPUS, "a100", replace(gpus.find("a100"), memory=1 << 20))
     with pytest.raises(InputError, match=r"4.008 MiB.* has 1 MiB"):
         forecast(LINEAR, torch.randn(1, 1024))
 
