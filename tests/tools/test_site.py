@@ -79,7 +79,7 @@ def pages(tmp_path_factory):
         place.mkdir(parents=True)
     (folder / "README.md").write_text(README)
     (checkup / "README.md").write_text(
-        "# Check-up\n\n[00](../notebooks/00_first.ipynb)\n\n## Its files\n"
+        "# Check-up\n\n[00](../notebooks/00_first.ipynb)\n"
     )
     (checkup / "errors.toml").write_text(MESSAGES)
     (checkup / "SKILL.md").write_text("---\nname: x\n---\n\n# For agents\n")

@@ -94,8 +94,7 @@ def answers(source: str, lesson: Entry) -> str:
 
 def checkup_page(readme: str) -> str:
     """Return the check-up's own page, without what is of use in the repository only."""
-    text = readme.partition("\n## Its files")[0]
-    text = re.sub(r"<!-- checkup -->.*?<!-- /checkup -->\n\n", "", text, flags=re.S)
+    text = re.sub(r"<!-- checkup -->.*?<!-- /checkup -->\n\n", "", readme, flags=re.S)
     return with_links(text.replace("](../notebooks/", "]("))
 
 
