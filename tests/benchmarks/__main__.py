@@ -16,13 +16,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=100, help="of compare()")
     parser.add_argument("--others", type=int, default=20, help="runs of other tools")
     parser.add_argument("--real", action="store_true", help="dumps: against this GPU")
-    parser.add_argument("--notebook", action="append", help="lessons: only this, as 06")
     given = parser.parse_args(arguments)
     settings = {
         "aa": (given.runs, given.others),
         "ratio": (given.runs,),
         "dumps": (given.real,),
-        "lessons": (given.notebook or (),),
     }
     benchmark = import_module(f"tests.benchmarks.{given.name}")
     benchmark.main(*settings.get(given.name, ()))

@@ -11,7 +11,7 @@ from tests.records import DATA, markdown, origin, read, renewed
 ROOT, FOLDER = DATA.parent, DATA / "benchmarks"
 PAGES = {  # which page shows which benchmarks
     ROOT / "README.md": ("picture",),
-    FOLDER / "README.md": ("aa", "ratio", "lessons", "dumps"),
+    FOLDER / "README.md": ("aa", "ratio", "dumps"),
     ROOT / "torch_checkup" / "README.md": ("checkup",),
 }
 NAMES = tuple(name for names in PAGES.values() for name in names)
