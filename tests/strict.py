@@ -99,7 +99,9 @@ def main(arguments: list[str] | None = None) -> int:
     about = f"{__doc__}\nOptions that are not listed go to pytest."
     parser = command("tests.strict", about, "a cell differs")
     _, arguments = parser.parse_known_args(arguments)
-    if not any(Path(a).suffix == ".ipynb" or Path(a).is_dir() for a in arguments):
+    if not any(
+        Path(a).suffix in (".ipynb", ".py") or Path(a).is_dir() for a in arguments
+    ):
         arguments.append(str(ROOT / "notebooks"))
     with course_environment():
         return int(pytest.main([*STRICT, *arguments], plugins=[Rules()]))

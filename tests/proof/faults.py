@@ -3,8 +3,9 @@
     python -m tests.proof faults                        # what is not recorded yet
     python -m tests.proof faults --fault "fusion off"   # this one, again
 
-Each notebook runs as `tests.strict` runs it, those that should notice first, and the
-first cell that differs is enough.  Each row is kept as it comes.
+Each notebook runs as `tests.strict` runs it, and so does tests/test_promises.py; those
+that should notice first, and the first cell that differs is enough.  Each row is kept
+as it comes.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from tools.commands import command
 
 NOBODY = "no notebook"
 CACHES = ROOT / ".cache" / "faults"
+PROMISES = ROOT / "tests" / "test_promises.py"
 
 
 def cache(fault: Fault, folder: Path) -> Path:
@@ -73,7 +75,12 @@ def row(fault: Fault, found: failing.Failure | None) -> dict[str, Any]:
         # Without the folders of one machine.
         said = re.sub(r"(?<![\w.])/[\w./-]+/", "…/", failing.first_line(said))
         cell = f"{found.cell}, {found.heading}"
-        notice = [key_of(Path(found.where)), cell, kind, failing.short(said, 110)]
+        notice = [
+            key_of(Path(found.where.removeprefix("tests."))),
+            cell,
+            kind,
+            failing.short(said, 110),
+        ]
     columns = ("fault", "a user would meet", "planted by", "noticed by", "cell", "kind")
     whole = (fault.name, fault.meets, fault.how, *notice)
     return dict(zip((*columns, "it said"), whole, strict=True))
@@ -90,7 +97,7 @@ def main(arguments: list[str]) -> int:
 
     def one(name: str) -> None:
         fault, begin = FAULTS[name], time.perf_counter()
-        found = row(fault, look(fault, in_order(fault, pages()), CACHES))
+        found = row(fault, look(fault, in_order(fault, [*pages(), PROMISES]), CACHES))
         if not fault.shared:
             shutil.rmtree(cache(fault, CACHES), ignore_errors=True)
         with lock:

@@ -74,7 +74,7 @@ def wide_product(lowering: Any) -> None:
     lowering.lowerings[op] = mul
 
 
-@fault("two draws are one", LOWERING, "debugging 18")
+@fault("two draws are one", LOWERING, "test_promises")
 def one_seed_for_all(lowering: Any) -> None:
     """Two dropouts in a model drop the same numbers."""
     import torch
@@ -84,7 +84,7 @@ def one_seed_for_all(lowering: Any) -> None:
     lowering.lowerings[op] = lambda seeds, index: usual(seeds, 0)
 
 
-@fault("a thread's part of a sum is lost", ASYNC, "debugging 18")
+@fault("a thread's part of a sum is lost", ASYNC, "test_promises")
 def one_thread_less(async_compile: Any) -> None:
     """A sum that is large enough for threads is too small."""
     on_source(
@@ -93,7 +93,7 @@ def one_thread_less(async_compile: Any) -> None:
     )
 
 
-@fault("constants of float64 are rounded", ASYNC, "debugging 18")
+@fault("constants of float64 are rounded", ASYNC, "test_promises")
 def short_constants(async_compile: Any) -> None:
     """A model in float64 is as exact as one in float32."""
     constant = r"static_cast<double>\((-?\d+\.\d+)\)"
@@ -116,7 +116,7 @@ setting(
     "indices unchecked",
     CONFIG,
     {"assert_indirect_indexing": False},
-    "debugging 18",
+    "test_promises",
     "An index that is too large reads memory of somebody else, where eager raises.",
 )
 setting(
@@ -128,7 +128,7 @@ setting(
 )
 
 
-@fault("the place of a break is lost", "torch._dynamo.output_graph", "debugging 18")
+@fault("the place of a break is lost", "torch._dynamo.output_graph", "test_promises")
 def no_place(output_graph: Any) -> None:
     """A graph breaks, and nothing says on which line."""
 
