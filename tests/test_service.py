@@ -3,6 +3,7 @@
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 import torch
 
 from tests.refresh import ROOT, ran
@@ -10,6 +11,7 @@ from tests.refresh import ROOT, ran
 FOLDER = ROOT / "notebooks" / "examples" / "service"
 
 
+@pytest.mark.weekly
 def test_its_own_tests_pass_where_it_is_copied_to(tmp_path):
     for file in FOLDER.glob("*.py"):
         (tmp_path / file.name).write_text(file.read_text())

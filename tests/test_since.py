@@ -59,11 +59,13 @@ def cells():
     return dict(found)
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("verdict", PROGRAMS)
 def test_each_verdict_is_reached(cells, verdict):
     assert cells[verdict][0] == verdict, cells[verdict]
 
 
+@pytest.mark.weekly
 def test_a_cell_says_why(cells):
     assert cells["a break"][1].startswith("GB")
     assert cells["raises"][1].startswith("IndexError")
