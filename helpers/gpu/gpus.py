@@ -69,10 +69,9 @@ _CAPABILITIES = {
     (12, 0): (1536, 24, 100 * KIB, 99 * KIB),
 }
 
-# Memory in MiB and L2 in MiB as torch reports them.
 # Sources: NVIDIA's white papers on Turing (T4), A100, GA102 and Ada, and its pages
 # https://www.nvidia.com/en-us/data-center/ a100, l4, h100, h200 and dgx-b200.
-# Name, title, capability, multiprocessors, memory, L2.
+# Name, title, capability, multiprocessors, memory and L2 in MiB as torch reports them.
 _NVIDIA = (
     ("v100", "Tesla V100-SXM2-16GB", (7, 0), 80, 16151, 6),
     ("t4", "Tesla T4", (7, 5), 40, 15102, 4),
@@ -96,7 +95,7 @@ GPUS = {row[0]: _nvidia(*row) for row in _NVIDIA}
 
 # What each could do at most, dense, by its maker: 10**12 operations a second in these
 # dtypes, and 10**9 bytes a second of its memory.  float16 stands for bfloat16, too, and
-# for whatever it is summed in.
+# for whatever it is summed in.  b200 is glennklockwood.com/garden/processors/B200's.
 PEAK_DTYPES = ("float32", "tf32", "float16", "float8")
 PEAKS = {
     "v100": (15.7, None, 125, None, 900, "NVIDIA, V100 data sheet, 2020-01"),
@@ -107,6 +106,7 @@ PEAKS = {
     "l4": (30.3, 60, 121, 242, 300, "NVIDIA, L4 data sheet, 2023-03"),
     "h100": (67, 494, 989, 1979, 3350, "NVIDIA, H100 data sheet, 2023"),
     "h200": (67, 494, 989, 1979, 4800, "NVIDIA, H200 data sheet, 2023-11"),
+    "b200": (80, 1125, 2250, 4500, 8000, "NVIDIA, Blackwell architecture, 2024-03"),
 }
 
 
