@@ -93,9 +93,6 @@ def path_picture(function: Callable[..., Any], rows: int, gain: Any) -> Picture:
             served = step.version if step.holds else None
         axes.text(6.0, at, _wrapped(said), va="center", color=ink)
         words.append(f"version {step.version} ({step.guards}): {said}")
-    if served is None:
-        words.append("none holds: a new version is compiled")
-        axes.text(3.0, 0.5, words[-1], va="center", color=COLOURS[1])
     return Picture(figure, f"A call with {count(rows, 'row')}. {'; '.join(words)}.")
 
 
