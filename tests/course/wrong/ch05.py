@@ -8,11 +8,6 @@
 # - assert (~torch.isnan(logits)).all(), "the model has diverged"
 
 
-# %% 05.1: given [12]
-# - torch.where(entropy > 1, three, probs.max())
-# + three  # one branch only
-
-
 # %% 05.1: your answer raised AssertionError: the model has diverged
 # - (~torch.isnan(logits)).all()
 # + (logits < torch.inf).all()
@@ -42,3 +37,10 @@
 # %% 05.1: keep those that it has
 # - history.append(entropy.detach())
 # + history[:] = [entropy.detach()]
+
+
+# %% 05.1: compiled, it returns something else
+# -     assert (~torch.isnan(logits)).all(), "the model has diverged"
+# +     assert (~torch.isnan(logits)).all(), "the model has diverged"
+# +     if torch.compiler.is_compiling():
+# +         return logits, logits, logits
