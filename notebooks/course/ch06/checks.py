@@ -30,6 +30,7 @@ def _read_first(x, y):
 def _copied(x, y):
     z = x + 1  # or y would come first in the graph
     y.copy_(x)
+    y[0].copy_(x[1])
     return z
 
 
