@@ -1,9 +1,3 @@
-# %% 01.1: an eager function: you return
-def how_compiled(call):
-    call()
-    return "compiled"  # it did not fail
-
-
 # %% 01.1: a cos, and a graph behind it: you return 'compiled'
 # -     return "partly" if any(map(outside, events)) else "compiled"
 # +     first = [e.name.startswith(graph) for e in events].index(True)
