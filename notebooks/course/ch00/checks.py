@@ -6,8 +6,10 @@ from course.exercises import exercise
 
 
 def two_faced(x):
-    """One graph; once compiled, a different last row, as some libraries have."""
-    return torch.cat([x[:-1], x[-1:] + torch.compiler.is_compiling()])
+    """One graph; once compiled, two numbers of its last row differ, and no sum."""
+    off = 0.5 * torch.compiler.is_compiling()
+    same, one, other = x.flatten().split([x.numel() - 2, 1, 1])
+    return torch.cat([same, one + off, other - off]).view_as(x)
 
 
 def off_by(share):
@@ -54,7 +56,7 @@ went_well = exercise(
         ("one whose last row differs, compiled", (two_faced, _X), False),
         ("one that is off by a thousandth, compiled", (off_by(1e-3), _X), False),
         ("one that differs from eager by rounding alone", (rounded, _X), True),
-        ("one that differs by less than rtol", (off_by(3e-5), _X), True),
+        ("one that differs by less than rtol", (off_by(3e-5), 100 * _X), True),
         ("one that Inductor rounds less often", (rounds_less, _X), False),
         ("one that prints before it returns", (interrupted_at_the_end, _X), False),
         ("one that computes nothing, in no graph", (handed_on, _X), False),
