@@ -6,15 +6,12 @@ they test.  `KINDS` has the options for each kind of guard, and these are tried.
 
 from __future__ import annotations
 
-import itertools
 import re
 import time
-import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
-from unittest import mock
 
 import torch
 from torch.fx.experimental import _config as shapes
@@ -31,7 +28,7 @@ from .helpers.capture import (
     settings_in,
 )
 from .helpers.session import undisturbed
-from .model import Model, without_backward
+from .model import Model, noted, without_backward
 from .options import Option, Tried, Versions, together, tried
 from .report import Part, shown
 
@@ -40,7 +37,9 @@ def part(m: Model) -> Part:
     """What compiles again over these inputs?"""
     rounds, names = max(2, 4 // len(m.calls)), blocks(m)
     with options.kept_settings():
-        seen = _seen(m, rounds)
+        # What still compiles when half of the time is spent has no end.
+        calls = [call for _ in range(rounds) for call in m.calls]
+        seen = recompiles(m.program, calls, budget=m.order["timeout"] / 2)
     if not any(call.graphs for call in seen.calls):
         counts = dict.fromkeys(("recompiles", "later_recompiles", "limit_hit"))
         says = "nothing is compiled: see capture"
@@ -61,16 +60,6 @@ def part(m: Model) -> Part:
     attempts = Attempts(m, seen, rounds, bool(names))
     advice = () if verdict == "good" else tuple(attempts.lines())
     return Part("recompiles", verdict, says, counts, shown(seen), advice + compiles(m))
-
-
-def _seen(m: Model, rounds: int) -> Recompiles:
-    """Return the compiles of all calls, in turn.
-
-    What still compiles when half of the time is spent has no end.
-    """
-    calls = list(itertools.chain.from_iterable(m.calls for _ in range(rounds)))
-    half = m.order["timeout"] / 2
-    return recompiles(m.program, calls, budget=half)
 
 
 def _verdict(
@@ -145,11 +134,8 @@ def _unbacked(m: Model, _: Finding) -> Iterator[Option]:
     yield from options.marked(m, "decorators.mark_unbacked") if sizes & {0, 1} else ()
 
 
-def _another_first(m: Model, _: Finding) -> Iterator[Option]:
-    numbers = range(len(m.calls))
-    for first in dict.fromkeys((*numbers[:0:-1][:1], *numbers[1:2])):
-        order = (first, *(n for n in numbers if n != first))
-        yield Option(f"warm up with inputs {first + 1} first", order=order)
+def _dynamic(*_: Any) -> Iterator[Option]:
+    yield Option("torch.compile(model, dynamic=True)", options={"dynamic": True})
 
 
 def _no_duck(*_: Any) -> Iterator[Option]:
@@ -170,10 +156,6 @@ def _detached(m: Model, found: Finding) -> Iterator[Option]:
         yield options.changed(m, line, found.name, torch.Tensor.detach)
 
 
-def _filled(m: Model, found: Finding) -> Iterator[Option]:
-    yield from options.filled(m, found.name)
-
-
 def _cloned(m: Model, found: Finding) -> Iterator[Option]:
     line = f"{found.name}.clone() in each call"
     yield options.changed(m, line, found.name, torch.clone)
@@ -182,13 +164,11 @@ def _cloned(m: Model, found: Finding) -> Iterator[Option]:
 _SIZE = r"tensor '(.+?)' size mismatch at index (\d+)"
 _NAME = r"(?:L\['?)?([\w.\[\]']+)"
 _LIMIT = 64
-_MOST_AT_ONCE = 8
-"""So many ways to help with several findings at once are tried."""
 _OPTIONAL = Kind(
     r"^([^\s(]+) (?:is(?: not)?|==) None$"
     r"|expected type of '(.+?)' to be .*NoneType",
     "{0} is given in some calls, None in others",
-    (_filled,),
+    (lambda m, found: options.filled(m, found.name),),
     "warm up with each form that is meant, for these versions come to an end; or give "
     "a value that changes nothing in place of None",
 )
@@ -202,9 +182,8 @@ KINDS = (  # the first that fits counts; what torch's own hint names is tried, t
         "{0} has a different size in dimension {1}",
         (
             lambda m, _: options.marked(m),
-            lambda *_: options.dynamic(),
+            _dynamic,
             _unbacked,
-            _another_first,
         ),
         "pad it to a few sizes",
     ),
@@ -249,12 +228,12 @@ KINDS = (  # the first that fits counts; what torch's own hint names is tried, t
     Kind(
         r"(\S+)\.size\(\)\[\d+\] == (\S+)\.size\(\)\[\d+\]",
         "sizes of {0} and {1} were equal by chance in the first call",
-        (_no_duck, lambda m, _: options.marked(m), _another_first),
+        (_no_duck, lambda m, _: options.marked(m)),
     ),
     Kind(
         r"(\S+)\.size\(\)",
         "a size of {0} is outside of what was compiled",
-        (_unbacked, _another_first),
+        (_unbacked,),
         "a size of 0 or 1 has its own version: pad it",
     ),
     Kind(
@@ -282,10 +261,7 @@ KINDS = (  # the first that fits counts; what torch's own hint names is tried, t
     Kind(
         rf"^{_NAME} == ",
         "{0} is a constant in compiled code",
-        (
-            lambda m, found: options.given(m, found.name),
-            lambda m, found: options.held(m, found.name),
-        ),
+        (lambda m, found: options.as_tensor(m, found.name),),
         "keep the number out of the compiled function, or make it a tensor",
     ),
     Kind(
@@ -330,7 +306,6 @@ class Attempts:
     blocks: bool = False
     tried: dict[str, Tried] = field(default_factory=dict)
     begin: float = field(default_factory=time.monotonic)
-    now_built: Versions | None = None
     built: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -385,14 +360,19 @@ class Attempts:
         if one.option.line not in self.built and self._late:
             self.built[one.option.line] = one.effect
         elif one.option.line not in self.built:
-            how = options.built(self.m)
-            count = partial(options.versions, self.m, self.rounds, how=how)
-            with without_backward(self.m):
-                now = self.now_built or tried(Option(""), self.now, count).after
-                self.now_built = now or self.now
-                again = tried(one.option, self.now_built, count)
+            again = self._with_kernels(one.option, self._now_built)
             self.built[one.option.line] = again.effect if again.helps else ""
         return self.built[one.option.line]
+
+    @cached_property
+    def _now_built(self) -> Versions:
+        return self._with_kernels(Option(""), self.now).after or self.now
+
+    def _with_kernels(self, option: Option, now: Versions) -> Tried:
+        how = options.built(self.m)
+        count = partial(options.versions, self.m, self.rounds, how=how)
+        with without_backward(self.m):
+            return tried(option, now, count)
 
     def _limits(self, helped: bool) -> Iterator[Option]:
         """Yield what leaves room for more versions, where these come to an end."""
@@ -425,33 +405,31 @@ class Attempts:
     def _together(self, every: Sequence[Finding]) -> tuple[Tried, list[Finding]] | None:
         """Return options that help more at once than any alone, and what they are for.
 
-        A guard that fails hides the next one, and each may compile anew: to each
-        option, those are added for what still fails with it.
+        A guard that fails hides the next one, and each may compile anew: to the best of
+        each finding, those are added for what still fails with them.
         """
         counted = [one for one in self.tried.values() if one.ran]
         alone = min((one.after.issues for one in counted), default=None)
         if not alone or alone[1] <= self.seen.counts[0]:
             return None
-        chains = [([one], [option]) for one in every for option in self._made(one)]
-        chains = [chain for chain in chains if chain[1][0].line in self.tried]
-        for _ in range(_MOST_AT_ONCE):
-            chains = [chain for chain in chains if self.try_(*chain[1]).ran]
-            chains.sort(key=lambda chain: self.try_(*chain[1]).after.issues)
-            if not chains or self._late:
-                break
-            those, some = chains.pop(0)
-            longer = []
-            for found in findings(self.try_(*some).after.failed):
-                known = {one.words for one in those}
-                made = self._made(found) if found.words not in known else ()
-                longer += [([*those, found], [*some, option]) for option in made]
-            helps = [chain for chain in longer if self.try_(*chain[1]).helps]
-            key = lambda chain: self.try_(*chain[1]).after.issues  # noqa: E731
-            best = min(helps, key=key, default=None)
-            if best and key(best) < alone and self._built(self.try_(*best[1])):
-                return self.try_(*best[1]), best[0]
-            chains += longer
-        return None
+        those, some, todo = list[Finding](), list[Option](), list(every)
+        while todo and not self._late:
+            for found in todo:
+                those.append(found)
+                some = self._with_best(some, found)
+            failed = findings(self.try_(*some).after.failed) if some else ()
+            known = {one.words for one in those}
+            todo = [found for found in failed if found.words not in known]
+        one = self.try_(*some) if len(some) > 1 else None
+        better = one and one.helps and one.after.issues < alone
+        return (one, those) if better and self._built(one) else None
+
+    def _with_best(self, some: list[Option], found: Finding) -> list[Option]:
+        """Return *some* options and the one for a finding that leaves the fewest."""
+        lines = {one.line for one in some}
+        made = [[*some, o] for o in self._made(found) if o.line not in lines]
+        ran = [those for those in made if self.try_(*those).ran]
+        return min(ran, key=lambda those: self.try_(*those).after.issues, default=some)
 
     def _untried(self, found: Finding) -> Iterator[str]:
         """Yield the change of the user's source that may help, and where."""
@@ -471,27 +449,19 @@ class Attempts:
 
 def blocks(m: Model) -> tuple[str, ...]:
     """Return the names of the parts of a model that are compiled one by one."""
-    model = m.as_given()
-    modules = model.named_modules() if isinstance(model, torch.nn.Module) else ()
+    modules = m.module.named_modules() if m.module else ()
     return tuple(name for name, one in modules if name and one._compiled_call_impl)
 
 
 def compiles(m: Model) -> tuple[str, ...]:
     """Return the lines that call ``torch.compile`` inside the model, and what to do."""
-    lines, ours = dict[str, None](), len(traceback.extract_stack())
-
-    def noted(fn: Any = None, **_: Any) -> Any:
-        lines[line_in("".join(traceback.format_stack()[ours:-1]))] = None
-        return fn if fn is not None else lambda fn: fn
-
     inputs, kwargs = m.calls[0]
     with undisturbed(m.fn), correctness.seeded(0):
         torch.compiler.set_stance("force_eager")  # what is compiled already
-        model = m.as_given()
-        with mock.patch.object(torch, "compile", noted):
-            model(*inputs, **kwargs)
+        with noted() as asked:
+            m.fn(*inputs, **kwargs)
     return tuple(
         f"torch.compile is called in each call ({line}): untried: compile once, where "
         "the model is made"
-        for line in lines
+        for line in dict.fromkeys(line for _, line in asked)
     )

@@ -202,7 +202,8 @@ def _fix(m: Model, raises: bool) -> str:
     that vary.  Kernels keep float32 between the operations on half precision, which is
     meant.
     """
-    if raises and (classes := _subclasses(m)):
+    classes = {type(t) for t in tensors(m.calls)} - {torch.Tensor, torch.nn.Parameter}
+    if raises and classes:
         names = ", ".join(sorted(one.__name__ for one in classes))
         line = f"torch._dynamo.config.nontraceable_tensor_subclasses |= {{{names}}}"
         with torch._dynamo.config.patch(nontraceable_tensor_subclasses=classes):
@@ -219,18 +220,6 @@ def _fix(m: Model, raises: bool) -> str:
         return ""
     said = f"torch.compile(model, {words}): eager's answers for all these inputs; {why}"
     return said if _right(m, **how) else ""
-
-
-def _subclasses(m: Model) -> set[type[torch.Tensor]]:
-    """Return the classes of tensors that its author made, or gives to it."""
-    every, todo = set[type[torch.Tensor]](), [torch.Tensor]
-    while todo:
-        todo += (new := set(todo.pop().__subclasses__()) - every)
-        every |= new
-    given = {type(tensor) for tensor in tensors(m.calls)} & every
-    home = getattr(m.fn, "__module__", "")
-    own = {one for one in every if one.__module__ == home}
-    return {one for one in given | own if not issubclass(one, torch.nn.Parameter)}
 
 
 def _right(m: Model, **options: Any) -> bool | None:

@@ -60,7 +60,7 @@ class Model:
 
     def _made(self) -> tuple[Callable[..., Any], Any, Callable[..., Any] | None]:
         """Return the model, inputs and loss: random numbers are the same each time."""
-        with correctness.seeded(0), _noted() as self._asked:
+        with correctness.seeded(0), noted() as self._asked:
             fn, *rest = given(self.make)
         self.whole = is_compiled(fn)
         return uncompiled(fn), *rest  # compiled, it would be held against itself
@@ -86,11 +86,6 @@ class Model:
             return clone(self._calls)
         except Exception as error:
             raise InputError(f"the inputs cannot be copied: {error}") from error
-
-    def as_given(self) -> Callable[..., Any]:
-        """Return the owner's model, made anew, with all that is compiled inside it."""
-        with correctness.seeded(0):
-            return given(self.make)[0]
 
     def made_again(self) -> Callable[..., Any]:
         """Return a new model, which was never called."""
@@ -277,7 +272,7 @@ def without_backward(m: Model) -> Iterator[None]:
 
 
 @contextmanager
-def _noted() -> Iterator[list[tuple[Any, str]]]:
+def noted() -> Iterator[list[tuple[Any, str]]]:
     """Collect, in the block, what is given to ``torch.compile``, and its owner's line.
 
     Of a method, as ``module.compile()`` gives it, that is the module.

@@ -1,8 +1,8 @@
-"""The part ``next``: what to try next, each tried and held against the present.
+"""The part ``next``: what to try next, each raced against the present.
 
-Breaks and versions are counted, and come before seconds; of seconds there is a ratio
-with its interval, or "cannot tell".  An option whose answers are not eager's does not
-help.
+Of seconds there is a ratio with its interval, or "cannot tell".  An option whose
+answers are not eager's does not help.  What captures more, or compiles fewer versions,
+is advice of the parts that count.
 """
 
 from __future__ import annotations
@@ -11,24 +11,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import chain
-from statistics import median
 from typing import Any
 
 import torch
 
-from . import capture, options
-from .helpers import stats, text
+from . import options
+from .helpers import text
 from .helpers._torch import needed_for
 from .helpers.benchmark import Comparison
 from .helpers.capture import recompiles
 from .helpers.errors import one_line
 from .helpers.session import compile_apart, restored, undisturbed
-from .helpers.tensors import clone, tensors
+from .helpers.tensors import tensors
 from .helpers.text import Table, mark
-from .model import Call, Model, race
-from .options import Option, Tried
+from .model import Model, race
 from .report import Part
 
 with needed_for("first calls without a cache"):
@@ -36,26 +32,23 @@ with needed_for("first calls without a cache"):
     from torch._inductor import config as inductor_config
     from torch._inductor.utils import fresh_cache
 
-KINDS = ("breaks", "versions", "first call", "each call")  # the first weigh most
 _WORTH = 1.05
 """A smaller gain may be a loss in another process, with other memory addresses."""
 _ANSWERS = {True: "agree", False: "DIFFER", None: "not decided"}
 # As an option of torch.compile it is accepted, and freezes nothing.
 _FREEZING = "torch._inductor.config.freezing = True, before torch.compile(model)"
-_PATIENCE = 20.0  # seconds after which two first calls of each side must do
+_WORTH_ONCE = 1.3  # of first calls, which are timed once
 
 
 @dataclass(frozen=True)
 class Outcome:
     """A line to write, and its effect.
 
-    *kind* is one of `KINDS`.  *gain* is how many breaks or versions it saves, or by how
-    much the interval of the ratio is above `_WORTH`; it helps if above 0.  *agrees*
-    says whether the answers are eager's, None where that was not decided.
+    *gain* is by how much the ratio is above what is worth it: of an interval, its lower
+    end.  *agrees* says whether the answers are eager's, None where that is undecided.
     """
 
     line: str
-    kind: str
     effect: str
     gain: float
     agrees: bool | None
@@ -91,25 +84,20 @@ def all_tried(m: Model) -> list[Outcome]:
     found, begin = list[Outcome](), time.monotonic()
     with torch.set_grad_enabled(m.gradients):
         torch.compile(lambda x: x + 1)(torch.ones(2))  # the first one costs more
-        for one in chain(_counted(m), _timed(m)):
+        for one in _timed(m):
             found.append(one)
             if time.monotonic() - begin > m.order["timeout"] / 2:
-                late = "not tried: timeout="
-                found.append(Outcome("the rest", KINDS[-1], late, 0, None))
+                found.append(Outcome("the rest", "not tried: timeout=", 0, None))
                 break
-    return sorted(found, key=lambda t: (not t.helps, KINDS.index(t.kind), -t.gain))
+    return sorted(found, key=lambda t: (not t.helps, -t.gain))
 
 
-def _attempt(
-    kind: str, work: Callable[..., Outcome | None], line: str, *more: Any
-) -> Iterator[Outcome]:
-    """Yield what *work* finds of a *line*, or that it failed."""
+def _attempt(work: Callable[..., Outcome], line: str, *more: Any) -> Outcome:
+    """Return what *work* finds of a *line*, or that it failed."""
     try:
-        done = work(line, *more)
+        return work(line, *more)
     except Exception as error:
-        done = Outcome(line, kind, f"fails: {one_line(error):.100}", 0, None)
-    if done:
-        yield done
+        return Outcome(line, f"fails: {one_line(error):.100}", 0, None)
 
 
 def _compiling(m: Model, **how: Any) -> Callable[[], Callable[..., Any]]:
@@ -123,30 +111,24 @@ def _compiling(m: Model, **how: Any) -> Callable[[], Callable[..., Any]]:
 
 
 def _agreement(
-    m: Model,
-    compiling: Callable[[], Callable[..., Any]],
-    calls: list[Call],
-    cold: bool = False,
+    m: Model, compiling: Callable[[], Callable[..., Any]], cold: bool = False
 ) -> tuple[bool | None, float, Callable[..., Any]]:
     """Return whether all answers are eager's, seconds of the first call, and its code.
 
     *compiling* compiles the model.  With *cold*, the first call finds an empty cache;
     all else finds what the check-up built.
     """
-    seconds, compiled = _called(m, compiling, calls, cold)
-    return m.judged(compiled, calls, compiling).matches, seconds, compiled
+    seconds, compiled = _called(m, compiling, cold)
+    return m.judged(compiled, m.calls, compiling).matches, seconds, compiled
 
 
 def _called(
-    m: Model,
-    compiling: Callable[[], Callable[..., Any]],
-    calls: list[Call],
-    cold: bool = False,
+    m: Model, compiling: Callable[[], Callable[..., Any]], cold: bool = False
 ) -> tuple[float, Callable[..., Any]]:
     """Return the seconds of the first call, and the code after all calls."""
     compiled, seconds = compiling(), []
     cache = fresh_cache() if cold else nullcontext()
-    for inputs, kwargs in map(clone, calls):
+    for inputs, kwargs in m.calls:
         begin = time.perf_counter()
         with cache, restored(m.fn):
             m.run(compiled)(*inputs, **kwargs)
@@ -155,45 +137,16 @@ def _called(
     return seconds[0], compiled
 
 
-# ------------------------------------------------------- breaks, and versions: counted
-
-
-def _counted(m: Model) -> Iterator[Outcome]:
-    """Yield options that capture more, or compile fewer versions: kernels judge them.
-
-    Of calls whose sizes differ, there is nothing to win where one version serves all.
-    """
-
-    def judged(line: str, kind: str, one: Tried) -> Outcome:
-        option = one.option
-        with option.on():
-            how = _compiling(m, **option.options)
-            agrees, *_ = _agreement(m, how, option.calls(m.calls))
-        return Outcome(line, kind, one.effect, one.saved, agrees, option.costs)
-
-    for one in capture.helpful(m):
-        yield from _attempt("breaks", judged, one.option.line, "breaks", one)
-    marks, count = [*options.marked(m)], partial(options.versions, m, 1)
-    if not marks or (now := count(Option(""))[0]).count < 2:
-        return
-    for option in (*marks, *options.dynamic()):
-        one = options.tried(option, now, count)
-        found = [*_attempt("versions", judged, option.line, "versions", one)]
-        yield from found
-        if one.helps and one.after.count == 1 and found[0].helps:
-            return
-
-
 # -------------------------------------------------------------------- seconds: timed
 
 
 def _timed(m: Model) -> Iterator[Outcome]:
     """Yield what is raced against the model as it is compiled now."""
     try:
-        _, now = _called(m, _compiling(m), m.calls)  # it stays so through all races
+        _, now = _called(m, _compiling(m))  # it stays so through all races
     except Exception as error:
         effect = f"not raced, as it fails now: {one_line(error)}"
-        yield Outcome("other options", "each call", effect, 0, None)
+        yield Outcome("other options", effect, 0, None)
         return
     yield from _modes(m, now)
     if not m.in_pieces:
@@ -212,14 +165,14 @@ def _modes(m: Model, now: Callable[..., Any]) -> Iterator[Outcome]:
 
     def raced(line: str, how: dict[str, Any]) -> Outcome:
         known = "dynamic" in how  # the check-up has built the first version of it
-        agrees, first, then = _agreement(m, _compiling(m, **how), m.calls, not known)
+        agrees, first, then = _agreement(m, _compiling(m, **how), not known)
         result = _race(m, now, then)
         gain = result.interval[0] - _WORTH
         costs = f"compiles for {mark(text.seconds(first))}"
         if known:
             count = recompiles(m.program, m.calls, **how).total
             costs = text.count(count, "version")
-        return Outcome(line, "each call", mark(result.ratio()), gain, agrees, costs)
+        return Outcome(line, mark(result.ratio()), gain, agrees, costs)
 
     def frozen(line: str) -> Outcome:
         with inductor_config.patch(freezing=True):
@@ -228,9 +181,9 @@ def _modes(m: Model, now: Callable[..., Any]) -> Iterator[Outcome]:
 
     for words, how in ways.items():
         line = f"torch.compile(model, {words})"
-        yield from _attempt("each call", raced, line, how)
+        yield _attempt(raced, line, how)
     if m.module and not m.gradients:
-        yield from _attempt("each call", frozen, _FREEZING)
+        yield _attempt(frozen, _FREEZING)
 
 
 def _race(m: Model, now: Callable[..., Any], then: Callable[..., Any]) -> Comparison:
@@ -248,33 +201,23 @@ def _race(m: Model, now: Callable[..., Any], then: Callable[..., Any]) -> Compar
 def _by_blocks(m: Model, now: Callable[..., Any]) -> Iterator[Outcome]:
     """Yield the first call when each repeated block is compiled in place of all."""
 
-    def by_blocks(line: str) -> Outcome | None:
-        if m.made_again() is m.fn:  # made once only: its blocks are the present's too
-            return None
-
+    def by_blocks(line: str) -> Outcome:
         def compiling() -> Callable[..., Any]:
             model, drawn = m.made_again(), torch._inductor.config.fallback_random
             for block in model.get_submodule(name):
                 block.compile(options={"fallback_random": drawn})
             return model
 
-        agrees, _, model = _agreement(m, compiling, m.calls)
+        agrees, _, model = _agreement(m, compiling)
         costs = f"each call {mark(_race(m, now, model).ratio())}"
-        whole, parts = _first_calls(m, model)
-        ratios = [a / b for a, b in zip(whole, parts, strict=True)]
-        confidence = 1 - 2.0 ** (1 - len(ratios))  # that lowest to highest has
-        between = stats.Interval(min(ratios), max(ratios), confidence)
-        effect = (
-            f"first call {stats.verdict(between)}: {text.seconds(median(whole))}, then "
-            f"{text.seconds(median(parts))}; {between.low:.3g} to {between.high:.3g} "
-            f"times as fast in {text.count(len(ratios), 'round')}"
-        )
-        gain = between.low - _WORTH
-        return Outcome(line, "first call", mark(effect), gain, agrees, costs)
+        whole, parts = (_first_call(m, each) for each in (compile_apart(m.fn), model))
+        effect = f"first call {text.seconds(whole)}, then {text.seconds(parts)}"
+        return Outcome(line, mark(effect), whole / parts - _WORTH_ONCE, agrees, costs)
 
-    if name := _blocks(m.module):
+    # Made once only, its blocks are the present's too.
+    if (name := _blocks(m.module)) and m.made_again() is not m.fn:
         line = f"for block in model.{name}: block.compile()"
-        yield from _attempt("first call", by_blocks, line)
+        yield _attempt(by_blocks, line)
 
 
 def _blocks(module: torch.nn.Module | None) -> str:
@@ -289,24 +232,12 @@ def _blocks(module: torch.nn.Module | None) -> str:
     return max(found, key=found.get, default="")
 
 
-def _first_calls(m: Model, model: Callable[..., Any]) -> tuple[list[float], ...]:
-    """Return seconds of first calls of the present state and of *model*, in turn.
-
-    Nothing was compiled or kept before any of them.
-    """
-    seconds: tuple[list[float], ...] = [], []
-    begin = time.monotonic()
-    for turn in range(3):
-        if turn > 1 and time.monotonic() - begin > _PATIENCE:
-            break
-        if turn and seconds[0][0] < _WORTH * seconds[1][0]:
-            break  # one turn shows no gain: more would be spent on nothing
-        for side, each in enumerate((compile_apart(m.fn), model)):
-            torch.compiler.reset()
-            inputs, kwargs = clone(m.calls[0])
-            run = m.run(each)
-            with fresh_cache(), undisturbed(run):
-                before = time.perf_counter()
-                run(*inputs, **kwargs)
-                seconds[side].append(time.perf_counter() - before)
-    return seconds
+def _first_call(m: Model, compiled: Callable[..., Any]) -> float:
+    """Return the seconds of a first call: nothing was compiled or kept before."""
+    torch.compiler.reset()
+    inputs, kwargs = m.calls[0]
+    run = m.run(compiled)
+    with fresh_cache(), undisturbed(run):
+        begin = time.perf_counter()
+        run(*inputs, **kwargs)
+        return time.perf_counter() - begin

@@ -40,15 +40,14 @@ class Option:
     """A *line* to write, and how to do the same in the check-up.
 
     *settings* are of ``torch._dynamo.config``, *options* of ``torch.compile``.  *calls*
-    changes the inputs, *order* that of the first calls.  *around* is entered around all
-    calls, *before* is called before each.
+    changes the inputs.  *around* is entered around all calls, *before* is called before
+    each.
     """
 
     line: str
     settings: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
     calls: Callable[[list[Call]], list[Call]] = list
-    order: tuple[int, ...] = ()
     around: Callable[[], AbstractContextManager] = nullcontext
     before: Callable[[], object] = bool
     costs: str = ""
@@ -118,12 +117,6 @@ class Tried:
     why: str = ""
 
     @property
-    def saved(self) -> int:
-        """How many breaks or versions are saved: at least one by what helps."""
-        less = self.before.issues[1] - self.after.issues[1] if self.after else 0
-        return max(less, int(self.helps))
-
-    @property
     def ran(self) -> bool:
         """Whether it raised nothing, and no answer was found to differ."""
         return self.after is not None and self.agrees is not False
@@ -190,7 +183,7 @@ def versions(
     All calls run *rounds* times in turn.  Raises the model's exceptions, and the
     compiler's where the option promises too much.
     """
-    order = option.order or tuple(range(len(m.calls)))
+    order = range(len(m.calls))
     usual, watches, agrees = eager_answers(m, order), list[Watch](), True
     with undisturbed(m.fn), option.on(), correctness.seeded(0):
         compiled = compile_apart(m.program, **how, **option.options)
@@ -238,7 +231,6 @@ def together(options: Sequence[Option]) -> Option:
         {name: value for one in options for name, value in one.settings.items()},
         {name: value for one in options for name, value in one.options.items()},
         calls,
-        next((one.order for one in options if one.order), ()),
         around,
         lambda: [one.before() for one in options],
         "; ".join(one.costs for one in options if one.costs),
@@ -248,59 +240,36 @@ def together(options: Sequence[Option]) -> Option:
 # -------------------------------------------------------------------------- settings
 
 
-SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any], str]] = {
-    # torch's name of a global setting: how to ask, how to set, and what sets it
-    "grad_mode": (
-        torch.is_grad_enabled,
-        torch.set_grad_enabled,
-        "torch.set_grad_enabled, no_grad() or inference_mode()",
-    ),
-    "num_threads": (
-        torch.get_num_threads,
-        torch.set_num_threads,
-        "torch.set_num_threads",
-    ),
-    "default_dtype": (
-        torch.get_default_dtype,
-        torch.set_default_dtype,
-        "torch.set_default_dtype",
-    ),
-    "deterministic_algorithms": (
-        torch.are_deterministic_algorithms_enabled,
-        torch.use_deterministic_algorithms,
-        "torch.use_deterministic_algorithms",
-    ),
-    "autocast": (
-        partial(torch.is_autocast_enabled, "cpu"),
-        partial(torch.set_autocast_enabled, "cpu"),
-        "torch.autocast",
-    ),
+SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
+    # torch's name of a global setting: how to ask, and how to set
+    "grad_mode": (torch.is_grad_enabled, torch.set_grad_enabled),
+    "num_threads": (torch.get_num_threads, torch.set_num_threads),
+    "default_dtype": (torch.get_default_dtype, torch.set_default_dtype),
 }
 
 
 @contextmanager
 def kept_settings() -> Iterator[None]:
     """Put the global settings back after the block."""
-    before = {name: ask() for name, (ask, _, _) in SETTINGS.items()}
+    before = [(ask(), ask, put) for ask, put in SETTINGS.values()]
     try:
         yield
     finally:
-        for name, value in before.items():
-            ask, put, _ = SETTINGS[name]
+        for value, ask, put in before:
             if ask() != value:
                 put(value)
 
 
 def settings_kept(names: Sequence[str]) -> Iterator[Option]:
     """Yield the option that fixes global settings before the first call."""
-    first = {name: SETTINGS[name][0]() for name in names if name in SETTINGS}
+    known = [SETTINGS[name] for name in names if name in SETTINGS]
+    first = [(put, ask()) for ask, put in known]
 
     def before() -> None:
-        for name, value in first.items():
-            SETTINGS[name][1](value)
+        for put, value in first:
+            put(value)
 
-    how = "; ".join(SETTINGS[name][2] for name in first)
-    if how:
+    if how := "; ".join(f"torch.{put.__name__}" for put, _ in first):
         line = f"{how}: once, before the first call, and not again"
         yield Option(line, before=before)
 
@@ -330,9 +299,7 @@ def named(m: Model, call: Call) -> Iterator[tuple[str, Any]]:
         yield argument.key + pytree.keystr(path), leaf
 
 
-def changed(
-    m: Model, line: str, name: str, change: Callable[[Any], Any], defaults: bool = False
-) -> Option:
+def changed(m: Model, line: str, name: str, change: Callable[[Any], Any]) -> Option:
     """Return the option that changes the leaf with a *name* in all calls."""
 
     def changed_leaf(path: tuple, leaf: Any) -> Any:
@@ -342,7 +309,7 @@ def changed(
     def with_leaf(arguments: dict[str, Any]) -> dict[str, Any]:
         return pytree.tree_map_with_path(changed_leaf, dict(arguments))
 
-    return Option(line, calls=partial(_rebound, m, with_leaf, defaults=defaults))
+    return Option(line, calls=partial(_rebound, m, with_leaf))
 
 
 def filled(m: Model, name: str) -> Iterator[Option]:
@@ -360,24 +327,22 @@ def filled(m: Model, name: str) -> Iterator[Option]:
 
         of = f"{tuple(like.shape)}, dtype={like.dtype}"
         line = f"torch.{make.__name__.removesuffix('_like')}({of})"
-        yield changed(m, f"give {line} as {name} in place of None", name, fill, True)
+        yield changed(m, f"give {line} as {name} in place of None", name, fill)
 
 
 def _rebound(
     m: Model,
     change: Callable[[dict[str, Any]], dict[str, Any]],
     calls: Sequence[Call],
-    defaults: bool = False,
 ) -> list[Call]:
     """Return *calls* with what *change* makes of their arguments by name.
 
-    With *defaults*, those are changed, too, that a call does not give.
+    Those are among them that a call does not give.
     """
     new = []
     for call in calls:
         bound = _bound(m, call)
-        if defaults:
-            bound.apply_defaults()
+        bound.apply_defaults()
         bound.arguments = change(bound.arguments)
         new.append((bound.args, bound.kwargs))
     return new
@@ -430,38 +395,31 @@ def marked(m: Model, kind: str = "mark_dynamic") -> Iterator[Option]:
         yield Option(f"before the first call: {'; '.join(lines)}", calls=marks)
 
 
-def given(m: Model, name: str) -> Iterator[Option]:
-    """Yield the option that makes a tensor of a number among a call's arguments.
+def as_tensor(m: Model, name: str) -> Iterator[Option]:
+    """Yield the options that make a tensor of a number: of an argument, or held.
 
-    *name* is an argument, or is inside one: ``n``, ``batch['scale']``, ``config.n``.
+    *name* is inside an argument, as ``batch['scale']``, or begins with ``self``, or
+    what its owner calls it: that may be any module of the model, or an object that its
+    function knows, such as an optimizer.
     """
-
     if any(_number(name, _bound(m, call).arguments) is not None for call in m.calls):
         tensors = partial(_rebound, m, partial(_made_tensor, name))
         yield Option(f"pass {name} as a tensor, torch.tensor({name})", calls=tensors)
-
-
-def held(m: Model, name: str) -> Iterator[Option]:
-    """Yield the option that makes a tensor of a number that the model holds.
-
-    *name* begins with ``self``, or what its owner calls it: that may be any module of
-    the model, or an object that its function knows, such as an optimizer.
-    """
     root = re.match(r"\w+", name)[0]
     known = inspect.getclosurevars(inspect.unwrap(getattr(m.fn, "forward", m.fn)))
     owners = m.module.modules() if m.module else ()
     owners = [*owners, *known.nonlocals.values(), *known.globals.values()]
 
+    held = [{root: one} for one in owners if _number(name, {root: one}) is not None]
+
     @contextmanager
-    def tensors() -> Iterator[None]:
-        for owner in owners:
-            _made_tensor(name, {root: owner})
+    def made() -> Iterator[None]:
+        for scope in held:
+            _made_tensor(name, scope)
         yield
 
-    if root != name and any(
-        _number(name, {root: owner}) is not None for owner in owners
-    ):
-        yield Option(f"make {name} a tensor, torch.tensor({name})", around=tensors)
+    if root != name and held:
+        yield Option(f"make {name} a tensor, torch.tensor({name})", around=made)
 
 
 def _bound(m: Model, call: Call) -> inspect.BoundArguments:
@@ -485,8 +443,3 @@ def _made_tensor(name: str, scope: dict[str, Any]) -> dict[str, Any]:
     whole = {**scope, "_tensor": torch.tensor(value)}
     exec(f"{name} = _tensor", whole)
     return {key: whole[key] for key in scope}
-
-
-def dynamic() -> Iterator[Option]:
-    """Yield the option that takes all sizes to vary."""
-    yield Option("torch.compile(model, dynamic=True)", options={"dynamic": True})

@@ -36,8 +36,9 @@ from .where import Where
 class Question(NamedTuple):
     """What a part answers, and what its section of the page says.
 
-    *facts* are the names of its counts, for rules, and *lesson* the one that explains
-    it.  *why* is why it is asked, and *todo* what to do where the answer is not good.
+    *facts* are the names of its counts, for rules, and *lesson* the file of the one
+    that explains it.  *why* is why it is asked, and *todo* what to do where the answer
+    is not good.
     """
 
     asks: str
@@ -51,7 +52,7 @@ QUESTIONS = {
     "matches": Question(
         "Does compiled code give eager's answers?",
         ("matches",),
-        "18",
+        "18_which_layer_is_wrong_and_would_i_notice",
         "Compiled code must give what the model gives: results, gradients, and what a "
         "call changes. Where the two differ, float64 says which is right.",
         "Leave the part at fault eager until it is fixed, and report it.",
@@ -59,7 +60,7 @@ QUESTIONS = {
     "capture": Question(
         "Is everything captured?",
         ("graphs", "breaks"),
-        "05",
+        "05_how_do_i_fix_a_graph_break",
         "The operations of one graph are optimised together. A break ends a graph, and "
         "the line at which it ends runs in Python.",
         "Remove the breaks in what runs often; elsewhere they may stay.",
@@ -67,7 +68,7 @@ QUESTIONS = {
     "recompiles": Question(
         "What compiles again over these inputs?",
         ("recompiles", "later_recompiles", "limit_hit"),
-        "14",
+        "14_why_did_it_compile_again",
         "A compiled version serves the inputs that its guards admit; other inputs "
         "compile a new version, up to a limit. After it, the model runs eagerly.",
         "Keep what changes out of the guards, or say beforehand what will change.",
@@ -75,7 +76,7 @@ QUESTIONS = {
     "silent": Question(
         "Is something silently eager, stale or ignored?",
         ("compiled", "stale"),
-        "19",
+        "19_why_is_it_slow_stale_or_silent",
         "Compiled code keeps what was true when it was made. This part changes "
         "things after the first call, to see whether it notices.",
         "Change it before the first call, or call torch.compiler.reset() after.",
@@ -83,7 +84,7 @@ QUESTIONS = {
     "traffic": Question(
         "What do kernels and library calls move?",
         ("kernels", "library", "bytes", "eager_bytes", "promotes"),
-        "10",
+        "10_why_does_fusion_win",
         "Most models wait for memory. What kernels and libraries read and write is the "
         "same on every machine, and bounds what compiling can win.",
         "Look at the largest rows: what is written and read again could be fused.",
@@ -91,21 +92,21 @@ QUESTIONS = {
     "speed": Question(
         "Is it faster, and after how many calls is it paid back?",
         ("speedup", "speedup_low", "speedup_high", "paid_back"),
-        "02",
+        "02_how_much_faster_is_it_really",
         "Both are timed in turn, on this machine, with these inputs.",
         "If it is not faster, do not compile it; a busy machine decides nothing.",
     ),
     "start": Question(
         "Where do the first call's seconds go?",
         ("saved", "found_in_cache"),
-        "25",
+        "25_what_does_the_first_call_cost",
         "The first call compiles. A cache, or files that you ship, save most of it.",
         "Ship the cache with the model, or warm up before users come.",
     ),
     "composes": Question(
         "Does a training step still work with autocast, hooks, DDP and more?",
         ("silently_different", "raises"),
-        "20",
+        "20_does_it_still_train_the_same",
         "Autocast, checkpoints, hooks and DDP are put around the training step, one "
         "after the other, and the gradients are judged.",
         "Of what differs, use the way that agrees, or leave that piece eager.",
@@ -113,38 +114,20 @@ QUESTIONS = {
     "gpu": Question(
         "What would a GPU run?",
         ("gpu_kernels", "gpu_spilled"),
-        "08",
+        "08_what_would_an_h100_run",
         "The kernels that Inductor writes for this GPU, compiled without one.",
         "Registers that spill go through memory: smaller pieces may be faster.",
     ),
     "next": Question(
         "What to try next?",
         (),
-        "12",
+        "12_which_mode_do_i_need",
         "Options of torch.compile, each tried on this model.",
         "Take what helps, and run the check-up again.",
     ),
 }
 NAMES = {fact: part for part, one in QUESTIONS.items() for fact in one.facts}
 """The facts that parts find, by the names that rules have for them."""
-_LESSONS = {  # the title and the file of each
-    "02": ("How much faster is it really?", "02_how_much_faster_is_it_really"),
-    "05": ("How do I fix a graph break?", "05_how_do_i_fix_a_graph_break"),
-    "08": ("What would an H100 run?", "08_what_would_an_h100_run"),
-    "10": ("Why does fusion win?", "10_why_does_fusion_win"),
-    "12": ("Which mode do I need?", "12_which_mode_do_i_need"),
-    "14": ("Why did it compile again?", "14_why_did_it_compile_again"),
-    "18": (
-        "Which layer is wrong, and would I notice?",
-        "18_which_layer_is_wrong_and_would_i_notice",
-    ),
-    "19": ("Why is it slow, stale or silent?", "19_why_is_it_slow_stale_or_silent"),
-    "20": ("Does it still train the same?", "20_does_it_still_train_the_same"),
-    "25": (
-        "What does the first call cost, and how do I start warm?",
-        "25_what_does_the_first_call_cost",
-    ),
-}
 _VERDICTS = {  # a sign for the terminal, and what the page says of it
     "good": ("✓", "nothing to do"),
     "look": ("!", "it works, and something is worth knowing"),
@@ -176,7 +159,6 @@ BISECT = (
 """The advice where the search found nothing."""
 _WIDTH = 79  # characters of a line in a terminal
 _MOST = 12  # differences that a terminal shows
-_MOST_NAMED = 4  # places that a sentence names
 _LONG = 12  # rows, above which a table of the page is folded
 
 
@@ -202,14 +184,9 @@ class Part:
     where: Where | None = None
 
     @property
-    def question(self) -> str:
-        """What the part answers."""
-        return QUESTIONS[self.name].asks
-
-    @property
     def lesson(self) -> str:
-        """The lesson that explains it."""
-        return QUESTIONS[self.name].lesson
+        """The number of the lesson that explains it."""
+        return QUESTIONS[self.name].lesson[:2]
 
 
 @dataclass(frozen=True, repr=False)
@@ -238,11 +215,6 @@ class Checkup(Measured, TableResult):
         """Whether an answer of compiled code is wrong, or stale."""
         counts = self.counts
         return counts.get("matches") is False or bool(counts.get("stale"))
-
-    @property
-    def ok(self) -> bool:
-        """Whether no part is bad, and none failed."""
-        return not any(part.verdict in ("bad", "failed") for part in self.parts)
 
     def table(self) -> Table:
         """Return a row for each part."""
@@ -352,16 +324,14 @@ class Checkup(Measured, TableResult):
         return worse
 
 
-def _lesson(number: str) -> str:
-    """Return a lesson's title, linked where there is a site; else what says more."""
-    title, page = _LESSONS[number]
-    title = f"{number} · {title}"
+def _lesson(part: Part) -> str:
+    """Return the lesson of a part, linked on a site; else what says more."""
+    page = QUESTIONS[part.name].lesson
     if site := _site():
         from markupsafe import Markup
 
-        return Markup('<a href="{}/{}.html">{}</a>').format(site, page, title)
-    [part] = [name for name, one in QUESTIONS.items() if one.lesson == number]
-    return f"{title} (torch-checkup explain {part})"
+        return Markup('<a href="{}/{}.html">{}</a>').format(site, page, page)
+    return f"{page} (torch-checkup explain {part.name})"
 
 
 def _site() -> str:
@@ -378,8 +348,8 @@ def about(name: str) -> str:
     """Return what a part is asked for, what its verdicts mean, and what to do."""
     one = QUESTIONS[name]
     facts = f"Facts for --require: {', '.join(one.facts)}." if one.facts else ""
-    lesson = f"Lesson {one.lesson} of the course, {_LESSONS[one.lesson][0]!r}"
-    lesson += f": {site}/{_LESSONS[one.lesson][1]}.html" if (site := _site()) else "."
+    site = f"{_site()}/" if _site() else ""
+    lesson = f"Lesson of the course: {site}{one.lesson}{'.html' if site else ''}"
     marks = (f"{sign} {word}: {says}" for word, (sign, says) in _VERDICTS.items())
     told = [f"{name}: {one.asks}", one.why, f"What to do: {one.todo}", facts, lesson]
     return "\n".join(
@@ -510,8 +480,7 @@ def checkup(
                     running = about.get("running", "")
                     done.put(name, ended_part(name, problem, running, found["ended"]))
                 elif name:
-                    part = _beside(msgspec.convert(found, Part), done.get("matches"))
-                    done.put(name, part, found.get("when"))
+                    done.put(name, msgspec.convert(found, Part), found.get("when"))
                 elif stage := found.get("stage"):
                     done.begin(stage)
                 else:
@@ -612,31 +581,8 @@ def _with_where(
             return replace(part, evidence=(*part.evidence, said))
     evidence = (*part.evidence, *filter(None, [found.repro.rstrip()]))
     rest = (line for line in part.advice if line != BISECT or not found.stage)
-    advice = (str(found), *_not_searched(first, part.differences), *rest)
+    advice = (str(found), *rest)
     return replace(part, evidence=evidence, advice=advice, where=found)
-
-
-def _not_searched(first: Difference, found: Sequence[Difference]) -> Iterator[str]:
-    """Yield the sentence on the other places that differ, if there are some."""
-    places = [one.place for one in found if not one.look and one.where != first.where]
-    if places := [*dict.fromkeys(place for place in places if place != first.place)]:
-        named = ", ".join(places[:_MOST_NAMED])
-        more = len(places) - _MOST_NAMED
-        named += f" and {more} more" if more > 0 else ""
-        yield (
-            f"not searched, for one cause may be behind all: {named}; run it again "
-            f"when {first.place} is eager's"
-        )
-
-
-def _beside(part: Part, matches: Part | None) -> Part:
-    """Return a part; where compiled code gives no answer, its graph is not all."""
-    first = next(iter(matches.differences), None) if matches else None
-    raises = first and (first.field, first.eager) == ("raises", "runs")
-    if not raises or (part.name, part.verdict) != ("silent", "good"):
-        return part
-    says = f"{part.says}, with kernels aside: compiled, it gives no answer, see matches"
-    return replace(part, verdict="cannot tell", says=says)
 
 
 def _apart(name: str, order: dict[str, Any]) -> Part:

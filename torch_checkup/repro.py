@@ -16,8 +16,7 @@ import operator
 import re
 import textwrap
 import types
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -41,15 +40,11 @@ with needed_for("the part of a graph that is wrong"):
 
 @dataclass(frozen=True)
 class Piece:
-    """Operations *start* up to *stop* of one graph, counted from 0 as compiled.
-
-    Of the graphs before it, all are compiled too where *after* says so.
-    """
+    """Operations *start* up to *stop* of one graph, counted from 0 as compiled."""
 
     graph: int
     start: int
     stop: int
-    after: bool = False
 
 
 @dataclass
@@ -115,9 +110,9 @@ def cut_out(graph: fx.Graph, start: int, stop: int) -> tuple[Any, ...]:
     others = [n for n in graph.nodes if n not in inside and n.op != "get_attr"]
     given = [n for n in others if is_size(n) or not inside.isdisjoint(n.users)]
     piece, twin = fx.Graph(), dict[fx.Node, fx.Node]()
-    for node, name in zip(given, _unique(map(plain_name, given)), strict=True):
-        twin[node] = piece.placeholder(name)
-        twin[node].meta = dict(node.meta)
+    for node in given:
+        twin[node] = piece.placeholder(plain_name(node))
+        twin[node].target, twin[node].meta = twin[node].name, dict(node.meta)
     gives = []
     for node in body(graph):
         if node.op == "get_attr":
@@ -138,35 +133,23 @@ def plain_name(node: fx.Node) -> str:
     return words[-1].strip("_") or "x" if words else node.name
 
 
-def _unique(names: Iterable[str]) -> Iterator[str]:
-    """Yield each name, with a number where it came before."""
-    seen = Counter[str]()
-    for name in names:
-        seen[name] += 1
-        yield f"{name}_{seen[name]}" if seen[name] > 1 else name
-
-
 class OnePiece:
     """A backend that gives one piece to *stage*, and runs all else eagerly.
 
-    *stage* is a name of a backend.  Without a piece, the first *whole* graphs are given
-    to it.  What it captured is in `graphs`; what the piece was given, if *keep*, in
-    `piece`.
+    *stage* is a name of a backend.  What it captured is in `graphs`; what the piece was
+    given, if *keep*, in `piece`.
     """
 
     def __init__(
-        self, stage: str, piece: Piece | None = None, whole: int = 0, keep: bool = False
+        self, stage: str, piece: Piece | None = None, keep: bool = False
     ) -> None:
-        self.stage, self.chosen, self.whole = lookup_backend(stage), piece, whole
+        self.stage, self.chosen = lookup_backend(stage), piece
         self.keep, self.graphs = keep, list[Captured]()
         self.piece: Captured | None = None
 
     def __call__(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable:
         number, chosen = len(self.graphs), self.chosen
         self.graphs.append(Captured(graph))
-        before = chosen.graph if chosen and chosen.after else self.whole
-        if number < before:
-            return self.stage(graph, inputs)
         if chosen is None or number != chosen.graph:
             return graph.forward
         count = len(body(graph.graph))
@@ -434,14 +417,14 @@ def of_piece(
     compiling: str,
     exact: bool,
     target: str = "",
-    settings: dict[str, dict[str, Any]] | None = None,
+    settings: Sequence[str] = (),
 ) -> Repro:
     """Return the program of a piece of a graph, which is called with *given*.
 
     *compiling* is how it is compiled: ``torch.compile(f)``.  With *exact*, inputs have
     the values that they had, those that are long in a file; else these come from a
     seed.  *target* is the user's, whose module may register operators.  *settings* are
-    those that its module left (`settings`).
+    the lines of those that its module left (`settings`).
     """
     names = _names(module)
     heads, functions = _code(module, target)
@@ -449,7 +432,7 @@ def of_piece(
     making, saved = _inputs(names, given, exact)
     backward = BACKWARD if check.train and check.found else ()
     call = *["torch.manual_seed(0)"] * draws, "out = fn(*given)", *backward
-    sets = _set_so(settings or {}, draws)
+    sets = _set_so(settings, draws)
     setup = [
         *(*heads, *sets, "", "", *functions),
         "def inputs():",
@@ -541,36 +524,29 @@ _DRAWS_AS_EAGER = [
 ]
 
 
-_RANDOM = ("fallback_random", "use_numpy_random_stream")
-_WRITTEN = (bool, int, float, str, type(None))
+_RANDOM = re.compile("fallback_random|use_numpy_random_stream")
+_CONFIGS = torch._dynamo.config, torch._inductor.config, functorch_config
 
 
-def settings() -> dict[str, dict[str, Any]]:
-    """Return what torch's compiler has set other than by default, by module."""
-    found = {}
-    for module in (torch._dynamo.config, torch._inductor.config, functorch_config):
-        sets = module._get_dict(skip_default=True).items()
-        plain = {name: value for name, value in sets if isinstance(value, _WRITTEN)}
-        found[module.__name__] = plain
-    return found
+def settings() -> list[str]:
+    """Return the lines that set what torch's compiler has not by default."""
+    lines = [line for one in _CONFIGS for line in one.codegen_config().splitlines()]
+    return [line for line in lines if "<" not in line]  # what has no name of its own
 
 
-def _set_so(settings: dict[str, dict[str, Any]], draws: bool) -> list[str]:
+_AT_IMPORT = settings()
+
+
+def _set_so(settings: Sequence[str], draws: bool) -> list[str]:
     """Return the lines that set what is not as it was when this was imported.
 
     What only says which random numbers are drawn, counts where a program *draws* some.
     """
-    imports, lines = list[str](), list[str]()
-    for module, sets in settings.items():
-        for name, value in sets.items():
-            known = _AT_IMPORT[module].get(name, sets) == value
-            if not known and (draws or name not in _RANDOM):
-                imports.append(f"import {module}")
-                lines.append(f"{module}.{name} = {value!r}")
-    return [*dict.fromkeys(imports), "", *lines] if lines else []
-
-
-_AT_IMPORT = settings()
+    lines = [one for one in settings if one not in _AT_IMPORT]
+    lines = [one for one in lines if draws or not _RANDOM.search(one)]
+    homes = [one.__name__ for one in _CONFIGS]
+    imports = [f"import {home}" for home in homes if home in "\n".join(lines)]
+    return [*imports, "", *lines] if lines else []
 
 
 def source_of(make: Callable[[], Any]) -> str:
@@ -716,7 +692,4 @@ def _made(value: torch.Tensor, exact: bool) -> str:
         kind = "" if dtype == torch.int64 else typed
         return f"torch.randint({low}, {high + 1}, {shape}{kind})"
     positive = real and bool((flat.double() >= 0).all())
-    kind = "rand" if positive else "randn"
-    if flat.itemsize == 1:  # float8
-        return f"torch.{kind}({shape}).to({dtype})"
-    return f"torch.{kind}({shape}{typed})"
+    return f"torch.{'rand' if positive else 'randn'}({shape}{typed})"

@@ -99,7 +99,6 @@ def reports(
     memory: int | None = None,
     env: Mapping[str, str] = FRUGAL,
     folder: Path | None = None,
-    copy: Callable[..., Any] = lambda *_: None,
 ) -> Iterator[_News]:
     """Yield what *function* reports in a sandbox, as it comes.
 
@@ -108,8 +107,7 @@ def reports(
     of what is free.  Then, and where it fails, the last is the ``stage``, a ``problem``
     and how it ``ended`` (`End`).  *env* has variables for it; its report is kept in
     *folder*, or the system's for temporary files, while it runs.  It finds what the
-    ``target`` of the order imports.  *copy* may give a process that is a copy of one
-    with its imports done (`warm.Warm.copy`).
+    ``target`` of the order imports.
 
     Raises Unavailable where no process can be started.
     """
@@ -118,12 +116,10 @@ def reports(
         whole = {**order, "function": function, "report": f"{place}/report"}
         how = {"path": path, "env": env, "stdin": subprocess.PIPE, "text": True}
         words = "-m", f"{__package__}.sandbox"
-        copied = copy(whole, env, f"{place}/said")
-        with _started(*words, folder=Path(place), child=copied, **how) as child:
-            if not copied:
-                with suppress(BrokenPipeError):  # it may have died: its status tells
-                    child.stdin.write(json.dumps(whole))
-                    child.stdin.close()
+        with _started(*words, folder=Path(place), **how) as child:
+            with suppress(BrokenPipeError):  # it may have died: its status tells
+                child.stdin.write(json.dumps(whole))
+                child.stdin.close()
             for news in _followed(child, Path(place), timeout, limit):
                 if why := news.pop("end", None):
                     news |= {"problem": explained(news["stage"], why.says)}
@@ -168,16 +164,11 @@ def ended(
 
 
 @contextmanager
-def _started(
-    *words: str, folder: Path, child: Any = None, **how: Any
-) -> Iterator[subprocess.Popen]:
-    """Start a process that writes its errors to ``said`` in a folder, and end it.
-
-    A *child* that has begun already is ended like it.
-    """
-    with (folder / "said").open("a") as errors:
+def _started(*words: str, folder: Path, **how: Any) -> Iterator[subprocess.Popen]:
+    """Start a process that writes its errors to ``said`` in a folder, and end it."""
+    with (folder / "said").open("w") as errors:
         how |= {"stdout": subprocess.DEVNULL, "stderr": errors}
-        child = child or start(*words, **how)
+        child = start(*words, **how)
     try:
         yield child
     finally:
@@ -349,17 +340,11 @@ def _package_of(path: Path) -> tuple[str, Path]:
     return name, package
 
 
-IMPORTED: dict[str, Callable[[], Any]] = {}
-"""Functions by their target, in a process that is a copy of one that has them."""
-
-
 def module_function(target: str) -> Callable[[], Any]:
     """Return the function that ``module:function`` or ``file.py:function`` names.
 
     The process was started with `folders_of` the target on its path.
     """
-    if target in IMPORTED:
-        return IMPORTED[target]
     name, _, function = target.rpartition(":")
     path = _file_of(target)
     if path:

@@ -18,6 +18,7 @@ import sys
 import textwrap
 import time
 import types
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field, replace
@@ -81,7 +82,7 @@ class Progress:
     def __init__(self, report: Report, seconds: float) -> None:
         self._report, self._begin, self._seconds = report, time.monotonic(), seconds
         self._last = 0.0
-        self.notes, self.compiles = list[str](), 0
+        self.notes = list[str]()
 
     @property
     def left(self) -> float:
@@ -90,8 +91,7 @@ class Progress:
 
     def put(self, **facts: Any) -> None:
         """Report facts; the others stay."""
-        took = {"seconds": time.monotonic() - self._begin, "compiles": self.compiles}
-        self._report.put(where={"notes": self.notes, **took, **facts})
+        self._report.put(where={"notes": self.notes, **facts})
 
     def note(self, words: str) -> None:
         """Report something else that a reader must know, or what was not found out."""
@@ -106,7 +106,7 @@ class Progress:
         """
         if self.left < self._last:  # the next compile is seldom longer
             raise TimeoutError
-        begin, self.compiles = time.monotonic(), self.compiles + 1
+        begin = time.monotonic()
         try:
             return work()
         finally:
@@ -160,19 +160,12 @@ class Search:
     sought: Difference
     progress: Progress
     order: dict[str, Any]
-    settings: dict[str, dict[str, Any]] = field(default_factory=repro.settings)
+    settings: list[str] = field(default_factory=repro.settings)
     """Those of the compiler, as the user's file left them."""
-    smallest: Piece | None = None
-    """The smallest piece that is known to be wrong."""
 
     def wrong(self, compiling: Compiling) -> bool:
         """Return whether the model, compiled so, differs in that place and field."""
         return self.progress.spend(partial(_wrong, self.m, self.sought, compiling))
-
-    def mended(self, compiling: Compiling) -> bool:
-        """Return whether the model, compiled so, is right there, and runs."""
-        found = self.progress.spend(partial(_found, self.m, compiling))
-        return not any(_same(self.sought, d) or d.field == "raises" for d in found)
 
     def tried(self, *given: Any, **more: Any) -> tuple[bool, OnePiece]:
         """Return whether it is wrong with such a `OnePiece`, and the first one made."""
@@ -213,7 +206,7 @@ class Search:
     def ended_in(self, stage: str) -> None:
         """Report the smallest piece that ends a process by itself, and its line."""
         self.progress.put(doing="while pieces were compiled, each in a process")
-        programs = dict[Piece, Repro]()
+        programs, graphs = dict[Piece, Repro](), self.graphs()
         folders = folders_of(self.order["target"])
 
         def dies(piece: Piece) -> bool:
@@ -229,24 +222,14 @@ class Search:
                         programs[piece] = made
             return piece in programs
 
-        for number, graph in enumerate(self.tried("eager")[1].graphs):
-            if dies(whole := Piece(number, 0, len(graph.body))):
-                break
-        else:
-            self.progress.note("not narrowed further: no graph ends it by itself")
-            return
         try:
-            dies_from = lambda a, b: dies(replace(whole, start=a, stop=b))  # noqa: E731
-            places = halved(cuts(graph.module.graph), dies_from)
-            stop = smallest(places, lambda n: dies_from(places[0], n))
-            starts = [n for n in reversed(places) if n <= stop]
-            smallest(starts, lambda n: dies_from(n, stop))
+            if not smallest_piece(graphs, dies):
+                self.progress.note("not narrowed further: no graph ends it by itself")
         finally:
-            piece = min(programs, key=lambda one: one.stop - one.start)
-            found = {"graph": number + 1, "operations": len(graph.body)}
-            found |= {"piece": piece.stop - piece.start, **place_of(graph, piece)}
-            self.progress.put(**found)
-            self.put_program(programs[piece], True)
+            if programs:
+                piece = min(programs, key=lambda one: one.stop - one.start)
+                self.put_piece(graphs, piece)
+                self.put_program(programs[piece], True)
 
     def narrowed(self) -> None:
         """Report the stage, and then what is smaller."""
@@ -292,73 +275,46 @@ class Search:
             return name
         return ""
 
-    def graph(self, stage: str) -> tuple[int, list[Captured]]:
-        """Return the first graph with which the whole is wrong, and all graphs.
+    def graphs(self) -> list[Captured]:
+        """Return all graphs of the model."""
+        return self.tried("eager")[1].graphs
 
-        Graphs behind it run eagerly.
-        """
-        graphs = self.tried(stage)[1].graphs
-        if len(graphs) < 2:
-            return 0, graphs
-        counts = range(len(graphs) + 1)
-        first = smallest(counts, lambda count: self.tried(stage, whole=count)[0])
-        return first - 1, graphs
-
-    def piece(self, stage: str, number: int, graph: Captured) -> Piece | None:
-        """Return the smallest piece of a graph that makes the whole wrong.
-
-        None where even the whole graph, taken by itself, does not.
-        """
-        whole = Piece(number, 0, len(graph.body))
-
-        def is_wrong(**change: Any) -> bool:
-            piece = replace(whole, **change)
-            wrong, _ = self.tried(stage, piece)
-            self.smallest = piece if wrong else self.smallest
-            return wrong
-
-        if not is_wrong():
-            whole = replace(whole, after=True)
-            if not number or not is_wrong():
-                return None
-        places = halved(
-            cuts(graph.module.graph),
-            lambda start, stop: is_wrong(start=start, stop=stop),
-        )
-        start = places[0]
-        stop = smallest(places, lambda n: is_wrong(start=start, stop=n))
-        starts = [n for n in reversed(places) if n <= stop]  # without any, it is right
-        start = smallest(starts, lambda n: is_wrong(start=n, stop=stop))
-        return replace(whole, start=start, stop=stop)
+    def put_piece(self, graphs: Sequence[Captured], piece: Piece) -> None:
+        """Report a piece, its graph, and the user's line."""
+        graph = graphs[piece.graph]
+        found = {"graph": piece.graph + 1, "operations": len(graph.body)}
+        found |= {"piece": piece.stop - piece.start, **place_of(graph, piece)}
+        self.progress.put(**found)
 
     def culprit(self, stage: str) -> Alone | None:
         """Report graph, piece and line; return the piece that is wrong by itself."""
-        progress = self.progress
-        progress.put(doing="while one graph after the other was compiled")
-        number, graphs = self.graph(stage)
-        graph = graphs[number]
-        progress.put(graph=number + 1, operations=len(graph.body))
+        progress, wrong = self.progress, list[Piece]()
         progress.put(doing="while a graph was cut")
+        graphs = self.graphs()
+
+        def is_wrong(piece: Piece) -> bool:
+            if found := self.tried(stage, piece)[0]:
+                wrong.append(piece)
+            return found
+
         try:
-            piece = self.piece(stage, number, graph)
+            piece = smallest_piece(graphs, is_wrong)
         except TimeoutError:
-            if piece := self.smallest:
-                long = piece.stop - piece.start
-                progress.put(piece=long, **place_of(graph, piece))
-                before = f"begins up to {long - 1} operations before"
-                progress.note(f"it ends there, and {before}")
+            if wrong:
+                self.put_piece(graphs, wrong[-1])
+                before = f"begins up to {wrong[-1].stop - wrong[-1].start - 1}"
+                progress.note(f"it ends there, and {before} operations before")
             raise
         if piece is None:
-            progress.note("no prefix of a graph is wrong alone")
-            piece = Piece(number, 0, len(graph.body))
-        else:
-            progress.put(piece=piece.stop - piece.start, **place_of(graph, piece))
-            if piece.stop == len(graph.body) and piece.stop - piece.start > 1:
-                progress.note("no prefix of the graph is wrong alone")
-                stops = least_captured(self.m)[0].breaks
-                if number < len(stops):  # a line that runs eagerly may show it
-                    progress.note(f"the graph ends at {stops[number].place}")
-        larger = replace(piece, start=0), Piece(number, 0, len(graph.body))
+            progress.note("no graph is wrong by itself")
+            return None
+        self.put_piece(graphs, piece)
+        count, stops = len(graphs[piece.graph].body), least_captured(self.m)[0].breaks
+        if piece.stop == count and piece.stop - piece.start > 1:
+            progress.note("no prefix of the graph is wrong alone")
+            if piece.graph < len(stops):  # a line that runs eagerly may show it
+                progress.note(f"the graph ends at {stops[piece.graph].place}")
+        larger = replace(piece, start=0), Piece(piece.graph, 0, count)
         for part in dict.fromkeys((piece, *larger)):
             kept = self.tried("eager", part, keep=True)[1].piece
             if kept and (found := self.by_itself(kept, stage)):
@@ -371,7 +327,7 @@ class Search:
 
         The same field counts first, and then any that changes an answer.
         """
-        for inputs in _distinct(captured.runs):
+        for inputs in captured.runs[: 2 * len(self.m.calls)]:  # the judge repeats them
             alone, made = Alone(captured, inputs, self.m), ()
             with suppress(InputError):
                 compiling = alone.compiling(backend=stage)
@@ -431,13 +387,11 @@ class Search:
     # ------------------------------------------------------ what Dynamo itself captured
 
     def captured_wrongly(self) -> None:
-        """Report the module and the line without whose capture the answer is right."""
+        """Report the line that makes the answer right where it runs eagerly."""
         progress = self.progress
-        progress.put(doing="while modules were left to eager")
-        module = self.without_module()
         raises = self.sought.field in ("raises", "exception")
         does = "stops at it" if raises else "captured a different program"
-        progress.note(f"Dynamo {does}{' there' if module else ''}")
+        progress.note(f"Dynamo {does}")
         progress.put(doing="while lines were left to eager")
         try:
             line = self.without_line()
@@ -450,32 +404,10 @@ class Search:
             progress.note("not narrowed to a line: none was found that makes it right")
             return
         progress.put(**line.place)
-        breaks = self.right_with([line], breaks=True)
-        words = "the graph breaks at it" if breaks else "it runs eagerly"
-        progress.note(f"right where {words}: `{line.place['code']}`")
-
-    def mends_alone(self, lines: Sequence[Line]) -> Line | None:
-        """Return the last of *lines* that by itself, run eagerly, makes it right."""
-        for line in lines[: -_MOST_LINES - 1 : -1]:
-            if self.right_with([line]) or self.right_with([line], breaks=True):
-                return line
-        return None
-
-    def without_module(self) -> str:
-        """Return the innermost module without whose capture it is right; report it."""
-        module, name = self.m.module, ""
-        while module is not None:
-            for child, part in module.named_children():
-                if self.mended(partial(_without, self.m, part)):
-                    name, module = f"{name}.{child}", part
-                    self.progress.put(module=f"self{name}")
-                    break
-            else:
-                break
-        return name
+        progress.note(f"right where it runs eagerly: `{line.place['code']}`")
 
     def without_line(self) -> Line | None:
-        """Return the line that, run eagerly with all before it, makes it right."""
+        """Return the last line that by itself, run eagerly, makes it right."""
         m = self.m
         run = m.run(m.eager)
         with undisturbed(m.fn), correctness.seeded(0):
@@ -485,12 +417,15 @@ class Search:
             return None
         counts = range(len(known) + 1)
         first = smallest(counts, lambda count: self.right_with(known[:count]))
-        return self.mends_alone(known[:first])
+        last = known[:first][: -_MOST_LINES - 1 : -1]
+        return next((line for line in last if self.right_with([line])), None)
 
-    def right_with(self, chosen: Sequence[Line], breaks: bool = False) -> bool:
-        """Return whether it is right where these lines run as `eagerly` lets them."""
-        with eagerly(chosen, breaks):
-            return self.mended(partial(self.m.compiled, backend="eager"))
+    def right_with(self, chosen: Sequence[Line]) -> bool:
+        """Return whether it is right, captured, where these lines run eagerly."""
+        with eagerly(chosen):
+            compiling = partial(self.m.compiled, backend="eager")
+            found = self.progress.spend(partial(_found, self.m, compiling))
+        return not any(_same(self.sought, d) or d.field == "raises" for d in found)
 
     # --------------------------------------------------------------------- the program
 
@@ -515,17 +450,15 @@ class Search:
         module, target = alone.captured.module, self.order["target"]
         check = repro.check_of_piece(alone.difference, module, alone.train)
         dynamic = ["dynamic=True"] * alone.captured.dynamic
-        how, last = _compile("f", stage, *dynamic), None
-        more = target, self.settings
+        how, more = _compile("f", stage, *dynamic), (target, self.settings)
         for exact in (False, True) if check else ():
             try:
                 made = repro.of_piece(module, alone.inputs, check, how, exact, *more)
             except ValueError as error:
                 self.progress.note(f"no file for its inputs: {error}")
                 return
-            if not last or made.source != last.source:
+            if not exact or made.saved:
                 yield made
-            last = made
 
     def fails(self, made: Repro, seconds: float, path: Sequence[str] = ()) -> bool:
         """Return whether a program, run where it is kept, fails as it should."""
@@ -604,30 +537,31 @@ def _stance(how: str) -> str:
     return f"torch.compiler.set_stance({how})(lambda *a, **k: fn(*a, **k))"
 
 
-def _distinct(runs: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Return each run once: the judge repeats its calls."""
-
-    def same(one: Any, other: Any) -> bool:
-        both = isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)
-        return torch.equal(one, other) if both else one == other
-
-    kept: list[tuple[Any, ...]] = []
-    for run in runs:
-        if not any(all(map(same, run, other)) for other in kept):
-            kept.append(run)
-    return kept
-
-
 def smallest(places: Sequence[int], wrong: Callable[[int], bool]) -> int:
     """Return the first of *places* that is wrong, where the last is known to be.
 
     All after it are wrong too; the first place is taken for right.
     """
-    low, high = 0, len(places) - 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if wrong(places[middle]) else (middle, high)
-    return places[high]
+    return places[bisect_left(places, True, 1, len(places) - 1, key=wrong)]
+
+
+def smallest_piece(
+    graphs: Sequence[Captured], wrong: Callable[[Piece], bool]
+) -> Piece | None:
+    """Return the smallest piece of the first graph that is wrong; None without one."""
+    for number, graph in enumerate(graphs):
+        if wrong(Piece(number, 0, len(graph.body))):
+            break
+    else:
+        return None
+
+    def between(start: int, stop: int) -> bool:
+        return wrong(Piece(number, start, stop))
+
+    places = halved(cuts(graph.module.graph), between)
+    stop = smallest(places, lambda n: between(places[0], n))
+    starts = [n for n in reversed(places) if n <= stop]  # without any, it is right
+    return Piece(number, smallest(starts, lambda n: between(n, stop)), stop)
 
 
 def halved(places: Sequence[int], wrong: Callable[[int, int], bool]) -> Sequence[int]:
@@ -638,12 +572,11 @@ def halved(places: Sequence[int], wrong: Callable[[int, int], bool]) -> Sequence
     """
     while len(places) > 2:
         middle = len(places) // 2
-        for half in (places[: middle + 1], places[middle:]):
-            if wrong(half[0], half[-1]):
-                places = half
-                break
-        else:
+        halves = places[: middle + 1], places[middle:]
+        half = next((one for one in halves if wrong(one[0], one[-1])), None)
+        if half is None:
             break
+        places = half
     return places
 
 
@@ -704,23 +637,11 @@ def _as_set(change: Any) -> str:
     return f"{change.config_field} = {change.config_value}"
 
 
-def _without(m: Model, part: torch.nn.Module) -> Callable[..., Any]:
-    """Return the model compiled, with one module of it left to eager."""
-    compiled = m.compiled(backend="eager")
-    usual = part.forward
-
-    def call(*inputs: Any, **kwargs: Any) -> Any:
-        with mock.patch.object(part, "forward", torch.compiler.disable(usual)):
-            return compiled(*inputs, **kwargs)
-
-    return call
-
-
 # --------------------------------------------------- lines of the functions that ran
 
 _PYTHON = Path(inspect.__file__).parent
 _OTHERS = Path(torch.__file__).parent, Path(__file__).parent, Path(text.__file__).parent
-_EAGERLY, _BREAK = "__run_eagerly__", "__break_here__"  # names in the user's module
+_EAGERLY = "__run_eagerly__"  # a name in the user's module
 _VALUES = "value", "test", "iter"  # an expression that can be run by itself
 _KEEPS = (ast.Yield, ast.YieldFrom, ast.Await, ast.NamedExpr)
 
@@ -821,13 +742,15 @@ class _WithSelf(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
-def _changed(tree: ast.FunctionDef, numbers: Collection[int], how: str) -> None:
-    """Let *how*, a global name, run the expressions of these *numbers*."""
+def _changed(tree: ast.FunctionDef, numbers: Collection[int]) -> None:
+    """Let `_run`, by its global name, run the expressions of these *numbers*."""
     for number, (statement, name) in enumerate([*_expressions(tree)]):
         if number in numbers:
             nothing = ast.arguments([], [], None, [], [], None, [])
             value = _WithSelf(tree).visit(getattr(statement, name))
-            call = ast.Call(ast.Name(how, ast.Load()), [ast.Lambda(nothing, value)], [])
+            call = ast.Call(
+                ast.Name(_EAGERLY, ast.Load()), [ast.Lambda(nothing, value)], []
+            )
             setattr(statement, name, ast.copy_location(call, value))
 
 
@@ -850,33 +773,24 @@ def _compiled(
 
 
 @contextmanager
-def eagerly(lines: Sequence[Line], breaks: bool = False) -> Iterator[None]:
-    """Run these *lines* eagerly in the block; with *breaks*, break the graph before.
-
-    With a break alone, compiled code runs the line itself.
-    """
-    name, run = (_BREAK, _broken) if breaks else (_EAGERLY, _run)
+def eagerly(lines: Sequence[Line]) -> Iterator[None]:
+    """Run these *lines* eagerly in the block."""
     chosen = dict[tuple[types.FunctionType, ...], set[int]]()
     for line in lines:
         chosen.setdefault(line.functions, set()).add(line.number)
     with ExitStack() as stack:
         for functions, numbers in chosen.items():
             tree = _tree(functions[0])
-            _changed(tree, numbers, name)
+            _changed(tree, numbers)
             code = _compiled(functions[0], tree)
             for function in functions:
                 scope = function.__globals__
-                stack.callback(scope.pop, name, None)
+                stack.callback(scope.pop, _EAGERLY, None)
                 stack.callback(setattr, function, "__code__", function.__code__)
-                scope[name], function.__code__ = run, code
+                scope[_EAGERLY], function.__code__ = _run, code
         yield
 
 
 @torch.compiler.disable
 def _run(expression: Callable[[], Any]) -> Any:
-    return expression()
-
-
-def _broken(expression: Callable[[], Any]) -> Any:
-    torch._dynamo.graph_break()
     return expression()

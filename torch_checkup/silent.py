@@ -6,14 +6,14 @@ a guard, or it does not.  Guards notice, not kernels, so none are built.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
-from unittest import mock
 
 import torch
 
@@ -28,7 +28,6 @@ from .report import Part
 _MOST_NUMBERS = 6
 """So many attributes are changed after the first call: each change compiles."""
 _ROOM = {"recompile_limit": 64}  # for a version of each change
-_HOOKS = "skip_nnmodule_hook_guards"  # what False makes a guard of, against all advice
 _TIED = "skip_no_tensor_aliasing_guards_on_parameters"
 
 # ------------------------------------------------------------------------- the part
@@ -41,8 +40,8 @@ def part(m: Model) -> Part:
     probe = Probe(m, "aot_eager" if _writes(m) else "eager")
     found = [(change, probe.notices(change)) for change in _changes(m)]
     noticed = [change for change, seen in found if seen]
-    missed = [change for change, seen in found if seen is False]
-    stale = [change for change in missed if not change.of_all]
+    # No compiled model sees a first hook: that is said nowhere of one of them.
+    stale = [one for one, seen in found if seen is False and not one.of_all]
     names, advice = [change.name for change in stale], _fixes(probe, stale)
     rows = [(change.name, "noticed") for change in noticed]
     rows += [(name, "NOT NOTICED") for name in names]
@@ -52,16 +51,13 @@ def part(m: Model) -> Part:
         if not _later_call_differs(m, calls_before=1):
             advice.insert(0, "call the model once before torch.compile: it agrees then")
     table = Table.of(["changed after the first call", "compiled code"], rows)
-    evidence = [table] if rows else []
-    if of_all := [change for change in missed if change.of_all]:
-        evidence.append(_of_every_model(probe, of_all))
     counts = {"compiled": True, "stale": len(names)}
     seen = text.count(len(noticed), "change")
     says = f"its graph runs; {seen} after the first call noticed"
     if names:
         says = f"not noticed after the first call: {', '.join(names)}"
     verdict = "bad" if names else "good"
-    return Part("silent", verdict, says, counts, tuple(evidence), tuple(advice))
+    return Part("silent", verdict, says, counts, (table,) * bool(rows), tuple(advice))
 
 
 def _writes(m: Model) -> bool:
@@ -109,28 +105,13 @@ def _fixes(probe: Probe, stale: list[Change]) -> list[str]:
     """Return advice: how compiled code would notice the changes that it misses."""
     said = []
     for change in stale:
-        if change.setting and probe.anew(change.setting).notices(change):
-            said += [f"{line_of(change.setting)}: {change.name}: noticed then"]
+        off = change.setting and Probe(probe.m, probe.backend, change.setting)
+        if off and off.notices(change):
+            line = f"torch._dynamo.config.{change.setting} = False"
+            said += [f"{line}: {change.name}: noticed then"]
     if stale and all(probe.notices(change, reset=True) for change in stale):
         said.append("call torch.compiler.reset() after the change: it is noticed then")
     return said
-
-
-def _of_every_model(probe: Probe, missed: list[Change]) -> str:
-    """Return the sentence on changes that no compiled model notices."""
-    said = (
-        f"As in every compiled model, not seen is {'; '.join(c.name for c in missed)}: "
-        "do it before the first call, or call torch.compiler.reset() after."
-    )
-    hooks = [change for change in missed if change.setting == _HOOKS]
-    if hooks and all(map(probe.anew(_HOOKS).notices, hooks)):
-        said += f" With {line_of(_HOOKS)}, which was tried, it notices hooks."
-    return said
-
-
-def line_of(setting: str) -> str:
-    """Return the line that switches off one of torch._dynamo.config."""
-    return f"torch._dynamo.config.{setting} = False"
 
 
 # ------------------------------------------------------------- a change, and a look
@@ -140,14 +121,13 @@ class Change(NamedTuple):
     """A change that people make after the first call.
 
     *make* returns a context in which it holds; *of_all*: no compiled model notices it;
-    *setting*, switched off, makes a guard of it; *backward*: gradients show it.
+    *setting*, switched off, makes a guard of it.
     """
 
     name: str
     make: Callable[[], Any]
     of_all: bool = False
     setting: str = ""
-    backward: bool = False
 
 
 @dataclass
@@ -157,16 +137,11 @@ class Probe:
     m: Model
     backend: str
     setting: str = ""
-    before: dict[bool, list[torch.Tensor] | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         torch.compiler.reset()
         # Itself: a copy would not see what changes.
         self.compiled = self.m.on(self.backend)
-
-    def anew(self, setting: str) -> Probe:
-        """Return another look, where a setting of ``torch._dynamo.config`` is off."""
-        return Probe(self.m, self.backend, setting)
 
     def notices(self, change: Change, reset: bool = False) -> bool | None:
         """Return whether compiled code follows; None if the change changes nothing.
@@ -178,47 +153,34 @@ class Probe:
             torch._dynamo.config.patch(settings),
             suppress(Exception),  # a number that cannot be another: nothing to learn
         ):
-            before = self._before(change.backward)
-            if before is None:
+            if (before := self._before) is None:
                 return None
             with restored(self.m.fn), change.make():
-                after = self._answer(self.m.eager, change.backward)
+                after = self._answer(self.m.eager)
                 if near(before, after):
                     return None
                 if reset:
                     torch.compiler.reset()
-                now = self._answer(self.compiled, change.backward)
+                now = self._answer(self.compiled)
                 if near(now, after):
                     return True
                 # Numbers that are drawn then, as in training, need not be eager's.
-                other = self._answer(self.m.eager, change.backward, seed=1)
+                other = self._answer(self.m.eager, seed=1)
                 return not near(other, after) and not near(now, before)
         return None
 
-    def _before(self, backward: bool) -> list[torch.Tensor] | None:
-        """Return the answer before a change; None where it changes by itself."""
-        if backward not in self.before:
-            first, second = (self._answer(self.m.eager, backward) for _ in range(2))
-            self._answer(self.compiled, backward)  # the first call
-            self.before[backward] = first if near(first, second) else None
-        return self.before[backward]
+    @functools.cached_property
+    def _before(self) -> list[torch.Tensor] | None:
+        """The answer before a change; None where it changes by itself."""
+        first, second = (self._answer(self.m.eager) for _ in range(2))
+        self._answer(self.compiled)  # the first call
+        return first if near(first, second) else None
 
-    def _answer(
-        self, fn: Callable[..., Any], backward: bool, seed: int = 0
-    ) -> list[torch.Tensor]:
-        """Return the answer of the first call, or the gradients of its backward.
-
-        `undisturbed` would forget what is compiled.
-        """
-        inputs, kwargs = self.m.calls[0]
+    def _answer(self, fn: Callable[..., Any], seed: int = 0) -> list[torch.Tensor]:
+        """Return the answer of the first call; `undisturbed` would forget its code."""
         around = restored if fn is self.compiled else undisturbed
-        with around(self.m.fn), correctness.seeded(seed):
-            if not backward:
-                with torch.no_grad():
-                    return correctness.values_of(fn(*inputs, **kwargs))
-            self.m.run(fn)(*inputs, **kwargs)
-            weights = self.m.module.parameters() if self.m.module else ()
-            return [w.grad.clone() for w in weights if w.grad is not None]
+        with around(self.m.fn), correctness.seeded(seed), torch.no_grad():
+            return answer_of(fn, self.m.calls[0])
 
 
 def _later_call_differs(m: Model, calls_before: int = 0) -> bool:
@@ -254,13 +216,12 @@ def _changes(m: Model) -> Iterator[Change]:
     """Yield changes that people make after the first call."""
     if m.module:
         modules = dict(m.module.named_modules())
-        yield from _hooks(m, modules)
+        yield from _hooks(modules)
         mode = not m.module.training
         name = "train()" if mode else "eval()"
         yield Change(name, _once(partial(m.module.train, mode)))
         yield from _numbers(modules)
         yield from _parameters(modules)
-        yield _method(modules)
     function = inspect.unwrap(getattr(m.fn, "forward", m.fn))
     function = getattr(function, "__func__", function)
     if isinstance(function, types.FunctionType):
@@ -276,20 +237,12 @@ def _once(change: Callable[[], Any]) -> Callable[[], Any]:
     return lambda: nullcontext(change())
 
 
-def _hooks(m: Model, modules: dict[str, torch.nn.Module]) -> Iterator[Change]:
+def _hooks(modules: dict[str, torch.nn.Module]) -> Iterator[Change]:
     """Yield late hooks on the first and the last layer, which no guard sees."""
     leaves = [n for n, part in modules.items() if n and not list(part.children())]
     for name in dict.fromkeys(leaves[:1] + leaves[-1:]):
         hook = partial(modules[name].register_forward_hook, doubled)
-        yield Change(f"a hook on {name}", _once(hook), True, _HOOKS)
-    if m.train and leaves:
-        hook = partial(modules[leaves[-1]].register_full_backward_hook, _doubled_back)
-        name = f"a backward hook on {leaves[-1]}"
-        yield Change(name, _once(hook), True, _HOOKS, backward=True)
-
-
-def _doubled_back(_module: torch.nn.Module, before: Any, _after: Any) -> Any:
-    return tuple(g if g is None else g * 2 for g in before)
+        yield Change(f"a hook on {name}", _once(hook), of_all=True)
 
 
 def _numbers(modules: dict[str, torch.nn.Module]) -> Iterator[Change]:
@@ -323,16 +276,3 @@ def _parameters(modules: dict[str, torch.nn.Module]) -> Iterator[Change]:
                 change = partial(setattr, part, key, other)
                 yield Change(f"{name} tied to {first}", _once(change), setting=_TIED)
                 return
-
-
-def _method(modules: dict[str, torch.nn.Module]) -> Change:
-    """Return another forward on the class of the last layer, as libraries patch it."""
-    kind = type([*modules.values()][-1])
-    usual = kind.forward
-
-    def forward(self: torch.nn.Module, *inputs: Any, **kwargs: Any) -> Any:
-        out = usual(self, *inputs, **kwargs)
-        return out * 2 if isinstance(out, torch.Tensor) else out
-
-    name = f"{kind.__name__}.forward replaced on its class"
-    return Change(name, partial(mock.patch.object, kind, "forward", forward), True)

@@ -30,7 +30,6 @@ from .helpers.results import Measured, TableResult
 from .helpers.text import Table, mark
 from .report import Part, shown
 from .sandbox import Report, made_by, target_of, trained
-from .warm import Warm
 
 WAYS = {
     "empty": "nothing was compiled before",
@@ -44,7 +43,7 @@ PHASES = ("Dynamo", "AOTAutograd", "Inductor", "build")
 
 @dataclass(frozen=True)
 class Lookup:
-    """What one kind of cache was asked in a process, and the parts of its last key."""
+    """What one kind of cache was asked in a process."""
 
     kind: str
     hits: int
@@ -52,8 +51,6 @@ class Lookup:
     bypasses: int
     reasons: tuple[str, ...]
     """Why torch did not even look, in torch's words."""
-    parts: dict[str, str]
-    """The hash of each part of the key that was looked for, by torch's name for it."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +65,6 @@ class Start:
     lookups: tuple[Lookup, ...] = ()
     libraries: int = 0
     """Libraries that appeared in the cache folder: what was built in this process."""
-    loaded: bool | None = None
-    """Whether torch took the artifacts; None where none were given."""
     agrees: bool | None = None
     problem: str = ""
     """Where and how the process failed; '' when it did not."""
@@ -88,19 +83,6 @@ class Start:
             "bypassed": sum(one.bypasses for one in self.lookups),
         }
         return ", ".join(f"{n} {k}" for k, n in totals.items() if n) or "not asked"
-
-    def missed(self, filled: Start) -> tuple[str, ...]:
-        """Return the parts of the keys that differ from those of the start *filled*.
-
-        They say why an entry that *filled* wrote was not found.
-        """
-        theirs = {one.kind: one.parts for one in filled.lookups}
-        names = dict[str, None]()
-        for one in self.lookups:
-            before = theirs.get(one.kind) or one.parts
-            now = one.parts or before  # torch does not tell the parts of each key
-            names |= {n: None for n in {**before, **now} if before.get(n) != now.get(n)}
-        return tuple(names)
 
 
 @dataclass(frozen=True)
@@ -135,7 +117,6 @@ class ColdStart(Measured, TableResult):
     target: str
     ways: tuple[Way, ...]
     train: bool
-    options: dict[str, Any]
     interrupted: bool = False
 
     def __getitem__(self, name: str) -> Way:
@@ -150,14 +131,6 @@ class ColdStart(Measured, TableResult):
         Below 0 it takes longer.
         """
         return 1 - self[name].seconds() / max(self["empty"].seconds(), 1e-9)
-
-    def missed(self) -> dict[str, tuple[str, ...]]:
-        """Return the parts of the keys in which a way differs from the empty one."""
-        filled = next(
-            (way.starts[0] for way in self.ways if way.name == "empty"), Start()
-        )
-        differing = {way.name: way.starts[0].missed(filled) for way in self.ways}
-        return {name: parts for name, parts in differing.items() if parts}
 
     def table(self) -> Table:
         """Return a row for each way, measured values marked."""
@@ -180,10 +153,6 @@ class ColdStart(Measured, TableResult):
 
     def _last(self) -> str:
         said = [f"{way.name}: {WAYS[way.name]}" for way in self.ways]
-        for name, parts in self.missed().items():
-            said.append(
-                f"{name} found less: other parts of its keys: {', '.join(parts)}"
-            )
         if self.interrupted:
             said.append("interrupted: these are the ways that are finished")
         return "\n".join(said)
@@ -198,7 +167,6 @@ def cold_start(
     timeout: float = 600.0,
     memory: int | None = None,
     in_pieces: bool = False,
-    **options: Any,
 ) -> ColdStart:
     """Return the cost of a first call, for several ways to start.
 
@@ -209,15 +177,14 @@ def cold_start(
     returns, is the loss of the backward.
 
     *ways* are some of `WAYS`, what a process finds when it starts; else all.  In each,
-    the function is compiled with *options* (those of ``torch.compile``) and called
-    once; ``train=True`` adds a backward of a weighted sum.  *repeat* starts each way as
-    often, in turns.  A process in which a step takes more than *timeout* seconds, or
-    that has more than *memory* bytes (by default three quarters of what is free), is
-    ended, with all that it started, and so it is with Ctrl-C, which keeps what is
-    finished.
+    the function is compiled and called once; ``train=True`` adds a backward of a
+    weighted sum.  *repeat* starts each way as often, in turns.  A process in which a
+    step takes more than *timeout* seconds, or that has more than *memory* bytes (by
+    default three quarters of what is free), is ended, with all that it started, and so
+    it is with Ctrl-C, which keeps what is finished.
 
-    One that compiles pieces of itself is left as it is, where no *options* are given:
-    *in_pieces* says so of one whose pieces cannot be seen.
+    One that compiles pieces of itself is left as it is: *in_pieces* says so of one
+    whose pieces cannot be seen.
 
     All folders are made in the system's for temporary files, and removed at the end.
     Loading torch, and the modules of its compiler, is no part of the wait for the first
@@ -230,8 +197,8 @@ def cold_start(
     target, ways = target_of(make), sandbox.chosen(ways, WAYS)
     if repeat < 1:
         raise InputError("repeat must be 1 or more")
-    order = {"target": target, "train": train, "options": options}
-    order |= {"timeout": timeout, "memory": memory, "in_pieces": in_pieces}
+    order = {"target": target, "train": train, "in_pieces": in_pieces}
+    order |= {"timeout": timeout, "memory": memory}
     done: dict[str, list[Start]] = {way: [] for way in ways}
     interrupted = False
     with (
@@ -239,7 +206,6 @@ def cold_start(
             prefix="cold-start-", ignore_cleanup_errors=True
         ) as place,
         text.progress("starts", repeat * len(ways)) as bar,
-        Warm(target, timeout) as warm,
     ):
         home = Path(place)
         try:
@@ -250,7 +216,7 @@ def cold_start(
             ships["artifacts"] = _bytes(home / "artifacts")
             for turn, way in itertools.product(range(repeat), ways):
                 known = way == "empty" and turn == 0
-                done[way].append(first if known else _started(way, home, order, warm))
+                done[way].append(first if known else _started(way, home, order))
                 bar.update()
         except KeyboardInterrupt:
             interrupted = True
@@ -258,20 +224,19 @@ def cold_start(
                 raise
     finished = [Way(way, tuple(s), ships.get(way, 0)) for way, s in done.items() if s]
     shown = Path(target).name  # without its folder
-    return ColdStart(shown, tuple(finished), train, options, interrupted)
+    return ColdStart(shown, tuple(finished), train, interrupted)
 
 
-def _started(way: str, home: Path, order: Mapping[str, Any], warm: Warm) -> Start:
+def _started(way: str, home: Path, order: Mapping[str, Any]) -> Start:
     """Return one more start, in a new place unless it is warm."""
-    how = {"copy": warm.copy}
     if way == "warm":
-        return one_start(order, home / "filled", **how)
+        return one_start(order, home / "filled")
     filled, place = home / "filled" / CACHE, home / "new"
     try:
         if way == "copied" and filled.is_dir():  # it may compile nothing
             shutil.copytree(filled, place / CACHE)
         load = home / "artifacts" if way == "artifacts" else None
-        return one_start(order, place, load=load, **how)
+        return one_start(order, place, load=load)
     except OSError as error:  # a copy tells it for each file
         last = re.findall(r"\[Errno \d+\] [^:'\"]+", str(error))
         said = f"OSError: {(last or [error])[-1]}"
@@ -292,13 +257,11 @@ def one_start(
     *,
     load: Path | None = None,
     save: Path | None = None,
-    copy: Callable[..., Any] = lambda *_: None,
 ) -> Start:
     """Return one start of what *order* says, with the folders in *place*.
 
-    *order* has a ``target``, ``train``, ``options`` of torch.compile, and as limits a
-    ``timeout`` (seconds a step) and ``memory`` (bytes).  *load* and *save* are files of
-    artifacts.  *copy* is that of `sandbox.reports`.
+    *order* has a ``target``, ``train``, and as limits a ``timeout`` (seconds a step)
+    and ``memory`` (bytes).  *load* and *save* are files of artifacts.
     """
     # torch keeps a precompiled C++ header among temporary files, wherever its cache is.
     cache, temporary = place / CACHE, place / "temporary"
@@ -309,8 +272,7 @@ def one_start(
     env["TORCHINDUCTOR_CACHE_DIR"] = str(cache)
     limits = order["timeout"], order["memory"]
     found: dict[str, Any] = {}
-    how = *limits, env, place, copy
-    for news in sandbox.reports(".start:first_call", whole, *how):
+    for news in sandbox.reports(".start:first_call", whole, *limits, env, place):
         found |= news
     found["libraries"] = len(set(cache.rglob("*.so")) - before)
     return msgspec.convert(found, Start)  # which has no field for a stage
@@ -335,14 +297,11 @@ def first_call(order: dict[str, Any], report: Report) -> None:
     in_pieces = order.get("in_pieces") or bool(session.pieces_of(fn))
     if order["load"]:
         report.stage("load the artifacts")
-        info = torch.compiler.load_cache_artifacts(Path(order["load"]).read_bytes())
+        torch.compiler.load_cache_artifacts(Path(order["load"]).read_bytes())
         report.end("load_s")
-        report.put(loaded=info is not None)
 
     report.stage("the first call")
-    as_it_is = in_pieces and not order["options"]  # else loading begins here
-    compiled = fn if as_it_is else torch.compile(fn, **order["options"])
-    sides = [fn, compiled]
+    sides = [fn, fn if in_pieces else torch.compile(fn)]
     if order["train"]:
         sides = [trained(side, loss or correctness.weighted_sum) for side in sides]
     eager, ours = (partial(side, *inputs, **kwargs) for side in sides)
@@ -401,7 +360,7 @@ def phases() -> dict[str, float]:
 
 
 def lookups(events: list[Any]) -> list[dict[str, Any]]:
-    """Return the hits of each kind of cache, why it had none, and its newest key."""
+    """Return the hits of each kind of cache, and why it was not asked."""
     from .helpers import _torch
 
     found = []
@@ -410,17 +369,13 @@ def lookups(events: list[Any]) -> list[dict[str, Any]]:
         hits, misses, bypasses = (
             counts[f"{prefix}_{word}"] for word in ("hit", "miss", "bypass")
         )
-        reasons, parts = [], dict[str, str]()
-        for event in events:
-            if event.kind.startswith(begins) and event.payload[:1] == "{":
-                told = json.loads(event.payload)
-                reasons.append(told.get("cache_bypass_reason") or "")
-                for line in told.get("components") or ():  # "[hash] name: value"
-                    number, _, rest = line.partition("] ")
-                    parts[rest.partition(": ")[0]] = number.lstrip("[")
+        told = (
+            json.loads(event.payload).get("cache_bypass_reason")
+            for event in events
+            if event.kind.startswith(begins) and event.payload[:1] == "{"
+        )
         row = {"kind": kind, "hits": hits, "misses": misses, "bypasses": bypasses}
-        why = tuple(dict.fromkeys(filter(None, reasons)))
-        found.append({**row, "reasons": why, "parts": parts})
+        found.append({**row, "reasons": tuple(dict.fromkeys(filter(None, told)))})
     return found
 
 
@@ -448,6 +403,9 @@ def agrees(eager: Callable[[], Any], compiled: Callable[[], Any]) -> bool | None
 _OWN_BACKWARD = (
     "torch._functorch.config.autograd_cache_allow_custom_autograd_functions = True"
 )
+_LOOK_WHY = (
+    "are caches switched off? TORCH_LOGS=+torch._inductor.codecache has the keys"
+)
 _WORTH_SHIPPING = 0.2  # of the first call, what a cache must save to be advised
 
 
@@ -469,20 +427,15 @@ def judged(found: ColdStart) -> Part:
     verdict, advice = "look" if problems else "good", ()
     if "warm" in saved:
         says += f", {mark(text.seconds(found['warm'].seconds()))} with a warm cache"
-        lookups, counts["saved"] = (
-            found["warm"].starts[0].lookups,
-            round(saved["warm"], 3),
-        )
+        lookups = found["warm"].starts[0].lookups
+        counts["saved"] = round(saved["warm"], 3)
         hits = counts["found_in_cache"] = sum(one.hits for one in lookups)
         phases = found["empty"].starts[0].phases
         if not hits and phases.get("Inductor", 0) + phases.get("build", 0):
             verdict = "bad"
             says = f"a second process finds nothing in the cache: {says}"
-            whys = [reason for one in lookups for reason in one.reasons]
-            whys += [
-                f"{part} of its key differs" for part in found.missed().get("warm", ())
-            ]
-            advice = (f"look why: {'; '.join(whys) or 'are caches switched off?'}",)
+            whys = "; ".join(reason for one in lookups for reason in one.reasons)
+            advice = (f"look why: {whys or _LOOK_WHY}",)
         elif verdict == "good" and (passed := [one for one in lookups if one.bypasses]):
             kinds = ", ".join(one.kind for one in passed)
             verdict, says = "look", f"a second process passes {kinds} by: {says}"

@@ -68,8 +68,6 @@ class Where(Result):
     files: tuple[str, ...] = ()
     source: str = ""
     notes: tuple[str, ...] = ()
-    compiles: int = 0
-    seconds: float = 0.0
 
     @property
     def what(self) -> str:

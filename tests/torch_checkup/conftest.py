@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from tests.refresh import ROOT
-from torch_checkup.helpers import text
 from torch_checkup.model import Model, found_of
 
 
@@ -38,35 +37,3 @@ def looked_at(tmp_path, monkeypatch):
 
     yield look
     sys.modules.pop("mine", None)
-
-
-class Bar:
-    """Stands in for the bar in a terminal: what it was made for, how far it came."""
-
-    def __init__(self):
-        self.made, self.n, self.said, self.disable = (), 0, [], False
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    def update(self, steps=1):
-        self.n += steps
-
-    def set_description_str(self, words):
-        self.said.append(words)
-
-
-@pytest.fixture
-def bar(monkeypatch):
-    """The bar that is shown."""
-    shown = Bar()
-
-    def progress(*made):
-        shown.made = made
-        return shown
-
-    monkeypatch.setattr(text, "progress", progress)
-    return shown

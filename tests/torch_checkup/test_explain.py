@@ -14,7 +14,6 @@ import torch
 
 from tests.refresh import ROOT, notebooks, ran
 from torch_checkup import explain_error
-from torch_checkup.explain import Explanation
 
 FILE = ROOT / "torch_checkup" / "errors.toml"
 WHOLE = tomllib.loads(FILE.read_text(encoding="utf-8"))
@@ -154,10 +153,3 @@ def test_all_causes_of_a_log_are_told_and_what_is_unknown_is_said():
     # One exception and its cause are one message: the special meaning is enough.
     special = chain.format("Invalid backend: 'x'")
     assert names(special) == ["a backend that does not exist"]
-
-
-def test_it_reads_its_own_json_and_shows_html():
-    explanation = explain_error("Invalid backend: '<x>'")
-    assert Explanation.from_json(explanation.to_json()) == explanation
-    page = explanation._repr_html_()
-    assert "A BACKEND THAT DOES NOT EXIST" in page and "<x>" not in page

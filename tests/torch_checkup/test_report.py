@@ -1,7 +1,6 @@
 """The report of a check-up: its parts, the gate, the terminal, the page and JSON."""
 
 import re
-import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -49,8 +48,7 @@ def test_all_parts_are_asked_for_and_told_at_once(parts, monkeypatch, capsys):
         asked.append((function, names, limits))
         assert not any(Path(env["TORCHINDUCTOR_CACHE_DIR"]).iterdir())
         yield "", {"calls": 2, "trains": True}
-        begin = time.monotonic()
-        yield "capture", asdict(Part("capture", "good", "one")) | {"when": begin + 300}
+        yield "capture", asdict(Part("capture", "good", "one"))
         told.append(capsys.readouterr().err)
         yield "silent", {"problem": "failed at: silent: it died", "ended": "SIGKILL"}
         told.append(capsys.readouterr().err)
@@ -71,14 +69,13 @@ def test_all_parts_are_asked_for_and_told_at_once(parts, monkeypatch, capsys):
         2,
     )
     assert told[0].startswith("4 parts, each at most 9 s\n")
-    assert told[0].endswith("✓ capture 300 s: good, one\n")
+    assert re.search(r"\n✓ capture .* \w+: good, one\n", told[0])
     assert re.fullmatch(r"✗ silent .* \w+: failed.*it died\n", told[1])
 
 
-def test_a_gpu_is_asked_for_and_training_needs_a_loss(parts, bar):
+def test_a_gpu_is_asked_for_and_training_needs_a_loss(parts):
     def found(function, order, names, *_):
         yield "", {"calls": 1, "trains": False}
-        yield "", {"stage": "gpu"}
         yield from ((n, asdict(Part(n, "good", order["gpu"]))) for n in names)
 
     parts(found)
@@ -87,8 +84,6 @@ def test_a_gpu_is_asked_for_and_training_needs_a_loss(parts, bar):
         ("composes", "not run", "nothing is trained: give a loss"),
         ("gpu", "good", "a100"),
     ]
-    assert bar.made == ("checkup", 2, "parts") and bar.n == 1
-    assert bar.said == ["start Python, at most 300 s", "gpu, at most 300 s"]
 
 
 def test_what_never_ends_is_not_waited_for_in_each_part_anew(parts):
@@ -126,30 +121,19 @@ def test_what_ends_the_process_only_when_compiled_is_bad(name, running, how, ver
 
 
 def test_a_wrong_answer_is_searched_for_unless_that_is_left_out(parts, monkeypatch):
-    places = ["output[0]", "output[0]", "output[1]", "buffer n", *"abc"]
-    fields = ["values", "dtype", *["values"] * 5]
-    wrong = [Difference(1, p, f, "1", "2") for p, f in zip(places, fields, strict=True)]
-    stride = Difference(1, "output[2]", "stride", "(2,)", "(1,)")
-    part = Part("matches", "bad", "", differences=(*wrong, stride))
+    wrong = Difference(1, "output[0]", "values", "1", "2")
+    part = Part("matches", "bad", "", differences=(wrong,))
     news = [("", {"trains": False, "calls": 1}), ("matches", asdict(part))]
     looked = Where(1, "output[0]", "values", "1", "2", stage="inductor")
     parts(lambda *_: iter(news))
     monkeypatch.setattr(where, "searched", lambda *_: looked)
     found = checkup(target("healthy"), only=["matches"])["matches"]
     assert found.where == looked
-    assert "not searched" in found.advice[1]
-    assert "output[1], buffer n, a, b and 1 more" in found.advice[1]
     found = checkup(target("healthy"), only=["matches"], search=False)["matches"]
     assert found.where is None and found.advice == ()
 
 
 # --- parts with processes of their own ----------------------------------------------
-
-
-def judged(**seconds):
-    """The part that says what each way took."""
-    ways = {name: [test_start.started(s)] for name, s in seconds.items()}
-    return start.judged(test_start.found(**ways))
 
 
 @pytest.mark.parametrize(("hits", "verdict"), [(2, "good"), (0, "bad")])
@@ -170,18 +154,6 @@ def test_a_cache_that_is_not_asked_is_named_with_its_reason():
     assert part.verdict == "look" and "passes AOTAutogradCache by" in part.says
     [advice] = part.advice
     assert re.search("AOTAutogradCache .*Ctx. Module: .*custom_autograd", advice)
-
-
-def test_what_is_worth_shipping_is_the_best_way_that_can_be_shipped():
-    best = judged(empty=10, warm=1, copied=5, artifacts=4)
-    [advice] = best.advice
-    assert best.verdict == "good" and advice.startswith("'artifacts' ships ⟨7 B⟩")
-    assert judged(empty=10, warm=1, copied=8).advice == ()
-    ended = [test_start.started(problem="it was ended")]
-    found = start.judged(test_start.found(empty=[test_start.started(10)], warm=ended))
-    assert (found.verdict, found.advice) == ("look", ())
-    assert found.evidence[-1] == "warm: it was ended"
-    assert set(found.counts.values()) == {None}
 
 
 @pytest.mark.parametrize(
@@ -243,31 +215,7 @@ def test_what_became_worse_is_named(now, worse):
     assert first_words(result(**USUAL | now).worse_than(result(**USUAL))) == worse
 
 
-def test_less_that_is_captured_and_a_part_that_fails_are_worse():
-    assert result(graphs=0).worse_than(result(graphs=1)) == ["graphs: 1 before, 0 now"]
-    good, failed = (
-        Checkup("m:make", (Part("speed", verdict, "it died"),), False, 1)
-        for verdict in ("good", "failed")
-    )
-    assert failed.worse_than(good) == ["speed: it fails now, it died"]
-    assert failed.worse_than(failed) == good.worse_than(failed) == []
-
-
 # --- the terminal, the page, JSON ---------------------------------------------------
-
-
-def test_a_row_for_each_part_and_below_them_their_advice():
-    parts = Part("speed", "bad", "slow", advice=("do",)), Part("start", "good", "quick")
-    found = Checkup("m:make", parts, False, 1, interrupted=True)
-    heads, _, *rows = str(found).splitlines()
-    assert heads.split() == ["part", "verdict", "lesson", "found"]
-    assert [row.split() for row in rows[:2]] == [
-        ["✗", "speed", "bad", "02", "slow"],
-        ["✓", "start", "good", "25", "quick"],
-    ]
-    assert rows[2] == "speed: do" and rows[3].startswith("interrupted")
-    with pytest.raises(KeyError, match="no part 'gpu'"):
-        found["gpu"]
 
 
 def test_long_lines_are_broken_in_the_same_places_on_each_machine(monkeypatch):
@@ -310,31 +258,18 @@ def test_what_differs_stands_in_the_terminal_and_on_the_page_and_comes_back(tmp_
     assert load(found.save(tmp_path / "found.json")) == found
 
 
-def test_each_part_says_why_it_is_asked_and_only_a_bad_one_what_to_do():
-    for name in QUESTIONS:
-        good, bad = (
-            Checkup("m:make", (Part(name, verdict, "x"),), False, 1).to_html()
-            for verdict in ("good", "bad")
-        )
-        assert len(re.findall("<p>", bad)) - len(re.findall("<p>", good)) == 1, name
-        assert "1 good" in good and "1 bad" in bad
-
-
 def test_it_names_each_lesson_as_it_is_called_and_links_it_on_a_site(monkeypatch):
     parts = tuple(Part(name, "good", "") for name in QUESTIONS)
     found = Checkup("mine:make", parts, False, 1)
     monkeypatch.delenv("TORCH_CHECKUP_COURSE", raising=False)
     named = re.findall(
-        r"<p>Lesson (\d\d) · ([^(]+) \(torch-checkup explain (\w+)\)</p>",
-        found.to_html(),
+        r"<p>Lesson (\w+) \(torch-checkup explain (\w+)\)", found.to_html()
     )
-    files = {path.name[:2]: path for path in notebooks()}
-    assert [part for *_, part in named] == [*QUESTIONS]
-    for number, title, part in named:
-        assert f'"# {number} · {title}' in files[number].read_text(encoding="utf-8")
-        told = report.about(part)
-        assert title in " ".join(told.split())
-        assert max(map(len, told.splitlines())) < 80
+    files = {path.stem for path in notebooks()}
+    assert [part for _, part in named] == [*QUESTIONS]
+    for page, part in named:
+        assert page in files and page in report.about(part)
+        assert max(map(len, report.about(part).splitlines())) < 80
     monkeypatch.setenv("TORCH_CHECKUP_COURSE", "https://course.example/a&b/")
     assert '<a href="https://course.example/a&amp;b/05_how_do' in found.to_html()
 

@@ -10,12 +10,10 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
-import torch
 
 from tests.refresh import ROOT
 from torch_checkup import sandbox
 from torch_checkup.helpers.errors import InputError
-from torch_checkup.sandbox import explained
 
 
 def local():
@@ -33,23 +31,6 @@ def test_a_target_must_name_what_another_process_finds(project, monkeypatch):
             sandbox.target_of(wrong)
     with pytest.raises(InputError, match=r"^there is no file pkg/no\.py\. Give"):
         sandbox.target_of("pkg/no.py:make")
-
-
-SAID = {  # what a process said, and what is told of it, in one line
-    "OSError: [Errno 28] No space left on device": ". The disk is full: free some",
-    "OSError: [Errno 13] Permission denied": ". The cache cannot be written",
-    "Traceback\ntorch._inductor.exc.CppCompileError: no": ": CppCompileError: no",
-    "helpers.errors.InputError: give a model": "call: give a model",
-    "one\ntwo": ": two",
-    "": ": it said nothing",
-}
-
-
-@pytest.mark.parametrize("said", SAID)
-def test_a_failure_is_told_in_one_line_with_what_to_do(said):
-    told = explained("the first call", said)
-    assert told.startswith("failed at: the first call: ")
-    assert SAID[said] in told and "\n" not in told
 
 
 # ------------------------------------------------------------------- what is imported
@@ -85,27 +66,6 @@ def project(tmp_path, monkeypatch):
 def test_a_function_is_found_in_its_own_module(target, name, file, project):
     assert sandbox.module_function(target)() == (name, file)
     assert hasattr(sys.modules[name], "make")
-
-
-# ---------------------------------------------------------------------- what it gives
-
-
-def test_a_first_call_and_its_backward(tmp_path):
-    path = tmp_path / "given.py"
-    path.write_text(
-        "import torch\n"
-        "def double(x, *, by): return x * by\n"
-        "def make(): return torch.compile(double), "
-        "[{'x': torch.ones(3), 'by': 2}, {'x': None, 'by': 0}], torch.sum\n"
-    )
-    fn, inputs, kwargs, loss = sandbox.made_by(f"{path}:make")
-    assert (fn.__name__, inputs, kwargs["by"], loss) == ("double", (), 2, torch.sum)
-    assert not hasattr(fn, "_torchdynamo_orig_callable"), "it is still compiled"
-    x = torch.ones(3, requires_grad=True)
-    result = sandbox.trained(fn, loss)(x, by=4)
-    assert (result.item(), result.requires_grad) == (12, False)
-    assert x.grad.tolist() == [4] * 3
-    del sys.modules["given"]
 
 
 # ---------------------------------------------------------------------- what it tells
