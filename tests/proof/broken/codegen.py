@@ -35,17 +35,6 @@ def no_tail(async_compile: Any) -> None:
     on_source(async_compile.AsyncCompile, lambda source: source.replace(tail, never))
 
 
-@fault("computed twice", "torch._inductor.codegen.common", "inside 07")
-def no_cse(common: Any) -> None:
-    """The same subexpression is computed again wherever it is used."""
-
-    @around(common.CSE, "generate")
-    def generate(original, self, buffer, expr, *rest, **how):
-        if isinstance(expr, str) and "sin(" in expr:
-            self._cache.pop(self.augment_key(expr), None)
-        return original(self, buffer, expr, *rest, **how)
-
-
 @fault("Triton forgets its masks", TRITON, "08")
 def no_masks(module: Any) -> None:
     """The last program of a kernel reads and writes beyond the end of its tensors."""

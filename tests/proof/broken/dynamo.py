@@ -76,13 +76,6 @@ def other_eps(output_graph: Any) -> None:
     bugs.other_constant(output_graph.OutputGraph)
 
 
-@shared("stance ignored", "torch.compiler", "01 15 19 25 18 14 27")
-def no_stance(compiler: Any) -> None:
-    """A service set to fail on recompiles recompiles in the middle of the day."""
-    original = compiler.set_stance
-    compiler.set_stance = lambda *_, **__: original("default")
-
-
 @shared("a forbidden compile happens", "torch.compiler", "25 15 19 27")
 def no_ban(compiler: Any) -> None:
     """A gate with fail_on_recompile lets everything pass, and compiles."""
@@ -102,12 +95,6 @@ def compile_alone(module: Any) -> None:
         original(self, *given, **{**how, "isolate_recompiles": True})
 
 
-@shared("a repeated region is written out", "torch.compiler", "25")
-def no_region(compiler: Any) -> None:
-    """A model with a region for its layers compiles as long as one without."""
-    compiler.nested_compile_region = lambda fn=None, **_: fn or (lambda each: each)
-
-
 DECORATORS = "torch._dynamo.decorators"
 
 
@@ -121,12 +108,6 @@ def no_mark(decorators: Any) -> None:
 def compile_nothing(module: Any) -> None:
     """module.compile() returns, and the module stays eager."""
     module.Module.compile = lambda self, *_, **__: None
-
-
-@shared("disable ignored", "torch.compiler", "01 05 19")
-def not_disabled(compiler: Any) -> None:
-    """What was to stay out of the graph is traced all the same."""
-    compiler.disable = lambda fn=None, *_, **__: fn or (lambda each: each)
 
 
 @shared("reset forgets nothing", "torch.compiler", "19 01 04")

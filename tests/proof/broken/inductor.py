@@ -51,17 +51,6 @@ setting(
 )
 
 
-@fault(
-    "attention loses its scale", "torch._inductor.fx_passes.fuse_attention", "inside 07"
-)
-def no_scale(fuse_attention: Any) -> None:
-    """A recognised pattern is replaced by something that is not quite the same."""
-
-    @around(fuse_attention, "_scaled_dot_product_attention")
-    def unscaled(original, *args, **how):
-        return original(*args, **{**how, "scale": 1.0})
-
-
 @fault("pass hook never called", "torch._inductor.fx_passes.post_grad", "inside 06")
 def no_hook(post_grad: Any) -> None:
     """A pass of your own is accepted as an option, and never runs."""
@@ -93,53 +82,10 @@ def wrong_erf(lowering: Any) -> None:
     tanh_for_erf(lowering.lowerings)
 
 
-setting(
-    "memory is not reused",
-    CONFIG,
-    {"allow_buffer_reuse": False, "inplace_buffers": False},
-    "07",
-    "A compiled model needs more memory than it did, and runs out.",
-)
-
-
 @fault("dropout is not repeatable", "torch._inductor.ir", "inside 07 06")
 def fresh_seed(ir: Any) -> None:
     """The same seed gives another result each time: no run can be repeated."""
     before_seeds(ir.RandomSeeds, "torch.seed()")
-
-
-setting(
-    "rounds after every operation",
-    CONFIG,
-    {"emulate_precision_casts": True},
-    "18",
-    "Fused bfloat16 code casts back and forth as eager does: slower, and less exact.",
-)
-
-
-@fault("dtype promoted", "torch", "18 10")
-def promote(torch: Any) -> None:
-    """bfloat16 goes in and float32 comes out: memory doubles behind the model."""
-
-    @around(torch._TorchCompileInductorWrapper, "__call__")
-    def wide(call, self, graph, given, **how):
-        run = call(self, graph, given, **how)
-        narrow = torch.bfloat16
-
-        def widened(*inputs: Any) -> Any:
-            return type(given)(
-                each.float() if getattr(each, "dtype", None) is narrow else each
-                for each in run(*inputs)
-            )
-
-        return widened
-
-
-@fault("write into a slice lost", "torch._inductor.fx_passes.reinplace", "20 06")
-def forget_slices(reinplace: Any) -> None:
-    """A part that the model sets to a constant keeps its old values, in silence."""
-    for name in ("_decompose_scatter_functional", "_decompose_scatter_mutating"):
-        setattr(reinplace, name, lambda graph, node: node.args[0])
 
 
 @fault(

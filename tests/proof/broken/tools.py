@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from course.bugs import around
-from tests.proof.broken import fault, setting, shared
+from tests.proof.broken import fault, shared
 
 
 @shared("logs silent", "torch._logging._internal", "19 14 01")
@@ -104,26 +104,6 @@ def credulous(generate_tests: Any) -> None:
     generate_tests.ALL_TEST_UTILS["test_faketensor"] = lambda *_, **__: None
 
 
-setting(
-    "strides of an operator unchecked",
-    "torch._inductor.config",
-    {"size_asserts": False},
-    "23",
-    "A fake with wrong strides is believed, and memory is read in the wrong order.",
-)
-
-
-@shared("recompile does not rebuild", "torch.fx.graph_module", "inside 06")
-def stale_module(graph_module: Any) -> None:
-    """A pass changes the graph, and the module goes on computing the old program."""
-
-    @around(graph_module.GraphModule, "recompile")
-    def recompile(original, self):
-        if "_code" in self.__dict__ and "forward" in type(self).__dict__:
-            return None
-        return original(self)
-
-
 @shared("operations counted by half", "torch.utils.flop_counter", "30 10")
 def half_the_operations(flop_counter: Any) -> None:
     """FlopCounterMode counts a multiply-add as one: numbers seem half as impossible."""
@@ -144,12 +124,3 @@ def bytes_without_writes(scheduler: Any) -> None:
     @around(node, "get_read_write_buffers_sizes_impl")
     def reads(original, self, include_reads, include_writes):
         return original(self, include_reads=include_reads, include_writes=False)
-
-
-@shared("optimizer keeps one array more", "torch.optim.adamw", "30")
-def amsgrad_unasked(adamw: Any) -> None:
-    """AdamW remembers three numbers for each parameter, and memory runs out."""
-
-    @around(adamw.AdamW, "__init__")
-    def __init__(original, self, *given, **named):
-        original(self, *given, **{**named, "amsgrad": True})

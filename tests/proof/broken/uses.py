@@ -6,7 +6,7 @@ from typing import Any
 
 from course.bugs import around
 from tests.proof.broken import fault, setting, shared
-from tests.proof.broken.dynamo import OPTIMIZE, optimize_with
+from tests.proof.broken.dynamo import optimize_with
 
 TABLE = "torch._inductor.decomposition"
 
@@ -46,24 +46,6 @@ def no_guard_on_the_rate(dynamo: Any) -> None:
     optimize_with(dynamo, guard_filter_fn=keep)
 
 
-@fault("one write is lost", "torch._inductor.output_code", "20")
-def lose_the_tenth(output_code: Any) -> None:
-    """The tenth call of a graph that updates weights leaves them as they were."""
-    graph = output_code.CompiledFxGraph
-
-    @around(graph, "__call__")
-    def call(original, self, given):
-        written = sorted(self.mutated_input_idxs or ())
-        self.calls_so_far = getattr(self, "calls_so_far", 0) + 1
-        if not written or self.calls_so_far != 10:
-            return original(self, given)
-        before = [(given[i], given[i].clone()) for i in written]
-        result = original(self, given)
-        for tensor, value in before:
-            tensor.copy_(value)
-        return result
-
-
 @shared("a service loses its one thread", "concurrent.futures.thread", "27")
 def eight_threads(thread: Any) -> None:
     """A model that one thread should call is called by eight."""
@@ -95,16 +77,6 @@ def write_elsewhere(output_graph: Any) -> None:
             node.target = "index_copy"
         module.recompile()
         return send(self, module, *rest)
-
-
-@shared("a position is not guarded", OPTIMIZE, "28 14")
-def drop_number_guards(dynamo: Any) -> None:
-    """Each token is written to the place that was compiled for an earlier one."""
-
-    def keep(guards: Any) -> list[bool]:
-        return [type(guard.value) is not int for guard in guards]
-
-    optimize_with(dynamo, guard_filter_fn=keep)
 
 
 setting(
@@ -158,20 +130,4 @@ def no_writes(module: Any) -> None:
             if node.target is torch.ops.aten.add_.Tensor:
                 node.target = torch.ops.aten.add.Tensor
         program.graph_module.recompile()
-        return program
-
-
-@fault("ONNX bakes in another constant", "torch.onnx", "26")
-def other_constants(module: Any) -> None:
-    """A threshold in the model is another one in the file."""
-
-    @around(module, "export")
-    def export(original, *given, **how):
-        import onnx_ir
-
-        program = original(*given, **how)
-        for value in program.model.graph.initializers.values():
-            known = value.const_value.numpy()
-            if known.ndim == 0 and known == 3:
-                value.const_value = onnx_ir.tensor(known * 10)
         return program
