@@ -14,7 +14,6 @@ it: requirements.txt has the pins, and they come from where pip looks on this ma
 
 import argparse
 import ast
-import errno
 import hashlib
 import importlib.util
 import json
@@ -91,8 +90,6 @@ def main() -> None:
     except KeyboardInterrupt:
         stop("stopped; run it again to go on from here")
     except OSError as problem:
-        if problem.errno in (errno.ENOSPC, errno.EDQUOT):
-            stop(f"the disk is full: free some GiB for {ROOT}")
         stop(f"cannot write in {ROOT}: {problem}")
 
 
@@ -100,7 +97,8 @@ def set_up(torch: str) -> None:
     """Make .venv what requirements.txt says; quick when it is."""
     check_python()
     check_compiler()
-    check_name()
+    if " " in ROOT and os.name != "nt":  # torch names its libraries without quotes
+        stop(f"torch.compile cannot link in a folder with a space: move {ROOT}")
     if not re.match(r"(auto|cpu|default|cu\d{3})?$", torch):
         stop(f"TORCH={torch} is not known: say cpu, default or a CUDA build like cu126")
     made = read_state()
@@ -180,11 +178,6 @@ def check_modules() -> None:
         )
 
 
-def check_name() -> None:
-    if " " in ROOT and os.name != "nt":  # torch names its libraries without quotes
-        stop(f"torch.compile cannot link in a folder with a space: move {ROOT}")
-
-
 def check_folder() -> None:
     # Of one that was stopped while it was cleared, nothing may be left, or a part.
     names = os.listdir(VENV) if os.path.isdir(VENV) else [VENV] * os.path.lexists(VENV)
@@ -228,9 +221,8 @@ def read_state() -> dict:
 
 
 def write_state(state: dict) -> None:
-    with open(STATE + ".part", "w") as file:
+    with open(STATE, "w") as file:
         json.dump(state, file, indent=1)
-    os.replace(STATE + ".part", STATE)
 
 
 def build(state: dict, reusable: bool) -> None:

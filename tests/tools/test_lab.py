@@ -1,6 +1,5 @@
 """The reader's own copies: what they wrote stays, what they did not is renewed."""
 
-import json
 import os
 import re
 import subprocess
@@ -202,18 +201,3 @@ def test_links_of_the_copies_lead_somewhere():
                 assert (own / path).exists(), f"{page.name}: {target}"
         for file in re.findall(r"\bexamples/\w+\.\w+", page.read_text("utf-8")):
             assert (own / file).exists(), f"{page.name} reads {file}"
-
-
-def test_jupyterlab_opens_the_table_of_contents_and_then_what_was_open(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setattr(lab, "ROOT", tmp_path)
-    told = lab.options("00.ipynb")
-    assert "--LabApp.default_url=/lab/workspaces/course" in told
-    [space] = (tmp_path / ".cache" / "lab" / "space").glob("course*")
-    layout = json.loads(space.read_text())["data"]["layout-restorer:data"]
-    assert layout["left"]["current"] == "@jupyterlab/toc:plugin"
-    assert layout["main"]["current"] == "notebook:lessons/00.ipynb"
-    space.write_text("the reader's")
-    lab.options("00.ipynb")
-    assert space.read_text() == "the reader's"

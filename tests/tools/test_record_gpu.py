@@ -1,8 +1,5 @@
 """What records on a GPU, as far as a CPU can tell: its programs, and what is kept."""
 
-import contextlib
-import dataclasses
-
 import pytest
 import torch
 
@@ -37,25 +34,6 @@ def test_a_case_that_fails_is_kept_as_failed_and_tried_again(tmp_path, capsys):
     assert results.load(failed).matches and done.read_text() == before
 
 
-def test_an_interrupt_loses_nothing_that_was_measured(tmp_path):
-    def interrupted():
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        record(tmp_path, {"a/b/1": measured, "a/b/2": interrupted, "a/b/3": measured})
-    assert [path.name for path in tmp_path.rglob("*.*")] == ["1.json"]
-
-
-def test_a_race_that_was_broken_off_is_not_kept(monkeypatch):
-    """compare() keeps the rounds that it has; here they would stand for all."""
-    part = dataclasses.replace(measured(), interrupted=True)
-    monkeypatch.setattr(record_gpu, "compare", lambda *given, **how: part)
-    monkeypatch.setattr(record_gpu, "cold", contextlib.nullcontext)
-    monkeypatch.setattr(torch, "compile", lambda fn, **options: fn)
-    with pytest.raises(KeyboardInterrupt):
-        record_gpu.race("running example", "default", "cpu")
-
-
 def test_without_a_gpu_nothing_is_recorded(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(record_gpu, "FOLDER", tmp_path)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -83,12 +61,6 @@ def test_what_is_seen_of_cuda_graphs_runs_where_none_are_made(name):
     kept = record_gpu.seen(record_gpu.GRAPHS[name], "cpu")
     assert "raises" not in kept.what and "wrong" not in kept.what
     assert results.Result.from_json(kept.to_json()) == kept
-
-
-def test_a_race_is_from_a_cold_start_and_of_one_graph():
-    result = record_gpu.race("running example", "default", "cpu", budget=0.001)
-    assert result.compiles == result.graphs == 1 and result.matches
-    assert result.names == ("eager", "default")
 
 
 def test_sources_that_ran_are_held_against_the_dump(monkeypatch):

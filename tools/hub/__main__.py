@@ -12,14 +12,11 @@ people wrote stays in their homes, and `userdel --remove NAME` removes it.
 from __future__ import annotations
 
 import os
-import pwd
-import re
 import secrets
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from grp import getgrnam
 from pathlib import Path
 from urllib.parse import urlencode
@@ -47,31 +44,17 @@ def missing() -> Iterator[str]:
     }.items():
         if shutil.which(program) is None:
             yield f"no {program} here: {package}"
-    nobody = pwd.getpwnam("nobody")
-    who = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-    look = [sys.executable, "-c", f"import os, torch; os.listdir({str(ROOT)!r})"]
-    try:
-        subprocess.run(look, cwd="/", check=True, capture_output=True, **who)
-    except (OSError, subprocess.CalledProcessError):
-        yield (
-            f"other accounts cannot run {sys.executable}: install Python and the "
-            "course where everybody can read, such as /opt"
-        )
 
 
 def add(name: str) -> str:
     """Make an account and return its password, or '' where we made it before."""
-    if not re.fullmatch(r"[a-z][a-z0-9-]{0,30}", name):
-        sys.exit(f"hub: {name} is no name for an account: use a to z, 0 to 9 and -")
     if name in getgrnam(GROUP).gr_mem:
         return ""
-    with suppress(KeyError):
-        pwd.getpwnam(name)
-        sys.exit(f"hub: {name} is an account of this machine: choose another name")
     # Nobody else may look into the home.
     line = ["useradd", "--create-home", "--key", "HOME_MODE=0700"]
     line += ["--shell", "/bin/bash", "--groups", GROUP, name]
-    subprocess.run(line, check=True)
+    if subprocess.call(line):  # it says why
+        sys.exit(f"hub: no account was made for {name}")
     password = secrets.token_hex(5)
     subprocess.run(["chpasswd"], input=f"{name}:{password}", text=True, check=True)
     return password
