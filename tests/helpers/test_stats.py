@@ -106,12 +106,6 @@ def test_verdict(low, high, word):
     assert stats.verdict(stats.Interval(low, high, 0.95)) == word
 
 
-@given(times, st.floats(1, 2))
-def test_half_the_width_is_a_share_at_any_scale(low, width):
-    interval = stats.Interval(low, low * width**2, 0.95)
-    assert interval.half_width == pytest.approx(width - 1, abs=1e-9)
-
-
 @given(st.floats(0, 100), times, times)
 def test_pay_back_is_the_first_call_that_pays(cold, a, b):
     n = stats.calls_to_pay_back(cold, a, b)

@@ -38,17 +38,6 @@ def test_each_value_is_compared_with_what_was_made_for_it():
     assert found._repr_html_() == table._repr_html_()
 
 
-def test_inputs_are_a_tuple_or_one_value():
-    clock = FakeClock(per_call=1.0)
-    for f, *given in (
-        (torch.sin, torch.ones(2)),
-        (torch.add, (torch.ones(2), 5)),
-    ):
-        found = sweep(lambda n, f=f, given=given: (f, f, *given), ["a"],
-                      parameter="word", clock=clock, budget=1)  # fmt: skip
-        assert found.points[0].comparison.matches is True
-
-
 @pytest.mark.parametrize("values", [[], [1, 2, 1], [(1, 2)], [None]])
 def test_values_that_make_no_sweep(values):
     with pytest.raises(ValueError, match=r"^a sweep needs different values"):

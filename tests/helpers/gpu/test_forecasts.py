@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from helpers import Table, forecast, forecast_over
+from helpers import forecast
 from helpers.errors import InputError
 from helpers.gpu import forecasts, gpus
 from tests.proof import published
@@ -100,26 +100,6 @@ def test_what_stays_eager_at_a_break_counts_on_the_compiled_side():
     assert outside.compiled.launches == 4 and "nothing was captured" in str(outside)
 
 
-def test_training_adds_the_backward():
-    x = torch.randn(64, 1024)
-    forward, both = (forecast(LINEAR, x, training=t) for t in (False, True))
-    assert both.compiled.products > forward.compiled.products
-    assert both.compiled.bound == pytest.approx(2 * forward.compiled.bound)
-    assert both.eager.launches > forward.eager.launches
-
-
-def test_a_batch_that_leaves_the_host_is_marked():
-    found = forecast_over(lambda n: (chain, torch.randn(n, 1024)), [1, 64, 65536])
-    assert found.crossing == 65536
-    assert "no longer decides at 65536" in str(found.plot())
-    assert isinstance(found.table(), Table) and "leaves the host" in str(found)
-
-
-def test_it_is_kept_as_json():
-    found = forecast(*PROGRAMS["chain"])
-    assert type(found).from_json(found.to_json()) == found
-
-
 @pytest.mark.parametrize(
     ("gpu", "dtype", "says"),
     [
@@ -148,10 +128,3 @@ def test_the_errors_that_are_told_are_those_that_were_found():
     rows = read("published/table")["rows"]
     assert published.found_errors(rows) == forecasts.FOUND_ERRORS
     assert not published.broken(rows)
-
-
-def test_a_bound_that_a_time_undercuts_is_named():
-    row = {"row": "r", "eager_ms": "1", "eager_bound_ms": 2.0}
-    row |= {"compiled_ms": "3", "compiled_bound_ms": 2.0}
-    assert published.broken([row]) == ["r, eager"]
-    assert published.error({"forecast": 1.1, "measured": 1.21}) == pytest.approx(0.1)

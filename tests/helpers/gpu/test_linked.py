@@ -13,7 +13,7 @@ from packaging.version import Version
 from helpers import dump_triton
 from helpers.errors import InputError
 from helpers.gpu import linked
-from helpers.gpu.compile import FILE, compile_kernel
+from helpers.gpu.compile import compile_kernel
 from helpers.gpu.gpus import find
 from helpers.results import version_of
 from tests.kinds import dumped, randn
@@ -102,19 +102,6 @@ def test_the_way_of_one_line(page):
     assert way.rows[1][1].startswith("⟨mul = aten.mul") and "tt.load" in load.rows[3][1]
     with pytest.raises(InputError, match="'no such'"):
         page.way("no such")
-
-
-def test_code_that_is_inlined_belongs_to_the_line_that_calls_it():
-    ptx = f"""
-\t.file\t1 "{FILE}"\n\t.file\t2 "standard.py"
-\t.loc\t1 37 25\n\tmov.u32 \t%r1, 1;
-\t.loc\t2 291 36, function_name $L__info, inlined_at 1 38 25\n\tadd.f32 \t%r2, %r1, 2;
-\t.loc\t2 261 15, function_name $L__info, inlined_at 2 291 36\n\tmul.f32 \t%r3, %r2, 3;
-$L__BB0_1:\n\t.loc\t2 5 1\n\tret;\n\t.section\t.debug_abbrev
-"""
-    rows = [(text.split()[0], [*lines]) for text, lines in linked._ptx(ptx)]
-    code = [("mov.u32", [37]), ("add.f32", [38]), ("mul.f32", [38])]
-    assert rows == [*code, ("$L__BB0_1:", []), ("ret;", [])]
 
 
 def test_what_has_no_stages_says_so(dump):

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from helpers import dump_triton
 from helpers.errors import InputError
-from helpers.gpu.compile import compile_ahead, compile_kernel
+from helpers.gpu.compile import compile_kernel
 from helpers.gpu.dump import Dump
 from helpers.gpu.gpus import find
 from tests.kinds import randn
@@ -111,21 +111,6 @@ def test_what_each_needs_is_what_its_compiled_code_says(three):
     middle, last = templates[1:]
     assert middle.fits and not last.fits and last.waves is None
     assert middle.waves == middle.programs / (132 * middle.occupancy.blocks) < 1
-
-
-def test_many_are_compiled_side_by_side_and_found_again(three, monkeypatch):
-    sources = [each.generated for each in three.noted[1:]]
-    assert [*compile_ahead(sources, find("h100"))] == [1, 2, 3]
-    import triton
-
-    def compiled_anew(*_, **__):
-        raise AssertionError("it was not in the cache")
-
-    monkeypatch.setattr(
-        triton.backends.nvidia.compiler.CUDABackend, "make_ptx", compiled_anew
-    )
-    for source in sources:
-        assert compile_kernel(source, find("h100")).registers > 0
 
 
 # --- one that is chosen ---------------------------------------------------------------
