@@ -17,7 +17,7 @@ logging.getLogger("torch.utils.cpp_extension").addFilter(
     lambda record: not record.msg.startswith("No CUDA runtime is found")
 )
 
-if TYPE_CHECKING:  # the same names, for editors and type checkers
+if TYPE_CHECKING:  # the public names
     from .benchmark import compare
     from .capture import graphs, recompiles
     from .codegen import kernels, output_code
@@ -29,18 +29,4 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from .timing import copy_bandwidth, device, keep_memory
     from .traffic import eager_bytes
 
-__getattr__, __dir__, __all__ = names(
-    __name__,
-    {
-        "benchmark": "compare",
-        "capture": "graphs recompiles",
-        "codegen": "kernels output_code",
-        "gpu.dump": "dump_triton",
-        "gpu.forecasts": "forecast forecast_over",
-        "health": "doctor",
-        "sweeps": "sweep",
-        "text": "Table mark",
-        "timing": "copy_bandwidth device keep_memory",
-        "traffic": "eager_bytes",
-    },
-)
+__getattr__, __dir__, __all__ = names(__name__)

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import ast
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 
-def names(
-    package: str, homes: Mapping[str, str]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+def names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list]:
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a *package*.
 
-    *homes* has, for each module, its public names, separated by spaces.
+    Its public names are those that it imports ``if TYPE_CHECKING``: for editors, which
+    read them there too, and for nobody else.
     """
-    home = {name: module for module, words in homes.items() for name in words.split()}
+    tree = ast.parse(Path(sys.modules[package].__file__).read_text("utf-8"))
+    [block] = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    ]
+    home = {one.name: line.module for line in block.body for one in line.names}
     public = sorted(home)
 
     def get(name: str) -> Any:

@@ -15,7 +15,7 @@ if not (_HERE / "helpers").exists():  # in a checkout, they lie beside it
 
 from .helpers.lazy import names  # noqa: E402
 
-if TYPE_CHECKING:  # the same names, for editors and type checkers
+if TYPE_CHECKING:  # the public names
     from .composing import composes
     from .explain import explain_error
     from .helpers.benchmark import compare
@@ -29,15 +29,4 @@ if TYPE_CHECKING:  # the same names, for editors and type checkers
     from .report import checkup, load
     from .start import cold_start
 
-__getattr__, __dir__, __all__ = names(
-    __name__,
-    {
-        "composing": "composes",
-        "explain": "explain_error",
-        # What lessons call `helpers`.
-        "helpers": "compare doctor dump_triton eager_bytes forecast forecast_over "
-        "graphs kernels output_code recompiles sweep",
-        "report": "checkup load",
-        "start": "cold_start",
-    },
-)
+__getattr__, __dir__, __all__ = names(__name__)

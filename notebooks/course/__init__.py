@@ -9,18 +9,10 @@ from typing import TYPE_CHECKING
 
 from helpers.lazy import names
 
-if TYPE_CHECKING:  # the same names, for editors and type checkers
+if TYPE_CHECKING:  # the public names
     from .exercises import check, hint
     from .recordings import recorded
     from .scores import score
     from .teach import claim, predict, reveal, start
 
-__getattr__, __dir__, __all__ = names(
-    __name__,
-    {
-        "exercises": "check hint",
-        "recordings": "recorded",
-        "scores": "score",
-        "teach": "claim predict reveal start",
-    },
-)
+__getattr__, __dir__, __all__ = names(__name__)

@@ -72,15 +72,6 @@ def test_a_wrong_name_is_answered_with_the_right_ones(package):
     assert set(package.__all__) <= set(dir(package))
 
 
-@pytest.mark.parametrize("package", [helpers, torch_checkup, course])
-def test_editors_see_the_same_names(package):
-    source = SOURCES[package.__name__]
-    block = re.search(r"^if TYPE_CHECKING:.*\n((?:    .+\n)+)", source, re.M)[1]
-    lines = re.findall(r"^    from \.(\S+) import (.+)$", block, re.M)
-    names = {name for _, names in lines for name in names.split(", ")}
-    assert names == set(package.__all__)
-
-
 # --- imports point one way --------------------------------------------------------
 
 
