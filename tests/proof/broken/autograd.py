@@ -47,14 +47,6 @@ def no_write(wrappers: Any) -> None:
     wrappers.apply_in_graph_mutations = lambda *_, **__: None
 
 
-@fault("gelu is not decomposed", TABLE, "06 07")
-def no_gelu(decomposition: Any) -> None:
-    """A common function becomes a call of its own, and fuses with nothing."""
-    import torch
-
-    decomposition.decompositions.pop(torch.ops.aten.gelu.default)
-
-
 @fault("wrong decomposition", TABLE, "inside 06 00 18")
 def wrong_gelu(decomposition: Any) -> None:
     """A function is taken apart into others that are only nearly the same."""

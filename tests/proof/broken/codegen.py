@@ -52,15 +52,6 @@ def wrong_triton_exp(module: Any) -> None:
     module.TritonOverrides.exp = staticmethod(exp)
 
 
-setting(
-    "alignment forgotten",
-    CONFIG,
-    {"triton.divisible_by_16": False},
-    "08",
-    "Loads on the GPU become four times as many, and memory is no longer kept busy.",
-)
-
-
 @fault("one candidate only", "torch._inductor.runtime.triton_heuristics", "12 08")
 def first_config(heuristics: Any) -> None:
     """max-autotune takes its time, and has nothing to choose from."""

@@ -41,14 +41,6 @@ def no_pending(trees: Any) -> None:
     trees.CUDAGraphTreeManager.running_forwards_with_pending_backwards = forgotten
 
 
-variable(
-    "caches disabled",
-    {"TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"},
-    "19 12",
-    "Each start of the program pays for all of its compiles again.",
-)
-
-
 @fault("cache key without settings", "torch._inductor.codecache", "25 19 12")
 def short_key(codecache: Any) -> None:
     """A setting is changed, and the code of before the change is what runs."""

@@ -13,32 +13,6 @@ CONFIG = "torch._inductor.config"
 LOWERING = "torch._inductor.lowering"
 
 
-@fault("the first of two writes stays", LOWERING, "debugging 18")
-def reversed_writes(lowering: Any) -> None:
-    """Where an index occurs twice, compiled code keeps another value than eager."""
-    import torch
-
-    aten = torch.ops.aten
-    flip = lowering.lowerings[torch.ops.prims.rev.default]
-
-    def turned(x: Any) -> Any:
-        return flip(x, [0]) if len(x.get_size()) == 1 else x
-
-    put, scatter = aten.index_put.default, aten.scatter.src
-    usual_put, usual_scatter = lowering.lowerings[put], lowering.lowerings[scatter]
-
-    def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
-        if not accumulate:
-            indices, values = [turned(i) for i in indices], turned(values)
-        return usual_put(x, indices, values, accumulate)
-
-    def scatter_src(x: Any, dim: int, index: Any, source: Any) -> Any:
-        return usual_scatter(x, dim, turned(index), turned(source))
-
-    lowering.lowerings[put] = index_put
-    lowering.lowerings[scatter] = scatter_src
-
-
 @fault("two draws are one", LOWERING, "test_promises")
 def one_seed_for_all(lowering: Any) -> None:
     """Two dropouts in a model drop the same numbers."""

@@ -81,21 +81,6 @@ def no_operator_gradient(custom_ops: Any) -> None:
         return original(self, lost, **more)
 
 
-@fault(
-    "declared write of an operator lost",
-    "torch._higher_order_ops.auto_functionalize",
-    "23",
-)
-def no_declared_write(auto_functionalize: Any) -> None:
-    """An operator that updates a cache in place says so, and the cache stays old."""
-    name = "_do_auto_functionalize_v2_for_generic_mutable_operator"
-
-    @around(auto_functionalize, name)
-    def without_update(original, ctx, *rest, **more):
-        ctx.replace = ctx.commit_update = ctx.sync = lambda *_: None
-        return original(ctx, *rest, **more)
-
-
 @shared(
     "opcheck believes the fake", "torch.testing._internal.optests.generate_tests", "23"
 )

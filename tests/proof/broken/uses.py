@@ -5,28 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from course.bugs import around
-from tests.proof.broken import fault, setting, shared
+from tests.proof.broken import fault, shared
 from tests.proof.broken.dynamo import optimize_with
-
-TABLE = "torch._inductor.decomposition"
-
-
-@fault("gradient of a slice lost", TABLE, "20 18")
-def no_last_gradient(decomposition: Any) -> None:
-    """The last row of a slice gets no gradient, and the rest is right."""
-    import torch
-
-    def backward(
-        gradient: Any, sizes: Any, dim: int, start: int, end: int, step: int
-    ) -> Any:
-        zeros = gradient.new_zeros(sizes)
-        mask = torch.arange(gradient.shape[dim], device=gradient.device)
-        shape = [1] * gradient.ndim
-        shape[dim] = -1
-        kept = gradient * (mask < gradient.shape[dim] - 1).view(shape)
-        return torch.slice_scatter(zeros, kept, dim, start, end, step)
-
-    decomposition.decompositions[torch.ops.aten.slice_backward.default] = backward
 
 
 @fault("the same mask in each call", "torch._inductor.ir", "training 20 06")
@@ -79,15 +59,6 @@ def write_elsewhere(output_graph: Any) -> None:
         return send(self, module, *rest)
 
 
-setting(
-    "DDP's graph is not cut",
-    "torch._dynamo.config",
-    {"optimize_ddp": False},
-    "22",
-    "Training on many machines is slow: no gradient is sent before the backward ends.",
-)
-
-
 @fault("compiled DDP forgets to reduce", "torch._dynamo.backends.distributed", "22")
 def forget(distributed: Any) -> None:
     """Each machine trains a model of its own, and no error says so."""
@@ -115,19 +86,3 @@ def no_declared_sizes(module: Any) -> None:
         return guarded(self, check_guards=False)
 
     module.export, program.module = export, unguarded
-
-
-@fault("export forgets the write of a buffer", "torch.export", "26")
-def no_writes(module: Any) -> None:
-    """A counter in the model stands still once it was exported."""
-
-    @around(module, "export")
-    def export(original, *given, **how):
-        import torch
-
-        program = original(*given, **how)
-        for node in program.graph.nodes:
-            if node.target is torch.ops.aten.add_.Tensor:
-                node.target = torch.ops.aten.add.Tensor
-        program.graph_module.recompile()
-        return program
