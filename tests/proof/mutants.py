@@ -10,11 +10,8 @@ against tests/helpers/test_stats.py; one without, against those that `TESTED_BY`
 All of its mutants take minutes for a small module and hours for a large one.  Runs in a
 copy of the checkout.
 
-A process that a test starts runs the changed module too, but cannot help to count which
-tests run a function: mutmut's settings are not where it runs.  And a module that is
-such a process (..._child.py) is `__main__` there, where mutmut's switch is not seen.
-So each of its mutants, and of functions that no test was seen to run, is written into
-the file, and all of its tests run.
+Each mutant is written into the file, for a process that a test starts must run it, too,
+and all tests of the module run until one fails.
 """
 
 from __future__ import annotations
@@ -25,7 +22,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,21 +58,12 @@ TESTED_BY = {  # where several modules are tested through what they do together
     "torch_checkup/speed.py": PARTS,
     "torch_checkup/traffic.py": PARTS,
 }
-# torch has threads: a worker is forked from a process that imported it and ran nothing.
 SETTINGS = """
 
 [tool.mutmut]
 source_paths = ["{path}"]
 also_copy = {everything}
 pytest_add_cli_args_test_selection = {tests}
-process_isolation = "forkserver"
-"""
-COUNT_HERE = """
-
-@pytest.fixture(autouse=True)
-def processes_count_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    if os.environ.get("MUTANT_UNDER_TEST") == "stats":
-        monkeypatch.delenv("MUTANT_UNDER_TEST")
 """
 
 
@@ -104,9 +91,6 @@ def mutmut_for(path: str, folder: Path) -> Callable[..., str]:
     with (folder / "pyproject.toml").open("a") as file:
         names = {"path": path, "everything": everything}
         file.write(SETTINGS.format(tests=tests_of(path).split(), **names))
-    with (folder / "tests" / "conftest.py").open("a") as file:
-        file.write(COUNT_HERE)
-    # All processes must import the changed module, wherever the checkout is installed.
     env = {**os.environ, "HELPERS_QUIET": "1", "PYTHONPATH": str(folder / "mutants")}
 
     def mutmut(*words: str, **more: str) -> str:
@@ -117,63 +101,46 @@ def mutmut_for(path: str, folder: Path) -> Callable[..., str]:
     return mutmut
 
 
-def tested(path: str, folder: Path) -> int:
-    """Return pytest's status for a module as it is in *folder*."""
+def fails(path: str, folder: Path) -> bool:
+    """Return whether a test of a module fails with the module as it is in *folder*."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", *tests_of(path).split()]
     env = {**os.environ, "HELPERS_QUIET": "1", "PYTHONPATH": str(folder)}
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True).returncode
+    return bool(
+        subprocess.run(command, cwd=folder, env=env, capture_output=True).returncode
+    )
 
 
-def written(
-    path: str, names: list[str], folder: Path, mutmut: Callable[..., str]
-) -> dict[str, str]:
-    """Return what becomes of mutants, each written into the file of its module."""
-    file, became = folder / path, {}
-    source = file.read_text("utf-8")
-    assert tested(path, folder) == 0, "the tests fail with nothing changed"
-    for name in names:
-        said = mutmut("apply", name)
-        assert file.read_text("utf-8") != source, said
-        became[name] = "killed" if tested(path, folder) else "survived"
-        file.write_text(source, "utf-8")
-    return became
-
-
-def mutate(path: str, folder: Path, draw: int | None, jobs: int) -> dict[str, Any]:
+def mutate(path: str, folder: Path, draw: int | None) -> dict[str, Any]:
     """Return the row of a module, for which *draw* mutants are tried, or all.
 
-    It works in *folder*, in a copy of the checkout, with *jobs* mutants at a time.
+    It works in *folder*, in a copy of the checkout.
     """
     for needed in (path, *tests_of(path).split()):
         if not (ROOT / needed).exists():
             raise FileNotFoundError(f"there is no {needed}")
     mutmut = mutmut_for(path, folder)
-
-    def results() -> dict[str, str]:
-        lines = mutmut("results", "--all", "true").splitlines()
-        return dict(line.strip().split(": ") for line in lines)
-
     # All mutants are made, and no test runs.
     said = mutmut("run", PYTEST_ADDOPTS="--collect-only")
-    made = sorted(results())
+    lines = mutmut("results", "--all", "true").splitlines()
+    made = sorted(line.strip().split(": ")[0] for line in lines)
     assert made, said[-2000:]
+    assert not fails(path, folder), "the tests fail with nothing changed"
     names = random.sample(made, min(draw or len(made), len(made)))
-    is_child = path.endswith("_child.py")
-    if not is_child:
-        said = mutmut("run", "--max-children", str(jobs), *names)
-    became = results()
-    unseen = [name for name in names if is_child or became[name] == "no tests"]
-    became |= written(path, unseen, folder, mutmut) if unseen else {}
-    for name in (name for name in names if became[name] == "survived"):
-        print("not noticed:", mutmut("show", name))
-    count = Counter(became[name] for name in names)
-    assert not count["not checked"], said[-2000:]
-    noticed = count["killed"] + count["timeout"] + count["segfault"]
+    file, survived = folder / path, 0
+    source = file.read_text("utf-8")
+    for name in names:
+        said = mutmut("apply", name)
+        assert file.read_text("utf-8") != source, said
+        if not fails(path, folder):
+            survived += 1
+            print("not noticed:", mutmut("show", name))
+        file.write_text(source, "utf-8")
+    noticed = len(names) - survived
     return {
         "module": path,
         "mutants": f"{len(names)} of {len(made)}",
         "noticed": noticed,
-        "survived": count["survived"],
+        "survived": survived,
         "share": f"{noticed / len(names):.0%}",
     }
 
@@ -183,13 +150,12 @@ def main(arguments: list[str]) -> int:
     parser = command("tests.proof mutants", __doc__, "a module could not be tried")
     parser.add_argument("module", nargs="+", help="paths of modules, or all")
     parser.add_argument("--draw", type=int, help="so many of each, by chance")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="at a time")
     asked = parser.parse_args(arguments)
     failed, modules = 0, every_module()
     for path in modules if asked.module == ["all"] else asked.module:
         with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
             try:
-                row = mutate(path, Path(folder), asked.draw, asked.jobs)
+                row = mutate(path, Path(folder), asked.draw)
             except (FileNotFoundError, AssertionError) as problem:
                 failed += 1
                 print(f"{path}: {problem}", flush=True)
