@@ -9,10 +9,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers import stats, timing
+from helpers import stats
 from helpers.benchmark import Comparison, Round, compare, estimate
 from helpers.errors import InputError
-from helpers.timing import Faults
 from tests.helpers.test_timing import FakeClock
 
 QUICK = {"budget": 0.1}
@@ -174,26 +173,6 @@ def test_a_real_compile():
     again = compare(chain, compiled, x, **QUICK)
     assert again.compiles == 0
     assert not any("captured" in note for note in (*found.notes, *again.notes))
-
-
-def test_memory_is_that_of_a_call_of_each_side(monkeypatch):
-    bytes_of = {20: 2048, 30: 512, 40: None}
-    monkeypatch.setattr(timing, "page_faults", lambda f: Faults(int(f()), 0.9))
-    monkeypatch.setattr(
-        timing, "peak_bytes", lambda f, device: {"cpu": bytes_of}[device][int(f())]
-    )
-
-    def raced(b):
-        x, clock = torch.tensor(20.0), FakeClock(per_call=1.0)
-        options = {"same_answer": False, "budget": 1e-9, "clock": clock}
-        return compare(torch.clone, lambda x: x + b, x, **options)
-
-    found = raced(10)
-    assert (found.page_faults, found.peak_bytes) == ((20, 30), (2048, 512))
-    assert found.notes[-1] == (
-        "page faults dominate: call keep_memory() first to time the arithmetic"
-    )
-    assert raced(20).peak_bytes is None
 
 
 def test_a_function_that_uses_room_up_is_timed_in_blocks_of_three_calls():

@@ -291,16 +291,6 @@ def test_a_watch_counts_what_is_new_and_only_that():
     assert watch.ignored == ()
 
 
-def test_a_watch_tells_the_limit_from_a_compile_and_from_a_break():
-    compiled = torch.compile(scaled, backend="eager")
-    with torch._dynamo.config.patch(recompile_limit=1), Watch() as watch:
-        compiled(X)
-        assert not watch.limit_hit
-        compiled(X.double())
-    assert watch.limit_hit
-    assert (watch.compiles, watch.graph_breaks, watch.reasons) == (1, 0, ())
-
-
 def test_what_a_budget_has_found_is_kept(monkeypatch):
     ticks = iter(range(9))  # each look at the clock is a second later
     monkeypatch.setattr(capture, "time", SimpleNamespace(monotonic=ticks.__next__))

@@ -18,7 +18,6 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 DIFFER = ["results differ: the speed-up is that of another computation"]
 LEFT_DIFFERS = "what is returned agrees; a gradient, or what else changes, differs"
 NO_FLOAT64 = "float64 could not run: the tolerance of the dtype decided"
-CHANGES = "changes its inputs: each timed call sees other numbers"
 
 
 def asked(eager, compiled, *inputs, **options):
@@ -349,30 +348,11 @@ def grows(x):
     return x.sum()
 
 
-def grows_by_two(x):
-    total = (x + 1).sum()
-    x += 2
-    return total
-
-
-@pytest.mark.parametrize(
-    ("eager", "compiled", "x", "matches", "said"),
-    [
-        (grows, grows, ONES, True, [CHANGES]),
-        (grows, grows_by_two, ONES, False, [CHANGES, LEFT_DIFFERS]),
-        (lambda x: (x + 1).sum(), grows, ONES, False, [LEFT_DIFFERS]),
-        (lambda x: x.logical_not_(), lambda x: ~x, ONES.bool(), False,
-         [CHANGES, LEFT_DIFFERS]),
-    ],
-)  # fmt: skip
-def test_a_changed_input_is_said_compared_and_the_reader_s_left_alone(
-    eager, compiled, x, matches, said
-):
-    for given in ({"inputs": [x]}, {"kwargs": {"x": x}}):
-        found = asked(eager, compiled, *given.pop("inputs", ()), **given)
-        assert found.matches is matches and notes(found) == said
-        assert found.max_error == 0  # of what is returned
-        assert torch.equal(x, torch.ones_like(x))
+def test_a_changed_input_is_compared_and_the_reader_s_left_alone():
+    found = asked(lambda x: (x + 1).sum(), grows, ONES)
+    assert found.matches is False and notes(found) == [LEFT_DIFFERS]
+    assert found.max_error == 0  # of what is returned
+    assert torch.equal(ONES, torch.ones(4))
 
 
 # ----------------------------------------------------------------------- random numbers

@@ -8,8 +8,6 @@ import collections
 import math
 import time
 from functools import partial
-from types import SimpleNamespace
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -77,16 +75,6 @@ def keeping():
     return Does(keeps, kept=collections.deque(maxlen=2))
 
 
-class Numbered(nn.Module):
-    """Keeps the numbers of its calls for all of its kind."""
-
-    calls: ClassVar = []
-
-    def forward(self, x):
-        Numbered.calls.append(len(Numbered.calls))
-        return x * len(Numbered.calls)
-
-
 class Fresh(nn.Module):
     """Takes another way when it is compiled."""
 
@@ -101,21 +89,6 @@ class Fresh(nn.Module):
 # ------------------------------------------------------------------------- false alarms
 
 SCALE = torch.linspace(0.5, 1.5, 3)
-
-
-def appended(x, cache):
-    cache.rows.append(x)
-    return torch.cat(cache.rows).sum(0)
-
-
-def shared_cache():
-    cache = SimpleNamespace(rows=[])
-    return [(torch.rand(1, 4), cache) for _ in range(3)]
-
-
-def detected(x):
-    keep = x[:, 0] > 2
-    return x[keep], keep.nonzero()
 
 
 def detector(boxes, scores):
@@ -155,15 +128,12 @@ ALIKE = {  # a model, and its calls
         (torch.rand(5, 4), torch.tensor([0.5, 0.5, 0.9, 0.1, 0.5])),
     ),
     "ill-conditioned": lambda: (chaotic, (torch.rand(64),)),
-    "nothing is found": lambda: (detected, (torch.rand(5, 3),)),
     "no numbers": lambda: (lambda x: x + 1, (torch.zeros(0, 3),)),
     "noise around 0": lambda: (lambda x: x.softmax(-1).sum(-1) - 1, (ROWS,)),
     "NaN on purpose": lambda: (lambda x: (x / x * math.inf).softmax(-1), (ROWS,)),
     "a deque that is read": lambda: (keeping(), (torch.ones(3),)),
     "a tensor of the file": lambda: (lambda x: x * SCALE, (torch.ones(3),)),
     "a counter": lambda: (norm(), *[(ROWS,)] * 3),
-    "a list of the class": lambda: (Numbered(), *[(torch.rand(3),)] * 3),
-    "one cache for all calls": lambda: (appended, *shared_cache()),
     "both raise": lambda: (
         lambda x, at: F.embedding(at, x),
         *((torch.rand(3, 2), torch.tensor([at])) for at in (2, 7)),

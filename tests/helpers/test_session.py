@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from helpers import compare, session
+from helpers import session
 from helpers.capture import Watch, graphs, recompiles
 from helpers.codegen import kernels, output_code
 from helpers.errors import CompiledRaises, InputError
@@ -121,25 +121,6 @@ def test_what_raises_only_when_compiled_is_not_its_owner_s_fault():
     with pytest.raises(CompiledRaises, match=r"^it runs eagerly, and ") as it:
         graphs(lambda x: checked(x) + 1, X)
     assert "Call it yourself" not in str(it.value)
-
-
-def test_both_ways_runs_a_backward_where_one_is_asked_for_or_needed():
-    x, by = X.clone().requires_grad_(), torch.full_like(X, 2).requires_grad_()
-    gradients = {}
-    x.register_hook(functools.partial(gradients.__setitem__, "x"))
-    by.register_hook(functools.partial(gradients.__setitem__, "by"))
-
-    def scaled(x, *, by):
-        return {"y": x * by, "x": x.detach()}
-
-    for backward, found in ((None, {"x", "by"}), (True, {"x", "by"}), (False, set())):
-        gradients.clear()
-        session.both_ways(scaled, backward)(x, by=by)
-        assert gradients.keys() == found and gradients.get("x", by).eq(2).all()
-    session.both_ways(scaled, None)(X, by=2)
-    assert x.grad is None
-    with pytest.raises(InputError, match=r"backward=True, .*x\.requires_grad_\(\)"):
-        session.both_ways(scaled, True)(X, by=2)
 
 
 def test_a_compiler_that_fails_is_told_from_a_function_that_raises():
@@ -419,13 +400,3 @@ def test_what_did_not_change_is_not_written():
         compiled(X)
     assert watch.compiles == 0
     assert [p._version for p in model.parameters()] == versions
-
-
-def test_a_compiled_module_stays_compiled_after_compare():
-    module, x = Remembers(), torch.randn(8, 4)
-    compiled = torch.compile(module, backend="eager")
-    compare(module, compiled, x, budget=0.05)
-    assert module.last is None
-    with Watch() as watch:
-        compiled(x)
-    assert watch.compiles == 0

@@ -115,11 +115,3 @@ def test_pay_back_is_the_first_call_that_pays(cold, a, b):
         slack = 1e-6 * (cold + n * a)
         assert cold + (n - 1) * b <= n * a + slack
         assert n == 1 or cold + (n - 2) * b > (n - 1) * a - slack
-
-
-def test_quantiles_are_values_that_occurred():
-    values = [40, 10, 30, 20]
-    shares = (0, 0.24, 0.25, 0.5, 0.75, 0.99, 1)
-    found = [stats.quantile(values, share) for share in shares]
-    assert found == [10, 10, 20, 30, 40, 40, 40]
-    assert values == [40, 10, 30, 20]

@@ -52,19 +52,6 @@ def test_an_interrupt_ends_it_and_keeps_what_is_done():
     assert none.headings == ("size", "a", "b", "speed-up") and not none.rows
 
 
-@pytest.mark.parametrize("values", [[1, 2, 4], [1]])
-def test_a_comparison_that_is_interrupted_ends_its_sweep(values):
-    def extra(n):
-        if n == 2300:  # after some 1,000 to warm up, and 160 a round
-            raise KeyboardInterrupt
-        return 0.0
-
-    found = run(values, clock=FakeClock(extra=extra))
-    assert not found.complete and sizes(found) == [1]
-    assert found.points[0].comparison.interrupted
-    assert found.table().headings == ("size", "eager", "compiled", "speed-up")
-
-
 def test_an_error_carries_the_points_before():
     with pytest.raises(RuntimeError, match="enough") as told:
         run(error=RuntimeError("enough"))

@@ -79,13 +79,6 @@ def test_a_block_is_the_lower_quartile_of_its_last_three_fifths():
     assert block(clock, lambda: None, Plan(4, 10)).seconds == pytest.approx(5e-4)
 
 
-def test_samples_in_which_we_waited_do_not_count():
-    """Three in four wait for 2 ms; those that are left say what a call takes."""
-    clock = FakeClock(waits=lambda n: n % 4 and 0.002, per_call=2e-4)
-    found = block(clock, lambda: None, Plan(5, 20))
-    assert found.seconds == pytest.approx(2e-4) and found.waited == 0
-
-
 @pytest.mark.parametrize(("samples", "seconds"), [(20, 1.01e-3), (15, 6e-3)])
 def test_a_quarter_of_undisturbed_samples_is_enough(samples, seconds):
     """Of the last 12, three: the lowest.  Of the last nine, two: what waited least."""

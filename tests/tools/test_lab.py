@@ -1,12 +1,8 @@
 """The reader's own copies: what they wrote stays, what they did not is renewed."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
-from urllib.request import urlopen
 
 import nbformat
 import pytest
@@ -161,32 +157,6 @@ def test_a_full_disk_in_the_middle_loses_nothing(monkeypatch, capsys):
     assert started, "JupyterLab opens what is there"
     assert code("01") == "x = 'mine'"
     assert [line[:2] for line in delivered()] == ["01"]
-
-
-SERVE = """
-from pathlib import Path
-from tools import lab
-lab.ROOT = Path.cwd()
-lab.serve([*lab.options("00.ipynb"), "--no-browser"])
-"""
-
-
-def test_the_terminal_says_one_line_which_has_the_address(tmp_path):
-    home = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    run = [sys.executable, "-c", SERVE]
-    with subprocess.Popen(run, cwd=tmp_path, env=home, **pipes) as server:
-        try:
-            line = server.stdout.readline()
-            address = line.split()[-1]
-            with urlopen(address, timeout=60) as page:
-                assert "jupyter-config-data" in page.read().decode()
-            end = address.replace("/lab/workspaces/course", "/api/shutdown")
-            urlopen(end, data=b"", timeout=60).close()
-            assert server.stdout.read() == ""
-        finally:
-            server.kill()
-    assert line.startswith("lab: your lessons open")
 
 
 def test_links_of_the_copies_lead_somewhere():

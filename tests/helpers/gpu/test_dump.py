@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch.utils.checkpoint import checkpoint
 
 from helpers import dump_triton
 from helpers.errors import InputError
@@ -73,16 +72,6 @@ def test_lines_and_counts_of_the_program():
 # --- inputs, and odd programs ---------------------------------------------------------
 
 
-def test_tensors_that_require_gradients_keep_theirs():
-    w, x = randn(8, 8).requires_grad_(), randn(4, 8)
-    w.grad = torch.ones(8, 8)
-    dump = dump_triton(lambda x, w: (x @ w).relu(), x, w, training=True)
-    assert {g.phase for g in dump.graphs} == {"forward", "backward"}
-    products = [k for k in dump.library if k.phase == "backward"]
-    assert len(products) == 1  # of w alone: x needs none
-    assert torch.equal(w.grad, torch.ones(8, 8)) and not x.requires_grad
-
-
 def test_branches_and_regions_have_their_own_kernels():
     def either(x):
         return torch.cond(x.sum() > 0, torch.sin, torch.exp, (x,))
@@ -107,28 +96,6 @@ def test_branches_and_regions_have_their_own_kernels():
     assert not any("cpp" in launch.name for launch in nested.launches)
     assert branch in nested.undecided
     assert {k.phase for k in nested.kernels} == {"forward", "backward"}
-
-
-def test_kernels_of_ones_own_with_helpers_and_quotes():
-    from tests.helpers.gpu.triton_kernel import quoted
-
-    def twice(x):
-        out = torch.empty_like(x)
-        quoted[(4, 2)](x, out, x.numel(), 2.5, BLOCK=128)
-        quoted[(8,)](x, out, x.numel(), 1.5, BLOCK=128)
-        return out
-
-    first, second = dump_triton(twice, randn(1000)).kernels
-    assert (first.grid, second.grid) == ((4, 2, 1), (8, 1, 1))
-    assert "'''" in first.source and first.registers > 0
-    # In a region, too, where it cannot run without a GPU.
-    around = dump_triton(
-        lambda x: checkpoint(twice, x, use_reentrant=False), randn(1000)
-    )
-    assert {kernel.grid for kernel in around.kernels} >= {first.grid, second.grid}
-    later = "what comes after your own Triton kernel, which needs a GPU to run"
-    assert later in around.undecided
-    assert "\n# Original path: triton_kernel.py:" in around.source
 
 
 # --- files ----------------------------------------------------------------------------

@@ -59,26 +59,6 @@ def test_all_that_would_be_timed_is_listed_and_the_library_is_shown():
     assert dump_triton(torch.sin, randn(4), mode=UNTIMED).noted == ()
 
 
-def test_products_of_both_phases_are_numbered_through():
-    x, w = randn(64, 128, dtype=BF16), randn(128, 64, dtype=BF16)
-    how = {"mode": UNTIMED, "training": True}
-
-    def kinds(**more):
-        dump = dump_triton(lambda x, w: F.gelu(x @ w), x, w, **how, **more)
-        return dump, [k.kind for k in dump.launches if k.kind != "pointwise"]
-
-    with only("BLOCK_M=64, BLOCK_N=64.*num_stages=2|^$"):
-        dump, plain = kinds()
-        libraries = [each.number for each in dump.noted if each.kind == "library"]
-        _, last = kinds(template=libraries[2] + 1)
-        _, all_three = kinds(template="BLOCK_M=64, num_stages=2")
-    assert {each.product for each in dump.noted} == {0, 1, 2}
-    assert libraries[0] == 0 and len(libraries) == 3
-    assert "; shown is the library mm" in dump.undecided[-2]
-    assert plain == ["library"] * 3 and all_three == ["template"] * 3
-    assert last == ["library", "library", "template"]
-
-
 # --- what each needs ------------------------------------------------------------------
 
 
@@ -146,12 +126,3 @@ def test_a_chosen_template_has_bias_and_gelu_in_its_end(three, template):
 def test_one_that_is_not_there_or_cannot_run_is_refused(template, gpu, why):
     with pytest.raises(InputError, match=why):
         of_three(template, gpu)
-
-
-def test_a_chosen_template_computes_what_eager_does():
-    inputs = layer(32, 64, 64)
-    with only("BLOCK_M=32, BLOCK_N=32"):
-        dump = dump_triton(gelu_linear, *inputs, mode=UNTIMED, template="BLOCK_N=32")
-    assert [k.kind for k in dump.launches] == ["template"]
-    checked = dump.check_numerics()
-    assert checked.checked == 1 and "agrees" in str(checked)
