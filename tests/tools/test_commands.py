@@ -14,7 +14,6 @@ COMMANDS = (
     "tools.alone",
     *("tests.strict", "tests.refresh", "tests.companions", "tests.failing"),
     *("tests.benchmarks.__main__", "tests.field.__main__", "tests.proof.__main__"),
-    "tools.hub.__main__",
 )
 PROOFS = [f"tests.proof.{name}" for name in NAMES if name != "report"]
 

@@ -1,16 +1,22 @@
-"""JupyterHub for a room on one Linux machine; `python -m tools.hub` starts it.
+"""JupyterHub for a room on one Linux machine: see notebooks/workshop/routes.md.
 
 Each person is an account of the machine, so the system itself keeps their files
 apart. JupyterHub's own mem_limit and cpu_limit bind nothing when servers are plain
-processes, so `limit` binds them.
+processes, so `limit` binds them. Everybody gets a copy of the course as it is committed
+here, or from COURSE_REPOSITORY.
 """
 
 import itertools
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import urlencode
 
 c = get_config()  # noqa: F821
 
+ROOT = Path(__file__).resolve().parents[1]
 GROUP = "torch-compile-course"  # the accounts that may come in
 START = """\
 cd
@@ -20,10 +26,30 @@ export TORCHINDUCTOR_CACHE_DIR=$HOME/.cache/inductor
 exec python -m tools.lab "$@"
 """
 
+
+def bundle():
+    """Write the checkout to one file, for git reads no repository of another account.
+
+    Return its name, and the branch.
+    """
+    git = ["git", "-C", str(ROOT)]
+    asked = [*git, "symbolic-ref", "--short", "HEAD"]
+    branch = subprocess.check_output(asked, text=True).strip()
+    file = str(ROOT / ".cache" / "course.bundle")
+    os.umask(0o022)  # everybody reads it
+    create = [*git, "bundle", "create", "--quiet", file, "HEAD", branch, "--"]
+    subprocess.run(create, check=True)
+    return file, branch
+
+
+given = os.environ.get("COURSE_REPOSITORY")
+source = (given, os.environ.get("COURSE_BRANCH", "main")) if given else bundle()
+# The address that pulls the course and opens what a person had open.
+asked = {"repo": source[0], "branch": source[1], "targetPath": "torch-compile-course"}
+asked["urlpath"] = "lab/workspaces/course"
+print(f"https://HUB/hub/user-redirect/git-pull?{urlencode(asked, safe='/')}")
+
 c.JupyterHub.ip = "127.0.0.1"  # --ip=0.0.0.0 opens it to the room
-c.JupyterHub.port = port = int(os.environ["COURSE_PORT"])
-c.JupyterHub.hub_port = port + 1
-c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{port + 2}"
 # JupyterHub stops what it started. Where it cannot, because it is killed or has not
 # come so far, the system does, and in its first seconds Ctrl-C must end it at once.
 signal.signal(signal.SIGINT, signal.SIG_DFL)  # until JupyterHub listens
@@ -42,8 +68,10 @@ c.Spawner.start_timeout = c.Spawner.http_timeout = 180  # when all come at once
 c.Spawner.mem_limit = "2G"
 c.Spawner.cpu_limit = 2
 c.Spawner.environment = {
-    "COURSE_REPOSITORY": os.environ["COURSE_REPOSITORY"],
-    "COURSE_BRANCH": os.environ["COURSE_BRANCH"],
+    "COURSE_REPOSITORY": source[0],
+    "COURSE_BRANCH": source[1],
+    # Where servers find this Python under its plain name.
+    "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
     "NBGITPULLER_PARENTPATH": "..",  # a link pulls into the same folder as START
 }
 
