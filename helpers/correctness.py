@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 
 from .errors import InputError
 from .session import one_device, random_state, restored, tensors_of
-from .tensors import tensors
+from .tensors import memory_of, tensors
 
 _PIECE = 1 << 22  # elements compared at a time, so that it takes little memory
 _RTOL = {torch.float16: 1e-3, torch.bfloat16: 1.6e-2, torch.float32: 1.3e-6}
@@ -201,7 +201,7 @@ def _widen(narrow: Sequence[torch.Tensor]) -> None:
     """Make all float64 where they are; what shares memory shares it, gaps stay."""
     wide: dict[Any, torch.Tensor] = {}
     for tensor in narrow:
-        place = _memory(tensor)
+        place = memory_of(tensor) or id(tensor), tensor.dtype
         if place not in wide:
             whole = tensor.data.new_empty(0).set_(tensor.untyped_storage())
             wide[place] = whole.to(_wide(tensor.dtype))
@@ -221,7 +221,7 @@ def nudged(state: restored, turn: int, share: float, *objects: Any) -> Iterator[
     """
     known = set[Any]()
     for tensor in _kept(state, tensors_of(*objects)):
-        place = _memory(tensor)
+        place = memory_of(tensor) or id(tensor), tensor.dtype
         if place in known or not tensor.is_floating_point() or tensor.itemsize == 1:
             continue
         known.add(place)
@@ -238,13 +238,6 @@ def _nudged_digits(values: torch.Tensor, turn: int, share: float) -> torch.Tenso
     share = max(share, torch.finfo(values.dtype).eps)
     moved = values * (1 + share * (2 * ways - 1)).to(values)
     return torch.where(values == values.round(), values, moved)
-
-
-def _memory(tensor: torch.Tensor) -> Any:
-    """Return the key of a tensor's memory: tensors that share it have the same key."""
-    if not tensor.numel():
-        return id(tensor)
-    return tensor.untyped_storage().data_ptr(), tensor.dtype
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype:
@@ -462,11 +455,6 @@ def _pieces(
     x, y = x.reshape(-1), y.reshape(-1)
     for a, b in zip(x.split(_PIECE), y.split(_PIECE), strict=True):
         yield (a.float(), b.float()) if float8 else (a, b)
-
-
-def coarsest(dtypes: Iterable[torch.dtype]) -> float:
-    """Return the relative tolerance of the shortest of the *dtypes* that take part."""
-    return max((_RTOL.get(dtype, 0.0) for dtype in dtypes), default=0.0)
 
 
 def digits_of(dtype: torch.dtype) -> float:

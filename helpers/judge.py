@@ -577,11 +577,9 @@ def _values(
         sides = ([side[p] for p in ours] for side in (exact, ours))
         share = correctness.share_of(*sides)
     else:
-        share = correctness.coarsest(
-            one.form["dtype"]
-            for one in (*x.results.values(), *x.left.values())
-            if "dtype" in one.form
-        )
+        forms = [one.form for one in (*x.results.values(), *x.left.values())]
+        dtypes = [form["dtype"] for form in forms if "dtype" in form]
+        share = max(map(correctness.digits_of, dtypes), default=0.0)
     sides = ([side[p] for p in places] for side in (ours, theirs))
     for place, b in zip(places, correctness.in_order_of(*sides), strict=True):
         a, t = ours[place], exact.get(place)

@@ -21,7 +21,7 @@ from torch.utils import _pytree as pytree
 from . import _torch, correctness
 from .errors import CompiledRaises, InputError, one_line
 from .session import has_values, placed, plain_state, restored
-from .tensors import clone, tensors
+from .tensors import clone, memory_of, tensors
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 _PLAIN = (
@@ -356,10 +356,10 @@ def _tensor(
         dense = tensor.values() if tensor.is_nested else tensor.to_dense()
         kind = f"{str(tensor.layout).removeprefix('torch.')} tensor"
         return dense.detach().clone(), kind, fields
-    memory = _memory(tensor)
+    memory = memory_of(tensor)
     known = [(p.lstrip("."), t) for p, t in before.items()]
     same = [p for p, t in known if t is tensor]
-    sharing = sorted(p for p, t in known if memory == _memory(t) != 0)
+    sharing = sorted(p for p, t in known if memory == memory_of(t) != 0)
     fields["identity"] = f"is {same[0]}" if same else "new"
     fields["alias"] = f"shares {', '.join(sharing)}" if sharing else "own"
     sizes = zip(tensor.shape, tensor.stride(), strict=True)
@@ -379,13 +379,3 @@ def same_plain(x: Any, y: Any) -> bool:
     if isinstance(x, (list, tuple)):
         return len(x) == len(y) and all(map(same_plain, x, y))
     return x == y
-
-
-def _memory(tensor: torch.Tensor) -> int:
-    """Return the address of a tensor's memory, and 0 for one without."""
-    if tensor.layout is not torch.strided or tensor.is_nested or not tensor.numel():
-        return 0
-    try:
-        return tensor.untyped_storage().data_ptr()
-    except (NotImplementedError, RuntimeError):  # a subclass without memory
-        return 0

@@ -88,6 +88,16 @@ def clone(value: Any) -> Any:
     return copy.deepcopy(value, memo)
 
 
+def memory_of(tensor: torch.Tensor) -> int:
+    """Return the address of a tensor's memory, and 0 for one without."""
+    if tensor.layout is not torch.strided or tensor.is_nested or not tensor.numel():
+        return 0
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (NotImplementedError, RuntimeError):  # a subclass without memory
+        return 0
+
+
 def with_gaps(value: torch.Tensor) -> torch.Tensor:
     """Return the memory from the first to the last element, in one dimension."""
     steps = zip(value.shape, value.stride(), strict=True)

@@ -123,12 +123,10 @@ def _answers(chosen: Gpu) -> Iterator[tuple[Any, str, Any]]:
                 yield owner, name, staticmethod(always(value))
     yield triton_helpers, "set_driver_to_gpu", always(None)
     for owner in (inductor_scheduler, mm_grouped):  # each has its own name of it
-        if hasattr(owner, "has_triton"):
-            yield owner, "has_triton", always(True)
-    ask = getattr(mm_grouped, "can_use_triton_kernel", None)
-    if ask:  # it asks whether CUDA is there at all
-        available = mock.patch.object(torch.cuda, "is_available", always(True))
-        yield mm_grouped, ask.__name__, available(ask)
+        yield owner, "has_triton", always(True)
+    ask = mm_grouped.can_use_triton_kernel  # it asks whether CUDA is there at all
+    available = mock.patch.object(torch.cuda, "is_available", always(True))
+    yield mm_grouped, ask.__name__, available(ask)
 
 
 # c10::DeviceType, which is part of torch's stable interface.
@@ -172,11 +170,10 @@ _MEMORIES = (
 
 def _forget_device() -> None:
     for place in _MEMORIES:
-        with contextlib.suppress(ImportError, AttributeError):  # another version's
-            owner = resolve_name(place)
-            for cached in (owner, *(getattr(owner, name) for name in vars(owner))):
-                if hasattr(cached, "cache_clear"):
-                    cached.cache_clear()
+        owner = resolve_name(place)
+        for cached in (owner, *(getattr(owner, name) for name in vars(owner))):
+            if hasattr(cached, "cache_clear"):
+                cached.cache_clear()
 
 
 def _remember_tma() -> None:

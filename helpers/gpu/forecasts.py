@@ -19,7 +19,7 @@ from .. import session
 from ..errors import InputError
 from ..flops import flops
 from ..results import TableResult
-from ..tensors import tensors
+from ..tensors import memory_of, tensors
 from ..text import Table, count, progress, seconds, size
 from ..traffic import GATHERS, Counting, bytes_of, counted
 from . import gpus
@@ -277,7 +277,7 @@ def forecast(
 
 def _check_memory(fn: Any, inputs: Any, kwargs: Any, chip: gpus.Gpu) -> None:
     every = session.tensors_of(fn, inputs, kwargs)
-    held = {_storage(t): t for t in every if t.layout is torch.strided}
+    held = {memory_of(t): t for t in every if t.layout is torch.strided}
     needs = sum(tensor.untyped_storage().nbytes() for tensor in held.values())
     if needs > chip.memory:
         raise InputError(
@@ -312,8 +312,7 @@ class _Working(Counting):
         self.unread, self.weights = set[int](), 0  # storages, bytes
 
     def begin(self, *objects: Any) -> None:
-        held = session.tensors_of(*objects)
-        self.unread |= {_storage(t) for t in held if t.layout is torch.strided}
+        self.unread |= set(map(memory_of, session.tensors_of(*objects)))
 
     def noted(self, func: Any, moved: int, given: Any, result: Any) -> Call:
         name, _ = super().noted(func, moved, given, result)
@@ -321,14 +320,10 @@ class _Working(Counting):
         dtype = str(next(tensors((given, result))).dtype).removeprefix("torch.")
         results = next(tensors(result)).numel() if done else 0
         for tensor in tensors(given) if name not in GATHERS else ():  # it is read whole
-            if (place := _storage(tensor)) in self.unread:
+            if (place := memory_of(tensor)) in self.unread:
                 self.unread.remove(place)
                 self.weights += bytes_of(tensor)
         return Call(name, moved, done, dtype, results)
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,6 @@ RUN = f"""async (number) => {{
 }}"""
 WRITE = f"""([number, source]) =>
   {SHOWN}.content.model.cells.get(number).sharedModel.setSource(source)"""
-RESTART = f"async () => {{ await {SHOWN}.sessionContext.session.kernel.restart(); }}"
 STOP = f"async () => {{ await {SHOWN}.sessionContext.shutdown(); }}"
 # The toolbar shows an idle kernel before there is one, so this asks for both.
 IDLE = """() => {
@@ -66,9 +65,6 @@ IDLE = """() => {
   const kernel = shown?.sessionContext?.session?.kernel;
   return kernel?.connectionStatus === 'connected' && kernel?.status === 'idle';
 }"""
-# What was to be moved, and now shows a broken link instead of words.
-BROKEN = """() => [...document.querySelectorAll('.jupyter-widgets-disconnected')]
-  .filter(own => getComputedStyle(own, '::before').display !== 'none').length"""
 # What a reader looks at: pictures, tables and text, but not a control's own reading.
 LOOK = """(area) => {
   const copy = area.cloneNode(true);
@@ -130,7 +126,6 @@ def visit(page: Page, address: str, answers: str, picture: Path | None) -> Row:
         page.screenshot(path=picture, full_page=True)
     moves = [*moved(page)]
     told = [*solved(lesson, answers)]
-    wrong += forgotten(lesson)
     page.evaluate(STOP)
     # The place of a bar may come first, where a check took long.
     passed = [text for text in told if re.search(r"^\S+ passed\.", text, re.M)]
@@ -156,23 +151,6 @@ def solved(lesson: Opened, answers: str) -> Iterator[str]:
                 told = lesson.run(number)
                 if "check" in tags(cell):
                     yield told or f"{key}: the check said nothing"
-
-
-def forgotten(lesson: Opened) -> list[str]:
-    """Restart the kernel and run the last cell alone; return what is wrong then."""
-    page = lesson.page
-    page.evaluate(RESTART)
-    page.wait_for_function(IDLE)
-    wrong = [f"{n} broken links" for n in [page.evaluate(BROKEN)] if n]
-    last = len(lesson.notebook.cells) - 1
-    while lesson.notebook.cells[last].cell_type != "code":
-        last -= 1
-    lesson.run(last)
-    raised = [o for o in lesson.notebook.cells[last].outputs if "traceback" in o]
-    told = "\n".join(line for output in raised for line in output.traceback)
-    if "What to do: this kernel knows nothing of the cells above" not in told:
-        wrong.append(f"a new kernel does not say so: {told[-200:]!r}")
-    return wrong
 
 
 def moved(page: Page) -> Iterator[str]:
