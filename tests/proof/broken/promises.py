@@ -42,9 +42,6 @@ def short_constants(async_compile: Any) -> None:
     )
 
 
-REGISTRATIONS = "torch._meta_registrations"
-
-
 setting(
     "indices unchecked",
     CONFIG,
