@@ -143,27 +143,19 @@ def check_python() -> None:
         return
     age = "old" if sys.version_info[:2] < OLDEST else "new"
     needs = f"the course needs 3.{OLDEST[1]} to 3.{NEWEST[1]}"
-    text = f"Python {HERE} is too {age}: {needs}"
-    for minor in range(NEWEST[1], OLDEST[1] - 1, -1):
-        if runs(f"python3.{minor}"):
-            stop(f"{text}; make setup PYTHON=python3.{minor} uses one that is here")
-    stop(f"{text}; install one and say make setup PYTHON=python3.{OLDEST[1]}")
+    stop(f"Python {HERE} is too {age}: {needs}; make setup PYTHON=python3.12 takes one")
 
 
 def check_compiler() -> None:
     usual = "clang++" if sys.platform == "darwin" else "g++"
-    chosen = os.environ.get("CXX", "")
-    if os.name == "nt" or runs(chosen or usual):  # Windows: doctor looks for MSVC
+    name = os.environ.get("CXX") or usual
+    if os.name == "nt" or runs(name):  # Windows: doctor looks for MSVC
         return
-    if chosen:
-        fix = f"CXX={chosen} does not run: unset CXX or correct it"
-    elif runs("clang++"):
-        fix = "clang++ is here: export CXX=clang++"
-    elif sys.platform == "darwin":
+    fix = "Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++"
+    if sys.platform == "darwin":
         fix = "xcode-select --install"
-    else:
-        fix = "Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++"
-    stop(f"no C++ compiler, and torch.compile builds CPU kernels with one; {fix}")
+    kernels = "torch.compile builds CPU kernels with a C++ compiler"
+    stop(f"{name} does not run, and {kernels}; {fix}; or set CXX to one that runs")
 
 
 def check_modules() -> None:
