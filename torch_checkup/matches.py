@@ -155,7 +155,7 @@ def _about(m: Model, calls: int) -> list[str]:
         said.append("the calls were made in a row, from one state")
     if m.inside:
         left = "compiled with all around it" if m.whole else "compiled as they are"
-        if m.in_pieces and not least_captured(m)[0].count:
+        if m.in_pieces and m.calls and not least_captured(m)[0].count:
             left += ", of which nothing is captured, so both sides run eagerly"
         names = ", ".join(m.inside[:3]) + (", …" if len(m.inside) > 3 else "")
         said.append(
