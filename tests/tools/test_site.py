@@ -7,8 +7,11 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from course import moved
 from tools.site import __main__ as site
+from tools.site import lessons
 from tools.site.finish import finished
+from tools.site.since import differs
 
 GLOSSARY = """# Glossary
 
@@ -101,7 +104,7 @@ def pages(tmp_path_factory):
     (notebooks / "claims.md").write_text("# Claims\n\nmark_it\n")
     (notebooks / "workshop" / "routes.md").write_text(
         "# Routes\n\n[commands](../../README.md#two-commands)\n"
-        "[hub](../../tools/jupyterhub_config.py)\n"
+        "[hub](../../tools/hub/jupyterhub_config.py)\n"
     )
     (notebooks / "workshop" / "00.md").write_text("# Teaching\n\nmark_it\n")
     ask = "00.p1  Which?\n  1. a\nYour guess: none yet. Set mine=1, run again.\n"
@@ -156,8 +159,34 @@ def test_links_lead_to_headings(pages):
     assert f'href="#{anchor}">Above' in lesson
 
 
-def test_reference_pages_are_listed(pages):
+def test_reference_pages_are_listed_and_old_names_lead_on(pages):
     assert 'href="reference/breaks.html"' in (pages / "index.html").read_text()
+    for old, new in moved.lessons().items():
+        assert f"url={new}.html" in (pages / f"{old}.html").read_text()
+
+
+def test_the_search_quotes_sections(pages):
+    """Also where the site was opened as files: the search page has their words."""
+    texts = json.loads((pages / "texts.js").read_text()[len("const TEXTS = ") : -2])
+    [_, (name, title, words)] = texts["00_first"]
+    assert (name, title) == ("a-part-and-more", "A part, and more")
+    assert "mark_it" in words and "it said" in words and "guess first" not in words
+    search = (pages / "search.html").read_text()
+    assert 'src="texts.js"' in search and "excerpts.js" in search
+
+
+def test_a_lesson_opens_elsewhere_where_the_repository_has_an_address(monkeypatch):
+    monkeypatch.setattr(lessons, "address", lambda: "https://github.com/a/b")
+    page = new_notebook(cells=[new_markdown_cell("# 00 · First?")])
+    page.metadata["language_info"] = {"name": "python"}
+    lessons.lesson_page(page, {}, "reference/breaks.ipynb")
+    for words in (
+        "colab.research.google.com/github/a/b/",
+        "codespaces.new/a/b",
+        "gh/a",
+    ):
+        assert words in page.cells[0].source
+    assert page.cells[0].source.count("notebooks/reference/breaks.ipynb") == 2
 
 
 def test_answers_are_linked(pages):
@@ -180,6 +209,12 @@ def test_what_works_since_when_has_a_program_and_each_version(pages):
     assert html.count("why &lt;b&gt; " * 8) == 1  # whole where the row is open
     assert "<tr data-differs>" in html and 'href="00_first.html">00 · What' in html
     assert 'href="since.html"' in (pages / "index.html").read_text()
+
+
+def test_versions_differ_by_verdicts_and_breaks_not_by_messages():
+    break_, other = ["a break", "GB1"], ["a break", "GB2"]
+    assert differs({"a": break_, "b": other})
+    assert not differs({"a": ["raises", "one"], "b": ["raises", "two"]})
 
 
 def test_no_page_asks_another_host(pages):

@@ -16,7 +16,7 @@ myst_enable_extensions = ["attrs_inline"]
 myst_heading_anchors = 3
 
 html_theme = "furo"
-html_static_path = ["course.css", "page.js"]
+html_static_path = ["course.css", "page.js", "excerpts.js"]
 html_css_files = ["course.css"]
 html_js_files = ["page.js"]
 html_search_scorer = str(Path(__file__).with_name("search.js"))

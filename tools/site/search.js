@@ -11,3 +11,6 @@ var Scorer = {
   score: ([page, , , , found]) =>
     found * Scorer.weights.find(([pattern]) => pattern.test(page))[1],
 };
+
+// excerpts.js has better ones.
+DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;

@@ -5,10 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from course.bugs import around, negated, other_gelu
-from tests.proof.broken import fault
+from tests.proof.broken import fault, setting
 
 PARTITION, TABLE = "torch._functorch.partitioners", "torch._inductor.decomposition"
 CUT = "min_cut_rematerialization_partition"
+
+
+@fault("partitioner saves everything", PARTITION, "06")
+def save_all(partitioners: Any) -> None:
+    """A training step needs as much memory as eager, or more."""
+    partitioners.min_cut_rematerialization_partition = partitioners.default_partition
 
 
 @fault("memory budget ignored", PARTITION, "06")
@@ -47,6 +53,14 @@ def no_write(wrappers: Any) -> None:
     wrappers.apply_in_graph_mutations = lambda *_, **__: None
 
 
+@fault("gelu is not decomposed", TABLE, "06 07")
+def no_gelu(decomposition: Any) -> None:
+    """A common function becomes a call of its own, and fuses with nothing."""
+    import torch
+
+    decomposition.decompositions.pop(torch.ops.aten.gelu.default)
+
+
 @fault("wrong decomposition", TABLE, "inside 06 00 18")
 def wrong_gelu(decomposition: Any) -> None:
     """A function is taken apart into others that are only nearly the same."""
@@ -62,3 +76,12 @@ def wrong_gelu_backward(decomposition: Any) -> None:
     decomposition.decompositions[key] = lambda gradient, x, **_: (
         gradient * (1.702 * x).sigmoid()
     )
+
+
+setting(
+    "random numbers as in eager",
+    "torch._inductor.config",
+    {"fallback_random": True},
+    "inside 07 06",
+    "Each dropout costs a launch of its own: the library draws, no kernel does.",
+)

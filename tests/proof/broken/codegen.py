@@ -35,6 +35,17 @@ def no_tail(async_compile: Any) -> None:
     on_source(async_compile.AsyncCompile, lambda source: source.replace(tail, never))
 
 
+@fault("computed twice", "torch._inductor.codegen.common", "inside 07")
+def no_cse(common: Any) -> None:
+    """The same subexpression is computed again wherever it is used."""
+
+    @around(common.CSE, "generate")
+    def generate(original, self, buffer, expr, *rest, **how):
+        if isinstance(expr, str) and "sin(" in expr:
+            self._cache.pop(self.augment_key(expr), None)
+        return original(self, buffer, expr, *rest, **how)
+
+
 @fault("Triton forgets its masks", TRITON, "08")
 def no_masks(module: Any) -> None:
     """The last program of a kernel reads and writes beyond the end of its tensors."""
@@ -50,6 +61,15 @@ def wrong_triton_exp(module: Any) -> None:
         return original(x).replace("exp(", "exp2(")
 
     module.TritonOverrides.exp = staticmethod(exp)
+
+
+setting(
+    "alignment forgotten",
+    CONFIG,
+    {"triton.divisible_by_16": False},
+    "08",
+    "Loads on the GPU become four times as many, and memory is no longer kept busy.",
+)
 
 
 @fault("one candidate only", "torch._inductor.runtime.triton_heuristics", "12 08")

@@ -64,10 +64,23 @@ def not_full(dynamo: Any) -> None:
     optimize_with(dynamo, nopython=False)
 
 
+@shared("dynamic= ignored", OPTIMIZE, "14 15 16")
+def not_dynamic(dynamo: Any) -> None:
+    """dynamic=True and dynamic=False do what the default does."""
+    optimize_with(dynamo, dynamic=None)
+
+
 @fault("constant changed on the way", "torch._dynamo.output_graph", "00 06 02 07 18")
 def other_eps(output_graph: Any) -> None:
     """A constant of the model is another one in the graph: answers are a bit off."""
     bugs.other_constant(output_graph.OutputGraph)
+
+
+@shared("stance ignored", "torch.compiler", "01 15 19 25 18 14 27")
+def no_stance(compiler: Any) -> None:
+    """A service set to fail on recompiles recompiles in the middle of the day."""
+    original = compiler.set_stance
+    compiler.set_stance = lambda *_, **__: original("default")
 
 
 @shared("a forbidden compile happens", "torch.compiler", "25 15 19 27")
@@ -78,6 +91,21 @@ def no_ban(compiler: Any) -> None:
     def set_stance(original, stance="default", *rest, **how):
         banned = stance == "fail_on_recompile"
         return original("default" if banned else stance, *rest, **how)
+
+
+@shared("blocks share no version", "torch.nn.modules.module", "25")
+def compile_alone(module: Any) -> None:
+    """Each of many equal blocks compiles for itself: a deep model starts slowly."""
+
+    @around(module.Module, "compile")
+    def compile(original, self, *given, **how):
+        original(self, *given, **{**how, "isolate_recompiles": True})
+
+
+@shared("a repeated region is written out", "torch.compiler", "25")
+def no_region(compiler: Any) -> None:
+    """A model with a region for its layers compiles as long as one without."""
+    compiler.nested_compile_region = lambda fn=None, **_: fn or (lambda each: each)
 
 
 DECORATORS = "torch._dynamo.decorators"
@@ -95,10 +123,22 @@ def compile_nothing(module: Any) -> None:
     module.Module.compile = lambda self, *_, **__: None
 
 
+@shared("disable ignored", "torch.compiler", "01 05 19")
+def not_disabled(compiler: Any) -> None:
+    """What was to stay out of the graph is traced all the same."""
+    compiler.disable = lambda fn=None, *_, **__: fn or (lambda each: each)
+
+
 @shared("reset forgets nothing", "torch.compiler", "19 01 04")
 def no_reset(compiler: Any) -> None:
     """After reset(), the old code still answers."""
     compiler.reset = lambda: None
+
+
+@shared("why it recompiled is lost", "torch._dynamo.guards", "14 15")
+def no_reasons(guards: Any) -> None:
+    """A recompile is counted, but nothing says which guard failed."""
+    guards.get_and_maybe_log_recompilation_reasons = lambda *_, **__: []
 
 
 @shared("the limit is hit in silence", "torch._dynamo.convert_frame", "14")
@@ -178,6 +218,30 @@ def forget_numbers(guards: Any) -> None:
         guards,
         lambda name, value: name.startswith("L[") and type(value) in (int, float),
     )
+
+
+@shared("a count in a tensor is guarded", GUARDS, "29 28")
+def guard_counts(guards: Any) -> None:
+    """A net that counts its batches in a buffer compiles again for each batch."""
+
+    @around(guards.GuardBuilder, "TENSOR_MATCH")
+    def tensor_match(match, self, guard, value=None):
+        match(self, guard, value)
+        count = self.get(guard)
+        if not count.dim() and not count.dtype.is_floating_point:
+            seen = int(count)
+            manager = self.get_guard_manager(guard)
+            manager.add_lambda_guard(lambda now: int(now) == seen, [str(seen)], None)
+
+
+@shared("training is not guarded", OPTIMIZE, "14 29")
+def any_mode(dynamo: Any) -> None:
+    """Validation runs the code of training: it drops units, and writes statistics."""
+
+    def kept(guard: Any) -> bool:
+        return not guard.name.endswith((".training", "['training']"))
+
+    optimize_with(dynamo, guard_filter_fn=lambda guards: list(map(kept, guards)))
 
 
 @shared("writes into lists are lost", "torch._dynamo.side_effects", "libraries 29 28")

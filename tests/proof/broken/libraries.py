@@ -24,6 +24,18 @@ def no_mask(flex: Any) -> None:
         return original(*given, **how)
 
 
+@fault("blocks at an edge count as whole", FLEX, "24")
+def whole_blocks(flex: Any) -> None:
+    """A rule is asked nowhere: a token sees what lies ahead, up to its block's end."""
+
+    @around(flex, "_convert_mask_to_block_mask")
+    def convert(original, *given, **how):
+        partial, full = original(*given, **how)
+        if full is None:
+            return partial, full
+        return partial * 0, partial + full
+
+
 @fault("options of a kernel are dropped", FLEX, "24")
 def no_options(flex: Any) -> None:
     """A kernel needs more shared memory than the GPU has, whatever is asked for."""

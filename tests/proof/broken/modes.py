@@ -22,6 +22,18 @@ def no_options(torch: Any) -> None:
             self.config = {}
 
 
+@fault("CUDA graphs forgotten", "torch", "12")
+def no_cudagraphs(torch: Any) -> None:
+    """reduce-overhead launches kernels one by one, and says nothing."""
+    wrapper = torch._TorchCompileInductorWrapper
+
+    @around(wrapper, "apply_options")
+    def apply_options(original, self, options):
+        original(self, options)
+        if "triton.cudagraphs" in self.config:
+            self.config["triton.cudagraphs"] = False
+
+
 @shared("marks of a step ignored", "torch._inductor.cudagraph_trees", "13")
 def no_marks(trees: Any) -> None:
     """Where a step begins is said, and each call begins one all the same."""
@@ -34,11 +46,33 @@ def no_mutation(trees: Any) -> None:
     trees.check_for_mutation = lambda *_: None
 
 
+@shared("weights may move", "torch._inductor.cudagraph_trees", "13")
+def no_addresses(trees: Any) -> None:
+    """Weights that were loaded anew are not what a replay reads."""
+
+    @around(trees.CUDAGraphNode, "check_invariants")
+    def check_invariants(original, self, inputs):
+        self.rerecord_if_static_inputs_change = False
+        return original(self, inputs)
+
+    @around(trees.CUDAGraphNode, "check_static_inputs_are_stable")
+    def check_static_inputs_are_stable(original, self, inputs):
+        return None
+
+
 @shared("pending backwards forgotten", "torch._inductor.cudagraph_trees", "13")
 def no_pending(trees: Any) -> None:
     """What a backward still needs is overwritten by the next forward."""
     forgotten = property(lambda self: False, lambda self, value: None)
     trees.CUDAGraphTreeManager.running_forwards_with_pending_backwards = forgotten
+
+
+variable(
+    "caches disabled",
+    {"TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"},
+    "19 12",
+    "Each start of the program pays for all of its compiles again.",
+)
 
 
 @fault("cache key without settings", "torch._inductor.codecache", "25 19 12")
@@ -67,6 +101,16 @@ variable(
     "The first call never returns.",
     patience=60.0,
 )
+
+
+@fault("cache key forgets constants", "torch._inductor.codecache", "25")
+def no_constants_in_key(codecache: Any) -> None:
+    """A constant is edited, and the code of before is served from the cache."""
+    import re
+
+    @around(codecache.FxGraphCachePickler, "dumps")
+    def dumps(original, self, obj):
+        return re.sub(rb"\b\d+\.\d+\b", b"0.0", original(self, obj))
 
 
 @fault("artifacts load nothing", "torch.compiler._cache", "25")

@@ -13,6 +13,67 @@ CONFIG = "torch._inductor.config"
 LOWERING = "torch._inductor.lowering"
 
 
+@fault("the first of two writes stays", LOWERING, "debugging 18")
+def reversed_writes(lowering: Any) -> None:
+    """Where an index occurs twice, compiled code keeps another value than eager."""
+    import torch
+
+    aten = torch.ops.aten
+    flip = lowering.lowerings[torch.ops.prims.rev.default]
+
+    def turned(x: Any) -> Any:
+        return flip(x, [0]) if len(x.get_size()) == 1 else x
+
+    put, scatter = aten.index_put.default, aten.scatter.src
+    usual_put, usual_scatter = lowering.lowerings[put], lowering.lowerings[scatter]
+
+    def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+        if not accumulate:
+            indices, values = [turned(i) for i in indices], turned(values)
+        return usual_put(x, indices, values, accumulate)
+
+    def scatter_src(x: Any, dim: int, index: Any, source: Any) -> Any:
+        return usual_scatter(x, dim, turned(index), turned(source))
+
+    lowering.lowerings[put] = index_put
+    lowering.lowerings[scatter] = scatter_src
+
+
+@fault("argmax counts in the order of memory", LOWERING, "debugging 18")
+def argmax_of_memory(lowering: Any) -> None:
+    """The place of the largest number is that of another, where x is transposed."""
+    import torch
+
+    op = torch.ops.aten.argmax.default
+    usual = lowering.lowerings[op]
+    permute = lowering.lowerings[torch.ops.aten.permute.default]
+
+    def argmax(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+        strides = x.maybe_get_stride()
+        turned = dim is None and strides and len(strides) == 2
+        if turned and strides[0] < strides[1]:
+            x = permute(x, [1, 0])
+        return usual(x, dim, keepdim)
+
+    lowering.lowerings[op] = argmax
+
+
+@fault("an int8 product is widened", LOWERING, "debugging 18")
+def wide_product(lowering: Any) -> None:
+    """A product of int8 comes back as int32, and the next operator gets no int8."""
+    import torch
+
+    op = torch.ops.aten.mul.Tensor
+    usual = lowering.lowerings[op]
+
+    def mul(a: Any, b: Any) -> Any:
+        if all(getattr(x, "get_dtype", int)() == torch.int8 for x in (a, b)):
+            a, b = (lowering.to_dtype(x, torch.int32) for x in (a, b))
+        return usual(a, b)
+
+    lowering.lowerings[op] = mul
+
+
 @fault("two draws are one", LOWERING, "test_promises")
 def one_seed_for_all(lowering: Any) -> None:
     """Two dropouts in a model drop the same numbers."""
@@ -40,6 +101,15 @@ def short_constants(async_compile: Any) -> None:
         async_compile.AsyncCompile,
         lambda source: re.sub(constant, r"static_cast<double>(\1f)", source),
     )
+
+
+REGISTRATIONS = "torch._meta_registrations"
+
+
+@fault("an overlapping write is let through", REGISTRATIONS, "debugging 18")
+def overlap_unseen(registrations: Any) -> None:
+    """What raises in eager mode gives numbers when compiled, and says nothing."""
+    registrations.torch._debug_has_internal_overlap = lambda _: 0
 
 
 setting(

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from course.bugs import around
-from tests.proof.broken import fault, shared
+from tests.proof.broken import fault, setting, shared
 
 
 @shared("logs silent", "torch._logging._internal", "19 14 01")
@@ -81,12 +81,47 @@ def no_operator_gradient(custom_ops: Any) -> None:
         return original(self, lost, **more)
 
 
+@fault(
+    "declared write of an operator lost",
+    "torch._higher_order_ops.auto_functionalize",
+    "23",
+)
+def no_declared_write(auto_functionalize: Any) -> None:
+    """An operator that updates a cache in place says so, and the cache stays old."""
+    name = "_do_auto_functionalize_v2_for_generic_mutable_operator"
+
+    @around(auto_functionalize, name)
+    def without_update(original, ctx, *rest, **more):
+        ctx.replace = ctx.commit_update = ctx.sync = lambda *_: None
+        return original(ctx, *rest, **more)
+
+
 @shared(
     "opcheck believes the fake", "torch.testing._internal.optests.generate_tests", "23"
 )
 def credulous(generate_tests: Any) -> None:
     """A fake with a wrong shape passes its test, and fails in production."""
     generate_tests.ALL_TEST_UTILS["test_faketensor"] = lambda *_, **__: None
+
+
+setting(
+    "strides of an operator unchecked",
+    "torch._inductor.config",
+    {"size_asserts": False},
+    "23",
+    "A fake with wrong strides is believed, and memory is read in the wrong order.",
+)
+
+
+@shared("recompile does not rebuild", "torch.fx.graph_module", "inside 06")
+def stale_module(graph_module: Any) -> None:
+    """A pass changes the graph, and the module goes on computing the old program."""
+
+    @around(graph_module.GraphModule, "recompile")
+    def recompile(original, self):
+        if "_code" in self.__dict__ and "forward" in type(self).__dict__:
+            return None
+        return original(self)
 
 
 @shared("operations counted by half", "torch.utils.flop_counter", "30 10")
@@ -109,3 +144,12 @@ def bytes_without_writes(scheduler: Any) -> None:
     @around(node, "get_read_write_buffers_sizes_impl")
     def reads(original, self, include_reads, include_writes):
         return original(self, include_reads=include_reads, include_writes=False)
+
+
+@shared("optimizer keeps one array more", "torch.optim.adamw", "30")
+def amsgrad_unasked(adamw: Any) -> None:
+    """AdamW remembers three numbers for each parameter, and memory runs out."""
+
+    @around(adamw.AdamW, "__init__")
+    def __init__(original, self, *given, **named):
+        original(self, *given, **{**named, "amsgrad": True})

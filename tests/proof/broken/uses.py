@@ -5,8 +5,28 @@ from __future__ import annotations
 from typing import Any
 
 from course.bugs import around
-from tests.proof.broken import fault, shared
-from tests.proof.broken.dynamo import optimize_with
+from tests.proof.broken import fault, setting, shared
+from tests.proof.broken.dynamo import OPTIMIZE, optimize_with
+
+TABLE = "torch._inductor.decomposition"
+
+
+@fault("gradient of a slice lost", TABLE, "20 18")
+def no_last_gradient(decomposition: Any) -> None:
+    """The last row of a slice gets no gradient, and the rest is right."""
+    import torch
+
+    def backward(
+        gradient: Any, sizes: Any, dim: int, start: int, end: int, step: int
+    ) -> Any:
+        zeros = gradient.new_zeros(sizes)
+        mask = torch.arange(gradient.shape[dim], device=gradient.device)
+        shape = [1] * gradient.ndim
+        shape[dim] = -1
+        kept = gradient * (mask < gradient.shape[dim] - 1).view(shape)
+        return torch.slice_scatter(zeros, kept, dim, start, end, step)
+
+    decomposition.decompositions[torch.ops.aten.slice_backward.default] = backward
 
 
 @fault("the same mask in each call", "torch._inductor.ir", "training 20 06")
@@ -24,6 +44,24 @@ def no_guard_on_the_rate(dynamo: Any) -> None:
     """A scheduler lowers the rate, and the compiled step goes on with the first."""
     keep = lambda guards: ["'lr'" not in guard.name for guard in guards]  # noqa: E731
     optimize_with(dynamo, guard_filter_fn=keep)
+
+
+@fault("one write is lost", "torch._inductor.output_code", "20")
+def lose_the_tenth(output_code: Any) -> None:
+    """The tenth call of a graph that updates weights leaves them as they were."""
+    graph = output_code.CompiledFxGraph
+
+    @around(graph, "__call__")
+    def call(original, self, given):
+        written = sorted(self.mutated_input_idxs or ())
+        self.calls_so_far = getattr(self, "calls_so_far", 0) + 1
+        if not written or self.calls_so_far != 10:
+            return original(self, given)
+        before = [(given[i], given[i].clone()) for i in written]
+        result = original(self, given)
+        for tensor, value in before:
+            tensor.copy_(value)
+        return result
 
 
 @shared("a service loses its one thread", "concurrent.futures.thread", "27")
@@ -59,6 +97,25 @@ def write_elsewhere(output_graph: Any) -> None:
         return send(self, module, *rest)
 
 
+@shared("a position is not guarded", OPTIMIZE, "28 14")
+def drop_number_guards(dynamo: Any) -> None:
+    """Each token is written to the place that was compiled for an earlier one."""
+
+    def keep(guards: Any) -> list[bool]:
+        return [type(guard.value) is not int for guard in guards]
+
+    optimize_with(dynamo, guard_filter_fn=keep)
+
+
+setting(
+    "DDP's graph is not cut",
+    "torch._dynamo.config",
+    {"optimize_ddp": False},
+    "22",
+    "Training on many machines is slow: no gradient is sent before the backward ends.",
+)
+
+
 @fault("compiled DDP forgets to reduce", "torch._dynamo.backends.distributed", "22")
 def forget(distributed: Any) -> None:
     """Each machine trains a model of its own, and no error says so."""
@@ -86,3 +143,35 @@ def no_declared_sizes(module: Any) -> None:
         return guarded(self, check_guards=False)
 
     module.export, program.module = export, unguarded
+
+
+@fault("export forgets the write of a buffer", "torch.export", "26")
+def no_writes(module: Any) -> None:
+    """A counter in the model stands still once it was exported."""
+
+    @around(module, "export")
+    def export(original, *given, **how):
+        import torch
+
+        program = original(*given, **how)
+        for node in program.graph.nodes:
+            if node.target is torch.ops.aten.add_.Tensor:
+                node.target = torch.ops.aten.add.Tensor
+        program.graph_module.recompile()
+        return program
+
+
+@fault("ONNX bakes in another constant", "torch.onnx", "26")
+def other_constants(module: Any) -> None:
+    """A threshold in the model is another one in the file."""
+
+    @around(module, "export")
+    def export(original, *given, **how):
+        import onnx_ir
+
+        program = original(*given, **how)
+        for value in program.model.graph.initializers.values():
+            known = value.const_value.numpy()
+            if known.ndim == 0 and known == 3:
+                value.const_value = onnx_ir.tensor(known * 10)
+        return program
