@@ -12,6 +12,18 @@ def _program(x, y):
     return z - z.flip(0)  # a mean of 0, whatever is planted
 
 
+def _in_two_graphs(x, y):
+    x = x * 2
+    torch._dynamo.graph_break()
+    return _program(x, y)
+
+
+def _nan_if_compiled(x, y):
+    z = _program(x, y)
+    last = z[-1:] * torch.nan if torch.compiler.is_compiling() else z[-1:]
+    return torch.cat([z[:-1], last])
+
+
 # What is planted, and which layer is wrong.  "none" comes first: it fills the caches
 # that hide the bugs after it.
 PLANTED = {
@@ -61,4 +73,8 @@ def the_ladder(first_wrong):
                 f"planted: {bug}. You say {backend}, and it is {layer}: the first "
                 "backend that is wrong, compiled again"
             )
+    if backend := first_wrong(_in_two_graphs, x, y):
+        return f"a graph break is no wrong result, and you say {backend}"
+    if (backend := first_wrong(_nan_if_compiled, x, y)) != "eager":
+        return f"each backend gives NaN in the last row, and you say {backend}"
     return None
