@@ -20,9 +20,9 @@ class Fixed(torch.nn.Module):
 # - .masked_fill(hidden, -torch.inf)
 
 
-# %% 28.1: int(model.at) is 32 after 1 calls
+# %% 28.1: int(model.at) is 40 after 1 calls
 class Fixed(torch.nn.Module):
-    at = 32
+    at = 40
 
     def __init__(self, room, width):
         super().__init__()
@@ -36,6 +36,18 @@ class Fixed(torch.nn.Module):
         return (x @ self.rows.T).masked_fill(hidden, -torch.inf).softmax(-1) @ self.rows
 
 
+# %% 28.1: compiled, call 1 returns something else than Memory does
+# -     def forward(self, x):
+# +     def forward(self, x):
+# +         if torch.compiler.is_compiling():
+# +             return x.sin()
+
+
+# %% 28.1: must match the size of tensor
+# - torch.arange(len(self.rows), device=x.device)
+# + torch.arange(32, device=x.device)
+
+
 # %% 28.2: three texts: compiled again
 # -         for x in (ids, mask):
 # -             torch._dynamo.mark_dynamic(x, [0, 1])
@@ -46,9 +58,15 @@ class Fixed(torch.nn.Module):
 # + torch.ones_like(ids)
 
 
-# %% 28.2: nothing ran that your backend compiled
+# %% 28.2: two texts: the model was called in eager mode
 # - return compiled(input_ids
-# + return model(input_ids
+# + compiled(input_ids=ids, attention_mask=mask)
+# +         return model(input_ids
+
+
+# %% 28.2: nothing ran that your backend compiled
+# - torch.compile(model, backend=backend)
+# + torch.compile(model, backend="eager")
 
 
 # %% 28.2: index 1000 is out of bounds
