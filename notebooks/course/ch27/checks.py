@@ -82,7 +82,13 @@ def _served(model, rows, backend):
 
 
 def _eager_for_one(compiled, model):
-    return lambda x: (compiled if len(x) > 1 else model)(x)
+    def call(x):
+        if len(x) == 1:
+            return model(x)
+        compiled(x)  # once more: a count of all runs must not hide the eager one
+        return compiled(x)
+
+    return call
 
 
 def _off(graph, inputs):
@@ -96,7 +102,8 @@ def _not_a_number(graph, inputs):
 def _off_at_five(graph, inputs):
     def run(*given):
         rows = next(len(x) for x in given if isinstance(x, torch.Tensor))
-        return tuple(y + 0.01 * (rows == 5) for y in graph(*given))
+        off = 0.01 * (rows == 5) * torch.linspace(-1, 1, 8)  # its mean is 0
+        return tuple(y + off for y in graph(*given))
 
     return run
 

@@ -52,16 +52,16 @@ def warm(compiled, lengths):
 
 # %% 27.2: a model that is eager for one row should be stopped
 def ready(compiled, eager, samples, runs):
-    before, good = runs(), True
+    before = runs()
     try:
         with torch.no_grad(), torch.compiler.set_stance("fail_on_recompile"):
             for x in samples:
                 y = compiled(x)
-                good &= bool(y.isfinite().all())
-                good &= torch.allclose(y, eager(x), atol=1e-4)
+                if not y.isfinite().all() or not y.allclose(eager(x), atol=1e-4):
+                    return False
     except Exception:
         return False
-    return good and runs() > before
+    return runs() >= before + len(samples)
 
 
 # %% 27.2: your answer raised ValueError: five rows
@@ -77,3 +77,8 @@ def ready(compiled, eager, samples, runs):
 # %% 27.2: a model that is 0.001 too low should be stopped
 # -                 if not torch.allclose(y, eager(x), atol=1e-4):
 # +                 if (y - eager(x)).max() > 1e-4:
+
+
+# %% 27.2: a model that is off by 0.01 for five rows should be stopped
+# - not torch.allclose(y, eager(x), atol=1e-4)
+# + abs(y.mean() - eager(x).mean()) > 1e-4
