@@ -43,14 +43,6 @@ class Calls:
         self.ran.append(self.keep.ran[0] if self.keep.ran else EAGER)
         return result
 
-    @property
-    def operations(self) -> list[int]:
-        """How many operations each of the graphs has."""
-        return [
-            sum(node.op.startswith("call") for node in graph.graph.nodes)
-            for graph in self.graphs
-        ]
-
 
 @contextmanager
 def first_lines(many: int) -> Iterator[None]:

@@ -15,7 +15,6 @@ import re
 import shlex
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from subprocess import PIPE, STDOUT, run
 from typing import Any
@@ -133,11 +132,6 @@ class Folder:
             text=True,
         )
         return done.stdout.replace(f"{self.path}{os.sep}", "")
-
-    def type_all(self, *commands: str) -> list[str]:
-        """Type all of them at the same time, and return what each printed."""
-        with ThreadPoolExecutor() as pool:
-            return list(pool.map(self.type, commands))
 
     def _filled(self, word: str) -> list[str]:
         """Return the files that a word with a * stands for."""

@@ -82,13 +82,8 @@ def _served(model, rows, backend):
 
 
 def _eager_for_one(compiled, model):
-    def call(x):
-        if len(x) == 1:
-            return model(x)
-        compiled(x)  # once more: a count of all runs must not hide the eager one
-        return compiled(x)
-
-    return call
+    # Twice: a count of all runs must not hide the one that is missing.
+    return lambda x: (compiled(x), compiled(x))[1] if len(x) > 1 else model(x)
 
 
 def _off(graph, inputs):

@@ -149,11 +149,8 @@ def _wrong(model: nn.Module, replies: Sequence[Reply]) -> int:
     Each is judged among eager's of all requests: at one alone, eager may be
     exact by chance.
     """
-
-    asked, wide = (
-        [torch.tensor(reply.series) for reply in replies],
-        deepcopy(model).double(),
-    )
+    asked = [torch.tensor(reply.series) for reply in replies]
+    wide = deepcopy(model).double()
     usual = torch.stack([model(x) for x in asked])
     exact = torch.stack([wide(x.double()) for x in asked])
     bad = 0
@@ -220,12 +217,7 @@ def attempts(served: Callable[..., Any], x: Any, times: int) -> list[int]:
     """Return how many compiles began in each of some calls, which may fail."""
     found = []
     for _ in range(times):
-        with (
-            compiles() as seen,
-            unlogged(),
-            torch.no_grad(),
-            suppress(Exception),
-        ):
+        with compiles() as seen, unlogged(), torch.no_grad(), suppress(Exception):
             served(x)
         found.append(len(seen))
     return found
