@@ -13,15 +13,15 @@ def _program(x, y):
 
 
 def _in_two_graphs(x, y):
-    x = x * 2
     torch._dynamo.graph_break()
     return _program(x, y)
 
 
 def _nan_if_compiled(x, y):
     z = _program(x, y)
-    last = z[-1:] * torch.nan if torch.compiler.is_compiling() else z[-1:]
-    return torch.cat([z[:-1], last])
+    if torch.compiler.is_compiling():
+        return z.index_fill(0, torch.tensor(7), torch.nan)
+    return z
 
 
 # What is planted, and which layer is wrong.  "none" comes first: it fills the caches

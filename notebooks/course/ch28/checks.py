@@ -40,25 +40,24 @@ class Memory(torch.nn.Module):
 def fixed(answer):
     torch.manual_seed(0)
     vectors = torch.randn(ROOM, 1, WIDTH)
-    if "rows" not in answer(ROOM, WIDTH).state_dict():
+    model, again = answer(ROOM, WIDTH), answer(ROOM, WIDTH)
+    compiled = torch.compile(again, backend="eager")
+    if "rows" not in model.state_dict():
         return "a saved model forgets its rows: they are no buffer"
-    if told := _unlike_memory(answer(ROOM, WIDTH), vectors):
-        return told
-    if told := one_compile(lambda: answer(ROOM, WIDTH), [(x,) for x in vectors]):
-        return told
-    compiled = torch.compile(answer(ROOM, WIDTH), backend="eager")
-    told = _unlike_memory(compiled, vectors)
-    return told and f"compiled, {told}"
+    return (
+        _unlike_memory(model, vectors)
+        or one_compile(lambda: answer(ROOM, WIDTH), [(x,) for x in vectors])
+        or _unlike_memory(compiled, vectors, "compiled, ")
+    )
 
 
-def _unlike_memory(model, vectors):
-    """Say in which call *model* isn't Memory; None: in none."""
+def _unlike_memory(model, vectors, how=""):
     reference = Memory(ROOM, WIDTH)
     for n, x in enumerate(vectors, 1):
         if not near(model(x), reference(x)):
-            return f"call {n} returns something else than Memory does"
+            return f"{how}call {n} returns something else than Memory does"
         if int(model.at) != n:
-            return f"int(model.at) is {int(model.at)} after {n} calls"
+            return f"{how}int(model.at) is {int(model.at)} after {n} calls"
     return None
 
 
