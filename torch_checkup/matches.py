@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -37,22 +36,23 @@ def part(m: Model) -> Part:
     if len(m.fails) == len(found.off) and not bad:
         raise InputError(f"both sides raise in every call: {one_line(m.fails[0])}")
     words = _words(m, found)
-    numbers = defaultdict[str, list[str]](list)
-    for number, word in enumerate(words, 1):
-        numbers[word].append(str(number))
-    _refuse_without_compiler(numbers["RAISES"], len(words))
-    verdict, says, advice = "good", f"compiled {what} are as near to float64 as", ()
-    says += " eager's"
+    raises, differ = (
+        [str(n) for n, word in enumerate(words, 1) if word == kind]
+        for kind in ("RAISES", "DIFFER")
+    )
+    _refuse_without_compiler(raises, len(words))
+    verdict, advice = "good", ()
+    says = f"compiled {what} are as near to float64 as eager's"
     if bad:
         verdict = "bad"
-        says = _says(what, numbers["RAISES"], numbers["DIFFER"], bad)
+        says = _says(what, raises, differ, bad)
         if all(one.of_break for one in bad):
             says = f"a graph break under fullgraph=True raises: {bad[0].compiled}"
             advice = tuple(map(_without_break, least_captured(m)[0].breaks))
         elif promise := bad[0].of_promise and _promised(m, bad[0].call - 1):
             says, advice = promise[0], tuple(promise[1:])
         else:
-            advice = (_fix(m, bool(numbers["RAISES"])) or BISECT,)
+            advice = (_fix(m, bool(raises)) or BISECT,)
     elif found.undecided:
         verdict = "cannot tell"
         says = f"whether {what} agree was not decided"
@@ -107,16 +107,13 @@ def _warned(m: Model) -> Iterator[dict[str, dict[str, None]]]:
 
 def _words(m: Model, found: Judgement) -> list[str]:
     """Return in a word how each call is."""
-    by_call = defaultdict[int, list[Difference]](list)
-    for one in found.differences:
-        if not one.look:
-            by_call[one.call].append(one)
 
     def word(n: int) -> str:
-        if n not in by_call:
+        bad = [d for d in found.differences if d.call == n and not d.look]
+        if not bad:
             none = "both raise" if n - 1 in m.fails else "agree"
             return "not decided" if n in found.undecided else none
-        only = [d for d in by_call[n] if d.field == "raises" and d.eager == "runs"]
+        only = any(d.field == "raises" and d.eager == "runs" for d in bad)
         return "RAISES" if only else "DIFFER"
 
     return [word(n) for n in range(1, len(found.off) + 1)]

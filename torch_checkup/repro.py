@@ -432,19 +432,18 @@ def of_piece(
     making, saved = _inputs(names, given, exact)
     backward = BACKWARD if check.train and check.found else ()
     call = *["torch.manual_seed(0)"] * draws, "out = fn(*given)", *backward
-    sets = _set_so(settings, draws)
-    setup = [
-        *(*heads, *sets, "", "", *functions),
-        "def inputs():",
-        *(f"    {line}" for line in making),
-        f"    return ({', '.join(names)}{',' * (len(names) == 1)})",
-        "",
-        "",
-        "def seen(fn):",
-        "    given = inputs()",
-        *_guarded(call, check),
-        "",
-    ]
+    lines = textwrap.indent("\n".join(making), "    ")
+    begin = "\n".join([*heads, *_set_so(settings, draws), "", "", *functions])
+    setup = f"""{begin}
+def inputs():
+{lines}
+    return ({", ".join(names)}{"," * (len(names) == 1)})
+
+
+def seen(fn):
+    given = inputs()
+{_guarded(call, check)}
+"""
     return _program(setup, check, ("f", compiling), saved)
 
 
@@ -467,32 +466,30 @@ def of_make(
     begin = [*beside(target), f"from {module_of(target)} import {name}"]
     if source:
         begin = [source.rstrip()] + ["import torch"] * ("torch" not in source)
-    setup = [
-        *begin,
-        *(_DRAWS_AS_EAGER * draws),
-        "",
-        "",
-        "def seen(compiled):",
-        "    torch.manual_seed(0)",
-        f"    fn, given, *loss = {name}()",
-        f"    run = {how} if compiled else {eager}",
-        *_guarded(call, check),
-        "",
-    ]
+    begin = "\n".join([*begin, *(_DRAWS_AS_EAGER * draws)])
+    setup = f"""{begin}
+
+
+def seen(compiled):
+    torch.manual_seed(0)
+    fn, given, *loss = {name}()
+    run = {how} if compiled else {eager}
+{_guarded(call, check)}
+"""
     return _program(setup, check, ("False", "True"))
 
 
-def _guarded(lines: Sequence[str], check: Check) -> list[str]:
+def _guarded(lines: Sequence[str], check: Check) -> str:
     """Return the lines of a call, and of what is looked at after it."""
     if check.found:
-        return [f"    {line}" for line in [*lines, f"return {check.found}"]]
-    tried = [f"        {line}" for line in lines]
-    handled = ["    except Exception as error:", "        return type(error).__name__"]
-    return ["    try:", *tried, *handled]
+        return textwrap.indent("\n".join([*lines, f"return {check.found}"]), "    ")
+    tried = textwrap.indent("\n".join(lines), "    ")
+    handled = "except Exception as error:\n    return type(error).__name__"
+    return textwrap.indent(f"try:\n{tried}\n{handled}", "    ")
 
 
 def _program(
-    setup: list[str],
+    setup: str,
     check: Check,
     sides: tuple[str, str],
     saved: dict[str, torch.Tensor] | None = None,
@@ -507,7 +504,7 @@ def _program(
 
     both = shows(compiled, f"  # {check.raises}"), shows(eager)
     how = check.raises, check.ends, saved
-    return Repro("\n".join(setup), both[0], *how, control=both[1])
+    return Repro(setup, both[0], *how, control=both[1])
 
 
 def as_test(repro: Repro, name: str) -> str:

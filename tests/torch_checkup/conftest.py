@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tests.refresh import ROOT
+from torch_checkup import options
 from torch_checkup.model import Model, found_of
 
 
@@ -30,6 +31,7 @@ def looked_at(tmp_path, monkeypatch):
     def look(make, *parts, train=False, built=False):
         if not built:
             monkeypatch.setattr(torch, "compile", light)
+            monkeypatch.setattr(options, "built", lambda m: {"backend": "aot_eager"})
         file = make if make.startswith(str(ROOT)) else written(tmp_path, make)
         model = Model({"target": file, "train": train, **order})
         model.try_out()

@@ -145,17 +145,6 @@ def test_a_second_process_that_finds_nothing_is_bad(hits, verdict):
     assert part.counts == {"saved": 0.8, "found_in_cache": hits}
 
 
-def test_a_cache_that_is_not_asked_is_named_with_its_reason():
-    why = "Unsupported call_function target FunctionCtx. \n Module: torch"
-    passed = test_start.lookup("AOTAutogradCache", bypasses=1)
-    asked = replace(passed, reasons=(why,)), test_start.lookup(hits=2)
-    second = test_start.started(2, lookups=asked)
-    part = start.judged(test_start.found(empty=[test_start.started(10)], warm=[second]))
-    assert part.verdict == "look" and "passes AOTAutogradCache by" in part.says
-    [advice] = part.advice
-    assert re.search("AOTAutogradCache .*Ctx. Module: .*custom_autograd", advice)
-
-
 @pytest.mark.parametrize(
     ("verdicts", "verdict", "unmet"),
     [

@@ -267,7 +267,6 @@ CALLED = """
 ONE = "f, (torch.ones(3),)"
 CALLS = [  # what make() returns, whether it is trained, and words of the program
     (ONE, False, "call = given\n    out = run(*call)\n"),
-    ("f, {'x': torch.ones(3)}", False, "run(**call)"),
     ("f, [(torch.ones(n),) for n in (3, 4)]", False, "for call in given[:2]:"),
     (f"{ONE}, lambda out: out.sum()", True, "loss[0](out).backward()"),
     (ONE, True, repro.BACKWARD[-1]),
