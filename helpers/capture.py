@@ -568,10 +568,10 @@ def recompiles(
     session.check_callable(fn, ())
     pairs = each_call(calls)
     if _torch.is_compiled(fn):
-        return compiles_of(fn, pairs, budget)
+        return _calls_of(fn, pairs, budget)
     with session.undisturbed(fn):
         apart = session.compile_apart(fn, backend=backend, dynamic=dynamic)
-        return compiles_of(apart, pairs, budget)
+        return _calls_of(apart, pairs, budget)
 
 
 def each_call(
@@ -601,14 +601,8 @@ def given_calls(inputs: Any) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
     return each_call([inputs if isinstance(inputs, (tuple, Mapping)) else (inputs,)])
 
 
-def compiles_of(
-    fn: Callable[..., Any], pairs: Sequence[Any], budget: float = 300
-) -> Recompiles:
-    """Return the compiles of each call of *fn*, where parts of it are compiled inside.
-
-    *pairs* has the inputs and the keyword arguments of each call, as `each_call` gives
-    them.  *budget* and errors are those of `recompiles`.
-    """
+def _calls_of(fn: Callable[..., Any], pairs: list[Any], budget: float) -> Recompiles:
+    """Return what each of the calls in *pairs* cost, up to the *budget*."""
     watches: list[Watch] = []
     stopped, end = "", time.monotonic() + budget
     for inputs, kwargs in clone(pairs):  # at once: calls may share a cache that grows

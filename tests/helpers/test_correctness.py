@@ -447,8 +447,3 @@ THERE = nn.Linear(2, 2, device="meta")
 def test_functions_that_cannot_be_compared(a, b, inputs, said):
     with pytest.raises(InputError, match=said):
         asked(a, b, *inputs)
-
-
-def test_what_computes_nothing_may_be_on_any_device():
-    shape = torch.ones(3, 2, device="meta")
-    assert asked(shape.shape.numel, shape.numel).matches is True
