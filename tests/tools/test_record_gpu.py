@@ -7,7 +7,7 @@ from helpers import compare, dump_triton, results
 from helpers.gpu import gpus
 from tests.refresh import python
 from tools import record_gpu
-from tools.record_gpu import main, record
+from tools.record_gpu import record
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -32,13 +32,6 @@ def test_a_case_that_fails_is_kept_as_failed_and_tried_again(tmp_path, capsys):
     before = done.read_text()
     assert record(tmp_path, {"modes/a/1": measured, "modes/a/2": measured}) == 0
     assert results.load(failed).matches and done.read_text() == before
-
-
-def test_without_a_gpu_nothing_is_recorded(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(record_gpu, "FOLDER", tmp_path)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert main([]) == 2 and not [*tmp_path.iterdir()]
-    assert "no NVIDIA GPU" in capsys.readouterr().err
 
 
 def test_a_machine_that_only_records_needs_little():

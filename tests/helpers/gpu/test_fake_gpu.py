@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from torch.utils import _triton as triton_support
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from helpers import dump_triton, output_code
+from helpers import dump_triton
 from helpers.errors import InputError
 from helpers.gpu import gpus
 from helpers.gpu.fake_gpu import (
@@ -56,20 +56,6 @@ def test_the_session_is_as_it_was():
     with pytest.raises(InputError, match="Call it yourself"):
         dump_triton(lambda x: x @ x, randn(3, 4))
     assert state() == before
-
-
-def test_what_the_caller_compiled_is_still_compiled_for_the_cpu():
-    graphs = []
-
-    @torch.compile(backend=lambda graph, _: graphs.append(graph) or graph)
-    def mine(x):
-        return torch.softmax(x, -1)
-
-    mine(x := randn(4, 8))
-    dump_triton(mine, x)
-    mine(x)
-    assert len(graphs) == 1
-    assert "async_compile.cpp" in output_code(lambda x: x.sin() * 3, x).text
 
 
 def test_the_program_runs_on_the_cpu_and_is_right(capsys):
