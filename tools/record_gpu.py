@@ -234,7 +234,7 @@ class Tiny(nn.Module):
 
 
 def transformer(width: int, heads: int) -> nn.Module:
-    """Return one block as in GPT-2: norm, attention, norm, MLP; no dropout."""
+    """Return one block, norm before attention and before the MLP; no dropout."""
     how = {"activation": "gelu", "batch_first": True, "norm_first": True}
     return nn.TransformerEncoderLayer(width, heads, 4 * width, 0.0, **how)
 

@@ -95,7 +95,8 @@ GPUS = {row[0]: _nvidia(*row) for row in _NVIDIA}
 
 # What each could do at most, dense, by its maker: 10**12 operations a second in these
 # dtypes, and 10**9 bytes a second of its memory.  float16 stands for bfloat16, too, and
-# for whatever it is summed in.  b200 is glennklockwood.com/garden/processors/B200's.
+# for whatever it is summed in.  b200 is glennklockwood.com/garden/processors/B200's,
+# which rounds TF32, half of float16's, to 1100.
 PEAK_DTYPES = ("float32", "tf32", "float16", "float8")
 PEAKS = {
     "v100": (15.7, None, 125, None, 900, "NVIDIA, V100 data sheet, 2020-01"),
