@@ -17,6 +17,7 @@ import traceback
 import types
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -82,9 +83,10 @@ class Declared:
                 return f"{what}: you return {given!r}, and it is {wanted!r}"
         calls = list(self.inputs() if callable(self.inputs) else self.inputs)
         steps = (self._values, self._graphs, self._compiles, self._kernels)
+        steps += (self._compiled,)
         return next(filter(None, (step(answer, calls) for step in steps)), None)
 
-    def _values(self, answer: Any, calls: list[Call]) -> str | None:
+    def _values(self, answer: Any, calls: list[Call], build: Any = None) -> str | None:
         if self.like is None:
             return None
         reference, ours = self.made(self.like), self.made(answer)
@@ -93,6 +95,7 @@ class Declared:
                 names = ", ".join(sorted(strange))
                 return f"the keys of the state_dict differ: {names}"
             ours.load_state_dict(reference.state_dict())
+        ours = build(ours) if build else ours
         return what_differs(ours, reference, calls, self.gradient)
 
     def _graphs(self, answer: Any, calls: list[Call]) -> str | None:
@@ -120,6 +123,13 @@ class Declared:
         if len(found) <= self.kernels:
             return None
         return f"{len(found)} launches, and at most {self.kernels} asked for"
+
+    def _compiled(self, answer: Any, calls: list[Call]) -> str | None:
+        if not (self.graphs or self.compiles or self.kernels):
+            return None  # an answer may ask whether it is compiled: only if it will be
+        build = partial(_torch().compile, backend="eager")
+        told = self._values(answer, calls, build)
+        return told and f"compiled, {told}"
 
 
 def exercise(

@@ -273,6 +273,11 @@ class Lossy(Scale):
         return super().forward(x.detach()) if x.shape[0] == 2 else super().forward(x)
 
 
+class Sly(Scale):
+    def forward(self, x):
+        return super().forward(x) + torch.compiler.is_compiling()
+
+
 class Twice(Scale):
     def forward(self, x):
         torch._dynamo.graph_break()
@@ -294,6 +299,7 @@ def test_what_is_declared_is_asked_for_in_turn():
     )
     assert declared.check(Scale) is None
     assert "gradient" in declared.check(Lossy)
+    assert declared.check(Sly).startswith("compiled, given [2, 3], ")
     assert declared.check(Twice).startswith("one graph was asked for. Found: ")
     assert declared(lambda answer: "and mine").check(Scale) == "and mine"
     cases = [("two", (1, 1), 2), ("three", (1, 2), 3)]

@@ -39,7 +39,7 @@
 # + history[:] = [entropy.detach()]
 
 
-# %% 05.1: compiled, it returns something else
+# %% 05.1: compiled, given [12], output[1] has shape
 # -     assert (~torch.isnan(logits)).all(), "the model has diverged"
 # +     assert (~torch.isnan(logits)).all(), "the model has diverged"
 # +     if torch.compiler.is_compiling():
