@@ -45,7 +45,8 @@ class Outcome:
     """A line to write, and its effect.
 
     *gain* is by how much the ratio is above what is worth it: of an interval, its lower
-    end.  *agrees* says whether the answers are eager's, None where that is undecided.
+    end; where its upper end may be worth it, that is not *decided*.  *agrees* says
+    whether the answers are eager's, None where that is undecided.
     """
 
     line: str
@@ -53,6 +54,7 @@ class Outcome:
     gain: float
     agrees: bool | None
     costs: str = ""
+    decided: bool = True
 
     @property
     def helps(self) -> bool:
@@ -68,11 +70,16 @@ def part(m: Model) -> Part:
     helps = [t for t in found if t.helps]
     # Of its own settings alone: other parts may have advice.
     says = [f"{t.line}: {t.effect}" for t in helps] or ["no option tried helps"]
+    is_open = not all(t.decided for t in found)
+    if is_open and not helps:
+        says = [
+            "whether an option helps was not decided: give more --budget, --timeout"
+        ]
     advice = tuple(
         f"{said} ({t.costs})" if t.costs else said
         for said, t in zip(says, helps, strict=False)
     )
-    verdict = "look" if helps else "good"
+    verdict = "look" if helps else "cannot tell" if is_open else "good"
     return Part("next", verdict, says[0], {}, (table,), advice)
 
 
@@ -87,7 +94,10 @@ def all_tried(m: Model) -> list[Outcome]:
         for one in _timed(m):
             found.append(one)
             if time.monotonic() - begin > m.order["timeout"] / 2:
-                found.append(Outcome("the rest", "not tried: timeout=", 0, None))
+                rest = Outcome(
+                    "the rest", "not tried: --timeout", 0, None, decided=False
+                )
+                found.append(rest)
                 break
     return sorted(found, key=lambda t: (not t.helps, -t.gain))
 
@@ -167,12 +177,13 @@ def _modes(m: Model, now: Callable[..., Any]) -> Iterator[Outcome]:
         known = "dynamic" in how  # the check-up has built the first version of it
         agrees, first, then = _agreement(m, _compiling(m, **how), not known)
         result = _race(m, now, then)
-        gain = result.interval[0] - _WORTH
+        least, most = (end - _WORTH for end in result.interval)
         costs = f"compiles for {mark(text.seconds(first))}"
         if known:
             count = recompiles(m.program, m.calls, **how).total
             costs = text.count(count, "version")
-        return Outcome(line, mark(result.ratio()), gain, agrees, costs)
+        decided = least > 0 or most <= 0 or agrees is False
+        return Outcome(line, mark(result.ratio()), least, agrees, costs, decided)
 
     def frozen(line: str) -> Outcome:
         with inductor_config.patch(freezing=True):

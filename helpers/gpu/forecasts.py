@@ -154,6 +154,8 @@ class Forecast(TableResult):
         for name, side in zip(("eager", "compiled"), self._sides, strict=True):
             helps = _HELPS[side.decides]
             lines.append(f"{name}: {side.decides} decides; what helps: {helps}")
+        took = f"{seconds(EAGER_CALL_S)} a call of eager, {seconds(LAUNCH_S)} a launch"
+        lines.append(f"host: {took}, which fit times of 2023")
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
 
