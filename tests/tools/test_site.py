@@ -104,7 +104,7 @@ def pages(tmp_path_factory):
     (notebooks / "claims.md").write_text("# Claims\n\nmark_it\n")
     (notebooks / "workshop" / "routes.md").write_text(
         "# Routes\n\n[commands](../../README.md#two-commands)\n"
-        "[hub](../../tools/hub/jupyterhub_config.py)\n"
+        "[hub](../../tools/jupyterhub_config.py)\n"
     )
     (notebooks / "workshop" / "00.md").write_text("# Teaching\n\nmark_it\n")
     ask = "00.p1  Which?\n  1. a\nYour guess: none yet. Set mine=1, run again.\n"
