@@ -75,6 +75,9 @@ def _verdict(
         if seen.limit_hit:
             says = f"{says}, until" if later else "these inputs compile until"
             says += " the recompile limit is hit: then new ones run eagerly"
+        elif not ends:  # as a count in the model does
+            says += f"; version {torch._dynamo.config.recompile_limit} is the last"
+            says += ", then it runs eagerly"
     elif extra > 1:
         verdict, says = "look", f"these inputs compile {extra} more versions"
     elif not extra:

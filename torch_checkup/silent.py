@@ -53,10 +53,14 @@ def part(m: Model) -> Part:
     table = Table.of(["changed after the first call", "compiled code"], rows)
     counts = {"compiled": True, "stale": len(names)}
     seen = text.count(len(noticed), "change")
-    says = f"its graph runs; {seen} after the first call noticed"
+    skipped = any(stop.skipped for stop in least_captured(m)[0].breaks)
+    runs = (
+        "only a part of it runs compiled, see capture" if skipped else "its graph runs"
+    )
+    says = f"{runs}; {seen} after the first call noticed"
     if names:
         says = f"not noticed after the first call: {', '.join(names)}"
-    verdict = "bad" if names else "good"
+    verdict = "bad" if names else "look" if skipped else "good"
     return Part("silent", verdict, says, counts, (table,) * bool(rows), tuple(advice))
 
 

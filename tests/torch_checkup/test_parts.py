@@ -163,6 +163,21 @@ def test_other_random_numbers_are_no_stale_answer(looked_at):
     assert silent["verdict"] == "good", silent
 
 
+PARTLY = """
+def counted(x):
+    for _ in range(2):
+        x = x - x.max().item()
+    return x
+def f(x): return counted(x * 2) + 1
+def make(): return f, (torch.rand(3),)
+"""
+
+
+def test_what_runs_compiled_in_part_is_not_said_to_run(looked_at):
+    [silent] = looked_at(PARTLY, "silent")
+    assert silent["verdict"] == "look" and "only a part" in silent["says"]
+
+
 def test_a_cache_among_the_inputs_is_put_back(looked_at):
     matches, *others = looked_at(CACHE, "matches", "silent", "traffic", "speed")
     assert matches["verdict"] == "good", matches
