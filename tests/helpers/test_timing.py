@@ -67,6 +67,7 @@ class FakeClock:
         # Samples of both sides are equally long, and no longer than a block.
         ([1e-5, 1e-3], [Plan(100, 8), Plan(1, 8)]),
         ([1.0, 1e-3], [Plan(1, 2), Plan(8, 2)]),
+        ([53e-6, 76e-6], [Plan(2, 62)] * 2),  # a busy moment: they may be equal
     ],
 )
 def test_a_block_lasts_about_8_ms_of_samples_of_100_us(seconds, plans):
