@@ -308,14 +308,14 @@ class _Race:
             if pin:
                 stack.enter_context(timing.pinned_threads())
             bar = stack.enter_context(text.progress("timing", budget, "s"))
-            if max(plan.calls for plan in self.plans) > 1:
-                # What was estimated apart, in a busy moment, may be off by a third.
-                now = self._round(True, watch)
-                if not self.used_up:
-                    per_call = now.a_s, now.b_s
-                    self.plans = timing.plans_for(per_call, clock.sample_s)
             start = clock.now()
             try:
+                if max(plan.calls for plan in self.plans) > 1:
+                    # What was estimated apart, in a busy moment, may be off by a third.
+                    now = self._round(True, watch)
+                    if not self.used_up:
+                        per_call = now.a_s, now.b_s
+                        self.plans = timing.plans_for(per_call, clock.sample_s)
                 while clock.now() - start < budget or len(self.rounds) < _FEWEST:
                     self.rounds.append(self._round(coin.random() < 0.5, watch))
                     bar.update(min(clock.now() - start, budget) - bar.n)
