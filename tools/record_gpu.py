@@ -140,11 +140,15 @@ def race(
         net = make().to(dtype).eval().requires_grad_(False)
         x = torch.randn(shape, dtype=dtype)
     how = {"names": ("eager", mode), "budget": budget}
+    fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)  # eager runs its operations
-    with cold():
-        # Starting the compiler's processes is no part of a cold start.
-        torch.compile(torch.sin)(x)
-        result = compare(net, torch.compile(net, mode=mode), x, **how)
+    try:
+        with cold():
+            # Starting the compiler's processes is no part of a cold start.
+            torch.compile(torch.sin)(x)
+            result = compare(net, torch.compile(net, mode=mode), x, **how)
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
     if result.interrupted:  # fewer rounds than were asked for: not to be kept
         raise KeyboardInterrupt
     return result
