@@ -28,7 +28,8 @@ lab: setup ## open your own copies of the lessons in JupyterLab
 
 # Each run starts from an empty compile cache, so that a broken compiler cannot
 # hide behind kernels of an earlier run, and shares it from then on.  As many processes
-# as the machine has cores; what claims something of seconds runs by itself, at the end.
+# as the machine has cores; the longest pages, which are references, come first, and what
+# claims something of seconds runs by itself, at the end.
 test: export COURSE_STRICT = 1
 test: export HELPERS_QUIET = 1
 # Or each empty cache, of which pages make dozens, has builds to try the CPU's vectors.
@@ -39,7 +40,7 @@ test: setup ## run every check: format, lint, helpers, exercises, notebooks
 	$(PY) -m ruff check .
 	@failed=0; \
 	$(MAKE) pytest || failed=1; \
-	$(MAKE) -j$(CORES) --keep-going $(filter-out $(TIMED),$(LESSONS)) $(REFERENCES) || failed=1; \
+	$(MAKE) -j$(CORES) --keep-going $(REFERENCES) $(filter-out $(TIMED),$(LESSONS)) || failed=1; \
 	$(MAKE) --keep-going $(TIMED) || failed=1; \
 	exit $$failed
 
