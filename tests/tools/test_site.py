@@ -172,7 +172,7 @@ def test_the_search_quotes_sections(pages):
     assert (name, title) == ("a-part-and-more", "A part, and more")
     assert "mark_it" in words and "it said" in words and "guess first" not in words
     search = (pages / "search.html").read_text()
-    assert 'src="texts.js"' in search and "excerpts.js" in search
+    assert 'src="texts.js"' in search and "find.js" in search
 
 
 def test_a_lesson_opens_elsewhere_where_the_repository_has_an_address(monkeypatch):

@@ -1,7 +1,5 @@
 """Sphinx's settings for the site; `python -m tools.site` prepares what it reads."""
 
-from pathlib import Path
-
 project = "torch.compile, measured"
 html_title = project
 extensions = ["myst_nb"]
@@ -16,10 +14,9 @@ myst_enable_extensions = ["attrs_inline"]
 myst_heading_anchors = 3
 
 html_theme = "furo"
-html_static_path = ["course.css", "page.js", "excerpts.js"]
+html_static_path = ["course.css", "page.js", "find.js"]
 html_css_files = ["course.css"]
 html_js_files = ["page.js"]
-html_search_scorer = str(Path(__file__).with_name("search.js"))
 html_copy_source = html_show_sourcelink = False
 html_show_sphinx = html_show_copyright = False
 html_theme_options = {

@@ -38,7 +38,11 @@ def texts(site: Path) -> str:
         ]
         for path in sorted(site.rglob("*.html"))
     }
-    found = {n: s for n, s in pages.items() if s and not n.startswith("solutions")}
+    found = {
+        n: s
+        for n, s in pages.items()
+        if s and not n.startswith(("solutions", "genindex"))
+    }
     return f"const TEXTS = {json.dumps(found, ensure_ascii=False)};\n"
 
 
