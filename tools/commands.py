@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+
+from helpers.results import versions
 
 
 def command(
@@ -21,18 +22,5 @@ def command(
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,  # lest a new option changes what an old script says
     )
-    parser.add_argument("--version", action=_Version, nargs=0)
+    parser.add_argument("--version", action="version", version=versions())
     return parser
-
-
-class _Version(argparse.Action):
-    """Print what torch and Python this is, which is looked up only when asked."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(help="show the versions of torch and Python", **settings)
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        from helpers.results import versions
-
-        print(versions())
-        parser.exit()

@@ -25,7 +25,6 @@ from filelock import FileLock, Timeout
 
 from course import moved
 from helpers.results import write_atomically
-from helpers.text import count
 from tools.alone import NOTEBOOKS, only_asks, read
 from tools.commands import command
 
@@ -39,7 +38,7 @@ RECORD = ".delivered.json"  # what was brought, by name: a digest of it
 def deliver(course: Path, own: Path) -> Iterator[str]:
     """Bring the lessons of *course* into the folder *own*; yield what happened.
 
-    A line for each file that was not simply there or simply new.  Raises OSError when
+    A line for each file that was gone, or that the reader changed.  Raises OSError when
     the folder cannot be written, after which what is there is as it was.
     """
     own.mkdir(parents=True, exist_ok=True)
@@ -60,8 +59,8 @@ def _bring(target: Path, name: str, text: str, record: dict[str, str]) -> Iterat
     here, new, brought = _digest_of(target), digest(text), record.get(name)
     if not here or here == brought != new:
         write_atomically(target, text)
-        if brought:
-            yield f"{name} was {'renewed' if here else 'gone: here is a fresh one'}"
+        if brought and not here:
+            yield f"{name} was gone: here is a fresh one"
     elif new not in (here, brought):  # here is the reader's own
         beside = _beside(target, new)
         if not beside.exists():
@@ -201,14 +200,8 @@ def main(arguments: list[str] | None = None) -> int:
     chosen, rest = parser.parse_known_args(arguments)
     own = ROOT / "lessons"
     try:
-        renewed = 0
         for line in deliver(ROOT / "notebooks", own):
-            if line.endswith(" was renewed"):
-                renewed += 1
-            else:
-                print(line)
-        if renewed:
-            print(f"lab: an update renewed {count(renewed, 'page')}")
+            print(line)
     except (OSError, Timeout) as error:
         stays = "could not be renewed; what is there stays as it was"
         print(f"lab: {error}\nlab: your copies {stays}", file=sys.stderr)

@@ -8,6 +8,7 @@ from itertools import groupby
 
 import nbformat
 from nbformat.v4 import new_output
+from pygments.formatters import HtmlFormatter
 
 from course.signs import Sign, box
 from tools.alone import GUESS_FIRST, address, answering, only_asks, ways_in
@@ -149,19 +150,8 @@ def _fold(cell: nbformat.NotebookNode, answers: bool) -> None:
 
 # The colours that `helpers.codegen.folded` gives to code, and the class of each token:
 # with classes, code has the colours of the page, light or dark.
-_TOKENS = {
-    "color: #204A87; font-weight: bold": "k",
-    "color: #204A87": "nb",
-    "color: #3465A4": "nb",
-    "color: #4E9A06": "s",
-    "color: #8F5902; font-style: italic": "c",
-    "color: #0000CF; font-weight: bold": "mi",
-    "color: #CE5C00; font-weight: bold": "o",
-    "color: #5C35CC; font-weight: bold": "nd",
-    "color: #000; font-weight: bold": "p",
-    "color: #000": "n",
-    "color: #F8F8F8": "w",
-}
+_STYLES = HtmlFormatter(style="tango").class2style
+_TOKENS = {look: name for name, (look, *_) in reversed(_STYLES.items())}
 
 
 def coloured(html: str) -> str:

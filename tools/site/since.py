@@ -23,10 +23,6 @@ def page(file: Path, titles: dict[str, str]) -> str:
 
     *titles* are those of lessons, by the number at the beginning of a link.
     """
-    if not file.exists():
-        return (
-            "# What works since when\n\nNot run yet: `python -m tests.proof since`.\n"
-        )
     kept = json.loads(file.read_text("utf-8"))
     rows = [{**row, **_shown(row, titles)} for row in kept["rows"]]
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined)
