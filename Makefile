@@ -34,6 +34,8 @@ test: export COURSE_STRICT = 1
 test: export HELPERS_QUIET = 1
 # Or each empty cache, of which pages make dozens, has builds to try the CPU's vectors.
 test: export TORCHINDUCTOR_VEC_ISA_OK = 1
+# Or each process that compiles starts another one, which imports torch for Triton's sake.
+test: export TORCH_WARM_POOL = 0
 test: setup ## run every check: format, lint, helpers, exercises, notebooks
 	@rm -rf .cache/test && mkdir -p .cache/test
 	$(PY) -m ruff format --check .
