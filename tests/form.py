@@ -257,15 +257,7 @@ def reference_opening(page: Lesson) -> Iterator[str]:
             yield f"{name}(...) belongs to a lesson"
 
 
-RULES = (
-    opening,
-    first_and_last_cell,
-    predictions,
-    claims,
-    exercises,
-    outputs,
-    words,
-)
+RULES = (opening, first_and_last_cell, predictions, claims, exercises, outputs, words)
 
 
 RULES_OF_A_REFERENCE = (reference_opening, claims, outputs, words)

@@ -6,15 +6,7 @@ import runpy
 import pytest
 
 from tests.form import Lesson, problems
-from tests.refresh import (
-    ROOT,
-    as_text,
-    deviation,
-    normalised,
-    notebooks,
-    pages,
-    read,
-)
+from tests.refresh import ROOT, as_text, deviation, normalised, notebooks, pages, read
 
 SOUND = notebooks()[1]
 

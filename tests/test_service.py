@@ -19,6 +19,7 @@ def test_its_own_tests_pass_where_it_is_copied_to(tmp_path):
     ran(*command, cwd=tmp_path, timeout=600)
 
 
+@pytest.mark.weekly
 def test_no_request_is_lost_through_a_new_model():
     from examples.service.load import traffic
 
@@ -69,10 +70,3 @@ def test_a_deployment_that_forgot_a_length_ends_with_1(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", command)
     assert app.main() == 1
     assert "1 rows" in capsys.readouterr().out
-
-
-def test_percentiles_are_of_the_replies():
-    from examples.service.load import Reply, percentile
-
-    replies = [Reply([], 0.0, float(n), 200, {}) for n in range(1, 101)]
-    assert [percentile(replies, share) for share in (50, 99, 100)] == [50, 99, 100]

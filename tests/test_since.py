@@ -46,13 +46,12 @@ PROGRAMS = {  # what has to be said of each
 NEEDS = {"not there": "torch.no_such_thing", "raises": "torch.ones"}
 
 
-def row(name, program, needs="", group="Python code", link="05"):
-    return since._row(name, group, program, link, needs)
-
-
 @pytest.fixture(scope="module")
 def cells():
-    rows = [row(name, text, NEEDS.get(name, "")) for name, text in PROGRAMS.items()]
+    rows = [
+        since._row(name, "Python code", program, "05", NEEDS.get(name, ""))
+        for name, program in PROGRAMS.items()
+    ]
     wanted = [one | {"cells": {}} for one in rows]
     asked = Namespace(jobs=2, seconds=60, again=False)
     _, *found = since.ran(Path(sys.executable), wanted, asked)
@@ -72,23 +71,6 @@ def test_a_cell_says_why(cells):
     assert "1.01" in cells["wrong"][1]
     assert cells["dies"][1] == "SIGKILL"
     assert "sine" in cells["no program"][1]
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [{"needs": "torch.switch"}, {"group": "Other"}, {"program": SINE}, {"link": "99"}],
-    ids=["a name that isn't used", "an unknown group", "nothing to call", "no page"],
-)
-def test_a_row_that_says_what_it_isnt_is_refused(changed):
-    with pytest.raises(ValueError, match=r"'odd'|values to unpack"):
-        row("odd", **{"program": SINE + MADE, **changed})
-
-
-def test_a_name_that_no_torch_has_is_told():
-    there, not_there = ["one graph", ""], ["not there", "torch.x"]
-    new = {"name": "new", "cells": {"a": not_there, "b": there}}
-    wrong = {"name": "wrong", "cells": {"a": not_there, "b": not_there}}
-    assert since.nowhere([new, wrong]) == ["wrong"]
 
 
 def test_the_rows_are_what_they_say():

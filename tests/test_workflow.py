@@ -1,7 +1,6 @@
 """The workflows call only what there is, for every torch, and open one issue."""
 
 import importlib.util
-import json
 import os
 import re
 import shutil
@@ -101,38 +100,3 @@ def test_the_issue_links_the_table_of_what_works_since_when():
     assert "$TABLE_URL" in step["run"]
     path = step["env"]["TABLE_URL"].partition("/blob/main/")[2]
     assert (ROOT / path).is_file()
-
-
-# Stands in for GitHub's program: notes how it is called, and lists issues.json.
-GH = """#!/bin/bash
-echo "$@" >> log
-if [ "$2" = list ]; then jq -r "${@: -1}" issues.json; fi
-"""
-
-
-@pytest.mark.parametrize(
-    ("titles", "wanted"),
-    [
-        ({3: "The weekly run fails on my side"}, "issue create --title The weekly run"),
-        ({3: "Else", 7: "The weekly run fails"}, "issue comment 7"),
-    ],
-)
-def test_only_one_issue_is_open(titles, wanted, tmp_path):
-    if shutil.which("jq") is None:
-        pytest.skip("jq plays the part that gh has built in, and is not here")
-    issues = [{"number": number, "title": title} for number, title in titles.items()]
-    (tmp_path / "issues.json").write_text(json.dumps(issues))
-    (tmp_path / "issue.md").write_text("x" * 100_000)
-    (tmp_path / "gh").write_text(GH)
-    (tmp_path / "gh").chmod(0o755)
-    step, path = step_with("gh issue"), f"{tmp_path}:{os.environ['PATH']}"
-    subprocess.run(  # as GitHub calls bash
-        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
-        cwd=tmp_path,
-        env={**os.environ, "PATH": path, "TITLE": step["env"]["TITLE"]},
-        check=True,
-        timeout=60,
-    )
-    looked, told = (tmp_path / "log").read_text().splitlines()
-    assert "--state open" in looked and told.startswith(wanted)
-    assert len((tmp_path / "body.md").read_text()) < 65536

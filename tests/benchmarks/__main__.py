@@ -14,14 +14,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = command("tests.benchmarks", __doc__)
     parser.add_argument("name", choices=[*report.NAMES, "starts", "report"])
     parser.add_argument("--runs", type=int, default=100, help="of compare()")
-    parser.add_argument("--others", type=int, default=20, help="runs of other tools")
     parser.add_argument("--real", action="store_true", help="dumps: against this GPU")
     given = parser.parse_args(arguments)
-    settings = {
-        "aa": (given.runs, given.others),
-        "ratio": (given.runs,),
-        "dumps": (given.real,),
-    }
+    settings = {"aa": (given.runs,), "ratio": (given.runs,), "dumps": (given.real,)}
     benchmark = import_module(f"tests.benchmarks.{given.name}")
     benchmark.main(*settings.get(given.name, ()))
     return 0

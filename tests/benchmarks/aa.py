@@ -62,13 +62,13 @@ def race(tool: str, f: Callable, x: torch.Tensor) -> tuple[float, bool, float]:
     return found.speedup, wrong, (high / low) ** 0.5 - 1
 
 
-def main(runs: int, others: int) -> None:
+def main(runs: int) -> None:
     """Race every workload against itself, quiet and beside a busy neighbour."""
     rows = []
     for busy in (False, True):
         for name, (f, x) in workloads().items():
             for tool in TOOLS:
-                times = runs if tool == "compare" else others
+                times = runs if tool == "compare" else runs // 5
                 with neighbours(int(busy), rest=0.03):
                     found = [race(tool, f, x) for _ in range(times)]
                 off = [abs(ratio - 1) for ratio, _, _ in found]

@@ -49,9 +49,5 @@ def main() -> None:
         {"program": " ".join(name.split()), "found": race.ratio()}
         for name, race in races.items()
     ]
-    records.write(
-        "benchmarks/picture",
-        rows,
-        alt=plain(drawn.alt).replace("\n", " "),
-    )
+    records.write("benchmarks/picture", rows, alt=plain(drawn.alt).replace("\n", " "))
     print(drawn, Machine.here(), sep="\n")

@@ -1,9 +1,6 @@
 """The drawings of the lessons show what they were given."""
 
-import torch
-
 from course.drawing import BLUE, CROSS, VERMILION, Cell, Piece, bars, grid
-from course.fx_drawing import Box, figure_of
 
 LOOKS = {"library": BLUE, "kernel": VERMILION}
 
@@ -47,23 +44,3 @@ def test_a_grid_has_a_column_for_each_name_and_leaves_missing_cells_empty():
     assert words(picture) == ["3"]
     [legend] = picture.figure.legends
     assert [t.get_text() for t in legend.get_texts()] == ["library", "kernel", "no"]
-
-
-def test_each_node_of_a_graph_stands_below_what_it_takes():
-    def f(x, late):
-        return x + x.sin().cos() * late
-
-    nodes = list(torch.fx.symbolic_trace(f).graph.nodes)
-    boxes = {node.name: Box(node.name, "white") for node in nodes}
-    figure = figure_of(nodes, boxes, (2, 1))
-    [axes] = figure.axes
-    at = {text.get_text(): text.get_position() for text in axes.texts}
-    depth = {name: y for name, (x, y) in at.items()}
-    # An input stands just above its first user.
-    wanted = {"x": 0, "sin": 1, "cos": 2, "late": 2, "mul": 3, "add": 4, "output": 5}
-    assert depth == wanted
-    # The edge from x to add passes three layers beside the boxes in them.
-    edges = [patch.get_path() for patch in axes.patches if not patch.get_fill()]
-    [long] = [edge for edge in edges if len(edge.vertices) == 1 + 3 * 4]
-    for x, y in long.vertices[3:-1:3]:
-        assert all(abs(x - left) > 0.4 for left, row in at.values() if row == y)

@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from bootstrap import FIRST_IN_A_KERNEL
@@ -39,6 +40,7 @@ def run(cells, **variables):
 START = f"{FIRST_IN_A_KERNEL}\n{BLOCK}\nfrom course import start\nstart('77')"
 
 
+@pytest.mark.weekly
 def test_cells_are_left_out_and_the_others_run():
     _, _, missing, claimed, late, beside, again, after, score = run(
         [START, *CELLS], COURSE_STRICT="0", CI=""

@@ -37,7 +37,11 @@ def two():
     ("what", "told"),
     [
         ('raise ValueError("rank 1 has had enough")', "ValueError: rank 1 has had"),
-        ("os.kill(os.getpid(), 9)", "(?s)^a rank ended.*SIGKILL"),
+        pytest.param(
+            "os.kill(os.getpid(), 9)",
+            "(?s)^a rank ended.*SIGKILL",
+            marks=pytest.mark.weekly,
+        ),
     ],
 )
 def test_of_a_rank_that_fails_it_is_said_how(two, what, told):
@@ -46,6 +50,7 @@ def test_of_a_rank_that_fails_it_is_said_how(two, what, told):
         two.run("fails.py")
 
 
+@pytest.mark.weekly
 def test_the_limit_stops_all_and_a_script_may_be_written_anew(two):
     script = two.folder / "script.py"
     for number in (1, 2):

@@ -8,13 +8,6 @@ from course.ch13.driver import Recorder
 PATCHED = ("CUDAGraph", "graph", "device", "synchronize", "Stream")
 
 
-@pytest.fixture(autouse=True)
-def forgotten():
-    torch.compiler.reset()
-    yield
-    torch.compiler.reset()
-
-
 def phases(recorder):
     return [line.split(",")[0] for line in recorder.did]
 
@@ -49,36 +42,6 @@ def test_what_is_written_to_is_written_once_a_call():
     fast = torch.compile(lambda held: held.add_(1).clone(), backend=Recorder())
     seen = [fast(held).tolist()[0] for _ in range(5)]
     assert seen == [1, 2, 3, 4, 5] and held.tolist() == [5] * 4
-
-
-def test_it_trains_as_eager_does():
-    torch.manual_seed(0)
-    nets = [torch.nn.Linear(4, 1) for _ in range(2)]
-    nets[1].load_state_dict(nets[0].state_dict())
-    recorder, losses = Recorder(), []
-    calls = torch.compile(nets[0], backend=recorder), nets[1]
-    for net, call in zip(nets, calls, strict=True):
-        torch.manual_seed(1)
-        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-        for _ in range(6):
-            loss = call(torch.randn(8, 4)).square().mean()
-            loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            losses.append(loss.item())
-    assert losses[:6] == pytest.approx(losses[6:])
-    assert phases(recorder)[-2:] == ["replay", "replay"]
-
-
-def test_a_lost_result_raises_the_words_of_torch():
-    fast = torch.compile(torch.sin, backend=Recorder())
-    first = fast(torch.ones(4))
-    torch.testing.assert_close(first + 0, torch.ones(4).sin())
-    fast(torch.zeros(4))
-    with pytest.raises(RuntimeError, match="clone the tensor outside"):
-        first + 1
-    with pytest.raises(RuntimeError, match="overwritten by a subsequent run"):
-        torch.stack([torch.ones(4), first])
 
 
 @pytest.mark.parametrize("fails", [False, True])

@@ -1,7 +1,6 @@
 """Recordings follow from their samples; where one is damaged, a lesson goes on."""
 
 import dataclasses
-import re
 from statistics import median
 
 import pytest
@@ -47,23 +46,16 @@ def folder(race, tmp_path, monkeypatch):
 # --- what is not believed ---------------------------------------------------------
 
 
-def check_follows(race):
-    """Compute the results from the samples, and compare with what is stated."""
-    rounds, speedup, interval = estimate(race.rounds)
-    medians = median(r.a_s for r in rounds), median(r.b_s for r in rounds)
-    ends = (interval.low, interval.high) if interval else ()
-    stated = race.speedup, *race.median_s, *(race.interval or ())
-    assert stated == pytest.approx((speedup, *medians, *ends))
-    assert race.verdict == stats.verdict(interval)
-
-
 def test_results_follow_from_their_samples(race):
     paths = [*recordings.FOLDER.glob("*/*/*/*.json")]
     kept = [load(path) for path in paths if not read(path).found.startswith("failed")]
     for one in [race, *(r for r in kept if isinstance(r, Comparison))]:
-        check_follows(one)
-    with pytest.raises(AssertionError):
-        check_follows(dataclasses.replace(race, speedup=2 * race.speedup))
+        rounds, speedup, interval = estimate(one.rounds)
+        medians = median(r.a_s for r in rounds), median(r.b_s for r in rounds)
+        ends = (interval.low, interval.high) if interval else ()
+        stated = one.speedup, *one.median_s, *(one.interval or ())
+        assert stated == pytest.approx((speedup, *medians, *ends))
+        assert one.verdict == stats.verdict(interval)
 
 
 @pytest.mark.parametrize(
@@ -118,16 +110,3 @@ def test_the_newest_is_shown_and_this_machines_own_before_it(folder, race, monke
     assert newest.label == "recorded on NVIDIA C, 2032-01-01" and len(newest.cases) == 1
     monkeypatch.setattr(Machine, "here", lambda: HERE)
     assert recorded("modes").label == "recorded on NVIDIA A, 2030-01-01"
-
-
-def test_without_one_a_page_shows_nothing_and_who_prints_it_is_told_how(
-    folder, monkeypatch
-):
-    shown = recorded("modes")
-    monkeypatch.setattr(recordings, "FOLDER", folder / "empty")
-    nothing = recorded("modes", "MLP")
-    assert not nothing
-    assert "No GPU recording" in str(nothing) and "make record" in str(nothing)
-    assert str(nothing) == nothing.line() == nothing.label
-    assert nothing._repr_html_() == "" and repr(nothing) == "⟨⟩"
-    assert re.fullmatch(r"⟨[^⟩\n]+⟩", repr(shown))

@@ -132,30 +132,6 @@ def test_lessons_that_the_reader_or_the_course_took_away():
     assert code("my own") == "x = 'mine'"
 
 
-def test_a_full_disk_in_the_middle_loses_nothing(monkeypatch, capsys):
-    started = []
-    usual = lab.write_atomically
-
-    def full(path, text):
-        if path.name.startswith("01"):
-            raise OSError(28, "cannot write 01: No space left on device")
-        return usual(path, text)
-
-    for number in ("00", "01"):
-        change(number)
-        write(number, "x = 2")
-    with monkeypatch.context() as patch:
-        patch.setenv("PYTHONPATH", "")
-        patch.setattr(lab, "ROOT", Path("a course"))
-        patch.setattr(lab, "serve", started.append)
-        patch.setattr(lab, "write_atomically", full)
-        lab.main([])
-    assert "No space left" in capsys.readouterr().err
-    assert started, "JupyterLab opens what is there"
-    assert code("01") == "x = 'mine'"
-    assert [line[:2] for line in delivered()] == ["01"]
-
-
 def test_links_of_the_copies_lead_somewhere():
     for name in ("notebooks", "data"):
         Path(name).symlink_to(ROOT / name)

@@ -34,6 +34,7 @@ def test_a_case_that_fails_is_kept_as_failed_and_tried_again(tmp_path, capsys):
     assert results.load(failed).matches and done.read_text() == before
 
 
+@pytest.mark.weekly
 def test_a_machine_that_only_records_needs_little():
     """Nothing of Jupyter: a machine that is lent for its GPU has torch and little."""
     without = "IPython ipywidgets matplotlib msgspec nbformat platformdirs pygments"
@@ -49,6 +50,7 @@ assert not {{*{without.split()!r}, "course"}} & {{*sys.modules}}""")
 # --- the cases --------------------------------------------------------------------
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("name", record_gpu.GRAPHS)
 def test_what_is_seen_of_cuda_graphs_runs_where_none_are_made(name):
     kept = record_gpu.seen(record_gpu.GRAPHS[name], "cpu")

@@ -37,14 +37,6 @@ def test_each_option_is_one_of_the_function(monkeypatch):
 # --- what it says -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", [[], ["cold-start"], ["explain"], ["schema"]])
-def test_each_command_tells_its_version_and_its_exit_statuses(command, capsys):
-    for option, words in [("--version", "torch-checkup 0."), ("--help", "; 2 it")]:
-        with pytest.raises(SystemExit) as ended:
-            main([*command, option])
-        assert ended.value.code == 0 and words in capsys.readouterr().out
-
-
 # --- the messages that it explains --------------------------------------------------
 
 
