@@ -335,7 +335,7 @@ def same(value: Any, wanted: Any) -> bool:
         alike = isinstance(value, (tuple, list)) and len(value) == len(wanted)
         return alike and all(map(same, value, wanted))
     if wanted is None or isinstance(wanted, bool):
-        return value is wanted
+        return getattr(value, "item", lambda: value)() is wanted  # also of NumPy, torch
     if isinstance(wanted, str):
         return isinstance(value, str) and value == wanted
     return number(value) == wanted

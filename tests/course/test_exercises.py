@@ -26,8 +26,6 @@ from tests.refresh import ROOT, notebooks, read
 
 STUB = "not attempted yet."
 CELLS = itertools.count()
-
-
 NOTEBOOKS = notebooks()
 FOLDERS = {"solutions": ROOT / "notebooks", "right": ROOT / "tests" / "course"}
 FOLDERS["wrong"] = FOLDERS["right"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import torch
 from torch.optim.lr_scheduler import LinearLR, LRScheduler
@@ -32,11 +31,11 @@ def batches(steps: int, rows: int = 16) -> Iterator[torch.Tensor]:
         yield book[torch.randperm(len(book), generator=order)[:rows]]
 
 
-def fresh(make: Callable[..., torch.nn.Module], *options: Any) -> Run:
+def fresh(make: Callable[[], torch.nn.Module]) -> Run:
     """Return a model, its optimizer and its schedule, as in a new process."""
     torch.compiler.reset()
     torch.manual_seed(0)
-    model = make(*options).to(device())
+    model = make().to(device())
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     return model, optimizer, LinearLR(optimizer, start_factor=0.1, total_iters=20)
 

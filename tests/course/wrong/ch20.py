@@ -42,3 +42,13 @@ def same_training(train):
 # %% 20.1: a last loss that is off: you return True
 # - in far(ours))
 # + in far(ours)[:-1])
+
+
+# %% 20.1: a step lost in the middle, which recovers: you return True
+# - abs(a - b)
+# + a - b
+
+
+# %% 20.1: an exact eager, and compiled more than 1e-6 off: you return True
+# - + 1e-6
+# + + 1e-6 * exact[0]
