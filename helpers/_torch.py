@@ -22,6 +22,7 @@ import torch
 
 from .errors import Unavailable
 from .results import version_of
+from .text import code_of
 
 
 @contextmanager
@@ -157,7 +158,8 @@ def break_in(error: BaseException) -> str:
     frames = _USERS.findall(rest.partition("from user code:")[2])
     own = [frame for frame in frames if "site-packages" not in frame[0]]
     for file, number, name, source in (own or frames)[-1:]:
-        return f"line {number} of {Path(file).name}, in {name}: {source}: {title}"
+        place = f"line {number} of {Path(file).name}, in {name}"
+        return f"{place}: {code_of(source)}: {title}"
     return title
 
 

@@ -28,7 +28,7 @@ from . import _torch, session
 from .errors import InputError
 from .results import Result, TableResult
 from .tensors import clone
-from .text import Table, count, pre
+from .text import Table, code_of, count, pre
 
 # ---------------------------------------------------------------- graphs and breaks
 
@@ -236,7 +236,7 @@ def _graph_break(payload: str, frames: Sequence[FrameSummary]) -> GraphBreak:
     return GraphBreak(
         reason=title.rstrip("."),
         line=at.lineno or 0,
-        source=at.line or "",
+        source=code_of(at.line or ""),
         function=_original_name(at.name),
         file=name,
         fix="" if name.startswith(_LIBRARY) else _advice(f"{title}: {explanation}", at),
@@ -251,7 +251,7 @@ def _graph_break(payload: str, frames: Sequence[FrameSummary]) -> GraphBreak:
 def _line_of(frame: FrameSummary) -> str:
     """Return a line of somebody's file in words, with its source."""
     file, name = _file_name(frame.filename), _original_name(frame.name)
-    return f"line {frame.lineno} of {file}, in {name}: {frame.line}"
+    return f"line {frame.lineno} of {file}, in {name}: {code_of(frame.line or '')}"
 
 
 _SECTION = re.compile(
@@ -330,10 +330,10 @@ _ADVICE = {
 
 def _advice(reason: str, at: FrameSummary) -> str:
     """Return the fix for a break with this *reason* at this line, or ''."""
-    line = at.line or ""
+    line = code_of(at.line or "")
     if "Data-dependent branching" in reason:
         # No torch.where replaces a branch that raises, prints or leaves a loop.
-        same_line = re.match(r"[^#]*?:\s+([^\s#].*)", line)
+        same_line = re.match(r".*?:\s+(.+)", line)
         next_line = linecache.getline(at.filename, (at.lineno or 0) + 1).strip()
         body = same_line[1] if same_line else next_line
         computes = re.match(r"return\b|[\w.\[\]]+ [-+*/]?= ", body)
@@ -471,7 +471,7 @@ def _guard(record: Any) -> Guard:
         return Guard(test, "", hint=hinted)
     at, file = at or inner, _file_name(inner.filename)
     inside = f", inside {file}" if at is not inner and file.startswith(_LIBRARY) else ""
-    return Guard(test, _line_of(at) + inside, at.line or "", hinted)
+    return Guard(test, _line_of(at) + inside, code_of(at.line or ""), hinted)
 
 
 def _own(frames: Sequence[FrameSummary]) -> FrameSummary | None:

@@ -10,7 +10,9 @@ import functools
 import json
 import os
 import platform
+import re
 import secrets
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -107,10 +109,10 @@ def command() -> str:
     """Return the command that was run, without its folders."""
     if kernel_shell():
         return "notebook"
-    words = [Path(word).name for word in sys.argv[:2]]
+    program, *words = (re.sub(r"[^\s=]*[/\\]", "", word) for word in sys.argv)
     if spec := sys.modules["__main__"].__spec__:
-        words[0] = f"python -m {spec.name.removesuffix('.__main__')}"
-    return " ".join(words) or "python"
+        program = f"python -m {spec.name.removesuffix('.__main__')}"
+    return " ".join([program, *map(shlex.quote, words)]) or "python"
 
 
 def now() -> str:

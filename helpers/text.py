@@ -14,7 +14,9 @@ import io
 import os
 import re
 import sys
+import tokenize
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +77,15 @@ def size(value: float) -> str:
 def count(n: int, one: str) -> str:
     """Return ``1 graph`` or ``3 graphs``."""
     return f"{n} {one if n == 1 else one + 's'}"
+
+
+def code_of(line: str) -> str:
+    """Return a line of a program without the comment behind it."""
+    with suppress(tokenize.TokenError, SyntaxError):  # of half a statement
+        for token in tokenize.generate_tokens(iter([line]).__next__):
+            if token.type == tokenize.COMMENT:
+                return line[: token.start[1]].rstrip()
+    return line
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,6 @@ def part(m: Model) -> Part:
 def _verdict(
     m: Model, seen: Recompiles, later: int, extra: int, rounds: int
 ) -> tuple[str, str]:
-    """Return the verdict in a word and in a sentence."""
     verdict, says = "good", "one more version serves the rest"
     if later or seen.limit_hit:
         ends = not any(seen.counts[-len(m.calls) :])  # as where a table is made once
@@ -89,9 +88,6 @@ def _verdict(
     if seen.stopped:
         says += f"; {seen.stopped}"
     return verdict, says
-
-
-# ------------------------------------------------------------- guards that failed
 
 
 @dataclass(frozen=True)
@@ -164,6 +160,7 @@ def _cloned(m: Model, found: Finding) -> Iterator[Option]:
     yield options.changed(m, line, found.name, torch.clone)
 
 
+[_SCALARS] = options.switches("torch._dynamo.config.capture_scalar_outputs = True")
 _SIZE = r"tensor '(.+?)' size mismatch at index (\d+)"
 _NAME = r"(?:L\['?)?([\w.\[\]']+)"
 _LIMIT = 64
@@ -183,11 +180,7 @@ KINDS = (  # the first that fits counts; what torch's own hint names is tried, t
     Kind(
         _SIZE,
         "{0} has a different size in dimension {1}",
-        (
-            lambda m, _: options.marked(m),
-            _dynamic,
-            _unbacked,
-        ),
+        (lambda m, _: options.marked(m), _dynamic, _unbacked),
         "pad it to a few sizes",
     ),
     Kind(
@@ -247,12 +240,7 @@ KINDS = (  # the first that fits counts; what torch's own hint names is tried, t
     Kind(
         r"^(___stack\d+)\b",
         "{0} is a different value",
-        # what a graph break gave may be a size, and cannot stay a tensor
-        (
-            lambda *_: options.switches(
-                "torch._dynamo.config.capture_scalar_outputs = True"
-            ),
-        ),
+        (lambda *_: [_SCALARS],),  # it may be a size, and cannot stay a tensor
         "keep it a tensor, and choose with torch.where",
     ),
     Kind(
@@ -360,10 +348,10 @@ class Attempts:
 
         Kernels add guards of their own, such as one on the alignment of sizes.
         """
-        if one.option.line not in self.built and self._late:
-            self.built[one.option.line] = one.effect
-        elif one.option.line not in self.built:
-            again = self._with_kernels(one.option, self._now_built)
+        if one.option.line not in self.built:
+            again = one
+            if not self._late:
+                again = self._with_kernels(one.option, self._now_built)
             self.built[one.option.line] = again.effect if again.helps else ""
         return self.built[one.option.line]
 
@@ -387,7 +375,6 @@ class Attempts:
             yield Option(line, options={"isolate_recompiles": True})
 
     def _made(self, found: Finding) -> Iterator[Option]:
-        """Yield the options for a finding."""
         yield from options.switches(found.guard.hint)
         for make in found.kind.options:
             yield from make(self.m, found)
@@ -445,9 +432,6 @@ class Attempts:
             )
         elif found.kind.untried:
             yield f"{found.words}{found.place}: untried: {found.kind.untried}"
-
-
-# ------------------------------------------------------- what a model compiles inside
 
 
 def blocks(m: Model) -> tuple[str, ...]:

@@ -19,11 +19,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.multiprocessing.spawn import (
-    ProcessExitedException,
-    ProcessRaisedException,
-    spawn,
-)
+from torch.multiprocessing import ProcessExitedException, ProcessRaisedException, spawn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._pytree import tree_map_only
 from torch.utils.checkpoint import checkpoint
@@ -200,8 +196,6 @@ def verdict_on(found: Composition) -> Part:
     advice = tuple(filter(None, known))
     return Part("composes", verdict, says, counts, shown(found), advice)
 
-
-# ------------------------------------------------------------------ the situations
 
 _RATE = 1e-3  # small: a few steps of any model stay near where they began
 
@@ -384,7 +378,6 @@ def judged(m: Model, name: str) -> dict[str, str]:
 
 
 def _judged(m: Model, name: str, way: str) -> dict[str, str]:
-    """Return verdict and words on one situation, in one way."""
     situation = getattr(TrainingStep, name.replace(" ", "_"))
     eager, compiled = TrainingStep(m, False, way), TrainingStep(m, True, way)
     usual = _function(eager, _HERE.get(name, situation))
@@ -460,7 +453,5 @@ def off(errors: tuple[float, float] | None) -> str:
     """Return in words how far eager and compiled are from float64, marked."""
     if errors is None:
         return "no float64 to hold it against"
-    eager, compiled = errors
-    return f"off from float64: eager {mark(f'{eager:.2g}')}, " + (
-        f"compiled {mark(f'{compiled:.2g}')}"
-    )
+    eager, compiled = (mark(f"{error:.2g}") for error in errors)
+    return f"off from float64: eager {eager}, compiled {compiled}"

@@ -13,13 +13,13 @@ from unittest import mock
 import torch
 
 from .capture import least_captured
+from .explain import explain_error
 from .helpers import text
-from .helpers._torch import broken_promise, cpp_compiler
+from .helpers._torch import cpp_compiler
 from .helpers.capture import GraphBreak
-from .helpers.differences import Difference
 from .helpers.errors import InputError, one_line
 from .helpers.judge import SEEDED, Judgement
-from .helpers.session import compile_apart, torch_handlers, undisturbed
+from .helpers.session import compile_apart, torch_handlers
 from .helpers.tensors import tensors
 from .helpers.text import Table
 from .model import Model, without_backward
@@ -36,23 +36,24 @@ def part(m: Model) -> Part:
     if len(m.fails) == len(found.off) and not bad:
         raise InputError(f"both sides raise in every call: {one_line(m.fails[0])}")
     words = _words(m, found)
-    raises, differ = (
-        [str(n) for n, word in enumerate(words, 1) if word == kind]
-        for kind in ("RAISES", "DIFFER")
-    )
-    _refuse_without_compiler(raises, len(words))
+    raises = words.count("RAISES")
+    if raises == len(words) and not (compiler := cpp_compiler())[0]:
+        raise InputError(f"Inductor found no C++ compiler ({compiler[1]})")
     verdict, advice = "good", ()
     says = f"compiled {what} are as near to float64 as eager's"
     if bad:
-        verdict = "bad"
-        says = _says(what, raises, differ, bad)
+        verdict, wrong = "bad", "fail, where eager's come" if raises else ""
+        if "DIFFER" in words:
+            wrong = f"{wrong}, and are not eager's" if raises else "are not eager's"
+        says = f"compiled {what} {wrong}: {bad[0].short}"
         if all(one.of_break for one in bad):
             says = f"a graph break under fullgraph=True raises: {bad[0].compiled}"
             advice = tuple(map(_without_break, least_captured(m)[0].breaks))
-        elif promise := bad[0].of_promise and _promised(m, bad[0].call - 1):
-            says, advice = promise[0], tuple(promise[1:])
         else:
-            advice = (_fix(m, bool(raises)) or BISECT,)
+            known = explain_error(bad[0].compiled).meanings
+            told = [f"{one.name}: {one.mend}" for one in known] + [BISECT]
+            fix = "" if bad[0].of_promise else _fix(m, raises > 0)
+            advice = (fix or told[0],)
     elif found.undecided:
         verdict = "cannot tell"
         says = f"whether {what} agree was not decided"
@@ -106,8 +107,6 @@ def _warned(m: Model) -> Iterator[dict[str, dict[str, None]]]:
 
 
 def _words(m: Model, found: Judgement) -> list[str]:
-    """Return in a word how each call is."""
-
     def word(n: int) -> str:
         bad = [d for d in found.differences if d.call == n and not d.look]
         if not bad:
@@ -117,24 +116,6 @@ def _words(m: Model, found: Judgement) -> list[str]:
         return "RAISES" if only else "DIFFER"
 
     return [word(n) for n in range(1, len(found.off) + 1)]
-
-
-def _says(
-    what: str, raises: list[str], differ: list[str], bad: list[Difference]
-) -> str:
-    """Return one sentence on all that is wrong, with the first difference."""
-    said = []
-    if raises:
-        those = (
-            ""
-            if len(raises) == 1 == bad[0].call
-            else f" for inputs {', '.join(raises)}"
-        )
-        said.append(f"fail{those}, where eager's come")
-    if differ:
-        those = f" for inputs {', '.join(differ)}" if raises else ""
-        said.append(f"are not eager's{those}")
-    return f"compiled {what} {', and '.join(said)}: {bad[0].short}"
 
 
 def _table(what: str, words: list[str], found: Judgement) -> Table:
@@ -163,27 +144,7 @@ def _about(m: Model, calls: int) -> list[str]:
     return said
 
 
-def _refuse_without_compiler(raises: list[str], calls: int) -> None:
-    """Raise InputError where nothing compiles because this machine cannot."""
-    if len(raises) == calls:
-        compiler, why = cpp_compiler()
-        if not compiler:
-            raise InputError(f"Inductor found no C++ compiler ({why})")
-
-
-def _promised(m: Model, number: int) -> list[str]:
-    """Return which promise of a marked size a call breaks, and what to do."""
-    inputs, kwargs = m.every_call[number]
-    with undisturbed(m.fn):
-        try:
-            m.compiled()(*inputs, **kwargs)
-        except Exception as error:
-            return broken_promise(error).splitlines()
-    return []
-
-
 def _without_break(stop: GraphBreak) -> str:
-    """Return the line that breaks the graph, why, and what its owner can do."""
     why = stop.fix or stop.explanation or stop.reason
     place = stop.place.rstrip(":")
     return f"{place}: {why}; or allow the break: fullgraph=False"

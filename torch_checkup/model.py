@@ -15,25 +15,15 @@ from unittest import mock
 
 import torch
 
-from .helpers import correctness
+from .helpers import correctness, session
 from .helpers._torch import is_compiled, needed_for
 from .helpers.benchmark import Comparison, compare
 from .helpers.capture import given_calls, line_in
 from .helpers.errors import CompiledRaises, InputError, UsedUp, one_line
 from .helpers.judge import Judgement, judged
-from .helpers.session import (
-    InPieces,
-    check_callable,
-    compile_apart,
-    fresh_code,
-    given_to,
-    pieces_of,
-    uncompiled,
-    undisturbed,
-)
 from .helpers.tensors import clone
 from .report import Part
-from .sandbox import Report, given, module_function, trained
+from .sandbox import Report, given, module_function
 
 with needed_for("first calls without a cache"):
     from torch._inductor import compile_fx
@@ -63,7 +53,8 @@ class Model:
         with correctness.seeded(0), noted() as self._asked:
             fn, *rest = given(self.make)
         self.whole = is_compiled(fn)
-        return uncompiled(fn), *rest  # compiled, it would be held against itself
+        # Compiled, it would be held against itself.
+        return session.uncompiled(fn), *rest
 
     fails: Mapping[int, Exception] = {}
     """The exceptions of eager, by the number of the call."""
@@ -119,16 +110,13 @@ class Model:
     @functools.cached_property
     def program(self) -> Callable[..., Any]:
         """The model as the compiler gets it: whole, or in its owner's pieces."""
-        return InPieces(self.fn, self.made_with) if self.in_pieces else self.fn
+        return session.InPieces(self.fn, self.made_with) if self.in_pieces else self.fn
 
     def on(self, backend: str, fn: Callable[..., Any] | None = None) -> Callable:
         """Return the model itself, or one *made_again*, its captures on *backend*."""
         fn = self.fn if fn is None else fn
-        return (
-            given_to(fn, backend)
-            if self.in_pieces
-            else torch.compile(fn, backend=backend)
-        )
+        compiling = session.given_to if self.in_pieces else torch.compile
+        return compiling(fn, backend=backend)
 
     @functools.cached_property
     def inside(self) -> tuple[str, ...]:
@@ -136,7 +124,7 @@ class Model:
 
         Where something compiled is called that has no name: that.
         """
-        return pieces_of(self.fn) or tuple(self._met)
+        return session.pieces_of(self.fn) or tuple(self._met)
 
     running: Callable[[str], None] = staticmethod(lambda side: None)
     """Reports which side runs, or is built: known even if that ends the process."""
@@ -176,7 +164,7 @@ class Model:
         copied, or have no numbers.
         """
         for call in self._calls:
-            check_callable(self.fn, call)
+            session.check_callable(self.fn, call)
         with _compiled_calls() as met:
             self.fails = self._failures(self.run(self.fn), "force_eager")
         self._met = met
@@ -189,7 +177,7 @@ class Model:
         """Return the exceptions of calls by number, each from the first state."""
         failed = dict[int, Exception]()
         for number, (inputs, kwargs) in enumerate(self.every_call):
-            with undisturbed(run), torch.compiler.set_stance(stance):
+            with session.undisturbed(run), torch.compiler.set_stance(stance):
                 try:
                     run(*inputs, **kwargs)
                 except Exception as error:
@@ -206,7 +194,7 @@ class Model:
             return True
         inputs, kwargs = self.calls[0]
         try:
-            with undisturbed(self.fn), torch.no_grad():
+            with session.undisturbed(self.fn), torch.no_grad():
                 self.eager(*inputs, **kwargs)
         except Exception:  # in grad mode it ran: see try_out
             return True
@@ -214,7 +202,13 @@ class Model:
 
     def run(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """Return *fn* as it is used: called, or called with a backward of the loss."""
-        return trained(fn, self.loss) if self.train else fn
+
+        def step(*inputs: Any, **kwargs: Any) -> torch.Tensor:
+            result = self.loss(fn(*inputs, **kwargs))
+            result.backward()
+            return result.detach()
+
+        return step if self.train else fn
 
     def compiled(self, **options: Any) -> Callable[..., Any]:
         """Return the model, compiled apart from all that was compiled before.
@@ -223,9 +217,9 @@ class Model:
         """
         torch.compiler.reset()  # this forgets callbacks, too
         if self.in_pieces:
-            compiled = compile_apart(self.program, **options)
+            compiled = session.compile_apart(self.program, **options)
         else:
-            compiled = torch.compile(fresh_code(self.fn), **options)
+            compiled = torch.compile(session.fresh_code(self.fn), **options)
         callback_handler.register_start_callback(lambda _: self.running("the build"))
         callback_handler.register_end_callback(lambda _: self.running("compiled"))
         return compiled
@@ -309,19 +303,17 @@ def race(sides: tuple[Callable, Callable], inputs: Any, **how: Any) -> Compariso
     The time of these counts on both sides.
     """
 
-    def on_copies(run: Callable[..., Any]) -> Callable[..., Any]:
-        def copied(*inputs: Any, **kwargs: Any) -> Any:
-            inputs, kwargs = clone((inputs, kwargs))
-            return run(*inputs, **kwargs)
-
-        return copied
+    def on_copies(run: Callable[..., Any], *inputs: Any, **kwargs: Any) -> Any:
+        inputs, kwargs = clone((inputs, kwargs))
+        return run(*inputs, **kwargs)
 
     try:
         return compare(*sides, *inputs, **how)
     except UsedUp:
         torch.compiler.reset()  # what a first call takes is asked too
+        copied = (functools.partial(on_copies, run) for run in sides)
         with fresh_cache():
-            return compare(*map(on_copies, sides), *inputs, **how)
+            return compare(*copied, *inputs, **how)
 
 
 def doubled(_module: torch.nn.Module, _inputs: Any, out: Any) -> Any:
@@ -343,12 +335,8 @@ def near(some: list[torch.Tensor], others: list[torch.Tensor]) -> bool:
     )
 
 
-# ------------------------------------------------------------ one part after another
-
-_UNCALLED = ("matches", "gpu")
-"""Parts that are asked even where eager raises in every call."""
-_MODULES = {"recompiles": "again"}
-"""Modules that have not the name of their part: the package has a function of it."""
+_UNCALLED = ("matches", "gpu")  # asked even where eager raises in every call
+_MODULES = {"recompiles": "again"}  # the package has a function of the part's name
 
 
 def look(order: dict[str, Any], report: Report) -> None:
@@ -357,9 +345,7 @@ def look(order: dict[str, Any], report: Report) -> None:
 
 
 def in_turn(
-    order: dict[str, Any],
-    report: Report,
-    find: Callable[[Model, str], dict[str, Any]],
+    order: dict[str, Any], report: Report, find: Callable[[Model, str], dict[str, Any]]
 ) -> None:
     """Make the model of an *order*, and report what *find* finds of each part."""
     report.stage("make the model")

@@ -21,7 +21,7 @@ from .helpers._torch import needed_for
 from .helpers.benchmark import Comparison
 from .helpers.capture import recompiles
 from .helpers.errors import one_line
-from .helpers.session import compile_apart, restored, undisturbed
+from .helpers.session import compile_apart, restored
 from .helpers.tensors import tensors
 from .helpers.text import Table, mark
 from .model import Model, race
@@ -103,7 +103,6 @@ def all_tried(m: Model) -> list[Outcome]:
 
 
 def _attempt(work: Callable[..., Outcome], line: str, *more: Any) -> Outcome:
-    """Return what *work* finds of a *line*, or that it failed."""
     try:
         return work(line, *more)
     except Exception as error:
@@ -140,18 +139,14 @@ def _called(
     cache = fresh_cache() if cold else nullcontext()
     for inputs, kwargs in m.calls:
         begin = time.perf_counter()
-        with cache, restored(m.fn):
+        with cache, restored(m.fn, compiled):  # which may hold a count of its own
             m.run(compiled)(*inputs, **kwargs)
         seconds.append(time.perf_counter() - begin)
         cache = nullcontext()
     return seconds[0], compiled
 
 
-# -------------------------------------------------------------------- seconds: timed
-
-
 def _timed(m: Model) -> Iterator[Outcome]:
-    """Yield what is raced against the model as it is compiled now."""
     try:
         _, now = _called(m, _compiling(m))  # it stays so through all races
     except Exception as error:
@@ -219,9 +214,9 @@ def _by_blocks(m: Model, now: Callable[..., Any]) -> Iterator[Outcome]:
                 block.compile(options={"fallback_random": drawn})
             return model
 
-        agrees, _, model = _agreement(m, compiling)
+        agrees, parts, model = _agreement(m, compiling, cold=True)
         costs = f"each call {mark(_race(m, now, model).ratio())}"
-        whole, parts = (_first_call(m, each) for each in (compile_apart(m.fn), model))
+        whole, _ = _called(m, _compiling(m), cold=True)
         effect = f"first call {text.seconds(whole)}, then {text.seconds(parts)}"
         return Outcome(line, mark(effect), whole / parts - _WORTH_ONCE, agrees, costs)
 
@@ -241,14 +236,3 @@ def _blocks(module: torch.nn.Module | None) -> str:
         if name and listed and alike and [*blocks[0].children()]:
             found[name] = sum(weight.numel() for weight in part.parameters())
     return max(found, key=found.get, default="")
-
-
-def _first_call(m: Model, compiled: Callable[..., Any]) -> float:
-    """Return the seconds of a first call: nothing was compiled or kept before."""
-    torch.compiler.reset()
-    inputs, kwargs = m.calls[0]
-    run = m.run(compiled)
-    with fresh_cache(), undisturbed(run):
-        begin = time.perf_counter()
-        run(*inputs, **kwargs)
-        return time.perf_counter() - begin

@@ -13,13 +13,7 @@ import operator
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import (
-    AbstractContextManager,
-    ExitStack,
-    contextmanager,
-    nullcontext,
-    suppress,
-)
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -48,7 +42,7 @@ class Option:
     settings: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
     calls: Callable[[list[Call]], list[Call]] = list
-    around: Callable[[], AbstractContextManager] = nullcontext
+    around: Callable[[], Any] = nullcontext
     before: Callable[[], object] = bool
     costs: str = ""
 
@@ -57,9 +51,6 @@ class Option:
         """Do around a block what the option does, and put global settings back."""
         with kept_settings(), torch._dynamo.config.patch(self.settings), self.around():
             yield
-
-
-# ------------------------------------------------------------------- tried, and counted
 
 
 @dataclass(frozen=True)
@@ -150,24 +141,15 @@ def captured(m: Model, number: int, option: Option) -> tuple[Captured, bool]:
         inputs, kwargs = option.calls(m.calls)[number]
         option.before()
         found = Captured(graphs(m.program, *inputs, **kwargs))
-    with undisturbed(m.fn), option.on(), correctness.seeded(0):
-        option.before()
-        compiled = compile_apart(m.program, backend="eager")
-        answer = answer_of(compiled, option.calls(m.calls)[number])
-    return found, near(answer, eager_answers(m, [number])[number])
+    return found, versions(m, 1, option, order=[number])[1]
 
 
 def builds(m: Model, number: int, option: Option) -> bool:
     """Return whether a call runs with an option on the backend that its owner has."""
-    try:
-        with undisturbed(m.fn), option.on(), without_backward(m):
-            option.before()
-            answer_of(
-                compile_apart(m.program, **built(m)), option.calls(m.calls)[number]
-            )
-    except Exception:
-        return False
-    return True
+    with suppress(Exception), without_backward(m):
+        versions(m, 1, option, built(m), [number])
+        return True
+    return False
 
 
 def built(m: Model) -> dict[str, str]:
@@ -176,14 +158,18 @@ def built(m: Model) -> dict[str, str]:
 
 
 def versions(
-    m: Model, rounds: int, option: Option, how: Mapping[str, str] = _NO_KERNELS
+    m: Model,
+    rounds: int,
+    option: Option,
+    how: Mapping[str, str] = _NO_KERNELS,
+    order: Sequence[int] = (),
 ) -> tuple[Versions, bool]:
     """Return the versions of all calls with an option, and whether answers agree.
 
-    All calls run *rounds* times in turn.  Raises the model's exceptions, and the
-    compiler's where the option promises too much.
+    All calls, or those of an *order*, run *rounds* times in turn.  Raises the model's
+    exceptions, and the compiler's where the option promises too much.
     """
-    order = range(len(m.calls))
+    order = order or range(len(m.calls))
     usual, watches, agrees = eager_answers(m, order), list[Watch](), True
     with undisturbed(m.fn), option.on(), correctness.seeded(0):
         compiled = compile_apart(m.program, **how, **option.options)
@@ -237,9 +223,6 @@ def together(options: Sequence[Option]) -> Option:
     )
 
 
-# -------------------------------------------------------------------------- settings
-
-
 SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     # torch's name of a global setting: how to ask, and how to set
     "grad_mode": (torch.is_grad_enabled, torch.set_grad_enabled),
@@ -289,9 +272,6 @@ def switches(words: str) -> list[Option]:
     ]
 
 
-# ---------------------------------------------------------------------------- inputs
-
-
 def named(m: Model, call: Call) -> Iterator[tuple[str, Any]]:
     """Yield each leaf of a call's inputs, with its name inside the model's forward."""
     arguments = _bound(m, call).arguments
@@ -318,8 +298,7 @@ def filled(m: Model, name: str) -> Iterator[Option]:
     Of ones or zeros, as large as in a call that has it: as masks and biases that change
     nothing are.
     """
-    given = (dict(named(m, call)).get(name) for call in m.calls)
-    like = next((one for one in given if isinstance(one, torch.Tensor)), None)
+    like = next((one for one in _seen(m)[name] if isinstance(one, torch.Tensor)), None)
     for make in (torch.ones_like, torch.zeros_like) if like is not None else ():
 
         def fill(old: Any, make: Callable[..., Any] = make) -> Any:
@@ -331,9 +310,7 @@ def filled(m: Model, name: str) -> Iterator[Option]:
 
 
 def _rebound(
-    m: Model,
-    change: Callable[[dict[str, Any]], dict[str, Any]],
-    calls: Sequence[Call],
+    m: Model, change: Callable[[dict[str, Any]], dict[str, Any]], calls: Sequence[Call]
 ) -> list[Call]:
     """Return *calls* with what *change* makes of their arguments by name.
 
@@ -348,30 +325,32 @@ def _rebound(
     return new
 
 
-def optional(m: Model) -> set[str]:
-    """Return the names of what is None, or not given, in some calls, and not in all."""
-    seen = defaultdict[str, list[bool]](list)
-    with suppress(AttributeError, TypeError, ValueError):  # no signature
+def _seen(m: Model) -> dict[str, list[Any]]:
+    """Return what all calls give by each name; nothing without a signature."""
+    seen = defaultdict[str, list[Any]](list)
+    with suppress(AttributeError, TypeError, ValueError):  # as of a builtin
         for call in m.calls:
             for name, leaf in named(m, call):
-                seen[name].append(leaf is None)
+                seen[name].append(leaf)
+    return seen
+
+
+def optional(m: Model) -> set[str]:
+    """Return the names of what is None, or not given, in some calls."""
     return {
-        name for name, none in seen.items() if any(none) or len(none) < len(m.calls)
+        name
+        for name, given in _seen(m).items()
+        if len(given) < len(m.calls) or any(leaf is None for leaf in given)
     }
 
 
 def varying(m: Model) -> dict[str, list[int]]:
     """Return the dimensions of each tensor whose size varies between calls."""
-    shapes = defaultdict[str, list[torch.Size]](list)
-    with suppress(TypeError, ValueError):  # no signature, as of a builtin
-        for call in m.calls:
-            for name, leaf in named(m, call):
-                if isinstance(leaf, torch.Tensor):
-                    shapes[name].append(leaf.shape)
     found = {}
-    for name, seen in shapes.items():
-        if len({len(shape) for shape in seen}) == 1:
-            columns = enumerate(zip(*seen, strict=True))
+    for name, given in _seen(m).items():
+        shapes = [leaf.shape for leaf in given if isinstance(leaf, torch.Tensor)]
+        if len({len(shape) for shape in shapes}) == 1:
+            columns = enumerate(zip(*shapes, strict=True))
             found[name] = [d for d, sizes in columns if len(set(sizes)) > 1]
     return {name: dimensions for name, dimensions in found.items() if dimensions}
 

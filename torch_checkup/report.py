@@ -6,12 +6,14 @@ the parts that are left go on in a new one.  Here is no torch: a report is read 
 
 from __future__ import annotations
 
+import math
 import operator
 import os
 import re
 import sys
 import tempfile
 import time
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -24,7 +26,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from . import sandbox, where
-from .helpers import differences, results, text
+from .helpers import differences, results, stats, text
 from .helpers.differences import Difference
 from .helpers.errors import InputError, Unavailable
 from .helpers.results import Measured, TableResult
@@ -34,98 +36,17 @@ from .where import Where
 
 
 class Question(NamedTuple):
-    """What a part answers, and what its section of the page says.
-
-    *facts* are the names of its counts, for rules, and *lesson* the file of the one
-    that explains it.  *why* is why it is asked, and *todo* what to do where the answer
-    is not good.
-    """
+    """What a part answers, and what its section of the page says: `parts.toml`."""
 
     asks: str
-    facts: tuple[str, ...]
+    facts: list[str]
     lesson: str
     why: str
     todo: str
 
 
-QUESTIONS = {
-    "matches": Question(
-        "Does compiled code give eager's answers?",
-        ("matches",),
-        "18_which_layer_is_wrong_and_would_i_notice",
-        "Compiled code must give what the model gives: results, gradients, and what a "
-        "call changes. Where the two differ, float64 says which is right.",
-        "Leave the part at fault eager until it is fixed, and report it.",
-    ),
-    "capture": Question(
-        "Is everything captured?",
-        ("graphs", "breaks"),
-        "05_how_do_i_fix_a_graph_break",
-        "The operations of one graph are optimised together. A break ends a graph, and "
-        "the line at which it ends runs in Python.",
-        "Remove the breaks in what runs often; elsewhere they may stay.",
-    ),
-    "recompiles": Question(
-        "What compiles again over these inputs?",
-        ("recompiles", "later_recompiles", "limit_hit"),
-        "14_why_did_it_compile_again",
-        "A compiled version serves the inputs that its guards admit; other inputs "
-        "compile a new version, up to a limit. After it, the model runs eagerly.",
-        "Keep what changes out of the guards, or say beforehand what will change.",
-    ),
-    "silent": Question(
-        "Is something silently eager, stale or ignored?",
-        ("compiled", "stale"),
-        "19_why_is_it_slow_stale_or_silent",
-        "Compiled code keeps what was true when it was made. This part changes "
-        "things after the first call, to see whether it notices.",
-        "Change it before the first call, or call torch.compiler.reset() after.",
-    ),
-    "traffic": Question(
-        "What do kernels and library calls move?",
-        ("kernels", "library", "bytes", "eager_bytes", "promotes"),
-        "10_why_does_fusion_win",
-        "Most models wait for memory. What kernels and libraries read and write is the "
-        "same on every machine, and bounds what compiling can win.",
-        "Look at the largest rows: what is written and read again could be fused.",
-    ),
-    "speed": Question(
-        "Is it faster, and after how many calls is it paid back?",
-        ("speedup", "speedup_low", "speedup_high", "paid_back"),
-        "02_how_much_faster_is_it_really",
-        "Both are timed in turn, on this machine, with these inputs.",
-        "If it is not faster, do not compile it; a busy machine decides nothing.",
-    ),
-    "start": Question(
-        "Where do the first call's seconds go?",
-        ("saved", "found_in_cache"),
-        "25_what_does_the_first_call_cost",
-        "The first call compiles. A cache, or files that you ship, save most of it.",
-        "Ship the cache with the model, or warm up before users come.",
-    ),
-    "composes": Question(
-        "Does a training step still work with autocast, hooks, DDP and more?",
-        ("silently_different", "raises"),
-        "20_does_it_still_train_the_same",
-        "Autocast, checkpoints, hooks and DDP are put around the training step, one "
-        "after the other, and the gradients are judged.",
-        "Of what differs, use the way that agrees, or leave that piece eager.",
-    ),
-    "gpu": Question(
-        "What would a GPU run?",
-        ("gpu_kernels", "gpu_spilled"),
-        "08_what_would_an_h100_run",
-        "The kernels that Inductor writes for this GPU, compiled without one.",
-        "Registers that spill go through memory: smaller pieces may be faster.",
-    ),
-    "next": Question(
-        "What to try next?",
-        (),
-        "12_which_mode_do_i_need",
-        "Options of torch.compile, each tried on this model.",
-        "Take what helps, and run the check-up again.",
-    ),
-}
+_TEXT = (files(__package__) / "parts.toml").read_text(encoding="utf-8")
+QUESTIONS = {name: Question(**one) for name, one in tomllib.loads(_TEXT).items()}
 NAMES = {fact: part for part, one in QUESTIONS.items() for fact in one.facts}
 """The facts that parts find, by the names that rules have for them."""
 _VERDICTS = {  # a sign for the terminal, and what the page says of it
@@ -150,8 +71,7 @@ _WORSE_IF_MORE = (
     *("gpu_kernels", "gpu_spilled"),
 )
 _WORSE_IF_NONE = ("matches", "graphs", "compiled", "found_in_cache")
-_APART = {"start": "start", "composes": "composing"}
-"""Parts that start processes themselves, and their modules."""
+_APART = {"start": "start", "composes": "composing"}  # they start processes themselves
 BISECT = (
     "find the layer that is wrong: torch.compile(model, backend='aot_eager'), and the "
     "bisector (lesson 18)"
@@ -302,15 +222,11 @@ class Checkup(Measured, TableResult):
 
     def worse_than(self, before: Checkup) -> list[str]:
         """Return the facts that are worse than *before*, an earlier checkup."""
-        worse = []
         ours, theirs = self.counts, before.counts
-        for name in _WORSE_IF_MORE:
-            old, new = theirs.get(name), ours.get(name)
-            if old is not None and new is not None and new > old:
-                worse.append(f"{name}: {old} before, {new} now")
-        for name in _WORSE_IF_NONE:
-            if theirs.get(name) and ours.get(name) in (False, 0):
-                worse.append(f"{name}: {theirs[name]} before, {ours[name]} now")
+        known = {n for n, new in ours.items() if None not in (new, theirs.get(n))}
+        names = [n for n in _WORSE_IF_MORE if n in known and ours[n] > theirs[n]]
+        names += [n for n in _WORSE_IF_NONE if n in known and theirs[n] and not ours[n]]
+        worse = [f"{n}: {theirs[n]} before, {ours[n]} now" for n in names]
         old, new = (str(counts.get("guards") or "") for counts in (theirs, ours))
         if old and set(new.split("; ")) - {*old.split("; "), ""}:
             worse.append(f"guards that fail: {old!r} before, {new!r} now")
@@ -390,7 +306,6 @@ def shown(found: TableResult) -> tuple[Table | str, ...]:
 
 
 def _listed(found: Sequence[Difference]) -> list[str]:
-    """Return a table of what differs, and how much more there is."""
     shown = [str(differences.table(found[:_MOST]))]
     more = len(found) - _MOST
     return shown + ([f"and {more} more: --to report.html has all"] if more > 0 else [])
@@ -495,6 +410,8 @@ def checkup(
                     done.put(name, _apart(name, order | about))
         except KeyboardInterrupt:
             why = "interrupted"
+    if {"speed", "start"} <= done.keys() and (cold := done["start"].counts):
+        done["speed"] = paid_back(done["speed"], cold["first_s"], "empty cache")
     if not only and not about["trains"]:
         names.remove("composes")
     for name in names:
@@ -538,7 +455,7 @@ class _Done(dict[str, Part]):
 
     def __init__(self, names: Sequence[str], bar: Any, limit: float) -> None:
         super().__init__()
-        self._names, self._bar, self._begin = names, bar, time.monotonic()
+        self._bar, self._begin = bar, time.monotonic()
         self._limit = f"at most {limit:g} s"
         if bar.disable:
             text.tell(f"{text.count(len(names), 'part')}, each {self._limit}")
@@ -593,6 +510,23 @@ def _apart(name: str, order: dict[str, Any]) -> Part:
         return Part(name, "failed", str(error))
 
 
+def paid_back(speed: Part, first_s: float, cache: str) -> Part:
+    """Return a part that says after how many calls a first one of *first_s* pays.
+
+    *cache* is what that call found.
+    """
+    if not (counts := speed.counts):  # it failed
+        return speed
+    calls = stats.calls_to_pay_back(first_s, counts["eager_s"], counts["compiled_s"])
+    says = speed.says.partition("; ")[0]
+    if speed.verdict == "good":
+        first, often = text.seconds(first_s), text.count(int(calls), "call")
+        says += f"; a first call of {text.mark(first)} ({cache}) is paid back after "
+        says += text.mark(often)
+    paid = calls if math.isfinite(calls) else None
+    return replace(speed, says=says, counts={**counts, "paid_back": paid})
+
+
 def ended_part(name: str, problem: str, running: str, how: str) -> Part:
     """Return a part that was ended, or ended its process, while a side was *running*.
 
@@ -610,22 +544,14 @@ def ended_part(name: str, problem: str, running: str, how: str) -> Part:
     return Part(name, "bad", says, counts, differences=(found,))
 
 
-_REPORTS = {
-    ".html": Checkup.to_html,
-    ".json": Checkup.to_json,
-    ".txt": Checkup.__str__,
-}
+_REPORTS = {".html": Checkup.to_html, ".json": Checkup.to_json, ".txt": Checkup.__str__}
 
 
-def check_report(path: str | os.PathLike[str]) -> str:
-    """Return the ending of *path*.
-
-    Raises InputError where no report has it, or it cannot be written.
-    """
+def check_report(path: str | os.PathLike[str]) -> None:
+    """Raise InputError where no report has the ending, or it cannot be written."""
     if (kind := Path(path).suffix) not in _REPORTS:
         raise InputError(f"a report ends in .html, .json or .txt, not in {kind!r}")
     check_writable(path)
-    return kind
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
@@ -638,7 +564,8 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 def write_report(found: Checkup, path: str | os.PathLike[str]) -> Path:
     """Write *found* as HTML, text or JSON, by the ending of *path*; return the path."""
-    return results.write_atomically(path, _REPORTS[check_report(path)](found))
+    check_report(path)
+    return results.write_atomically(path, _REPORTS[Path(path).suffix](found))
 
 
 def load(path: str | os.PathLike[str]) -> Any:

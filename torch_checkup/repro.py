@@ -197,8 +197,7 @@ def _apart(value: Any) -> Any:
 
 _SHORT = 16
 """So many numbers of a tensor are written out; longer ones are made from a seed."""
-_MOST_SAVED = 256 << 20
-"""More bytes of inputs than this are kept in no file."""
+_MOST_SAVED = 256 << 20  # bytes of inputs: more are kept in no file
 _BUILT_IN = ("aten", "prims", "higher_order", "prim", "rngprims", "quantized", "mkldnn")
 BACKWARD = (  # of a loss in which each number has its own weight
     "leaves = torch.utils._pytree.tree_leaves(out)",
@@ -297,9 +296,6 @@ class Repro:
         )
 
 
-# -------------------------------------------------------------------- what it checks
-
-
 @dataclass(frozen=True)
 class Check:
     """An expression that shows a difference, and the assertion that fails for it.
@@ -395,9 +391,6 @@ def _in_model(place: str, m: Model) -> str:
     return ""
 
 
-# ----------------------------------------------------------------- the whole program
-
-
 def beside(target: str) -> list[str]:
     """Return the lines that import, and let a program find the module of *target*.
 
@@ -460,13 +453,16 @@ def of_make(
 
     *call* has the lines that call ``run``; *how* is what compiles ``fn``, and *eager*
     what runs it eagerly.  The program has the *source* of the target's file, or else
-    imports it.  *draws*: it draws random numbers.
+    imports it.  *draws*: it draws random numbers, the same on both sides.
     """
     name = target.rpartition(":")[2]
     begin = [*beside(target), f"from {module_of(target)} import {name}"]
     if source:
-        begin = [source.rstrip()] + ["import torch"] * ("torch" not in source)
-    begin = "\n".join([*begin, *(_DRAWS_AS_EAGER * draws)])
+        begin = [source.rstrip(), *["import torch"] * ("torch" not in source)]
+    if draws:
+        line = "torch._inductor.config.fallback_random = True"
+        begin += ["import torch._inductor.config", "", line]
+    begin = "\n".join(begin)
     setup = f"""{begin}
 
 
@@ -480,7 +476,6 @@ def seen(compiled):
 
 
 def _guarded(lines: Sequence[str], check: Check) -> str:
-    """Return the lines of a call, and of what is looked at after it."""
     if check.found:
         return textwrap.indent("\n".join([*lines, f"return {check.found}"]), "    ")
     tried = textwrap.indent("\n".join(lines), "    ")
@@ -512,13 +507,6 @@ def as_test(repro: Repro, name: str) -> str:
     words = "_".join(re.findall(r"[a-z0-9]+", name.lower()))
     check = textwrap.indent(repro.check, "    ")
     return f"{repro.setup}\n\ndef test_{words}():\n{check}\n"
-
-
-_DRAWS_AS_EAGER = [
-    "import torch._inductor.config",
-    "",
-    "torch._inductor.config.fallback_random = True",
-]
 
 
 _RANDOM = re.compile("fallback_random|use_numpy_random_stream")
@@ -555,9 +543,6 @@ def source_of(make: Callable[[], Any]) -> str:
                 del lines[node.lineno - 1 : node.end_lineno]
         return "\n".join(lines)
     return ""
-
-
-# ------------------------------------------------------------------------------- code
 
 
 def module_of(target: str) -> str:
@@ -616,9 +601,6 @@ def _imports(scope: dict[str, Any]) -> list[str]:
         elif home and own:
             lines.append(f"from {home} import {own}" + f" as {name}" * (own != name))
     return lines
-
-
-# ----------------------------------------------------------------------------- inputs
 
 
 def _inputs(

@@ -369,26 +369,6 @@ def given(make: Callable[[], Any]) -> tuple[Callable, Any, Callable | None]:
     return (*made, None)[:3]
 
 
-def made_by(target: str) -> tuple[Callable, tuple, dict[str, Any], Callable | None]:
-    """Return the function or module, what its first call is given, and its loss."""
-    from .helpers.capture import given_calls  # these import torch
-    from .helpers.session import uncompiled
-
-    fn, inputs, loss = given(module_function(target))
-    return uncompiled(fn), *given_calls(inputs)[0], loss
-
-
-def trained(fn: Callable[..., Any], loss: Callable[[Any], Any]) -> Callable[..., Any]:
-    """Return *fn* as a training step has it: with a backward of its *loss*."""
-
-    def step(*inputs: Any, **kwargs: Any) -> Any:
-        result = loss(fn(*inputs, **kwargs))
-        result.backward()
-        return result.detach()
-
-    return step
-
-
 def target_of(make: str | Callable[[], tuple]) -> str:
     """Return *make* as text that another process can follow.
 

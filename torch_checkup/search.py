@@ -31,7 +31,6 @@ import torch
 from torch import fx
 
 from . import repro
-from .capture import least_captured
 from .helpers import correctness, text
 from .helpers._torch import needed_for
 from .helpers.codegen import kernels
@@ -46,18 +45,13 @@ from .where import LADDER
 
 with needed_for("the pass or lowering that is wrong"):
     from torch._inductor import config as inductor_config
-    from torch._inductor.compiler_bisector import (
-        BACKENDS,
-        CompilerBisector,
-        ConfigChange,
-    )
+    from torch._inductor.compiler_bisector import BACKENDS, CompilerBisector
 
 _SWITCHES = {  # settings of code generation beyond passes and lowerings
     "without fusion (max_fusion_size = 1)": {"max_fusion_size": 1},
     "without vector instructions (cpp.simdlen = 1)": {"cpp.simdlen": 1},
 }
-_MOST_LINES = 12
-"""So many lines are left to eager one by one."""
+_MOST_LINES = 12  # that are left to eager one by one
 _TORCH = torch.__file__.removesuffix("__init__.py")
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in .*\n(.*)')
 Compiling = Callable[[], Callable[..., Any]]
@@ -114,19 +108,16 @@ class Progress:
 
 
 def _found(m: Model, compiling: Compiling) -> tuple[Difference, ...]:
-    """Return all in which a model, compiled so, differs from eager."""
     return m.judged(compiling(), again=compiling).differences
 
 
 def _same(sought: Difference, found: Difference) -> bool:
-    """Return whether both are of one place and field, or the same exception."""
     kinds = [one.compiled.split(":")[0] for one in (sought, found)]
     any_kind = sought.field not in ("raises", "exception")
     return sought.where == found.where and (any_kind or kinds[0] == kinds[1])
 
 
 def _wrong(m: Model, sought: Difference, compiling: Compiling) -> bool:
-    """Return whether it differs in that place and field, or by that exception."""
     return any(_same(sought, one) for one in _found(m, compiling))
 
 
@@ -141,10 +132,6 @@ class Alone(Model):
         self.order, self._calls = m.order, [(inputs, {})]
         self.loss = correctness.weighted_sum
         self.train = m.train and any(t.requires_grad for t in tensors(inputs))
-
-    def made_again(self) -> Callable[..., Any]:
-        """Return the piece itself: it holds no state."""
-        return self.fn
 
     def compiling(self, **options: Any) -> Compiling:
         """Return its compiler; sizes are dynamic where those of its graph were."""
@@ -163,10 +150,6 @@ class Search:
     settings: list[str] = field(default_factory=repro.settings)
     """Those of the compiler, as the user's file left them."""
 
-    def wrong(self, compiling: Compiling) -> bool:
-        """Return whether the model, compiled so, differs in that place and field."""
-        return self.progress.spend(partial(_wrong, self.m, self.sought, compiling))
-
     def tried(self, *given: Any, **more: Any) -> tuple[bool, OnePiece]:
         """Return whether it is wrong with such a `OnePiece`, and the first one made."""
         made: list[OnePiece] = []
@@ -175,7 +158,8 @@ class Search:
             made.append(OnePiece(*given, **more))
             return self.m.compiled(backend=made[-1])
 
-        return self.wrong(compiling), made[0]
+        wrong = partial(_wrong, self.m, self.sought, compiling)
+        return self.progress.spend(wrong), made[0]
 
     def run(self) -> None:
         """Report where the difference comes from, as far as the time goes."""
@@ -206,7 +190,7 @@ class Search:
     def ended_in(self, stage: str) -> None:
         """Report the smallest piece that ends a process by itself, and its line."""
         self.progress.put(doing="while pieces were compiled, each in a process")
-        programs, graphs = dict[Piece, Repro](), self.graphs()
+        programs, graphs = dict[Piece, Repro](), self.tried("eager")[1].graphs
         folders = folders_of(self.order["target"])
 
         def dies(piece: Piece) -> bool:
@@ -275,10 +259,6 @@ class Search:
             return name
         return ""
 
-    def graphs(self) -> list[Captured]:
-        """Return all graphs of the model."""
-        return self.tried("eager")[1].graphs
-
     def put_piece(self, graphs: Sequence[Captured], piece: Piece) -> None:
         """Report a piece, its graph, and the user's line."""
         graph = graphs[piece.graph]
@@ -290,7 +270,7 @@ class Search:
         """Report graph, piece and line; return the piece that is wrong by itself."""
         progress, wrong = self.progress, list[Piece]()
         progress.put(doing="while a graph was cut")
-        graphs = self.graphs()
+        graphs = self.tried("eager")[1].graphs
 
         def is_wrong(piece: Piece) -> bool:
             if found := self.tried(stage, piece)[0]:
@@ -300,21 +280,15 @@ class Search:
         try:
             piece = smallest_piece(graphs, is_wrong)
         except TimeoutError:
-            if wrong:
+            if wrong:  # the smallest so far
                 self.put_piece(graphs, wrong[-1])
-                before = f"begins up to {wrong[-1].stop - wrong[-1].start - 1}"
-                progress.note(f"it ends there, and {before} operations before")
             raise
         if piece is None:
             progress.note("no graph is wrong by itself")
             return None
         self.put_piece(graphs, piece)
-        count, stops = len(graphs[piece.graph].body), least_captured(self.m)[0].breaks
-        if piece.stop == count and piece.stop - piece.start > 1:
-            progress.note("no prefix of the graph is wrong alone")
-            if piece.graph < len(stops):  # a line that runs eagerly may show it
-                progress.note(f"the graph ends at {stops[piece.graph].place}")
-        larger = replace(piece, start=0), Piece(piece.graph, 0, count)
+        whole = Piece(piece.graph, 0, len(graphs[piece.graph].body))
+        larger = replace(piece, start=0), whole
         for part in dict.fromkeys((piece, *larger)):
             kept = self.tried("eager", part, keep=True)[1].piece
             if kept and (found := self.by_itself(kept, stage)):
@@ -346,10 +320,10 @@ class Search:
         progress, wrong = self.progress, partial(self.progress.spend, differs)
         progress.put(doing="while torch's bisector switched parts off")
         try:
-            kind, name = bisected(wrong, stage, self.order["cache"])
+            kind, name, setting = bisected(wrong, stage, self.order["cache"])
         except (RuntimeError, AssertionError) as error:  # of the bisector itself
             progress.note(f"torch's bisector stopped: {one_line(error)}")
-            kind = name = ""
+            kind, name, setting = _NOTHING
         progress.put(step=f"{kind} {name}".strip())
         if stage != "inductor" or kind.startswith("pass"):
             return
@@ -360,9 +334,8 @@ class Search:
             with inductor_config.patch(settings):
                 if not wrong():
                     progress.note(f"right {words}")
-        for change in BACKENDS[stage]:
-            if isinstance(change, ConfigChange) and name == f"with {_as_set(change)}":
-                self.of_the_model(change)
+        if setting:
+            self.of_the_model(setting)
 
     def of_the_model(self, change: Any) -> None:
         """Report whether a setting that makes a piece right does so for the model."""
@@ -588,8 +561,8 @@ def place_of(graph: Captured, piece: Piece) -> dict[str, Any]:
         frames = _FRAME.findall(one.meta.get("stack_trace") or "")
         if own := [frame for frame in frames if not frame[0].startswith(_TORCH)]:
             file, line, code = own[-1]
-            place = {"file": Path(file).name, "line": int(line), "code": code.strip()}
-            return found | place
+            place = {"file": Path(file).name, "line": int(line)}
+            return found | place | {"code": text.code_of(code.strip())}
     return found
 
 
@@ -604,14 +577,20 @@ def users_module(node: fx.Node) -> str:
     return re.sub(r"\['?(\w+)'?\]", r"[\1]", path)
 
 
-def bisected(wrong: Callable[[], bool], stage: str, cache: str) -> tuple[str, str]:
+_NOTHING = "", "", None
+
+
+def bisected(
+    wrong: Callable[[], bool], stage: str, cache: str
+) -> tuple[str, str, Any | None]:
     """Return the subsystem of *stage* that torch's bisector names, and what in it.
 
+    The third is the setting that makes it right, if one does.
     *wrong* compiles anew, with the defaults of ``torch.compile``: the bisector chooses
     the backend.
     """
     if not BACKENDS.get(stage):
-        return "", ""
+        return _NOTHING
     first = {stage: BACKENDS[stage]}  # it climbs them in their order
     with (
         mock.patch.dict(BACKENDS, first | BACKENDS, clear=True),
@@ -620,17 +599,17 @@ def bisected(wrong: Callable[[], bool], stage: str, cache: str) -> tuple[str, st
     ):
         found = CompilerBisector.do_bisect(lambda: not wrong())
     if found is None or found.backend != stage or not found.subsystem:
-        return "", ""
+        return _NOTHING
     number, name = found.bisect_number, found.debug_info or ""
     if found.subsystem.endswith("passes"):
-        return f"pass {found.subsystem} #{number}", name
+        return f"pass {found.subsystem} #{number}", name, None
     if found.subsystem == "lowerings":
-        return "lowering", f"of {name}" if name else f"#{number}"
+        return "lowering", f"of {name}" if name else f"#{number}", None
     if found.subsystem == "decomposition":
         words = re.search(r"op='([\w.]+)'", name)
-        return "decomposition", f"of {words[1] if words else name}"
+        return "decomposition", f"of {words[1] if words else name}", None
     change = next(s for s in BACKENDS[found.backend] if s.name == found.subsystem)
-    return "right", f"with {_as_set(change)}"
+    return "right", f"with {_as_set(change)}", change
 
 
 def _as_set(change: Any) -> str:
@@ -660,8 +639,9 @@ class Line:
         """Its file and number there, and the line as its owner wrote it."""
         code = self.functions[0].__code__
         lines, begin = inspect.getsourcelines(self.functions[0])
-        text = lines[self.line - (begin or code.co_firstlineno)].strip()
-        return {"file": Path(code.co_filename).name, "line": self.line, "code": text}
+        line = lines[self.line - (begin or code.co_firstlineno)].strip()
+        place = {"file": Path(code.co_filename).name, "line": self.line}
+        return place | {"code": text.code_of(line)}
 
 
 def lines_of(call: Callable[[], Any]) -> list[Line]:
@@ -681,16 +661,14 @@ def lines_of(call: Callable[[], Any]) -> list[Line]:
         call()
     finally:
         sys.setprofile(before)
-    return [line for code in codes if _is_users(code) for line in _lines(code)]
-
-
-def _is_users(code: types.CodeType) -> bool:
-    path = Path(code.co_filename)
-    pythons = _PYTHON in path.parents and "site-packages" not in path.parts
-    return path.is_file() and not pythons and {*_OTHERS}.isdisjoint(path.parents)
+    return [line for code in codes for line in _lines(code)]
 
 
 def _lines(code: types.CodeType) -> Iterator[Line]:
+    path = Path(code.co_filename)
+    pythons = _PYTHON in path.parents and "site-packages" not in path.parts
+    if not path.is_file() or pythons or not {*_OTHERS}.isdisjoint(path.parents):
+        return
     owners = [o for o in gc.get_referrers(code) if isinstance(o, types.FunctionType)]
     functions = tuple(o for o in owners if o.__code__ is code)
     tree = _tree(functions[0]) if functions else None
@@ -717,16 +695,15 @@ def _expressions(tree: ast.FunctionDef) -> Iterator[tuple[ast.stmt, str]]:
             if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
                 continue
             for name in _VALUES:
-                if _works(getattr(statement, name, None)):
+                value = getattr(statement, name, None)
+                plain = value is None or isinstance(value, (ast.Constant, ast.Name))
+                if not plain and not any(
+                    isinstance(n, _KEEPS) for n in ast.walk(value)
+                ):
                     yield statement, name
             inner = (getattr(statement, n, []) for n in ("body", "orelse", "finalbody"))
             handlers = (one.body for one in getattr(statement, "handlers", []))
             blocks += [block for block in (*inner, *handlers) if block]
-
-
-def _works(value: ast.expr | None) -> bool:
-    plain = value is None or isinstance(value, (ast.Constant, ast.Name))
-    return not plain and not any(isinstance(n, _KEEPS) for n in ast.walk(value))
 
 
 class _WithSelf(ast.NodeTransformer):

@@ -15,7 +15,6 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from statistics import median
@@ -29,7 +28,7 @@ from .helpers.errors import InputError
 from .helpers.results import Measured, TableResult
 from .helpers.text import Table, mark
 from .report import Part, shown
-from .sandbox import Report, made_by, target_of, trained
+from .sandbox import Report, target_of
 
 WAYS = {
     "empty": "nothing was compiled before",
@@ -170,11 +169,9 @@ def cold_start(
 ) -> ColdStart:
     """Return the cost of a first call, for several ways to start.
 
-    *make* is ``"module:function"``, ``"path/to/file.py:function"``, or a function of
-    a module.  Called without arguments in a fresh process, it returns a model
-    or function and its inputs: a tuple, or a dictionary of keyword arguments; of a list
-    of several, the first are taken.  A third value, a function of what the model
-    returns, is the loss of the backward.
+    *make* is what ``checkup`` takes: ``"module:function"``, ``"file.py:function"`` or a
+    function of a module, which returns a model and its inputs, of which a list's first
+    are taken, and may return a loss.
 
     *ways* are some of `WAYS`, what a process finds when it starts; else all.  In each,
     the function is compiled and called once; ``train=True`` adds a backward of a
@@ -246,7 +243,6 @@ def _started(way: str, home: Path, order: Mapping[str, Any]) -> Start:
 
 
 def _bytes(path: Path) -> int:
-    """Return the bytes of a file, or of all files below a folder."""
     files = filter(Path.is_file, (path, *path.rglob("*")))
     return sum(file.stat().st_size for file in files)
 
@@ -290,23 +286,23 @@ def first_call(order: dict[str, Any], report: Report) -> None:
     for name in ("async_compile", "compile_fx"):  # or the first compile loads them
         import_module(f"torch._inductor.{name}")
 
-    from .helpers import _torch, correctness, session
+    from .helpers import _torch
+    from .model import Model
 
     report.stage("make the model")
-    fn, inputs, kwargs, loss = made_by(order["target"])
-    in_pieces = order.get("in_pieces") or bool(session.pieces_of(fn))
+    m = Model(order)
+    m.train, (inputs, kwargs) = order["train"], m.calls[0]
+    if order.get("in_pieces"):  # which the one who asks saw in a call
+        m._met = ("a function that it calls",)
     if order["load"]:
         report.stage("load the artifacts")
         torch.compiler.load_cache_artifacts(Path(order["load"]).read_bytes())
         report.end("load_s")
 
     report.stage("the first call")
-    sides = [fn, fn if in_pieces else torch.compile(fn)]
-    if order["train"]:
-        sides = [trained(side, loss or correctness.weighted_sum) for side in sides]
-    eager, ours = (partial(side, *inputs, **kwargs) for side in sides)
+    compiled = m.fn if m.in_pieces else torch.compile(m.fn)
     with torch.set_grad_enabled(order["train"]), _torch.trace() as events:
-        ours()
+        m.run(compiled)(*inputs, **kwargs)
         report.end("first_s")
     report.put(phases=phases(), lookups=lookups(events))
     if order["save"]:
@@ -316,7 +312,7 @@ def first_call(order: dict[str, Any], report: Report) -> None:
             Path(order["save"]).write_bytes(saved[0])
     report.stage("compare with eager")
     with torch.set_grad_enabled(order["train"]):
-        report.put(agrees=agrees(eager, ours))
+        report.put(agrees=m.judged(compiled, m.calls[:1]).matches)
 
 
 # Each kind of cache: torch's counters of what was found, not found, and not looked
@@ -379,27 +375,6 @@ def lookups(events: list[Any]) -> list[dict[str, Any]]:
     return found
 
 
-def agrees(eager: Callable[[], Any], compiled: Callable[[], Any]) -> bool | None:
-    """Return whether both agree, blocks that eager compiles run eagerly too.
-
-    None where nothing is returned.
-    """
-    import torch
-
-    from .helpers.judge import agreement
-    from .helpers.outcomes import Trial
-
-    usual = torch.compiler.set_stance("force_eager")(eager)
-    trial = Trial([((), {})], usual, compiled, whole=False)
-    with trial.state:
-        try:
-            return agreement(trial, trial.outcome("compiled", compiled)).matches
-        except InputError:
-            return None
-
-
-# --------------------------------------------------------------------- the part
-
 _OWN_BACKWARD = (
     "torch._functorch.config.autograd_cache_allow_custom_autograd_functions = True"
 )
@@ -422,8 +397,9 @@ def judged(found: ColdStart) -> Part:
     """Return the verdict on the first call, cold and with a cache."""
     problems = [f"{way.name}: {way.problem}" for way in found.ways if way.problem]
     saved = {way.name: found.saved(way.name) for way in found.ways if not way.problem}
-    says = f"{mark(text.seconds(found['empty'].seconds()))} until the first answer"
-    counts: dict[str, Any] = {"saved": None, "found_in_cache": None}
+    first_s = round(found["empty"].seconds(), 4)
+    says = f"{mark(text.seconds(first_s))} until the first answer"
+    counts: dict[str, Any] = {"first_s": first_s, "saved": None, "found_in_cache": None}
     verdict, advice = "look" if problems else "good", ()
     if "warm" in saved:
         says += f", {mark(text.seconds(found['warm'].seconds()))} with a warm cache"

@@ -10,8 +10,7 @@ from .helpers.traffic import eager_bytes
 from .model import Model
 from .report import Part, shown
 
-_FEWER_BYTES = 0.95
-"""Below this share of eager's bytes, kernels move less than eager does."""
+_FEWER_BYTES = 0.95  # of eager's: with less, kernels move less than eager does
 
 
 def part(m: Model) -> Part:

@@ -76,7 +76,8 @@ def test_the_machine_and_the_command_travel_with_it(comparison, monkeypatch):
     assert held["machine"]["torch"] == torch.__version__
     assert held["when"].startswith("20") and held["when"].endswith("+00:00")
     for argv, module, command in (
-        (["/a/b/run.py", "/c/data.json", "-x"], None, "run.py data.json"),
+        (["/a/run.py", "/c/d.json", "--to=/e/f.txt"], None, "run.py d.json --to=f.txt"),
+        (["run.py", "--only", "a,b", "b<1"], None, "run.py --only a,b 'b<1'"),
         (["/a/c/__main__.py", "x"], "b.c.__main__", "python -m b.c x"),
         (["/a/b/c.py", "x"], "b.c", "python -m b.c x"),
     ):

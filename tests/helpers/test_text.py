@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from helpers.text import (
     Table,
+    code_of,
     count,
     kernel_shell,
     mark,
@@ -28,6 +29,11 @@ def test_what_is_marked_is_hidden_and_can_be_had_without_marks(text):
     words = text.replace("⟨", "").replace("⟩", "")
     assert plain(mark(text)) == words
     assert unmark(f"a {mark(text)} b") == "a ⟨…⟩ b"
+
+
+def test_a_line_is_shown_without_the_comment_behind_it():
+    for line in ("f(", 's = "# no comment"', "if x:", "else:", ""):
+        assert code_of(line) == code_of(f"{line}  # why") == line
 
 
 def test_units_in_words():

@@ -62,8 +62,8 @@ def test_what_raises_only_when_compiled_is_tried_with_fixed_sizes(answered):
     found, words = answered(doubles, (LONGER,), (X,), (torch.rand(5),), backend=raising)
     assert words == [("1", "agree"), ("2", "RAISES"), ("3", "DIFFER")]
     assert found.says.startswith(
-        "compiled answers fail for inputs 2, where eager's come, and are not eager's "
-        "for inputs 3: call 2, the call, raises: eager runs, compiled ValueError: no th"
+        "compiled answers fail, where eager's come, and are not eager's: call 2, the "
+        "call, raises: eager runs, compiled ValueError: no th"
     )
     assert answered.asked == [{"dynamic": False}] and found.advice == (matches.BISECT,)
     found, _ = answered(doubles, (LONGER,), (X,), fixed=True, backend=raising)

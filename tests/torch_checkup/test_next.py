@@ -49,6 +49,13 @@ class Fills(nn.Module):
         cache["end"] += 4
         return cache["rows"].sum()
 
+class Counts(nn.Module):
+    calls = 0
+    def forward(self, x):
+        self.calls += 1
+        return x * self.calls
+
+def counts(): return Counts(), [(torch.ones(2),)] * 2
 def fills():
     return Fills(), (torch.rand(4), {"rows": torch.zeros(8), "end": torch.tensor(0)})
 def draws(): return Blocks(), (torch.rand(4, 8),)
@@ -78,9 +85,9 @@ def raced(speedup):
 
 def test_blocks_are_compiled_one_by_one(model, monkeypatch):
     p = model("draws")
-    seconds = iter([10.0, 5.0])
     monkeypatch.setattr(next_part, "_race", lambda *_: raced(0.8))
-    monkeypatch.setattr(next_part, "_first_call", lambda *_: next(seconds))
+    monkeypatch.setattr(next_part, "_agreement", lambda *_, **__: (True, 5.0, None))
+    monkeypatch.setattr(next_part, "_called", lambda *_, **__: (10.0, None))
     (one,) = next_part._by_blocks(p, p.compiled())
     line, effect = "for block in model.layers: block.compile()", "10 s, then 5 s"
     costs = "each call ⟨0.8 times⟩"
@@ -108,6 +115,11 @@ def test_what_gives_other_answers_or_hardly_helps_is_not_advised(model, monkeypa
     p = model("differs")
     p.order["train"] = p.train = True  # where nothing is left to choose
     assert [*next_part._modes(p, None)] == []
+
+
+def test_what_counts_its_calls_agrees_however_often_it_was_timed(model):
+    p = model("counts")
+    assert next_part._agreement(p, next_part._compiling(p, backend="eager"))[0] is True
 
 
 def test_a_call_that_fills_a_cache_is_raced_on_copies(model):

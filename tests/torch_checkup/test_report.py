@@ -142,7 +142,22 @@ def test_a_second_process_that_finds_nothing_is_bad(hits, verdict):
     second = test_start.started(2, lookups=(asked,))
     part = start.judged(test_start.found(empty=[test_start.started(10)], warm=[second]))
     assert part.verdict == verdict
-    assert part.counts == {"saved": 0.8, "found_in_cache": hits}
+    assert part.counts == {"first_s": 10, "saved": 0.8, "found_in_cache": hits}
+
+
+def test_it_is_paid_back_from_the_cold_first_call_where_that_was_timed(
+    parts, monkeypatch
+):
+    counts = {"eager_s": 2.0, "compiled_s": 1.0}
+    speed = report.paid_back(Part("speed", "good", "2x", counts), 3.0, "full cache")
+    said = "2x; a first call of ⟨{}⟩ ({} cache) is paid back after ⟨{} calls⟩"
+    assert speed.says == said.format("3 s", "full", 2)
+    parts(lambda *_: iter([("", {"trains": False}), ("speed", asdict(speed))]))
+    cold = Part("start", "good", "", {"first_s": 9.0})
+    monkeypatch.setattr(report, "_apart", lambda *_: cold)
+    found = checkup(target("healthy"), only=["speed", "start"])["speed"]
+    assert found.says == said.format("9 s", "empty", 8)
+    assert found.counts["paid_back"] == 8
 
 
 @pytest.mark.parametrize(

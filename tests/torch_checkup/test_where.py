@@ -251,9 +251,10 @@ def test_the_bisector_names_the_part_and_empties_no_cache(tmp_path, monkeypatch)
     other = {aten.gelu.default: lambda x, approximate="none": x * 2}
     private = str(tmp_path / "private")
     with mock.patch.dict(select_decomp_table(), other):
-        assert bisected(differs, stage, private) == ("decomposition", "of aten.gelu")
+        found = bisected(differs, stage, private)
+    assert found == ("decomposition", "of aten.gelu", None)
     assert own.exists()
-    assert bisected(lambda: True, "inductor", private) == ("", "")
+    assert bisected(lambda: True, "inductor", private) == ("", "", None)
 
 
 # --- the program of the whole -------------------------------------------------------
