@@ -17,6 +17,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -26,8 +27,10 @@ from torch._inductor.utils import fresh_cache
 from torch.nn import functional as F
 
 from helpers.benchmark import Comparison, compare
+from helpers.errors import InputError
 from helpers.gpu import gpus
 from helpers.gpu.dump import Dump, dump_triton
+from helpers.gpu.forecasts import forecast
 from helpers.results import Measured, Observed
 from helpers.text import count
 from tools.commands import command
@@ -151,7 +154,19 @@ def race(
         torch.backends.mha.set_fastpath_enabled(fast)
     if result.interrupted:  # fewer rounds than were asked for: not to be kept
         raise KeyboardInterrupt
-    return result
+    said = held(result, net.cpu(), x.cpu(), mode)
+    return replace(result, notes=(*result.notes, said))
+
+
+def held(race: Comparison, net: nn.Module, x: torch.Tensor, mode: str) -> str:
+    """Return what was forecast for this GPU, and whether the bounds were kept."""
+    try:
+        said = forecast(net, x, gpu=gpus.here().name, mode=mode)
+    except InputError as error:  # no peak of this GPU is published
+        return f"no forecast: {error}"
+    sides = zip(race.median_s, (said.eager, said.compiled), strict=True)
+    kept = "kept" if all(took >= side.bound for took, side in sides) else "undercut"
+    return f"forecast: {said.verdict}, {said.speedup:.2f}x; its bounds were {kept}"
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 """What records on a GPU, as far as a CPU can tell: its programs, and what is kept."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -72,3 +74,12 @@ def test_sources_that_ran_are_held_against_the_dump(monkeypatch):
     ran["this"] = "t4"
     with pytest.raises(RuntimeError, match="differs:\n--- ran"):
         record_gpu.sources()
+
+
+def test_a_race_is_held_against_its_forecast(monkeypatch):
+    """A laptop's times stand in for those of an H100, which they can't undercut."""
+    monkeypatch.setattr(gpus, "here", lambda: gpus.find("h100"))
+    net, x = torch.nn.Linear(4096, 4096), torch.ones(1024, 4096)
+    for took, said in ((1.0, "were kept"), (1e-9, "were undercut")):
+        race = replace(measured(), median_s=(took, took))
+        assert f"bounds {said}" in record_gpu.held(race, net, x, "default")

@@ -83,7 +83,9 @@ def pages(tmp_path_factory):
     )
     (checkup / "errors.toml").write_text(MESSAGES)
     (checkup / "SKILL.md").write_text("---\nname: x\n---\n\n# For agents\n")
-    (folder / "data" / "since").mkdir(parents=True)
+    for name in ("since", "published"):
+        (folder / "data" / name).mkdir(parents=True)
+    (folder / "data" / "published" / "README.md").write_text("# Published\n\nmark_it\n")
     (folder / "data" / "since" / "table.json").write_text(json.dumps(SINCE))
     (notebooks / "solutions" / "ch00.py").write_text(
         "# Try first.\n\n# %% 00.1\ndef f():\n    return 1\n"

@@ -40,6 +40,8 @@ def pages(course: Path) -> dict[str, str]:
     made["messages.md"] = messages(entries, lessons)
     titles = {number: entry.title for number, entry in lessons.items()}
     made["since.md"] = since.page(course / "data" / "since" / "table.json", titles)
+    published = course / "data" / "published" / "README.md"
+    made["published.md"] = with_links(published.read_text("utf-8"))
     routes = (notebooks / "workshop" / "routes.md").read_text("utf-8")
     made["workshop/routes.md"] = with_links(routes) + "\n" + toctree("", ["[0-9]*"])
     return made

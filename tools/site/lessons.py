@@ -33,6 +33,7 @@ def with_links(markdown: str) -> str:
         words = re.sub(r"[^\w\s-]", "", match[2].replace("%20", "-")).lower()
         return f"{match[1]}#{words})"
 
+    markdown = markdown.replace("(../data/published/README.md)", "(published.md)")
     rooms = "data|helpers|tests|tools|torch_checkup|README"
     pages = "md|ipynb|svg"
     elsewhere = rf"[\w./-]+\.(?!(?:{pages})\))\w+|(?:\.\./)+(?:{rooms})[^)]*"
