@@ -1,4 +1,4 @@
-"""Two models are looked at on each change, in inference; the rest every week."""
+"""One model is looked at on each change, in inference; the rest every week."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import pytest
 
 from course import models
 
-FEW = ("bert", "llama")
 WEEKLY = pytest.mark.weekly
 
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(n, marks=() if n in FEW else WEEKLY) for n in models.MAKERS],
+    params=[pytest.param(n, marks=[WEEKLY] * (n != "llama")) for n in models.MAKERS],
 )
 def model(request: pytest.FixtureRequest) -> models.Model:
     """A small model and its calls; skips when its library is not installed."""

@@ -1,15 +1,19 @@
-"""What graphs, recompiles, kernels and eager_bytes say of real models."""
+"""What graphs, recompiles, kernels, eager_bytes and compare say of real models."""
 
 from __future__ import annotations
 
 import pytest
 import torch
+from torch.utils._pytree import tree_map_only
 
 from course.models import Model
 from helpers import eager_bytes, graphs, kernels, recompiles
 from helpers.capture import Graphs
 from helpers.session import restored
 from helpers.tensors import clone, tensors
+from tests.helpers.test_correctness import asked
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 # The second size makes a dimension dynamic, and the third needs nothing new.
 WHOLE = (1, 1, 0)
@@ -43,6 +47,7 @@ def test_recompiles(model: Model) -> None:
         assert "compiled for" in costs.calls[1].reasons[0]
 
 
+@pytest.mark.weekly
 def test_bytes(model: Model, training: bool) -> None:
     if training and model.name == "detector":
         pytest.skip("it is not trained through its boxes")
@@ -80,18 +85,17 @@ def test_a_call_can_be_repeated_from_the_same_state(model: Model) -> None:
         torch.testing.assert_close([*tensors(other)], [*tensors(first)], rtol=0, atol=0)
 
 
-def test_half_precision(model: Model) -> None:
-    if model.name in ("sage", "detector"):
-        pytest.skip("its indices and scores are compared exactly")
+def test_a_model_agrees_with_itself_and_a_wrong_one_does_not(model: Model) -> None:
+    def off_by_a_fiftieth(**call: object) -> object:
+        found = model.module(**call)
+        return tree_map_only(
+            torch.Tensor, lambda t: t * 1.02 if t.is_floating_point() else t, found
+        )
 
-    def halved(value: object) -> object:
-        wide = isinstance(value, torch.Tensor) and value.is_floating_point()
-        return value.to(torch.bfloat16) if wide else value
-
-    call = {name: halved(value) for name, value in clone(model.call).items()}
-    call.pop("past_key_values", None)  # made for float32
-    with restored(model.module):
-        half = model.module.to(torch.bfloat16)
-        assert graphs(half, **call).count == 1
-        assert eager_bytes(half, kwargs=call).bytes > 0
-    assert next(model.module.parameters()).dtype == torch.float32
+    compiled = torch.compile(model.module, backend="aot_eager")
+    with torch.no_grad():
+        found = asked(model.module, compiled, kwargs=model.call)
+        assert found.matches is True, found.notes
+        assert not any("random" in note for note in found.notes)
+        wrong = asked(model.module, off_by_a_fiftieth, kwargs=model.call)
+        assert wrong.matches is False, wrong.notes

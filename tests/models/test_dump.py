@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from course.models import Model, build
+from course.models import Model
 from helpers import dump_triton
 from helpers.tensors import clone, tensors
 
@@ -37,10 +37,3 @@ def test_a_model_is_dumped_agrees_and_stays_as_it_was(
     if training and model.name == "bert":
         drawn = [k for k in dump.kernels if "tl.rand" in k.source]
         assert drawn and any("dropout" in k.ops for k in dump.kernels)
-
-
-@pytest.mark.weekly
-def test_a_model_in_half_precision() -> None:
-    model = build("bert")
-    dump = dump_triton(model.module.bfloat16(), kwargs=model.call)
-    assert dump.kernels and any("*bf16" in k.generated for k in dump.kernels)
