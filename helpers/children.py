@@ -14,8 +14,6 @@ from typing import Any
 
 import psutil
 
-from .errors import Unavailable
-
 
 def start(
     *words: str,
@@ -28,22 +26,14 @@ def start(
     It imports what this process can, and looks in the folders of *path* first.  *env*
     has variables for it in addition to those of this process; *options* are those of
     ``subprocess.Popen``.  `end` ends it.
-
-    Raises Unavailable where none can start.
     """
     folders = os.pathsep.join(p or os.getcwd() for p in (*path, *sys.path))
-    try:
-        return subprocess.Popen(
-            [sys.executable, "-P", *words],  # -P: in the order of that path
-            env={**os.environ, "PYTHONPATH": folders, **(env or {})},
-            start_new_session=True,
-            **options,
-        )
-    except (OSError, NotImplementedError) as error:
-        raise Unavailable(
-            f"no process can be started here ({error}), and this needs one: run "
-            "it where Python may start processes, with memory to spare"
-        ) from error
+    return subprocess.Popen(
+        [sys.executable, "-P", *words],  # -P: in the order of that path
+        env={**os.environ, "PYTHONPATH": folders, **(env or {})},
+        start_new_session=True,
+        **options,
+    )
 
 
 def end(child: subprocess.Popen, patience: float = 0.0) -> int:

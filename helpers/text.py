@@ -8,7 +8,6 @@ is not compared: there the marks stand around numbers alone.
 
 from __future__ import annotations
 
-import functools
 import html
 import io
 import os
@@ -23,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 from tqdm import tqdm
 
 if TYPE_CHECKING:  # a terminal needs no HTML
-    from jinja2 import Template
     from markupsafe import Markup
 
 
@@ -126,35 +124,31 @@ class Table:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return _as_table().render(table=self, as_html=as_html)
+        title = html.escape(self.title)
+        if title:
+            look = "text-align:left;white-space:nowrap"
+            title = f'<caption style="{look}">{title}</caption>'
+        head = _html_row("th", self.headings)
+        rows = "".join(_html_row("td", row) for row in self.rows)
+        told = _MARKED if "⟨" in as_html(self) else ""
+        return f"<table>{title}<thead>{head}</thead><tbody>{rows}</tbody></table>{told}"
 
 
-@functools.cache
-def _as_table() -> Template:
-    from jinja2 import Environment
+_MARKED = (
+    '<div style="font-size:smaller">'
+    "⟨ ⟩: measured here, and different on another machine</div>"
+)
 
-    return Environment(autoescape=True).from_string(_TABLE)
 
-
-# A number stays in one piece, and a long name breaks where the page ends.
-_TABLE = """\
-{%- macro cell(tag, text) -%}
-<{{ tag }} style="text-align:left;\
-white-space:pre{{ "-wrap;overflow-wrap:anywhere" if text|length > 16 }};\
-font-family:var(--jp-code-font-family,monospace)">{{ as_html(text) }}</{{ tag }}>
-{%- endmacro -%}
-{%- macro line(tag, row) -%}
-<tr>{% for text in row %}{{ cell(tag, text) }}{% endfor %}</tr>
-{%- endmacro -%}
-<table>
-{%- if table.title -%}
-<caption style="text-align:left;white-space:nowrap">{{ table.title }}</caption>
-{%- endif -%}
-<thead>{{ line("th", table.headings) }}</thead><tbody>
-{%- for row in table.rows %}{{ line("td", row) }}{% endfor -%}
-</tbody></table>
-{%- if "⟨" in as_html(table) %}<div style="font-size:smaller">\
-⟨ ⟩: measured here, and different on another machine</div>{% endif %}"""
+def _html_row(tag: str, cells: Sequence[str]) -> str:
+    """Return a row: a number stays in one piece, a long name breaks at the end."""
+    row = ""
+    for cell in cells:
+        wrap = "-wrap;overflow-wrap:anywhere" if len(cell) > 16 else ""
+        font = "var(--jp-code-font-family,monospace)"
+        style = f"text-align:left;white-space:pre{wrap};font-family:{font}"
+        row += f'<{tag} style="{style}">{as_html(cell)}</{tag}>'
+    return f"<tr>{row}</tr>"
 
 
 def as_html(text: Any) -> Markup:

@@ -109,7 +109,7 @@ def reports(
     *folder*, or the system's for temporary files, while it runs.  It finds what the
     ``target`` of the order imports.
 
-    Raises Unavailable where no process can be started.
+    Raises OSError where no process can be started.
     """
     limit, path = memory_limit(memory), folders_of(order["target"])
     with tempfile.TemporaryDirectory(dir=folder, prefix="report-") as place:

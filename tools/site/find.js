@@ -76,7 +76,7 @@ Search.performSearch = (query) => {
   const items = found.map(({ page, id, above, title, text }) => made("li", {},
     made("a", { href: `${page}.html` }, above),
     made("p", { className: "excerpt" },
-      made("a", { href: `${page}.html#${id}` }, title), ": ", ...excerpt(text, wanted))));
+      ...(title === above ? [] : [made("a", { href: `${page}.html#${id}` }, title), ": "]), ...excerpt(text, wanted))));
   document.getElementById("search-results").replaceChildren(
     made("p", { role: "status" }, told), made("ul", { className: "search" }, ...items));
 };
