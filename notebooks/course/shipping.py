@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from torch._dynamo.utils import counters
-from torch._inductor import config
 from torch._inductor.utils import fresh_cache
 
 from course.drawing import BLUE, GREEN, GREY, VERMILION, Look, bars
@@ -33,7 +32,7 @@ def second_start(fn: Callable[..., Any], *inputs: torch.Tensor) -> tuple[str, st
     backward is a part of a start.
     """
     trains = any(x.requires_grad for x in inputs)
-    with fresh_cache(), config.patch(cpp_cache_precompile_headers=False):  # faster
+    with fresh_cache():
         for _ in range(2):
             torch.compiler.reset()
             counters.clear()

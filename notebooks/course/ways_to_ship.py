@@ -10,20 +10,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._inductor.utils import fresh_cache
 
-from course.ch26.quiet import quiet_stderr
+from course.ch26.quiet import QUICK, quiet_stderr
 from course.failures import failure
 from course.values import right_answer
 from course.words import silence
 from helpers.text import Table
 
 Ran = Callable[["Scaled", Tensor], Tensor]
-
-_QUICK = {  # builds a small package sooner
-    "aot_inductor.precompile_headers": False,
-    "cpp_cache_precompile_headers": False,
-}
 
 
 class Scaled(torch.nn.Module):
@@ -73,7 +67,7 @@ def _exported(model: Scaled, x: Tensor, folder: Path) -> Ran:
 
 
 def _packaged(model: Scaled, x: Tensor, folder: Path) -> Ran:
-    how = {"package_path": str(folder / "scaled.pt2"), "inductor_configs": _QUICK}
+    how = {"package_path": str(folder / "scaled.pt2"), "inductor_configs": QUICK}
     with torch.no_grad():
         program = torch.export.export(model, (x,))
         path = torch._inductor.aoti_compile_and_package(program, **how)
@@ -118,7 +112,7 @@ def ways_to_ship() -> Table:
     columns: dict[str, list[str]] = {}
     for name, ship in WAYS.items():
         torch.compiler.reset()
-        with fresh_cache(), silence(), TemporaryDirectory() as folder:
+        with silence(), TemporaryDirectory() as folder:
             ran = ship(model, x, Path(folder))
             old = ran(model, x).detach()
             with quiet_stderr():  # C++ prints its errors as well
