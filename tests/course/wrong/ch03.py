@@ -18,6 +18,16 @@
 # + recompiles<=1
 
 
+# %% 03.1: a good model with a newer torch is stopped by speedup>=0.5
+# - later_recompiles=0
+# + later_recompiles=0,speedup>=0.5
+
+
+# %% 03.2: a tensor that is no buffer stays where it is
+# -         self.register_buffer("calls", torch.tensor(0), persistent=False)
+# +         self.calls = torch.tensor(0)
+
+
 # %% 03.2: 4 calls cost
 # -         self.register_buffer("calls", torch.tensor(0), persistent=False)
 # +         self.calls = 0
