@@ -125,18 +125,16 @@ def _without_sources(record: logging.LogRecord) -> bool:
 def launch_table(cpu: dict[str, Asked], h100: dict[str, Asked] | None = None) -> Table:
     """Return launches and trips of programs, and why pairs were refused.
 
-    With *h100*, the trips of both processors instead of the reasons.
+    With *h100*, the trips of both processors, of the programs in it.
     """
-    rows = []
-    for name, here in cpu.items():
-        if h100 is None:
-            counts = here.generated, here.library, f"{here.trips:.3g}"
-            rows.append((name, *counts, here.said))
-        else:
-            there = h100[name]
-            counts = there.generated, there.library, f"{there.trips:.3g}"
-            rows.append((name, f"{here.trips:.3g}", *counts))
-    headings = ["kernels", "library", "trips", "refused, says the log"]
-    if h100 is not None:
+    if h100 is None:
+        headings = ["kernels", "library", "trips", "refused, says the log"]
+        rows = [(name, *_counts(one), one.said) for name, one in cpu.items()]
+    else:
         headings = ["CPU: trips", "H100: kernels", "library", "trips"]
+        rows = [(n, _counts(cpu[n])[-1], *_counts(one)) for n, one in h100.items()]
     return Table.of(("in the middle", *headings), rows)
+
+
+def _counts(one: Asked) -> tuple[int, int, str]:
+    return one.generated, one.library, f"{one.trips:.3g}"
