@@ -80,7 +80,7 @@ def scenes() -> Iterator[Scene]:
     yield 'a variable read by os.environ["..."]', by_item, (X,), change
     os.environ["COURSE_GAIN"] = "2"
     yield 'a variable read by os.getenv("...")', by_getenv, (X,), change
-    del os.environ["COURSE_FLAG"]
+    os.environ.pop("COURSE_FLAG", None)
     unset = "a variable that wasn't set, asked by .get or in"
     yield unset, by_get, (X,), change
     leaf, set_grad = X.clone().requires_grad_(), torch.set_grad_enabled
@@ -115,7 +115,9 @@ def scenes() -> Iterator[Scene]:
 
     yield "the first hook of a submodule", hooked, (X,), hook
     yield "a global hook, which hears every module", heard, (X,), global_hook
-    model = nn.Sequential(Act(), nn.ReLU())
+    patched, model = (nn.Sequential(Act(), nn.ReLU()) for _ in range(2))
+    own = "a method of a layer, replaced on this layer", patched, (X,)
+    yield *own, lambda: setattr(patched[0], "forward", torch.cos)
     yield "a method of a layer, replaced on its class", model, (X,), patch
 
 
