@@ -88,7 +88,6 @@ def cached():
     return grows, [(cache,), (cache,)]
 
 def generated(): return sum, ((n for n in range(3)),)
-def dropped(): return nn.Dropout(), (torch.rand(64),)
 def inner(x): return torch.autograd.grad((x.square()).sum(), x)[0]
 def differentiates(): return inner, (torch.rand(3, requires_grad=True),)
 """

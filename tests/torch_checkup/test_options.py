@@ -6,11 +6,7 @@ import pytest
 import torch
 
 from torch_checkup import again, options
-from torch_checkup.helpers.capture import (
-    Call,
-    Guard,
-    Recompiles,
-)
+from torch_checkup.helpers.capture import Call, Guard, Recompiles
 from torch_checkup.options import Option, Versions
 
 # ---------------------------------------------------------------- what compiles again

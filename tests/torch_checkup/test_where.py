@@ -212,6 +212,7 @@ FILLED = """
     """
 
 
+@pytest.mark.weekly
 def test_a_bug_of_torch_is_found_in_a_process_by_itself(tmp_path):
     target = written(tmp_path, FILLED)
     order = {"target": target, "train": False, "trains": False}
