@@ -77,9 +77,6 @@ def test_the_matrix_holds_every_supported_torch_with_its_triton():
         assert cell.get("triton") == _torch._TRITON.get(cell["torch"])
 
 
-# --- the issue ----------------------------------------------------------------------
-
-
 def step_with(words):
     """Return the step of the issue's job whose commands have these words."""
     [step] = [s for s in JOBS["issue"]["steps"] if words in s.get("run", "")]

@@ -43,9 +43,6 @@ def folder(race, tmp_path, monkeypatch):
     return tmp_path
 
 
-# --- what is not believed ---------------------------------------------------------
-
-
 def test_results_follow_from_their_samples(race):
     paths = [*recordings.FOLDER.glob("*/*/*/*.json")]
     kept = [load(path) for path in paths if not read(path).found.startswith("failed")]

@@ -2,6 +2,7 @@
 
 import base64
 import re
+from dataclasses import replace
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -9,12 +10,14 @@ import pytest
 
 from helpers import plots
 from helpers.sweeps import Point, Sweep
-from tests.helpers.test_benchmark import made
+from tests.helpers.test_benchmark import fake
+
+COMPARED = fake(2.0)
 
 
 def comparison(a, b, interval, verdict):
     times = {"speedup": a / b, "median_s": (a, b), "confidence": 0.95}
-    return made(interval=interval, verdict=verdict, **times)
+    return replace(COMPARED, interval=interval, verdict=verdict, **times)
 
 
 FASTER = comparison(12.3e-3, 4.4e-3, (2.74, 2.86), "faster")

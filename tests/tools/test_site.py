@@ -11,7 +11,6 @@ from course import moved
 from tools.site import __main__ as site
 from tools.site import lessons
 from tools.site.finish import finished
-from tools.site.since import differs
 
 GLOSSARY = """# Glossary
 
@@ -211,12 +210,6 @@ def test_what_works_since_when_has_a_program_and_each_version(pages):
     assert html.count("why &lt;b&gt; " * 8) == 1  # whole where the row is open
     assert "<tr data-differs>" in html and 'href="00_first.html">00 · What' in html
     assert 'href="since.html"' in (pages / "index.html").read_text()
-
-
-def test_versions_differ_by_verdicts_and_breaks_not_by_messages():
-    break_, other = ["a break", "GB1"], ["a break", "GB2"]
-    assert differs({"a": break_, "b": other})
-    assert not differs({"a": ["raises", "one"], "b": ["raises", "two"]})
 
 
 def test_no_page_asks_another_host(pages):
