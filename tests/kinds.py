@@ -118,11 +118,6 @@ def layer_norm():
     return nn.LayerNorm(256), (randn(48, 256),)
 
 
-@kind("RMSNorm, training", "persistent reduction", "persistent reduction")
-def rms_norm():
-    return nn.RMSNorm(256), (randn(48, 256),)
-
-
 @kind("a sum in two kernels", "reduction, persistent reduction")
 def full_sum():
     return lambda x: x.sum(), (randn(1 << 20),)

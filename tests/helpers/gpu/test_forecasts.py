@@ -76,7 +76,6 @@ def test_a_small_program_waits_for_the_host_until_it_is_sent_at_once():
 
 
 def test_what_stays_eager_at_a_break_counts_on_the_compiled_side():
-
     whole, cut = (forecast(f, torch.randn(64, 64)) for f in (chain, with_a_break))
     assert cut.compiled.launches == 2 and whole.compiled.launches == 1
     assert cut.compiled.host > whole.compiled.host

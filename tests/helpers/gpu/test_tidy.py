@@ -29,7 +29,13 @@ def body(*lines):
     return [line.strip() for line in rest.splitlines() if line.strip()]
 
 
-@pytest.mark.parametrize("kind", [k for k in KINDS if f"{k}, training" not in KINDS])
+WHOLE = [kind for kind in KINDS if f"{kind}, training" not in KINDS]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [*WHOLE[::2], *(pytest.param(k, marks=pytest.mark.weekly) for k in WHOLE[1::2])],
+)
 def test_the_compiler_makes_the_same_of_it(kind):
     """Equal to the instruction, for one kernel of each kind of reduction and so on."""
     kinds = {kernel.kind: kernel for kernel in dumped(kind).kernels}
