@@ -85,6 +85,7 @@ def test_the_cell_that_owes_a_name_is_told(name, known, number, monkeypatch):
     assert told.startswith("this kernel knows nothing of the cells above")
 
 
+@pytest.mark.weekly
 def test_a_kernel_says_below_the_traceback_what_helps():
     cell_errors.explain_errors()  # outside a notebook: nothing
     first = 'from course import start\nstart("01")'

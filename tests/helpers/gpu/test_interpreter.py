@@ -36,7 +36,7 @@ NAMES = (
     "FlexAttention",
     "AdamW over several tensors",
     "your own Triton kernel",
-    "sort and running sum",
+    pytest.param("sort and running sum", marks=pytest.mark.weekly),  # it is slow
 )
 
 
