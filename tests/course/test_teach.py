@@ -104,11 +104,18 @@ def test_a_claim_that_cannot_fail_is_an_error(learner, condition):
 # Start.
 
 
+ON_A_GPU = {
+    "torch.cuda.is_available": lambda: True,
+    "course.teach.version_of": {"torch": "any"}.get,
+}
+
+
 @pytest.mark.parametrize(
     ("machine", "switch", "words"),
     [
         ({"course.teach.version_of": {}.get}, "", "torch is not installed"),
         ({"shutil.which": lambda name: None}, "", "no C++ compiler was found"),
+        (ON_A_GPU, "", "triton is not installed"),
         ({}, "TORCH_COMPILE_DISABLE", "TORCH_COMPILE_DISABLE=1 switches torch.comp"),
     ],
 )
