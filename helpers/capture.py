@@ -619,12 +619,14 @@ def _calls_of(fn: Callable[..., Any], pairs: list[Any], budget: float) -> Recomp
                 break
     calls = []
     for watch in watches:
-        failed = watch.failed
-        reasons = tuple(dict.fromkeys(in_words(one.test, one.source) for one in failed))
-        first = ("first call",) if watch.compiles and not reasons else ()
-        calls.append(
-            Call(watch.compiles, reasons or first, watch.reasons, failed, watch.graphs)
-        )
+        failed, reasons = watch.failed, list[str]()
+        for one in failed:  # a graph break leaves a function with guards of its own
+            words = in_words(one.test, one.source)
+            reasons.append(f"{words} ({one.place})" if words in reasons else words)
+        if watch.compiles and not reasons:
+            reasons.append("first call")
+        found = tuple(dict.fromkeys(reasons)), watch.reasons, failed, watch.graphs
+        calls.append(Call(watch.compiles, *found))
     return Recompiles(tuple(calls), any(w.limit_hit for w in watches), stopped)
 
 

@@ -94,20 +94,25 @@ def _verdict(
 class Finding:
     """Guards that fail for one cause: their kind, in words, and the first of them.
 
-    *name* is that of what they test, or ''.
+    *name* is that of what they test, or ''.  *places* has the line of each: what a
+    graph break leaves is compiled again by its own guards.
     """
 
     kind: Kind
     words: str
     guard: Guard
     name: str
+    places: list[str]
 
     @property
     def place(self) -> str:
-        """The user's line behind it."""
-        return f" ({self.guard.place.rstrip(':')})" if self.guard.place else ""
+        """The user's lines behind it, of many the first."""
+        lines = dict.fromkeys(line.rstrip(":") for line in self.places if line)
+        some = [*lines][:_MOST_PLACES] + ["…"] * (len(lines) > _MOST_PLACES)
+        return f" ({'; '.join(some)})" if some else ""
 
 
+_MOST_PLACES = 3
 Maker = Callable[[Model, Finding], Iterable[Option]]
 
 
@@ -253,7 +258,7 @@ KINDS = (  # the first that fits counts; what torch's own hint names is tried, t
         rf"^{_NAME} == ",
         "{0} is a constant in compiled code",
         (lambda m, found: options.as_tensor(m, found.name),),
-        "keep the number out of the compiled function, or make it a tensor",
+        "keep it in a tensor, or leave it out of the compiled function",
     ),
     Kind(
         r"Duplicate tensor|^\S+ is (?:not )?\S+$",
@@ -283,7 +288,8 @@ def findings(guards: Iterable[Guard], optional: Collection[str] = ()) -> list[Fi
         groups = [*filter(None, re.search(kind.pattern, guard.test).groups())]
         words = kind.words.format(*groups) or in_words(guard.test, guard.source)
         words = re.sub(r"\bkwargs\['(\w+)'\]", r"\1", named(words, guard.source))
-        found.setdefault(words, Finding(kind, words, guard, "".join(groups[:1])))
+        new = Finding(kind, words, guard, "".join(groups[:1]), [])
+        found.setdefault(words, new).places.append(guard.place)
     return list(found.values())
 
 
@@ -335,7 +341,9 @@ class Attempts:
             rest = [found for found in rest if found.words not in words]
         for line, those in helps.items():
             words = "; ".join(f"{one.words}{one.place}" for one in those)
-            yield f"{words}: {line}: {self._built(self.tried[line])}"
+            own = those[0].kind.untried if self.tried[line].option.settings else ""
+            words += f": untried: {own}; or" if own else ":"  # a setting comes last
+            yield f"{words} {line}: {self._built(self.tried[line])}"
         for found in rest:
             if not helps or found.kind.pattern != _SIZE:  # one issue may hide a fix
                 yield from self._untried(found)
@@ -375,9 +383,9 @@ class Attempts:
             yield Option(line, options={"isolate_recompiles": True})
 
     def _made(self, found: Finding) -> Iterator[Option]:
-        yield from options.switches(found.guard.hint)
         for make in found.kind.options:
             yield from make(self.m, found)
+        yield from options.switches(found.guard.hint)
 
     def _best(self, found: Finding) -> Tried | None:
         """Return the option that leaves the fewest versions, if one helps."""

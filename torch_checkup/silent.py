@@ -10,7 +10,7 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -22,15 +22,13 @@ from .helpers import correctness, text
 from .helpers.errors import one_line
 from .helpers.session import restored, undisturbed
 from .helpers.text import Table
-from .model import Model, answer_of, doubled, near
+from .model import Model, answer_of, near
 from .report import Part
 
 _MOST_NUMBERS = 6
 """So many attributes are changed after the first call: each change compiles."""
 _ROOM = {"recompile_limit": 64}  # for a version of each change
 _TIED = "skip_no_tensor_aliasing_guards_on_parameters"
-
-# ------------------------------------------------------------------------- the part
 
 
 def part(m: Model) -> Part:
@@ -40,8 +38,7 @@ def part(m: Model) -> Part:
     probe = Probe(m, "aot_eager" if _writes(m) else "eager")
     found = [(change, probe.notices(change)) for change in _changes(m)]
     noticed = [change for change, seen in found if seen]
-    # No compiled model sees a first hook: that is said nowhere of one of them.
-    stale = [one for one, seen in found if seen is False and not one.of_all]
+    stale = [change for change, seen in found if seen is False]
     names, advice = [change.name for change in stale], _fixes(probe, stale)
     rows = [(change.name, "noticed") for change in noticed]
     rows += [(name, "NOT NOTICED") for name in names]
@@ -54,10 +51,10 @@ def part(m: Model) -> Part:
     counts = {"compiled": True, "stale": len(names)}
     seen = text.count(len(noticed), "change")
     skipped = any(stop.skipped for stop in least_captured(m)[0].breaks)
-    runs = (
-        "only a part of it runs compiled, see capture" if skipped else "its graph runs"
+    runs = "only a part of it runs compiled, see capture"
+    says = (
+        f"{runs if skipped else 'its graph runs'}; {seen} after the first call noticed"
     )
-    says = f"{runs}; {seen} after the first call noticed"
     if names:
         says = f"not noticed after the first call: {', '.join(names)}"
     verdict = "bad" if names else "look" if skipped else "good"
@@ -118,19 +115,15 @@ def _fixes(probe: Probe, stale: list[Change]) -> list[str]:
     return said
 
 
-# ------------------------------------------------------------- a change, and a look
-
-
 class Change(NamedTuple):
     """A change that people make after the first call.
 
-    *make* returns a context in which it holds; *of_all*: no compiled model notices it;
-    *setting*, switched off, makes a guard of it.
+    *make* makes it, and `restored` takes it back; *setting*, switched off, makes a
+    guard of it.  No compiled model notices a first hook: it is said of none.
     """
 
     name: str
     make: Callable[[], Any]
-    of_all: bool = False
     setting: str = ""
 
 
@@ -159,7 +152,8 @@ class Probe:
         ):
             if (before := self._before) is None:
                 return None
-            with restored(self.m.fn), change.make():
+            with restored(self.m.fn):
+                change.make()
                 after = self._answer(self.m.eager)
                 if near(before, after):
                     return None
@@ -213,17 +207,13 @@ def _later_call_differs(m: Model, calls_before: int = 0) -> bool:
     return near(eager[0], ours[0]) and not near(eager[2], ours[2])
 
 
-# ----------------------------------------------------------------------- the changes
-
-
 def _changes(m: Model) -> Iterator[Change]:
     """Yield changes that people make after the first call."""
     if m.module:
         modules = dict(m.module.named_modules())
-        yield from _hooks(modules)
         mode = not m.module.training
         name = "train()" if mode else "eval()"
-        yield Change(name, _once(partial(m.module.train, mode)))
+        yield Change(name, partial(m.module.train, mode))
         yield from _numbers(modules)
         yield from _parameters(modules)
     function = inspect.unwrap(getattr(m.fn, "forward", m.fn))
@@ -231,41 +221,26 @@ def _changes(m: Model) -> Iterator[Change]:
     if isinstance(function, types.FunctionType):
         scope = function.__globals__
         for name in function.__code__.co_names:
-            if _is_number(scope.get(name)):
-                change = partial(scope.__setitem__, name, _other(scope[name]))
-                yield Change(f"the global {name}", _once(change))
-
-
-def _once(change: Callable[[], Any]) -> Callable[[], Any]:
-    """Return a context that makes a *change*; `restored` takes it back."""
-    return lambda: nullcontext(change())
-
-
-def _hooks(modules: dict[str, torch.nn.Module]) -> Iterator[Change]:
-    """Yield late hooks on the first and the last layer, which no guard sees."""
-    leaves = [n for n, part in modules.items() if n and not list(part.children())]
-    for name in dict.fromkeys(leaves[:1] + leaves[-1:]):
-        hook = partial(modules[name].register_forward_hook, doubled)
-        yield Change(f"a hook on {name}", _once(hook), of_all=True)
+            if (other := _other(scope.get(name))) is not None:
+                change = partial(scope.__setitem__, name, other)
+                yield Change(f"the global {name}", change)
 
 
 def _numbers(modules: dict[str, torch.nn.Module]) -> Iterator[Change]:
-    """Yield other numbers in the attributes of modules."""
     numbers = [
-        (f"{name}.{key}".removeprefix("."), partial(setattr, part, key, _other(value)))
+        (f"{name}.{key}".removeprefix("."), partial(setattr, part, key, other))
         for name, part in modules.items()
         for key, value in vars(part).items()
-        if _is_number(value) and not key.startswith("_")
+        if (other := _other(value)) is not None and not key.startswith("_")
     ]
     for name, change in numbers[:_MOST_NUMBERS]:
-        yield Change(f"the attribute {name}", _once(change))
+        yield Change(f"the attribute {name}", change)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _other(value: float) -> float:
+def _other(value: Any) -> float | None:
+    """Return another number in the place of one; None for what is none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
     return value + 1 if isinstance(value, int) else value * 1.5 + 0.5
 
 
@@ -278,5 +253,5 @@ def _parameters(modules: dict[str, torch.nn.Module]) -> Iterator[Change]:
             first, other = seen.setdefault(weight.shape, (name, weight))
             if other is not weight and weight.dim() > 1:
                 change = partial(setattr, part, key, other)
-                yield Change(f"{name} tied to {first}", _once(change), setting=_TIED)
+                yield Change(f"{name} tied to {first}", change, setting=_TIED)
                 return

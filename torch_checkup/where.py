@@ -72,12 +72,9 @@ class Where(Result):
     @property
     def what(self) -> str:
         """What differs, in words."""
-        if self.field in ("raises", "exception"):
-            return f"{self.place}: {self.compiled}, eager {self.eager}"
-        ours, theirs = self.eager, self.compiled
-        if self.field in ("values", "nan/inf"):  # machines round them
-            ours, theirs = text.mark(ours), text.mark(theirs)
-        return f"{self.place}: {self.field} {theirs}, eager's {ours}"
+        eager, compiled = Difference(*(getattr(self, n) for n in _SOUGHT)).sides
+        field = "" if self.field in ("raises", "exception") else f"{self.field} "
+        return f"{self.place}: {field}{compiled}, eager {eager}"
 
     @property
     def at(self) -> str:

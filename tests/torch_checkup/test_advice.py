@@ -60,6 +60,15 @@ def f(x, lr):
     return w * 1
 """
 RECOMPILES = {  # a program, and the words of its advice, a line each
+    "a counter is first to be a tensor": (
+        HELD,
+        [r"^self.step is a constant.* \+= 1\): make self.step a tensor.*then 1$"],
+    ),
+    "what a graph break leaves has guards of its own": (
+        calls("x", "x = x.sin()", "print()  # here", "return x.cos() * x.shape[0]")
+        + sizes(3, 4, 5, of="torch.ones(n)"),
+        [r"\(line 3 of mine.py, in f: def f\(x\); line 5 of mine.py, in f: print..\):"],
+    ),
     "a length that is a key": (
         "T = {}\n" + TABLE + sizes(3, 4, 5),
         ["x has a different size in dimension 1.*a key.*line 6 of mine.py.*untried"],

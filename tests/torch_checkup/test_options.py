@@ -39,7 +39,8 @@ def test_a_guard_is_told_in_the_names_of_the_users_code(test):
     guard = Guard(test, "line 4 of mine.py, in f: if n:", "n = x.item()")
     [found] = again.findings([guard, Guard(test, "another line", "n = x.item()")])
     assert found.words == GUARDS[test]
-    assert (found.guard, found.place) == (guard, " (line 4 of mine.py, in f: if n)")
+    both = " (line 4 of mine.py, in f: if n; another line)"
+    assert (found.guard, found.place) == (guard, both)
 
 
 PLACE = "line 4 of mine.py, in f: y = g(x)"
